@@ -22,8 +22,8 @@ from discrete_diffusion.domains.graphs.files.readers import parse_json
 from discrete_diffusion.domains.graphs.files.records import (
     GraphError,
     Pair,
-    check_length,
     parse_edges,
+    parse_names,
     parse_pairs,
     parse_size,
 )
@@ -113,11 +113,4 @@ def _node_types(
     names = record.get("node_types")
     if names is None:
         return (only,) * num_nodes
-    check_length(names, num_nodes)
-    found: list[int | None] = []
-    for k, name in enumerate(names):
-        try:
-            found.append(only if name is None else types.node(name))
-        except ValueError as error:
-            raise GraphError(f"node_types[{k}]: {error}") from error
-    return tuple(found)
+    return parse_names(names, num_nodes, lambda name: only if name is None else types.node(name))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
-from discrete_diffusion.domains.graphs.files.linked_formats import to_graphml
+from discrete_diffusion.domains.graphs.files.formats import to_graphml
 from discrete_diffusion.domains.graphs.files.readers import ReadGraphs, read_graphs
 from discrete_diffusion.domains.graphs.files.records import lines_of, write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes

@@ -9,7 +9,7 @@ import pytest
 from graph_examples import PATH3, STAR4, TRIANGLE, TYPED, graph
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs.files.linked_formats import to_graphml
+from discrete_diffusion.domains.graphs.files.formats import to_graphml
 from discrete_diffusion.domains.graphs.files.readers import read_graphs
 from discrete_diffusion.domains.graphs.files.records import write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes

@@ -21,25 +21,30 @@ from discrete_diffusion.domains.graphs.file_kinds import (
     NODE_TABLE,
 )
 from discrete_diffusion.domains.graphs.files.edge_lists import edge_list_records
-from discrete_diffusion.domains.graphs.files.linked_formats import parse_graph6, parse_graphml
-from discrete_diffusion.domains.graphs.files.matrices import array_records, digress_records
-from discrete_diffusion.domains.graphs.files.node_links import is_node_link
-from discrete_diffusion.domains.graphs.files.notes import Notes
+from discrete_diffusion.domains.graphs.files.folders import (
+    folder_records,
+    ogb_part,
+    ogb_records,
+    part_of,
+    table_records,
+    tables_of,
+)
+from discrete_diffusion.domains.graphs.files.formats import (
+    array_records,
+    digress_records,
+    parse_graph6,
+    parse_graphml,
+)
 from discrete_diffusion.domains.graphs.files.records import (
     ALL,
     SPLIT_NAMES,
     GraphError,
+    Notes,
     Records,
     failing,
+    is_node_link,
     parse_graph,
 )
-from discrete_diffusion.domains.graphs.files.table_folders import (
-    ogb_part,
-    ogb_records,
-    table_records,
-    tables_of,
-)
-from discrete_diffusion.domains.graphs.files.tu_folders import folder_records, part_of
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.runtime.file_kinds import (
     GRAPHML,
@@ -102,7 +107,7 @@ def read_graphs(
     """
     path, types, found = Path(path), types or GraphTypes(), ReadGraphs()
     for file, kind, records in _sources(path, types, found.notes):
-        for split, place, parse in records:
+        for split, place, parse in _and_faults(file, records):
             try:
                 graph = parse()
                 _check_size(graph, n_max)
@@ -145,10 +150,16 @@ def _sources(
             return
     kinds = {file: _kind_of(file, path.is_dir()) for file in files}
     for file, kind in kinds.items():
-        if isinstance(kind, FileKind):
-            yield file, kind, _records(file, kind, types, notes)
-        else:
-            yield file, None, iter([(ALL, "", failing(kind))])
+        known = kind if isinstance(kind, FileKind) else None
+        yield file, known, _records(file, kind, types, notes)
+
+
+def _and_faults(file: Path, records: Records) -> Records:
+    """Records; content that cannot be split into graphs is a record that cannot be read."""
+    try:
+        yield from records
+    except ValueError as error:  # a number of thousands of digits, too
+        yield ALL, "", failing(str(error).removeprefix(f"{file} "))
 
 
 def _kind_of(file: Path, in_folder: bool) -> FileKind | str:
@@ -171,21 +182,12 @@ def _kind_of(file: Path, in_folder: bool) -> FileKind | str:
     return kind
 
 
-def _records(file: Path, kind: FileKind, types: GraphTypes, notes: Notes) -> Records:
-    """Records of a file; content that cannot be split into graphs is a record that cannot be
-    read."""
-    if kind in (NPZ, NPY):
-        yield from array_records(file, types, notes)
-        return
-    try:
-        text = read_text(file, kind).text
-    except ValueError as error:
-        yield ALL, "", failing(str(error).removeprefix(f"{file} "))
-        return
-    try:
-        yield from _FORMATS[kind](text, types, notes)
-    except ValueError as error:  # a number of thousands of digits
-        yield ALL, "", failing(str(error))
+def _records(file: Path, kind: FileKind | str, types: GraphTypes, notes: Notes) -> Records:
+    """Records of a file of a kind; ``GraphError`` for the reason why it is of none."""
+    if isinstance(kind, str):
+        raise GraphError(kind)
+    content = file if kind in (NPZ, NPY) else read_text(file, kind).text
+    yield from _FORMATS[kind](content, types, notes)
 
 
 def _json_lines(text: str, types: GraphTypes, notes: Notes) -> Records:
@@ -194,13 +196,7 @@ def _json_lines(text: str, types: GraphTypes, notes: Notes) -> Records:
 
 
 def _parse_json_line(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
-    return _parse_record(parse_json(line), types, notes)
-
-
-def _parse_record(record: Any, types: GraphTypes, notes: Notes) -> TypedGraph:
-    graph = parse_graph(record, types, notes)
-    notes.forms["node-link JSON" if is_node_link(record) else "JSON"] += 1
-    return graph
+    return parse_graph(parse_json(line), types, notes)
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
@@ -216,11 +212,7 @@ def _blank(file: Path, kind: FileKind) -> list[str]:
 
 
 def _json(text: str, types: GraphTypes, notes: Notes) -> Records:
-    try:
-        content = parse_json(text)
-    except GraphError as error:
-        yield ALL, "", failing(str(error))
-        return
+    content = parse_json(text)
     if isinstance(content, list):
         content = {ALL: content}
     if not isinstance(content, dict) or "edges" in content or is_node_link(content):
@@ -228,14 +220,11 @@ def _json(text: str, types: GraphTypes, notes: Notes) -> Records:
     for name, graphs in content.items():
         split = SPLIT_NAMES.get(name)
         if split is None or not isinstance(graphs, list):
-            yield (
-                ALL,
-                f", {name!r}",
-                failing(f"expected lists of graphs by split: {', '.join(SPLIT_NAMES)}"),
-            )
+            why = f"expected lists of graphs by split: {', '.join(SPLIT_NAMES)}"
+            yield ALL, f", {name!r}", failing(why)
             continue
         for k, record in enumerate(graphs):
-            yield split, f", {name}[{k}]", partial(_parse_record, record, types, notes)
+            yield split, f", {name}[{k}]", partial(parse_graph, record, types, notes)
 
 
 def parse_json(text: str) -> Any:
@@ -248,16 +237,15 @@ def parse_json(text: str) -> Any:
 
 def _graph6(text: str, types: GraphTypes, notes: Notes) -> Records:
     for place, line in _lines(text):
-        notes.forms["graph6"] += 1
         yield ALL, place, partial(parse_graph6, line, types, notes)
 
 
 def _node_table(text: str, types: GraphTypes, notes: Notes) -> Records:
-    yield ALL, "", failing(f"is {NODE_TABLE.sentence()}")
+    raise GraphError(f"is {NODE_TABLE.sentence()}")
+    yield  # so that this too is a reader
 
 
 def _graphml(text: str, types: GraphTypes, notes: Notes) -> Records:
-    notes.forms["GraphML"] += 1
     yield ALL, "", partial(parse_graphml, text, types, notes)
 
 

@@ -1,4 +1,6 @@
-"""Graphs as adjacency matrices: arrays of ``.npz`` and ``.npy``, and blocks as DiGress has them.
+"""Graphs of files that networkx or numpy reads: GraphML, graph6, and adjacency matrices.
+
+Matrices are arrays of ``.npz`` and ``.npy``, or blocks as DiGress has them:
 
     N=3
     X:
@@ -15,10 +17,12 @@ multiplicity, which is dropped, and other numbers are refused.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import ParseError, fromstring
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +30,102 @@ from numpy.typing import NDArray
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.data.stored_arrays import UNREADABLE, check_members
 from discrete_diffusion.data.text_files import split_lines
-from discrete_diffusion.domains.graphs.files.notes import Notes
 from discrete_diffusion.domains.graphs.files.records import (
     ALL,
     SPLIT_NAMES,
+    TYPE,
     GraphError,
+    Notes,
     Records,
-    failing,
+    graph_record,
     parse_graph,
 )
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.layout.vocab_config import MOST_NODES
+
+
+def parse_graphml(text: str, types: GraphTypes, notes: Notes) -> TypedGraph:
+    """Nodes in the order of the file. Raises ``GraphError`` for anything else than one undirected
+    graph."""
+    import networkx
+
+    if (num := len(re.findall(r"<graph[\s>]", text))) > 1:
+        raise GraphError(f"holds {num} graphs; expected one, a file each")
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="No key type for id")  # text is the default
+            graph = networkx.parse_graphml(text)
+    except (ParseError, networkx.NetworkXError, KeyError, ValueError) as error:
+        raise GraphError(f"not GraphML: {' '.join(str(error).split())}") from error
+    if graph.is_directed():
+        raise GraphError('is directed; expected edgedefault="undirected"')
+    found = fromstring(text.lstrip()).iter()
+    names = [each.get("id") for each in found if each.tag.rpartition("}")[2] == "node"]
+    if len({*names}) < len(names) or {*names} != {*graph}:
+        wrong = next((n for n in graph if n not in names), max(names, key=names.count))
+        raise GraphError(
+            f"node {wrong} is listed {names.count(wrong)} times; expected each node of an edge, "
+            "with its id, once"
+        )
+    return _from_networkx(graph, types, notes, "GraphML")
+
+
+def to_graphml(graph: TypedGraph, types: GraphTypes) -> str:
+    """GraphML text, with the attribute ``type`` of nodes and edges where there are several."""
+    import networkx
+
+    record = graph_record(graph, types)
+    written = networkx.empty_graph(record["n"])
+    for node, name in enumerate(record.get("node_types", ())):
+        written.nodes[node][TYPE] = name
+    for i, j, *rest in record["edges"]:
+        written.add_edge(i, j, **dict(zip((TYPE,), rest, strict=False)))
+    return "\n".join(networkx.generate_graphml(written)) + "\n"
+
+
+def parse_graph6(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
+    """A line of graph6 or, behind a colon, of sparse6, which have no types."""
+    import networkx
+
+    body = re.sub("^>>(graph6|sparse6)<<", "", line.strip())
+    read = networkx.from_sparse6_bytes if body[:1] == ":" else networkx.from_graph6_bytes
+    if body[:1] in ("&", ";"):
+        raise GraphError(f"begins with {body[0]!r}: directed or incremental; write it as graph6")
+    wrong = re.search("[^?-~]", body.removeprefix(":"))
+    if wrong is not None:
+        raise GraphError(
+            f"not graph6: character {body.index(wrong[0]) + 1} is {wrong[0]!a}; expected bytes 63 "
+            "to 126, ? to ~"
+        )
+    try:
+        num, _ = networkx.readwrite.graph6.data_to_n([ord(c) - 63 for c in body.removeprefix(":")])
+        if num > MOST_NODES:  # a few bytes of sparse6 may mean as many as memory holds
+            raise GraphError(f"{num:,} nodes, more than {MOST_NODES:,}")
+        graph = read(body.encode("ascii"))
+    except GraphError:
+        raise
+    except (UnicodeEncodeError, networkx.NetworkXError, ValueError, IndexError) as error:
+        raise GraphError(f"not graph6: {' '.join(str(error).split())}") from error
+    return _from_networkx(graph, types, notes, "graph6")
+
+
+def _from_networkx(graph: Any, types: GraphTypes, notes: Notes, form: str) -> TypedGraph:
+    for _, data in graph.nodes(data=True):
+        notes.drop_others(data, (TYPE,), "node")
+    for _, _, data in graph.edges(data=True):
+        notes.drop_others(data, (TYPE, "id"), "edge")
+    notes.drop_others(graph.graph, ("node_default", "edge_default"), "graph")
+    number = {node: k for k, node in enumerate(graph)}
+    named = [data.get(TYPE) for _, data in graph.nodes(data=True)]
+    edges = [
+        [number[u], number[v], *([data[TYPE]] if TYPE in data else [])]
+        for u, v, data in graph.edges(data=True)
+    ]
+    record: dict[str, Any] = {"n": len(graph), "edges": edges}
+    if any(name is not None for name in named):
+        record["node_types"] = named
+    return parse_graph(record, types, notes, form)
+
 
 BLOCK = re.compile(r"N\s*=\s*(\d+)")
 """The first line of a block of DiGress."""
@@ -46,7 +135,11 @@ _SIZES = ("num_nodes", "n_nodes", "n", "sizes")
 
 
 def graph_of_matrix(
-    matrix: NDArray[Any], types: GraphTypes, notes: Notes, kinds: Sequence[int] | None = None
+    matrix: NDArray[Any],
+    types: GraphTypes,
+    notes: Notes,
+    kinds: Sequence[int] | None = None,
+    form: str = "adjacency matrix",
 ) -> TypedGraph:
     """Graph of a square matrix, and the types of its nodes. ``GraphError`` for a matrix of a
     directed graph, or with an edge from a node to itself."""
@@ -85,7 +178,7 @@ def graph_of_matrix(
     record: dict[str, Any] = {"n": len(matrix), "edges": edges}
     if kinds is not None:
         record |= _node_types(kinds, types, notes)
-    return parse_graph(record, types, notes)
+    return parse_graph(record, types, notes, form)
 
 
 def _node_types(kinds: Sequence[int], types: GraphTypes, notes: Notes) -> dict[str, Any]:
@@ -130,8 +223,8 @@ def _digress_graph(block: Sequence[tuple[int, str]], types: GraphTypes, notes: N
             f"N={num}: expected {num} types of nodes and a matrix of {num} x {num}, got "
             f"{len(kinds)} and {len(entries)} numbers"
         )
-    notes.forms["block N= X: E: of DiGress"] += 1
-    return graph_of_matrix(np.array(entries).reshape(num, num), types, notes, kinds)
+    matrix = np.array(entries).reshape(num, num)
+    return graph_of_matrix(matrix, types, notes, kinds, "block N= X: E: of DiGress")
 
 
 def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
@@ -140,8 +233,7 @@ def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
     try:
         arrays = _load(path)
     except UNREADABLE as error:
-        yield ALL, "", failing(_not_arrays(error))
-        return
+        raise GraphError(_not_arrays(error)) from error
     sizes = next((arrays.pop(name) for name in _SIZES if name in arrays), None)
     found = 0
     for name, array in arrays.items():
@@ -156,7 +248,7 @@ def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
             yield SPLIT_NAMES.get(name, ALL), place, partial(parse, k)
     if not found:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        yield ALL, "", failing(f"holds no adjacency matrix [N, N] or [M, N, N]; it has {shapes}")
+        raise GraphError(f"holds no adjacency matrix [N, N] or [M, N, N]; it has {shapes}")
 
 
 def _stacked(
@@ -178,7 +270,6 @@ def _stacked(
         )
     else:
         num = len(matrix)
-    notes.forms["adjacency matrix"] += 1
     return graph_of_matrix(matrix[:num, :num], types, notes)
 
 
