@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 import torch
-from laws import GridLaw, grid
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import build_sampler
+from laws import GridLaw, grid
 from toy_samplers import CASES, draw_from, exact, takes_steps
 from toy_world import FULL, LENGTH, PADDED, ToyWorld, noise_floor, total_variation
 

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 import torch
-from laws import GridLaw, grid, grid_law, order_law
 
 from discrete_diffusion.algorithms import MDLM
+from laws import GridLaw, grid, grid_law, order_law
 from toy_samplers import absorbing, draw_from, exact
 from toy_world import (
     FULL,

@@ -8,7 +8,6 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from laws import grid, grid_law
 from test_laws import DRAWN
 from test_laws import SAMPLERS as OF_GRIDS
 from torch import Tensor
@@ -23,6 +22,7 @@ from discrete_diffusion.sampling import draft as drafts
 from discrete_diffusion.sampling.ancestral import GridSampler
 from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.first_hitting import FirstHitting
+from laws import grid, grid_law
 from no_read_back import META, Unread
 from toy_samplers import exact
 from toy_world import FULL, LENGTH, PADDED, VOCAB_SIZE, ToyWorld, noise_floor, total_variation

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from laws import GridLaw, grid, grid_law
 
 from discrete_diffusion.sampling import ReMDM
+from laws import GridLaw, grid, grid_law
 from toy_samplers import draw_from, exact
 from toy_world import FULL, LENGTH, MASK, PADDED, ToyWorld, noise_floor, total_variation
 

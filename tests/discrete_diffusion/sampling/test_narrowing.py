@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from laws import grid, grid_law
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
+from laws import grid, grid_law
 from toy_samplers import CASES, absorbing, draw_from, exact, takes_steps
 from toy_world import (
     FULL,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from laws import order_law
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling.unmasking import SCORES
+from laws import order_law
 from toy_samplers import draw_from, exact
 from toy_world import FULL, PADDED, ToyWorld, noise_floor, total_variation
 

@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 import torch
-from laws import grid, grid_law, order_law
 from test_clamping import SUBSETS, conditional_on, held_at
 from torch import Tensor, nn
 
@@ -18,6 +17,7 @@ from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.calls import time_of_masked_share
+from laws import grid, grid_law, order_law
 from toy_samplers import CODE, EVERY_STATE, absorbing, bd3lm, draw_from, exact, record_calls
 from toy_world import (
     FULL,

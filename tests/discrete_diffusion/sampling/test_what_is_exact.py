@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import pytest
 import torch
-from laws import GridLaw, grid
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator
@@ -19,6 +18,7 @@ from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.exactness import approximations, exactness
 from discrete_diffusion.sampling.first_hitting import FirstHitting
+from laws import GridLaw, grid
 from toy_samplers import absorbing, draw_from, exact
 from toy_world import FULL, MASK, VOCAB_SIZE, ExactBackbone, ToyWorld, noise_floor, total_variation
 
