@@ -94,3 +94,11 @@ def test_an_unknown_choice_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["train", "data=graph", "--help"])
     assert "'graphs'" in capsys.readouterr().err
+
+
+def test_numbers_are_shown_with_the_bounds_that_refuse_them(helped):
+    """Of a signature, and of a key that no constructor has."""
+    rows = helped("train", "sampling=ancestral", "algo=d3pm")
+    assert rows["sampling.steps=100"].endswith("(a whole number, at least 1)")
+    assert rows["algo.num_steps=1000"].endswith("(a whole number, at least 1)")
+    assert rows["seed=0"].endswith("(a whole number, at least 0)")
