@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from discrete_diffusion.config import Later, LazyEntry
+from discrete_diffusion.config import LazyEntry
 from discrete_diffusion.domains import DATA, Domain, Option, completions, register_domain
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from continuous_states.dialogue import summary_report
-    from discrete_diffusion.evaluation import Report
-else:
-    summary_report = Later("continuous_states.dialogue.summary_report")
 
 
 @register_domain
@@ -53,9 +43,7 @@ class Dialogue(Domain):
     vocabulary = LazyEntry("continuous_states.dialogue.build:dialogue_vocabulary")
     build = LazyEntry("continuous_states.dialogue.build:build_dialogue")
     test_data = LazyEntry("continuous_states.dialogue.build:build_test_dialogues")
+    report = LazyEntry("continuous_states.dialogue.summary_report:SummaryReport")
     sample = LazyEntry("continuous_states.dialogue.sampling:sample_summaries")
     evaluate = LazyEntry("continuous_states.dialogue.evaluation:evaluate_summaries")
     cell_measurement = LazyEntry("continuous_states.dialogue.comparing:DialogueCells")
-
-    def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        return summary_report.SummaryReport(data, split)

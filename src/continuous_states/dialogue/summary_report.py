@@ -18,6 +18,8 @@ from discrete_diffusion.evaluation import Headline, Report, plus_minus
 from discrete_diffusion.runtime import write_text
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from discrete_diffusion.sampling import Model
 
 logger = logging.getLogger(__name__)
@@ -33,8 +35,10 @@ class SummaryReport(Report):
         Headline("shuffled_rouge_l"),
     )
 
-    def __init__(self, data: PairDataset, split: str = "val") -> None:
-        self.data, self.split = data, split
+    def __init__(
+        self, data: PairDataset, split: str = "val", config: DictConfig | None = None
+    ) -> None:
+        self.data, self.split, self.config = data, split, config
 
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Summaries:
         return summarise_held_out(model, self.data, self.split, num=num, seed=seed + sum(stream))

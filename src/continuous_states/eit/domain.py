@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from discrete_diffusion.config import Later, LazyEntry
+from discrete_diffusion.config import LazyEntry
 from discrete_diffusion.domains import DATA, Domain, Option, register_domain
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from continuous_states.eit import image_report
-    from discrete_diffusion.evaluation import Report
-else:
-    image_report = Later("continuous_states.eit.image_report")
-
 
 _OPTIONS = (
     DATA,
@@ -50,12 +41,10 @@ class EIT(Domain):
     vocabulary = LazyEntry("continuous_states.eit.build:eit_vocabulary")
     build = LazyEntry("continuous_states.eit.build:build_eit")
     test_data = LazyEntry("continuous_states.eit.build:build_test_images")
+    report = LazyEntry("continuous_states.eit.image_report:report_of_training")
     sample = LazyEntry("continuous_states.eit.sampling:sample_images")
     evaluate = LazyEntry("continuous_states.eit.evaluation:evaluate_images")
     cell_measurement = LazyEntry("continuous_states.eit.comparing:ImageCells")
 
     def conditions(self, data: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
         return {"dtn": ()}
-
-    def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        return image_report.ImageReport(data, split, draws=config.eval.draws)

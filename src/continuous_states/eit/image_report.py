@@ -19,6 +19,8 @@ from discrete_diffusion.data import Dataset
 from discrete_diffusion.evaluation import Headline, Report
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from discrete_diffusion.sampling import Model
 
 
@@ -94,3 +96,8 @@ class ImageReport(Report):
             f"({known_numbers(metrics, others)})  "
             f"[{metrics['num_images']} images, {metrics['draws_per_image']} samples each]"
         )
+
+
+def report_of_training(data: Dataset, split: str, config: DictConfig) -> ImageReport:
+    """Report with as many draws as ``eval.draws`` of a config of ``train`` says."""
+    return ImageReport(data, split, draws=config.eval.draws)

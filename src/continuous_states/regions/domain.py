@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config import Later, LazyEntry
+from discrete_diffusion.config import LazyEntry
 from discrete_diffusion.domains import DATA, Domain, Option, completions, register_domain
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from continuous_states.regions import row_report
-    from discrete_diffusion.evaluation import Report
-else:
-    row_report = Later("continuous_states.regions.row_report")
-
 
 _MASK_RATE = Option(
     "mask_rate",
@@ -71,8 +61,6 @@ class Regions(Domain):
     vocabulary = LazyEntry("continuous_states.regions.build:region_vocabulary")
     build = LazyEntry("continuous_states.regions.build:build_regions")
     test_data = LazyEntry("continuous_states.regions.build:build_test_regions")
+    report = LazyEntry("continuous_states.regions.row_report:report_of_training")
     sample = LazyEntry("continuous_states.regions.sampling:sample_rows")
     evaluate = LazyEntry("continuous_states.regions.evaluation:evaluate_rows")
-
-    def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        return row_report.RowReport(data, split, config.eval.mask_rate, config.seed)

@@ -21,6 +21,8 @@ from continuous_states.reporting import known_numbers
 from discrete_diffusion.evaluation import Headline, Report
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from discrete_diffusion.sampling import Model
 
 MASK_RATES = (0.15, 0.3, 0.5, 0.7, 0.9)
@@ -135,3 +137,8 @@ def write_rows(
     arrays = {name: x.numpy() for name, x in tensors.items() if x is not None}
     names = {"feature_names": np.array(feature_names, dtype=np.str_)}
     write_npz(folder / "samples.npz", {**names, **arrays, **(places or {})})
+
+
+def report_of_training(data: RegionDataset, split: str, config: DictConfig) -> RowReport:
+    """Report on windows masked as ``eval.mask_rate`` of a config of ``train`` says."""
+    return RowReport(data, split, config.eval.mask_rate, config.seed)
