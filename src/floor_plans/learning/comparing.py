@@ -1,4 +1,4 @@
-"""Measures of diagrams for ``compare``: whether some of the samples can be built."""
+"""Metrics of diagrams for ``compare``, with shares of samples that can be built."""
 
 from __future__ import annotations
 
@@ -31,13 +31,15 @@ _PLAN_COLUMNS = (
 )
 
 _FEWEST_SAMPLES = 50
-"""Fewest samples of which a fifth is decided: of fewer, as after a short training, a fifth is not
-worth the start of the solver."""
+"""Least number of samples for verdicts of the solver; with fewer, as in short trainings, a fifth is
+not worth its start."""
 
 
 class DiagramCells(TokenCells):
-    """The bound, metrics of fresh samples, and the shares of the first of them that are realisable
-    and buildable; their errors are those of shares of so many."""
+    """Cells with the bound, metrics of fresh samples, and shares of realisable and buildable ones.
+
+    The shares are of the first samples, with the standard errors of that number.
+    """
 
     def __init__(self) -> None:
         super().__init__(DiagramReport)
@@ -45,8 +47,11 @@ class DiagramCells(TokenCells):
         self.columns = (valid, transitive, *_PLAN_COLUMNS, *distances)
 
     def num_verdicts(self, config: DictConfig) -> int:
-        """``eval.verdicts``; null is a fifth of the samples, at most ``NUM_LARGE_VERDICTS``
-        of large plans, none if those are too few. 0 without OR-Tools."""
+        """Number of verdicts: ``eval.verdicts``; 0 without OR-Tools.
+
+        Null is a fifth of the samples, at most ``NUM_LARGE_VERDICTS`` for large plans, and 0 for
+        few samples.
+        """
         asked, num_samples = config.eval.verdicts, int(config.eval.num_samples)
         if not is_installed():
             return 0
@@ -60,7 +65,7 @@ class DiagramCells(TokenCells):
         return _ReportWithVerdicts(data, held_out_split(data), num_verdicts=verdicts)
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
-        """Verdicts of one sample only."""
+        """Metrics of real data, with verdicts of a random part of the training data."""
         metrics = super().real_data(data, num_samples, verdicts)
         train = data.splits["train"]
         if metrics and verdicts and data.vocab.edge_directions:
@@ -71,14 +76,14 @@ class DiagramCells(TokenCells):
     def notes(self, comparison: Comparison) -> list[str]:
         asked = sorted({int(n) for m in comparison.models if (n := m.mean("num_verdicts")) > 0})
         return [
-            f"Realisable and buildable: whether a floor plan exists, of the first "
-            f"{counted(num, 'sample')}, decided by a constraint solver."
+            f"Realisable and buildable: a constraint solver decides if a floor plan exists, for "
+            f"the first {counted(num, 'sample')}."
             for num in asked
         ]
 
 
 class _ReportWithVerdicts(DiagramReport):
-    """Report with verdicts: whether the first ``num_verdicts`` samples can be built."""
+    """Report with verdicts of the solver on the first ``num_verdicts`` samples."""
 
     def measure(self, samples: Tensor) -> dict[str, float]:
         num = self.num_verdicts if self.data.vocab.edge_directions else 0

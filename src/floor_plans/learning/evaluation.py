@@ -1,4 +1,4 @@
-"""``evaluate`` of diagrams: what samples are like, and the model itself."""
+"""``evaluate`` of diagrams: metrics of samples, and of the model itself."""
 
 from __future__ import annotations
 
@@ -48,18 +48,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FLOOR_DRAWS = 20
-"""If ``floor_draws`` does not say."""
+"""Default of ``floor_draws``."""
 
 NUM_SAMPLES = 2_000
-"""If ``num_samples`` does not say."""
+"""Default of ``num_samples``."""
 
 
 @dataclass(frozen=True)
 class DiagramEvaluation(Evaluation):
-    """``facts``: how all was measured. ``sets``: the samples, by sampling seed or file.
-    ``model``: what was measured of the model itself; None of files of samples. ``plans``: which
-    have a floor plan; None if that was not requested, or cannot be decided without OR-Tools.
-    ``conditioning``: the use that a model makes of its conditions; None for one without.
+    """Evaluation of sampled diagrams, and of their model.
+
+    ``facts``: settings of the measurement. ``sets``: samples by sampling seed or file. ``model``:
+    measurements of the model itself, None for files of samples. ``plans``: shares of samples with a
+    floor plan, None if not requested, or without OR-Tools. ``conditioning``: scores of a
+    conditional model, else None.
     """
 
     facts: dict[str, Any]
@@ -85,7 +87,7 @@ class DiagramEvaluation(Evaluation):
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
-        """Single numbers before lists and tables."""
+        """Values for ``metrics.json``: single numbers before lists and tables."""
         found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
         if self.plans is not None:
             found |= self.plans.as_dict()
@@ -94,7 +96,7 @@ class DiagramEvaluation(Evaluation):
         return {**self.facts, **scalars_first(found)}
 
     def save(self, folder: Path) -> None:
-        """The samples of the first set."""
+        """Write the samples of the first set."""
         write_diagrams(folder / "samples.jsonl", self.sets[0])
 
     def plot(self, folder: Path) -> None:
@@ -105,7 +107,7 @@ class DiagramEvaluation(Evaluation):
 
 
 def evaluate_files(request: EvaluateRequest) -> DiagramEvaluation:
-    """``samples=FILE`` or ``samples=[A,B]``; warns if they differ in size.
+    """Evaluate ``samples=FILE`` or ``samples=[A,B]``; warn if these differ in size.
 
     Raises ``ValueError`` for an empty list.
     """
@@ -123,7 +125,7 @@ def evaluate_files(request: EvaluateRequest) -> DiagramEvaluation:
 def evaluate_model(
     request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
 ) -> DiagramEvaluation:
-    """The samples of a model, and the model itself."""
+    """Evaluate samples of a model, and the model itself."""
     real = real_data_for_model(request, trained, vocab)
     on = real.on
     assert on is not None
@@ -172,15 +174,16 @@ def _scored(
         num_unreadable=num_unreadable,
     )
     facts = {**facts, **real.facts()}
+    # shares of samples that can be built, if OR-Tools is installed
     is_large = any(diagram.num_rooms > RPLAN_VOCAB_CONFIG.n_max for diagram in real.reference)
     usual = NUM_LARGE_VERDICTS if is_large else NUM_VERDICTS
     asked = usual if request.verdicts is None else int(request.verdicts)
     if "transitive" not in scores.per_seed:
-        asked = 0  # there is nothing to contradict
+        asked = 0  # relations without direction have no contradictions
     plans = score_plans(sets, real.reference, asked)
     if plans is None and asked:
         logger.info(
-            "which samples can be built is not measured without %s",
+            "the share of samples that can be built is not measured without %s",
             install_command("plans"),
         )
     return DiagramEvaluation(facts, real, sets, scores, model, plans)

@@ -1,4 +1,4 @@
-"""Report on sampled diagrams: numbers, and something to look at."""
+"""Reports on sampled diagrams: metrics and pictures."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from floor_plans.learning.dataset import DiagramDataset
 from floor_plans.plans.scores import plan_shares
 
 NUM_LARGE_VERDICTS = 40
-"""Samples that are decided, if nothing else is requested, where plans have more than eight rooms:
-the solver takes seconds of each."""
+"""Default number of samples that the solver tries to build if plans have more than eight rooms,
+since each takes seconds."""
 
 
 class DiagramReport(TokenReport):
@@ -49,14 +49,16 @@ class DiagramReport(TokenReport):
     def __init__(
         self, data: DiagramDataset, split: str = "val", *, num_verdicts: int | None = None
     ) -> None:
-        """``num_verdicts``: samples of which ``findings`` says whether they can be built; None is a
-        fifth of them, at most ``NUM_LARGE_VERDICTS`` of a data set of large plans."""
+        """Build a report; ``num_verdicts``: number of samples that the solver tries to build.
+
+        None is a fifth of the samples, at most ``NUM_LARGE_VERDICTS`` for large plans.
+        """
         super().__init__(data, split)
         self.num_verdicts = num_verdicts
 
     @cached_property
     def reference(self) -> DiagramSet | None:
-        """Measured once, for every use; None without held-out diagrams."""
+        """Held-out diagrams, measured once; None if there are none."""
         held_out = self.data.splits[self.split].x0
         words = vocabulary_of_graph(self.data.vocab)
         return DiagramSet(decode(held_out, self.data.vocab), words) if len(held_out) else None
@@ -67,13 +69,13 @@ class DiagramReport(TokenReport):
         return bubble_metrics(decode(samples, self.data.vocab), self.reference)
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
-        """Findings, with the share of samples that can be built."""
+        """Findings of the base class, and the share of samples that can be built."""
         num = self.num_decided(len(samples))
         plans = plan_shares(decode(samples[:num], self.data.vocab), num)
         return {**super().findings(bound, samples), **plans}
 
     def num_decided(self, num_samples: int) -> int:
-        """Number of samples of which it is decided whether they can be built, of so many."""
+        """Number of samples, of ``num_samples``, that the solver tries to build."""
         if not self.data.vocab.edge_directions:
             return 0  # any relations without direction may have a plan
         if self.num_verdicts is not None:
@@ -91,7 +93,7 @@ class DiagramReport(TokenReport):
 
 
 class AdjacencyReport(DiagramReport):
-    """The same of diagrams whose relations have no direction."""
+    """Report on diagrams whose relations have no direction."""
 
     headlines = (Headline("connected", share=True),)
 

@@ -1,4 +1,4 @@
-"""``sample`` of a model of diagrams: fresh ones."""
+"""``sample`` of a model of diagrams: fresh samples."""
 
 from __future__ import annotations
 
@@ -38,13 +38,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 64
-"""If ``num_samples`` does not say."""
+"""Default of ``num_samples``."""
 
 
 def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
-    """Sample ``num_samples`` diagrams, of ``num_rooms`` rooms if that is given.
+    """Sample ``num_samples`` diagrams, of ``num_rooms`` rooms if given.
 
-    Written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` the states on the way."""
+    They are written as ``samples.jsonl`` and ``samples.png``; with ``trajectory`` intermediate
+    states are written as well.
+    """
+    # check the request before sampling
     check_directions(request, trained, vocab)
     size = requested_sizes(trained, vocab.n_max, num_rooms=request.num_rooms)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
@@ -56,6 +59,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     def diagrams_of(drawn: Any, tokens: Tensor) -> list[BubbleDiagram]:
         return way.weighted(decode(tokens, vocab), drawn.log_weights)
 
+    # sample, writing finished batches on the way
     with trained.sharing() as shard:
         model = trained.on(shard, lambda _, output: lines_of(diagrams_of(output, output.x0)))
         drawn = sample_fresh(
@@ -91,8 +95,10 @@ def _sample_rejecting(
     num: int,
     size: int | Sequence[int] | None,
 ) -> Samples:
-    """The same, sampled until ``num`` have a floor plan, that keeps the rules if there are any. The
-    first round samples what is sampled without, unless ``buildable`` narrows it."""
+    """Sample until ``num`` diagrams have a floor plan, which keeps the rules if there are any.
+
+    Without narrowing, the first round gives the same samples as sampling without rejection.
+    """
     start, vocab = time.perf_counter(), way.vocab
     with trained.sharing() as shard:
         model, habitable = way.apply_to(trained.on(shard)), way.judge(shard)
@@ -108,12 +114,14 @@ def _sample_rejecting(
             if trained.append is not None and shard.world_size == 1:
                 trained.append(lines_of(each.diagram for each in kept))
 
+        # sample in rounds until enough are kept
         tries = request.tries or TRIES
         if habitable is None:
             kept = keep_buildable(draw, num, tries=tries, shard=shard, on_kept=write_kept)
         else:
             kept = keep_habitable(draw, num, habitable, tries=tries, on_kept=write_kept)
     diagrams = Diagrams(each.diagram for each in kept.samples)
+    # facts of the sampling
     log_weights = torch.tensor([each.log_weight for each in kept.samples], dtype=torch.float64)
     facts = {
         "num_samples": len(diagrams),
@@ -135,13 +143,12 @@ def _sample_rejecting(
 
 
 def check_directions(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> None:
-    """``ValueError`` for a request that takes relations with directions of a model without."""
+    """Refuse requests that need directions for a model without them, by ``ValueError``."""
     for key in ("buildable", "habitable", "realise"):
         if request[key] and not vocab.edge_directions:
             raise ValueError(
-                f"{key}={request[key]}: {trained.path} was trained on which rooms meet, not on how "
-                "they lie to each other, so its samples say too little of a floor plan; leave "
-                f"{key} out"
+                f"{key}={request[key]}: {trained.path} was trained on relations without "
+                f"directions, from which no floor plan can be found; leave {key} out"
             )
 
 
@@ -153,8 +160,10 @@ def sampled(
     facts: dict[str, Any],
     habitable: Habitable | None = None,
 ) -> SavedSamples:
-    """Report on samples that are written, with their floor plans if these are requested: those by
-    which they are ``habitable``, if they are."""
+    """Report on written samples, with their floor plans if requested.
+
+    ``habitable``: keeps the plans that made samples acceptable; None finds plans.
+    """
     words = vocabulary_named(trained.data_config.get("relations", DIRECTIONS.name))
     numbers = structure_metrics(DiagramSet.of(diagrams, words))
     names = ("valid", "transitive") if words.has_directions else ("connected",)
