@@ -13,7 +13,7 @@ from floor_plans.briefs.feasibility import Feasibility, feasibility, has_floor_p
 from floor_plans.briefs.reading import read_brief
 from floor_plans.briefs.sentences import relation_words, rooms_in_words, sentences
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.procedural.embedded import embedded_plans
+from floor_plans.diagrams.procedural.generator import embedded_plans
 from floor_plans.diagrams.vocabulary import DIRECTIONS, PlanVocabulary, vocabulary_named
 from floor_plans.drawings.readers import read_diagrams
 from floor_plans.plans.box_model import is_installed

@@ -18,7 +18,6 @@ from floor_plans.plans.outline import MOST_AREA, Outline
 
 if TYPE_CHECKING:
     from floor_plans.briefs.brief import Point
-    from floor_plans.diagrams.files.yaml_nodes import Node
 
 _RANGES = (
     (r"(?P<least>\d+)(?P<most>)", 0),

@@ -15,7 +15,7 @@ from floor_plans.commands.description import describe, print_description
 from floor_plans.diagrams.files.foreign_files import refuse_features
 from floor_plans.diagrams.files.records import ReadReport
 from floor_plans.diagrams.metrics.structure import structure_metrics
-from floor_plans.diagrams.procedural.embedded import embedded_plans
+from floor_plans.diagrams.procedural.generator import embedded_plans
 from floor_plans.drawings.readers import read_report
 from floor_plans.drawings.reading import ReadOptions
 from floor_plans.drawings.realise_file import run_realise

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.evaluation import Comparison
-    from floor_plans.learning.dataset import DiagramDataset
+    from floor_plans.learning.build import DiagramDataset
 
 _PLAN_COLUMNS = (
     Column("realisable", "realisable", 1, True, True, of_samples=True, counted="num_verdicts"),

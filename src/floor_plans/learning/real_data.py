@@ -25,8 +25,7 @@ from floor_plans.diagrams.files.records import ReadReport
 from floor_plans.diagrams.procedural.generator import cached_plans
 from floor_plans.diagrams.tokens import decode, encode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
-from floor_plans.learning.build import read_plans, too_large
-from floor_plans.learning.dataset import DiagramDataset
+from floor_plans.learning.build import DiagramDataset, read_plans, too_large
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel

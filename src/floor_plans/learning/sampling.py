@@ -16,7 +16,7 @@ from discrete_diffusion.sampling import exactness
 from floor_plans.diagrams.files.writers import lines_of
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.structure import structure_metrics
-from floor_plans.diagrams.pictures.trajectory_files import save_trajectory
+from floor_plans.diagrams.pictures.trajectory import save_trajectory
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import DIRECTIONS, vocabulary_named
 from floor_plans.learning.build import training_areas

@@ -9,7 +9,7 @@ from discrete_diffusion.runtime import install_command
 from floor_plans import BubbleDiagram, generate_plans, write_diagrams
 from floor_plans.briefs import brief_of
 from floor_plans.briefs.checking import interval
-from floor_plans.diagrams.procedural import embedded
+from floor_plans.diagrams.procedural import generator as embedded
 from floor_plans.diagrams.procedural.generator import sample_plans
 from floor_plans.plans import box_model
 

@@ -84,7 +84,7 @@ def test_describe_as_json(capsys, folder):
 
 
 def test_describe_without_a_file_describes_the_embedded_plans(capsys, monkeypatch):
-    from floor_plans.diagrams.procedural import embedded
+    from floor_plans.diagrams.procedural import generator as embedded
 
     monkeypatch.setattr(embedded, "cached_plans", lambda num, seed: cached_plans(200, seed))
     text = output(capsys, "describe")

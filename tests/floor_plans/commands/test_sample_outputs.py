@@ -23,7 +23,7 @@ from discrete_diffusion.evaluation import EvaluateRequest, SampleRequest
 from discrete_diffusion.sampling import Ancestral, FirstHitting
 from discrete_diffusion.sampling.registry import _SAMPLER_BUILDERS
 from floor_plans import read_diagrams
-from floor_plans.diagrams.pictures import trajectory_files as films
+from floor_plans.diagrams.pictures import trajectory as films
 from interrupting import stop_at_call, stopped
 from made_checkpoints import training_state
 

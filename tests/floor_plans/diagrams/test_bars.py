@@ -10,7 +10,7 @@ from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.patches import Rectangle
 
 from discrete_diffusion.viz import GROUP_COLOURS, REAL, SAMPLED
-from floor_plans.diagrams.pictures.bars import BarPanel, plot_bars
+from floor_plans.diagrams.pictures.statistics import BarPanel, plot_bars
 
 
 def bars(axes) -> dict[float, float]:

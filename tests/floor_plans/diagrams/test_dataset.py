@@ -16,7 +16,7 @@ from discrete_diffusion.domains import build_data
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from floor_plans import decode, generate_plans, write_diagrams
 from floor_plans.diagrams.tokens import encode
-from floor_plans.learning.dataset import DiagramDataset
+from floor_plans.learning.build import DiagramDataset
 
 
 def shuffled(diagrams, seed):

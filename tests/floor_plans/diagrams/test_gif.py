@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from floor_plans.diagrams.pictures.gif import NUM_COLOURS, Palette, write_gif
+from floor_plans.diagrams.pictures.trajectory import NUM_COLOURS, Palette, write_gif
 
 
 def rainbow(num_colours: int) -> np.ndarray:

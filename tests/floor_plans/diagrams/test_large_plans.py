@@ -26,11 +26,10 @@ from floor_plans.diagrams.procedural.programme import (
     LIVING,
     PAD,
 )
-from floor_plans.diagrams.procedural.ring import RING, Ring, ring_for
+from floor_plans.diagrams.procedural.siting import RING, Ring, ring_for
 from floor_plans.diagrams.tokens import encode
 from floor_plans.diagrams.vocabulary import ADJACENCY, DIRECTIONS
-from floor_plans.learning.build import build_dataset
-from floor_plans.learning.dataset import DiagramDataset
+from floor_plans.learning.build import DiagramDataset, build_dataset
 from floor_plans.learning.report import NUM_LARGE_VERDICTS, DiagramReport
 
 

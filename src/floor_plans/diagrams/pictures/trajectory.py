@@ -1,4 +1,4 @@
-"""Pictures of the states of a sampler: ``plot_film_strip`` and ``animate``.
+"""Pictures of the states of a sampler, as film strips and animated GIFs, and their files.
 
 Bubbles keep the positions of the finished diagram in all states; only types and relations change.
 A grey bubble with a question mark is an unknown room, a dotted line an unknown pair, a dashed red
@@ -9,18 +9,24 @@ a card is the share of rooms and pairs that are final.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterable, Sequence
+from itertools import combinations, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
 
+from discrete_diffusion.config import counted
+from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.runtime import atomic_write
+from floor_plans.diagrams.partial import PartialDiagram, decode_partial
 from floor_plans.diagrams.pictures.diagram_pictures import grid_shape
-from floor_plans.diagrams.pictures.gif import Palette, Pixels, write_gif
 from floor_plans.diagrams.pictures.palette import Knowledge
 from floor_plans.diagrams.pictures.pen import Pen
 from floor_plans.diagrams.pictures.placement import Placement, is_honoured, place_all
@@ -34,9 +40,6 @@ from floor_plans.diagrams.pictures.sheet import (
 )
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 from floor_plans.diagrams.vocabulary import ADJACENT
-
-if TYPE_CHECKING:
-    from floor_plans.diagrams.partial import PartialDiagram
 
 MAX_FRAMES = 100
 """Most frames of a GIF; twenty rooms have two hundred states, and frames are slow to draw."""
@@ -212,3 +215,104 @@ def _check_frames(frames: Sequence[PartialDiagram], name: str) -> None:
             f"{name}: {rooms} rooms and {pairs} pairs of the last frame are unknown; end with the "
             f"finished diagram, in which pairs without a relation are listed as no-edge"
         )
+
+
+Pixels = NDArray[np.uint8]
+
+NUM_COLOURS = 255
+"""Most colours of a palette: a GIF has 256, of which one marks unchanged pixels."""
+
+
+class Palette:
+    """Most frequent colours of ``pictures`` UInt8[H, W, 3], at most 255.
+
+    The flat colours of a plot are kept; rare blends along edges become the nearest colour by
+    Euclidean distance in RGB.
+    """
+
+    def __init__(self, pictures: Sequence[Pixels]) -> None:
+        packed = np.concatenate([_packed(picture).ravel() for picture in pictures])
+        colours, counts = np.unique(packed, return_counts=True)
+        self._colours = _channels(colours[np.argsort(-counts, kind="stable")[:NUM_COLOURS]])
+        self._index = np.full(2**24, -1, dtype=np.int16)  # index by colour, -1: not yet
+
+    def apply(self, picture: Pixels) -> Image.Image:
+        """Convert a picture to these colours, mode P."""
+        packed = _packed(picture)
+        # nearest palette colour of colours that were not seen before
+        new = np.unique(packed[self._index[packed] < 0])
+        if len(new):
+            from scipy.cluster.vq import vq  # slow
+
+            self._index[new], _ = vq(_channels(new), self._colours)
+        indices = self._index[packed].astype(np.uint8)
+        image = Image.frombytes("P", (indices.shape[1], indices.shape[0]), indices.tobytes())
+        image.putpalette(self._colours.astype(np.uint8).tobytes())
+        return image
+
+
+def write_gif(
+    path: Path, pictures: Iterable[Pixels], palette: Palette, seconds: Sequence[float]
+) -> None:
+    """Write pictures UInt8[H, W, 3] of one size as a looping GIF, complete or not at all.
+
+    ``seconds``: duration of each picture. Equal consecutive pictures are merged. Pictures are
+    consumed one at a time.
+    """
+    images = map(palette.apply, pictures)
+    with atomic_write(path) as unfinished:
+        next(images).save(
+            unfinished,
+            format="GIF",
+            save_all=True,
+            append_images=images,
+            duration=[round(1000 * each) for each in seconds],
+            loop=0,
+        )
+
+
+def _packed(picture: Pixels) -> NDArray[np.int32]:
+    """Int32[H, W]: each colour packed into one integer."""
+    red, green, blue = np.moveaxis(picture.astype(np.int32), -1, 0)
+    return (red << 16) | (green << 8) | blue
+
+
+def _channels(packed: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Float[..., 3]: channels of packed colours, the inverse of ``_packed``."""
+    return np.stack([packed >> 16, (packed >> 8) & 255, packed & 255], axis=-1).astype(np.float64)
+
+
+logger = logging.getLogger(__name__)
+
+TRAJECTORY = ("trajectory.gif", "trajectory.png")
+
+
+def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig) -> None:
+    """Write trajectories of samples Int[K, M, L]: ``trajectory.gif`` of all samples, and
+    ``trajectory.png``, a film strip of the first. Repeated states of a sample are left out.
+
+    Without a trajectory, files of an earlier run are removed, since they show other samples.
+    """
+    animation, strip = (folder / name for name in TRAJECTORY)
+    # no trajectory: remove the files of an earlier run
+    if trajectory is None:
+        earlier = [path for path in (animation, strip) if path.is_file()]
+        for path in earlier:
+            path.unlink()
+        if earlier:
+            logger.info("removed, as they show earlier samples: %s", ", ".join(map(str, earlier)))
+        return
+    # states of each sample, written as GIF and film strip
+    states = [_own_states(decode_partial(x, vocab)) for x in trajectory.unbind(dim=1)]
+    count = max(map(len, states))
+    shown = f", {MAX_FRAMES} of {count:,} states" if count > MAX_FRAMES else ""
+    frames = counted(min(count, MAX_FRAMES), "frame")
+    logger.info("drawing %s of %s%s", frames, counted(len(states), "diagram"), shown)
+    animate(states, animation)
+    plot_film_strip(states[0], strip)
+    logger.info("on the way out of the noise: %s, %s", animation, strip)
+
+
+def _own_states(states: list[PartialDiagram]) -> list[PartialDiagram]:
+    """States that differ from the previous one, since other samples may change in between."""
+    return states[:1] + [new for old, new in pairwise(states) if new != old]

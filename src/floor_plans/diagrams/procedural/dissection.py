@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from floor_plans.diagrams.procedural.programme import LIVING, PAD
-from floor_plans.diagrams.procedural.ring import RING, Ring
 from floor_plans.diagrams.procedural.siting import (
     BALCONIES,
     BEDROOMS,
     GROUP_OF_TYPE,
     MASTERS,
     NO_ROOM,
+    RING,
+    Ring,
     Sites,
 )
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from discrete_diffusion.config import shipped_config
 from discrete_diffusion.data import EncodedGraphs, cache_dir, cached_arrays
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.runtime import progress
@@ -35,8 +36,7 @@ from floor_plans.diagrams.procedural.programme import (
     sample_large_programmes,
     sample_programmes,
 )
-from floor_plans.diagrams.procedural.ring import RING, Ring, ring_for
-from floor_plans.diagrams.procedural.siting import choose_sites
+from floor_plans.diagrams.procedural.siting import RING, Ring, choose_sites, ring_for
 from floor_plans.diagrams.rooms import NO_EDGE
 
 GENERATOR_VERSION = 1
@@ -309,3 +309,11 @@ def _are_disjoint(boxes: Ints, both_real: Flags) -> Flags:
     nested = shared == np.minimum(area[:, :, None], area[:, None, :])
     clash = (shared > 0) & ~nested & both_real
     return np.all(~clash[:, 1:, 1:], axis=(1, 2))
+
+
+def embedded_plans() -> tuple[str, list[BubbleDiagram]]:
+    """Title of the embedded plans, and the plans, as configured."""
+    config = shipped_config("data", "bubble_diagrams")
+    plans = cached_plans(config["num_plans"], seed := config["plan_seed"])
+    title = f"the embedded plans: {len(plans):,} of seed {seed} (data=bubble_diagrams)"
+    return title, plans.to_diagrams()

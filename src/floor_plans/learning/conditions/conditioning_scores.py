@@ -19,7 +19,7 @@ from floor_plans.learning.conditions.facts import Facts
 
 if TYPE_CHECKING:
     from discrete_diffusion.sampling import Model
-    from floor_plans.learning.dataset import DiagramDataset
+    from floor_plans.learning.build import DiagramDataset
 
 NUM = 300
 """Most held-out diagrams on whose facts the model is conditioned."""

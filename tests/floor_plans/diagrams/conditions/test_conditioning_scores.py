@@ -13,9 +13,9 @@ from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Model, build_sampler
 from floor_plans.diagrams.procedural.generator import generate_plans
 from floor_plans.diagrams.tokens import encode
+from floor_plans.learning.build import DiagramDataset
 from floor_plans.learning.conditions.conditioning_scores import _derangement, measure_conditioning
 from floor_plans.learning.conditions.facts import Facts
-from floor_plans.learning.dataset import DiagramDataset
 
 PLANS = generate_plans(40, seed=5)
 
