@@ -1,3 +1,4 @@
+from .bound import MeasurementSettings as MeasurementSettings
 from .bound import SampleBounds as SampleBounds
 from .bound import sample_bounds as sample_bounds
 from .comparison import BOUND as BOUND
@@ -8,8 +9,6 @@ from .comparison import Measure as Measure
 from .evaluation_protocol import EvaluationProtocol as EvaluationProtocol
 from .evaluation_protocol import HeldOutBounds as HeldOutBounds
 from .evaluation_protocol import held_out_bounds as held_out_bounds
-from .floors import Floors as Floors
-from .floors import metric_floors as metric_floors
 from .held_out import BOUND_DRAWS as BOUND_DRAWS
 from .held_out import UnreadableDataError as UnreadableDataError
 from .held_out import check_reference as check_reference
@@ -35,7 +34,6 @@ from .intervals import standard_error as standard_error
 from .measured_data import MeasuredData as MeasuredData
 from .measured_data import RealData as RealData
 from .measured_data import measured_data as measured_data
-from .measuring import MeasurementSettings as MeasurementSettings
 from .model_evaluation import ModelEvaluation as ModelEvaluation
 from .model_evaluation import evaluate_token_model as evaluate_token_model
 from .report import Evaluation as Evaluation
@@ -47,8 +45,10 @@ from .report import scalars_first as scalars_first
 from .requests import EvaluateRequest as EvaluateRequest
 from .requests import Request as Request
 from .requests import SampleRequest as SampleRequest
+from .sample_scores import Floors as Floors
 from .sample_scores import Metric as Metric
 from .sample_scores import SampleScores as SampleScores
+from .sample_scores import metric_floors as metric_floors
 from .sample_scores import shown_sizes as shown_sizes
 from .sample_sets import facts_of_files as facts_of_files
 from .sample_sets import sample_and_measure as sample_and_measure

@@ -16,8 +16,8 @@ from discrete_diffusion.algorithms.draws import sample_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_prob_at, log_softmax_on
 from discrete_diffusion.contracts import Batch
+from discrete_diffusion.evaluation.bound import MeasurementSettings, uncertain_positions
 from discrete_diffusion.evaluation.json_values import rounded
-from discrete_diffusion.evaluation.measuring import MeasurementSettings, uncertain_positions
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
 from discrete_diffusion.runtime import progress
 

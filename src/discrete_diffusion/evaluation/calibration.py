@@ -13,8 +13,8 @@ from torch import Tensor
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.contracts import Batch
+from discrete_diffusion.evaluation.bound import MeasurementSettings, uncertain_positions
 from discrete_diffusion.evaluation.json_values import rounded
-from discrete_diffusion.evaluation.measuring import MeasurementSettings, uncertain_positions
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.runtime import progress
 

@@ -9,11 +9,15 @@ from typing import Any
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.data.batches import SplitBatches
-from discrete_diffusion.evaluation.bound import BoundBySize, blind_bounds, sample_bounds
+from discrete_diffusion.evaluation.bound import (
+    BoundBySize,
+    MeasurementSettings,
+    blind_bounds,
+    sample_bounds,
+)
 from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
 from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
 from discrete_diffusion.evaluation.likelihood import PathScores
-from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.evaluation.tails import DrawTail
 from discrete_diffusion.sampling.model import Model
 

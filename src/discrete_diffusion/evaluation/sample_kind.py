@@ -67,7 +67,8 @@ class SampleKind(ABC, Generic[S]):
 
     ``heading``: of the real data that samples are compared with. ``files``: that ``write`` makes;
     ``headlines``: the shares of samples that ``sample`` logs. ``structures``: what samples can be
-    required to be. ``seeds``: sampling seeds of ``evaluate``, if ``seeds`` does not say.
+    required to be. ``seeds``, ``num_evaluated``: sampling seeds of ``evaluate``, and samples of
+    one, if the request does not say; None are as many as there are real ones.
     """
 
     heading: ClassVar[str]
@@ -75,6 +76,7 @@ class SampleKind(ABC, Generic[S]):
     headlines: ClassVar[tuple[Headline, ...]]
     structures: ClassVar[Registry[Callable[[VocabConfig], Narrowing]]]
     seeds: ClassVar[int] = SEEDS
+    num_evaluated: ClassVar[int | None] = None
     vocab: VocabConfig
 
     @abstractmethod
@@ -110,10 +112,6 @@ class SampleKind(ABC, Generic[S]):
     @abstractmethod
     def read(self, path: str, request: EvaluateRequest) -> SampleFile[S]:
         """Samples of a file of any origin."""
-
-    @abstractmethod
-    def num_samples(self, real: RealData[S]) -> int:
-        """Samples of each seed of ``evaluate``, if ``num_samples`` does not say."""
 
     @abstractmethod
     def score(
@@ -206,7 +204,7 @@ def evaluate_samples(
         request,
         trained,
         real.on,
-        num=kind.num_samples(real),
+        num=kind.num_evaluated or len(real.reference),
         seeds=kind.seeds,
         save=lambda drawn, folder: kind.write(kind.decode(drawn), folder),
         structure=kind.structure(request),

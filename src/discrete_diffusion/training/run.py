@@ -30,8 +30,7 @@ from discrete_diffusion.checkpoints.contents import (
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
 from discrete_diffusion.domains.registry import build_data, domain_of
-from discrete_diffusion.evaluation.bound import estimate_bound
-from discrete_diffusion.evaluation.measuring import MeasurementSettings
+from discrete_diffusion.evaluation.bound import MeasurementSettings, estimate_bound
 from discrete_diffusion.models.compiling import check_compiler
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.shards import distributed_shard

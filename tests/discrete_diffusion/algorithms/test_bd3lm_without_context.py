@@ -11,9 +11,9 @@ from discrete_diffusion.algorithms import BD3LM
 from discrete_diffusion.algorithms.draws import sample_blocks
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
+from discrete_diffusion.evaluation.bound import MeasurementSettings
 from discrete_diffusion.evaluation.bound_by_time import bound_by_time
 from discrete_diffusion.evaluation.calibration import measure_calibration
-from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler

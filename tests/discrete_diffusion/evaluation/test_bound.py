@@ -13,12 +13,12 @@ from discrete_diffusion.data import Examples, SplitBatches, TokenDataset
 from discrete_diffusion.data.graph_dataset import GraphDataset
 from discrete_diffusion.evaluation.bound import (
     BoundMeter,
+    MeasurementSettings,
     blind_bounds,
     estimate_bound,
     sample_bounds,
 )
 from discrete_diffusion.evaluation.intervals import plus_minus
-from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.layout import TokenLayout

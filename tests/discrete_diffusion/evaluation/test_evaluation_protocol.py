@@ -16,14 +16,13 @@ from discrete_diffusion.data.graph_dataset import GraphDataset
 from discrete_diffusion.data.text_files import TextSource
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
-from discrete_diffusion.evaluation.bound import sample_bounds
+from discrete_diffusion.evaluation.bound import MeasurementSettings, sample_bounds
 from discrete_diffusion.evaluation.evaluation_protocol import (
     EvaluationProtocol,
     held_out_bounds,
     score_real_data,
     score_samples,
 )
-from discrete_diffusion.evaluation.measuring import MeasurementSettings
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.layout import TokenLayout

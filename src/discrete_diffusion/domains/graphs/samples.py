@@ -25,11 +25,15 @@ from discrete_diffusion.domains.graphs.metrics.graphs import (
 from discrete_diffusion.domains.graphs.partial import PartialGraph
 from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, plot_graphs
 from discrete_diffusion.domains.graphs.structures import STRUCTURES
-from discrete_diffusion.evaluation.floors import Floors, metric_floors
 from discrete_diffusion.evaluation.intervals import error_note
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind
-from discrete_diffusion.evaluation.sample_scores import SampleScores, shown_sizes
+from discrete_diffusion.evaluation.sample_scores import (
+    Floors,
+    SampleScores,
+    metric_floors,
+    shown_sizes,
+)
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import atomic_folder, put_aside, write_text
@@ -145,10 +149,6 @@ class GraphSamples(SampleKind[TypedGraph]):
         found = self.read_graphs(path, request, samples=True)
         num = len(found.graphs) + len(found.problems)
         return SampleFile(found.graphs, num, len(found.problems))
-
-    def num_samples(self, real: RealData[TypedGraph]) -> int:
-        """As many as there are reference graphs."""
-        return len(real.reference)
 
     def score(
         self,

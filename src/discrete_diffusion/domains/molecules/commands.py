@@ -37,7 +37,7 @@ def check_file(options: Namespace) -> None:
 
 
 def _print_lost(found: ReadMolecules, options: Namespace) -> None:
-    from discrete_diffusion.domains.molecules.round_trip import changed_rows
+    from discrete_diffusion.domains.molecules.reading import changed_rows
     from discrete_diffusion.domains.molecules.smiles_files import read_rows
 
     texts = {row.line: row.text for row in read_rows(options.file, options.column)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -294,3 +294,22 @@ def _from_arrays(path: str, arrays: dict[str, np.ndarray]) -> ReadMolecules:
         [Problem(*problem) for problem in facts["problems"]],
         facts["num_recovered"],
     )
+
+
+def changed_rows(found: ReadMolecules, texts: Mapping[int, str]) -> list[tuple[int, str, str]]:
+    """Line, canonical SMILES before and after, of molecules that are others when they come back:
+    without stereochemistry and isotopes, which are never kept. ``texts``: SMILES or mol blocks of
+    the file, by line."""
+    from rdkit import rdBase
+
+    changed = []
+    rows = list(zip(found.lines, found.molecules, strict=True))
+    with rdBase.BlockLogs():
+        for line, molecule in progress.track(rows, "comparing", "molecules"):
+            mol = sanitised(molecule) or sanitised(with_charged_atoms(molecule))
+            after = "nothing" if mol is None else smiles_of(mol)
+            written = parsed(texts[line])
+            before = "what rdkit refuses" if written is None else smiles_of(written)
+            if before != after:
+                changed.append((line, before, after))
+    return changed

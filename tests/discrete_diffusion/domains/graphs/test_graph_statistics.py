@@ -27,7 +27,7 @@ from discrete_diffusion.domains.graphs.metrics.statistics import (
 )
 from discrete_diffusion.domains.graphs.metrics.validity import as_networkx
 from discrete_diffusion.domains.graphs.metrics.wavelets import filter_bank
-from discrete_diffusion.evaluation.floors import metric_floors
+from discrete_diffusion.evaluation.sample_scores import metric_floors
 
 RANDOM = [of_networkx(nx.gnp_random_graph(5 + k % 4, 0.45, seed=k)) for k in range(12)]
 OTHERS = [of_networkx(nx.random_labeled_tree(4 + k % 5, seed=k)) for k in range(9)]

@@ -224,7 +224,7 @@ def test_dummy_atoms_and_pieces_are_counted(tmp_path):
 
 @pytest.mark.slow
 def test_a_published_file_is_read_whole_and_written_again(real_data):
-    from discrete_diffusion.domains.molecules.round_trip import changed_rows
+    from discrete_diffusion.domains.molecules.reading import changed_rows
 
     path = real_data / "zinc_smiles_jtnn" / "test.txt.gz"
     if not path.is_file():
