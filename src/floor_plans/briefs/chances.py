@@ -31,10 +31,10 @@ _DOUBT = 1e-6
 class Beliefs:
     """Independent probabilities of rooms and relations, for R samples and W worlds of each.
 
-    ``rooms``: Float64[R, W or 1, n, T], of each type at each slot, all 0 where there is no room.
+    ``rooms``: Float64[R, W or 1, n, T], of each type at each slot, all 0 at empty slots.
     ``relations``: Float64[R, W or 1, n, n, K], of each relation of slot i to slot j, read from i; 0
-    on the diagonal and where there is no room. In world w the token in question has its w-th value.
-    ``vocab``: names types and relations.
+    on the diagonal and at empty slots. In world w the next token has its w-th value. ``vocab``:
+    vocabulary of types and relations.
     """
 
     rooms: Tensor
@@ -83,6 +83,7 @@ class BriefConstraint(Constraint):
         self._inverse = torch.tensor(back)
         self._any_type = vocab.layout().uniform_log_probs().exp()  # (L, V)
         self._ends = torch.tensor(vocab.endpoints).reshape(-1, 2)
+        # one automaton for all counts, or one each if it had too many states
         rules = [*brief.counts]
         together = prod(_cap(rule) + 1 for rule in rules) <= MOST_STATES
         groups = [rules] if together else [[rule] for rule in rules]
@@ -101,6 +102,7 @@ class BriefConstraint(Constraint):
         found = torch.full((len(x), self.vocab.vocab_size), -torch.inf, dtype=torch.float64)
         is_node = position < self.vocab.n_max
         probabilities = self._probabilities(x, log_d0)
+        # next tokens are rooms or relations, with worlds of their own
         for rows, worlds, first in (
             (is_node.nonzero().squeeze(1), self._room_worlds, 0),
             ((~is_node).nonzero().squeeze(1), self._edge_worlds, self.vocab.edge_offset),
@@ -118,6 +120,7 @@ class BriefConstraint(Constraint):
         known[..., [self.vocab.mask_id, self.vocab.pad_id]] = 0.0
         if log_d0 is None:
             return known
+        # sampled tokens are certain, the others as predicted, with a little doubt
         hidden = (x == self.vocab.mask_id).unsqueeze(-1)
         believed = (1 - _DOUBT) * log_d0.double().exp() + _DOUBT * self._any_type
         return torch.where(hidden, believed, known)

@@ -174,6 +174,7 @@ def _reduce(
     found, known = [], dict[frozenset[_Requirement], bool | None]()
     orders = [requirements[::-1], requirements]
     for order in orders if len(requirements) <= _MOST_TWICE else orders[:1]:
+        # leave out one requirement after the other, if the rest still contradict
         kept, is_irreducible = list(requirements), True
         for each in order:
             rest = [other for other in kept if other is not each]
@@ -198,10 +199,12 @@ def _solve(
 
     None: undecided, also if only diagrams of more rooms than ``MOST_ROOMS`` are left.
     """
+    # bounds on the number of rooms
     least, most = least_and_most(brief, n_max)
     least = max(least, len(brief.named))
     if least > most:
         return False, None
+    # small diagrams first
     for rooms in MOST_ROOMS:
         if rooms >= least:
             model = GraphModel(brief, least=least, most=min(most, rooms), vocabulary=vocabulary)

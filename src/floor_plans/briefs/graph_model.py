@@ -54,6 +54,7 @@ class GraphModel:
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = seed
         solver.parameters.catch_sigint_signal = False  # Ctrl-C is Python's; theirs aborts threads
+        # infeasible, undecided, or solved
         status = search(solver, self.model)
         if status == self._solver.INFEASIBLE:
             return False, None

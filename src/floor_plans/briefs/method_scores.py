@@ -252,6 +252,7 @@ class MethodScores:
         """Distance and its ratio to the floor, as in ``0.0312 (1.4)``."""
         if name not in self.metrics:
             return "-"
+        # ratio to the floor only for distances
         value, floor = self.metrics[name], self.floors.mean[name] if self.floors else 0.0
         ratio = f" ({value / floor:.1f})" if floor and name in DISTANCES else ""
         return f"{value:.{_digits(name)}f}{ratio}"
@@ -265,6 +266,7 @@ def method_sections(
     ``by_held_out``: coverage of the training data by as many held-out diagrams.
     """
     heads = ("metric", *(method.name.replace("_", " ") for method in methods), "real data")
+    # costs, coverage and properties in one table, distances in another
     rows = [
         *_cost_rows(methods),
         *_coverage_rows(methods, matches, by_held_out),

@@ -51,7 +51,7 @@ def read_brief(path: str | os.PathLike[str]) -> Brief:
     try:
         return _brief(root)
     except BriefError as error:
-        raise error.in_file(Path(path)) from error
+        raise error.located(Path(path)) from error
 
 
 def brief_of(mapping: Mapping[str, Any]) -> Brief:

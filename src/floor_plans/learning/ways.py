@@ -130,6 +130,7 @@ class Way:
         """Facts for ``metrics.json`` on the weights and on the look-ahead."""
         if not self.weighs:
             return {}
+        # weights of narrowing and look-ahead, work of the look-ahead
         effective = effective_number(log_weights)
         found = {"mean_weight": float(log_weights.exp().mean()), "effective_samples": effective}
         return found | (vars(work) if self.name == "lookahead" else {})

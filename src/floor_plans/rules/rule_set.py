@@ -160,7 +160,7 @@ def _rules_of(path: Path) -> dict[str, Parameters]:
             else:
                 rules[name] = _parameters(node, name, rules.get(name, {}))
     except BriefError as error:
-        raise error.in_file(path) from error
+        raise error.located(path) from error
     return rules
 
 

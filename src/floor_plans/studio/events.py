@@ -77,6 +77,7 @@ async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> A
             "seconds": round(time.perf_counter() - start, 3),
         }
 
+    # one answer
     if not stream:
         return await finished(studio.batcher.submit(ask))
     # a stream: the network's thread puts each step into a queue of this loop

@@ -130,6 +130,7 @@ def describe(app: FastAPI, bodies: Iterable[type[BaseModel]]) -> None:
 
     def with_models() -> dict[str, Any]:
         if app.openapi_schema is None:
+            # schemas of bodies and events, with their definitions
             schemas = described()["components"]["schemas"]
             for model in (*EVENTS.values(), *bodies):
                 found = model.model_json_schema(ref_template="#/components/schemas/{model}")

@@ -163,6 +163,7 @@ class Jobs:
             job = self._jobs.get(name)
             if job is None:
                 return False
+            # a waiting job leaves its queue, a working one ends at its next report
             if job.status == "waiting":
                 self._take_out(job.client, name)
             if job.status in ("waiting", "working"):

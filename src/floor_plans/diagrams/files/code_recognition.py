@@ -94,6 +94,7 @@ def recognise_codes(
             raise ValueError(f"{source}: {error}") from error
         doubts += _doubts(source, decided_by, table)
         tables.update(dict.fromkeys(files, table))
+    # doubtful plans are read, with a warning
     for doubt in doubts:
         logger.warning("%s", doubt.sentence)
     return RecognisedCodes(None, tables, tuple(doubts))

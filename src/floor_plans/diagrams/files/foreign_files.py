@@ -71,6 +71,7 @@ def _markup(head: bytes, suffix: str) -> str | None:
 def refuse_features(path: str | Path) -> None:
     """Refuse ``.npz`` files and zarr folders, by ``ValueError`` with the commands for them."""
     path = Path(path)
+    # zarr folders by name or content
     marks = [path / name for name in (".zgroup", "zarr.json")]
     if path.is_dir() and (path.suffix == ".zarr" or any(mark.is_file() for mark in marks)):
         raise ValueError(

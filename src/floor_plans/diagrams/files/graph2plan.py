@@ -40,6 +40,7 @@ def is_mat_file(path: Path) -> bool:
     """True if a file is in MATLAB's format, by its name or first bytes."""
     if not path.is_file():
         return False
+    # by suffix, header text or version bytes
     head = _head(path)
     is_version_5 = head[124:128] in (b"\x00\x01IM", b"\x01\x00MI")
     return path.suffix.lower() == ".mat" or head.startswith(b"MATLAB") or is_version_5

@@ -35,7 +35,7 @@ class BriefError(ValueError):
         super().__init__(": ".join(filter(None, [", ".join(parts), _printable(reason)])))
         self.reason, self.key, self.line, self.path = reason, key, line, path
 
-    def in_file(self, path: Path) -> BriefError:
+    def located(self, path: Path) -> BriefError:
         """The error with the path of its file."""
         return BriefError(self.reason, key=self.key, line=self.line, path=path)
 
@@ -158,7 +158,7 @@ def read_node(
     try:
         return parse(text, noun, keys)
     except BriefError as error:
-        raise error.in_file(path) from error
+        raise error.located(path) from error
 
 
 def parse(text: str, noun: str = "brief", keys: str = "rooms: and relations:") -> Node:

@@ -68,6 +68,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
     ) -> None:
         self._diagrams = list(diagrams)
         self._refuse_empty()
+        # one plan without directions makes the set one of adjacency
         if vocabulary is None:
             without = any(not d.vocabulary.has_directions for d in self._diagrams)
             vocabulary = ADJACENCY if without else DIRECTIONS
@@ -190,6 +191,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
         A key consists of the tokens in canonical order, without padding; boxes and metadata are
         ignored.
         """
+        # tokens in canonical order, without padding
         num_rooms = self.tokens.new_tensor(self.num_rooms)
         orders = torch.from_numpy(self.canonical_orders)
         tokens = relabel(self.tokens, num_rooms, orders, self._vocab).numpy().astype(np.uint8)

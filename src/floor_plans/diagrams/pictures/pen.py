@@ -52,6 +52,7 @@ class Pen:
 
     def line(self, line: Line, known: Knowledge) -> None:
         """Draw a line just below the bubbles of its deeper end, unknown ones lowest."""
+        # certain lines are above uncertain ones of the same depth
         colour, dashes = LINE_STYLES[known]
         self.axes.add_collection(
             LineCollection(

@@ -60,6 +60,7 @@ class _Film:
 
     def __init__(self, frames: Sequence[PartialDiagram], placement: Placement) -> None:
         self.frames, self.placement, self.finished = frames, placement, frames[-1]
+        # lines of all pairs, since any may appear in a state
         rooms, relations = range(self.finished.num_rooms), self.finished.relations
         self.lines = route_lines(placement, combinations(rooms, 2))
         self.nested: dict[tuple[int, int], int] = {}
@@ -69,6 +70,7 @@ class _Film:
             if r in (INSIDE, SURROUNDING) and placement.inside[inner, outer]:
                 self.nested[i, j] = r
                 self.outer[inner].append((i, j))
+        # labels avoid the lines of the finished diagram
         drawn = [self.lines[i, j] for i, j, r in relations if r != NO_EDGE and (i, j) in self.lines]
         self.spots = [label_spot(placement, drawn, room) for room in rooms]
 

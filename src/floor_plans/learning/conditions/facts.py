@@ -55,7 +55,7 @@ class Facts:
     counts        number of rooms of each type and each group of types, one-hot
     area          area inside the outline, in 100 m^2
     outline       mask of the cells of a grid inside it, width and height in 10 m; of the boundary,
-                  or of the union of rooms if there is no boundary
+                  or of the union of rooms in a plan without boundary
     front_door    (x, y) of its middle relative to the middle of the outline, in 10 m
     """
 
