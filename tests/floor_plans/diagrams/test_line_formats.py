@@ -121,7 +121,7 @@ def test_house_gan_plans_lose_their_doors_and_gain_a_master_bedroom():
         (HOUSE_GAN | {"room_type": [3, 16, 1, 3, 15, 17]}, "room_type[1]", "unknown type"),
         (HOUSE_GAN | {"room_type": [3, 9, 1, 3, 15, 17]}, "room_type[1]", "room code .*got 9"),
         (HOUSE_GAN | {"room_type": [3, True, 1, 3, 15, 17]}, "room_type[1]", "got True"),
-        (HOUSE_GAN | {"room_type": [15] * 6}, "room_type", "at least one room that is no door"),
+        (HOUSE_GAN | {"room_type": [15] * 6}, "room_type", "at least one room besides doors"),
         (HOUSE_GAN | {"room_type": None}, "room_type", "expected a list"),
         (HOUSE_GAN | {"boxes": BOXES}, "boxes", "3 boxes for 6 rooms and doors"),
         (HOUSE_GAN | {"boxes": [*HOUSE_GAN["boxes"][:5], [3, 0, 1, 1]]}, "boxes[5]", "x0 <= x1"),
