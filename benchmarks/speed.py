@@ -40,7 +40,7 @@ import discrete_diffusion
 import speed_account
 import speed_cost
 import speed_text
-from discrete_diffusion.runtime.precision import multiplies_bfloat16
+from discrete_diffusion.runtime.devices import multiplies_bfloat16
 from record import Page, Record, Sections, hardware, publish
 from sampler_cells import FLAT, trained
 from speed_account import Instructions, account, account_of, account_table

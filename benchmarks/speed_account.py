@@ -18,7 +18,7 @@ from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
 from clock import product_rate, products, share_of_products, share_text, synchronise, timed
-from discrete_diffusion.runtime.precision import multiplies_bfloat16
+from discrete_diffusion.runtime.devices import multiplies_bfloat16
 from record import markdown_table
 from speed_cost import WORKS, model_of
 from speed_variants import precision

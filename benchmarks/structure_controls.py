@@ -31,7 +31,7 @@ from discrete_diffusion.domains.graphs.files.records import write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.models.graph_features.features import effective_resistance
 from discrete_diffusion.models.graph_features.revealed import RevealedGraph
-from discrete_diffusion.sampling.graph_structures.planarity import is_planar
+from discrete_diffusion.sampling.graph_structures import is_planar
 
 
 def kruskal_trees(

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.processes import Shard
 
 
 def in_processes(num: int, work: Callable[[Shard], Any]) -> list[Any]:

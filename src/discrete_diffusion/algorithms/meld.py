@@ -15,7 +15,7 @@ from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
-from discrete_diffusion.noise_schedules.powers import Learned
+from discrete_diffusion.noise_schedules.schedules import Learned
 
 
 class MELD(MDLM):

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.values import Count, check_compile
-from discrete_diffusion.runtime.devices import computes_on_gpu, num_processes
-from discrete_diffusion.runtime.precision import (
+from discrete_diffusion.runtime.devices import (
     PRECISIONS,
     check_precision,
     check_units,
     computed_in,
+    computes_on_gpu,
+    num_processes,
 )
-from discrete_diffusion.runtime.processes import connected, local_rank
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.processes import Shard, connected, local_rank
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

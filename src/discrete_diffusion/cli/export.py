@@ -41,8 +41,7 @@ def _export(config: DictConfig, out: Path) -> None:
     if out.exists() and not config.overwrite:
         raise ValueError(f"out={out} exists; give overwrite=true to replace it, or another name")
     from discrete_diffusion.checkpoints.contents import read_checkpoint
-    from discrete_diffusion.checkpoints.exporting import export_onnx
-    from discrete_diffusion.checkpoints.original_exporting import export_original
+    from discrete_diffusion.checkpoints.exporting import export_onnx, export_original
 
     found = read_checkpoint(str(config.checkpoint), ema=config.ema)
     with progress.task("exporting the network"):

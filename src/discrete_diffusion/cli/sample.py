@@ -32,7 +32,7 @@ from discrete_diffusion.runtime.stopping import Stop, StopSignals
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.runtime.shards import Shard
+    from discrete_diffusion.runtime.processes import Shard
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,7 @@ from discrete_diffusion.data.batches import bucket_batches
 from discrete_diffusion.evaluation.bound import MeasurementSettings, sample_bounds
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.tails import DrawTail
-from discrete_diffusion.sampling.drawing import sample_in_batches
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling.model import Model, sample_in_batches
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Report

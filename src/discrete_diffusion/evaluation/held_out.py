@@ -22,7 +22,7 @@ from discrete_diffusion.sampling.exactness import exactness
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import EvaluateRequest, Request
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.runtime.shards import Shard
+    from discrete_diffusion.runtime.processes import Shard
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from discrete_diffusion.config.signatures import Checked
 from discrete_diffusion.config.values import Count, CountOrZero
-from discrete_diffusion.runtime.precision import PRECISIONS, check_precision
+from discrete_diffusion.runtime.devices import PRECISIONS, check_precision
 
 
 @dataclass(frozen=True, kw_only=True)

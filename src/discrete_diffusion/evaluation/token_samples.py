@@ -13,7 +13,7 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import sample_sizes
-from discrete_diffusion.sampling.drawing import sample_in_batches
+from discrete_diffusion.sampling.model import sample_in_batches
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.processes import Shard
 from discrete_diffusion.sampling.exactness import approximations
 from discrete_diffusion.sampling.model import Model
 

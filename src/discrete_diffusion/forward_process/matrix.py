@@ -2,18 +2,226 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.config.values import Positive
 from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.forward_process.exponential import Exponential
-from discrete_diffusion.forward_process.generators import checked, on_legal_ids, slowest_rate
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
+
+NUM_TERMS = 25
+"""Terms of a series in h <= 1: those left out are below 1e-25 of it."""
+
+
+class Exponential(nn.Module):
+    """log expm(tau R) of C generators R, Float64[C, V, V], whose rows sum to 0.
+
+    With P = I + R / speed, speed the largest rate of leaving an id, and h = tau speed,
+
+        expm(tau R)(x, y) = sum_n e^-h h^n / n!  P^n(x, y)
+                          = h^d sum_k e^-h h^k / k! [ k! / (d + k)!  P^(d+k)(x, y) ]
+
+    (uniformisation), d(x, y) the least number of jumps from x to y. No term is negative, so nothing
+    cancels, and h^d stands outside, so nothing underflows: an entry of 1e-300 has all its digits,
+    where a sum of eigenvectors has none below 1e-16. Beyond h = 1 tau is halved until it is not,
+    and the result squared as often, rows normalised each time.
+
+    ``largest``: a tau beyond which all is forgotten; larger ones are taken for it.
+    """
+
+    terms: Tensor
+    jumps: Tensor
+    log_speed: Tensor
+
+    def __init__(self, generators: Tensor, *, largest: float) -> None:
+        super().__init__()
+        num, size, _ = generators.shape
+        speed = -generators.diagonal(dim1=1, dim2=2).amin(dim=1)
+        speed = torch.where(speed > 0, speed, 1.0)
+        same = torch.eye(size, dtype=torch.float64, device=generators.device)
+        step = (same + generators / speed[:, None, None]).clamp(min=0)
+        jumps = _least_jumps(step > 0)
+        terms = torch.zeros(num, NUM_TERMS, size, size, dtype=torch.float64, device=step.device)
+        power = same.expand_as(step)
+        reachable = jumps >= 0
+        for n in range(int(jumps.max()) + NUM_TERMS):
+            k = n - jumps
+            here = reachable & (k >= 0) & (k < NUM_TERMS)
+            factor = (torch.lgamma(k.double() + 1) - math.lgamma(n + 1)).exp()
+            value = torch.where(here, factor * power, 0.0).unsqueeze(1)
+            terms.scatter_add_(1, k.clamp(0, NUM_TERMS - 1).unsqueeze(1), value)
+            power = power @ step
+        self.log_largest = math.log(largest)
+        log_h = self.log_largest + math.log(float(speed.max()))
+        self.most_halvings = max(math.ceil(log_h / math.log(2)), 0)
+        self.register_buffer("terms", terms.flatten(2), persistent=False)
+        self.register_buffer("jumps", jumps, persistent=False)
+        self.register_buffer("log_speed", speed.log(), persistent=False)
+
+    def forward(self, log_tau: Tensor) -> Tensor:
+        """log expm(tau R): Float64[B, C, V, V], for log tau Float64[B, C]; -inf is tau = 0."""
+        floor = neg_inf(torch.float64)
+        log_h = log_tau.clamp(floor, self.log_largest) + self.log_speed  # (B, C)
+        halvings = (log_h / math.log(2)).ceil().clamp(min=0)
+        log_h = log_h - halvings * math.log(2)
+        k = torch.arange(NUM_TERMS, dtype=torch.float64, device=log_h.device)
+        h = log_h.unsqueeze(-1)
+        weight = (k * h - torch.lgamma(k + 1) - h.exp()).exp()  # (B, C, K)
+        total = torch.einsum("bck,ckv->bcv", weight, self.terms).unflatten(-1, self.jumps.shape[1:])
+        tiny = torch.finfo(torch.float64).tiny
+        log_q = total.clamp(min=tiny).log() + self.jumps * h.unsqueeze(-1)
+        log_q = torch.where(self.jumps < 0, floor, log_q).clamp(min=floor)
+        most = self._most(halvings)
+        if most == 0:
+            return log_q
+        q = log_q.exp()
+        for done in range(most):
+            squared = q @ q
+            squared = squared / squared.sum(dim=-1, keepdim=True)
+            q = torch.where((done < halvings)[..., None, None], squared, q)
+        by_squares = torch.where(q > 0, q.clamp(min=tiny).log(), floor)
+        return torch.where((halvings > 0)[..., None, None], by_squares, log_q)
+
+    def _most(self, halvings: Tensor) -> int:
+        """The largest of ``halvings`` Float64[B, C]; of another device than the CPU, which would
+        have to be waited for, the largest that there can be."""
+        if halvings.device.type != "cpu":
+            return self.most_halvings
+        return int(halvings.max()) if halvings.numel() else 0
+
+
+def _least_jumps(possible: Tensor) -> Tensor:
+    """Int[C, V, V]: the least number of jumps from each id to each other, -1 where there is no way;
+    ``possible`` Bool[C, V, V]."""
+    size = possible.shape[-1]
+    same = torch.eye(size, dtype=torch.bool, device=possible.device).expand_as(possible)
+    jumps = torch.where(same, 0, torch.full_like(possible, -1, dtype=torch.long))
+    reached, step = same, (possible | same).double()
+    for n in range(1, size):
+        further = (reached.double() @ step) > 0
+        if torch.equal(further, reached):
+            break
+        jumps = torch.where(further & ~reached, n, jumps)
+        reached = further
+    return jumps
+
+
+REACH = 8.0
+"""Widths beyond which the Gaussian has no jumps: their rates would be below 1e-13 of all."""
+
+
+def neighbours(num: int) -> Tensor:
+    """Float64[K, K]: rate 1 to the id above and to the id below, a birth-death chain."""
+    return _with_diagonal((_apart(num) == 1).double())
+
+
+def gaussian(num: int, width: float) -> Tensor:
+    """Float64[K, K]: rates in proportion to exp(-(x - y)^2 / (2 width^2)) from x to y, K ids in
+    their order, 1 to the next.
+
+    The discretised Gaussian of D3PM (arXiv 2107.03006, appendix A.2.2), symmetric and with uniform
+    stationary law as there. Deviation: one width, in ids, at all times, where the paper's grows.
+    """
+    apart = _apart(num)
+    rates = (-(apart.square() - 1) / (2 * width**2)).exp()
+    return _with_diagonal(rates * (apart > 0) * (apart <= max(REACH * width, 1.0)))
+
+
+def on_legal_ids(kind: str, support: Tensor, width: float) -> Tensor:
+    """Float64[V, V]: the generator of one ``kind`` among the ids of ``support`` Bool[V], in their
+    order; others stay."""
+    ids = support.nonzero().squeeze(1)
+    among = neighbours(len(ids)) if kind == "neighbours" else gaussian(len(ids), width)
+    whole = torch.zeros(len(support), len(support), dtype=torch.float64, device=support.device)
+    whole[ids.unsqueeze(1), ids] = among.to(whole)
+    return whole
+
+
+def checked(generator: Tensor, layout: TokenLayout) -> Tensor:
+    """A user's generator, Float[V, V] or one for each position, Float[L, V, V], as Float64[L, V, V]
+    with exact diagonals, the rows of ids that never occur being 0.
+
+    Raises ``ValueError`` for another shape, a negative rate, rows that do not sum to 0, and rates
+    from a legal id of a position to one that is neither legal there nor MASK.
+    """
+    length, size = layout.length, layout.vocab_size
+    if generator.shape not in ((size, size), (length, size, size)):
+        raise ValueError(
+            f"generator has shape {tuple(generator.shape)}; expected ({size}, {size}), the rates "
+            f"from id to id, or ({length}, {size}, {size}), those of each position"
+        )
+    rates = generator.detach().double().to(layout.support.device).expand(length, -1, -1).clone()
+    occurs = layout.support.clone()
+    occurs[:, layout.mask_id] = True
+    rates[~occurs] = 0.0
+    diagonal = rates.diagonal(dim1=1, dim2=2).clone()
+    rates.diagonal(dim1=1, dim2=2).zero_()
+    if bad := _first((rates < 0) | ~rates.isfinite()):
+        position, x, y = bad
+        raise ValueError(
+            f"generator: the rate from id {x} to id {y} at position {position} is "
+            f"{float(rates[position, x, y]):g}; expected at least 0"
+        )
+    total = rates.sum(dim=-1)
+    if bad := _first((total + diagonal).abs() > 1e-6 * (1 + total)):
+        position, x = bad
+        raise ValueError(
+            f"generator: the row of id {x} at position {position} sums to "
+            f"{float((total + diagonal)[position, x]):g}; expected 0: the diagonal is minus the "
+            "sum of the rates (of a matrix of probabilities Q, take Q - I)"
+        )
+    if bad := _first((rates > 0) & layout.support.unsqueeze(-1) & ~occurs.unsqueeze(-2)):
+        position, x, y = bad
+        legal = layout.support[position].nonzero().flatten().tolist()
+        raise ValueError(
+            f"generator: from id {x} position {position} would jump to id {y}, which is not legal "
+            f"there; expected rates among {legal} and into MASK ({layout.mask_id}) only, or a "
+            "generator for each position"
+        )
+    into_mask = (rates[..., layout.mask_id] > 0).any(dim=-1)
+    rates[~into_mask, layout.mask_id] = 0.0  # MASK never occurs there
+    rates.diagonal(dim1=1, dim2=2).copy_(-rates.sum(dim=-1))
+    return rates
+
+
+def slowest_rate(generator: Tensor, alphabet: Tensor) -> float:
+    """The rate at which the slowest mode of a generator Float64[V, V] decays on the ids of
+    ``alphabet`` Bool[V]: the spectral gap, the second smallest real part of -R's eigenvalues.
+
+    1 for a single id. Raises ``ValueError`` if a second mode does not decay at all.
+    """
+    ids = alphabet.nonzero().squeeze(1)
+    if len(ids) == 1:
+        return 1.0
+    decay = -torch.linalg.eigvals(generator[ids.unsqueeze(1), ids]).real
+    gap = float(decay.sort().values[1])
+    if gap <= 1e-12 * float(decay.max()) or gap <= 0:
+        raise ValueError(
+            f"generator: among the ids {ids.tolist()} what a token was is never forgotten, because "
+            "they fall into parts that no rate connects; give rates by which all of them come to "
+            "one law"
+        )
+    return gap
+
+
+def _apart(num: int) -> Tensor:
+    index = torch.arange(num, dtype=torch.float64)
+    return (index.unsqueeze(1) - index).abs()
+
+
+def _with_diagonal(rates: Tensor) -> Tensor:
+    return rates - torch.diag(rates.sum(dim=-1))
+
+
+def _first(wrong: Tensor) -> list[int] | None:
+    """Indices of the first True, None if there is none."""
+    return wrong.nonzero()[0].tolist() if wrong.any() else None
+
 
 MOST_IDS = 256
 """Ids of a vocabulary: a matrix has their square."""

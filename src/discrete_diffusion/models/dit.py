@@ -10,7 +10,13 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.models.blocks.attention import LayerCache, Mask, RotaryEmbedding
+from discrete_diffusion.models.blocks.attention import (
+    KERNELS,
+    LayerCache,
+    Mask,
+    RotaryEmbedding,
+    Visibility,
+)
 from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
 from discrete_diffusion.models.blocks.transformer import (
     AdaLNFinal,
@@ -22,7 +28,6 @@ from discrete_diffusion.models.blocks.transformer import (
     process_t,
     zero_linear,
 )
-from discrete_diffusion.models.blocks.visibility import KERNELS, Visibility
 
 SIGMA_INPUTS = ("share", "sigma")
 LARGEST_SIGMA = -math.log(1e-3)

@@ -24,13 +24,13 @@ def _lazy(where: str, **facts: Any) -> LazyEntry:
 
 
 _BUILT_IN = {
-    "log_linear": _lazy("closed_form:LogLinear"),
-    "linear": _lazy("closed_form:Linear"),
-    "cosine": _lazy("closed_form:Cosine"),
-    "polynomial": _lazy("powers:Polynomial"),
-    "geometric": _lazy("closed_form:Geometric"),
-    "per_group": _lazy("powers:PerGroup"),
-    "learned": _lazy("powers:Learned", learned=True),
+    "log_linear": _lazy("schedules:LogLinear"),
+    "linear": _lazy("schedules:Linear"),
+    "cosine": _lazy("schedules:Cosine"),
+    "polynomial": _lazy("schedules:Polynomial"),
+    "geometric": _lazy("schedules:Geometric"),
+    "per_group": _lazy("schedules:PerGroup"),
+    "learned": _lazy("schedules:Learned", learned=True),
 }
 
 _SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule] | LazyEntry] = {**_BUILT_IN}

@@ -22,7 +22,7 @@ from .file_kinds import begins_with_text as begins_with_text
 from .file_kinds import kind_of as kind_of
 from .given_objects import GivenObjects as GivenObjects
 from .given_objects import place_of_line as place_of_line
-from .shards import Shard as Shard
+from .processes import Shard as Shard
 from .stopping import Stop as Stop
 from .stopping import StopSignals as StopSignals
 from .stopping import end_if_stopping as end_if_stopping

@@ -1,6 +1,7 @@
 from .ancestral import Ancestral as Ancestral
 from .ancestral import GridSampler as GridSampler
 from .ancestral import PredictorCorrector as PredictorCorrector
+from .ancestral import ReMDM as ReMDM
 from .ancestral import Renoise as Renoise
 from .autoregressive import Autoregressive as Autoregressive
 from .base import Law as Law
@@ -8,8 +9,6 @@ from .base import Sampler as Sampler
 from .calls import time_of_masked_share as time_of_masked_share
 from .draft import Block as Block
 from .draft import Draft as Draft
-from .drawing import sample_in_batches as sample_in_batches
-from .drawing import sample_seeds as sample_seeds
 from .exactness import approximations as approximations
 from .exactness import exactness as exactness
 from .few_call import FewCall as FewCall
@@ -19,11 +18,12 @@ from .guidance import check_given as check_given
 from .model import Model as Model
 from .model import check_drawn as check_drawn
 from .model import rows_at_once as rows_at_once
+from .model import sample_in_batches as sample_in_batches
+from .model import sample_seeds as sample_seeds
 from .narrowing import Narrowing as Narrowing
 from .registry import build_sampler as build_sampler
 from .registry import check_sampler as check_sampler
 from .registry import register_sampler as register_sampler
-from .remdm import ReMDM as ReMDM
 from .scoring import check_weighed as check_weighed
 from .scoring import log_prob_of as log_prob_of
 from .scoring import unseen_position as unseen_position

@@ -37,7 +37,7 @@ _BUILT_IN = {
     ),
     "margin": _lazy("unmasking:Margin", absorbing_only=True),
     "predictor-corrector": _lazy("ancestral:PredictorCorrector"),
-    "remdm": _lazy("remdm:ReMDM", absorbing_only=True),
+    "remdm": _lazy("ancestral:ReMDM", absorbing_only=True),
     "renoise": _lazy("ancestral:Renoise"),
     "speculative": _lazy("speculative:Speculative", absorbing_only=True),
 }

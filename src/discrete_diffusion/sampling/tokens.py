@@ -26,10 +26,9 @@ from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.base import Sampler
 from discrete_diffusion.sampling.draft import Draft, check_request, keeps_shapes
-from discrete_diffusion.sampling.fixed_draw import FixedDraw
 from discrete_diffusion.sampling.guidance import Guidance, check_given
-from discrete_diffusion.sampling.narrowed_draw import NarrowedDraw
 from discrete_diffusion.sampling.narrowing import Narrowing
+from discrete_diffusion.sampling.token_draws import FixedDraw, NarrowedDraw
 
 
 @dataclass(kw_only=True)

@@ -21,7 +21,7 @@ from discrete_diffusion.sampling.calls import (
     tokens_by_call,
 )
 from discrete_diffusion.sampling.draft import Block, Draft
-from discrete_diffusion.sampling.fixed_draw import FixedDraw
+from discrete_diffusion.sampling.token_draws import FixedDraw
 from discrete_diffusion.sampling.tokens import TokenSampler
 
 _ROUNDING = 1e-6

@@ -1,5 +1,5 @@
-from .ema import EMA as EMA
-from .metrics_log import MetricsLog as MetricsLog
+from .callbacks import EMA as EMA
+from .loggers import MetricsLog as MetricsLog
+from .loggers import TrackioLogger as TrackioLogger
 from .module import DiffusionModule as DiffusionModule
 from .optimizers import MuonAdamW as MuonAdamW
-from .trackio_logger import TrackioLogger as TrackioLogger

@@ -18,8 +18,7 @@ from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.registry import complete_data
 from discrete_diffusion.evaluation.json_values import finite_or_none, write_metrics
 from discrete_diffusion.runtime.atomic_files import atomic_write
-from discrete_diffusion.runtime.processes import all_processes
-from discrete_diffusion.runtime.shards import LostProcessError
+from discrete_diffusion.runtime.processes import LostProcessError, all_processes
 from discrete_diffusion.runtime.stopping import Stop, StopSignals
 from discrete_diffusion.training.run import Run, build_run
 

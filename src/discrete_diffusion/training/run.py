@@ -33,7 +33,7 @@ from discrete_diffusion.domains.registry import build_data, domain_of
 from discrete_diffusion.evaluation.bound import MeasurementSettings, estimate_bound
 from discrete_diffusion.models.compiling import check_compiler
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.shards import distributed_shard
+from discrete_diffusion.runtime.processes import distributed_shard
 from discrete_diffusion.sampling.exactness import approximations, exactness
 from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.sampling.registry import build_sampler, check_sampler
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.checkpoints.resuming import ResumePoint
     from discrete_diffusion.evaluation.report import Report
-    from discrete_diffusion.runtime.shards import Shard
+    from discrete_diffusion.runtime.processes import Shard
     from discrete_diffusion.training.module import DiffusionModule
 
 logger = logging.getLogger(__name__)

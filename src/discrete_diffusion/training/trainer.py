@@ -23,12 +23,12 @@ from discrete_diffusion.evaluation.report import Report
 from discrete_diffusion.runtime.processes import cluster_environment
 from discrete_diffusion.runtime.stopping import StopSignals
 from discrete_diffusion.training.callbacks import (
+    EMA,
     SampleAtValidation,
     TimeOfMeasuring,
     TrainingProgress,
     ValidationLine,
 )
-from discrete_diffusion.training.ema import EMA
 from discrete_diffusion.training.run_checkpoints import CheckpointFiles, RunCheckpoints
 from discrete_diffusion.training.sharding import ShardedPrecision
 

@@ -9,7 +9,7 @@ from torch import nn
 from continuous_states.algorithms.latent_seq2seq import TRAINED_PARTS
 from discrete_diffusion.data import Dataset, Examples
 from discrete_diffusion.training import EMA, DiffusionModule
-from discrete_diffusion.training.ema import MovingAverage
+from discrete_diffusion.training.callbacks import MovingAverage
 from toy_latents import latent_algorithm, text_pairs
 from toy_training import fit
 

@@ -20,7 +20,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.models.registry import usable_backbones
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.training.ema import MovingAverage
+from discrete_diffusion.training.callbacks import MovingAverage
 from strangers import (
     BothWays,
     BothWaysFromZero,

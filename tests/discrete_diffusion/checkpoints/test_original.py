@@ -19,7 +19,7 @@ from torch import Tensor
 from discrete_diffusion import evaluate, load
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints.contents import read_checkpoint
-from discrete_diffusion.checkpoints.original_exporting import export_original
+from discrete_diffusion.checkpoints.exporting import export_original
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.domains import complete_data

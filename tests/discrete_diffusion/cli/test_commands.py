@@ -13,7 +13,7 @@ import yaml
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
-from discrete_diffusion.runtime import precision
+from discrete_diffusion.runtime import devices
 from discrete_diffusion.runtime.progress import shown
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
@@ -131,7 +131,7 @@ def test_another_backbone_trains_with_one_override(tmp_path):
 
 @pytest.mark.slow
 def test_mixed_precision_trains_with_clipping_and_a_schedule_per_group(tmp_path, monkeypatch):
-    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: True)  # slowly, where it does not
+    monkeypatch.setattr(devices, "multiplies_bfloat16", lambda: True)  # slowly, where it does not
     words = ["trainer.precision=bf16-mixed", "noise=per_group", "hydra.run.dir=run"]
     main(["train", *TINY, *QUICK, *words])
     assert (tmp_path / "run" / "metrics.json").exists()

@@ -17,7 +17,7 @@ from discrete_diffusion.cli import compose, config_dir, main
 from discrete_diffusion.cli.devices import Computing, check_computing, where_to_compute
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.evaluation.requests import SampleRequest
-from discrete_diffusion.runtime import precision
+from discrete_diffusion.runtime import devices
 from discrete_diffusion.runtime.processes import Started, is_first, silence_nonzero_ranks, started
 from made_checkpoints import training_state
 
@@ -198,7 +198,7 @@ def test_bfloat16_is_for_the_network():
 
 @pytest.mark.slow
 def test_samples_of_a_network_in_bfloat16(checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: True)  # slowly, where it does not
+    monkeypatch.setattr(devices, "multiplies_bfloat16", lambda: True)  # slowly, where it does not
     kinds: set[torch.dtype] = set()
 
     def see(module, inputs, output) -> None:

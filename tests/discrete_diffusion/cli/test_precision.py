@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.runtime import precision
-from discrete_diffusion.runtime.precision import check_units, multiplies_bfloat16
+from discrete_diffusion.runtime import devices
+from discrete_diffusion.runtime.devices import check_units, multiplies_bfloat16
 
 ZEN3 = {"architecture": "x86_64", "avx2": True, "avx512_f": False}
 ICE_LAKE = {"architecture": "x86_64", "avx2": True, "avx512_f": True, "avx512_vnni": True}
@@ -31,7 +31,7 @@ def processor(monkeypatch, capabilities: dict | None, *, one_dnn: bool = True) -
 
 @pytest.fixture
 def without_units(monkeypatch):
-    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr(devices, "multiplies_bfloat16", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
 
@@ -69,23 +69,23 @@ def test_without_one_dnn_nothing_uses_the_units(monkeypatch):
     ],
 )
 def test_what_linux_says_where_torch_does_not(monkeypatch, tmp_path, lines, expected):
-    path, read = tmp_path / "cpuinfo", precision._flags_of_linux
+    path, read = tmp_path / "cpuinfo", devices._flags_of_linux
     if lines is not None:
         path.write_text(lines)
     processor(monkeypatch, None)
-    monkeypatch.setattr(precision, "_flags_of_linux", lambda: read(path))
+    monkeypatch.setattr(devices, "_flags_of_linux", lambda: read(path))
     assert multiplies_bfloat16() is expected
 
 
 def test_torch_and_linux_agree_about_this_processor():
-    flags = precision._flags_of_linux()
+    flags = devices._flags_of_linux()
     if not flags or not hasattr(torch.cpu, "get_capabilities"):
         pytest.skip("one of the two does not tell")
-    assert multiplies_bfloat16() is bool(flags & {*precision._UNITS})
+    assert multiplies_bfloat16() is bool(flags & {*devices._UNITS})
 
 
 def test_a_processor_that_nobody_knows_is_warned_about(monkeypatch, caplog):
-    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: None)
+    monkeypatch.setattr(devices, "multiplies_bfloat16", lambda: None)
     with caplog.at_level(logging.WARNING):
         check_units("precision", "32-true", on_gpu=False)
         assert not caplog.messages
@@ -97,7 +97,7 @@ def test_a_processor_that_nobody_knows_is_warned_about(monkeypatch, caplog):
 
 @pytest.mark.parametrize(("has_units", "instead"), [(True, "bf16-mixed"), (False, "32-true")])
 def test_float16_is_for_gpus(monkeypatch, has_units, instead):
-    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: has_units)
+    monkeypatch.setattr(devices, "multiplies_bfloat16", lambda: has_units)
     with pytest.raises(ValueError, match=f"16-mixed.*trainer.precision={instead}"):
         check_units("trainer.precision", "16-mixed", on_gpu=False)
     check_units("trainer.precision", "16-mixed", on_gpu=True)

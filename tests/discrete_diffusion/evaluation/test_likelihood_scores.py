@@ -24,7 +24,7 @@ from discrete_diffusion.evaluation.requests import EvaluateRequest
 from discrete_diffusion.evaluation.table import model_notes, model_sections
 from discrete_diffusion.evaluation.tails import DrawTail
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.processes import Shard
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from discrete_diffusion.sampling.likelihood import order_log_probs
 from discrete_diffusion.sampling.model import Model

@@ -9,7 +9,7 @@ import torch
 from discrete_diffusion.algorithms import D3PM, MDLM, general_bound
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess, Matrix, Uniform
-from discrete_diffusion.forward_process.generators import gaussian, neighbours
+from discrete_diffusion.forward_process.matrix import gaussian, neighbours
 from discrete_diffusion.forward_process.registry import build_forward_process
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Cosine, LogLinear

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.models.blocks.attention import attend
+from discrete_diffusion.models.blocks.attention import Visibility, attend
 from discrete_diffusion.models.blocks.transformer import MultiHeadSelfAttention
-from discrete_diffusion.models.blocks.visibility import Visibility
 from discrete_diffusion.models.dit import DiT
 
 MASK, PAD = 10, 11

@@ -22,8 +22,8 @@ from discrete_diffusion.noise_schedules import (
     check_schedule,
     register_noise_schedule,
 )
-from discrete_diffusion.noise_schedules.powers import PowersPerToken
 from discrete_diffusion.noise_schedules.registry import SCHEDULES, build_schedule
+from discrete_diffusion.noise_schedules.schedules import PowersPerToken
 from toy_world import all_schedules, toy_layout
 
 LAYOUT = toy_layout()

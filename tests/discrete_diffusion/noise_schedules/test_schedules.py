@@ -16,8 +16,8 @@ from discrete_diffusion.noise_schedules import (
     per_token,
 )
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
-from discrete_diffusion.noise_schedules.powers import PowersPerToken
 from discrete_diffusion.noise_schedules.registry import build_schedule
+from discrete_diffusion.noise_schedules.schedules import PowersPerToken
 from toy_world import all_schedules, toy_layout
 
 TEXT = TokenLayout.flat(4, 9, mask_id=8)

@@ -111,7 +111,7 @@ _RAW = re.compile(
 _BY_ITSELF = {
     "runtime/atomic_files.py": "the mechanism",
     "cli/process_setup.py": "the null device",
-    "training/metrics_log.py": "no file is meant",
+    "training/loggers.py": "no file is meant",
 }
 
 

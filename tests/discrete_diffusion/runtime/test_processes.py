@@ -11,8 +11,13 @@ import pytest
 import torch
 
 from discrete_diffusion.cli.process_setup import command_line
-from discrete_diffusion.runtime.processes import CommandSignals, all_processes, connected, rank
-from discrete_diffusion.runtime.shards import LostProcessError
+from discrete_diffusion.runtime.processes import (
+    CommandSignals,
+    LostProcessError,
+    all_processes,
+    connected,
+    rank,
+)
 from discrete_diffusion.runtime.stopping import Stop
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discrete_diffusion.runtime.shards import Shard, distributed_shard
+from discrete_diffusion.runtime.processes import Shard, distributed_shard
 from fake_processes import in_processes
 
 

@@ -23,7 +23,7 @@ from discrete_diffusion.models import compiling
 from discrete_diffusion.models.blocks.packing import pack_columns
 from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.training import EMA, DiffusionModule
-from discrete_diffusion.training.ema import MovingAverage
+from discrete_diffusion.training.callbacks import MovingAverage
 from discrete_diffusion.training.optimizers import build_optimizer
 from no_read_back import META, WAITS, Unread
 from toy_training import ToyData, make_module, streams

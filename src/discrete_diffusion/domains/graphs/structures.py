@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _lazy(name: str) -> LazyEntry:
-    return LazyEntry(f"discrete_diffusion.sampling.graph_structures.narrowings:{name}")
+    return LazyEntry(f"discrete_diffusion.sampling.graph_structures:{name}")
 
 
 STRUCTURES: Registry[Callable[[VocabConfig], Narrowing]] = Registry(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule, sanitised
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.sampling.graph_structures.narrowings import GraphNarrowing
+from discrete_diffusion.sampling.graph_structures import GraphNarrowing
 
 _UNLIMITED = 12
 """Bonds of an atom, after which it is taken to have no limit, such as a metal or ``*``."""

@@ -15,7 +15,7 @@ from discrete_diffusion.cli import main
 from discrete_diffusion.domains.graphs.files.readers import read_graphs
 from discrete_diffusion.domains.graphs.metrics.validity import is_tree
 from discrete_diffusion.domains.graphs.structures import STRUCTURES, register_structure
-from discrete_diffusion.sampling.graph_structures.narrowings import GraphNarrowing
+from discrete_diffusion.sampling.graph_structures import GraphNarrowing
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.sampling.drawing import sample_in_batches
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling.model import Model, sample_in_batches
 from toy_world import noise_floor, total_variation
 
 MASK, LENGTH, NUM = 2, 3, 20_000

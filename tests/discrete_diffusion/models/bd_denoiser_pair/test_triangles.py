@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
-from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
-from discrete_diffusion.models.bd_denoiser_pair.blocks import (
+from discrete_diffusion.models.bd_denoiser_pair import (
     TRIANGLES,
+    BDDenoiserPair,
     TriangleProducts,
     _side_by_side,
 )

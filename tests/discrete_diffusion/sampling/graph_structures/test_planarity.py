@@ -8,7 +8,7 @@ from itertools import combinations
 import networkx as nx
 import pytest
 
-from discrete_diffusion.sampling.graph_structures.planarity import is_planar
+from discrete_diffusion.sampling.graph_structures import is_planar
 
 
 def planar_and_one_more(num_nodes: int, rng: random.Random) -> nx.Graph:

@@ -11,7 +11,7 @@ from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.graphs.metrics.validity import as_networkx, is_connected, is_tree
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import Model, sample_in_batches
-from discrete_diffusion.sampling.graph_structures.narrowings import Connected, Forest, Planar, Tree
+from discrete_diffusion.sampling.graph_structures import Connected, Forest, Planar, Tree
 from graph_worlds import (
     Scattered,
     check_law,

@@ -1,16 +1,18 @@
-"""The metrics table of a run, which a resumed run goes on with."""
+"""Loggers: the metrics table of a run, which a resumed run goes on with, and trackio."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from lightning.fabric.loggers.logger import rank_zero_experiment
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.loggers.csv_logs import ExperimentWriter
+from lightning.pytorch.loggers.logger import Logger, rank_zero_experiment
+from lightning.pytorch.utilities import rank_zero_only
 
 from discrete_diffusion.runtime.atomic_files import append_text, write_text
 
@@ -104,3 +106,40 @@ class MetricsLog(CSVLogger):
             if row.get("step", "").isdigit()
             and int(row["step"]) < ends[any(v for k, v in row.items() if k.startswith("val/"))]
         ]
+
+
+class TrackioLogger(Logger):
+    """A run of trackio, which keeps it in a database on this machine (``TRACKIO_DIR``).
+
+    ``options``: of ``trackio.init``; ``space_id=NAME`` sends the numbers to the Hugging Face Hub.
+    """
+
+    def __init__(self, *, project: str, name: str, save_dir: str, **options: Any) -> None:
+        super().__init__()
+        self._project, self._name, self._options = project, name, options
+        self._run: Any = None
+
+    @property
+    def name(self) -> str:
+        return self._project
+
+    @property
+    def version(self) -> str:
+        return self._name
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        if self._run is None:
+            trackio = import_module("trackio")
+            self._run = trackio.init(self._project, name=self._name, **self._options)
+        return self._run
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *_: Any, **__: Any) -> None:
+        self._options["config"] = dict(params)
+        _ = self.experiment
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        self.experiment.log(dict(metrics), step=step)

@@ -1,1 +1,0 @@
-"""Narrowings of samples that are graphs, whatever their nodes and edges stand for."""
