@@ -29,8 +29,7 @@ from discrete_diffusion.data import TypedGraph
 from discrete_diffusion.domains.graphs.files.readers import read_graphs
 from discrete_diffusion.domains.graphs.files.records import write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.models.graph_features.features import effective_resistance
-from discrete_diffusion.models.graph_features.revealed import RevealedGraph
+from discrete_diffusion.models.graph_features import RevealedGraph, effective_resistance
 from discrete_diffusion.sampling.graph_structures import is_planar
 
 

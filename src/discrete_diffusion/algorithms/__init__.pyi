@@ -4,6 +4,7 @@ from .base import Dropout as Dropout
 from .base import eval_mode as eval_mode
 from .bd3lm import BD3LM as BD3LM
 from .bounds import general_bound as general_bound
+from .continuous_time import GIDD as GIDD
 from .continuous_time import UDLM as UDLM
 from .continuous_time import MarginalDiffusion as MarginalDiffusion
 from .continuous_time import MatrixDiffusion as MatrixDiffusion
@@ -12,7 +13,6 @@ from .distill import Distill as Distill
 from .draws import MaskDraw as MaskDraw
 from .draws import sample_masks as sample_masks
 from .draws import sample_times as sample_times
-from .gidd import GIDD as GIDD
 from .mdlm import MDLM as MDLM
 from .meld import MELD as MELD
 from .registry import ALGORITHMS as ALGORITHMS

@@ -26,7 +26,7 @@ _BUILT_IN = {
     "udlm": _lazy("continuous_time:UDLM", "uniform"),
     "marginal": _lazy("continuous_time:MarginalDiffusion", "marginal"),
     "matrix": _lazy("continuous_time:MatrixDiffusion", "matrix", any_process=True),
-    "gidd": _lazy("gidd:GIDD", "hybrid"),
+    "gidd": _lazy("continuous_time:GIDD", "hybrid"),
     "sedd": _lazy("sedd:SEDD", "absorbing", "uniform"),
     "d3pm": _lazy(
         "d3pm:D3PM",

@@ -57,7 +57,7 @@ from discrete_diffusion.checkpoints.plugged_in import (
 )
 from discrete_diffusion.config.files import renamed_settings
 from discrete_diffusion.domains.registry import domain_of
-from discrete_diffusion.hub.original import original_checkpoint
+from discrete_diffusion.hub.published import original_checkpoint
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime.version import __version__
 

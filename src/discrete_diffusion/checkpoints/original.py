@@ -13,7 +13,7 @@ from torch import Tensor
 from discrete_diffusion.checkpoints.original_files import OriginalFile, read_original_file
 from discrete_diffusion.checkpoints.original_weights import FREQUENCIES, ours, with_mask
 from discrete_diffusion.config.files import shipped_config
-from discrete_diffusion.hub.original import OriginalCheckpoint
+from discrete_diffusion.hub.published import OriginalCheckpoint
 
 logger = logging.getLogger(__name__)
 

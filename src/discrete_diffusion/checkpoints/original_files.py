@@ -25,8 +25,7 @@ from discrete_diffusion.checkpoints.files import (
     read_weights_file,
 )
 from discrete_diffusion.checkpoints.original_weights import EMBEDDING, Sizes
-from discrete_diffusion.hub.original import OriginalCheckpoint
-from discrete_diffusion.hub.published import CONFIG, WEIGHTS
+from discrete_diffusion.hub.published import CONFIG, WEIGHTS, OriginalCheckpoint
 
 _IN_FOLDERS = (
     *(WEIGHTS, "pytorch_model.bin", "checkpoints-meta/checkpoint.pth", "checkpoint.pth"),

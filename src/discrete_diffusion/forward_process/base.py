@@ -19,8 +19,7 @@ from discrete_diffusion.categorical import (
 from discrete_diffusion.config.signatures import Checked
 from discrete_diffusion.forward_process.mixtures import log_columns, log_mixture, log_rows
 from discrete_diffusion.layout.token_layout import TokenLayout
-from discrete_diffusion.noise_schedules.base import Schedule, per_token
-from discrete_diffusion.noise_schedules.checking import check_schedule
+from discrete_diffusion.noise_schedules.base import Schedule, check_schedule, per_token
 
 SIGMA_FLOOR = 1e-4
 """Smallest alpha whose -log goes to a backbone: sigma stays below 9.22."""

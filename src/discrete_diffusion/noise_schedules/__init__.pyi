@@ -1,6 +1,6 @@
 from .base import Schedule as Schedule
+from .base import check_schedule as check_schedule
 from .base import per_token as per_token
-from .checking import check_schedule as check_schedule
 from .registry import register_noise_schedule as register_noise_schedule
 from .schedules import Cosine as Cosine
 from .schedules import Geometric as Geometric

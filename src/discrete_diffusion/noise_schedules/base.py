@@ -1,14 +1,16 @@
-"""``Schedule``: how much of the data survives at time t."""
+"""``Schedule``: how much of the data survives at time t; and a check that it keeps its promises."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from itertools import chain
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.config.signatures import Checked
+from discrete_diffusion.layout.token_layout import TokenLayout
 
 SMALLEST_TIME = 2.0**-53
 """Smallest time sampled: above 0, where every weight is finite."""
@@ -124,3 +126,158 @@ class Schedule(Checked, nn.Module, ABC):
             Float[B] or Float[B, L], finite.
         """
         return -self.dalpha(t) / self.one_minus_alpha(t)
+
+
+NUM_TIMES = 64
+"""The two ends, and times between them."""
+
+TOLERANCE = 1e-6
+"""Tolerance of keep probabilities and times; of slopes and rates relatively, a hundred times
+that."""
+
+END_TOLERANCE = 1e-9
+"""Tolerance of alpha at both ends: roundings pass, the epsilon of a textbook does not."""
+
+_STEP = 1e-5
+"""Step of a difference, as a share of the distance to the nearer end."""
+
+_LEAST = 1e-300
+"""A corrupted share below which float64 keeps no digits to compare."""
+
+
+def check_schedule(schedule: Schedule, layout: TokenLayout | None = None) -> None:
+    """Try a schedule at 64 times, in float64 and without gradients.
+
+        alpha(0) = 1,  alpha(1) = 0,  alpha falls,      one_minus_alpha = 1 - alpha,
+        dalpha = (alpha(t + h) - alpha(t - h)) / 2h,    inverse(1 - alpha(t)) = t,
+        log_one_minus_alpha = log(1 - alpha),           weight = -dalpha / (1 - alpha)
+
+    A wrong one gives a number that is not a bound. ``build_schedule`` and every ``ForwardProcess``
+    call this. On the meta device there is nothing to try.
+
+    Args:
+        schedule: its results are Float[B], or Float[B, L] for a schedule per group or token.
+        layout: of the data, whose L is compared; None passes any.
+
+    Raises:
+        ValueError: for the first of these that does not hold, with the method, the time, what came
+            and what was expected; or for a result of another shape or type.
+    """
+    tensors = chain(schedule.parameters(), schedule.buffers())
+    own = next(tensors, None if layout is None else layout.support)
+    t = torch.empty(NUM_TIMES, dtype=torch.float64, device=None if own is None else own.device)
+    if t.is_meta:
+        return
+    torch.linspace(0.0157, 0.9843, NUM_TIMES - 2, out=t[1:-1])
+    t[0], t[-1] = 0.0, 1.0
+    with torch.no_grad():
+        _Trial(schedule, t, None if layout is None else layout.length).run()
+
+
+class _Trial:
+    """The results of a schedule at times t Float64[64], each compared with what it should be."""
+
+    def __init__(self, schedule: Schedule, t: Tensor, length: int | None) -> None:
+        self.schedule, self.t, self.length = schedule, t, length
+        self.shape: tuple[int, ...] | None = None
+
+    def run(self) -> None:
+        """Raise ``ValueError`` for what does not hold."""
+        t, inner = self.t, self.t[1:-1]
+        alpha = self.result("alpha", t)
+        self._check_ends(alpha)
+        self._check_falls(alpha)
+        hidden = self.result("one_minus_alpha", t)
+        self._compare("one_minus_alpha", t, hidden, 1 - alpha, "1 - alpha", TOLERANCE)
+        h = _STEP * torch.minimum(inner, 1 - inner)
+        before, after = self.result("alpha", inner - h), self.result("alpha", inner + h)
+        slope = (after - before) / (2 * per_token(h))
+        corner = (after + before - 2 * alpha[1:-1]).abs() / (2 * per_token(h))
+        of_slope = corner + (1e-4 * slope.abs()).clamp(min=TOLERANCE)
+        dalpha = self.result("dalpha", inner)
+        self._compare("dalpha", inner, dalpha, slope, "the slope of alpha", of_slope)
+        self._check_inverse(alpha, hidden, dalpha)
+        share = hidden[1:-1]
+        seen = share > _LEAST  # others have no digits
+        log_share, weight = self.result("log_one_minus_alpha", inner), self.result("weight", inner)
+        given, expected = log_share.where(seen, 0.0), share.log().where(seen, 0.0)
+        self._compare("log_one_minus_alpha", inner, given, expected, "log(1 - alpha)", TOLERANCE)
+        given, expected = weight.where(seen, 0.0), (-dalpha / share).where(seen, 0.0)
+        of_rate = (1e-4 * expected.abs()).clamp(min=TOLERANCE)
+        self._compare("weight", inner, given, expected, "-dalpha / (1 - alpha)", of_rate)
+
+    def result(self, method: str, at: Tensor) -> Tensor:
+        """Result of ``method``, Float64[B, 1] or [B, L]; ``ValueError`` for another kind."""
+        found: Any = getattr(self.schedule, method)(at)
+        if not isinstance(found, Tensor) or found.dtype != at.dtype:
+            got = str(getattr(found, "dtype", type(found).__name__)).removeprefix("torch.")
+            self._refuse(f"{method}(t) is {got} for t in float64; expected a tensor of t's type")
+        per_position = (len(at), *(() if self.length is None else (self.length,)))
+        fits = found.shape == at.shape or (
+            found.ndim == 2 and tuple(found.shape[: len(per_position)]) == per_position
+        )
+        axes = tuple(found.shape[1:])
+        if not fits or axes != (axes if self.shape is None else self.shape):
+            length = "L" if self.length is None else self.length
+            self._refuse(
+                f"{method}(t) has shape {tuple(found.shape)} for t of shape {tuple(at.shape)}; "
+                f"expected ({len(at)},), or ({len(at)}, {length}) per position, for all methods"
+            )
+        self.shape = axes
+        return per_token(found)
+
+    def _check_ends(self, alpha: Tensor) -> None:
+        for at, expected in ((0, 1.0), (-1, 0.0)):
+            off = (alpha[at] - expected).abs() > END_TOLERANCE
+            if (off | ~alpha[at].isfinite()).any():
+                worst = float(alpha[at][off | ~alpha[at].isfinite()][0])
+                self._refuse(
+                    f"alpha({0 if at == 0 else 1}) = {worst:.6g}, expected {expected:g}: the bound "
+                    "needs clean data at 0 and none of it at 1; rescale A(t) to "
+                    "(A(t) - A(1)) / (A(0) - A(1)), and its slope"
+                )
+
+    def _check_falls(self, alpha: Tensor) -> None:
+        """Equal values pass where float64 cannot distinguish them from 0 or 1."""
+        ends = torch.minimum(alpha[:-1], 1 - alpha[1:]) < 1e-12
+        rises = ~(alpha.diff(dim=0) < torch.where(ends, TOLERANCE**2, 0.0))
+        if rises.any():
+            k, position = rises.nonzero()[0].tolist()
+            before, after = alpha[k, position], alpha[k + 1, position]
+            self._refuse(
+                f"alpha({self.t[k + 1]:.6g}) = {after:.6g}, expected less than "
+                f"alpha({self.t[k]:.6g}) = {before:.6g}{self._place(position)}: alpha must "
+                "fall, or the process has negative rates"
+            )
+
+    def _check_inverse(self, alpha: Tensor, hidden: Tensor, dalpha: Tensor) -> None:
+        """Check the inverse to within what a rounding of 1 - alpha does to t.
+
+        ``dalpha``: Float64[B - 2, ...], the slope. Where alpha is tiny, no t is wrong.
+        """
+        back = self.result("inverse", hidden if self.shape else hidden.squeeze(-1))
+        tolerance = torch.full_like(hidden, 1e-5)
+        rounding = 4 * torch.finfo(hidden.dtype).eps * hidden[1:-1] + _LEAST
+        tolerance[1:-1] += rounding / dalpha.abs()
+        tolerance[1:-1][alpha[1:-1] < END_TOLERANCE] = torch.inf
+        expected = per_token(self.t).expand_as(hidden)
+        self._compare("inverse", hidden, back, expected, "the t of this 1 - alpha", tolerance)
+
+    def _compare(
+        self, method: str, at: Tensor, found: Tensor, expected: Tensor, what: str, tolerance: Any
+    ) -> None:
+        """``found``, ``expected``: Float64[B, 1 or L]; ``at``: the argument of ``method``."""
+        off = ~((found - expected).abs() <= tolerance)
+        if off.any():
+            k, position = off.nonzero()[0].tolist()
+            argument = per_token(at)[k, position if at.ndim == 2 else 0]
+            self._refuse(
+                f"{method}({argument:.6g}) = {found[k, position]:.6g}, expected "
+                f"{expected[k, position]:.6g}, {what}{self._place(position)}"
+            )
+
+    def _place(self, position: int) -> str:
+        return f", at position {position}" if self.shape else ""
+
+    def _refuse(self, what: str) -> None:
+        raise ValueError(f"noise schedule {type(self.schedule).__name__}: {what}")

@@ -68,7 +68,7 @@ def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
         ValueError: the name is unknown, the schedule does not have an option, or it does not keep
             what a schedule promises (``check_schedule``).
     """
-    from discrete_diffusion.noise_schedules.checking import check_schedule
+    from discrete_diffusion.noise_schedules.base import check_schedule
 
     takes_layout = "layout" in signature_of(SCHEDULES.find(config["name"]))
     schedule: Schedule = build_part("noise", SCHEDULES, config, *[layout] * takes_layout)

@@ -6,9 +6,9 @@ from .ancestral import Renoise as Renoise
 from .autoregressive import Autoregressive as Autoregressive
 from .base import Law as Law
 from .base import Sampler as Sampler
-from .calls import time_of_masked_share as time_of_masked_share
 from .draft import Block as Block
 from .draft import Draft as Draft
+from .draft import time_of_masked_share as time_of_masked_share
 from .exactness import approximations as approximations
 from .exactness import exactness as exactness
 from .few_call import FewCall as FewCall

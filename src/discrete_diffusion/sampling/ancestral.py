@@ -15,8 +15,7 @@ from discrete_diffusion.categorical import pick, sample_categorical, uniform_dra
 from discrete_diffusion.config.values import Count, CountOrZero, Share
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.sampling.base import Law
-from discrete_diffusion.sampling.calls import time_of_masked_share
-from discrete_diffusion.sampling.draft import Block, Draft
+from discrete_diffusion.sampling.draft import Block, Draft, time_of_masked_share
 from discrete_diffusion.sampling.token_draws import FixedDraw
 from discrete_diffusion.sampling.tokens import TokenSampler
 

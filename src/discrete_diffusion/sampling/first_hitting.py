@@ -11,13 +11,13 @@ from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.values import Count
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.sampling.base import Law
-from discrete_diffusion.sampling.calls import (
+from discrete_diffusion.sampling.draft import (
+    Draft,
     are_sampled_together,
     number_of_calls,
     order_of_unmasking,
     tokens_by_call,
 )
-from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.tokens import TokenSampler
 
 

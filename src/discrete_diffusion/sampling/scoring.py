@@ -10,7 +10,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_prob_at
-from discrete_diffusion.sampling.calls import time_of_masked_share
+from discrete_diffusion.sampling.draft import time_of_masked_share
 from discrete_diffusion.sampling.model import not_finite
 
 

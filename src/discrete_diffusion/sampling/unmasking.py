@@ -14,13 +14,14 @@ from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import sample_categorical, uniform_draws
 from discrete_diffusion.config.values import Count, NotNegative, OneOf
 from discrete_diffusion.sampling.base import Law
-from discrete_diffusion.sampling.calls import (
+from discrete_diffusion.sampling.draft import (
+    Block,
+    Draft,
     are_sampled_together,
     number_of_calls,
     time_of_masked_share,
     tokens_by_call,
 )
-from discrete_diffusion.sampling.draft import Block, Draft
 from discrete_diffusion.sampling.token_draws import FixedDraw
 from discrete_diffusion.sampling.tokens import TokenSampler
 

@@ -12,15 +12,16 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.models.graph_features.features import (
+from discrete_diffusion.models.graph_features import (
     FEATURES,
+    GraphFeatures,
+    RevealedGraph,
     cycles,
     effective_resistance,
+    graph_features,
     reach,
     walks,
 )
-from discrete_diffusion.models.graph_features.module import GraphFeatures, graph_features
-from discrete_diffusion.models.graph_features.revealed import RevealedGraph
 
 ALL = tuple(FEATURES)
 EDGE, NONE, MASK, PAD = range(4)
