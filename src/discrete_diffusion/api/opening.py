@@ -16,8 +16,8 @@ from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.evaluation.requests import Request
 from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.models.compiling import check_compiler, compile_backbone
-from discrete_diffusion.runtime.precision import check_units, computed_in
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.devices import check_units, computed_in
+from discrete_diffusion.runtime.processes import Shard
 from discrete_diffusion.sampling.registry import SAMPLERS, build_sampler, check_sampler
 
 logger = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.evaluation.tails import DrawTail, draw_tail
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.shards import Shard
+from discrete_diffusion.runtime.processes import Shard
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import FirstHitting, build_sampler, tokens
-from discrete_diffusion.sampling.calls import time_of_masked_share
+from discrete_diffusion.sampling.draft import time_of_masked_share
 from toy_algorithms import TOYS, ZeroBackbone
 from toy_samplers import (
     CASES,
