@@ -64,7 +64,7 @@ def test_what_takes_directions_is_refused(run, capsys):
     model = f"checkpoint={run}/run"
     plans = ["data=plans", f"data.path={run}/plans.jsonl", "data.n_max=12"]
     for words, message in (
-        (["sample", model, "buildable=true"], "which rooms meet, not on how they lie"),
+        (["sample", model, "buildable=true"], "relations without directions"),
         (["sample", model, "habitable=true"], "leave habitable out"),
         (["sample", model, "realise=true"], "leave realise out"),
         (
