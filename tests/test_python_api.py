@@ -15,7 +15,7 @@ from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.request_options import request_of
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.runs import override_words
-from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
+from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line
 from floor_plans import Diagrams, PlanRequest, generate_plans, realise_diagrams, write_diagrams
 from floor_plans.briefs import brief_of
 

@@ -16,8 +16,8 @@ from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, neg_inf
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
-from discrete_diffusion.forward_process.hybrid import Hybrid
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
+from discrete_diffusion.forward_process.uniform import Hybrid
 
 Parameterization = Literal["leave_one_out", "posterior"]
 

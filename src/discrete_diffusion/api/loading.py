@@ -23,7 +23,7 @@ from discrete_diffusion.domains.registry import available_domains, domain_of, ge
 from discrete_diffusion.domains.request_checks import options_of
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
-from discrete_diffusion.runtime.given_objects import GivenObjects
+from discrete_diffusion.runtime.inputs import GivenObjects
 
 _COUNT = "num_"
 """How the names of counts begin, which may be left out."""

@@ -11,9 +11,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.runtime.compressed_files import CompressedFileError, open_unpacked
 from discrete_diffusion.runtime.file_kinds import FileKind, check_kind
-from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
+from discrete_diffusion.runtime.inputs import (
+    CompressedFileError,
+    GivenObjects,
+    open_unpacked,
+    place_of_line,
+)
 
 
 class TableError(ValueError):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.values import are_whole_numbers, check_share, check_whole_number
-from discrete_diffusion.runtime.given_objects import GivenObjects
+from discrete_diffusion.runtime.inputs import GivenObjects
 
 if TYPE_CHECKING:
     from discrete_diffusion.config.plugins import Registry

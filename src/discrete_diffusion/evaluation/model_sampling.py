@@ -19,7 +19,7 @@ from discrete_diffusion.evaluation.token_samples import (
     requested_sizes,
     sample_fresh,
 )
-from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
+from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:

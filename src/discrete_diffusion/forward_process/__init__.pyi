@@ -1,9 +1,9 @@
 from .absorbing import Absorbing as Absorbing
 from .base import ForwardProcess as ForwardProcess
 from .checking import check_process as check_process
-from .hybrid import Hybrid as Hybrid
 from .interpolating import InterpolatingProcess as InterpolatingProcess
 from .matrix import Matrix as Matrix
 from .registry import register_forward_process as register_forward_process
+from .uniform import Hybrid as Hybrid
 from .uniform import Marginal as Marginal
 from .uniform import Uniform as Uniform

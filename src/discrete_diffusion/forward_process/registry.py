@@ -28,7 +28,7 @@ _BUILT_IN = {
     "absorbing": _lazy("absorbing:Absorbing", absorbing=True),
     "uniform": _lazy("uniform:Uniform"),
     "marginal": _lazy("uniform:Marginal"),
-    "hybrid": _lazy("hybrid:Hybrid"),
+    "hybrid": _lazy("uniform:Hybrid"),
     "matrix": _lazy("matrix:Matrix"),
 }
 

@@ -1,14 +1,19 @@
-"""Noise among legal ids: uniform, or as frequent as in the data."""
+"""Noise among legal ids: uniform, as frequent as in the data, or, in part, of MASK (hybrid)."""
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
+from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.config.values import Positive
+from discrete_diffusion.forward_process.base import EVERYWHERE
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 from discrete_diffusion.layout.token_layout import TokenLayout
-from discrete_diffusion.noise_schedules.base import Schedule
+from discrete_diffusion.noise_schedules.base import Schedule, per_token
 
 
 class Uniform(InterpolatingProcess):
@@ -76,3 +81,125 @@ class Marginal(InterpolatingProcess):
         )  # (groups, V)
         weight = (counts.double() + self.smoothing)[layout.group] * layout.support
         self.pi.copy_(weight / weight.sum(dim=1, keepdim=True))
+
+
+class Hybrid(InterpolatingProcess):
+    """A mixture of MASK and uniform noise that moves with t (von Ruette et al., arXiv 2503.04482).
+
+    With a(t) the schedule's keep probability, tau = 1 - a and u_l uniform on the legal ids of
+    position l:
+
+        c = B (tau a)^(gamma/2),   B = 2^gamma p/(1-p),   C = 1 + c
+        alpha = a / C,             b_t = (tau [MASK] + c u_l) / C
+
+    so that the share of tokens that are uniform noise is 0 at both ends and p = ``p_uniform`` at
+    tau = 1/2, for every K_l. alpha(t) is the process's own and not the schedule's.
+
+    Raises ``ValueError`` unless 0 < p_uniform < 1 and 0 < gamma <= 2: beyond 2, c/a falls near
+    t = 1, where the jump rates would be negative.
+    """
+
+    name = "hybrid"
+    rows: Tensor
+    mask: Tensor
+
+    def __init__(
+        self, layout: TokenLayout, schedule: Schedule, *, p_uniform: float = 0.1, gamma: float = 1.0
+    ) -> None:
+        if not 0 < p_uniform < 1:
+            raise ValueError(
+                f"forward_process.p_uniform={p_uniform}: expected a share above 0 and below 1; for "
+                "0 choose forward_process=absorbing"
+            )
+        if not 0 < gamma <= 2:
+            raise ValueError(
+                f"forward_process.gamma={gamma}: expected 0 < gamma <= 2; beyond 2 some jump rates "
+                "would be negative"
+            )
+        super().__init__(layout, schedule)
+        self.p_uniform, self.gamma = float(p_uniform), float(gamma)
+        self.bump = 2**gamma * p_uniform / (1 - p_uniform)  # B
+        mask_id = torch.tensor(layout.mask_id, device=layout.support.device)
+        mask = one_hot(mask_id, layout.vocab_size).double()
+        self.register_buffer("mask", mask, persistent=False)
+        self.register_buffer("rows", self._uniform(layout), persistent=False)
+
+    @property
+    def uniform(self) -> Tensor:
+        """u, Float64[L, V]."""
+        return self.rows.expand(self.layout.length, -1)
+
+    def prior(self) -> Tensor:
+        return self.mask.expand(self.layout.length, -1)
+
+    def mixture(self, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(a, tau, c), each Float[B, 1] or Float[B, L]."""
+        a = per_token(self.schedule.alpha(t))
+        tau = per_token(self.schedule.one_minus_alpha(t))
+        return a, tau, self.bump * (tau * a) ** (self.gamma / 2)
+
+    def alpha(self, t: Tensor) -> Tensor:
+        a, _, c = self.mixture(t)
+        return a / (1 + c)
+
+    def one_minus_alpha(self, t: Tensor) -> Tensor:
+        _, tau, c = self.mixture(t)
+        return (tau + c) / (1 + c)
+
+    def log_mixture(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """log(tau / C) and log(c / C), the shares of MASK and of uniform noise: Float[B, 1] or
+        Float[B, L]."""
+        a, _, c = self.mixture(t)
+        log_tau = per_token(self.schedule.log_one_minus_alpha(t))
+        log_c = math.log(self.bump) + self.gamma / 2 * (log_tau + a.log())
+        return log_tau - c.log1p(), log_c - c.log1p()
+
+    def noise(self, t: Tensor, positions: slice = EVERYWHERE) -> Tensor:
+        _, tau, c = (
+            part.expand(-1, self.layout.length)[:, positions].unsqueeze(-1)
+            for part in self.mixture(t)
+        )
+        return c / (1 + c) * self.uniform[positions] + tau / (1 + c) * self.mask
+
+    def log_noise(self, t: Tensor) -> Tensor:
+        masked, legal = (share.unsqueeze(-1) for share in self.log_mixture(t))
+        return torch.where(self.mask > 0, masked, legal + self._log(self.uniform))
+
+    def log_noise_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        masked, legal = self.log_mixture(t)
+        legal = legal + self._log(self._at(self.uniform, xt))
+        return torch.where(xt == self.layout.mask_id, masked, legal)
+
+    def sample_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
+        _, tau, c = self.mixture(t)
+        legal = self._draw_from(self.uniform, t.shape[0], generator)
+        masked = uniform_draws(tuple(legal.shape), generator, legal.device) * (tau + c) < tau
+        return torch.where(masked, self.layout.mask_id, legal)
+
+    def sample_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
+        keep = self.alpha(t) / self.alpha(s)
+        (_, tau_t, c_t), (_, tau_s, c_s) = self.mixture(t), self.mixture(s)
+        into_mask = (tau_t / (1 + c_t) - keep * tau_s / (1 + c_s)).clamp(min=0)
+        into_legal = (c_t / (1 + c_t) - keep * c_s / (1 + c_s)).clamp(min=0)
+        legal = self._draw_from(self.uniform, t.shape[0], generator)
+        u = uniform_draws(tuple(legal.shape), generator, legal.device)
+        return torch.where(u * (into_mask + into_legal) < into_mask, self.layout.mask_id, legal)
+
+    def jump_rates(self, t: Tensor) -> Tensor:
+        """alpha d/dt [b_t(y) / alpha], b_t / alpha being tau/a at MASK and c u_l/a elsewhere:
+
+        tau' / (C a) [MASK]  +  tau' c / (C a tau) (gamma/2 a + (1 - gamma/2) tau) u_l
+        """
+        a, tau, c = (part.unsqueeze(-1) for part in self.mixture(t))
+        into_mask = -per_token(self.schedule.dalpha(t)).unsqueeze(-1) / ((1 + c) * a)
+        half = self.gamma / 2
+        into_legal = into_mask * c / tau * (half * a + (1 - half) * tau)
+        return into_mask * self.mask + into_legal * self.uniform
+
+    def log_rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
+        """Log of ``jump_rates`` at xt, with tau' / tau as the schedule's weight."""
+        a, tau, _ = self.mixture(t)
+        masked, half = xt == self.layout.mask_id, self.gamma / 2
+        grows = torch.where(masked, 1.0, half * a + (1 - half) * tau)
+        weight = per_token(self.schedule.weight(t))
+        return (weight / a * grows).log() + self.log_noise_at(xt, t)

@@ -7,9 +7,6 @@ from .atomic_files import growing_file as growing_file
 from .atomic_files import note_of_complete_files as note_of_complete_files
 from .atomic_files import refuse_overwriting as refuse_overwriting
 from .atomic_files import write_text as write_text
-from .compressed_files import CompressedFileError as CompressedFileError
-from .compressed_files import open_unpacked as open_unpacked
-from .compressed_files import suffix_of as suffix_of
 from .extras import install_command as install_command
 from .file_kinds import CSV as CSV
 from .file_kinds import GRAPHML as GRAPHML
@@ -20,8 +17,11 @@ from .file_kinds import FileKind as FileKind
 from .file_kinds import begins_with_bytes as begins_with_bytes
 from .file_kinds import begins_with_text as begins_with_text
 from .file_kinds import kind_of as kind_of
-from .given_objects import GivenObjects as GivenObjects
-from .given_objects import place_of_line as place_of_line
+from .inputs import CompressedFileError as CompressedFileError
+from .inputs import GivenObjects as GivenObjects
+from .inputs import open_unpacked as open_unpacked
+from .inputs import place_of_line as place_of_line
+from .inputs import suffix_of as suffix_of
 from .processes import Shard as Shard
 from .stopping import Stop as Stop
 from .stopping import StopSignals as StopSignals

@@ -15,7 +15,7 @@ from functools import cached_property
 from os import SEEK_END
 from pathlib import Path
 
-from discrete_diffusion.runtime.compressed_files import (
+from discrete_diffusion.runtime.inputs import (
     CompressedFileError,
     open_unpacked,
     packing_of,

@@ -25,13 +25,11 @@ def _lazy(where: str, **facts: Any) -> LazyEntry:
 
 _BUILT_IN = {
     "ancestral": _lazy("ancestral:Ancestral"),
-    "autoregressive": _lazy(
-        "autoregressive:Autoregressive", absorbing_only=True, algorithms=("ar",)
-    ),
+    "autoregressive": _lazy("own_samplers:Autoregressive", absorbing_only=True, algorithms=("ar",)),
     "confidence": _lazy("unmasking:Confidence", absorbing_only=True),
     "entropy": _lazy("unmasking:Entropy", absorbing_only=True),
     "entropy-bounded": _lazy("unmasking:EntropyBounded", absorbing_only=True),
-    "few-call": _lazy("few_call:FewCall", absorbing_only=True, algorithms=("distill",)),
+    "few-call": _lazy("own_samplers:FewCall", absorbing_only=True, algorithms=("distill",)),
     "first-hitting": _lazy(
         "first_hitting:FirstHitting", absorbing_only=True, continuous_time_only=True
     ),

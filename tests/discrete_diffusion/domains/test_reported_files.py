@@ -25,7 +25,7 @@ from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.text import corpus_files, tokenizing
 from discrete_diffusion.domains.text.corpus_files import parts_of
 from discrete_diffusion.domains.text.token_files import TokenFiles
-from discrete_diffusion.runtime import compressed_files
+from discrete_diffusion.runtime import inputs
 
 
 @pytest.fixture(scope="session")
@@ -235,7 +235,7 @@ def test_a_file_is_read_as_what_it_is(case, tmp_path):
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case[1])
 def test_a_file_is_refused_as_what_it_is(case, tmp_path, monkeypatch):
     kind, name, content = case
-    monkeypatch.setattr(compressed_files, "MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(inputs, "MOST_UNPACKED", 1 << 20)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=re.escape(name)) as refused:
         built(kind, tmp_path / name)

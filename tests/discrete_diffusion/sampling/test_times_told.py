@@ -13,7 +13,7 @@ from discrete_diffusion.algorithms import D3PM, MDLM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.sampling import FirstHitting, build_sampler
-from discrete_diffusion.sampling.scoring import log_prob_of
+from discrete_diffusion.sampling.exactness import log_prob_of
 from laws import grid, grid_law
 from toy_samplers import Call, absorbing, ar, bd3lm, draw_from, record_calls
 from toy_world import FULL, MASK, PADDED, ExactBackbone, ToyWorld, noise_floor, total_variation

@@ -10,7 +10,7 @@ import pytest
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.runtime import compressed_files
+from discrete_diffusion.runtime import inputs
 
 
 def build(path):
@@ -35,7 +35,7 @@ def test_a_file_of_something_else_is_refused_as_what_it_is(name, content, words,
 
 
 def test_plans_that_unpack_to_too_much_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(compressed_files, "MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(inputs, "MOST_UNPACKED", 1 << 20)
     (tmp_path / "bomb.jsonl.gz").write_bytes(gzip.compress((1 << 20) * b"1 2\n"))
     with pytest.raises(ValueError, match=r"bomb\.jsonl\.gz.*more than .* unpacked"):
         build(tmp_path / "bomb.jsonl.gz")

@@ -30,7 +30,7 @@ from discrete_diffusion.domains.graphs.files.records import (
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime.file_kinds import JSON, JSON_LINES
-from discrete_diffusion.runtime.given_objects import GivenObjects
+from discrete_diffusion.runtime.inputs import GivenObjects
 
 UNKNOWN = -1
 

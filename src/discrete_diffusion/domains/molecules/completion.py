@@ -17,7 +17,7 @@ from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.molecule import Molecule, decode
 from discrete_diffusion.domains.molecules.scaffold import Scaffold
 from discrete_diffusion.evaluation.sample_kind import Partials
-from discrete_diffusion.sampling.scoring import log_prob_of
+from discrete_diffusion.sampling.exactness import log_prob_of
 
 if TYPE_CHECKING:
     from discrete_diffusion.layout.vocab_config import VocabConfig

@@ -18,7 +18,7 @@ from discrete_diffusion.domains.molecules.samples import MoleculeSamples
 from discrete_diffusion.domains.molecules.scaffold import Scaffold, read_scaffolds
 from discrete_diffusion.evaluation.sample_kind import COMPLETIONS, complete_kind, sample_kind
 from discrete_diffusion.evaluation.token_samples import requested_sizes
-from discrete_diffusion.runtime.given_objects import place_of_line
+from discrete_diffusion.runtime.inputs import place_of_line
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Samples

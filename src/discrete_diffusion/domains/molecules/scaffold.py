@@ -17,7 +17,7 @@ from discrete_diffusion.domains.molecules.molecule import (
 )
 from discrete_diffusion.domains.molecules.smiles_files import read_rows
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
+from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line
 
 
 @dataclass(frozen=True)

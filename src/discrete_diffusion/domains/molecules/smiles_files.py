@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from discrete_diffusion.data.text_files import TableError, read_text, split_lines, table_rows
 from discrete_diffusion.domains.molecules.file_kinds import SDF, SMILES_TABLE
-from discrete_diffusion.runtime.compressed_files import suffix_of
 from discrete_diffusion.runtime.file_kinds import JSON_LINES, FileKind, check_kind
-from discrete_diffusion.runtime.given_objects import GivenObjects
+from discrete_diffusion.runtime.inputs import GivenObjects, suffix_of
 
 _MARKS = (",", "\t", ";")
 _END_OF_BLOCK = "$$$$"

@@ -14,9 +14,9 @@ from discrete_diffusion.domains.text.file_kinds import PARQUET
 from discrete_diffusion.domains.text.json_text import json_text
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
-from discrete_diffusion.runtime.compressed_files import CompressedFileError, open_unpacked
 from discrete_diffusion.runtime.extras import install_command
 from discrete_diffusion.runtime.file_kinds import HTML, JSON_LINES, check_kind
+from discrete_diffusion.runtime.inputs import CompressedFileError, open_unpacked
 
 _PART = 1 << 22
 """Bytes of text that are read at once, and a little more, to the end of a line."""

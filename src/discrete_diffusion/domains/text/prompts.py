@@ -13,7 +13,7 @@ from discrete_diffusion.domains.text.ids import IdVocabulary
 from discrete_diffusion.domains.text.json_text import json_text, text_of
 from discrete_diffusion.domains.text.vocabulary import Vocabulary
 from discrete_diffusion.runtime.file_kinds import JSON_LINES
-from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
+from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line
 
 UNKNOWN = -1
 """In the place of a token that is to be sampled."""

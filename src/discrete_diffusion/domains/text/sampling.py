@@ -20,7 +20,7 @@ from discrete_diffusion.domains.text.vocabulary import Vocabulary, vocabulary_of
 from discrete_diffusion.domains.text.windows import SampleLength
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh, sample_tokens
-from discrete_diffusion.runtime.given_objects import GivenObjects
+from discrete_diffusion.runtime.inputs import GivenObjects
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:
