@@ -118,7 +118,8 @@ def _unpickled(path: Path) -> Mapping[str, Any]:
     try:
         check_zip(path)
         named = get_unsafe_globals_in_checkpoint(path)
-        refused = sorted(name for name in named if not _stood_for(name))
+        unknown = (name for name in named if name.partition(".")[0] not in _STOOD_FOR)
+        refused = sorted(name for name in unknown if name not in _TYPES)
         if not refused:
             with safe_globals([(Unread, name) for name in named]):
                 state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
@@ -132,10 +133,6 @@ def _unpickled(path: Path) -> Mapping[str, Any]:
     if not isinstance(state, Mapping):
         raise ValueError(f"{path} is not a checkpoint: it holds a {type(state).__name__}")
     return state
-
-
-def _stood_for(name: str) -> bool:
-    return name in _TYPES or name.partition(".")[0] in _STOOD_FOR
 
 
 def _refusal(path: Path, reason: str) -> str:

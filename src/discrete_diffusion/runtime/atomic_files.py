@@ -76,7 +76,8 @@ def written_together(paths: Sequence[Path]) -> Iterator[list[Path]]:
         try:
             yield unfinished
             for part in unfinished:
-                _onto_the_disk(part)
+                with part.open("rb+") as file:
+                    os.fsync(file.fileno())
             for part, path in zip(unfinished, paths, strict=True):
                 part.replace(path)
         except OSError as error:
@@ -122,11 +123,6 @@ def atomic_folder(
 
 def _unfinished(path: Path) -> Path:
     return path.with_name(f".{path.stem}.{secrets.token_hex(6)}{UNFINISHED}{path.suffix}")
-
-
-def _onto_the_disk(path: Path) -> None:
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
 
 
 def write_text(path: Path, text: str) -> None:

@@ -130,10 +130,6 @@ def by_name_alone(head: Head) -> bool:
     return False
 
 
-def _is_spreadsheet(head: Head) -> bool:
-    return _OLE(head) and head.path.suffix.lower() == ".xls"
-
-
 _OLE = begins_with_bytes(b"\xd0\xcf\x11\xe0")
 
 NPZ = FileKind(
@@ -172,7 +168,11 @@ _FIRST = (
         _holding(lambda names: any(name.startswith("xl/") for name in names)),
         "save it as CSV",
     ),
-    _binary("a spreadsheet", _is_spreadsheet, "save it as CSV"),
+    _binary(
+        "a spreadsheet",
+        lambda head: _OLE(head) and head.path.suffix.lower() == ".xls",
+        "save it as CSV",
+    ),
     _binary(
         "a document of an office program",
         _holding(lambda names: bool({"[Content_Types].xml", "mimetype"} & {*names})),

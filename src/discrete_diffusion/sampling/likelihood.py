@@ -168,7 +168,8 @@ def path_log_prob(sampler: TokenSampler, algorithm: TokenAlgorithm, batch: Batch
     """
     given = torch.where(batch.real, -1, batch.x0)
     generator = make_generator(0, device=batch.x0.device)
-    draft = Draft.start(_in_parts(algorithm), batch.real, given, generator)
+    in_parts = cast(TokenAlgorithm, _InParts(algorithm))
+    draft = Draft.start(in_parts, batch.real, given, generator)
     draft.known, draft.conditions = batch.x0, algorithm.accepted(batch.conditions)
     sampler.run(draft)
     return draft.log_weights
@@ -217,10 +218,6 @@ class _InParts:
             found.append(log_d0[: len(part)])
             rows.append(part)
         return torch.cat(found)[torch.cat(rows).argsort()]
-
-
-def _in_parts(algorithm: TokenAlgorithm) -> TokenAlgorithm:
-    return cast(TokenAlgorithm, _InParts(algorithm))
 
 
 def _parts(layout: TokenLayout, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

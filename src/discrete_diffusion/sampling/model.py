@@ -195,12 +195,13 @@ def sample_in_batches(
             conditions={name: x[rows] for name, x in (conditions or {}).items()},
             keep_trajectory=bool(kept.any()),
         )
-        finished = _with_trajectories(output, kept)
+        if output.trajectory is not None:
+            output = replace(output, trajectory=output.trajectory[:, kept])
         if model.on_sampled is not None:
-            drawn.append((rows, finished))
-            model.on_sampled(rows, finished)
+            drawn.append((rows, output))
+            model.on_sampled(rows, output)
         drawing.advance(len(rows) * world_size)
-        return finished
+        return output
 
     with progress.task("sampling", len(real), "samples") as drawing:
         try:
@@ -210,13 +211,6 @@ def sample_in_batches(
                 raise
             batches, outputs = _finished(drawn, len(real))
     return _joined(outputs, torch.cat(batches), trajectories)
-
-
-def _with_trajectories(output: SampleOutput, rows: Tensor) -> SampleOutput:
-    """The samples with the states of those of ``rows`` Bool[B] alone, if they were kept."""
-    if output.trajectory is None:
-        return output
-    return replace(output, trajectory=output.trajectory[:, rows])
 
 
 def _finished(

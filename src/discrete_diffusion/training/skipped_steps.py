@@ -106,8 +106,7 @@ class SkippedSteps(Callback):
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._read(trainer, pl_module)
 
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._read(trainer, pl_module)
+    on_train_end = on_validation_start
 
     def _read(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._counts is None:

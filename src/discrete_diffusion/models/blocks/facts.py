@@ -137,8 +137,4 @@ class NoFacts(nn.Module):
                 "this denoiser is unconditional; build it with condition=[...], the sizes of "
                 "its facts, or pass condition=None"
             )
-        return [_unchanged] * self.n_layers
-
-
-def _unchanged(x: Tensor) -> Tensor:
-    return x
+        return [lambda x: x] * self.n_layers
