@@ -14,12 +14,12 @@ from typing import Any
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.molecules.dataset import split_rows
+from discrete_diffusion.domains.molecules.build import split_rows
 from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
 from discrete_diffusion.domains.molecules.molecule import parse_atom
+from discrete_diffusion.domains.molecules.molecule_files import read_rows
 from discrete_diffusion.domains.molecules.reading import changed_rows, read_molecules
 from discrete_diffusion.domains.molecules.samples import score_molecules
-from discrete_diffusion.domains.molecules.smiles_files import read_rows
 from record import Page, Record, Sections, markdown_table, publish, typed
 
 QM9_MOLECULES = 133_885

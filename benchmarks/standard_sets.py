@@ -30,7 +30,7 @@ from PIL import Image
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.domains.molecules.sample_files import write_molecules
+from discrete_diffusion.domains.molecules.molecule_files import write_molecules
 from record import DOCS, Page, Record, Sections, earlier, hardware, markdown_table, publish
 from runs import evaluate, evaluate_run, kept_run, validations
 from runs import facts as cost

@@ -161,8 +161,8 @@ def write_controls(kind: str, file: Path, out: Path, num: int, seeds: int) -> li
     """The files that are written."""
     written = []
     if kind == "molecules":
+        from discrete_diffusion.domains.molecules.molecule_files import lines_of
         from discrete_diffusion.domains.molecules.reading import read_molecules
-        from discrete_diffusion.domains.molecules.sample_files import lines_of
 
         molecules = read_molecules(file).molecules
         for seed in range(seeds):

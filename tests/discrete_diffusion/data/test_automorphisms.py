@@ -6,7 +6,7 @@ import networkx
 import numpy as np
 import pytest
 
-from discrete_diffusion.data.automorphisms import label_canonically
+from discrete_diffusion.data.canonical import label_canonically
 
 
 def pair_matrix(graph):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs.dataset import GraphFileDataset
+from discrete_diffusion.domains.graphs.build import GraphFileDataset
 from discrete_diffusion.domains.graphs.graph_types import Untyped
 from discrete_diffusion.domains.graphs.libraries import check_installed
 from discrete_diffusion.domains.graphs.samples import GraphSamples

@@ -7,7 +7,7 @@ from functools import cached_property
 from torch import Tensor
 
 from discrete_diffusion.domains.cell_measurement import TokenCells
-from discrete_diffusion.domains.graphs.dataset import GraphFileDataset
+from discrete_diffusion.domains.graphs.build import GraphFileDataset
 from discrete_diffusion.domains.graphs.metrics.distances import ratios, squared_mmds
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.graphs import default_kernel, graph_metrics

@@ -37,8 +37,8 @@ def check_file(options: Namespace) -> None:
 
 
 def _print_lost(found: ReadMolecules, options: Namespace) -> None:
+    from discrete_diffusion.domains.molecules.molecule_files import read_rows
     from discrete_diffusion.domains.molecules.reading import changed_rows
-    from discrete_diffusion.domains.molecules.smiles_files import read_rows
 
     texts = {row.line: row.text for row in read_rows(options.file, options.column)}
     changed = changed_rows(found, texts)

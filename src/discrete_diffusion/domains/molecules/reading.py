@@ -37,7 +37,7 @@ from discrete_diffusion.domains.molecules.molecule import (
     to_rdkit,
     with_charged_atoms,
 )
-from discrete_diffusion.domains.molecules.smiles_files import Row, read_rows
+from discrete_diffusion.domains.molecules.molecule_files import Row, read_rows
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from discrete_diffusion.contracts import BoundEstimate
-from discrete_diffusion.domains.molecules.dataset import MoleculeDataset
+from discrete_diffusion.domains.molecules.build import MoleculeDataset
 from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
 from discrete_diffusion.domains.molecules.samples import MoleculeSamples
 from discrete_diffusion.evaluation.comparison import Column

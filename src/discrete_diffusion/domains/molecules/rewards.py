@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.domains.molecules.metrics.properties import properties
+from discrete_diffusion.domains.molecules.metrics.molecule_set import properties
 from discrete_diffusion.domains.molecules.metrics.validity import judge
 from discrete_diffusion.domains.molecules.molecule import Molecule
 

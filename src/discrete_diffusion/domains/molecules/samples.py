@@ -14,11 +14,12 @@ from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.molecules.metrics.chemnet import ENOUGH, is_installed
 from discrete_diffusion.domains.molecules.metrics.cost import log_cost
 from discrete_diffusion.domains.molecules.metrics.molecule_set import (
+    MIN_RINGS,
+    PROPERTIES,
     MoleculeSet,
     distances,
     graph_distances,
 )
-from discrete_diffusion.domains.molecules.metrics.properties import MIN_RINGS, PROPERTIES
 from discrete_diffusion.domains.molecules.metrics.validity import (
     Verdict,
     is_connected,
@@ -26,14 +27,14 @@ from discrete_diffusion.domains.molecules.metrics.validity import (
     sample_shares,
 )
 from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule, decode, has_dummy
-from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, plot_molecules
-from discrete_diffusion.domains.molecules.sample_files import (
+from discrete_diffusion.domains.molecules.molecule_files import (
     GRAPH_FILE,
     SMILES_FILE,
     lines_of,
     read_samples,
     write_molecules,
 )
+from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, plot_molecules
 from discrete_diffusion.domains.molecules.structures import STRUCTURES
 from discrete_diffusion.evaluation.intervals import error_note
 from discrete_diffusion.evaluation.report import Headline

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from discrete_diffusion.domains.molecules.build import SMILES_ORDER
 from discrete_diffusion.domains.molecules.completion import (
     PROPOSALS,
+    Scaffold,
     completed_sizes,
     place_scaffolds,
+    read_scaffolds,
 )
-from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
 from discrete_diffusion.domains.molecules.molecule import check_installed
 from discrete_diffusion.domains.molecules.samples import MoleculeSamples
-from discrete_diffusion.domains.molecules.scaffold import Scaffold, read_scaffolds
 from discrete_diffusion.evaluation.sample_kind import COMPLETIONS, complete_kind, sample_kind
 from discrete_diffusion.evaluation.token_samples import requested_sizes
 from discrete_diffusion.runtime.inputs import place_of_line

@@ -23,7 +23,7 @@ STRUCTURES: Registry[Callable[[VocabConfig], Narrowing]] = Registry(
     "discrete_diffusion.molecule_structures",
     {
         "valence": LazyEntry("discrete_diffusion.domains.molecules.valence:Valence"),
-        "connected": LazyEntry("discrete_diffusion.domains.molecules.connected:ConnectedValence"),
+        "connected": LazyEntry("discrete_diffusion.domains.molecules.valence:ConnectedValence"),
     },
 )
 register_structure = STRUCTURES.register

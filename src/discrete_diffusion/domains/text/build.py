@@ -11,15 +11,15 @@ from discrete_diffusion.data.base import SPLITS, shares_of
 from discrete_diffusion.data.text_files import TextSource, read_text
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.file_kinds import PLAIN
-from discrete_diffusion.domains.text.paths import training_path
 from discrete_diffusion.domains.text.storing import (
     build_stored,
     build_stored_test,
     complete_stored,
     is_stored,
+    set_tokenizer,
+    training_path,
 )
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
-from discrete_diffusion.domains.text.tokenizer_option import set_tokenizer
 from discrete_diffusion.domains.text.vocabulary import (
     TextVocabulary,
     text_vocabulary_of,

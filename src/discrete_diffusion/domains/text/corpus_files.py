@@ -3,20 +3,47 @@
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from discrete_diffusion.data.text_files import load_json
 from discrete_diffusion.domains.text.file_kinds import PARQUET
-from discrete_diffusion.domains.text.json_text import json_text
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.runtime.extras import install_command
 from discrete_diffusion.runtime.file_kinds import HTML, JSON_LINES, check_kind
 from discrete_diffusion.runtime.inputs import CompressedFileError, open_unpacked
+
+
+def json_text(line: str, place: str, field: str = "text") -> str:
+    """The text of a line. ``ValueError`` naming ``place`` for what is no JSON, or no text."""
+    try:
+        value = load_json(line)
+    except ValueError as error:
+        raise ValueError(f"{place} is not JSON: {error}") from error
+    return text_of(value, place, field)
+
+
+def text_of(value: Any, place: str, field: str = "text") -> str:
+    """A text, or that of an object with a ``field``; ``ValueError`` for another value."""
+    is_object = isinstance(value, Mapping)
+    text = value.get(field) if is_object else value
+    if not isinstance(text, str):
+        has = f"; its keys are {', '.join(map(str, value))}" if is_object else ""
+        raise ValueError(f'{place}: expected a text, or {{"{field}": "..."}}{has}')
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{place}: character {error.start + 1:,} is {text[error.start]!a}, half of a surrogate "
+            "pair, which is no character; repair the text, or leave it out"
+        ) from error
+    return text
+
 
 _PART = 1 << 22
 """Bytes of text that are read at once, and a little more, to the end of a line."""

@@ -79,5 +79,5 @@ class Text(Domain):
     tokens = LazyEntry(f"{_HERE}.sampling:encode_texts")
     report = LazyEntry(f"{_HERE}.report:TextReport")
     sample = LazyEntry(f"{_HERE}.sampling:sample_text")
-    evaluate = LazyEntry(f"{_HERE}.evaluation:evaluate_text")
+    evaluate = LazyEntry(f"{_HERE}.report:evaluate_text")
     cell_measurement = LazyEntry(f"{_HERE}.report:TextCells")

@@ -1,11 +1,11 @@
-"""Report on sampled text: numbers, and the text itself."""
+"""Report on a model of text, its samples included, and ``evaluate``."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +16,19 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.text.dataset import TextDataset
-from discrete_diffusion.domains.text.metrics import (
+from discrete_diffusion.domains.text.judge import read_judge
+from discrete_diffusion.domains.text.quality import (
+    FEWEST_FOR_MAUVE,
     character_distance,
     frequency_distance,
+    mauve,
+    quality_line,
     share_known,
+    text_quality,
     words_of,
 )
-from discrete_diffusion.domains.text.quality import FEWEST_FOR_MAUVE, mauve, text_quality
 from discrete_diffusion.evaluation.comparison import Column
+from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, evaluate_token_model
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
 from discrete_diffusion.runtime.atomic_files import write_text
@@ -32,6 +37,9 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from discrete_diffusion.domains.text.judge import Judge
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
+
 
 logger = logging.getLogger(__name__)
 
@@ -172,3 +180,19 @@ class TextCells(TokenCells):
         if (known := scores.get("words_in_training_reference")) is not None:
             scores["words_in_training"] = known
         return scores
+
+
+def evaluate_text(request: EvaluateRequest, trained: TrainedModel) -> ModelEvaluation:
+    """A model on held-out or other text; its samples, too, if their number or a judge is given.
+
+    Raises ``ValueError`` for a judge that cannot read them, before anything is measured."""
+    judge = None if request.judge is None else read_judge(request.judge, trained)
+    if request.num_samples is None and judge is None:
+        return evaluate_token_model(request, trained)
+    found = evaluate_token_model(request, trained, partial(TextReport, judge=judge))
+    if judge is not None:
+        found.facts["judge"] = judge.name
+    if found.samples is not None and found.samples.values:
+        calls = {"network_calls_per_sample": found.samples.drawn.network_calls}
+        logger.info("%s", quality_line({**found.samples.values, **calls}))
+    return found

@@ -1,32 +1,194 @@
-"""``sample`` of a model of text."""
+"""``sample`` of a model of text: fresh texts, and texts whose blanks and ends are to be completed.
+
+Samples longer than the windows that a model was trained on are drawn window by window.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data.text_files import TextSource
-from discrete_diffusion.domains.text.ids import IdVocabulary
+from discrete_diffusion.contracts import Conditions, SampleOutput
+from discrete_diffusion.data.text_files import TextSource, read_text, split_lines
+from discrete_diffusion.domains.text.corpus_files import json_text, text_of
 from discrete_diffusion.domains.text.judge import Judge, read_judge
-from discrete_diffusion.domains.text.prompts import UNKNOWN, read_prompts
 from discrete_diffusion.domains.text.quality import quality_line, text_quality
 from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts, write_texts
-from discrete_diffusion.domains.text.vocabulary import Vocabulary, vocabulary_of
-from discrete_diffusion.domains.text.windows import SampleLength
+from discrete_diffusion.domains.text.vocabulary import IdVocabulary, Vocabulary, vocabulary_of
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh, sample_tokens
-from discrete_diffusion.runtime.inputs import GivenObjects
+from discrete_diffusion.runtime.file_kinds import JSON_LINES
+from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
 from discrete_diffusion.sampling.exactness import exactness
+from discrete_diffusion.sampling.model import Model
 
 if TYPE_CHECKING:
     from discrete_diffusion.contracts import SampleOutput
     from discrete_diffusion.evaluation.requests import SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
+
+
+UNKNOWN = -1
+"""In the place of a token that is to be sampled."""
+
+_BLANK = re.compile(r"\[MASK\]|_{4,}")
+"""One token; or as many as there are underscores."""
+
+
+def read_prompts(
+    given: str | GivenObjects, vocabulary: Vocabulary, num_tokens: int
+) -> dict[int, Tensor]:
+    """Texts by line number, each Int64[num_tokens]: ids, and ``UNKNOWN`` in blanks and behind.
+
+    A line is a text, of JSON lines JSON text or an object with a ``text``; of a model
+    without tokenizer its ids, with spaces between. Raises ``ValueError`` naming file and line for
+    one that is empty, too long or has unknown characters.
+    """
+    found = {}
+    for number, text in _texts(given):
+        place = place_of_line(given, number)
+        if not text:
+            raise ValueError(f"{place} is empty; give a text, or leave the line out")
+        ids = [_ids(part, place, vocabulary) for part in _parts(text)]
+        known = torch.cat(ids)
+        if len(known) > num_tokens:
+            raise ValueError(
+                f"{place} has {len(known):,} tokens, and samples have {num_tokens}; cut it"
+            )
+        found[number] = torch.full((num_tokens,), UNKNOWN)
+        found[number][: len(known)] = known
+    if not found:
+        raise ValueError(f"{given} holds no text; expected a text a line")
+    return found
+
+
+def _parts(text: str) -> list[str]:
+    """A text cut at its blanks, which are parts, too."""
+    return re.split(rf"({_BLANK.pattern})", text)
+
+
+def _ids(part: str, place: str, vocabulary: Vocabulary) -> Tensor:
+    """Int64[N] of a part."""
+    if _BLANK.fullmatch(part):
+        return torch.full((1 if part[0] == "[" else len(part),), UNKNOWN)
+    if isinstance(vocabulary, IdVocabulary):
+        return torch.from_numpy(vocabulary.of_text(part, place))
+    return torch.from_numpy(
+        vocabulary.encode(
+            TextSource(place, part),
+            known="those that the model was trained on",
+            remedy="write it otherwise, or put [MASK] in its place",
+        )
+    )
+
+
+def _texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
+    """Numbers of lines and their texts."""
+    if isinstance(given, GivenObjects):
+        for number, value in enumerate(given.objects, start=1):
+            yield number, text_of(value, place_of_line(given, number))
+        return
+    source = read_text(given, JSON_LINES, expected="a text a line, or JSON lines")
+    is_json = source.kind is JSON_LINES
+    for number, line in enumerate(split_lines(source.text), start=1):
+        if is_json and line.strip():
+            yield number, json_text(line, source.place(number))
+        elif not is_json:
+            yield number, line
+
+
+@dataclass(frozen=True)
+class SampleLength:
+    """N = ``num`` tokens of every sample of a model of windows of L = ``length``; ``context``: of
+    windows that go on from others, None where N tokens and PAD make a window.
+
+    The first window is a sample of the model. Each of the next begins with the last ``context``
+    tokens before it and completes them, so that
+
+        p(x_1..x_N) = p(x_1..x_L)  product over windows  p(next tokens | ``context`` tokens)
+
+    with the conditionals of the model's sampler. The last window ends with the sample and has as
+    much more context. A sample of N < L is the begin of a window.
+    """
+
+    num: int
+    length: int
+    context: int | None = None
+
+    def model(self, model: Model) -> Model:
+        """The model that samples them."""
+        if self.context is None:
+            return model
+        of_model = {one.name: getattr(model, one.name) for one in fields(Model)}
+        return WindowedModel(**of_model, size=self)
+
+    def real(self, rows: int) -> Tensor:
+        """Bool[rows, L], or of several windows Bool[rows, N]: positions that carry tokens."""
+        columns = self.length if self.context is None else self.num
+        return (torch.arange(columns) < self.num).expand(rows, -1)
+
+    def windows(self, tokens: Tensor) -> Iterator[Tensor]:
+        """Views Int[M, L] of ``tokens`` Int[M, max(N, L)], each to be filled before the next."""
+        last = max(0, tokens.shape[1] - self.length)
+        step = self.length - (self.context or 0)
+        for start in (*range(0, last, step), last):
+            yield tokens[:, start : start + self.length]
+
+    def padded(self, tokens: Tensor) -> Tensor:
+        """A copy of Int[M, N], ``UNKNOWN`` behind it up to a window."""
+        behind = tokens.new_full((len(tokens), max(0, self.length - tokens.shape[1])), UNKNOWN)
+        return torch.cat([tokens, behind], dim=1)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Entries of ``metrics.json``."""
+        is_longer = self.num > self.length
+        return {"num_tokens": self.num, "context": self.context} if is_longer else {}
+
+
+@dataclass(frozen=True)
+class WindowedModel(Model):
+    """A model of windows whose samples have the length ``size``."""
+
+    size: SampleLength = SampleLength(1, 1)
+
+    def sample_batch(
+        self,
+        real: Tensor,
+        *,
+        generator: torch.Generator,
+        clamp: Tensor | None = None,
+        conditions: Conditions | None = None,
+        keep_trajectory: bool = False,
+    ) -> SampleOutput:
+        """As of a ``Model``, for ``real`` Bool[B, N] and ``clamp`` Int[B, N]; conditions are those
+        of a window, and there is no trajectory."""
+        free = torch.full(real.shape, UNKNOWN)
+        tokens = self.size.padded(free if clamp is None else clamp.cpu())
+        outputs = []
+        for window in self.size.windows(tokens):
+            output = super().sample_batch(
+                torch.ones_like(window, dtype=torch.bool),
+                generator=generator,
+                clamp=None if bool((window == UNKNOWN).all()) else window.clone(),
+                conditions=conditions,
+            )
+            window.copy_(output.x0)
+            outputs.append(output)
+        return replace(
+            outputs[0],
+            x0=tokens[:, : self.size.num],
+            nfe=torch.stack([output.nfe for output in outputs]).sum(dim=0),
+            log_weights=torch.stack([output.log_weights for output in outputs]).sum(dim=0),
+        )
+
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from discrete_diffusion.config.naming import counted
 from discrete_diffusion.domains.text.corpus_files import Part, encoded, parts_of
+from discrete_diffusion.domains.text.storing import named_tokenizer
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, unpack
 from discrete_diffusion.domains.text.token_files import META, TOKENIZER, kind_of_ids, meaning_of
 from discrete_diffusion.domains.text.token_formats import documents_of
-from discrete_diffusion.domains.text.tokenizer_option import named_tokenizer
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, text_vocabulary_of
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import atomic_write, write_text

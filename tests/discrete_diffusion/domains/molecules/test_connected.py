@@ -9,9 +9,8 @@ from torch import Tensor
 pytest.importorskip("rdkit")
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.molecules.connected import ConnectedValence
 from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule, decode
-from discrete_diffusion.domains.molecules.valence import Valence
+from discrete_diffusion.domains.molecules.valence import ConnectedValence, Valence
 from discrete_diffusion.layout import VocabConfig
 from graph_worlds import (
     Scattered,

@@ -16,7 +16,7 @@ from rdkit import Chem
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.molecules.molecule import BONDS
-from discrete_diffusion.domains.molecules.sample_files import read_graphs
+from discrete_diffusion.domains.molecules.molecule_files import read_graphs
 from discrete_diffusion.sampling import FirstHitting
 from interrupting import stop_at_call, stop_when_measuring, stopped
 

@@ -23,11 +23,11 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.cache import cached_files
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.molecules import reading
+from discrete_diffusion.domains.molecules.build import MoleculeDataset, split_rows
 from discrete_diffusion.domains.molecules.commands import COMMANDS
-from discrete_diffusion.domains.molecules.dataset import MoleculeDataset, split_rows
 from discrete_diffusion.domains.molecules.molecule import Molecule, decode, sanitised, smiles_of
+from discrete_diffusion.domains.molecules.molecule_files import Row, read_rows
 from discrete_diffusion.domains.molecules.reading import read_molecules
-from discrete_diffusion.domains.molecules.smiles_files import Row, read_rows
 
 
 def built(**values) -> MoleculeDataset:

@@ -16,22 +16,23 @@ pytest.importorskip("fcd")
 from rdkit import Chem
 
 from discrete_diffusion.domains.molecules.metrics import chemnet, cost
-from discrete_diffusion.domains.molecules.metrics import mean_features as parts
-from discrete_diffusion.domains.molecules.metrics.mean_features import MeanFeatures
-from discrete_diffusion.domains.molecules.metrics.molecule_set import MoleculeSet, distances
-from discrete_diffusion.domains.molecules.metrics.nspdk import (
-    COMPLEXITY,
-    features,
-    features_of_smiles,
-    mean_features,
-    nspdk_mmd,
-)
-from discrete_diffusion.domains.molecules.metrics.properties import (
+from discrete_diffusion.domains.molecules.metrics import nspdk as parts
+from discrete_diffusion.domains.molecules.metrics.molecule_set import (
     PROPERTIES,
+    MoleculeSet,
+    distances,
     properties,
     property_distances,
     scaffold_similarity,
     scaffolds,
+)
+from discrete_diffusion.domains.molecules.metrics.nspdk import (
+    COMPLEXITY,
+    MeanFeatures,
+    features,
+    features_of_smiles,
+    mean_features,
+    nspdk_mmd,
 )
 
 CANONICAL = [Chem.CanonSmiles(text) for text in SMILES]

@@ -16,8 +16,8 @@ from rdkit import Chem
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.molecules.connected import ConnectedValence
 from discrete_diffusion.domains.molecules.structures import STRUCTURES, register_structure
+from discrete_diffusion.domains.molecules.valence import ConnectedValence
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.domains.molecules.completion import place_scaffolds
-from discrete_diffusion.domains.molecules.dataset import SMILES_ORDER
+from discrete_diffusion.domains.molecules.build import SMILES_ORDER
+from discrete_diffusion.domains.molecules.completion import Scaffold, place_scaffolds
 from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule
-from discrete_diffusion.domains.molecules.scaffold import Scaffold
 from discrete_diffusion.evaluation import complete_tokens
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig

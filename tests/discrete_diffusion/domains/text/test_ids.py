@@ -9,7 +9,7 @@ from test_text_data import text_config
 
 from discrete_diffusion.domains import build_data, build_layout, complete_data
 from discrete_diffusion.domains.registry import get_domain
-from discrete_diffusion.domains.text.ids import IdVocabulary
+from discrete_diffusion.domains.text.vocabulary import IdVocabulary
 
 NUMBERS = np.arange(50) % 7
 

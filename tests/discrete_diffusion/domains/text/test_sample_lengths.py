@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.text.prompts import UNKNOWN
-from discrete_diffusion.domains.text.windows import SampleLength
+from discrete_diffusion.domains.text.sampling import UNKNOWN, SampleLength
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear

@@ -12,9 +12,13 @@ from datetime import timedelta
 from pathlib import Path
 
 from discrete_diffusion.domains.molecules.metrics import chemnet
-from discrete_diffusion.domains.molecules.metrics.mean_features import AT_ONCE, BYTES, KEPT
 from discrete_diffusion.domains.molecules.metrics.molecule_set import MoleculeSet
-from discrete_diffusion.domains.molecules.metrics.nspdk import features_of_smiles
+from discrete_diffusion.domains.molecules.metrics.nspdk import (
+    AT_ONCE,
+    BYTES,
+    KEPT,
+    features_of_smiles,
+)
 
 logger = logging.getLogger(__name__)
 
