@@ -11,7 +11,8 @@ import pytest
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs.files.readers import read_graphs
-from discrete_diffusion.domains.graphs.metrics.validity import as_networkx, is_tree
+from discrete_diffusion.domains.graphs.metrics.graph_set import as_networkx
+from discrete_diffusion.domains.graphs.metrics.validity import is_tree
 from structure_controls import (
     bonded_molecules,
     kruskal_trees,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -178,6 +178,24 @@ def sample_sizes(counts: list[int], num: int, generator: torch.Generator) -> Ten
     """Int64[num]: sizes sampled from a histogram of them."""
     log_counts = torch.tensor(counts, dtype=torch.float64).log().clamp(min=-1e9)
     return sample_categorical(log_counts.expand(num, -1), generator)
+
+
+def given_paths(config: Mapping[str, Any]) -> dict[str, str]:
+    """Files of a ``config.data`` by split, or that of ``path``, to be split here; {} without any.
+
+    Raises ``ValueError`` for paths that contradict each other.
+    """
+    paths = {name: config.get(f"{name}_path") for name in SPLITS}
+    given = {name: path for name, path in paths.items() if path is not None}
+    if config["path"] is not None:
+        if given:
+            raise ValueError("give data.path or data.train_path and data.val_path, not both")
+        return {"path": config["path"]}
+    if given and not {"train", "val"} <= given.keys():
+        raise ValueError(
+            f"data={config['name']} needs data.train_path=FILE and data.val_path=FILE together"
+        )
+    return given
 
 
 def shares_of(num: int, fractions: Sequence[float]) -> dict[str, slice]:

@@ -11,7 +11,7 @@ import torch
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data.base import SPLITS, shares_of
+from discrete_diffusion.data.base import SPLITS, given_paths, shares_of
 from discrete_diffusion.data.graph_dataset import GraphDataset
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs, encode_graphs
 from discrete_diffusion.domains.graphs.files.readers import ReadGraphs, read_graphs
@@ -188,12 +188,7 @@ def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) 
 
 def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
     """Graphs by ``path``, or by split."""
-    paths = {name: config.get(f"{name}_path") for name in SPLITS}
-    if config.path is not None:
-        if any(path is not None for path in paths.values()):
-            raise ValueError("give data.path or data.train_path and data.val_path, not both")
-        paths = {"path": config.path}
-    elif paths["train"] is None or paths["val"] is None:
+    if not (paths := given_paths(config)):
         raise ValueError(
             "data=graphs needs data.path=FILE, or data.train_path=FILE with data.val_path=FILE"
         )
@@ -203,8 +198,4 @@ def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
         "n_max": config.n_max,
         "key": "data.skip_invalid",
     }
-    return {
-        name: read_graphs(path, types, **options)
-        for name, path in paths.items()
-        if path is not None
-    }
+    return {name: read_graphs(path, types, **options) for name, path in paths.items()}

@@ -35,7 +35,7 @@ def check_file(options: Namespace) -> None:
         }
     )
     found = read_graphs(options.file, types, skip_invalid=True)
-    print(f"{options.file}: {_count(len(found.graphs), 'graph')}{_splits(found)}")
+    print(f"{options.file}: {counted(len(found.graphs), 'graph')}{_splits(found)}")
     print(f"read as: {_shares(found.notes.forms.items())}")
     for sentence in found.notes.sentences():
         print(sentence)
@@ -45,7 +45,7 @@ def check_file(options: Namespace) -> None:
     print(f"nodes: {_shares(nodes.most_common())}")
     print(f"edges: {_shares(edges.most_common()) or 'none'}")
     if found.problems:
-        print(f"left out {_count(len(found.problems), 'graph')} that cannot be read:")
+        print(f"left out {counted(len(found.problems), 'graph')} that cannot be read:")
         for problem in found.problems[:5]:
             print(f"  {problem}")
 
@@ -62,7 +62,8 @@ def _print_sizes(found: ReadGraphs) -> None:
         for graph in graphs
     )
     pieces = sum(not is_connected(graph) for graph in graphs)
-    print(f"in several pieces: {_count(pieces, 'graph')}; without an edge: {_count(alone, 'node')}")
+    print(f"in several pieces: {counted(pieces, 'graph')}", end="; ")
+    print(f"without an edge: {counted(alone, 'node')}")
 
 
 def _range(numbers: Sequence[int]) -> str:
@@ -78,10 +79,6 @@ def _splits(found: ReadGraphs) -> str:
 
 def _shares(counts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in counts)
-
-
-def _count(number: int, noun: str) -> str:
-    return counted(number, noun)
 
 
 def _names(given: str | None) -> list[str]:

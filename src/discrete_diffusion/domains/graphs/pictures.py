@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.domains.graphs.libraries import library
+from discrete_diffusion.domains.graphs.metrics.graph_set import as_networkx
 from discrete_diffusion.viz.chart_style import TEXT, add_legend, new_figure, save_figure
 
 MAX_DRAWN = 36
@@ -98,8 +99,7 @@ def place(graph: TypedGraph) -> Points:
     """Float[N, 2], by Kamada and Kawai's springs; one that is planar starts without crossings."""
     import networkx
 
-    linked = networkx.empty_graph(len(graph.nodes))
-    linked.add_edges_from((i, j) for i, j, _ in graph.edges)
+    linked = as_networkx(graph)
     is_planar, embedding = networkx.check_planarity(linked)
     start = None
     if is_planar and len(graph.nodes) > 2:

@@ -8,9 +8,13 @@ from torch import Tensor
 
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.graphs.build import GraphFileDataset
-from discrete_diffusion.domains.graphs.metrics.distances import ratios, squared_mmds
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
-from discrete_diffusion.domains.graphs.metrics.graphs import default_kernel, graph_metrics
+from discrete_diffusion.domains.graphs.metrics.graphs import (
+    default_kernel,
+    graph_metrics,
+    ratios,
+    squared_mmds,
+)
 from discrete_diffusion.domains.graphs.samples import GraphSamples
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.report import Headline

@@ -14,13 +14,14 @@ from discrete_diffusion.domains.graphs.files.formats import to_graphml
 from discrete_diffusion.domains.graphs.files.readers import ReadGraphs, read_graphs
 from discrete_diffusion.domains.graphs.files.records import lines_of, write_graphs
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.domains.graphs.metrics.distances import ratios, squared_mmds
 from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
 from discrete_diffusion.domains.graphs.metrics.graphs import (
     METRICS,
     default_kernel,
     graph_metrics,
     own_metrics,
+    ratios,
+    squared_mmds,
 )
 from discrete_diffusion.domains.graphs.partial import PartialGraph
 from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, plot_graphs

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data.base import SPLITS, TokenDataset
+from discrete_diffusion.data.base import SPLITS, TokenDataset, given_paths
 from discrete_diffusion.data.graph_dataset import GraphDataset
 from discrete_diffusion.domains.molecules.metrics.validity import judge
 from discrete_diffusion.domains.molecules.molecule import (
@@ -229,18 +229,11 @@ def _read(path: str, config: DictConfig) -> ReadMolecules:
 
 def _paths(config: DictConfig) -> dict[str, str]:
     """The files to read by split; one to be split here is under ``train``."""
-    separate = {name: config[f"{name}_path"] for name in SPLITS}
-    given = {name: path for name, path in separate.items() if path is not None}
-    if config.path is not None:
-        if given:
-            raise ValueError("give data.path or data.train_path and data.val_path, not both")
-        return {"train": config.path}
+    given = given_paths(config)
     if not given:
         where = f"; {SOURCES[config.name]}" if config.name in SOURCES else ""
         raise ValueError(
             f"data={config.name} needs data.path=FILE, a file of SMILES, or data.train_path=FILE "
             f"with data.val_path=FILE{where}"
         )
-    if "train" not in given or "val" not in given:
-        raise ValueError("data.train_path=FILE and data.val_path=FILE are needed together")
-    return given
+    return {"train": given["path"]} if "path" in given else given

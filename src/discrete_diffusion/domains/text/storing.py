@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discrete_diffusion.config.naming import counted, unknown_name
-from discrete_diffusion.data.base import SPLITS, shares_of
+from discrete_diffusion.data.base import SPLITS, given_paths, shares_of
 from discrete_diffusion.domains.text.corpus_files import encoded, parts_of
 from discrete_diffusion.domains.text.stored_dataset import Packing, Span, StoredTextDataset
 from discrete_diffusion.domains.text.subwords import state_of_file, trained_bpe, warn_of_lost
@@ -35,14 +35,7 @@ if TYPE_CHECKING:
 def training_path(config: Mapping[str, Any]) -> str | None:
     """``path``, or ``train_path``; None for the embedded text. ``ValueError`` if the paths
     contradict each other."""
-    separate = {split: config.get(f"{split}_path") for split in SPLITS}
-    if config["path"] is not None and any(separate.values()):
-        raise ValueError("give data.path or data.train_path and data.val_path, not both")
-    if any(separate.values()) and (separate["train"] is None or separate["val"] is None):
-        raise ValueError(
-            f"data={config['name']} needs data.train_path=FILE and data.val_path=FILE together"
-        )
-    return config["path"] if separate["train"] is None else separate["train"]
+    return next(iter(given_paths(config).values()), None)
 
 
 logger = logging.getLogger(__name__)

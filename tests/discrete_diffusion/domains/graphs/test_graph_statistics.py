@@ -10,23 +10,23 @@ import numpy as np
 import pytest
 from graph_examples import PATH3, TRIANGLE, graph, of_networkx
 
-from discrete_diffusion.domains.graphs.metrics import distances
-from discrete_diffusion.domains.graphs.metrics.distances import (
+from discrete_diffusion.domains.graphs.metrics import graphs as distances
+from discrete_diffusion.domains.graphs.metrics.graph_set import (
+    GraphSet,
+    adjacency_of,
+    as_networkx,
+    clustering_coefficients,
+    filter_bank,
+    normalised_laplacian,
+    orbit_counts,
+    statistics_of,
+)
+from discrete_diffusion.domains.graphs.metrics.graphs import (
     MMDS,
     kernel_values,
     ratios,
     squared_mmds,
 )
-from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
-from discrete_diffusion.domains.graphs.metrics.statistics import (
-    adjacency_of,
-    clustering_coefficients,
-    normalised_laplacian,
-    orbit_counts,
-    statistics_of,
-)
-from discrete_diffusion.domains.graphs.metrics.validity import as_networkx
-from discrete_diffusion.domains.graphs.metrics.wavelets import filter_bank
 from discrete_diffusion.evaluation.sample_scores import metric_floors
 
 RANDOM = [of_networkx(nx.gnp_random_graph(5 + k % 4, 0.45, seed=k)) for k in range(12)]

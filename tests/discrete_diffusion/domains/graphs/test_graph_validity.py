@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 from graph_examples import PATH3, STAR4, TRIANGLE, graph, of_networkx, relabelled
 
-from discrete_diffusion.domains.graphs.metrics.block_model import (
+from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet, adjacency_of
+from discrete_diffusion.domains.graphs.metrics.graphs import graph_metrics
+from discrete_diffusion.domains.graphs.metrics.validity import (
     find_blocks,
     integrated_likelihood,
     is_block_model,
+    is_planar,
+    is_tree,
+    novelty_shares,
 )
-from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
-from discrete_diffusion.domains.graphs.metrics.graphs import graph_metrics
-from discrete_diffusion.domains.graphs.metrics.statistics import adjacency_of
-from discrete_diffusion.domains.graphs.metrics.validity import is_planar, is_tree, novelty_shares
 
 
 @pytest.mark.parametrize(

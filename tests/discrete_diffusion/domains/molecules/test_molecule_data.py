@@ -96,7 +96,7 @@ def test_paths_are_asked_for_with_where_the_file_is(tmp_path):
     path = written(tmp_path / "a.smi")
     with pytest.raises(ValueError, match="not both"):
         built(path=path, train_path=path, val_path=path)
-    with pytest.raises(ValueError, match="needed together"):
+    with pytest.raises(ValueError, match=r"data.train_path=FILE and data.val_path=FILE together"):
         built(train_path=path)
 
 
