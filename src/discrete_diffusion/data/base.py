@@ -1,10 +1,10 @@
-"""``Dataset``: samples of any state in three splits."""
+"""``Dataset``: samples of any state in three splits, in memory or on disk."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,6 +18,7 @@ from discrete_diffusion.layout.token_layout import TokenLayout
 
 if TYPE_CHECKING:
     from discrete_diffusion.contracts import BoundEstimate
+
 
 SPLITS = ("train", "val", "test")
 
@@ -209,3 +210,46 @@ def shares_of(num: int, fractions: Sequence[float]) -> dict[str, slice]:
     return dict(
         zip(SPLITS, (slice(0, first), slice(first, second), slice(second, num)), strict=True)
     )
+
+
+_MOST_AT_ONCE = 4096
+"""Samples that stand for the split where something is fitted to it, and that are read at once."""
+
+
+class ExamplesOnDisk(Examples):
+    """``Examples`` that are not in memory: rows are read as they are taken.
+
+    ``read``: Int64[B] row numbers -> their examples. ``sizes``: Int64[M], how many positions of
+    each row are real, an expanded number where all are alike.
+    """
+
+    def __init__(self, read: Callable[[Tensor], Examples], sizes: Tensor) -> None:
+        self.__dict__.update(read=read, sizes=sizes, conditions={})
+
+    read: Callable[[Tensor], Examples]
+    sizes: Tensor
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, rows: Tensor | slice) -> Examples:
+        if isinstance(rows, slice):
+            rows = torch.arange(*rows.indices(len(self)))
+        elif rows.dtype == torch.bool:
+            rows = rows.nonzero().squeeze(1)
+        return self.read(rows)
+
+    def parts(self) -> list[Tensor]:
+        """Row numbers of the whole split, in parts that fit into memory."""
+        return list(torch.arange(len(self)).split(_MOST_AT_ONCE))
+
+    def batch(self) -> Batch:
+        """The first rows, at most ``_MOST_AT_ONCE``."""
+        return self[:_MOST_AT_ONCE].batch()
+
+    def __getattr__(self, name: str) -> Tensor:
+        """``x0`` or ``real`` of all rows, read at once: for held-out splits."""
+        if name in ("x0", "real"):
+            found: Tensor = getattr(self[:], name)
+            return found
+        raise AttributeError(name)

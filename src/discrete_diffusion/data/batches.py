@@ -12,8 +12,7 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
-from discrete_diffusion.data.base import Dataset, Examples
-from discrete_diffusion.data.examples_on_disk import ExamplesOnDisk
+from discrete_diffusion.data.base import Dataset, Examples, ExamplesOnDisk
 
 D = TypeVar("D", bound=Dataset)
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.data import BatchStream, Dataset, Examples
-from discrete_diffusion.data.examples_on_disk import ExamplesOnDisk
+from discrete_diffusion.data.base import ExamplesOnDisk
 from discrete_diffusion.data.graph_tokens import decode_graphs
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB

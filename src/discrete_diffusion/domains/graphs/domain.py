@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import SampleScore
-    from discrete_diffusion.domains.graphs import build, evaluation, libraries, sampling
+    from discrete_diffusion.domains.graphs import build, libraries, requests
     from discrete_diffusion.domains.graphs.metrics import validity
     from discrete_diffusion.evaluation.report import Evaluation, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
     from discrete_diffusion.layout.vocab_config import VocabConfig
 else:
     build = Later("discrete_diffusion.domains.graphs.build")
-    evaluation = Later("discrete_diffusion.domains.graphs.evaluation")
     libraries = Later("discrete_diffusion.domains.graphs.libraries")
-    sampling = Later("discrete_diffusion.domains.graphs.sampling")
     validity = Later("discrete_diffusion.domains.graphs.metrics.validity")
+    requests = Later("discrete_diffusion.domains.graphs.requests")
 
 _STRUCTURE = Option(
     "structure",
@@ -168,10 +167,10 @@ class Graphs(Domain):
         return validity.graph_rewards(data.get("kind"))
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
-        drawn_by = sampling.sample_graphs if request.given is None else sampling.complete_graphs
+        drawn_by = requests.sample_graphs if request.given is None else requests.complete_graphs
         return drawn_by(request, trained, self.vocabulary(trained.data_config))
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel | None) -> Evaluation:
         if trained is None:
-            return evaluation.evaluate_files(request)
-        return evaluation.evaluate_model(request, trained, self.vocabulary(trained.data_config))
+            return requests.evaluate_files(request)
+        return requests.evaluate_model(request, trained, self.vocabulary(trained.data_config))

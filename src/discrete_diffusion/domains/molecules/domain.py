@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import SampleScore
-    from discrete_diffusion.domains.molecules import build, evaluation, molecule, rewards, sampling
+    from discrete_diffusion.domains.molecules import build, molecule, requests, rewards
     from discrete_diffusion.evaluation.report import Evaluation, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -34,11 +34,10 @@ if TYPE_CHECKING:
     from discrete_diffusion.layout.vocab_config import VocabConfig
 else:
     build = Later("discrete_diffusion.domains.molecules.build")
-    evaluation = Later("discrete_diffusion.domains.molecules.evaluation")
     molecule = Later("discrete_diffusion.domains.molecules.molecule")
     rewards = Later("discrete_diffusion.domains.molecules.rewards")
-    sampling = Later("discrete_diffusion.domains.molecules.sampling")
     vocab_config = Later("discrete_diffusion.layout.vocab_config")
+    requests = Later("discrete_diffusion.domains.molecules.requests")
 
 _STRUCTURE = Option(
     "structure",
@@ -147,10 +146,10 @@ class Molecules(Domain):
         return rewards.molecule_rewards()
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
-        drawn_by = sampling.sample_molecules if request.given is None else sampling.complete_file
+        drawn_by = requests.sample_molecules if request.given is None else requests.complete_file
         return drawn_by(request, trained, self.vocabulary(trained.data_config))
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel | None) -> Evaluation:
         if trained is None:
-            return evaluation.evaluate_files(request)
-        return evaluation.evaluate_model(request, trained, self.vocabulary(trained.data_config))
+            return requests.evaluate_files(request)
+        return requests.evaluate_model(request, trained, self.vocabulary(trained.data_config))

@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.data.base import SPLITS, Examples
-from discrete_diffusion.data.examples_on_disk import ExamplesOnDisk
+from discrete_diffusion.data.base import SPLITS, Examples, ExamplesOnDisk
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.token_files import TokenFiles
 from discrete_diffusion.domains.text.vocabulary import Vocabulary, check_ids
