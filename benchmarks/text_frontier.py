@@ -31,7 +31,7 @@ from discrete_diffusion.api.opening import trained_model_here
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.text.judge import Judge, read_judge
-from discrete_diffusion.domains.text.quality import text_quality
+from discrete_diffusion.domains.text.report import text_quality
 from discrete_diffusion.evaluation import SampleRequest, held_out_split, sample_fresh
 from discrete_diffusion.runtime import Shard
 from discrete_diffusion.viz import MUTED_TEXT, REAL, new_figure, save_figure, style_axes

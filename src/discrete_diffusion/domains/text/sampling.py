@@ -19,8 +19,13 @@ from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.data.text_files import TextSource, read_text, split_lines
 from discrete_diffusion.domains.text.corpus_files import json_text, text_of
 from discrete_diffusion.domains.text.judge import Judge, read_judge
-from discrete_diffusion.domains.text.quality import quality_line, text_quality
-from discrete_diffusion.domains.text.report import SAMPLE_TEXTS, numbered_texts, write_texts
+from discrete_diffusion.domains.text.report import (
+    SAMPLE_TEXTS,
+    numbered_texts,
+    quality_line,
+    text_quality,
+    write_texts,
+)
 from discrete_diffusion.domains.text.vocabulary import IdVocabulary, Vocabulary, vocabulary_of
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh, sample_tokens

@@ -14,7 +14,7 @@ import numpy as np
 from discrete_diffusion.config.naming import counted, unknown_name
 from discrete_diffusion.data.base import SPLITS, given_paths, shares_of
 from discrete_diffusion.domains.text.corpus_files import encoded, parts_of
-from discrete_diffusion.domains.text.stored_dataset import Packing, Span, StoredTextDataset
+from discrete_diffusion.domains.text.dataset import Packing, Span, StoredTextDataset
 from discrete_diffusion.domains.text.subwords import state_of_file, trained_bpe, warn_of_lost
 from discrete_diffusion.domains.text.token_files import (
     TokenFiles,

@@ -14,7 +14,7 @@ from torch import nn
 from discrete_diffusion.algorithms import AR, MDLM
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.text.judge import CheckpointJudge, Judge, SampledTexts, read_judge
-from discrete_diffusion.domains.text.quality import mauve, quality_line, text_quality
+from discrete_diffusion.domains.text.report import mauve, quality_line, text_quality
 from discrete_diffusion.domains.text.vocabulary import IdVocabulary, TextVocabulary
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout

@@ -11,7 +11,7 @@ from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.data import BatchStream
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.domains.text.stored_dataset import StoredTextDataset
+from discrete_diffusion.domains.text.dataset import StoredTextDataset
 from discrete_diffusion.domains.text.token_files import TokenFiles
 
 EOS = 9

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from discrete_diffusion.domains.text.quality import (
+from discrete_diffusion.domains.text.report import (
     character_distance,
     share_known,
     variety,

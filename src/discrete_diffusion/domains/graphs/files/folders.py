@@ -17,7 +17,8 @@ from typing import Any
 
 from discrete_diffusion.data.text_files import TableError, read_text, split_lines, table_rows
 from discrete_diffusion.domains.graphs.file_kinds import EDGE_LIST, EDGE_TABLE, NODE_TABLE
-from discrete_diffusion.domains.graphs.files.edge_lists import blocks_of, checked_words
+from discrete_diffusion.domains.graphs.files.edge_list_lines import blocks_of
+from discrete_diffusion.domains.graphs.files.edge_lists import checked_words
 from discrete_diffusion.domains.graphs.files.records import (
     ALL,
     TYPE,
