@@ -28,7 +28,7 @@ from discrete_diffusion.evaluation.sample_kind import (
     sample_kind,
 )
 from discrete_diffusion.evaluation.token_samples import warn_of_sizes
-from discrete_diffusion.runtime.given_objects import place_of_line
+from discrete_diffusion.runtime.inputs import place_of_line
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Samples

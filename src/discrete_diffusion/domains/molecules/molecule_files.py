@@ -35,9 +35,8 @@ from discrete_diffusion.domains.molecules.molecule import (
     to_rdkit,
 )
 from discrete_diffusion.runtime.atomic_files import write_text
-from discrete_diffusion.runtime.compressed_files import suffix_of
 from discrete_diffusion.runtime.file_kinds import JSON_LINES, FileKind, check_kind
-from discrete_diffusion.runtime.given_objects import GivenObjects
+from discrete_diffusion.runtime.inputs import GivenObjects, suffix_of
 
 _MARKS = (",", "\t", ";")
 _END_OF_BLOCK = "$$$$"

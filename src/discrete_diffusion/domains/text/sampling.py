@@ -30,7 +30,7 @@ from discrete_diffusion.domains.text.vocabulary import IdVocabulary, Vocabulary,
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh, sample_tokens
 from discrete_diffusion.runtime.file_kinds import JSON_LINES
-from discrete_diffusion.runtime.given_objects import GivenObjects, place_of_line
+from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line
 from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.sampling.model import Model
 

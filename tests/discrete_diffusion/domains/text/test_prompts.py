@@ -9,7 +9,7 @@ import torch
 
 from discrete_diffusion.domains.text.sampling import UNKNOWN, read_prompts
 from discrete_diffusion.domains.text.vocabulary import IdVocabulary, TextVocabulary
-from discrete_diffusion.runtime.given_objects import GivenObjects
+from discrete_diffusion.runtime.inputs import GivenObjects
 
 LETTERS = TextVocabulary("".join(sorted("abc_ [MASK]\n")))
 BYTES = TextVocabulary(None)
