@@ -286,13 +286,10 @@ print("fine")
     assert run_python(code) == "fine\n"
 
 
-@pytest.mark.slow
 def test_modules_are_short():
     for path in FILES.values():
-        code, whole = length(path)
-        place = f"{path.relative_to(SOURCE)} has {whole} lines, {code} of them no docstrings"
-        assert code <= 315, f"{place}; split by concept"
-        assert whole <= 390, f"{place}; split by concept"
+        lines = len(path.read_text().splitlines())
+        assert lines <= 500, f"{path.relative_to(SOURCE)} has {lines} lines; split by concept"
 
 
 WORDS = re.compile(

@@ -77,8 +77,7 @@ class TriangleProducts(nn.Module):
         return self.out(self.norm(together)) * self.gate(z).sigmoid()
 
     def _factor(self, z: Tensor, which: int, triangle: int) -> Tensor:
-        """a (0) or b (1) of a direction for pairs z (G, K, P), channels first as its products read
-        them: (G, P, K)."""
+        """Factor a (0) or b (1) of a direction for pairs z (G, K, P): (G, P, K), channels first."""
         parts = (2, 2, len(self.triangles), self.d_pair)  # map or gate, a or b, direction, width
         weight = self.factors.weight.unflatten(0, parts)[:, which, triangle].flatten(0, 1)
         bias = self.factors.bias.unflatten(0, parts)[:, which, triangle].flatten()
@@ -87,9 +86,12 @@ class TriangleProducts(nn.Module):
 
 
 def _side_by_side(batch_size: int, num_pairs: int) -> int:
-    """Samples whose pairs are columns of one matrix: the fewest that fill ``_COLUMNS`` and divide a
-    batch, or all of it. One where the pairs of a sample fill whole lines of the cache, and in a
-    compiled network or an export, which are for any batch."""
+    """Count the samples whose pairs are columns of one matrix.
+
+    The fewest that fill ``_COLUMNS`` and divide a batch, or all of it. One where the pairs of a
+    sample fill whole lines of the cache, and in a compiled network or an export, which are for any
+    batch.
+    """
     if torch.compiler.is_compiling() or batch_size == 0 or num_pairs % _LINE == 0:
         return 1
     enough = range(max(1, -(-_COLUMNS // num_pairs)), batch_size)

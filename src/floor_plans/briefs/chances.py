@@ -14,7 +14,7 @@ from torch import Tensor
 from discrete_diffusion.layout import VocabConfig
 from floor_plans.briefs.brief import ANY_RELATION, Brief, CountRule, Kind, Quantity, RelationRule
 from floor_plans.briefs.particles import Constraint
-from floor_plans.diagrams.tokens import codes_of
+from floor_plans.diagrams.type_codes import codes_of
 from floor_plans.diagrams.vocabulary import INVERSE
 
 MOST_STATES = 4096

@@ -168,7 +168,7 @@ class BubbleDiagram:
             Anything hashable.
         """
         from discrete_diffusion.data import canonical_order
-        from floor_plans.diagrams.tokens import codes_of
+        from floor_plans.diagrams.type_codes import codes_of
 
         vocab = self.vocabulary.graph(self.num_rooms)
         codes = codes_of(vocab)

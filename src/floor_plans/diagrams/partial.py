@@ -32,7 +32,7 @@ from floor_plans.diagrams.files.fields import (
 )
 from floor_plans.diagrams.files.json_text import check_keys, check_metadata, check_spelling
 from floor_plans.diagrams.rooms import NO_EDGE
-from floor_plans.diagrams.tokens import codes_of
+from floor_plans.diagrams.type_codes import codes_of
 from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_TYPES, PlanVocabulary
 
 _MASTER = "MasterRoom"

@@ -1,1 +1,4 @@
 """The studio: a page to draw, complete and realise diagrams, and the JSON API behind it."""
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""Hosts that only this machine reaches."""

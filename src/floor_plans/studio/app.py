@@ -16,6 +16,7 @@ from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 
 from discrete_diffusion import __version__
+from floor_plans.studio import LOCAL
 from floor_plans.studio.answers import (
     Accepted,
     CheckedBrief,
@@ -29,7 +30,6 @@ from floor_plans.studio.answers import (
     ShownPlan,
 )
 from floor_plans.studio.batching import TooBusy
-from floor_plans.studio.command import LOCAL
 from floor_plans.studio.events import FAILED, LATE, content_of, drawn, read, wanted
 from floor_plans.studio.guards import BearerAuth, BodyLimit, Logged, OwnPages, refusal
 from floor_plans.studio.job_paths import accepted, add_jobs, describe, takes

@@ -12,9 +12,7 @@ from importlib.util import find_spec
 from discrete_diffusion.domains import SubCommand
 from discrete_diffusion.runtime import install_command
 from floor_plans.box import MODEL
-
-LOCAL = ("127.0.0.1", "localhost", "::1")
-"""Hosts that only this machine reaches."""
+from floor_plans.studio import LOCAL
 
 
 def url(host: str, port: int) -> str:

@@ -15,7 +15,7 @@ from discrete_diffusion.domains import domain_of
 from discrete_diffusion.sampling import FirstHitting, Law, check_drawn, check_sampler, rows_at_once
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.tokens import codes_of
+from floor_plans.diagrams.type_codes import codes_of
 from floor_plans.diagrams.vocabulary import INVERSE, RELATIONS, ROOM_TYPES, vocabulary_of_graph
 from floor_plans.learning.completion.completions import approximations, numbered_as_given
 from floor_plans.learning.completion.weighing import Arranged, Arranger, known_and_real

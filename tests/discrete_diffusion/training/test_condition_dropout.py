@@ -86,7 +86,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match=r"condition_dropout=0\.1 needs .* that of Deaf does not"):
         toy("mdlm", Deaf(), condition_dropout=0.1)
     for share in (1.0, -0.1, float("nan")):
-        with pytest.raises(ValueError, match=r"algo.condition_dropout=.*: expected a share in"):
+        with pytest.raises(ValueError, match=r"algo.condition_dropout=.*: expected a number in"):
             MDLM(Listener(), Absorbing(toy_layout(), LogLinear()), condition_dropout=share)
     for name, backbone, says in (
         ("udlm", "my-transformer", "'my-transformer' does not; take algo.backbone=bd-denoiser or "),
