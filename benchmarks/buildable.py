@@ -23,11 +23,11 @@ import torch
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.devices import opened_model, where_to_compute
-from discrete_diffusion.cli.request_options import evaluate_request
+from discrete_diffusion.cli.request_options import request_of
 from discrete_diffusion.data import CACHE_VARIABLE
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.request_checks import evaluate_request_of
-from discrete_diffusion.evaluation import TrainedModel, sample_fresh
+from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel, sample_fresh
 from discrete_diffusion.runtime import Shard
 from floor_plans import BubbleDiagram, decode
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
@@ -162,7 +162,7 @@ class Drawing:
 def measured(checkpoint: str, num: int, seed: int, ways: Sequence[str]) -> dict[str, Any]:
     """The ways, and what they are measured against."""
     config = compose("evaluate", [f"checkpoint={checkpoint}", "threads=1"])
-    request = evaluate_request(config)
+    request = request_of(EvaluateRequest, config)
     trained = opened_model(config, request, where_to_compute(config))
     request = evaluate_request_of(domain_of(trained.data_config), request, trained.path)
     real = real_data_for_model(request, trained, trained.domain.vocabulary(trained.data_config))

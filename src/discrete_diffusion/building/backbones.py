@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.files import presets_of
+from discrete_diffusion.config.signatures import check_value
 from discrete_diffusion.config.values import Bounds, Count, check_divides, check_whole_number
 from discrete_diffusion.domains.registry import build_layout, domain_of, graph_vocabulary
 
@@ -54,6 +55,8 @@ def model_options(config: DictConfig, build: Callable[..., Any], *given: str) ->
     for key, parameter in wanted.items():
         if parameter.default is parameter.empty and key not in options:
             raise lacks(config, key)
+    for key in options.keys() & _SETTINGS:  # of a config that no command has composed
+        check_value(f"model.{key}", options[key], _SETTINGS[key])
     return options
 
 

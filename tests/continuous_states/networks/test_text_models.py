@@ -302,6 +302,6 @@ def test_dropout_is_a_share(make_config, dropout):
     config = make_config("latent-space-model", "latent_tiny")
     config.model.dropout = dropout
     with pytest.raises(
-        ValueError, match=rf"^model\.dropout={dropout}: expected a share in \[0, 1\]"
+        ValueError, match=rf"^model\.dropout={dropout}: expected a number in \[0, 1\]"
     ):
         build_backbone(config, V)
