@@ -96,7 +96,7 @@ def test_a_comparison_says_which_samples_can_be_built(finished, copy):
     assert measured["real_data"]["metrics"]["buildable"] == 1
     table = (copy.parents[1] / "table.md").read_text()
     assert "| realisable, % ↑ | buildable, % ↑ |" in table
-    assert "of the first 4 samples, decided by a constraint solver" in table
+    assert "a constraint solver decides if a floor plan exists, for the first 4 samples" in table
     assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
     without = again(copy, "eval.verdicts=0")
     assert "buildable" not in without["models"][0]

@@ -22,6 +22,7 @@ from discrete_diffusion.domains import TIME_BINS, Domain
 from discrete_diffusion.domains import registry as domains
 from discrete_diffusion.domains.registry import get_domain
 from discrete_diffusion.domains.request_checks import options_of
+from discrete_diffusion.evaluation import evaluate_token_model
 from discrete_diffusion.evaluation.table import COLUMNS
 from discrete_diffusion.evaluation.typesetting import print_table
 from discrete_diffusion.layout import TokenLayout
@@ -433,6 +434,9 @@ class WordsDomain(Domain):
 
     def sample(self, config, trained):
         raise NotImplementedError
+
+    def evaluate(self, request, trained):
+        return evaluate_token_model(request, trained)
 
 
 def save_words_model(folder: Path, bias: float = 0.0) -> Path:

@@ -286,7 +286,7 @@ def test_ctrl_c_writes_the_plans_that_were_found(folder, monkeypatch, capsys, th
 @pytest.mark.slow
 def test_ctrl_c_keeps_the_variants_of_the_diagram_at_hand(folder, monkeypatch, capsys):
     write_diagrams("small.jsonl", [SMALL])
-    best, noted = PlanModel.best, []
+    best, noted = PlanModel.find_best, []
 
     def interrupted(self, *arguments):
         noted.append(progress.where())
@@ -294,7 +294,7 @@ def test_ctrl_c_keeps_the_variants_of_the_diagram_at_hand(folder, monkeypatch, c
             signal.raise_signal(signal.SIGINT)
         return best(self, *arguments)
 
-    monkeypatch.setattr(PlanModel, "best", interrupted)
+    monkeypatch.setattr(PlanModel, "find_best", interrupted)
     stopped(capsys, "plans", "realise", "small.jsonl", "out=built", "variants=99")
     assert len(lines("built/plans.jsonl")) == 2  # the third is given up
     assert "variant 3 of at most 99" in noted[-1]
