@@ -55,8 +55,9 @@ def model_options(config: DictConfig, build: Callable[..., Any], *given: str) ->
     for key, parameter in wanted.items():
         if parameter.default is parameter.empty and key not in options:
             raise lacks(config, key)
-    for key in options.keys() & _SETTINGS:  # of a config that no command has composed
-        check_value(f"model.{key}", options[key], _SETTINGS[key])
+    for key, annotation in _SETTINGS.items():  # of a config that no command has composed
+        if key in options:
+            check_value(f"model.{key}", options[key], annotation)
     return options
 
 

@@ -15,6 +15,8 @@ from discrete_diffusion.data.base import SPLITS, TokenDataset
 from discrete_diffusion.evaluation.held_out import UnreadableDataError, checkpoint_data
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.token_samples import (
+    COMPLETIONS,
+    NUM_SAMPLES,
     complete_tokens,
     requested_sizes,
     sample_fresh,
@@ -30,9 +32,6 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
 
 logger = logging.getLogger(__name__)
-
-NUM_SAMPLES, COMPLETIONS = 64, 4
-"""If ``num_samples`` or ``completions`` does not say."""
 
 
 def sample_token_model(

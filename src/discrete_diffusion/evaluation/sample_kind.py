@@ -25,6 +25,7 @@ from discrete_diffusion.evaluation.structure import Structure, structure_notes, 
 from discrete_diffusion.evaluation.table import TableSection, model_notes
 from discrete_diffusion.evaluation.token_report import TokenReport
 from discrete_diffusion.evaluation.token_samples import (
+    NUM_SAMPLES,
     complete_tokens,
     requested_sizes,
     sample_fresh,
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.narrowing import Narrowing
 
 logger = logging.getLogger(__name__)
-
-NUM_SAMPLES, COMPLETIONS = 64, 4
-"""If ``num_samples`` or ``completions`` of ``sample`` does not say."""
 
 S = TypeVar("S")
 

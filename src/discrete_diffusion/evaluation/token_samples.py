@@ -157,6 +157,10 @@ def warn_of_sizes(trained: TrainedModel, sizes: Iterable[int]) -> None:
         )
 
 
+NUM_SAMPLES, COMPLETIONS = 64, 4
+"""If ``num_samples`` or ``completions`` of ``sample`` does not say."""
+
+
 def complete_tokens(
     model: Model, partial: Tensor, real: Tensor, *, entropy: Sequence[int]
 ) -> TokenSamples:

@@ -19,7 +19,6 @@ from discrete_diffusion.evaluation.held_out import (
 )
 from discrete_diffusion.evaluation.measured_data import MeasuredData, RealData, measured_data
 from discrete_diffusion.evaluation.sample_kind import (
-    COMPLETIONS,
     Partials,
     SampleEvaluation,
     complete_kind,
@@ -27,7 +26,7 @@ from discrete_diffusion.evaluation.sample_kind import (
     evaluate_samples,
     sample_kind,
 )
-from discrete_diffusion.evaluation.token_samples import warn_of_sizes
+from discrete_diffusion.evaluation.token_samples import COMPLETIONS, warn_of_sizes
 from discrete_diffusion.runtime.inputs import place_of_line
 
 if TYPE_CHECKING:

@@ -22,14 +22,13 @@ from discrete_diffusion.domains.molecules.samples import MoleculeSamples
 from discrete_diffusion.evaluation.held_out import check_reference, held_out_rows, some_held_out
 from discrete_diffusion.evaluation.measured_data import RealData, measured_data
 from discrete_diffusion.evaluation.sample_kind import (
-    COMPLETIONS,
     SampleEvaluation,
     complete_kind,
     evaluate_sample_files,
     evaluate_samples,
     sample_kind,
 )
-from discrete_diffusion.evaluation.token_samples import requested_sizes
+from discrete_diffusion.evaluation.token_samples import COMPLETIONS, requested_sizes
 from discrete_diffusion.runtime.inputs import place_of_line
 
 if TYPE_CHECKING:

@@ -28,7 +28,13 @@ from discrete_diffusion.domains.text.report import (
 )
 from discrete_diffusion.domains.text.vocabulary import IdVocabulary, Vocabulary, vocabulary_of
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
-from discrete_diffusion.evaluation.token_samples import complete_tokens, sample_fresh, sample_tokens
+from discrete_diffusion.evaluation.token_samples import (
+    COMPLETIONS,
+    NUM_SAMPLES,
+    complete_tokens,
+    sample_fresh,
+    sample_tokens,
+)
 from discrete_diffusion.runtime.file_kinds import JSON_LINES
 from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line
 from discrete_diffusion.sampling.exactness import exactness
@@ -196,9 +202,6 @@ class WindowedModel(Model):
 
 
 logger = logging.getLogger(__name__)
-
-NUM_SAMPLES, COMPLETIONS = 64, 4
-"""If ``num_samples`` or ``completions`` does not say."""
 
 
 def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
