@@ -55,7 +55,7 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-# The tables and figures of docs/ from benchmarks/results/*.json; nothing is measured.
+# benchmarks/REPORT.md and the figures of docs/ from benchmarks/results/*.json; nothing is measured.
 results: $(STAMP)
 	$(BIN)/python benchmarks/results.py
 

@@ -37,7 +37,7 @@ from discrete_diffusion.models.compiling import compile_backbone
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.models.tuned import tuned
 from discrete_diffusion.noise_schedules import LogLinear
-from record import Page, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, markdown_table, publish, typed
 from vocabulary import data
 
 LENGTH, IDS, BLOCK = 1024, 50_258, 16
@@ -150,13 +150,13 @@ def sections(record: Record) -> Sections:
     reached = f"{rate:,.0f} GFLOP/s" if rate < 1000 else f"{rate / 1000:,.0f} TFLOP/s"
     threads = "" if on_gpu else f"{r['threads']} thread, "
     text = (
-        f"`{record.command}`: {threads}{record.hardware}.\n\n"
-        f"{first['parameters']:,} parameters, {r['batch_size']} samples of {LENGTH:,} positions, "
+        f"{threads}{first['parameters']:,} parameters, {r['batch_size']} samples of "
+        f"{LENGTH:,} positions, "
         f"{'bfloat16' if r['bfloat16'] else 'float32'}"
         f"{f'; products of square matrices reach {reached}' if rate else ''}."
         f"\n\n{markdown_table(head, rows)}"
     )
-    return {(Page.SPEED, record.name): text}
+    return {(Part.SPEED, record.name): text}
 
 
 def main() -> None:

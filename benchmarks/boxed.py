@@ -16,7 +16,7 @@ from typing import Any
 
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import read_checkpoint
-from record import ROOT, Page, Record, Sections, publish
+from record import ROOT, Part, Record, Sections, publish
 from runs import evaluate, kept_run, table
 
 NAME = "plans-small"
@@ -57,12 +57,12 @@ def sections(record: Record) -> Sections:
     found = record.results
     boxed = found["evaluation"]
     about = (
-        f"`{record.command}`, {record.hardware}: {found['bytes'] / 1e6:.1f} MB; "
+        f"{found['bytes'] / 1e6:.1f} MB; "
         f"{boxed['nelbo_unordered']:.3f} ± {boxed['nelbo_unordered_standard_error']:.3f} nats per "
         f"unordered diagram, {found['nelbo_in_float32']:.3f} in float32; "
         f"{boxed['network_calls_per_sample']:.1f} network calls a sample."
     )
-    return {(Page.BOXED, "boxed"): f"{about}\n\n{table({NAME: boxed})}"}
+    return {(Part.DEMO, "boxed"): f"{about}\n\n{table({NAME: boxed})}"}
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ from discrete_diffusion.hub.published import published
 from floor_plans import read_diagrams
 from floor_plans.briefs.reading import read_brief
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
-from record import DOCS, ROOT, Page, Record, Sections, earlier, markdown_table, publish
+from record import DOCS, ROOT, Part, Record, Sections, earlier, markdown_table, publish
 from runs import evaluate
 
 EXAMPLES = ROOT / "examples" / "briefs"
@@ -108,11 +108,11 @@ def sections(record: Record) -> Sections:
     found = record.results
     if record.name == "told":
         return _told_sections(record)
-    made = {(Page.BRIEFS, "briefs"): _costs(record)}
+    made = {(Part.PLANS, "briefs"): _costs(record)}
     if "kinds" in found:
-        made[Page.BRIEFS, "brief kinds"] = _kinds(found["kinds"])
+        made[Part.PLANS, "brief kinds"] = _kinds(found["kinds"])
     if "measured" in found:
-        made[Page.BRIEFS, "brief distances"] = _distances(found["measured"])
+        made[Part.PLANS, "brief distances"] = _distances(found["measured"])
     return made
 
 
@@ -136,7 +136,7 @@ def _costs(record: Record) -> str:
     heads = ["", "method", "share of the model's diagrams", "met, %", "distinct"]
     heads += ["calls a diagram", "rejection would take", "CPU-seconds in all"]
     about = (
-        f"`{record.command}`, {record.hardware}: {model['algorithm']} with {model['backbone']}, "
+        f"{model['algorithm']} with {model['backbone']}, "
         f"{model['steps']:,} steps, {model['calls']:.1f} calls a diagram without a brief."
     )
     return f"{about}\n\n{markdown_table(heads, rows, left=2)}"
@@ -146,7 +146,7 @@ def _kinds(kinds: dict[str, Any]) -> str:
     rows = [
         [
             f"[{name}](../examples/briefs/kinds/{name}.yaml)",
-            f"![{name}](images/brief_{name}.png)",
+            f"![{name}](../docs/images/brief_{name}.png)",
             found["method"],
             f"{found['probability']:.2g}",
             f"{100 * found['met']:.0f}",
@@ -191,7 +191,7 @@ def _told_sections(record: Record) -> Sections:
         if key.startswith("obeyed")
     )
     about = (
-        f"`{record.command}`, {record.hardware}: {told['backbone']}, {told['steps']:,} steps; "
+        f"{told['backbone']}, {told['steps']:,} steps; "
         f"{told['told_num_held_out']} held-out diagrams. All counts that it was given: {obeyed}."
     )
     rows = [
@@ -209,8 +209,8 @@ def _told_sections(record: Record) -> Sections:
     heads = ["", "model", f"effective of {4 * record.results['particles']} particles"]
     heads += ["calls a diagram", "distinct", "CPU-seconds"]
     return {
-        (Page.BRIEFS, "told"): f"{about}\n\n{markdown_table(['', 'nats more'], facts)}",
-        (Page.BRIEFS, "told briefs"): markdown_table(heads, rows, left=2),
+        (Part.PLANS, "told"): f"{about}\n\n{markdown_table(['', 'nats more'], facts)}",
+        (Part.PLANS, "told briefs"): markdown_table(heads, rows, left=2),
     }
 
 

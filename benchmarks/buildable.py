@@ -41,7 +41,7 @@ from floor_plans.learning.real_data import real_data_for_model
 from floor_plans.learning.ways import Way
 from floor_plans.plans.rejection import EFFORT, DrawnDiagram, keep_buildable
 from floor_plans.plans.verdict import have_plans
-from record import Page, Record, Sections, earlier, markdown_table, percent, publish
+from record import Part, Record, Sections, earlier, markdown_table, percent, publish
 
 REFERENCE, FLOOR_DRAWS = 1000, 20
 WAYS = {
@@ -235,8 +235,7 @@ def table(found: Mapping[str, Any]) -> str:
 
 def sections(record: Record) -> Sections:
     return {
-        (Page.FLOOR_PLANS, f"buildable {name}"): table(found)
-        for name, found in record.results.items()
+        (Part.PLANS, f"buildable {name}"): table(found) for name, found in record.results.items()
     }
 
 

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from record import Page, Record, Sections, markdown_table, publish
+from record import Part, Record, Sections, markdown_table, publish
 from runs import evaluate_run, kept_run, validations
 
 BATCH_SIZE = 64
@@ -201,7 +201,7 @@ def table(columns: dict[str, str], results: dict[str, list[dict[str, Any]]]) -> 
 
 
 def sections(record: Record) -> Sections:
-    return {(Page.NETWORKS, record.name): table(COLUMNS[record.name], record.results)}
+    return {(Part.NETWORKS, record.name): table(COLUMNS[record.name], record.results)}
 
 
 def main() -> None:

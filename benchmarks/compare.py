@@ -15,7 +15,7 @@
 all algorithms, ``subwords`` and ``wikitext`` text by a tokenizer, ``letters`` by that of text8,
 ``dialogue`` latent vectors and ids, ``early`` the same while they still learn, ``levels`` noise of
 three kinds on ids that have an order, ``levels_gaussian`` one more.
-Writes ``benchmarks/results/comparison_STUDY.json``, a section of a page of results and its
+Writes ``benchmarks/results/comparison_STUDY.json``, a table of the report and its
 figure. With ``--folder`` an interrupted run goes on where it was when called again.
 """
 
@@ -41,7 +41,7 @@ from discrete_diffusion.evaluation import Baseline, Comparison
 from discrete_diffusion.evaluation.comparison import ComparedModel, Estimate
 from discrete_diffusion.evaluation.comparison_table import comparison_table
 from discrete_diffusion.evaluation.pictures import plot_comparison
-from record import Figures, Page, Record, Sections, publish
+from record import Figures, Part, Record, Sections, publish
 
 QUIET = ("callbacks.num_samples=0", "logger=none")
 SHARED = (
@@ -91,7 +91,7 @@ STEPS |= {"subwords": 1000, "wikitext": 600, "letters": 600, "levels": 600, "lev
 Row = Mapping[str, Any]
 _OF_OTHER_DATA = dict.fromkeys(
     (f"comparison {study}" for study in ("early", "dialogue", "levels", "levels_gaussian")),
-    Page.OTHER_DATA,
+    Part.OTHER_DATA,
 )
 """Sections that stand beside what else was measured on their data."""
 
@@ -127,10 +127,10 @@ def sections(record: Record) -> Sections:
     minutes = sum(cell["metrics"]["seconds_training"] for cell in results["cells"].values()) / 60
     notes = [*results["notes"], f"Training took {minutes:.0f} minutes in all."]
     listed = "\n".join(f"* {note}" for note in notes)
-    shown = f"![Bounds and samples by algorithm](images/{record.name}.png)"
+    shown = f"![Bounds and samples by algorithm](../docs/images/{record.name}.png)"
     text = f"{table.markdown()}\n{listed}\n\n{shown}"
     name = record.name.replace("_", " ", 1)
-    return {(_OF_OTHER_DATA.get(name, Page.ALGORITHMS), name): text}
+    return {(_OF_OTHER_DATA.get(name, Part.ALGORITHMS), name): text}
 
 
 def figures(record: Record) -> Figures:

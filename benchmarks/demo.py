@@ -19,9 +19,26 @@ from pathlib import Path
 
 from floor_plans import read_diagrams
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
-from record import DOCS, publish
+from record import DOCS, Part, Record, Sections, markdown_table, percent, publish
 
 PICTURE = DOCS / "images" / "samples.png"
+
+
+def sections(record: Record) -> Sections:
+    """A row per training seed."""
+    rows = [
+        [
+            str(run["seed"]),
+            f"{run['seconds'] / 60:.1f}",
+            f"{run['num_samples']:,}",
+            percent(run["valid"]),
+            percent(run["transitive"]),
+            f"{run['nelbo_unordered']:.2f} ± {run['nelbo_standard_error']:.2f}",
+        ]
+        for run in record.results
+    ]
+    heads = ["training seed", "minutes", "samples", "valid", "transitive", "bound, nats"]
+    return {(Part.DEMO, "demo"): markdown_table(heads, rows)}
 
 
 def main() -> None:

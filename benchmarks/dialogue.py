@@ -23,7 +23,7 @@ from continuous_states.dialogue.summary_scores import score_summarising, source_
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.sampling import Model, build_sampler
-from record import Page, Record, Sections, markdown_table, percent, publish
+from record import Part, Record, Sections, markdown_table, percent, publish
 from runs import facts, kept_run
 
 EXPERIMENT = "experiment=dialogue"
@@ -85,8 +85,8 @@ def table(results: dict[str, Any], hardware: str) -> str:
 
 def sections(record: Record) -> Sections:
     return {
-        (Page.OTHER_DATA, "dialogue"): table(record.results, record.hardware),
-        (Page.OTHER_DATA, "dialogue examples"): f"```\n{record.results['examples']}\n```",
+        (Part.OTHER_DATA, "dialogue"): table(record.results, record.hardware),
+        (Part.OTHER_DATA, "dialogue examples"): f"```\n{record.results['examples']}\n```",
     }
 
 

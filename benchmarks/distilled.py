@@ -31,7 +31,7 @@ from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import bubble_metrics
 from floor_plans.diagrams.tokens import decode
-from record import Figures, Page, Record, Sections, markdown_table, publish
+from record import Figures, Part, Record, Sections, markdown_table, publish
 from runs import facts as cost
 from runs import kept_run
 from sampler_cells import BATCH, NUM, QUICK_NUM, Cell, Model, fill
@@ -264,15 +264,15 @@ def training(results: Mapping[str, Any]) -> str:
 
 
 def sections(record: Record) -> Sections:
-    results, page = record.results, Page.SAMPLERS
+    results, part = record.results, Part.SAMPLERS
     seeds = record.seed if isinstance(record.seed, list) else [record.seed]
     said = (
         f"{len(seeds)} sampling seeds of {results['num_samples']:,} samples, against "
-        f"{results['num_reference']:,} test diagrams; {record.hardware}, one thread."
+        f"{results['num_reference']:,} test diagrams; one thread."
     )
     return {
-        (page, "distilled"): f"{table(results)}\n\n{said}",
-        (page, "distilled training"): training(results),
+        (part, "distilled"): f"{table(results)}\n\n{said}",
+        (part, "distilled training"): training(results),
     }
 
 

@@ -36,7 +36,7 @@ from discrete_diffusion.domains import build_data
 from discrete_diffusion.evaluation import MeasurementSettings, standard_error
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.sampling import Model, build_sampler, sample_in_batches
-from record import Page, Record, Sections, markdown_table, percent, publish
+from record import Part, Record, Sections, markdown_table, percent, publish
 from runs import facts, kept_run
 
 SEED, BATCH, BOUND_DRAWS, RUN_OF, HELD_OUT = 0, 64, 4, 4, 256
@@ -193,9 +193,9 @@ def sections(record: Record) -> Sections:
         f"{results['data']}. Teacher and judge: {teacher['steps']:,} steps; the judge takes "
         f"{_bits(judge, 'bits')} bits per character of {HELD_OUT} held-out windows. Students: "
         f"{results['components']} components, {students[0]['steps']:,} steps, {minutes} "
-        f"CPU-minutes with the choice of their sets. {record.hardware}, one thread."
+        f"CPU-minutes with the choice of their sets. One thread."
     )
-    return {(Page.SAMPLERS, "distilled text"): f"{table(results)}\n\n{said}"}
+    return {(Part.SAMPLERS, "distilled text"): f"{table(results)}\n\n{said}"}
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.sampling import Model, build_sampler
-from record import Page, Record, Sections, earlier, markdown_table, percent, publish
+from record import Part, Record, Sections, earlier, markdown_table, percent, publish
 from runs import facts, kept_run
 
 PARTS = ("simulator", "recipes", "arms")
@@ -175,7 +175,7 @@ def sections(record: Record) -> Sections:
         texts["eit shifts"] = _shifts(results["recipes"])
     if "arms" in results:
         texts["eit arms"] = _arms(results)
-    return {(Page.OTHER_DATA, name): text for name, text in texts.items()}
+    return {(Part.OTHER_DATA, name): text for name, text in texts.items()}
 
 
 def _simulator(found: dict[str, float], hardware: str) -> str:

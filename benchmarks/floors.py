@@ -20,7 +20,7 @@ from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics
 from floor_plans.diagrams.rooms import ROOM_TYPES
-from record import Page, Record, Sections, markdown_table, publish
+from record import Part, Record, Sections, markdown_table, publish
 
 SIZE, LARGE = 489, 2000
 COARSE = {
@@ -67,8 +67,8 @@ def table(columns: dict[str, dict[str, float]], names: tuple[str, ...]) -> str:
 def sections(record: Record) -> Sections:
     found = record.results
     return {
-        (Page.RESULTS, "floors of structure"): table(found["as_read"], STRUCTURE),
-        (Page.RESULTS, "floors of distances"): table(found["coarse_types"], PLAIN_DISTANCES),
+        (Part.DEMO, "floors of structure"): table(found["as_read"], STRUCTURE),
+        (Part.DEMO, "floors of distances"): table(found["coarse_types"], PLAIN_DISTANCES),
     }
 
 

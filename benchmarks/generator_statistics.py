@@ -36,7 +36,7 @@ from floor_plans.diagrams.procedural.generator import PlanArrays, generate_plans
 from floor_plans.diagrams.procedural.livable import METRE
 from floor_plans.diagrams.procedural.programme import N_MAX, PAD
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, ROOM_TYPES, SURROUNDING
-from record import Page, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, markdown_table, publish, typed
 
 COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, PAD, PAD])
 """The codes of the real file, where dining and entrance are "living", and 6: master bedrooms."""
@@ -271,7 +271,6 @@ def sections(record: Record) -> Sections:
     took = results["seconds"]
     columns = ("generator", "livable", "real", "real, boxes as drawn")
     parts = [
-        f"`{record.command}`, seed {record.seed}, {record.hardware}: "
         f"{cell(results['generator']['plans'])} plans in {took['arrays']:.1f} s as arrays, "
         f"{took['list of diagrams']:.1f} s as diagrams; livable ones in "
         f"{took['livable, as arrays']:.1f} s as arrays.",
@@ -289,7 +288,7 @@ def sections(record: Record) -> Sections:
     parts.append("Shorter side of the boxes, without walls, 5, 25 and 50 % of the rooms, metres:")
     parts.append(table(results["sides"]))
     parts.append(table({"rooms per generated plan": results["rooms per plan"]}))
-    return {(Page.GENERATOR, "statistics"): "\n\n".join(parts)}
+    return {(Part.PLANS, "statistics"): "\n\n".join(parts)}
 
 
 def _large_sections(record: Record) -> Sections:
@@ -307,14 +306,13 @@ def _large_sections(record: Record) -> Sections:
         for step in {**ours, **theirs}
     ]
     parts = [
-        f"`{record.command}`, seed {record.seed}, {record.hardware}, one thread. Plans of "
-        f"{least} to {most} rooms, means per plan:",
+        f"One thread. Plans of {least} to {most} rooms, means per plan:",
         markdown_table(["", "generator", "CubiGraph5K"], rows),
         "Seconds of each step, of these plans of the generator and of all "
         f"{found['real plans']:,} of CubiGraph5K:",
         markdown_table(["", "generator", "CubiGraph5K"], steps),
     ]
-    return {(Page.GENERATOR, "large_plans"): "\n\n".join(parts)}
+    return {(Part.PLANS, "large_plans"): "\n\n".join(parts)}
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from discrete_diffusion.sampling.likelihood import (
     random_order_log_probs,
 )
 from discrete_diffusion.sampling.unmasking import ONE_PATH
-from record import Page, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, markdown_table, publish, typed
 
 SEED, AUTOREGRESSIVE = 0, "ar"
 
@@ -93,12 +93,12 @@ def sections(record: Record) -> Sections:
     seconds = found["seconds"]
     own = max(value for name, value in seconds.items() if name != "orders")
     about = (
-        f"`{record.command}`, {record.hardware}: {found['num']} held-out samples of {of}, on "
+        f"{found['num']} held-out samples of {of}, on "
         f"average {found['tokens']:.1f} tokens; {seconds['orders']:.0f} CPU-seconds for the "
         f"orders, at most {own:.0f} for each sampler. ± is a standard error over samples; "
         "differences are paired."
     )
-    return {(Page.LIKELIHOOD, record.name): f"{about}\n\n{markdown_table(head, rows)}"}
+    return {(Part.LIKELIHOOD, record.name): f"{about}\n\n{markdown_table(head, rows)}"}
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from discrete_diffusion.domains.molecules.molecule import parse_atom
 from discrete_diffusion.domains.molecules.molecule_files import read_rows
 from discrete_diffusion.domains.molecules.reading import changed_rows, read_molecules
 from discrete_diffusion.domains.molecules.samples import score_molecules
-from record import Page, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, markdown_table, publish, typed
 
 QM9_MOLECULES = 133_885
 """Of the published data set; the file of SMILES lacks those that could not be written as SMILES."""
@@ -99,7 +99,6 @@ def sections(record: Record) -> Sections:
     found = line["distances"]
     text = "\n\n".join(
         [
-            f"`{record.command}`, seed {record.seed}:",
             markdown_table(
                 ["training molecules", "100,000 rows", "our training split", "published"], rows
             ),
@@ -111,7 +110,7 @@ def sections(record: Record) -> Sections:
             f"scaffolds {found['scaffold_similarity']:.3f}.",
         ]
     )
-    return {(Page.MOLECULES, "round trips"): trips, (Page.MOLECULES, "training line"): text}
+    return {(Part.GRAPHS, "round trips"): trips, (Part.GRAPHS, "training line"): text}
 
 
 def main() -> None:

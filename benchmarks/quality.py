@@ -22,7 +22,7 @@ from typing import Any
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data
-from record import DOCS, RESULTS, Page, Record, Sections, publish
+from record import DOCS, RESULTS, Part, Record, Sections, publish
 from runs import NETWORKS, evaluate_run, kept_run, table
 from runs import facts as cost
 
@@ -65,8 +65,9 @@ def kept_results(asked: str) -> dict[str, Any]:
 def sections(record: Record) -> Sections:
     evaluations = {network: found["evaluation"] for network, found in record.results.items()}
     return {
-        (Page.RESULTS, "quality facts"): facts(record.results, record.hardware),
-        (Page.RESULTS, "quality"): table(evaluations, AIMS),
+        (Part.DEMO, "quality"): (
+            f"{facts(record.results, record.hardware)}\n\n{table(evaluations, AIMS)}"
+        )
     }
 
 

@@ -26,7 +26,7 @@ from typing import Any
 from discrete_diffusion.viz import GROUP_COLOURS, add_legend, new_figure, save_figure, style_axes
 from floor_plans import BubbleDiagram, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from record import Figures, Page, Record, Sections, markdown_table, publish
+from record import Figures, Part, Record, Sections, markdown_table, publish
 from runs import NETWORKS, by_size_table, evaluate_run, kept_run, table, validations
 from runs import facts as cost
 
@@ -162,11 +162,10 @@ def sections(record: Record) -> Sections:
     found = record.results["networks"]
     evaluations = {network: results["evaluation"] for network, results in found.items()}
     return {
-        (Page.NETWORKS, "real plans facts"): facts(found),
-        (Page.NETWORKS, "real plans"): table(evaluations),
-        (Page.NETWORKS, "real plans by rooms"): by_size_table(evaluations),
-        (Page.NETWORKS, "real plans transitive by rooms"): transitive_table(found),
-        (Page.PAIR_DENOISER, "flat and pair"): summary(found),
+        (Part.NETWORKS, "real plans"): f"{facts(found)}\n\n{table(evaluations)}",
+        (Part.NETWORKS, "real plans by rooms"): by_size_table(evaluations),
+        (Part.NETWORKS, "real plans transitive by rooms"): transitive_table(found),
+        (Part.NETWORKS, "flat and pair"): summary(found),
     }
 
 

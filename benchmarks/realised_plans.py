@@ -43,7 +43,7 @@ from floor_plans.solver.room_model import PlanSpec
 from floor_plans.solver.room_sizes import RoomAreas
 from floor_plans.solver.shapes import OUTER_WALL
 from floor_plans.solver.windows import find_windows
-from record import Page, Record, Sections, earlier, markdown_table, percent, publish
+from record import Part, Record, Sections, earlier, markdown_table, percent, publish
 
 SEED = 0
 RATIO, L_FILLED = 1.4, 0.7
@@ -250,8 +250,8 @@ def main() -> None:
 
 def sections(record: Record) -> Sections:
     if record.name == "plans_for_rules":
-        return {(Page.FLOOR_PLANS, "plans for rules"): rules_table(record)}
-    return {(Page.FLOOR_PLANS, "realised"): table(record.results)}
+        return {(Part.PLANS, "plans for rules"): rules_table(record)}
+    return {(Part.PLANS, "realised"): table(record.results)}
 
 
 def rules_table(record: Record) -> str:
@@ -278,7 +278,7 @@ def rules_table(record: Record) -> str:
         rows.append([title, *(percent(each[key]) for each in found.values())])
     for title, key in (("CPU-s, median", "seconds_median"), ("95 %", "seconds_p95")):
         rows.append([title, *(f"{each[key]:.1f}" for each in found.values())])
-    return f"`{record.command}`, {record.hardware}:\n\n{markdown_table(['', *found], rows)}"
+    return markdown_table(["", *found], rows)
 
 
 def table(results: dict[str, Any]) -> str:

@@ -1,17 +1,16 @@
-"""A benchmark's result: a JSON file of numbers, and the tables and figures of the docs made of it.
+"""A benchmark's result: a JSON file of numbers, and the tables and figures made of it.
 
 A script measures and then calls ``publish("name", command=..., seed=..., results=...)``. That
 writes ``results/name.json``, and what two functions of the script make of it:
 
-* ``sections(record) -> {(page, section): text}``, what stands in a ``Page`` of the docs between
-  ``<!-- section: start -->`` and ``<!-- section: end -->``;
+* ``sections(record) -> {(part, name): text}``, tables of ``REPORT.md``, by part and name;
 * ``figures(record) -> {file: draw(path)}``, pictures of ``docs/images``; may be left out.
 
 They use the record alone, as it is read from the file (keys are strings): whatever a table says,
 threads and machine load included, is in it. The script is the one that ``command`` names.
 ``make results`` does the same for all files of ``results``, and measures nothing; a test compares
-pages and files. A new table is one line in a page,
-``<!-- section: start --><!-- section: end -->``, and its text comes by itself.
+the report and the files. Title, caption and pictures of a table are written by hand under
+``"tables"`` of the file, by the table's name; a new measurement keeps them.
 """
 
 from __future__ import annotations
@@ -21,9 +20,11 @@ import os
 import platform
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -34,45 +35,57 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS, DOCS = ROOT / "benchmarks", ROOT / "docs"
-RESULTS = SCRIPTS / "results"
+RESULTS, REPORT = SCRIPTS / "results", SCRIPTS / "REPORT.md"
 
 
-class Page(StrEnum):
-    """The pages of ``docs`` that show results."""
+class Part(StrEnum):
+    """The parts of the report, in its order."""
 
-    ALGORITHMS = "results_algorithms.md"
-    BOXED = "sharing.md"
-    BRIEFS = "briefs.md"
-    FLOOR_PLANS = "floor_plans.md"
-    GENERATOR = "generator.md"
-    LIKELIHOOD = "likelihood.md"
-    MOLECULES = "molecules.md"
-    NETWORKS = "results_networks.md"
-    OTHER_DATA = "results_other_data.md"
-    PAIR_DENOISER = "pair_denoiser.md"
-    RESULTS = "results.md"
-    SAMPLERS = "results_samplers.md"
-    SPEED = "results_speed.md"
-    STANDARD_SETS = "standard_sets.md"
-    STUDIO = "studio.md"
-    TEXT = "text.md"
+    DEMO = "Demo and quality"
+    NETWORKS = "Networks on plans"
+    ALGORITHMS = "Algorithms"
+    SAMPLERS = "Samplers"
+    SPEED = "Speed"
+    TEXT = "Text"
+    GRAPHS = "Graphs and molecules"
+    OTHER_DATA = "Regions, images, dialogues"
+    PLANS = "Briefs and floor plans"
+    LIKELIHOOD = "Likelihood"
 
 
-Sections = Mapping[tuple[str, str], str]
-"""Texts by page of ``docs`` and name of the section."""
+Sections = Mapping[tuple[Part, str], str]
+"""Texts by part of the report and name of the table."""
 Figures = Mapping[str, Callable[[Path], object]]
 """What draws a picture into a path, by its file name in ``docs/images``."""
+
+INTRODUCTION = """\
+# All numbers
+
+`make results` writes this page from `benchmarks/results/*.json`; captions alone are written by
+hand. Under each title stand the command, seed, processor, commit and date of its numbers. Files
+that a command reads, such as `plans.jsonl`, are the reader's own.
+[Measure and compare](../docs/measure.md) says what the quantities are. Unless a table says
+otherwise, bounds are in nats per diagram whatever the order of its rooms, and ± is one standard
+error.
+"""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What ``results/<name>.json`` holds."""
+    """What ``results/<name>.json`` holds.
+
+    ``date`` and ``commit`` are those of the measurement. ``tables``: by the name of a section, its
+    ``title``, ``caption`` and ``images`` (file names in ``docs/images``), each may be missing.
+    """
 
     name: str
     command: str
     seed: int | list[int]
     hardware: str
     results: Any
+    date: str = ""
+    commit: str = ""
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, name: str) -> Record:
@@ -84,11 +97,36 @@ class Record:
         return import_module(Path(self.command.split()[1]).stem)
 
     def sections(self) -> Sections:
-        """None of a script without tables."""
+        """Tables by part and name; a script without tables has none."""
         return self.report.sections(self) if hasattr(self.report, "sections") else {}
 
     def figures(self) -> Figures:
         return self.report.figures(self) if hasattr(self.report, "figures") else {}
+
+    def shown(self, name: str, text: str) -> str:
+        """A section of the report: title, source, caption, text and pictures."""
+        table = self.tables.get(name, {})
+        title = table.get("title") or name[:1].upper() + name[1:].replace("_", " ")
+        seeds = self.seed if isinstance(self.seed, list) else [self.seed]
+        said = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+        source = f"`{self.command}`, {said}; {self.hardware}; commit `{self.commit}`, {self.date}"
+        pictures = [f"![{title}](../docs/images/{file})" for file in table.get("images", [])]
+        parts = [f"### {title}", source, table.get("caption", ""), text, *pictures]
+        return "\n\n".join(part for part in parts if part)
+
+
+def records() -> list[Record]:
+    return [Record.read(path.stem) for path in sorted(RESULTS.glob("*.json"))]
+
+
+def report_text(records: Iterable[Record]) -> str:
+    """The report: by part, in the order of the names of the files."""
+    by_part: dict[Part, list[str]] = {part: [] for part in Part}
+    for record in records:
+        for (part, name), text in record.sections().items():
+            by_part[part].append(record.shown(name, text))
+    parts = ["\n\n".join([f"## {part}", *texts]) for part, texts in by_part.items() if texts]
+    return "\n\n".join([INTRODUCTION.rstrip(), *parts]) + "\n"
 
 
 def earlier(name: str) -> Any:
@@ -104,16 +142,14 @@ def publish(
     results: Any,
     made_on: str | None = None,
 ) -> Path:
-    """Write ``results/<name>.json``, its sections and its figures; the path of the first. A page
-    without such a section is named on stderr: what is yet to be measured goes on. ``made_on``: the
+    """Write ``results/<name>.json``, the report and the figures; the path of the first. Captions
+    that are kept are named on stderr: they were written for other numbers. ``made_on``: the
     hardware, where it is not this one."""
     path = write_result(name, command=command, seed=seed, results=results, made_on=made_on)
     record = Record.read(name)
-    for (page, section), text in record.sections().items():
-        try:
-            write_section(page, section, text)
-        except ValueError as error:
-            print(error, file=sys.stderr)
+    for section, table in record.tables.items():
+        print(f"{path.name}, {section!r}: is the caption still true? {table}", file=sys.stderr)
+    REPORT.write_text(report_text(records()))
     for file, draw in record.figures().items():
         draw(DOCS / "images" / file)
     return path
@@ -130,10 +166,24 @@ def write_result(
     """Write ``results/<name>.json`` alone, as long as some of the numbers are to come."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    on = made_on or hardware()
-    record = {"command": command, "seed": seed, "hardware": on, "results": results}
-    path.write_text(json.dumps(record, indent=1) + "\n")
+    record = {
+        "command": command,
+        "seed": seed,
+        "hardware": made_on or hardware(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": _commit(),
+    }
+    if path.exists() and (tables := json.loads(path.read_text()).get("tables")):
+        record["tables"] = tables
+    path.write_text(json.dumps(record | {"results": results}, indent=1) + "\n")
     return path
+
+
+def _commit() -> str:
+    """The commit that is checked out, short; ``unknown`` outside a repository."""
+    words = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
+    found = subprocess.run(words, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
 
 
 def typed() -> str:
@@ -152,36 +202,6 @@ def hardware() -> str:
     if torch.cuda.is_available():
         parts.append(torch.cuda.get_device_name())
     return ", ".join([*parts, f"Python {platform.python_version()}", f"torch {torch.__version__}"])
-
-
-def read_section(page: str, name: str) -> str | None:
-    """What stands between the marks of a section of ``docs/page``; None without them."""
-    parts = _around(page, name)
-    return None if parts is None else parts[1].removeprefix("\n").removesuffix("\n")
-
-
-def write_section(page: str, name: str, text: str) -> None:
-    """Put ``text`` between ``<!-- name: start -->`` and ``<!-- name: end -->`` of ``docs/page``.
-
-    Raises ``ValueError`` without them.
-    """
-    parts = _around(page, name)
-    if parts is None:
-        marks = " ... ".join(_marks(name))
-        raise ValueError(f"docs/{page} has no section {marks}: write these marks into it")
-    (DOCS / page).write_text(f"{parts[0]}\n{text}\n{parts[2]}")
-
-
-def _marks(name: str) -> tuple[str, str]:
-    return f"<!-- {name}: start -->", f"<!-- {name}: end -->"
-
-
-def _around(page: str, name: str) -> tuple[str, str, str] | None:
-    """Up to the start mark, between the marks, from the end mark on."""
-    start, end = _marks(name)
-    before, found, rest = (DOCS / page).read_text().partition(start)
-    inside, closed, after = rest.partition(end)
-    return (before + start, inside, end + after) if found and closed else None
 
 
 def percent(share: float) -> str:

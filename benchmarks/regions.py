@@ -31,7 +31,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.sampling import Model
-from record import Page, Record, Sections, earlier, markdown_table, publish, write_result
+from record import Part, Record, Sections, earlier, markdown_table, publish, write_result
 from runs import facts, kept_run
 
 PARTS = ("recipe", "arms", "early")
@@ -231,10 +231,11 @@ def sections(record: Record) -> Sections:
     """The recipe, the variants and what the flat correlation hides."""
     results = record.results
     return {
-        (Page.OTHER_DATA, "regions facts"): _facts(results, record.hardware),
-        (Page.OTHER_DATA, "regions"): _table_of_arms(results, "arms"),
-        (Page.OTHER_DATA, "regions early"): _table_of_arms(results, "early"),
-        (Page.OTHER_DATA, "regions flat"): _table_of_flat(results),
+        (Part.OTHER_DATA, "regions"): (
+            f"{_facts(results, record.hardware)}\n\n{_table_of_arms(results, 'arms')}"
+        ),
+        (Part.OTHER_DATA, "regions early"): _table_of_arms(results, "early"),
+        (Part.OTHER_DATA, "regions flat"): _table_of_flat(results),
     }
 
 

@@ -1,35 +1,27 @@
-"""Make the tables and figures of the docs again from ``benchmarks/results``; measure nothing.
+"""Make ``REPORT.md`` and the figures again from ``benchmarks/results``; measure nothing.
 
     python benchmarks/results.py [--check]
 
-That is ``make results``. What no file of results gives, and files that give nothing, are named.
-``--check`` writes nothing and also names the sections whose text is not what their file gives; a
-picture only has to be there. How a script says what its tables are: ``record.py``.
+That is ``make results``. ``--check`` writes nothing and names the parts of the report whose text is
+not what the files give; a picture only has to be there. How a script says what its tables are:
+``record.py``.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 
-from record import DOCS, RESULTS, Record, read_section, write_section
-
-WITHOUT_TABLES = {"demo": "quoted by README.md and docs/results.md"}
-"""Files of results that the docs do not show, and why."""
-
-
-def records() -> list[Record]:
-    return [Record.read(path.stem) for path in sorted(RESULTS.glob("*.json"))]
+from record import DOCS, REPORT, Record, records, report_text
 
 
 def write(records: list[Record]) -> list[str]:
-    """Write the sections that differ and all figures; what was written."""
+    """Write the report if it differs, and all figures; what was written."""
     written = []
+    text = report_text(records)
+    if not REPORT.exists() or REPORT.read_text() != text:
+        REPORT.write_text(text)
+        written.append(f"benchmarks/{REPORT.name}")
     for record in records:
-        for (page, section), text in record.sections().items():
-            if read_section(page, section) not in (None, text):
-                write_section(page, section, text)
-                written.append(f"docs/{page}: {section}")
         for file, draw in record.figures().items():
             draw(DOCS / "images" / file)
             written.append(f"docs/images/{file}")
@@ -37,28 +29,28 @@ def write(records: list[Record]) -> list[str]:
 
 
 def complaints(records: list[Record]) -> list[str]:
-    """Where pages and files of results do not agree, a line each."""
-    said, given_by = [], dict[tuple[str, str], str]()
+    """Where the report and the files of results do not agree, a line each."""
+    said = []
+    report = REPORT.read_text() if REPORT.exists() else ""
     for record in records:
         file, texts = f"benchmarks/results/{record.name}.json", record.sections()
-        if not texts and record.name not in WITHOUT_TABLES:
-            said.append(f"{file} is in no page: {record.command.split()[1]} has no sections for it")
-        for (page, section), text in texts.items():
-            found, place = read_section(page, section), f"docs/{page}, section {section!r}"
-            if other := given_by.get((page, section)):
-                said.append(f"{place} is given by {file} and by {other}")
-            given_by[page, section] = file
-            if found is None:
-                said.append(f"{place} is not there, {file} gives it: write its marks into the page")
-            elif found != text:
-                said.append(f"{place} is not what {file} gives: `make results` writes that")
-        missing = [name for name in record.figures() if not (DOCS / "images" / name).exists()]
-        said += [f"docs/images/{name} is not there: `make results` draws it" for name in missing]
-    for path in sorted(DOCS.glob("*.md")):
-        for section in re.findall(r"<!-- (.+?): start -->", path.read_text()):
-            if (path.name, section) not in given_by:
-                said.append(f"docs/{path.name}, section {section!r} is given by no file of results")
-    return said
+        if not texts:
+            said.append(f"{file} is not in the report: its script has no tables for it")
+        names = [name for _, name in texts]
+        said += [f"{file}: no table is called {each!r}" for each in {*record.tables} - {*names}]
+        for (_, name), text in texts.items():
+            if f"{record.shown(name, text)}\n" not in report:
+                said.append(f"{REPORT.name} does not show {name!r} as {file} has it")
+        for name in [*record.figures(), *_pictures(record)]:
+            if not (DOCS / "images" / name).exists():
+                said.append(f"docs/images/{name} is not there")
+    if not said and report != report_text(records):
+        said.append(f"{REPORT.name} has more than the files of results give")
+    return [f"{line}: `make results`" for line in said]
+
+
+def _pictures(record: Record) -> list[str]:
+    return [file for table in record.tables.values() for file in table.get("images", [])]
 
 
 def main() -> None:
@@ -68,7 +60,7 @@ def main() -> None:
     found = records()
     lines = [] if given.check else [f"written: {each}" for each in write(found)]
     said = complaints(found)
-    print("\n".join([*lines, *said]) or "pages and results agree")
+    print("\n".join([*lines, *said]) or "the report and the results agree")
     raise SystemExit(1 if said else 0)
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from discrete_diffusion.evaluation import share_interval
-from record import Page, Record, Sections, markdown_table, percent, publish, typed
+from record import Part, Record, Sections, markdown_table, percent, publish, typed
 from runs import evaluate, evaluate_run, facts, kept_run, validations
 
 TUNING = (
@@ -77,7 +77,7 @@ def sections(record: Record) -> Sections:
     last = len(followed["step"]) - 1
     batch_size = found.get("batch_size", 64)  # older results have none
     about = (
-        f"`{record.command}`, {record.hardware}: {training['steps']} steps of {batch_size} "
+        f"{training['steps']} steps of {batch_size} "
         f"samples, {training['cpu_seconds'] / 60:.0f} CPU-minutes, solver and validation included; "
         f"in the last tenth the mean reward was {followed['reward'][last]:.3f} (in the first "
         f"{followed['reward'][0]:.3f}), the KL divergence from the model "
@@ -85,7 +85,7 @@ def sections(record: Record) -> Sections:
         f"of which {before['num_verdicts']:,} are decided; in brackets Wilson's 95 % interval."
     )
     table = markdown_table(["", "before", "tuned"], cells)
-    return {(Page.ALGORITHMS, record.name): f"{about}\n\n{table}"}
+    return {(Part.ALGORITHMS, record.name): f"{about}\n\n{table}"}
 
 
 def _share(found: Mapping[str, Any], name: str) -> str:

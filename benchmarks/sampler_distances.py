@@ -26,7 +26,7 @@ from matplotlib.ticker import NullFormatter
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.viz import chart_style
 from floor_plans.briefs.particles import Particles
-from record import Figures, Page, Record, Sections, markdown_table, publish
+from record import Figures, Part, Record, Sections, markdown_table, publish
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "discrete_diffusion" / "sampling")]
@@ -137,15 +137,15 @@ def sections(record: Record) -> Sections:
         drawn = "Samplers without steps, and `remdm` by confidence or in a loop: "
         drawn += f"{found['samples']:,} samples, of which exact ones have a total variation of "
         drawn += f"{found['floor']:.4f}. The rest is enumerated."
-        return {(Page.SAMPLERS, "sampler distances"): f"{table(found['rows'])}\n\n{drawn}"}
+        return {(Part.SAMPLERS, "sampler distances"): f"{table(found['rows'])}\n\n{drawn}"}
     cells = [cell for rows in found["curves"].values() for cell in rows]
     off = max(abs(c["estimate"] - 1) / c["estimate_standard_error"] for c in cells)
     text = (
-        f"`{record.command}`: {found['sets']:,} sets of each number of particles. "
+        f"{found['sets']:,} sets of each number of particles. "
         f"The mean of {len(cells)} estimates of p(C) is at most {off:.1f} standard errors from the "
         "enumerated one, whatever the number of particles and the look-ahead."
     )
-    return {(Page.BRIEFS, "particle errors"): text}
+    return {(Part.PLANS, "particle errors"): text}
 
 
 def figures(record: Record) -> Figures:
@@ -177,7 +177,7 @@ def draw(curves: dict[str, list[dict[str, Any]]], path: Path) -> None:
     chart_style.add_legend(
         figure, handles=shown[0], labels=shown[1], loc="outside lower center", ncols=2
     )
-    chart_style.save(figure, path)
+    chart_style.save_figure(figure, path)
 
 
 def measure_all(num: int) -> dict[str, Any]:

@@ -29,7 +29,7 @@ import torch
 from scipy.stats import ttest_ind
 
 from discrete_diffusion.evaluation import Interval, confidence_interval
-from record import Figures, Page, Record, Sections, markdown_table, publish
+from record import Figures, Part, Record, Sections, markdown_table, publish
 from sampler_cells import (
     FEW_CALLS,
     FLAT,
@@ -119,7 +119,7 @@ def sections(record: Record) -> Sections:
         "samplers sharpened": _table([cell for cell in once if _has_sharpened_peer(cell, once)]),
         "samplers other noise": _table([cell for cell in cells if cell["model"] != "mdlm"]),
     }
-    return {(Page.SAMPLERS, name): text for name, text in texts.items()}
+    return {(Part.SAMPLERS, name): text for name, text in texts.items()}
 
 
 def _seeds_table(cells: Sequence[Measured]) -> str:

@@ -29,7 +29,7 @@ from typing import Any
 import httpx
 
 from floor_plans import generate_plans
-from record import Page, Record, markdown_table, publish
+from record import Part, Record, markdown_table, publish
 
 ALONE = 15
 """Requests one after the other."""
@@ -298,7 +298,7 @@ def sections(record: Record) -> dict[tuple[str, str], str]:
     ]
     killed = "A process that looked for a plan was killed with SIGKILL at half time. "
     text = [
-        f"`{record.command}`, {record.hardware}: {load['clients']} clients for "
+        f"{load['clients']} clients for "
         f"{load['seconds']:.0f} s, each in turn complete, brief and plan, and a check before each; "
         f"load average {r['load_average_before']:.1f} before, of other work, and "
         f"{load['load_average']:.1f} at the end.",
@@ -309,7 +309,7 @@ def sections(record: Record) -> dict[tuple[str, str], str]:
         f"{killed if load['killed'] else ''}Memory in the thirds of the time: "
         f"{'; '.join(memory)}. Stopping took {r['seconds_to_stop']:.1f} s.",
     ]
-    return {(Page.STUDIO, "serving"): "\n".join(text)}
+    return {(Part.PLANS, "serving"): "\n".join(text)}
 
 
 def _seconds(found: dict[str, float]) -> list[str]:

@@ -29,7 +29,7 @@ from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler
 from floor_plans import decode
 from floor_plans.diagrams.metrics.structure import structure_metrics
-from record import Page, Record, Sections, markdown_table, percent, publish
+from record import Part, Record, Sections, markdown_table, percent, publish
 from runs import kept_run
 
 SEED, LEAST = 0, 12
@@ -125,13 +125,13 @@ def table(ways: Mapping[str, Mapping[str, float]]) -> str:
 
 def sections(record: Record) -> Sections:
     plans, text = record.results["plans"], record.results.get("text")
-    page, on = Page.SAMPLERS, f"On {record.hardware}, one thread."
+    part, on = Part.SAMPLERS, "One thread."
     found = {
-        (page, "speculative plans"): f"{table(plans['ways'])}\n\n{plans['samples']} samples. {on}"
+        (part, "speculative plans"): f"{table(plans['ways'])}\n\n{plans['samples']} samples. {on}"
     }
     if text:
         said = f"{text['samples']} samples of a model of {text['steps']:,} steps on {text['data']}."
-        found[page, "speculative text"] = f"{table(text['ways'])}\n\n{said} {on}"
+        found[part, "speculative text"] = f"{table(text['ways'])}\n\n{said} {on}"
     return found
 
 

@@ -41,7 +41,7 @@ import speed_account
 import speed_cost
 import speed_text
 from discrete_diffusion.runtime.devices import multiplies_bfloat16
-from record import Page, Record, Sections, hardware, publish
+from record import Part, Record, Sections, hardware, publish
 from sampler_cells import FLAT, trained
 from speed_account import Instructions, account, account_of, account_table
 from speed_cost import cost_table, networks, networks_table
@@ -259,7 +259,7 @@ def _folder(given: argparse.Namespace) -> Path:
 def sections(record: Record) -> Sections:
     """A table of each part; of a GPU with other marks, ``speed_cuda``."""
     texts = tables(record.results)
-    return {(Page.SPEED, name.replace("speed", record.name)): x for name, x in texts.items()}
+    return {(Part.SPEED, name.replace("speed", record.name)): x for name, x in texts.items()}
 
 
 def tables(results: Mapping[str, dict[str, Any]]) -> dict[str, str]:

@@ -31,7 +31,7 @@ from PIL import Image
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.molecules.molecule_files import write_molecules
-from record import DOCS, Page, Record, Sections, earlier, hardware, markdown_table, publish
+from record import DOCS, Part, Record, Sections, earlier, hardware, markdown_table, publish
 from runs import evaluate, evaluate_run, kept_run, validations
 from runs import facts as cost
 from structure_controls import CONTROLS, share_of_trees, write_controls
@@ -368,7 +368,7 @@ def _minutes(training: Mapping[str, Any]) -> float:
 
 
 def facts(record: Record, standard: Standard) -> str:
-    lines = [f"{standard.protocol}. `{record.command}`, {record.hardware}.", ""]
+    lines = [f"{standard.protocol}.", ""]
     for name, found in _networks(record.results).items():
         trained, measured = found["training"], found["evaluation"]
         lines.append(
@@ -390,13 +390,12 @@ def sections(record: Record) -> Sections:
     name = record.name.removeprefix("standard_")
     standard = STANDARDS[name]
     texts = {
-        f"{name} facts": facts(record, standard),
-        name: table(standard, record.results),
+        name: f"{facts(record, standard)}\n\n{table(standard, record.results)}",
         f"{name} over time": training_times(standard, record.results),
     }
     if any(found.get("by_calls") for found in _networks(record.results).values()):
         texts[f"{name} by calls"] = calls_table(standard, record.results)
-    return {(Page.STANDARD_SETS, title): text for title, text in texts.items()}
+    return {(Part.GRAPHS, title): text for title, text in texts.items()}
 
 
 def measure_network(

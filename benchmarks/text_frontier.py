@@ -35,7 +35,7 @@ from discrete_diffusion.domains.text.report import text_quality
 from discrete_diffusion.evaluation import SampleRequest, held_out_split, sample_fresh
 from discrete_diffusion.runtime import Shard
 from discrete_diffusion.viz import MUTED_TEXT, REAL, new_figure, save_figure, style_axes
-from record import Figures, Page, Record, Sections, markdown_table, publish, typed
+from record import Figures, Part, Record, Sections, markdown_table, publish, typed
 from sampler_figures import COLOURS, MARKERS
 
 SEED = 0
@@ -162,14 +162,14 @@ def sections(record: Record) -> Sections:
         for row in r["rows"]
     ]
     text = (
-        f"`{record.command}`: {r['threads']} thread, {record.hardware}, "
+        f"{r['threads']} thread, "
         f"{r['cpu_seconds']:,.0f} CPU-seconds.\n\n"
         f"{r['num']} samples of {r['length']} characters for each row, of models of 800 steps on "
         f"{r['source']}; the judge is `algo=ar` of the same size and steps, its perplexity is per "
         "character. ± is a standard error over samples.\n\n"
         f"{markdown_table(HEAD, rows)}"
     )
-    return {(Page.TEXT, record.name): text}
+    return {(Part.TEXT, record.name): text}
 
 
 def figures(record: Record) -> Figures:

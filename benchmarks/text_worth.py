@@ -17,7 +17,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from record import Page, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, markdown_table, publish, typed
 from runs import evaluate
 
 JUDGE = "ar"
@@ -63,14 +63,14 @@ def sections(record: Record) -> Sections:
     found = record.results
     first = found["rows"][0]
     about = (
-        f"`{record.command}`, {record.hardware}: bits per byte of {first['num_held_out']} held-out "
+        f"bits per byte of {first['num_held_out']} held-out "
         f"windows, the same for all, ± a standard error over them; {first['num_samples']} samples "
         f"of each by its default sampler, read by the model of `{JUDGE}`."
     )
     head = [each.format(found["orders"]) for each in HEAD]
     real = ("held-out text", "", "", "", *_texts(first, "_real_data"), "")
     table = markdown_table(head, [real, *map(_of_a_model, found["rows"])])
-    return {(Page.TEXT, record.name): f"{about}\n\n{table}"}
+    return {(Part.TEXT, record.name): f"{about}\n\n{table}"}
 
 
 def _of_a_model(row: dict[str, Any]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from floor_plans.diagrams.metrics.structure import structure_metrics
 from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
 from floor_plans.plans.contradiction import contradiction
 from floor_plans.plans.verdict import have_plans
-from record import Page, Record, Sections, earlier, markdown_table, percent, publish
+from record import Part, Record, Sections, earlier, markdown_table, percent, publish
 from verdicts import COARSE
 
 _NUM_EXPLAINED = 12
@@ -128,7 +128,7 @@ def table(results: dict[str, dict[str, Any]]) -> str:
 
 
 def sections(record: Record) -> Sections:
-    return {(Page.FLOOR_PLANS, "unbuildable"): table(record.results)}
+    return {(Part.PLANS, "unbuildable"): table(record.results)}
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.plans.box_rule import BoxRule
 from floor_plans.plans.contradiction import contradiction
 from floor_plans.plans.verdict import EFFORT, LEVELS, find_boxes
-from record import Page, Record, Sections, markdown_table, percent, publish, typed
+from record import Part, Record, Sections, markdown_table, percent, publish, typed
 
 COARSE = BoxRule(grid=96, threshold=2, min_side=3, max_aspect=8)
 """A grid of 0.19 m, whose boxes need not be those of a plan on RPLAN's grid."""
@@ -128,10 +128,10 @@ def table(results: dict[str, Any]) -> str:
 def sections(record: Record) -> Sections:
     loads = [found["load"][0] for found in record.results["sets"].values()]
     text = (
-        f"`{record.command}`, seed {record.seed}, {record.hardware}; others kept {min(loads):.0f} "
+        f"Others kept {min(loads):.0f} "
         f"to {max(loads):.0f} processes busy meanwhile:\n\n{table(record.results)}"
     )
-    return {(Page.FLOOR_PLANS, "verdicts"): text}
+    return {(Part.PLANS, "verdicts"): text}
 
 
 def main() -> None:

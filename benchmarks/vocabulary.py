@@ -33,7 +33,7 @@ from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.models.tuned import tuned
 from discrete_diffusion.noise_schedules import LogLinear
-from record import Page, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, markdown_table, publish, typed
 
 WIDTH, BLOCKS, HEADS = 128, 4, 4
 ALGORITHMS: dict[str, tuple[type[TokenAlgorithm], type[ForwardProcess]]] = {
@@ -142,11 +142,11 @@ def sections(record: Record) -> Sections:
             rows.append((f"{name}, {way}", *cells))
     head = ("loss and gradients", "tensors, MiB", "ratio to plain", "CPU-seconds", "speed to plain")
     text = (
-        f"`{record.command}`: {r['threads']} thread, {record.hardware}.\n\n"
+        f"{r['threads']} thread.\n\n"
         f"{r['vocab_size']:,} ids, {r['batch_size']} samples of {r['length']:,} positions; "
         f"repeats: {r['repeats']}, other work on the machine.\n\n{markdown_table(head, rows)}"
     )
-    return {(Page.SPEED, record.name): text}
+    return {(Part.SPEED, record.name): text}
 
 
 def main() -> None:

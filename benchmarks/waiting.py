@@ -6,7 +6,7 @@ that is left alone and on one that endless loops keep busy.
 Training and sampling run as commands, in turn, without loops beside them and with one per core.
 What other programs, loops included, took of the processor meanwhile is measured, from
 ``/proc/stat``, since a machine may be shared. Every round is published in
-``benchmarks/results/waiting.json`` and a section of ``docs/speed.md``.
+``benchmarks/results/waiting.json`` and a table of the report.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
 from typing import Any
 
-from record import Record, Sections, markdown_table, publish
+from record import Part, Record, Sections, markdown_table, publish
 
 WAYS = {
     "spinning": {"GOMP_SPINCOUNT": "300000"},  # what libgomp takes if nothing is set
@@ -98,7 +98,7 @@ def _machine() -> float:
 
 
 def sections(record: Record) -> Sections:
-    """The table of ``docs/speed.md``."""
+    """Seconds of each command, threads asleep or spinning."""
     rows, cores = [], record.results["cores"]
     for state, loops in (("alone", "none"), ("busy", str(cores))):
         for name, ways in record.results[state].items():
@@ -114,10 +114,9 @@ def sections(record: Record) -> Sections:
     num = len(ways["asleep"])  # of every row
     said = (
         f"Seconds of wall clock, in brackets of all cores, start-up included"
-        f"{f', median of {num} runs in turn' if num > 1 else ', one run each'}; of {cores} cores "
-        f"(`{record.command}`; {record.hardware})."
+        f"{f', median of {num} runs in turn' if num > 1 else ', one run each'}; of {cores} cores."
     )
-    return {("speed.md", "waiting"): f"{markdown_table(heads, rows, left=2)}\n\n{said}"}
+    return {(Part.SPEED, "waiting"): f"{markdown_table(heads, rows, left=2)}\n\n{said}"}
 
 
 if __name__ == "__main__":

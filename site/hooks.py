@@ -6,6 +6,7 @@ host.
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ ROOT_PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "CHANGELOG.md": "changelog.md",
+    "benchmarks/REPORT.md": "report.md",
 }
 
 REFERENCE = {
@@ -74,7 +76,8 @@ def on_files(files: Files, config: Any) -> Files:
         files.append(File.generated(config, path, content=content))
 
     for name, page in ROOT_PAGES.items():
-        add(page, _as_of_docs((ROOT / name).read_text(encoding="utf-8")))
+        text = (ROOT / name).read_text(encoding="utf-8")
+        add(page, _as_of_docs(text, Path(name).parent))
     add("api.md", _reference())
     notebook, pictures = MarkdownExporter().from_filename(ROOT / "examples" / "plans.ipynb")
     for name, picture in pictures.get("outputs", {}).items():
@@ -106,9 +109,14 @@ def _place(link: str) -> str:
     return path if path.endswith((".ipynb", ".png", ".svg", ".jsonl")) else f"{path}.txt"
 
 
-def _as_of_docs(page: str) -> str:
-    """A page of the root with the links that it would have in ``docs/``."""
-    return re.sub(r"\]\((?!#|\w+:)(?!docs/)", "](../", page).replace("](docs/", "](")
+def _as_of_docs(page: str, folder: Path) -> str:
+    """A page of ``folder`` with the links that it would have in ``docs/``."""
+
+    def link(match: re.Match[str]) -> str:
+        path = os.path.normpath(folder / match[1])
+        return f"]({os.path.relpath(path, 'docs')}"
+
+    return re.sub(r"\]\((?!#|\w+:)([^)#\s]+)", link, page)
 
 
 def _reference() -> str:

@@ -7,7 +7,7 @@ from argparse import Namespace
 import pytest
 
 from base_text import ALGORITHMS, IDS, LENGTH, measured, sections
-from record import Page, Record
+from record import Part, Record
 
 GIVEN = Namespace(
     device="cpu",
@@ -37,7 +37,7 @@ def test_the_table_says_what_was_measured():
     results = {"device": "cuda", "batch_size": 1, "bfloat16": True, "threads": 1}
     results["algorithms"] = {"mdlm": one}
     ((place, text),) = sections(Record("base_text_cuda", "command", 0, "a GPU", results)).items()
-    assert place == (Page.SPEED, "base_text_cuda")
+    assert place == (Part.SPEED, "base_text_cuda")
     assert "| `mdlm` | 0.250 | 4,096 | 2.0 | 50 |" in text
     assert f"1 samples of {LENGTH:,} positions, bfloat16" in text
     assert "thread" not in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distilled import FIGURE, STEPS, TEACHER, cells_of, figures, is_judged, sections
-from record import Record
+from record import Part, Record
 from sampler_figures import CostPanel, CostPoint, QualityRow, draw_costs
 
 QUALITY = {"relation_tv": 0.02, "node_tv": 0.01, "valid": 0.99, "mode_coverage_weighted": 0.9}
@@ -39,7 +39,7 @@ def record():
 
 
 def test_the_table_has_a_row_per_sampler_with_means_over_seeds(record):
-    table = sections(record)["results_samplers.md", "distilled"].split("\n\n")[0]
+    table = sections(record)[Part.SAMPLERS, "distilled"].split("\n\n")[0]
     rows = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in table.splitlines()[2:]}
     assert len(rows) == 3 + len(STEPS) + 1 + 1
     assert rows["teacher, speculative"][1:4] == ["6.0", "27.0", ""]
@@ -58,7 +58,7 @@ def test_the_table_has_a_row_per_sampler_with_means_over_seeds(record):
 
 
 def test_what_training_took_is_said(record):
-    said = sections(record)["results_samplers.md", "distilled training"]
+    said = sections(record)[Part.SAMPLERS, "distilled training"]
     assert said == (
         "* 4 calls: 1,000 parameters, 10 steps of 64, 30 CPU-minutes with its own evaluation."
     )

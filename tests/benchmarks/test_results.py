@@ -1,9 +1,10 @@
-"""Pages of the docs show what ``benchmarks/results`` holds, and ``make results`` writes it."""
+"""The report shows what ``benchmarks/results`` holds, and ``make results`` writes it."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -19,47 +20,71 @@ from discrete_diffusion.evaluation.comparison_table import comparison_table
 from discrete_diffusion.evaluation.json_values import finite_or_none
 
 SCRIPT = """
+from record import Part
+
 def sections(record):
-    said = f"{record.command}, seed {record.seed}: {record.results['1']:.1f}"
-    return {("page.md", record.name): said}
+    return {(Part.DEMO, record.name): f"{record.results['1']:.1f}"}
 
 
 def figures(record):
     return {f"{record.name}.png": lambda path: path.write_text(record.hardware)}
 """
 COMMAND = "python benchmarks/measuring_toys.py --size 3"
-PAGE = "# Toys\n\n<!-- toys: start -->\n0.0\n<!-- toys: end -->\n\nSaid by hand.\n"
 
 
-def test_pages_show_what_the_results_hold():
-    assert results.complaints(results.records()) == []
+def test_the_report_shows_what_the_results_hold():
+    assert results.complaints(record.records()) == []
+
+
+def test_every_table_has_a_title_and_a_short_caption():
+    for each in record.records():
+        for _, name in each.sections():
+            table = each.tables[name]
+            assert table["title"]
+            assert 0 < len(table["caption"].split()) <= 60, (each.name, name)
 
 
 @pytest.fixture
-def docs(tmp_path, monkeypatch) -> Path:
-    """A page with the section ``toys`` beside no results; the script makes what it measured."""
-    docs, kept = tmp_path / "docs", tmp_path / "results"
+def report(tmp_path, monkeypatch) -> Path:
+    """Where the report goes; the script makes what it measured."""
+    docs, kept, report = tmp_path / "docs", tmp_path / "results", tmp_path / "REPORT.md"
     for module in (record, results):
         monkeypatch.setattr(module, "DOCS", docs)
-        monkeypatch.setattr(module, "RESULTS", kept)
+        monkeypatch.setattr(module, "REPORT", report)
+    monkeypatch.setattr(record, "RESULTS", kept)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "measuring_toys.py").write_text(SCRIPT)
     (tmp_path / "measuring_silently.py").write_text("")
     (docs / "images").mkdir(parents=True)
-    (docs / "page.md").write_text(PAGE)
-    return docs
+    return report
 
 
-def test_a_result_is_published_with_its_section_and_its_figure(docs):
+def test_a_result_is_published_with_its_table_and_its_figure(report):
     path = record.publish("toys", command=COMMAND, seed=[0, 1], results={1: 2.25})
-    assert set(json.loads(path.read_text())) == {"command", "seed", "hardware", "results"}
-    made = f"{COMMAND}, seed [0, 1]: 2.2"
-    assert (docs / "page.md").read_text() == PAGE.replace("0.0", made)
-    assert (docs / "images" / "toys.png").read_text() == record.hardware()
-    assert results.complaints(results.records()) == []
+    written = json.loads(path.read_text())
+    assert set(written) == {"command", "seed", "hardware", "date", "commit", "results"}
+    assert re.fullmatch(r"[0-9a-f]{8}|unknown", written["commit"])
+    source = f"`{COMMAND}`, seeds 0, 1; {record.hardware()}; commit `{written['commit']}`"
+    shown = f"## Demo and quality\n\n### Toys\n\n{source}, {written['date']}\n\n2.2\n"
+    assert report.read_text().endswith(shown)
+    assert (report.parent / "docs" / "images" / "toys.png").read_text() == record.hardware()
+    assert results.complaints(record.records()) == []
 
 
-def test_all_pages_are_made_again(docs, monkeypatch, capsys):
+def test_a_new_measurement_keeps_the_caption_and_asks_about_it(report, capsys):
+    path = record.publish("toys", command=COMMAND, seed=0, results={1: 1})
+    table = {"title": "Toys of size 3", "caption": "They are small.", "images": ["toys.png"]}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tables": {"toys": table}}))
+    capsys.readouterr()
+    record.publish("toys", command=COMMAND, seed=0, results={1: 3})
+    assert "toys.json, 'toys': is the caption still true?" in capsys.readouterr().err
+    _, text = report.read_text().split("### Toys of size 3\n\n")
+    assert text.endswith(
+        "\n\nThey are small.\n\n3.0\n\n![Toys of size 3](../docs/images/toys.png)\n"
+    )
+
+
+def test_the_report_is_made_again(report, monkeypatch, capsys):
     record.write_result("toys", command=COMMAND, seed=0, results={"1": 4})
 
     def run(*words: str) -> tuple[int, str]:
@@ -71,32 +96,24 @@ def test_all_pages_are_made_again(docs, monkeypatch, capsys):
     status, said = run("--check")
     assert status == 1
     assert said.splitlines() == [
-        "docs/page.md, section 'toys' is not what benchmarks/results/toys.json gives: `make "
-        "results` writes that",
-        "docs/images/toys.png is not there: `make results` draws it",
+        "REPORT.md does not show 'toys' as benchmarks/results/toys.json has it: `make results`",
+        "docs/images/toys.png is not there: `make results`",
     ]
-    assert (docs / "page.md").read_text() == PAGE
-    assert run() == (0, "written: docs/page.md: toys\nwritten: docs/images/toys.png\n")
-    assert (docs / "page.md").read_text() == PAGE.replace("0.0", f"{COMMAND}, seed 0: 4.0")
-    assert run("--check") == (0, "pages and results agree\n")
+    assert not report.exists()
+    assert run() == (0, "written: benchmarks/REPORT.md\nwritten: docs/images/toys.png\n")
+    assert run("--check") == (0, "the report and the results agree\n")
+    report.write_text(report.read_text() + "by hand\n")
+    assert run("--check")[0] == 1
 
 
-def test_what_has_no_counterpart_is_named(docs, capsys):
-    said = results.complaints(results.records())
-    assert said == ["docs/page.md, section 'toys' is given by no file of results"]
+def test_what_has_no_counterpart_is_named(report):
     silent = "python benchmarks/measuring_silently.py"
-    record.publish("demo", command=silent, seed=0, results=[])
-    record.publish("other", command=silent, seed=0, results=[])
-    record.publish("more", command=COMMAND, seed=0, results={"1": 1})
-    assert "no section <!-- more: start -->" in capsys.readouterr().err
-    found = results.records()
-    assert results.write(found) == ["docs/images/more.png"]
-    assert results.complaints(found) == [
-        "docs/page.md, section 'more' is not there, benchmarks/results/more.json gives it: write "
-        "its marks into the page",
-        "benchmarks/results/other.json is in no page: benchmarks/measuring_silently.py has no "
-        "sections for it",
-        "docs/page.md, section 'toys' is given by no file of results",
+    path = record.publish("other", command=silent, seed=0, results=[])
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tables": {"gone": {}}}))
+    assert results.complaints(record.records()) == [
+        "benchmarks/results/other.json is not in the report: its script has no tables for it: "
+        "`make results`",
+        "benchmarks/results/other.json: no table is called 'gone': `make results`",
     ]
 
 
@@ -156,12 +173,12 @@ def test_a_comparison_is_shown_from_its_numbers_alone(num_seeds, tmp_path):
     }
     kept = json.loads(json.dumps(finite_or_none(kept)))
     found = record.Record("comparison_toys", "python benchmarks/compare.py toys", 0, "", kept)
-    text = compare.sections(found)["results_algorithms.md", "comparison toys"]
+    text = compare.sections(found)[record.Part.ALGORITHMS, "comparison toys"]
     table = comparison_table(comparison, {"exact_match": 1.0}).markdown()
     minutes = {1: "3", 2: "8"}[num_seeds]  # 3 of 60 s; and 3 of 90 s
     assert text == (
         f"{table}\n* a note\n* Training took {minutes} minutes in all.\n\n"
-        "![Bounds and samples by algorithm](images/comparison_toys.png)"
+        "![Bounds and samples by algorithm](../docs/images/comparison_toys.png)"
     )
     assert table.count("±") > 8
     ((name, draw),) = compare.figures(found).items()

@@ -9,7 +9,7 @@ import torch
 
 from discrete_diffusion.algorithms import many_ids
 from discrete_diffusion.categorical import make_generator
-from record import Page, Record
+from record import Part, Record
 from vocabulary import ALGORITHMS, WAYS, algorithm_of, data, loss_taken, measured, sections
 
 SIZES = {"vocab_size": 2048, "length": 128, "batch_size": 2, "repeats": 1}
@@ -32,7 +32,7 @@ def test_a_table_of_what_is_measured():
     assert found["mdlm"]["chunked"]["peak_mib"] < found["mdlm"]["plain"]["peak_mib"]
     results = {**SIZES, "threads": 1, "algorithms": found}
     (where, text) = next(iter(sections(Record("vocabulary", "c", 0, "h", results)).items()))
-    assert where == (Page.SPEED, "vocabulary")
+    assert where == (Part.SPEED, "vocabulary")
     assert [row.split(" |")[0] for row in text.splitlines()[-2:]] == [
         "| mdlm, plain",
         "| mdlm, chunked",

@@ -36,12 +36,10 @@ def test_the_citation_is_of_this_version():
     assert citation["authors"] == PROJECT["authors"]
 
 
-def test_the_changelog_has_the_version_in_dated_sections_newest_first():
+def test_the_changelog_is_of_this_version_and_fits_on_a_screen():
     text = (ROOT / "CHANGELOG.md").read_text()
     assert re.findall(r"^## (\S+)", text, flags=re.MULTILINE) == [discrete_diffusion.__version__]
-    dates = re.findall(r"^### (\d{4}-\d\d-\d\d)$", text, flags=re.MULTILINE)
-    assert dates
-    assert dates == sorted({*dates}, reverse=True)
+    assert len(text.splitlines()) <= 50  # until it is released it says what there is
 
 
 def test_the_project_says_who_made_it_and_what_it_is():
