@@ -22,8 +22,7 @@ import numpy as np
 import torch
 
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.devices import opened_model, where_to_compute
-from discrete_diffusion.cli.request_options import request_of
+from discrete_diffusion.cli.sample import opened_model, request_of, where_to_compute
 from discrete_diffusion.data import CACHE_VARIABLE
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.request_checks import evaluate_request_of

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 from clock import Stopwatch
-from discrete_diffusion.api.output_folder import reserve_run_folder
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.evaluate import run as run_evaluate
+from discrete_diffusion.cli.run_folders import reserve_run_folder
 from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.devices import computes_on_gpu

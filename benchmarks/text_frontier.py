@@ -27,7 +27,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from discrete_diffusion import load
-from discrete_diffusion.api.opening import trained_model_here
+from discrete_diffusion.api.requests import trained_model_here
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.text.judge import Judge, read_judge
@@ -134,7 +134,7 @@ def measured(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def _encoded(vocabulary: Any, text: str) -> Tensor:
-    from discrete_diffusion.data.text_files import TextSource
+    from discrete_diffusion.data.files import TextSource
 
     return torch.from_numpy(vocabulary.encode(TextSource("shuffled text", text)).copy())
 

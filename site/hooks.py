@@ -30,7 +30,7 @@ REFERENCE = {
         "discrete_diffusion.api.loading.load",
         "discrete_diffusion.api.loading.SampleFunction",
         "discrete_diffusion.api.loading.evaluate",
-        "discrete_diffusion.api.likelihood.log_prob",
+        "discrete_diffusion.api.loading.log_prob",
         "discrete_diffusion.runs.train",
         "discrete_diffusion.runs.compare",
         "discrete_diffusion.checkpoints.sharing.save_pretrained",

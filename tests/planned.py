@@ -5,8 +5,8 @@ from __future__ import annotations
 from discrete_diffusion.api.cells import Cell
 from discrete_diffusion.building.measurements import with_terms
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.compare.planning import plan_cells
-from discrete_diffusion.cli.compare.request import read_words, shared_overrides
+from discrete_diffusion.cli.compare_planning import plan_cells
+from discrete_diffusion.cli.compare_request import read_words, shared_overrides
 
 
 def plan(*overrides: str, user_config_dir: str | None = None) -> list[Cell]:

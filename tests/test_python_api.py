@@ -12,7 +12,7 @@ import discrete_diffusion
 from discrete_diffusion import evaluate, load, train
 from discrete_diffusion.api.loading import SampleFunction
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.request_options import request_of
+from discrete_diffusion.cli.sample import request_of
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.runs import override_words
 from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line

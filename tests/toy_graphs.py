@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.graph_dataset import GraphDataset, split_by_graph
-from discrete_diffusion.data.graph_tokens import EncodedGraphs
+from discrete_diffusion.data.graph_tokens import EncodedGraphs, GraphDataset, split_by_graph
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.api.output_folder import reserve_run_folder
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
+from discrete_diffusion.cli.run_folders import reserve_run_folder
 from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.composing.compose import compose
-from discrete_diffusion.composing.override_words import written
+from discrete_diffusion.composing.search_path import written
 
 
 def train(

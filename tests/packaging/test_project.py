@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 import discrete_diffusion
 from discrete_diffusion.cli import config_dir
 from discrete_diffusion.composing.compose import completed, with_open_keys
-from discrete_diffusion.composing.override_words import paths_as_typed
+from discrete_diffusion.composing.search_path import paths_as_typed
 from floor_plans import read_partials
 from floor_plans.commands.data_commands import COMMANDS
 

@@ -11,8 +11,8 @@ from omegaconf import DictConfig, OmegaConf
 
 import discrete_diffusion
 from discrete_diffusion.composing.compose import compose_plainly, with_open_keys
-from discrete_diffusion.composing.override_words import written
 from discrete_diffusion.composing.parts import all_choices
+from discrete_diffusion.composing.search_path import written
 
 GROUPS = (
     *("data", "model", "algo", "noise", "forward_process", "sampling", "optim"),

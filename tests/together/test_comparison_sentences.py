@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.composing.override_words import path_keys
+from discrete_diffusion.composing.search_path import path_keys
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
 

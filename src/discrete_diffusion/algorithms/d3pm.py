@@ -16,8 +16,7 @@ from discrete_diffusion.algorithms.draws import (
 )
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_one_hot
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.values import Count
+from discrete_diffusion.config.values import Count, unknown_name
 from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
 

@@ -12,8 +12,7 @@ from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.plan import even_plan, plan_calls
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, send
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import Count
+from discrete_diffusion.config.values import Count, check_name
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess

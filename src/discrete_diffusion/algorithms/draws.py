@@ -17,7 +17,7 @@ from einops import rearrange
 from torch import Tensor
 
 from discrete_diffusion.categorical import send, uniform_draws
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess

@@ -17,7 +17,7 @@ from discrete_diffusion.algorithms.draws import (
     sample_masks,
 )
 from discrete_diffusion.categorical import log_prob_at, log_softmax_on, mask_logits
-from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.values import check_name
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess

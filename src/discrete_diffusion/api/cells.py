@@ -17,10 +17,10 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.checkpoints.contents import read_checkpoint
 from discrete_diffusion.checkpoints.files import read_training_file
+from discrete_diffusion.config.constructors import leaves
 from discrete_diffusion.config.files import plain
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.config.options import leaves
 from discrete_diffusion.config.plugins import import_plugins
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
 from discrete_diffusion.domains.registry import build_data, complete_data, domain_of
@@ -28,7 +28,7 @@ from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
 from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.json_values import finite_or_none, read_json, write_json
 from discrete_diffusion.runtime.atomic_files import put_aside
-from discrete_diffusion.runtime.version import __version__
+from discrete_diffusion.runtime.package import __version__
 from discrete_diffusion.sampling.exactness import approximations, exactness
 from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.sampling.registry import build_sampler

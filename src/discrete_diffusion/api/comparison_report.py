@@ -15,7 +15,7 @@ import torch
 from omegaconf import DictConfig
 
 from discrete_diffusion.api.cells import Cell
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
 from discrete_diffusion.domains.registry import domain_of

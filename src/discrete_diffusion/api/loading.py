@@ -1,4 +1,4 @@
-"""``load``: a trained model from its checkpoint, ready to sample its kind of data."""
+"""``load(...).log_prob``: log p of samples under one sampler of a model."""
 
 from __future__ import annotations
 
@@ -8,22 +8,72 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from discrete_diffusion.api.likelihood import log_prob
-from discrete_diffusion.api.opening import trained_model_here
-from discrete_diffusion.api.requests import evaluate_files, evaluate_model, sample
+from discrete_diffusion.api.requests import (
+    evaluate_files,
+    evaluate_model,
+    sample,
+    trained_model_here,
+)
 from discrete_diffusion.checkpoints.contents import Checkpoint, read_checkpoint
 from discrete_diffusion.checkpoints.sharing import push_to_hub, save_pretrained
+from discrete_diffusion.config.constructors import check_kind
 from discrete_diffusion.config.files import as_list
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.options import check_kind
 from discrete_diffusion.config.plugins import import_plugins
+from discrete_diffusion.config.values import check_name
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.domains.option import Option
 from discrete_diffusion.domains.registry import available_domains, domain_of, get_domain
 from discrete_diffusion.domains.request_checks import options_of
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.runtime.inputs import GivenObjects
+from discrete_diffusion.sampling.guidance import check_given
+from discrete_diffusion.sampling.likelihood import Order, order_log_probs, order_sampler
+
+
+def log_prob(checkpoint: Checkpoint, samples: Any, order: Order) -> Tensor:
+    """log p of samples as they are, in the order of their nodes if they have any, in nats.
+
+    That of the sampler ``sampling=entropy-bounded sampling.budget=0 sampling.order=ORDER``, exactly
+    and in the same bits whatever samples come together; given their numbers of tokens.
+
+    Args:
+        checkpoint: of ``load``, which provides it.
+        samples: as ``sample`` returns them, or tokens Int[M, L].
+        order: ``entropy``, ``margin``, ``max-probability``, ``most-uncertain`` or
+            ``left-to-right``; a list of all positions, the first to reveal first; of students
+            ``plan``.
+
+    Returns:
+        Float64[M].
+
+    Raises:
+        ValueError: the model is not one of tokens that are masked, samples are given a condition,
+            the order leads to a sample by many paths, or a sample has ids that are not legal.
+    """
+    algorithm, data = checkpoint.algorithm, checkpoint.config.data
+    if algorithm.state != "tokens" or algorithm.layout.num_given:
+        raise ValueError(
+            f"log_prob is of samples of tokens that are given nothing; {algorithm.name} of "
+            f"data={data.name} has none: evaluate() measures its bound"
+        )
+    check_given(algorithm, None)
+    order_sampler(algorithm, order, key="order")
+    layout = algorithm.layout
+    if isinstance(samples, str) or not hasattr(samples, "__len__"):
+        raise ValueError(
+            "samples: expected a list of them, as sample returns it, or tokens [M, L]; got one "
+            f"{type(samples).__name__}; of one sample give [it]"
+        )
+    tokens = samples if isinstance(samples, Tensor) else domain_of(data).tokens(data, samples)
+    tokens = tokens.to(layout.support.device)
+    layout.check(tokens)
+    if len(tokens) == 0:
+        return torch.zeros(0, dtype=torch.float64)
+    return order_log_probs(algorithm, Batch(tokens, layout.is_real(tokens)), order).cpu()
+
 
 _COUNT = "num_"
 """How the names of counts begin, which may be left out."""
@@ -47,7 +97,7 @@ def load(
 
     A ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
     ``SampleFunction``: ``load(path).sample(num=16)``; ``log_prob(samples, order)`` is theirs under
-    one sampler, see ``api/likelihood.py``; ``save_pretrained(folder)`` and
+    one sampler, see ``api/loading.py``; ``save_pretrained(folder)`` and
     ``push_to_hub("owner/name")`` pass it on, see ``checkpoints/sharing.py``.
 
     The file makes nothing be imported: its own list of modules is read, and not followed.

@@ -18,8 +18,8 @@ import reprlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.config.naming import unknown_name
 from discrete_diffusion.config.plugins import Registry
+from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.domains.registry import domain_of
 
 if TYPE_CHECKING:

@@ -59,7 +59,7 @@ from discrete_diffusion.config.files import renamed_settings
 from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.hub.published import original_checkpoint
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.runtime.version import __version__
+from discrete_diffusion.runtime.package import __version__
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

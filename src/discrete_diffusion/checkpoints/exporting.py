@@ -23,7 +23,7 @@ from discrete_diffusion.checkpoints.original_weights import (
     without_last_id,
 )
 from discrete_diffusion.runtime.atomic_files import atomic_write
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime.package import install_command
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm

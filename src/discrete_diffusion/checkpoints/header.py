@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion.config.constructors import check_kinds_of, leaves
 from discrete_diffusion.config.files import shipped_config
-from discrete_diffusion.config.options import check_kinds_of, leaves
 from discrete_diffusion.config.values import is_a
-from discrete_diffusion.runtime.version import __version__
+from discrete_diffusion.runtime.package import __version__
 
 FORMAT = 1
 

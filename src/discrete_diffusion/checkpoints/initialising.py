@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from discrete_diffusion.checkpoints.contents import read_contents
-from discrete_diffusion.config.naming import counted, unknown_name
-from discrete_diffusion.config.options import leaves
+from discrete_diffusion.config.constructors import leaves
+from discrete_diffusion.config.values import counted, unknown_name
 from discrete_diffusion.domains.registry import domain_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import torch
 
 from discrete_diffusion.checkpoints.contents import SENSELESS, read_contents, reason_of
 from discrete_diffusion.checkpoints.files import LAST
-from discrete_diffusion.config.options import leaves
+from discrete_diffusion.config.constructors import leaves
 from discrete_diffusion.config.values import is_number
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.checkpoints.contents import with_new_digest
 from discrete_diffusion.checkpoints.files import save_weights
-from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.values import check_name
 from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.hub.published import CARD, CONFIG, WEIGHTS, endpoint, hub_library
 from discrete_diffusion.runtime.atomic_files import written_together

@@ -10,13 +10,17 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import MarkedYAMLError
 
-from discrete_diffusion.api.sampler_settings import defaults_of_sampler, samplers_with
 from discrete_diffusion.composing.compose import compose_plainly
-from discrete_diffusion.composing.parts import PART_GROUPS, all_choices, named_modules
+from discrete_diffusion.composing.parts import (
+    PART_GROUPS,
+    all_choices,
+    defaults_of_sampler,
+    named_modules,
+    samplers_with,
+)
 from discrete_diffusion.composing.search_path import Places, folders_among, group_overrides
-from discrete_diffusion.config.files import RENAMED
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.own_files import check_own_files, explained, place_of_choice
+from discrete_diffusion.config.files import RENAMED, check_own_files, explained, place_of_choice
+from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.domains.registry import missing_package
 from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT
 

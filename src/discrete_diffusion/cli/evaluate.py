@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.api.output_folder import reserve_outputs
-from discrete_diffusion.api.sampler_settings import check_sampling
-from discrete_diffusion.cli.devices import check_computing, opened_model, where_to_compute
 from discrete_diffusion.cli.process_setup import end_stopped
-from discrete_diffusion.cli.request_options import (
+from discrete_diffusion.cli.run_folders import reserve_outputs
+from discrete_diffusion.cli.sample import (
+    check_computing,
     check_inputs,
     check_request,
     input_files,
+    opened_model,
     request_of,
     sample_files,
+    where_to_compute,
 )
+from discrete_diffusion.composing.parts import check_sampling
 from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains.registry import get_domain
 from discrete_diffusion.evaluation.requests import EvaluateRequest
@@ -28,8 +30,7 @@ from discrete_diffusion.evaluation.typesetting import print_table
 from discrete_diffusion.hub.published import boxed_domain
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting, states_of, written_since
-from discrete_diffusion.runtime.processes import silence_nonzero_ranks, started
-from discrete_diffusion.runtime.stopping import Stop
+from discrete_diffusion.runtime.processes import Stop, silence_nonzero_ranks, started
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Evaluation

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.cli.config_checks import KEYS
+from discrete_diffusion.cli.train import KEYS
 from discrete_diffusion.composing.compose import compose_plainly
 from discrete_diffusion.composing.parts import PART_GROUPS, all_choices, registry_of
 from discrete_diffusion.composing.search_path import Places, folders_among, group_overrides

@@ -12,8 +12,7 @@ from rich.table import Table
 
 from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithms_on
 from discrete_diffusion.composing.parts import registry_of
-from discrete_diffusion.composing.presets import model_presets
-from discrete_diffusion.composing.search_path import choices
+from discrete_diffusion.composing.search_path import choices, model_presets
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.config.plugins import own_packages
 from discrete_diffusion.domains.registry import available_domains, get_domain

@@ -20,11 +20,10 @@ from discrete_diffusion.cli.process_setup import (
     let_threads_sleep,
     say_terminated,
 )
-from discrete_diffusion.cli.run_folder import run_folder, swept
+from discrete_diffusion.cli.run_folders import run_folder, swept
 from discrete_diffusion.runtime.atomic_files import ensured_folder
-from discrete_diffusion.runtime.processes import CommandSignals, is_first, rank
+from discrete_diffusion.runtime.processes import CommandSignals, Stop, is_first, rank
 from discrete_diffusion.runtime.progress import shown
-from discrete_diffusion.runtime.stopping import Stop
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -33,7 +32,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-COMMANDS = {name: name for name in ("train", "sample", "evaluate", "compare", "export")}
+COMMANDS = {name: name for name in ("train", "sample", "evaluate", "compare")} | {
+    "export": "other_commands"
+}
 """Sub-commands that take a config -> the module of ``cli`` that runs them."""
 
 _HELP_OF_LIST = """\
@@ -80,7 +81,7 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
 
         print(general_help(), end="")
     elif command == "--version":
-        from discrete_diffusion.runtime.version import __version__
+        from discrete_diffusion.runtime.package import __version__
 
         print(__version__)
     elif command == "list":
@@ -92,12 +93,12 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
         _import_named(arguments[1:])
         print_listing()
     elif command == "new":
-        from discrete_diffusion.cli import new
+        from discrete_diffusion.cli.other_commands import HELP_OF_NEW, run_new
 
         if {*_HELP_FLAGS} & {*arguments[1:]}:
-            print(new.HELP, end="")
+            print(HELP_OF_NEW, end="")
             return
-        new.run(arguments[1:])
+        run_new(arguments[1:])
     elif command == "data":
         _look_at_data(arguments[1:])
     elif arguments == ["compare"]:
@@ -110,10 +111,10 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
     elif "=" in command or command.startswith("-"):
         _run("train", arguments, of_this_program)
     else:
-        from discrete_diffusion.cli.data import kinds_with_commands
+        from discrete_diffusion.cli.other_commands import kinds_with_commands
 
         if command not in (kinds := kinds_with_commands()):
-            from discrete_diffusion.config.naming import unknown_name
+            from discrete_diffusion.config.values import unknown_name
 
             raise ValueError(
                 unknown_name("command", command, [*COMMANDS, "data", "list", "new", *kinds])
@@ -122,13 +123,13 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
 
 
 def _look_at_data(arguments: list[str], kind: str = "data") -> None:
-    from discrete_diffusion.cli.data import run
+    from discrete_diffusion.cli.other_commands import run_data
 
     if named := [word for word in arguments if kind == "data" and word.startswith("plugins=")]:
         _import_named(named)
         arguments = [word for word in arguments if word not in named]
     with shown(partial(print, file=sys.stderr, flush=True)):
-        run(arguments, kind)
+        run_data(arguments, kind)
 
 
 def _import_named(words: Sequence[str]) -> None:
@@ -152,10 +153,9 @@ def _completed(
     from hydra.errors import HydraException
 
     from discrete_diffusion.composing.compose import completed, offer_parts_of_jobs, with_open_keys
-    from discrete_diffusion.composing.override_words import paths_as_typed
     from discrete_diffusion.composing.parts import with_algorithm
-    from discrete_diffusion.composing.search_path import folders_among
-    from discrete_diffusion.config.own_files import check_own_files
+    from discrete_diffusion.composing.search_path import folders_among, paths_as_typed
+    from discrete_diffusion.config.files import check_own_files
 
     sweeps, note = "--multirun" in flags, ""
     files = check_own_files(command, overrides, folders_among(places))
@@ -163,7 +163,7 @@ def _completed(
     if command == "train" and not sweeps:
         overrides, note = with_algorithm(overrides, places)
     if command == "compare":
-        from discrete_diffusion.cli.compare.request import read_words
+        from discrete_diffusion.cli.compare_request import read_words
 
         overrides = read_words(overrides, flags)
     try:
@@ -188,7 +188,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from hydra.core.hydra_config import HydraConfig
 
     from discrete_diffusion.cli.process_setup import defer_torchmetrics
-    from discrete_diffusion.cli.sweeps import (
+    from discrete_diffusion.cli.run_folders import (
         FailedJobs,
         check_jobs,
         check_launcher,

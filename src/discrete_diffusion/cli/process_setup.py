@@ -14,8 +14,7 @@ from io import TextIOWrapper
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from discrete_diffusion.runtime.processes import is_first
-from discrete_diffusion.runtime.stopping import SIGNALS, Stop
+from discrete_diffusion.runtime.processes import SIGNALS, Stop, is_first
 
 _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 """Variables that set how the threads of OpenMP, which torch computes with, wait for each other."""

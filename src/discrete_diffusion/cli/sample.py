@@ -1,38 +1,116 @@
-"""``discrete-diffusion sample``: samples from a checkpoint."""
+"""Keys of ``sample`` and ``evaluate`` that mean something for some kinds of data only."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.api.output_folder import reserve_outputs
-from discrete_diffusion.api.sampler_settings import check_sampling
-from discrete_diffusion.cli.devices import check_computing, opened_model, where_to_compute
 from discrete_diffusion.cli.process_setup import end_stopped
-from discrete_diffusion.cli.request_options import (
-    check_inputs,
-    check_request,
-    input_files,
-    request_of,
-    sample_files,
+from discrete_diffusion.cli.run_folders import reserve_outputs
+from discrete_diffusion.composing.parts import check_sampling
+from discrete_diffusion.config.constructors import check_keys
+from discrete_diffusion.config.files import as_list, check_exists, plain
+from discrete_diffusion.config.values import Count, check_compile, check_name
+from discrete_diffusion.domains.registry import available_domains, domain_of, get_domain
+from discrete_diffusion.domains.request_checks import options_by_title
+from discrete_diffusion.evaluation.requests import Request, SampleRequest
+from discrete_diffusion.hub.published import boxed_model, check_model
+from discrete_diffusion.runtime.atomic_files import (
+    check_folder,
+    growing_file,
+    growing_name,
+    refuse_overwriting,
 )
-from discrete_diffusion.domains.registry import domain_of
-from discrete_diffusion.evaluation.requests import SampleRequest
-from discrete_diffusion.hub.published import boxed_model
-from discrete_diffusion.runtime.atomic_files import check_folder, growing_file, refuse_overwriting
-from discrete_diffusion.runtime.processes import CommandSignals, silence_nonzero_ranks
-from discrete_diffusion.runtime.stopping import Stop, StopSignals
+from discrete_diffusion.runtime.devices import check_units, computed_in, num_processes
+from discrete_diffusion.runtime.processes import (
+    CommandSignals,
+    Shard,
+    Stop,
+    StopSignals,
+    connected,
+    local_rank,
+    silence_nonzero_ranks,
+)
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from discrete_diffusion.domains.option import Option
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.runtime.processes import Shard
+
+
+_Request = TypeVar("_Request", bound=Request)
+
+
+def sample_files() -> list[str]:
+    """Files that ``sample`` may write beside ``metrics.json`` and the picture, of any domain."""
+    names: list[str] = []
+    for domain in map(get_domain, available_domains()):
+        names += domain.sample_files
+        if domain.streamed_file is not None:
+            names += [domain.streamed_file, growing_name(Path(domain.streamed_file)).name]
+    return list(dict.fromkeys(names))
+
+
+def check_request(config: DictConfig, command: str) -> None:
+    """``ValueError`` naming an option whose value no kind of data takes."""
+    for name, options in options_by_title(command).items():
+        errors = [error for option in options.values() if (error := _error(option, config[name]))]
+        if len(errors) == len(options):
+            raise errors[0]
+
+
+def check_inputs(config: DictConfig, command: str) -> None:
+    """``FileNotFoundError`` naming the key of a file to read that is missing."""
+    check_model("checkpoint", config.checkpoint)
+    for key, file in input_files(config, command).items():
+        check_exists(key, file)
+    for file in as_list(config.get("samples")):
+        check_exists("samples", file)
+    for key, path in (config.get("data") or {}).items():
+        if str(key).endswith("path"):
+            check_exists(f"data.{key!s}", path)
+
+
+def _error(option: Option, value: Any) -> ValueError | None:
+    try:
+        option.check(value)
+    except ValueError as error:
+        return error
+    return None
+
+
+def input_files(config: DictConfig, command: str) -> dict[str, str]:
+    """The options that name a file to read, by key."""
+    options = options_by_title(command)
+    files = [name for name, each in options.items() if any(o.is_file for o in each.values())]
+    return {name: str(config[name]) for name in files if config[name] is not None}
+
+
+def request_of(kind: type[_Request], config: DictConfig) -> _Request:
+    """Request in the config of ``sample`` or ``evaluate``; ``ValueError`` for a number out of its
+    range."""
+    command = "sample" if issubclass(kind, SampleRequest) else "evaluate"
+    options = plain(config)
+    own = {name: options.pop(name) for name in options_by_title(command)}
+    options["out"] = Path(str(options["out"]))
+    for key in ("precision", "picture"):
+        if key in options:
+            options[key] = str(options[key])
+    if "samples" in options:
+        options["samples"] = tuple(as_list(options["samples"]))
+    named = {field.name for field in fields(kind)}
+    given = {key: value for key, value in options.items() if key in named}
+    return kind(**given, options=own | input_files(config, command))
+
 
 logger = logging.getLogger(__name__)
 
@@ -135,3 +213,82 @@ def check_outputs(config: DictConfig) -> None:
         raise ValueError(f"picture={picture}: {name} is an output too; choose another name")
     for key, file in input_files(config, "sample").items():
         refuse_overwriting(folder, [*_outputs(), str(picture)], key, [file])
+
+
+ACCELERATORS = ("auto", "cpu", "cuda", "gpu")
+
+
+def check_computing(config: DictConfig) -> None:
+    """``ValueError`` for an unknown ``compile``, ``accelerator``, ``devices``, ``num_nodes`` or
+    ``threads``; imports nothing slow."""
+    check_compile(config.compile)
+    check_name("accelerator", config.accelerator, ACCELERATORS)
+    keys = ("threads", "num_nodes", *(("devices",) if config.devices != "auto" else ()))
+    check_keys(config, dict.fromkeys(keys, Count))
+
+
+@dataclass(frozen=True)
+class Computing:
+    """``device`` of this process; ``per_node`` processes on each of ``num_nodes`` machines;
+    ``precision`` of the network; ``threads`` of a process, None for what torch finds."""
+
+    device: str
+    per_node: int
+    num_nodes: int
+    precision: str
+    threads: int | None
+
+    @contextmanager
+    def shared(self) -> Iterator[Shard]:
+        """Inside, all processes run, and matrix products in float32, which are those of the
+        network, are computed in ``precision``; after it only the first process goes on."""
+        with ExitStack() as stack:
+            shard = Shard()
+            if self.per_node * self.num_nodes > 1:
+                shard = stack.enter_context(connected(self.per_node, self.num_nodes, self.threads))
+            stack.enter_context(computed_in(self.precision, self.device))
+            yield shard
+
+
+def opened_model(config: DictConfig, request: Request, here: Computing) -> TrainedModel:
+    """The model of ``config.checkpoint`` with the sampler of the request, on the device of
+    ``here``; the ``ValueError`` of ``open_trained_model``."""
+    from discrete_diffusion.api.requests import open_trained_model
+
+    return open_trained_model(
+        str(config.checkpoint),
+        request,
+        ema=config.ema,
+        compiled=config.compile,
+        device=here.device,
+        sharing=here.shared,
+    )
+
+
+def where_to_compute(config: DictConfig) -> Computing:
+    """One process unless ``devices``, torchrun or srun say otherwise, each on a GPU of its own if
+    there are any. Sets the CPU threads of this one.
+
+    Raises ``ValueError`` for a precision that the device does not have, more processes than GPUs,
+    and numbers that contradict torchrun or srun.
+    """
+    import torch
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    uses_gpu = config.accelerator != "cpu" and torch.cuda.is_available()
+    if config.accelerator in ("cuda", "gpu") and not uses_gpu:
+        raise ValueError(
+            f"accelerator={config.accelerator}: torch finds no GPU here; take accelerator=cpu"
+        )
+    check_units("precision", str(config.precision), on_gpu=uses_gpu)
+    num_gpus = torch.cuda.device_count() if uses_gpu else 0
+    per_node, num_nodes = num_processes(
+        config, num_gpus, defaults=(None, "auto"), prefix="", sees_own_gpu=True
+    )
+    device = "cuda" if uses_gpu else "cpu"
+    if uses_gpu and per_node * num_nodes > 1:
+        index = local_rank() % num_gpus  # a task may see its own only
+        torch.cuda.set_device(index)
+        device = f"cuda:{index}"
+    return Computing(device, per_node, num_nodes, str(config.precision), config.threads)

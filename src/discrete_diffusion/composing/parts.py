@@ -3,27 +3,32 @@ YAML. One that a folder of the user's or a package has comes first."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig
 
 from discrete_diffusion.algorithms.registry import algorithm_state
 from discrete_diffusion.building.algorithm import BACKBONE_KEYS, given_to
-from discrete_diffusion.composing.override_words import written
 from discrete_diffusion.composing.search_path import (
     Places,
     choices,
     config_repository,
     offer_default_models,
+    written,
 )
-from discrete_diffusion.config.constructors import check_options, defaults_of, signature_of
-from discrete_diffusion.config.files import plain, shipped_files
-from discrete_diffusion.config.options import leaves
+from discrete_diffusion.config.constructors import check_options, defaults_of, leaves, signature_of
+from discrete_diffusion.config.files import RENAMED, plain, shipped_files
 from discrete_diffusion.config.plugins import LazyEntry, Registry, import_plugins
+from discrete_diffusion.config.signatures import check_value
+from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT, options_by_title
 from discrete_diffusion.models.registry import available_backbones, default_models, usable_backbones
+from discrete_diffusion.sampling.registry import SAMPLERS, sampler_state
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
+
 
 _FILES = ("experiment", "debug")
 """Groups whose YAMLs may set keys of the whole config."""
@@ -239,3 +244,77 @@ def _is_whole(name: str) -> bool:
         return False
     keys: Any = OmegaConf.load(path)
     return "defaults" in keys or keys.get("name") == name
+
+
+_SHARED = ("temperature", "top_p", "guidance")
+
+
+def sampling_of(asked: Mapping[str, Any], trained: DictConfig) -> dict[str, Any]:
+    """Name and settings of the sampler: those ``asked`` for if they name one; else those that the
+    model was trained with, changed by what is requested, with defaults for the rest.
+
+    Raises ``ValueError`` for a setting that the sampler of the model does not have.
+    """
+    given = given_settings(asked)
+    if "name" in given:
+        return given
+    name = trained.sampling.name
+    own = {**defaults_of_sampler(name), **plain(trained.sampling)}
+    if unknown := sorted(given.keys() - own.keys()):
+        having = [
+            f"sampling={other}"
+            for other in samplers_with(unknown[0])
+            if sampler_state(other) == sampler_state(name)
+        ]
+        remedy = f"; take one that has it: {', '.join(having)}" if having else "; leave it out"
+        raise ValueError(
+            f"sampling.{unknown[0]}: the model was trained with sampling={name}, which has "
+            f"{', '.join(key for key in own if key != 'name')}{remedy}"
+        )
+    return {**own, **given}
+
+
+def given_settings(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are not None; None counts for settings that not all samplers have."""
+    own = ("name", *_SHARED)
+    return {k: value for k, value in asked.items() if value is not None or k not in own}
+
+
+def check_sampling(asked: Mapping[str, Any]) -> None:
+    """``ValueError`` for a setting that the named sampler, or none without a name, has,
+    and for a value that none with the setting takes. Imports no torch for samplers of ours."""
+    given = given_settings(asked)
+    if "name" in given:
+        name = given.pop("name")
+        check_options("sampling", name, SAMPLERS.entry(name), given)
+        return
+    for key, value in sorted(given.items()):
+        having = samplers_with(key)
+        if not having and key in RENAMED:
+            raise ValueError(f"sampling.{key} is called sampling.{RENAMED[key]}, or steps= here")
+        if not having:
+            known = {key for name in SAMPLERS.names() for key in defaults_of_sampler(name)}
+            raise ValueError(unknown_name("setting of a sampler", key, known))
+        own = [signature_of(SAMPLERS.entry(name))[key].annotation for name in having]
+        errors = [error for each in own if (error := _refusal(f"sampling.{key}", value, each))]
+        if len(errors) == len(having):
+            raise errors[0]
+
+
+def samplers_with(key: str) -> list[str]:
+    """Names of the samplers that have a setting."""
+    return [name for name in SAMPLERS.names() if key in signature_of(SAMPLERS.entry(name))]
+
+
+def defaults_of_sampler(name: str) -> dict[str, Any]:
+    """Settings of a sampler with their defaults; none of an unknown one."""
+    known = signature_of(SAMPLERS.entry(name)) if name in SAMPLERS.names() else {}
+    return {key: each.default for key, each in known.items() if each.default is not each.empty}
+
+
+def _refusal(key: str, value: Any, annotation: Any) -> ValueError | None:
+    try:
+        check_value(key, value, annotation)
+    except ValueError as error:
+        return error
+    return None

@@ -1,9 +1,6 @@
 from .constructors import check_options as check_options
+from .constructors import set_derived as set_derived
 from .files import shipped_config as shipped_config
-from .naming import check_name as check_name
-from .naming import counted as counted
-from .naming import unknown_name as unknown_name
-from .options import set_derived as set_derived
 from .plugins import Later as Later
 from .plugins import LazyEntry as LazyEntry
 from .signatures import Checked as Checked
@@ -15,5 +12,8 @@ from .values import OneOf as OneOf
 from .values import Positive as Positive
 from .values import Share as Share
 from .values import check_divides as check_divides
+from .values import check_name as check_name
 from .values import check_whole_number as check_whole_number
+from .values import counted as counted
 from .values import is_number as is_number
+from .values import unknown_name as unknown_name

@@ -19,7 +19,7 @@ from traceback import walk_tb
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.values import unknown_name
 
 _Builder = TypeVar("_Builder", bound=Callable[..., Any])
 _Registered = TypeVar("_Registered", bound=Callable[..., Any])

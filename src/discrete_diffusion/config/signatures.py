@@ -21,8 +21,7 @@ from functools import cache
 from inspect import Parameter
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import KINDS, Bounds, OneOf, is_a
+from discrete_diffusion.config.values import KINDS, Bounds, OneOf, check_name, is_a
 
 _TYPING = {
     **{name: getattr(typing, name) for name in typing.__all__},

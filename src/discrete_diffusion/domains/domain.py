@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout import vocab_config, vocabulary
     from discrete_diffusion.layout.vocabulary import Vocabulary
-    from discrete_diffusion.runtime.file_kinds import FileKind
+    from discrete_diffusion.runtime.inputs import FileKind
 else:
     graph_tokens = Later("discrete_diffusion.data.graph_tokens")
     vocab_config = Later("discrete_diffusion.layout.vocab_config")

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import are_whole_numbers, check_share, check_whole_number
+from discrete_diffusion.config.values import (
+    are_whole_numbers,
+    check_name,
+    check_share,
+    check_whole_number,
+)
 from discrete_diffusion.runtime.inputs import GivenObjects
 
 if TYPE_CHECKING:

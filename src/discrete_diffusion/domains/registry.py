@@ -16,9 +16,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from discrete_diffusion.config.naming import check_name, unknown_name
 from discrete_diffusion.config.plugins import load_plugins, refuse_taken
-from discrete_diffusion.runtime.file_kinds import FileKind, register_kinds
+from discrete_diffusion.config.values import check_name, unknown_name
+from discrete_diffusion.runtime.inputs import FileKind, register_kinds
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.runtime.atomic_files import claimed_file, claimed_folder
 
 _NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}

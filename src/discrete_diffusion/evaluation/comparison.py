@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.evaluation.intervals import share_error, share_interval, standard_error
 from discrete_diffusion.evaluation.tails import DrawTail
 

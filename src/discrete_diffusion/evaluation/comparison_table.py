@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.config.naming import check_name, counted
+from discrete_diffusion.config.values import check_name, counted
 from discrete_diffusion.evaluation.comparison import (
     Baseline,
     Column,

@@ -14,9 +14,9 @@ from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.values import check_name
 from discrete_diffusion.data.base import SPLITS, Dataset
-from discrete_diffusion.runtime.stopping import end_if_stopping
+from discrete_diffusion.runtime.processes import end_if_stopping
 from discrete_diffusion.sampling.exactness import exactness
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from discrete_diffusion.config.constructors import check_kinds
 from discrete_diffusion.config.files import shipped_files
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.options import check_kinds
+from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.evaluation.held_out import (
     UnreadableDataError,
     checkpoint_data,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import SPLITS, TokenDataset
 from discrete_diffusion.evaluation.held_out import UnreadableDataError, checkpoint_data
 from discrete_diffusion.evaluation.report import Samples, SavedSamples

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.evaluation.held_out import SEEDS
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
 from discrete_diffusion.evaluation.report import (

@@ -28,7 +28,7 @@ from discrete_diffusion.evaluation.sample_scores import shown_sizes
 from discrete_diffusion.evaluation.structure import Structure
 from discrete_diffusion.evaluation.token_samples import TokenSamples, sample_fresh
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.stopping import end_if_stopping
+from discrete_diffusion.runtime.processes import end_if_stopping
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.categorical import effective_number, log_mean
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.evaluation.json_values import finite_or_none
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 

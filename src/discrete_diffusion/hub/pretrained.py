@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 
 from discrete_diffusion.hub.published import could_be_on_hub
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime.package import install_command
 
 _Read = TypeVar("_Read")
 

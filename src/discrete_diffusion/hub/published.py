@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-from discrete_diffusion.config.naming import check_name, unknown_name
 from discrete_diffusion.config.plugins import folders_of
+from discrete_diffusion.config.values import check_name, unknown_name
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime.package import install_command
 
 KINDS = ("mdlm", "sedd", "duo", "ar")
 _NUMBERS = ("length", "n_heads", "mask_id", "begin_id")

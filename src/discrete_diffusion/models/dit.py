@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.values import check_name
 from discrete_diffusion.models.blocks.attention import (
     KERNELS,
     LayerCache,

@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.values import check_name
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.blocks.transformer import zero_linear, zeroed
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from inspect import unwrap
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.options import check_scaling
+from discrete_diffusion.config.constructors import check_scaling
 from discrete_diffusion.config.plugins import LazyEntry, Registry, place_of
 
 if TYPE_CHECKING:

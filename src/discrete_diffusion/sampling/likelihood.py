@@ -12,8 +12,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms.base import Algorithm, eval_mode
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, uniform_draws
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.config.values import are_whole_numbers
+from discrete_diffusion.config.values import are_whole_numbers, unknown_name
 from discrete_diffusion.contracts import Batch, Conditions
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.sampling.draft import Draft

@@ -15,8 +15,7 @@ from discrete_diffusion.config.values import check_whole_number
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.models.calling import described
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.processes import Shard
-from discrete_diffusion.runtime.stopping import Stop
+from discrete_diffusion.runtime.processes import Shard, Stop
 
 logger = logging.getLogger(__name__)
 

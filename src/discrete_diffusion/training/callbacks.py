@@ -17,7 +17,7 @@ from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.evaluation.intervals import plus_minus
 from discrete_diffusion.evaluation.report import Headline, Report
 from discrete_diffusion.runtime import progress

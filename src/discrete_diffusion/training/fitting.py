@@ -14,12 +14,11 @@ from discrete_diffusion.building.measurements import batches_of_epoch
 from discrete_diffusion.checkpoints.initialising import StartingWeights, start_from
 from discrete_diffusion.checkpoints.resuming import ResumePoint, check_resumable
 from discrete_diffusion.config.files import plain
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.domains.registry import complete_data
 from discrete_diffusion.evaluation.json_values import finite_or_none, write_metrics
 from discrete_diffusion.runtime.atomic_files import atomic_write
-from discrete_diffusion.runtime.processes import LostProcessError, all_processes
-from discrete_diffusion.runtime.stopping import Stop, StopSignals
+from discrete_diffusion.runtime.processes import LostProcessError, Stop, StopSignals, all_processes
 from discrete_diffusion.training.run import Run, build_run
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import math
 from numbers import Integral
 from typing import Any
 
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import check_whole_number, is_a, is_number
+from discrete_diffusion.config.values import check_name, check_whole_number, is_a, is_number
 
 LR_SCHEDULES = ("constant", "cosine", "linear", "wsd")
 

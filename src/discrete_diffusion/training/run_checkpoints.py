@@ -23,7 +23,7 @@ from discrete_diffusion.checkpoints.files import (
     write_weights_file,
 )
 from discrete_diffusion.runtime.atomic_files import UNFINISHED, atomic_write
-from discrete_diffusion.runtime.stopping import Stop, StopSignals
+from discrete_diffusion.runtime.processes import Stop, StopSignals
 
 logger = logging.getLogger(__name__)
 

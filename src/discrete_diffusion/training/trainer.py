@@ -20,8 +20,7 @@ from discrete_diffusion.building.measurements import settle_validations
 from discrete_diffusion.checkpoints.resuming import ResumePoint
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.evaluation.report import Report
-from discrete_diffusion.runtime.processes import cluster_environment
-from discrete_diffusion.runtime.stopping import StopSignals
+from discrete_diffusion.runtime.processes import StopSignals, cluster_environment
 from discrete_diffusion.training.callbacks import (
     EMA,
     SampleAtValidation,

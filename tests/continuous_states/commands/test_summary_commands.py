@@ -16,8 +16,7 @@ from continuous_states.dialogue.metrics import score_summaries
 from continuous_states.sampling.generate import Generate
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose, evaluate, main, sample
-from discrete_diffusion.cli.devices import opened_model, where_to_compute
-from discrete_diffusion.cli.request_options import request_of
+from discrete_diffusion.cli.sample import opened_model, request_of, where_to_compute
 from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.evaluation import EvaluateRequest, SampleRequest
 from discrete_diffusion.sampling import FirstHitting

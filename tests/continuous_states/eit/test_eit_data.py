@@ -25,7 +25,7 @@ from continuous_states.eit.simulator import (
 from continuous_states.regions.dataset import RegionDataset
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.data import BatchStream, Dataset, Examples
-from discrete_diffusion.data.cache import cached_files, clear_cache
+from discrete_diffusion.data.files import cached_files, clear_cache
 from discrete_diffusion.domains import build_layout
 
 SETTINGS = SimulationSettings(

@@ -16,7 +16,7 @@ from continuous_states.regions.build import build_regions, complete_regions
 from continuous_states.regions.dataset import RegionDataset
 from continuous_states.regions.simulator import SimulationSettings, cached_windows
 from discrete_diffusion.data import Dataset, SplitBatches
-from discrete_diffusion.data.cache import cached_files, clear_cache
+from discrete_diffusion.data.files import cached_files, clear_cache
 
 SETTINGS = SimulationSettings(
     num_windows=9, rows=12, num_motifs=4, num_programmes=3, peak_length=40, region_seed=0

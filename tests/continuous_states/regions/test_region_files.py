@@ -24,7 +24,7 @@ from continuous_states.regions.table import (
     read_regions,
     write_regions,
 )
-from discrete_diffusion.data import stored_arrays
+from discrete_diffusion.data import files as data_files
 from full_disk import check_old_or_new
 from guide_code import run_python
 
@@ -346,7 +346,7 @@ def test_a_zarr_array_that_claims_what_cannot_be_is_named(change: dict, tmp_path
 def test_an_array_that_would_fill_memory_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_arrays, "_MOST", 1 << 16)
+    monkeypatch.setattr(data_files, "_MOST", 1 << 16)
     names = {"peak_names": np.array(["p"]), "motif_names": np.array(["m"])}
     np.savez_compressed(tmp_path / "t.npz", data=np.zeros((1 << 10, 1 << 10)), **names)
     with pytest.raises(ValueError, match=r"t\.npz: data\.npy is stored in .* without compression"):

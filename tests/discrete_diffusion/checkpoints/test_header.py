@@ -13,7 +13,7 @@ from discrete_diffusion import load
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.checkpoints.files import INFO_KEY, algorithm_weights, write_weights_file
 from discrete_diffusion.checkpoints.header import check_header, with_new_digest
-from discrete_diffusion.config.options import leaves
+from discrete_diffusion.config.constructors import leaves
 from made_checkpoints import training_state
 
 FILE = Path("some/model.ckpt")

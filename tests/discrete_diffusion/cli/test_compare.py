@@ -21,7 +21,7 @@ from discrete_diffusion.api.cells import config_digest
 from discrete_diffusion.checkpoints.files import read_training_file
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
-from discrete_diffusion.cli.compare.request import is_option, read_words
+from discrete_diffusion.cli.compare_request import is_option, read_words
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.data import BatchStream
 from discrete_diffusion.domains import cell_measurement

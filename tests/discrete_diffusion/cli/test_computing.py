@@ -14,7 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from discrete_diffusion.categorical import make_generator, sample_categorical
 from discrete_diffusion.cli import compose, config_dir, main
-from discrete_diffusion.cli.devices import Computing, check_computing, where_to_compute
+from discrete_diffusion.cli.sample import Computing, check_computing, where_to_compute
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.evaluation.requests import SampleRequest
 from discrete_diffusion.runtime import devices

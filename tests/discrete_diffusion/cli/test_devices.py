@@ -7,7 +7,7 @@ import torch
 
 from composed import composed
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.devices import check_strategy
+from discrete_diffusion.cli.train import check_strategy
 from discrete_diffusion.runtime.devices import trainer_devices
 from discrete_diffusion.runtime.processes import cluster_environment
 

@@ -8,8 +8,8 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from discrete_diffusion.cli import config_checks, main
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.cli import main, train
+from discrete_diffusion.runtime.package import install_command
 from fake_packages import forget_imports
 
 WANDB = """
@@ -173,6 +173,6 @@ def test_several_at_once_have_config_and_numbers_and_send_nothing(tmp_path, serv
 )
 def test_a_missing_package_is_named_with_its_command(failure, monkeypatch, spec, name, command):
     """Before data is read; a folder of runs of that name is no package."""
-    monkeypatch.setattr(config_checks, "find_spec", lambda package: spec)
+    monkeypatch.setattr(train, "find_spec", lambda package: spec)
     error = failure(*SHORT, f"logger=[csv,{name}]", "data.num_plans=10", "hydra.run.dir=run")
     assert f"logger={name} takes {name}, which is not installed: {command}" in error

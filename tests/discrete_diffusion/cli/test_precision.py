@@ -156,7 +156,8 @@ def test_float32_needs_no_units(tmp_path):
 @pytest.mark.usefixtures("without_units")
 def test_a_comparison_on_other_machines_asks_them(monkeypatch):
     """A launcher may start the cells on processors that have what this one lacks."""
-    from discrete_diffusion.cli.compare import CompareRequest, run_comparison, running
+    from discrete_diffusion.cli import compare_running
+    from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 
     class Reached(Exception):
         pass
@@ -164,7 +165,7 @@ def test_a_comparison_on_other_machines_asks_them(monkeypatch):
     def read(cells):
         raise Reached
 
-    monkeypatch.setattr(running, "read_data", read)
+    monkeypatch.setattr(compare_running, "read_data", read)
     words = ["algos=[mdlm]", "model=bd_tiny", "trainer.precision=bf16-mixed"]
     with pytest.raises(Reached):
         run_comparison(CompareRequest(words, launcher=["hydra/launcher=submitit_slurm"]))

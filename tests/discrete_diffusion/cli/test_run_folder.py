@@ -10,7 +10,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from torch.distributed import TCPStore
 
-from discrete_diffusion.cli.run_folder import run_folder, shared_time_stamp
+from discrete_diffusion.cli.run_folders import run_folder, shared_time_stamp
 
 PATTERN = "runs/${now:%Y-%m-%d_%H-%M-%S}"
 

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.cli.sweeps import check_launcher, job_of_sweep, jobs_of
+from discrete_diffusion.cli.run_folders import check_launcher, job_of_sweep, jobs_of
 from discrete_diffusion.runtime import progress
 
 

@@ -17,15 +17,15 @@ from omegaconf import OmegaConf
 
 from discrete_diffusion.algorithms import Algorithm, build_algorithm
 from discrete_diffusion.cli import compose, config_dir
-from discrete_diffusion.cli.config_checks import check_training_values
+from discrete_diffusion.cli.train import check_training_values
 from discrete_diffusion.composing.compose import compose_plainly, with_open_keys
+from discrete_diffusion.config.constructors import check_kinds
 from discrete_diffusion.config.files import shipped_files
-from discrete_diffusion.config.options import check_kinds
 from discrete_diffusion.domains import complete_data, domain_of
 from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from discrete_diffusion.runtime.devices import trainer_devices
-from discrete_diffusion.runtime.stopping import StopSignals
+from discrete_diffusion.runtime.processes import StopSignals
 from discrete_diffusion.sampling import build_sampler, check_sampler
 from discrete_diffusion.training.trainer import build_trainer
 

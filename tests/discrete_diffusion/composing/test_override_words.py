@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose, config_dir, main
-from discrete_diffusion.composing.override_words import path_keys, paths_as_typed, quoted, text_of
+from discrete_diffusion.composing.search_path import path_keys, paths_as_typed, quoted, text_of
 from discrete_diffusion.config.files import config_dirs
 
 NUMBERS = ["12.jsonl", "3", "007", "1e3"]

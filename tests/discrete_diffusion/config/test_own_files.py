@@ -132,8 +132,7 @@ def test_a_file_of_the_file_is_checked_too(write, failure, tmp_path):
 
 
 def test_every_config_of_ours_is_right():
-    from discrete_diffusion.config.files import config_dirs
-    from discrete_diffusion.config.own_files import check_own_files
+    from discrete_diffusion.config.files import check_own_files, config_dirs
 
     found = [
         (folder, path) for folder in config_dirs() for path in sorted(folder.rglob("*/*.yaml"))

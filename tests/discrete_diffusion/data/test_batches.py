@@ -19,8 +19,7 @@ from discrete_diffusion.data import (
     sample_sizes,
     with_fewer,
 )
-from discrete_diffusion.data.graph_dataset import GraphDataset
-from discrete_diffusion.data.graph_tokens import decode_graphs, encode_graphs
+from discrete_diffusion.data.graph_tokens import GraphDataset, decode_graphs, encode_graphs
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.layout import TokenLayout, VocabConfig
 from toy_graphs import graph_dataset, random_graphs

@@ -10,7 +10,7 @@ from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.data import Examples, SplitBatches, TokenDataset
-from discrete_diffusion.data.graph_dataset import GraphDataset
+from discrete_diffusion.data.graph_tokens import GraphDataset
 from discrete_diffusion.evaluation.bound import (
     BoundMeter,
     MeasurementSettings,

@@ -10,7 +10,7 @@ from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.data import SplitBatches
-from discrete_diffusion.data.graph_dataset import GraphDataset
+from discrete_diffusion.data.graph_tokens import GraphDataset
 from discrete_diffusion.evaluation.bound import MeasurementSettings, SampleBounds, sample_bounds
 from discrete_diffusion.evaluation.model_scores import score_model
 from discrete_diffusion.forward_process import Absorbing

@@ -12,8 +12,8 @@ from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.contracts import Batch, LossOutput
-from discrete_diffusion.data.graph_dataset import GraphDataset
-from discrete_diffusion.data.text_files import TextSource
+from discrete_diffusion.data.files import TextSource
+from discrete_diffusion.data.graph_tokens import GraphDataset
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.evaluation.bound import MeasurementSettings, sample_bounds

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from discrete_diffusion.contracts import Batch
-from discrete_diffusion.data.graph_dataset import GraphDataset
-from discrete_diffusion.data.graph_tokens import EncodedGraphs, relabel
+from discrete_diffusion.data.graph_tokens import EncodedGraphs, GraphDataset, relabel
 from discrete_diffusion.evaluation.likelihood import (
     check_paths,
     measure_likelihood,

@@ -255,7 +255,7 @@ def test_a_full_disk_says_which_files_are_complete(tmp_path, full_disk):
 
 
 def test_a_cache_that_cannot_be_written_is_as_it_was(tmp_path, full_disk, monkeypatch, caplog):
-    from discrete_diffusion.data.cache import cached_arrays
+    from discrete_diffusion.data.files import cached_arrays
 
     expected = {"a": (np.float64, (None,))}
     path = tmp_path / "plans-v1.npz"

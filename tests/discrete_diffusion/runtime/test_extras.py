@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import discrete_diffusion
-from discrete_diffusion.runtime import extras
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime import package
+from discrete_diffusion.runtime.package import install_command
 
 SOURCE = Path(discrete_diffusion.__file__).resolve().parent
 CLONE = SOURCE.parents[1]
@@ -22,9 +22,11 @@ CLONE = SOURCE.parents[1]
 def printed(site: Path, folder: Path) -> str:
     """What a package that lies in ``site`` prints in ``folder``."""
     code = (
-        f"import sys; sys.path[:0] = [{str(site)!r}]; import discrete_diffusion.runtime.extras as e"
+        f"import sys; sys.path[:0] = [{str(site)!r}]\n"
+        "from discrete_diffusion.runtime.package import install_command\n"
+        "print(install_command('plans'))"
     )
-    run = [sys.executable, "-S", "-c", f"{code}; print(e.install_command('plans'))"]
+    run = [sys.executable, "-S", "-c", code]
     return subprocess.run(
         run, cwd=folder, capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -35,7 +37,7 @@ def installed(site: Path, direct_url: dict | None) -> Path:
     (site / "discrete_diffusion" / "runtime").mkdir(parents=True)
     (site / "discrete_diffusion" / "__init__.py").write_text("")
     (site / "discrete_diffusion" / "runtime" / "__init__.py").write_text("")
-    shutil.copy(extras.__file__, site / "discrete_diffusion" / "runtime")
+    shutil.copy(package.__file__, site / "discrete_diffusion" / "runtime")
     info = site / "discrete_diffusion-0.1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(

@@ -14,11 +14,11 @@ from discrete_diffusion.cli.process_setup import command_line
 from discrete_diffusion.runtime.processes import (
     CommandSignals,
     LostProcessError,
+    Stop,
     all_processes,
     connected,
     rank,
 )
-from discrete_diffusion.runtime.stopping import Stop
 
 
 @pytest.mark.parametrize("of_this_program", [True, False])

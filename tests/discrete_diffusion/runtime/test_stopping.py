@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from discrete_diffusion.runtime.stopping import Stop, StopSignals
+from discrete_diffusion.runtime.processes import Stop, StopSignals
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -64,7 +64,7 @@ def test_elsewhere_than_in_the_main_thread_nothing_happens():
 def test_the_second_signal_kills_at_once(number):
     code = f"""
 import signal
-from discrete_diffusion.runtime.stopping import StopSignals
+from discrete_diffusion.runtime.processes import StopSignals
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with StopSignals() as signals:
     signals.finish_step = True
@@ -82,7 +82,7 @@ def test_sigterm_is_answered_before_a_command_has_begun_but_not_in_copies_of_it(
     code = """
 import os, signal, sys
 from discrete_diffusion.cli.process_setup import say_terminated
-from discrete_diffusion.runtime.stopping import Stop
+from discrete_diffusion.runtime.processes import Stop
 say_terminated()
 if (child := os.fork()) == 0:
     signal.raise_signal(signal.SIGTERM)

@@ -12,7 +12,7 @@ import torch
 from lightning.pytorch import Callback
 
 from discrete_diffusion.checkpoints.files import read_training_file
-from discrete_diffusion.runtime.stopping import Stop, StopSignals
+from discrete_diffusion.runtime.processes import Stop, StopSignals
 from discrete_diffusion.training import EMA, MetricsLog
 from discrete_diffusion.training.callbacks import TrainingProgress
 from discrete_diffusion.training.run_checkpoints import RunCheckpoints

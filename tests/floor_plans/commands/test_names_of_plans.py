@@ -12,7 +12,7 @@ from discrete_diffusion import load
 from discrete_diffusion.checkpoints.contents import read_contents
 from discrete_diffusion.cli import main
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
-from discrete_diffusion.composing.override_words import path_keys, paths_as_typed
+from discrete_diffusion.composing.search_path import path_keys, paths_as_typed
 from floor_plans import generate_plans, read_diagrams, write_diagrams
 
 SHORT = ["model=bd_tiny", "debug=default", "trainer.max_steps=1", "callbacks.num_samples=0"]

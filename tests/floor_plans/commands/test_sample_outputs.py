@@ -13,11 +13,9 @@ from omegaconf import open_dict
 from PIL import Image
 
 from composed import composed
-from discrete_diffusion.api.sampler_settings import check_sampling, sampling_of
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.devices import opened_model, where_to_compute
-from discrete_diffusion.cli.request_options import request_of
-from discrete_diffusion.cli.sample import run
+from discrete_diffusion.cli.sample import opened_model, request_of, run, where_to_compute
+from discrete_diffusion.composing.parts import check_sampling, sampling_of
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.evaluation import EvaluateRequest, SampleRequest
 from discrete_diffusion.sampling import Ancestral, FirstHitting

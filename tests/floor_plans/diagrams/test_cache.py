@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from discrete_diffusion.data import cache_dir
-from discrete_diffusion.data.cache import cached_files, clear_cache
+from discrete_diffusion.data.files import cached_files, clear_cache
 from floor_plans.diagrams.procedural import generator
 from floor_plans.diagrams.procedural.generator import (
     PlanArrays,

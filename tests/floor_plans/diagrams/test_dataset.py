@@ -10,8 +10,7 @@ import torch
 from composed import composed
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import split_by_graph, without_held_out
-from discrete_diffusion.data.graph_dataset import distinct_keys
-from discrete_diffusion.data.graph_tokens import random_orders
+from discrete_diffusion.data.graph_tokens import distinct_keys, random_orders
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from floor_plans import decode, generate_plans, write_diagrams

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discrete_diffusion.data import EncodedGraphs
-from discrete_diffusion.data.graph_dataset import distinct_keys
+from discrete_diffusion.data.graph_tokens import distinct_keys
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans import decode, encode, generate_plans
 from floor_plans.diagrams.geometry import relations_from_boxes

@@ -9,7 +9,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from discrete_diffusion.data.cache import cached_files, clear_cache
+from discrete_diffusion.data.files import cached_files, clear_cache
 from floor_plans import BubbleDiagram, generate_plans
 from floor_plans.plans import verdict
 from floor_plans.plans.box_rule import BoxRule

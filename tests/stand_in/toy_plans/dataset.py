@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from omegaconf import DictConfig
 
-from discrete_diffusion.data.graph_dataset import GraphDataset, split_by_graph
-from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
+from discrete_diffusion.data.graph_tokens import (
+    GraphDataset,
+    TypedGraph,
+    decode_graphs,
+    split_by_graph,
+)
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.layout import VocabConfig
 from toy_graphs import random_graphs

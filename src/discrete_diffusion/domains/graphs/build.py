@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import SPLITS, given_paths, shares_of
-from discrete_diffusion.data.graph_dataset import GraphDataset
-from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs, encode_graphs
+from discrete_diffusion.data.graph_tokens import (
+    GraphDataset,
+    TypedGraph,
+    decode_graphs,
+    encode_graphs,
+)
 from discrete_diffusion.domains.graphs.files.readers import ReadGraphs, read_graphs
 from discrete_diffusion.domains.graphs.files.records import ALL
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes

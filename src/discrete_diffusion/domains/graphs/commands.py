@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.domains.sub_command import SubCommand
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.config.naming import check_name
 from discrete_diffusion.config.plugins import Later, LazyEntry
+from discrete_diffusion.config.values import check_name
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
 from discrete_diffusion.domains.graphs.commands import COMMANDS
 from discrete_diffusion.domains.graphs.file_kinds import GRAPH_KINDS

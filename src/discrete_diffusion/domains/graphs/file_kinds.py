@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from discrete_diffusion.runtime.file_kinds import FileKind, Head, begins_with_text, by_name_alone
+from discrete_diffusion.runtime.inputs import FileKind, Head, begins_with_text, by_name_alone
 
 ENDS = (
     ("source", "target"),

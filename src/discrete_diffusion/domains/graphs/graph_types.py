@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discrete_diffusion.config.naming import unknown_name
+from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.layout.vocab_config import VocabConfig
 
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime.package import install_command
 
 _MODULES = ("igraph", "orbit_count")
 

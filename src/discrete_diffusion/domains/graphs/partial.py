@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.data.text_files import read_text, split_lines
+from discrete_diffusion.data.files import read_text, split_lines
 from discrete_diffusion.domains.graphs.files.readers import parse_json
 from discrete_diffusion.domains.graphs.files.records import (
     GraphError,
@@ -29,8 +29,7 @@ from discrete_diffusion.domains.graphs.files.records import (
 )
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.runtime.file_kinds import JSON, JSON_LINES
-from discrete_diffusion.runtime.inputs import GivenObjects
+from discrete_diffusion.runtime.inputs import JSON, JSON_LINES, GivenObjects
 
 UNKNOWN = -1
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import SPLITS, TokenDataset, given_paths
-from discrete_diffusion.data.graph_dataset import GraphDataset
+from discrete_diffusion.data.graph_tokens import GraphDataset
 from discrete_diffusion.domains.molecules.metrics.validity import judge
 from discrete_diffusion.domains.molecules.molecule import (
     Molecule,

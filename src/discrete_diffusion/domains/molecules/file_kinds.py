@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from discrete_diffusion.runtime.file_kinds import FileKind, Head, begins_with_text
-from discrete_diffusion.runtime.inputs import suffix_of
+from discrete_diffusion.runtime.inputs import FileKind, Head, begins_with_text, suffix_of
 
 _CONVERT = "write it as SMILES or SDF, for example by Open Babel"
 _ATOM = re.compile(r"\s*([A-Z][a-z]?|\d{1,3})(\s+-?\d+\.?\d*([eE][+-]?\d+)?){3}(\s|$)")

@@ -14,7 +14,7 @@ from discrete_diffusion.data.graph_tokens import (
     decode_graphs,
     encode_graphs,
 )
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime.package import install_command
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,13 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from discrete_diffusion.data.text_files import (
-    TableError,
-    load_json,
-    read_text,
-    split_lines,
-    table_rows,
-)
+from discrete_diffusion.data.files import TableError, load_json, read_text, split_lines, table_rows
 from discrete_diffusion.domains.molecules.file_kinds import SDF, SMILES_TABLE
 from discrete_diffusion.domains.molecules.molecule import (
     BONDS,
@@ -35,8 +29,13 @@ from discrete_diffusion.domains.molecules.molecule import (
     to_rdkit,
 )
 from discrete_diffusion.runtime.atomic_files import write_text
-from discrete_diffusion.runtime.file_kinds import JSON_LINES, FileKind, check_kind
-from discrete_diffusion.runtime.inputs import GivenObjects, suffix_of
+from discrete_diffusion.runtime.inputs import (
+    JSON_LINES,
+    FileKind,
+    GivenObjects,
+    check_kind,
+    suffix_of,
+)
 
 _MARKS = (",", "\t", ";")
 _END_OF_BLOCK = "$$$$"

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from discrete_diffusion.config.naming import check_name, counted
-from discrete_diffusion.data.cache import cache_dir, cached_arrays
+from discrete_diffusion.config.values import check_name, counted
 from discrete_diffusion.data.canonical import canonical_orders
+from discrete_diffusion.data.files import cache_dir, cached_arrays
 from discrete_diffusion.domains.molecules.metrics.validity import is_connected
 from discrete_diffusion.domains.molecules.molecule import (
     BONDS,

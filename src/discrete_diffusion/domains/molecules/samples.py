@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.domains.molecules.metrics.chemnet import ENOUGH, is_installed
 from discrete_diffusion.domains.molecules.metrics.cost import log_cost
 from discrete_diffusion.domains.molecules.metrics.molecule_set import (
@@ -41,7 +41,7 @@ from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind
 from discrete_diffusion.evaluation.sample_scores import Metric, SampleScores
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime.package import install_command
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discrete_diffusion.data.base import SPLITS, shares_of
-from discrete_diffusion.data.text_files import TextSource, read_text
+from discrete_diffusion.data.files import TextSource, read_text
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.file_kinds import PLAIN
 from discrete_diffusion.domains.text.storing import (
@@ -26,7 +26,7 @@ from discrete_diffusion.domains.text.vocabulary import (
     vocabulary_of,
 )
 from discrete_diffusion.layout.vocabulary import Sequences
-from discrete_diffusion.runtime.file_kinds import HTML
+from discrete_diffusion.runtime.inputs import HTML
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -10,13 +10,18 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from discrete_diffusion.data.text_files import load_json
+from discrete_diffusion.data.files import load_json
 from discrete_diffusion.domains.text.file_kinds import PARQUET
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
-from discrete_diffusion.runtime.extras import install_command
-from discrete_diffusion.runtime.file_kinds import HTML, JSON_LINES, check_kind
-from discrete_diffusion.runtime.inputs import CompressedFileError, open_unpacked
+from discrete_diffusion.runtime.inputs import (
+    HTML,
+    JSON_LINES,
+    CompressedFileError,
+    check_kind,
+    open_unpacked,
+)
+from discrete_diffusion.runtime.package import install_command
 
 
 def json_text(line: str, place: str, field: str = "text") -> str:

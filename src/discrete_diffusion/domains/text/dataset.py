@@ -18,7 +18,7 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from discrete_diffusion.config.naming import check_name
+from discrete_diffusion.config.values import check_name
 from discrete_diffusion.data.base import SPLITS, Examples, ExamplesOnDisk, TokenDataset
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary
 from discrete_diffusion.domains.text.token_files import TokenFiles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discrete_diffusion.runtime.file_kinds import FileKind, begins_with_bytes
+from discrete_diffusion.runtime.inputs import FileKind, begins_with_bytes
 
 MEGATRON_MAGIC = b"MMIDIDX\x00\x00"
 LLMC_MAGICS = {20240520: "<u2", 20240801: "<u4"}

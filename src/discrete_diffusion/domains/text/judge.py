@@ -16,7 +16,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms.ar import AR
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
-from discrete_diffusion.data.text_files import TextSource
+from discrete_diffusion.data.files import TextSource
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
 from discrete_diffusion.hub.pretrained import read_pretrained, transformers_library
 

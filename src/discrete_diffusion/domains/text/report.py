@@ -24,7 +24,7 @@ from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, eval
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.token_report import TokenReport
 from discrete_diffusion.runtime.atomic_files import write_text
-from discrete_diffusion.runtime.extras import install_command
+from discrete_diffusion.runtime.package import install_command
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

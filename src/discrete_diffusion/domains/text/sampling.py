@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.contracts import Conditions, SampleOutput
-from discrete_diffusion.data.text_files import TextSource, read_text, split_lines
+from discrete_diffusion.data.files import TextSource, read_text, split_lines
 from discrete_diffusion.domains.text.corpus_files import json_text, text_of
 from discrete_diffusion.domains.text.judge import Judge, read_judge
 from discrete_diffusion.domains.text.report import (
@@ -35,8 +35,7 @@ from discrete_diffusion.evaluation.token_samples import (
     sample_fresh,
     sample_tokens,
 )
-from discrete_diffusion.runtime.file_kinds import JSON_LINES
-from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line
+from discrete_diffusion.runtime.inputs import JSON_LINES, GivenObjects, place_of_line
 from discrete_diffusion.sampling.exactness import exactness
 from discrete_diffusion.sampling.model import Model
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discrete_diffusion.config.naming import counted, unknown_name
+from discrete_diffusion.config.values import counted, unknown_name
 from discrete_diffusion.data.base import SPLITS, given_paths, shares_of
 from discrete_diffusion.domains.text.corpus_files import encoded, parts_of
 from discrete_diffusion.domains.text.dataset import Packing, Span, StoredTextDataset
@@ -26,7 +26,7 @@ from discrete_diffusion.domains.text.token_files import (
 from discrete_diffusion.domains.text.token_formats import ENDINGS
 from discrete_diffusion.domains.text.vocabulary import LETTERS, IdVocabulary, vocabulary_of
 from discrete_diffusion.layout.vocabulary import Sequences
-from discrete_diffusion.runtime.file_kinds import NPY, kind_of
+from discrete_diffusion.runtime.inputs import NPY, kind_of
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from discrete_diffusion.config.naming import counted
-from discrete_diffusion.data.text_files import TextSource, read_text
+from discrete_diffusion.config.values import counted
+from discrete_diffusion.data.files import TextSource, read_text
 from discrete_diffusion.domains.text.file_kinds import PLAIN
-from discrete_diffusion.runtime.extras import install_command
-from discrete_diffusion.runtime.file_kinds import HTML
+from discrete_diffusion.runtime.inputs import HTML
+from discrete_diffusion.runtime.package import install_command
 
 logger = logging.getLogger(__name__)
 

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from discrete_diffusion.data.stored_arrays import UNREADABLE
+from discrete_diffusion.data.files import UNREADABLE
 from discrete_diffusion.domains.text.file_kinds import LLMC, LLMC_MAGICS, MEGATRON_MAGIC
-from discrete_diffusion.runtime.file_kinds import NPY, FileKind, Head, kind_of
-from discrete_diffusion.runtime.inputs import CompressedFileError
+from discrete_diffusion.runtime.inputs import NPY, CompressedFileError, FileKind, Head, kind_of
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.domains.text.corpus_files import Part, encoded, parts_of
 from discrete_diffusion.domains.text.storing import named_tokenizer
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, unpack

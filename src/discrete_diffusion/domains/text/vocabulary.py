@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from discrete_diffusion.config.naming import unknown_name
-from discrete_diffusion.data.text_files import TextSource, read_text
+from discrete_diffusion.config.values import unknown_name
+from discrete_diffusion.data.files import TextSource, read_text
 from discrete_diffusion.domains.text.file_kinds import PLAIN
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, warn_of_lost
-from discrete_diffusion.runtime.file_kinds import HTML
+from discrete_diffusion.runtime.inputs import HTML
 
 _NO_TOKENIZER = (
     "the model has no tokenizer: its tokens are ids (data.tokens=ids); decode them with the "

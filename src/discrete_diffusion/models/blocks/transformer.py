@@ -11,8 +11,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.config.naming import check_name
-from discrete_diffusion.config.values import check_divides
+from discrete_diffusion.config.values import check_divides, check_name
 from discrete_diffusion.models.blocks.attention import (
     LayerCache,
     Mask,

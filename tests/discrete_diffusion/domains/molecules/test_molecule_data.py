@@ -20,7 +20,7 @@ pytest.importorskip("rdkit")
 from rdkit import Chem
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data.cache import cached_files
+from discrete_diffusion.data.files import cached_files
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.molecules import reading
 from discrete_diffusion.domains.molecules.build import MoleculeDataset, split_rows

@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from discrete_diffusion.data.text_files import read_text
+from discrete_diffusion.data.files import read_text
 from discrete_diffusion.domains.text.build import embedded_text
 from discrete_diffusion.domains.text.report import write_texts
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from discrete_diffusion.data.text_files import TextSource
+from discrete_diffusion.data.files import TextSource
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.report import TextReport
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary

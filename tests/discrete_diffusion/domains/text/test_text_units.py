@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from discrete_diffusion.data.text_files import TextSource
+from discrete_diffusion.data.files import TextSource
 from discrete_diffusion.domains.text.dataset import count_words, units_of
 from discrete_diffusion.domains.text.subwords import END_OF_TEXT, SubwordVocabulary, trained_bpe
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from discrete_diffusion.data.text_files import TextSource
+from discrete_diffusion.data.files import TextSource
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)

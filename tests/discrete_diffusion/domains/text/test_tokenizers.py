@@ -10,7 +10,7 @@ from test_text_data import NUMBERED, text_config
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from discrete_diffusion.checkpoints.sharing import About, model_card
-from discrete_diffusion.data.text_files import TextSource
+from discrete_diffusion.data.files import TextSource
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.text.subwords import (
     END_OF_TEXT,

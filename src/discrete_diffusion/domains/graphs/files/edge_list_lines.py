@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from discrete_diffusion.data.text_files import split_lines
+from discrete_diffusion.data.files import split_lines
 from discrete_diffusion.domains.graphs.file_kinds import ENDS, plain_names
 from discrete_diffusion.domains.graphs.files.records import TYPE, GraphError
 

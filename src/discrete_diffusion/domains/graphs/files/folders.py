@@ -15,7 +15,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.data.text_files import TableError, read_text, split_lines, table_rows
+from discrete_diffusion.data.files import TableError, read_text, split_lines, table_rows
 from discrete_diffusion.domains.graphs.file_kinds import EDGE_LIST, EDGE_TABLE, NODE_TABLE
 from discrete_diffusion.domains.graphs.files.edge_list_lines import blocks_of
 from discrete_diffusion.domains.graphs.files.edge_lists import checked_words
@@ -28,7 +28,7 @@ from discrete_diffusion.domains.graphs.files.records import (
     parse_graph,
 )
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.runtime.file_kinds import CSV, TSV, kind_of
+from discrete_diffusion.runtime.inputs import CSV, TSV, kind_of
 
 _PART = re.compile(r"(?P<name>.+)_(?P<part>A|graph_indicator|(node|edge|graph)_\w+)\.txt(\.gz)?")
 

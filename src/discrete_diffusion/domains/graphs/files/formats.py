@@ -27,9 +27,8 @@ from xml.etree.ElementTree import ParseError, fromstring
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.data.files import UNREADABLE, check_members, split_lines
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.data.stored_arrays import UNREADABLE, check_members
-from discrete_diffusion.data.text_files import split_lines
 from discrete_diffusion.domains.graphs.files.records import (
     ALL,
     SPLIT_NAMES,

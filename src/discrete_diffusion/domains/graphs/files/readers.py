@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
+from discrete_diffusion.data.files import load_json, read_text, split_lines
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.data.text_files import load_json, read_text, split_lines
 from discrete_diffusion.domains.graphs.file_kinds import (
     DIGRESS,
     EDGE_LIST,
@@ -46,7 +46,7 @@ from discrete_diffusion.domains.graphs.files.records import (
     parse_graph,
 )
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.runtime.file_kinds import (
+from discrete_diffusion.runtime.inputs import (
     GRAPHML,
     JSON,
     JSON_LINES,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs.graph_types import GraphTypes

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion.data.cache import cache_dir, cached_arrays
+from discrete_diffusion.data.files import cache_dir, cached_arrays
 from discrete_diffusion.runtime import progress
 
 FEATURES = 512

@@ -1,4 +1,4 @@
-"""The command that installs an optional part of this package, from where the package came."""
+"""The version of this package."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
+
+__version__ = "0.1.0"
+
 
 _NAME = "discrete-diffusion"
 

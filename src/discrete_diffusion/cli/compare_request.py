@@ -9,12 +9,18 @@ from typing import Annotated
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.config_checks import check_training_values
+from discrete_diffusion.cli.train import check_training_values
 from discrete_diffusion.composing.parts import all_choices
 from discrete_diffusion.composing.search_path import places_of
 from discrete_diffusion.config.constructors import check_keys
-from discrete_diffusion.config.naming import check_name, unknown_name
-from discrete_diffusion.config.values import Bounds, Count, CountOrZero, is_number
+from discrete_diffusion.config.values import (
+    Bounds,
+    Count,
+    CountOrZero,
+    check_name,
+    is_number,
+    unknown_name,
+)
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.runtime.atomic_files import check_folder
 from discrete_diffusion.runtime.processes import started

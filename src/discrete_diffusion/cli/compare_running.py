@@ -13,12 +13,10 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.api.cells import Cell, CellFolder, check_folders, measure_cell, read_data
 from discrete_diffusion.api.comparison_report import write_comparison
-from discrete_diffusion.cli.devices import check_trainer_units
-from discrete_diffusion.cli.train import TrainRequest, run_training
-from discrete_diffusion.composing.override_words import quoted
+from discrete_diffusion.cli.train import TrainRequest, check_trainer_units, run_training
 from discrete_diffusion.composing.parts import with_algorithm
-from discrete_diffusion.composing.search_path import is_search_path, own_hydra, places_of
-from discrete_diffusion.config.naming import counted
+from discrete_diffusion.composing.search_path import is_search_path, own_hydra, places_of, quoted
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.registry import complete_data
 from discrete_diffusion.evaluation.comparison_table import check_columns

@@ -13,13 +13,12 @@ from typing import Any
 from omegaconf import DictConfig
 
 from discrete_diffusion.building.measurements import with_terms
-from discrete_diffusion.cli.compare.request import check_request, read_words, shared_overrides
+from discrete_diffusion.cli.compare_request import check_request, read_words, shared_overrides
 from discrete_diffusion.cli.process_setup import end_stopped
 from discrete_diffusion.composing.compose import compose
-from discrete_diffusion.composing.override_words import paths_as_typed
-from discrete_diffusion.composing.search_path import is_search_path
+from discrete_diffusion.composing.search_path import is_search_path, paths_as_typed
 from discrete_diffusion.runtime.atomic_files import ensured_folder, locked
-from discrete_diffusion.runtime.stopping import Stop
+from discrete_diffusion.runtime.processes import Stop
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +73,8 @@ def run_comparison(request: CompareRequest) -> dict[str, Any]:
         config = compose("compare", overrides, user_config_dir=user_config_dir)
     check_request(config, overrides, user_config_dir)
     # these import torch
-    from discrete_diffusion.cli.compare.planning import plan_cells
-    from discrete_diffusion.cli.compare.running import compare_cells
+    from discrete_diffusion.cli.compare_planning import plan_cells
+    from discrete_diffusion.cli.compare_running import compare_cells
 
     config, shortened = with_terms(config)
     for line in shortened:

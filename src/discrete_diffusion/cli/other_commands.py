@@ -1,0 +1,183 @@
+"""``discrete-diffusion data``: the sub-commands of every kind of data, and the cache."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import keyword
+import logging
+from collections.abc import Sequence
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discrete_diffusion.config.files import shipped_files
+from discrete_diffusion.config.plugins import LazyEntry, refuse_taken
+from discrete_diffusion.config.values import check_name, counted, unknown_name
+from discrete_diffusion.domains.registry import available_domains, get_domain
+from discrete_diffusion.domains.sub_command import SubCommand
+from discrete_diffusion.hub.published import boxed_model, check_model
+from discrete_diffusion.models.registry import available_backbones
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.atomic_files import atomic_folder, claimed_file, write_text
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+
+LOAD = LazyEntry("discrete_diffusion.api.loading:load")
+
+
+def kinds_with_commands() -> list[str]:
+    """Data sets whose kind of data has sub-commands, ``discrete-diffusion plans check FILE``, and
+    further words of ``Domain.commands``."""
+    domains = [get_domain(name) for name in available_domains()]
+    names = {name for each in domains if "data" in each.commands for name in each.data_sets}
+    return sorted(names.union(*(each.commands for each in domains)) - {"data"})
+
+
+def run_data(arguments: list[str], kind: str = "data") -> None:
+    """Run a sub-command with its command-line arguments: of every kind of data, or of one of
+    ``kinds_with_commands``. ``key=value`` is the same as ``--key value``.
+
+    Raises ``ValueError`` or ``OSError`` for what a user can mend; ``SystemExit(1)`` if ``check``
+    found something invalid.
+    """
+    commands = _commands(kind)
+    if "" in commands:
+        commands[""].run_words(kind, arguments, LOAD)
+        return
+    name = arguments[0] if arguments else "--help"
+    if name in ("--help", "-h", "help"):
+        print(_help(commands, kind), end="")
+        return
+    if name not in commands:
+        raise ValueError(unknown_name(f"{kind} command", name, commands))
+    commands[name].run_words(f"{kind} {name}", arguments[1:], LOAD)
+
+
+def _commands(kind: str) -> dict[str, SubCommand]:
+    domains = [get_domain(name) for name in available_domains()]
+    if kind != "data":
+        own = (each.commands[kind] for each in domains if kind in each.commands)
+        of_data = (each.commands["data"] for each in domains if kind in each.data_sets)
+        return dict(next(chain(own, of_data)))
+    cache = SubCommand("[--clear]   where generated data is kept", _options, _cache)
+    every: dict[str, SubCommand] = {}
+    for domain in domains:
+        for name, command in domain.commands.get("data", {}).items():
+            known = every.get(name, cache if name == "cache" else None)
+            refuse_taken("data command", name, known and known.run, command.run)
+            every[name] = command
+    return every | {"cache": cache}
+
+
+def _help(commands: dict[str, SubCommand], kind: str) -> str:
+    own = any(kind in get_domain(name).commands for name in available_domains())
+    about = "" if own and kind != "data" else ": look at data, convert it, build on it."
+    lines = [f"discrete-diffusion {kind}{about}", ""]
+    lines += [f"  discrete-diffusion {kind} {name} {each.usage}" for name, each in commands.items()]
+    modules = dict.fromkeys(inspect.getmodule(each.run) for each in commands.values())
+    for module in modules:
+        _, _, more = (inspect.getdoc(module) or "").partition("\n")
+        if more.strip():
+            lines += ["", more.strip()]
+    lines += ["", f"  discrete-diffusion {kind} COMMAND --help    the options of a command", ""]
+    return "\n".join(lines)
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--clear", action="store_true", help="delete the cached data")
+
+
+def _cache(options: argparse.Namespace) -> None:
+    """Show the generated data that is kept on disk, or delete it."""
+    from discrete_diffusion.data.files import CACHE_VARIABLE, cache_dir, cached_files, clear_cache
+
+    sizes = {file: file.stat().st_size / 1e6 for file in cached_files()}
+    print(f"{cache_dir()} (set {CACHE_VARIABLE} to move it)")
+    cleared = clear_cache() if options.clear else []
+    for file, size in sizes.items():
+        print(f"  {'deleted ' if file in cleared else ''}{file.name}  {size:.1f} MB")
+    verb = "deleted" if options.clear else "cached"
+    print(f"{counted(len(sizes), 'file')}, {sum(sizes.values()):.1f} MB {verb}")
+
+
+HELP_OF_NEW = """\
+discrete-diffusion new my_project    a package with a backbone, its sizes and its tests
+"""
+
+_TEMPLATE = Path(__file__).resolve().parents[1] / "template"
+_NAME = "my_project"
+
+
+def run_new(arguments: Sequence[str]) -> None:
+    """Write the package ``arguments[0]`` into a folder of that name, and say how to go on.
+
+    Raises ``ValueError`` for a name that is none of Python's or taken, and if there is such a
+    folder.
+    """
+    if len(arguments) != 1:
+        raise ValueError("new takes one name, as in: discrete-diffusion new my_project")
+    name = arguments[0]
+    if not (name.isidentifier() and name.isascii() and name[0] != "_") or keyword.iskeyword(name):
+        raise ValueError(f"new {name}: expected letters, digits and _, as in my_project")
+    folder = Path(name)
+    if folder.exists():
+        raise ValueError(f"new {name}: {folder.absolute()} exists; choose another name")
+    if find_spec(name) is not None:
+        raise ValueError(f"new {name}: a package of that name is installed; choose another name")
+    if name in available_backbones() or name in shipped_files("model"):
+        raise ValueError(
+            f"new {name}: a backbone or a model= of that name is there; choose another name"
+        )
+    with claimed_file("new", folder), atomic_folder(folder) as unfinished:
+        for path in sorted(_TEMPLATE.rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                to = unfinished / str(path.relative_to(_TEMPLATE)).replace(_NAME, name)
+                write_text(to, path.read_text(encoding="utf-8").replace(_NAME, name))
+    print(f"{name}/ has a backbone, its sizes and its tests; to go on:\n")
+    print(f"  cd {name}\n  pip install -e .\n  pytest")
+    print(f"  discrete-diffusion train --config-dir configs algo.backbone={name}")
+    compared = f"algos=[mdlm] backbones=[{name},bd-denoiser]"
+    print(f"  discrete-diffusion compare {compared} --config-dir configs")
+
+
+logger = logging.getLogger(__name__)
+
+FORMATS = {"onnx": "network.onnx", "mdlm": "mdlm.ckpt"}
+"""Formats, and the file that each writes where ``out`` is null."""
+
+
+def run(config: DictConfig) -> None:
+    """Write ``out``, and compare it with the network that it was made of."""
+    check_values(config)
+    out = Path(str(config.out or FORMATS[str(config.format)]))
+    if config.checkpoint is None:
+        config.checkpoint = boxed_model()
+    with claimed_file("out", out):
+        _export(config, out)
+
+
+def check_values(config: DictConfig) -> None:
+    """``ValueError`` or ``FileNotFoundError`` for what the config alone shows to be wrong."""
+    check_name("format", str(config.format), FORMATS)
+    if config.checkpoint is not None:
+        check_model("checkpoint", config.checkpoint)
+
+
+def _export(config: DictConfig, out: Path) -> None:
+    if out.exists() and not config.overwrite:
+        raise ValueError(f"out={out} exists; give overwrite=true to replace it, or another name")
+    from discrete_diffusion.checkpoints.contents import read_checkpoint
+    from discrete_diffusion.checkpoints.exporting import export_onnx, export_original
+
+    found = read_checkpoint(str(config.checkpoint), ema=config.ema)
+    with progress.task("exporting the network"):
+        if config.format == "mdlm":
+            what = export_original(found.algorithm, found.info["config"], out, step=found.step)
+        else:
+            gap = export_onnx(found.algorithm, found.info["vocabulary"], out)
+            what = f"forward(x_t, sigma) -> logits, within {gap:.0e} of this network's"
+    logger.info("%s: %.1f MB; %s", out, out.stat().st_size / 1e6, what)
