@@ -33,9 +33,8 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.models.compiling import compile_backbone
+from discrete_diffusion.models.acceleration import compile_backbone, tuned
 from discrete_diffusion.models.dit import DiT
-from discrete_diffusion.models.tuned import tuned
 from discrete_diffusion.noise_schedules import LogLinear
 from record import Part, Record, Sections, markdown_table, publish, typed
 from vocabulary import data

@@ -25,7 +25,7 @@ MIB = 2**20
 _PRODUCTS, _SIZE, _PROBE = 20, 1024, 256
 _SEQUENCES = (1, 16)
 """Numbers of sequences that the columns of a convolution are cut into: oneDNN has another kernel
-for several (``models/tuned.py``)."""
+for several (``models/acceleration.py``)."""
 _GPU_SIZE = 8192
 """Of a GPU, which launches a smaller product in as much time as it takes."""
 _SLOW_SECONDS = 1.0

@@ -29,8 +29,8 @@ from clock import (
     timed,
 )
 from discrete_diffusion.categorical import neg_inf
+from discrete_diffusion.models.acceleration import tuned
 from discrete_diffusion.models.dit import DiT
-from discrete_diffusion.models.tuned import tuned
 from record import markdown_table
 from speed_cost import WORKS, Model
 

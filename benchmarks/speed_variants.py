@@ -28,9 +28,13 @@ from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data import SplitBatches, TokenDataset, bucket_batches
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.evaluation import MeasurementSettings, sample_bounds
-from discrete_diffusion.models.blocks import transformer
-from discrete_diffusion.models.compiling import begin_step, check_compiler, compile_backbone
-from discrete_diffusion.models.tuned import FastLinear
+from discrete_diffusion.models import transformer
+from discrete_diffusion.models.acceleration import (
+    FastLinear,
+    begin_step,
+    check_compiler,
+    compile_backbone,
+)
 from discrete_diffusion.training.module import lr_factor
 from record import markdown_table
 from speed_baseline import DenseDenoiser, dense_loss

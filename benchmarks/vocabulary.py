@@ -30,8 +30,8 @@ from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, ForwardProcess, Hybrid, Uniform
 from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.models.acceleration import tuned
 from discrete_diffusion.models.dit import DiT
-from discrete_diffusion.models.tuned import tuned
 from discrete_diffusion.noise_schedules import LogLinear
 from record import Part, Record, Sections, markdown_table, publish, typed
 

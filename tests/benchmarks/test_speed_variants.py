@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import speed
-from discrete_diffusion.models.blocks import transformer
-from discrete_diffusion.models.tuned import FastLinear
+from discrete_diffusion.models import transformer
+from discrete_diffusion.models.acceleration import FastLinear
 from speed_account import kind_of
 from speed_variants import VARIANTS, Plans, Trainee, plain_layers
 

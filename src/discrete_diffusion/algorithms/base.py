@@ -17,8 +17,7 @@ from discrete_diffusion.config.signatures import Checked
 from discrete_diffusion.config.values import Bounds
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
-from discrete_diffusion.models.blocks.packing import pack_columns
-from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described
+from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described, pack_columns
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from discrete_diffusion.evaluation.likelihood import check_paths
 from discrete_diffusion.evaluation.report import Evaluation, Samples
 from discrete_diffusion.evaluation.requests import EvaluateRequest, Request, SampleRequest
 from discrete_diffusion.evaluation.trained_model import TrainedModel
-from discrete_diffusion.models.compiling import check_compiler, compile_backbone
+from discrete_diffusion.models.acceleration import check_compiler, compile_backbone
 from discrete_diffusion.runtime.devices import check_units, computed_in
 from discrete_diffusion.runtime.processes import Shard
 from discrete_diffusion.sampling.registry import SAMPLERS, build_sampler, check_sampler

@@ -43,7 +43,6 @@ from discrete_diffusion.domains.registry import (
     graph_vocabulary,
 )
 from discrete_diffusion.evaluation.comparison import short_names
-from discrete_diffusion.models.calling import OWN_CONDITIONS
 from discrete_diffusion.models.registry import available_backbones, backbone_spec, usable_backbones
 from discrete_diffusion.sampling.registry import build_sampler, check_sampler, sampler_state
 
@@ -84,6 +83,8 @@ class Recipe:
 
     def reads(self, backbone: str) -> bool:
         """True if a backbone is made for such data: its state, all that comes with a sample."""
+        from discrete_diffusion.models.calling import OWN_CONDITIONS
+
         spec = backbone_spec(backbone)
         return (
             spec.state == data_state(self.config.data)

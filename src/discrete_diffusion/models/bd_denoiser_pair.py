@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
@@ -11,25 +11,23 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.models.bd_denoiser.denoiser import GraphDenoiser
-from discrete_diffusion.models.blocks.facts import Facts, NoFacts
-from discrete_diffusion.models.blocks.packing import ColumnPacking
-from discrete_diffusion.models.blocks.transformer import (
+from discrete_diffusion.models.bd_denoiser import GraphDenoiser
+from discrete_diffusion.models.calling import ColumnPacking
+from discrete_diffusion.models.graph_features import Revealed, build_head, graph_features
+from discrete_diffusion.models.transformer import (
     MLP,
     AdaLNFinal,
     AdaLNZeroBlock,
+    Facts,
     TimestepEmbedder,
-    distinct_time,
     modulate,
-    process_t,
     zero_linear,
 )
-from discrete_diffusion.models.graph_features import Revealed, build_head, graph_features
 
 TRIANGLES = ("outgoing", "incoming")
 
 _COLUMNS, _LINE = 1024, 16
-"""Pairs side by side in a product, at least, and numbers of a line of the cache: rows that are
+"""Fewest pairs in the columns of one product, and numbers of a line of the cache: rows that are
 short and end within a line make slow products (``python benchmarks/speed.py --only networks``)."""
 
 
@@ -62,17 +60,21 @@ class TriangleProducts(nn.Module):
 
         ``real``: Bool[B, N], the nodes k that count; None: all.
         """
-        side = _side_by_side(*z.shape[:2])  # S of the B samples
+        # S of the B samples share a product
+        side = _side_by_side(*z.shape[:2])
         grouped = rearrange(z, "(b s) ij p -> b (s ij) p", s=side)
         n = round(z.shape[1] ** 0.5)
+
+        # sums over k, one per direction: a_ik b_kj, or a'_ki as (i, k)
         sums = []
         for k, triangle in enumerate(self.triangles):
             a, b = (  # (B / S, P, S, N, N) each
                 self._factor(grouped, which, k).unflatten(-1, (side, n, n)) for which in (0, 1)
             )
-            if real is not None:  # a node that is not there is in no sum
+            if real is not None:
                 b = b * rearrange(real, "(b s) k -> b 1 s k 1", s=side)
-            sums.append((a if triangle == "outgoing" else a.mT) @ b)  # a_ik, or a'_ki as (i, k)
+            sums.append((a if triangle == "outgoing" else a.mT) @ b)
+
         together = rearrange(torch.cat(sums, dim=1), "b w s i j -> (b s) (i j) w")  # W = P each
         return self.out(self.norm(together)) * self.gate(z).sigmoid()
 
@@ -86,9 +88,9 @@ class TriangleProducts(nn.Module):
 
 
 def _side_by_side(batch_size: int, num_pairs: int) -> int:
-    """Count the samples whose pairs are columns of one matrix.
+    """Number of samples whose pairs are columns of one matrix.
 
-    The fewest that fill ``_COLUMNS`` and divide a batch, or all of it. One where the pairs of a
+    The fewest that fill ``_COLUMNS`` and divide a batch, or all of it. 1 where the pairs of a
     sample fill whole lines of the cache, and in a compiled network or an export, which are for any
     batch.
     """
@@ -135,7 +137,10 @@ class PairBlock(nn.Module):
         self, h: Tensor, z: Tensor, c: Tensor, real: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """h (B, N, D), z (B, N N, P), c (B or 1, cond_dim), ``real`` Bool[B, N] or None -> h, z."""
+        # nodes: attention with the pairs as bias of its scores, then the perceptron
         h = self.nodes(h, c, self._scores(z, real))
+
+        # pairs: triangles and both ends, then the perceptron
         first, second = self.ends(h).chunk(2, dim=-1)  # (B, N, P) each
         ends = rearrange(first.unsqueeze(2) + second.unsqueeze(1), "b i j p -> b (i j) p")
         shift1, scale1, gate1, shift2, scale2, gate2 = (
@@ -233,6 +238,8 @@ class BDDenoiserPair(GraphDenoiser):
         cond_dim = d_model if cond_dim is None else cond_dim
         self.vocab_config = vocab_config
         n_max = vocab_config.n_max
+
+        # embedder
         self.node_embedding = nn.Embedding(vocab_config.node_vocab_size, d_model)
         self.edge_embedding = nn.Embedding(vocab_config.edge_vocab_size + 1, d_pair)
         self.index_embeddings = index_embeddings
@@ -240,12 +247,14 @@ class BDDenoiserPair(GraphDenoiser):
             self.node_index = nn.Embedding(n_max, d_model)
             self.first_index = nn.Embedding(n_max, d_pair)
             self.second_index = nn.Embedding(n_max, d_pair)
+        # embeddings start small, as short runs then learn faster
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.2)
         self.timestep_embedder = TimestepEmbedder(
             cond_dim, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
         )
+        # blocks, which start as the identity
         self.blocks = nn.ModuleList(
             PairBlock(
                 d_model=d_model,
@@ -258,6 +267,7 @@ class BDDenoiserPair(GraphDenoiser):
             )
             for _ in range(n_layers)
         )
+        # heads, which start at 0
         self.node_final = AdaLNFinal(d_model, cond_dim)
         self.pair_final = AdaLNFinal(d_pair, cond_dim)
         self.graph_features = graph_features(
@@ -267,21 +277,25 @@ class BDDenoiserPair(GraphDenoiser):
         self.node_head = build_head(d_model, vocab_config.node_vocab_size, node_width)
         self.edge_head = build_head(d_pair, vocab_config.edge_vocab_size, pair_width)
         self._register_pairs(vocab_config)
-        self.facts: Facts | NoFacts = NoFacts(n_layers)
-        if condition is not None:  # last, so that all else starts as without
+
+        # facts come last, so that all else starts as without
+        self.facts = None
+        if condition is not None:
             self.facts = Facts(
                 condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
             )
 
     def _register_pairs(self, vocab: VocabConfig) -> None:
-        """The tables of pairs: where (i, j) stands in a sequence, and how an id is read there."""
+        """Register the tables of pairs: the position of (i, j), and the id that is read there."""
         n_max = vocab.n_max
+        # inverse of each relation, MASK and PAD being their own
         same = torch.arange(vocab.edge_vocab_size)
-        inverse = same.clone()  # of MASK and PAD: themselves
+        inverse = same.clone()
         inverse[: vocab.num_edge_types] = torch.tensor(vocab.edge_inverse)
+        # id as (i, j) reads it; rows: i < j, i > j, i = j
         directed = torch.full(
             (3, max(vocab.node_vocab_size, vocab.edge_vocab_size)), vocab.edge_vocab_size
-        )  # rows: i < j, i > j, i = j
+        )
         directed[0, : len(same)], directed[1, : len(same)] = same, inverse
         index = torch.arange(n_max)
         side = (index[:, None] > index).long() + 2 * (index[:, None] == index).long()
@@ -294,50 +308,26 @@ class BDDenoiserPair(GraphDenoiser):
         for name, table in tables.items():
             self.register_buffer(name, table, persistent=False)
 
-    def features(
+    def _features(
         self,
         tokens: Tensor,
-        t: Tensor | float,
         packing: ColumnPacking,
-        condition: Tensor | None = None,
-        *,
-        keep: Tensor | None = None,
+        c: Tensor,
+        attend_facts: Sequence[Callable[[Tensor], Tensor]],
     ) -> tuple[Tensor, Tensor, Revealed]:
-        """Features of the nodes kept, before the heads.
-
-        Args:
-            tokens: Int[B, L], as for ``forward``.
-            t: the corrupted share, as for ``forward``.
-            packing: the columns that are kept.
-            condition: the facts of each sample, as for ``forward``.
-            keep: samples whose facts are not hidden, as for ``forward``.
-
-        Returns:
-            Nodes h Float[B, N, D], their pairs z Float[B, N N, P], and the features of the revealed
-            graph, None without ``features``.
-        """
         nodes = self._nodes(packing)  # (N,)
         real = None if packing.key_mask is None else packing.key_mask[:, 0, 0, : len(nodes)]
         relations = tokens[:, self.position[nodes][:, nodes]]  # (B, N, N)
         h, z = self.embed(tokens, relations, nodes)  # (B, N, D), (B, N N, P)
         h, z, revealed = self.graph_features(h, z, relations, real)
-        times = distinct_time(process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
-        c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
-        attend_facts = self.facts(condition, keep, tokens.shape[0])  # a function for every block
         for attend, block in zip(attend_facts, self.blocks, strict=True):
             h, z = block(attend(h), z, c, real)
         return self.node_final(h, c), self.pair_final(z, c), revealed
 
     def embed(self, tokens: Tensor, relations: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Embeddings of the nodes kept and their pairs.
+        """Embed the nodes kept, Int[N], and their pairs: h Float[B, N, D], z Float[B, N N, P].
 
-        Args:
-            tokens: Int[B, L], ids.
-            relations: Int[B, N, N], ids of their pairs as the sequence has them, i < j.
-            nodes: Int[N], the nodes kept.
-
-        Returns:
-            h Float[B, N, D] and z Float[B, N N, P].
+        ``relations``: Int[B, N, N], ids of the pairs as the sequence has them, i < j.
         """
         ids = self.directed[self.side[nodes][:, nodes], relations]  # (B, N, N)
         h, z = self.node_embedding(tokens[:, nodes]), self.edge_embedding(ids)
@@ -349,21 +339,16 @@ class BDDenoiserPair(GraphDenoiser):
     def scatter(
         self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
-        """Add up both directions of a pair, and put logits at their places, 0 elsewhere.
-
-        Args:
-            node_logits: Float[B, N, 15], of the nodes kept.
-            edge_logits: Float[B, N N, 13], of their pairs in either direction.
-            packing: the columns that were kept.
-
-        Returns:
-            Float[B, n_max, 15] and Float[B, E, 13].
-        """
+        """Add up both directions of a pair, and put logits at their places, 0 elsewhere."""
         nodes, n_max = self._nodes(packing), self.vocab_config.n_max
         n = len(nodes)
+
+        # (i, j) as both directions say it, for i < j
         first, second = torch.triu_indices(n, n, offset=1, device=nodes.device)
         ahead, back = edge_logits[:, first * n + second], edge_logits[:, second * n + first]
         edge_logits = ahead + back[..., self.inverse]  # (B, N (N - 1) / 2, 13)
+
+        # pairs of nodes that were left out hold 0
         if packing.columns is not None:
             every = edge_logits.new_zeros(
                 len(edge_logits), self.vocab_config.num_edges, edge_logits.shape[-1]

@@ -10,15 +10,15 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.config.values import check_name
-from discrete_diffusion.models.blocks.attention import (
+from discrete_diffusion.models.attention import (
     KERNELS,
     LayerCache,
     Mask,
     RotaryEmbedding,
     Visibility,
 )
-from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.transformer import (
+from discrete_diffusion.models.calling import ColumnPacking, pack_columns
+from discrete_diffusion.models.transformer import (
     AdaLNFinal,
     AdaLNZeroBlock,
     TimestepEmbedder,
@@ -35,7 +35,7 @@ LARGEST_SIGMA = -math.log(1e-3)
 MDLM, SEDD and Duo ends at alpha = 1e-3."""
 
 _LEAST_FLEX_HEAD = 16
-"""Features of a head that PyTorch's flex attention takes at least, on a GPU."""
+"""Fewest features of a head that PyTorch's flex attention takes on a GPU."""
 
 
 class DiT(nn.Module):
@@ -53,11 +53,11 @@ class DiT(nn.Module):
     ``cond_dim``: width of c; None means ``hidden_size``.
     ``bias``: the norms and the projections of the attention have one. ``activation``: of the
     perceptrons, ``gelu`` or ``gelu_tanh``.
-    ``sigma_input``: what is embedded, the corrupted ``share``, 1 - exp(-sigma), or ``sigma``
+    ``sigma_input``: the embedded number: the corrupted ``share``, 1 - exp(-sigma), or ``sigma``
     itself, at most ``LARGEST_SIGMA``.
     ``adaln``: False leaves c out: plain pre-norm blocks, which read no noise level.
-    ``attention``: how blocks and documents that do not see each other are left out: ``sdpa``, by a
-    mask; ``flex``, by PyTorch's flex attention, which skips them on a GPU; elsewhere the same mask.
+    ``attention``: ``sdpa`` hides blocks and documents from each other by a mask; ``flex`` skips
+    them on a GPU, by PyTorch's flex attention, and uses the same mask elsewhere.
     """
 
     def __init__(
@@ -89,6 +89,8 @@ class DiT(nn.Module):
             raise ValueError(f"pad_id={pad_id} is outside the vocabulary 0..{vocab_size - 1}")
         self.pad_id, self.causal, self.sigma_input = pad_id, causal, sigma_input
         self.attention = attention
+
+        # embedder
         self.token_embedding = nn.Embedding(vocab_size, hidden_size)
         self.timestep_embedder = (
             TimestepEmbedder(
@@ -97,6 +99,7 @@ class DiT(nn.Module):
             if adaln
             else None
         )
+        # blocks, which start as the identity
         self.blocks = nn.ModuleList(
             AdaLNZeroBlock(
                 hidden_size,
@@ -117,10 +120,11 @@ class DiT(nn.Module):
                 f"model.hidden_size={hidden_size} has {self.rotary.head_dim} in each of "
                 f"model.n_heads={n_heads}: take fewer heads, or model.attention=sdpa"
             )
+        # head, which starts at 0; a tied one starts small, or the first logits would have the
+        # scale of sqrt(hidden_size)
         self.final = AdaLNFinal(hidden_size, cond_dim if adaln else None, bias=bias)
         self.head = zero_linear(hidden_size, vocab_size)
         if tie_word_embeddings:
-            # Small, or the first logits would have the scale of sqrt(hidden_size).
             nn.init.normal_(self.token_embedding.weight, std=0.02)
             self.head.weight = self.token_embedding.weight
 
@@ -146,17 +150,12 @@ class DiT(nn.Module):
         earlier blocks is their clean tokens instead of x_t (block diffusion, arXiv 2503.09573). It
         gives the logits of every block at once that x_t with clean earlier blocks gives for one.
         ``document_idxs``: Int[B, L], the document of each position; a position sees those of its
-        own. Not with ``cache``.
+        document alone. Not with ``cache``.
         ``cache``: of ``new_cache``, for a causal network; x_t then holds the new columns, no PAD.
         ``packing``: which columns hold PAD, if it is known already.
-        ``states``: return what ``head`` makes the logits of, Float[B, L, D].
+        ``states``: return the input of ``head``, Float[B, L, D], instead of the logits.
         """
-        self._check(x_t, group_idxs, context, cache)
-        if document_idxs is not None and (cache is not None or document_idxs.shape != x_t.shape):
-            raise ValueError(
-                f"document_idxs has shape {tuple(document_idxs.shape)}; expected "
-                f"{tuple(x_t.shape)}, and no cache"
-            )
+        self._check(x_t, group_idxs, context, cache, document_idxs)
         packing = self.packed(x_t, packing, whole=cache is not None)
         x = self.features(
             x_t,
@@ -172,8 +171,10 @@ class DiT(nn.Module):
     def packed(
         self, x_t: Tensor, packing: ColumnPacking | None, *, whole: bool = False
     ) -> ColumnPacking:
-        """The K of L columns that are computed: ``packing`` if it is known already; all if PAD
-        does not exist or cannot be left out (``whole``)."""
+        """Columns that are computed: ``packing`` if it is known; all if no PAD exists.
+
+        ``whole``: keep all.
+        """
         if whole or self.pad_id is None:
             return ColumnPacking.full(x_t.shape[1])
         return pack_columns(x_t != self.pad_id) if packing is None else packing
@@ -190,14 +191,17 @@ class DiT(nn.Module):
         document_idxs: Tensor | None = None,
     ) -> Tensor:
         """Features of the columns kept, Float[B, K, D]; the arguments of ``forward``."""
+        # a column keeps its own position, whichever are left out
         tokens = packing.pack(x_t)  # (B, K)
         num_columns, num_queries = tokens.shape[1], None
         if cache is not None:
             positions = cache.take(num_columns)
         elif packing.columns is not None:
-            positions = packing.columns  # a column keeps its own position
+            positions = packing.columns
         else:
             positions = torch.arange(num_columns, device=x_t.device)
+
+        # which columns see which; behind the last block nothing reads the clean columns
         mask: Mask = packing.key_mask
         last_mask = mask
         if group_idxs is not None or document_idxs is not None:
@@ -208,14 +212,16 @@ class DiT(nn.Module):
             else:
                 mask = seen.mask()
                 last_mask = mask[:, :, :num_columns]
-        if context is not None:  # the clean columns stand behind the noisy ones: (B, 2K)
+
+        # the clean columns stand behind the noisy ones: (B, 2K)
+        if context is not None:
             tokens = torch.cat([tokens, packing.pack(context)], dim=1)
             positions = positions.repeat(2)
         x = self.token_embedding(tokens)  # (B, K or 2K, D)
         rotary = self.rotary(positions)
         c = self._condition(sigma, x_t)
         for k, block in enumerate(self.blocks):
-            if k == len(self.blocks) - 1:  # nothing reads what becomes of clean columns there
+            if k == len(self.blocks) - 1:
                 mask, num_queries = last_mask, None if context is None else num_columns
             x = block(x, c, mask, rotary, None if cache is None else cache.layers[k], num_queries)
         return self.final(x, c)
@@ -231,7 +237,7 @@ class DiT(nn.Module):
         return F.silu(self.timestep_embedder(times))
 
     def scatter(self, logits: Tensor, packing: ColumnPacking) -> Tensor:
-        """Logits of the columns kept at their places, none for PAD: (B, K, V) -> (B, L, V)."""
+        """Put the logits of the columns kept at their places: (B, K, V) -> (B, L, V)."""
         logits = packing.unpack(logits)
         if self.pad_id is not None:
             logits[..., self.pad_id] = neg_inf(logits.dtype)
@@ -244,7 +250,7 @@ class DiT(nn.Module):
         document_idxs: Tensor | None,
         with_context: bool,
     ) -> Visibility:
-        """Which of the columns kept see which."""
+        """Rule of which of the columns kept see which."""
         if group_idxs is not None and group_idxs.ndim == 1:
             group_idxs = group_idxs.unsqueeze(0)
         elif group_idxs is not None and group_idxs.stride(0) == 0:  # the samples share one row
@@ -267,7 +273,14 @@ class DiT(nn.Module):
         group_idxs: Tensor | None,
         context: Tensor | None,
         cache: KeyValueCache | None,
+        document_idxs: Tensor | None,
     ) -> None:
+        """Raise ``ValueError`` for arguments of ``forward`` that do not fit each other."""
+        if document_idxs is not None and (cache is not None or document_idxs.shape != x_t.shape):
+            raise ValueError(
+                f"document_idxs has shape {tuple(document_idxs.shape)}; expected "
+                f"{tuple(x_t.shape)}, and no cache"
+            )
         if group_idxs is None:
             if context is not None:
                 raise ValueError("context needs group_idxs, the block of each position")
@@ -289,8 +302,9 @@ class DiT(nn.Module):
 
 
 class KeyValueCache:
-    """Keys and values of the tokens that a causal network has read, so that a call computes the new
-    columns only.
+    """Keys and values of the tokens that a causal network has read.
+
+    With it a call computes the new columns only.
 
     ``positions``: Int[K], the positions of all columns to come, in order (columns that are PAD in
     every sample are not among them). For sampling: it is filled in place, without gradients.
@@ -303,7 +317,7 @@ class KeyValueCache:
         self.layers = [LayerCache(len(positions)) for _ in range(num_layers)]
 
     def take(self, num: int) -> Tensor:
-        """Int[num]: the positions of the next columns, which count as read from now on."""
+        """Positions Int[num] of the next columns, which count as read from now on."""
         start, stop = self.num_read, self.num_read + num
         if stop > len(self.positions):
             raise ValueError(

@@ -1,7 +1,7 @@
-"""Features of the graph that the tokens of a sample reveal already, for denoisers of graphs.
+"""Features of the graph that the tokens of a sample reveal, for denoisers of graphs.
 
-Each is a function of a ``RevealedGraph`` that gives features of its nodes, (B, N, F), and of its
-pairs, (B, F', N, N). All are equivariant under relabelling of the nodes.
+Each is a function of a ``RevealedGraph`` that returns features of its nodes and of its pairs. All
+are equivariant under relabelling of the nodes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from torch import Tensor, nn
 
 from discrete_diffusion.config.values import check_name
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.models.blocks.transformer import zero_linear, zeroed
+from discrete_diffusion.models.transformer import zero_linear, zeroed
 
 
 def closure(adjacency: Tensor) -> Tensor:
-    """Float[..., N, N], 1 where a path leads from i to j, the empty one included: Float[..., N, N]
-    of 0 and 1, squared log2 N times. Numbers of paths grow until they are cut to 1, every third
-    time, before they could be too large."""
+    """Float[..., N, N] of 0 and 1 -> 1 where a path, or the empty one, leads from i to j.
+
+    The matrix is squared log2 N times. Numbers of paths grow until they are cut to 1, every third
+    time, before they could be too large.
+    """
     n = adjacency.shape[-1]
     reached = (adjacency + torch.eye(n, device=adjacency.device)).clamp(max=1)
     for k in range(max(n - 1, 1).bit_length()):
@@ -33,13 +35,11 @@ def closure(adjacency: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class RevealedGraph:
-    """What the tokens of a batch of graphs show: symmetric matrices of 0 and 1 without a diagonal.
+    """Revealed part of a batch of graphs: symmetric matrices of 0 and 1 without a diagonal.
 
-    Args:
-        edges: Float[B, G, N, N], revealed edges: of every type together, then of each type by
-            itself if there are several undirected ones.
-        open: Float[B, N, N], pairs that are still masked.
-        real: Float[B, N], 0 at nodes that are PAD.
+    ``edges``: Float[B, G, N, N], revealed edges: of every type together, then of each type by
+    itself if there are several undirected ones. ``open``: Float[B, N, N], pairs that are still
+    masked. ``real``: Float[B, N], 0 at nodes that are PAD.
     """
 
     edges: Tensor
@@ -63,38 +63,42 @@ class RevealedGraph:
 
     @cached_property
     def density(self) -> Tensor:
-        """Float[B, 1, 1]: expected edges in an open pair: the share of edges among revealed pairs,
-        with n more pairs of which one is an edge."""
+        """Float[B, 1, 1]: expected edges in an open pair.
+
+        The share of edges among revealed pairs, with n more pairs of which one is an edge.
+        """
         n, edges = self.sizes, self.all.sum(dim=(1, 2))[:, None, None] / 2
         revealed = n * (n - 1) / 2 - self.open.sum(dim=(1, 2))[:, None, None] / 2
         return (edges + 1) / (revealed + n)
 
 
 Features = tuple[list[Tensor], list[Tensor]]
-"""Of nodes, each Float[B, N], and of pairs, each Float[B, N, N]."""
+"""Lists of features of nodes, each Float[B, N], and of pairs, each Float[B, N, N]."""
 
 _CLIP = 1e-5
-"""Probabilities are kept this far from 0 and 1 before their logit is taken."""
+"""Least distance of a probability from 0 and 1 before its logit is taken."""
 
 
 def base(graph: RevealedGraph) -> Features:
-    """Degrees in every graph and the open pairs of each node."""
+    """Degree of each node in every graph, and its open pairs."""
     return [*(graph.edges.sum(dim=-1) / 4).unbind(1), graph.open.sum(dim=-1).log1p() / 4], []
 
 
 def reach(graph: RevealedGraph) -> Features:
-    """What revealed edges connect already, and how many open pairs could connect more.
+    """Connections by revealed edges, and the number of open pairs that could connect more.
 
     C = closure of the edges A,   S = C M C,   out_i = open pairs that leave i's component
     pairs: C_ij, log(1 / out_i + 1 / out_j), log(1 + S_ij), sizes of both components,
            [out_i = 1 or out_j = 1]
     """
     connected, n = graph.components, graph.sizes
-    between = connected @ graph.open @ connected  # open pairs from i's component to j's
+    # open pairs from i's component to j's, and those that leave i's component
+    between = connected @ graph.open @ connected
     inside = between.diagonal(dim1=1, dim2=2)
     leaving = connected @ graph.open.sum(dim=-1, keepdim=True)
     out = (leaving.squeeze(-1) - inside).round()  # (B, N)
     share = connected.sum(dim=-1) / n.squeeze(-1)
+    # a component with a single way out needs it
     scarcity = 1 / out.clamp(min=1)
     last = (out == 1).to(out.dtype)
     pairs = [
@@ -109,34 +113,37 @@ def reach(graph: RevealedGraph) -> Features:
 
 
 def effective_resistance(graph: RevealedGraph) -> tuple[Tensor, Tensor]:
-    """Effective resistance between nodes where open pairs are unit resistors, revealed edges are
-    wires and revealed non-edges are cut:
+    """Effective resistance between nodes: open pairs are unit resistors, revealed edges are wires.
 
         R_ij = (e_i - e_j)^T L^+ (e_i - e_j),   L: Laplacian of the components joined by open pairs
 
-    For a uniformly drawn spanning tree R_ij is the probability that an open pair is one of its
-    edges (Kirchhoff): the exact posterior of uniform labelled trees.
+    For a uniformly sampled spanning tree R_ij is the probability that an open pair is one of its
+    edges (Kirchhoff): the exact posterior of uniform labelled trees. Revealed non-edges are cut.
 
     The inverse is that of L, with each component of A at its first node, plus 1/k for each pair
-    among the k that open pairs connect; it differs from L^+ by what cancels in R. In float64 where
-    the device has it.
+    among the k that open pairs connect; it differs from L^+ by a term that cancels in R. In float64
+    where the device has it: counts below 2^24 are exact in float32, the inverse is not.
 
-    Returns:
-        R Float[B, N, N], 0 where nothing connects i and j, and Bool[B, N, N], where something does.
+    Returns R Float[B, N, N], 0 where nothing connects i and j, and Bool[B, N, N], where something
+    does.
     """
-    # Counts below 2^24 are exact in float32; only the inverse and what cancels in R need more.
+    # each component contracted to its first node, with its open pairs to the others
     open_, connected = graph.open, graph.components
     first = connected.argmax(dim=-1)  # (B, N): the first node of each one's component
     member = torch.eye(open_.shape[-1], device=open_.device)[first]  # (B, N, N): [i, first_i] = 1
-    contracted = member.mT @ open_ @ member  # open pairs between components, at their first nodes
+    contracted = member.mT @ open_ @ member
     contracted = contracted - torch.diag_embed(contracted.diagonal(dim1=1, dim2=2))
     laplacian = torch.diag_embed(contracted.sum(dim=-1)) - contracted
+
+    # 1/k for each pair of components that open pairs connect makes the Laplacian invertible
     stands = member.amax(dim=1)  # (B, N): 1 at the nodes that stand for a component
     within = closure((graph.all + open_).clamp(max=1))
     joined = within * stands.unsqueeze(1) * stands.unsqueeze(2)
     kind = torch.float32 if open_.device.type == "mps" else torch.float64
     ones = joined.to(kind) / joined.sum(dim=-1, keepdim=True).clamp(min=1)
     inverse = _inverse(laplacian + ones + torch.diag_embed(1 - stands))
+
+    # resistance between components, then between their nodes
     potential = inverse.diagonal(dim1=1, dim2=2)
     resistance = potential.unsqueeze(2) + potential.unsqueeze(1) - 2 * inverse
     rows = first.unsqueeze(2).expand_as(resistance)
@@ -145,8 +152,10 @@ def effective_resistance(graph: RevealedGraph) -> tuple[Tensor, Tensor]:
 
 
 def _inverse(a: Tensor) -> Tensor:
-    """Inverses of positive definite matrices, Float[B, N, N]; in an exported file, which has no
-    Cholesky factor, by Gauss-Jordan elimination, which needs no pivoting for these."""
+    """Inverses of positive definite matrices, Float[B, N, N].
+
+    ONNX has no Cholesky factor; an export uses Gauss-Jordan elimination, here without pivoting.
+    """
     if not torch.compiler.is_exporting():
         return torch.cholesky_inverse(torch.linalg.cholesky(a))
     eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
@@ -158,16 +167,17 @@ def _inverse(a: Tensor) -> Tensor:
 
 
 def resistance(graph: RevealedGraph) -> Features:
-    """``effective_resistance`` R: R / (1 + R) of pairs, logit R of open ones; of nodes, the edges
-    that a spanning tree adds to each in the mean."""
-    found = effective_resistance(graph)[0].to(graph.open.dtype)
-    chance = found.clamp(_CLIP, 1 - _CLIP)
-    logit = torch.logit(chance) * graph.open
-    return [(found * graph.open).sum(dim=-1) / 4], [found / (1 + found), logit]
+    """``effective_resistance`` R of pairs, and for nodes the mean edges of a spanning tree.
+
+    Pairs have R / (1 + R), open ones the logit of R, too.
+    """
+    ohms = effective_resistance(graph)[0].to(graph.open.dtype)
+    logit = torch.logit(ohms.clamp(_CLIP, 1 - _CLIP)) * graph.open
+    return [(ohms * graph.open).sum(dim=-1) / 4], [ohms / (1 + ohms), logit]
 
 
 def walks(graph: RevealedGraph, *, length: int) -> Features:
-    """Random walks of 1 to K steps: where they are, of nodes whether they are back.
+    """Random walks of 1 to K steps: probabilities of each end, and for nodes of a return.
 
         pairs: (P^k)_ij and (P^k)_ji,  nodes: (P^k)_ii,   P = D^-1 A,   k = 1 ... K
 
@@ -176,11 +186,13 @@ def walks(graph: RevealedGraph, *, length: int) -> Features:
 
     Source: relative random walk probabilities (RRWP; Ma et al., ICML 2023), as in DeFoG (2024).
     """
+    # transition matrices of each graph, and of the expected one
     expected = graph.all + graph.density * graph.open
     weights = torch.cat([graph.edges, expected.unsqueeze(1)], dim=1)  # (B, G + 1, N, N)
     step = weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-6)
     nodes: list[Tensor] = []
     pairs: list[Tensor] = []
+    # their powers, both ways for pairs, the diagonal for nodes
     power = step
     for k in range(length):
         power = power @ step if k else step
@@ -190,8 +202,9 @@ def walks(graph: RevealedGraph, *, length: int) -> Features:
 
 
 def cycles(graph: RevealedGraph) -> Features:
-    """Cycles of 3, 4 and 5 edges through each node, and walks of 2 and 3 edges between nodes, which
-    an edge between them would close, for every graph of revealed edges:
+    """Cycles of 3, 4 and 5 edges through each node, and walks of 2 and 3 edges between nodes.
+
+    An edge would close such a walk. For every graph of revealed edges:
 
         c3 = diag(A^3) / 2,   c4 = (diag(A^4) - d (d - 1) - A d) / 2,
         c5 = (diag(A^5) - 2 diag(A^3) d - 2 (A * A^2) d - A diag(A^3) + 5 diag(A^3)) / 2
@@ -201,6 +214,7 @@ def cycles(graph: RevealedGraph) -> Features:
     Source: DiGress (Vignac et al., ICLR 2023). Deviation: its c5 also counts walks around a
     triangle that step aside at one of the other two corners.
     """
+    # powers of the adjacency matrices, and closed walks
     a = graph.edges  # (B, G, N, N)
     d = a.sum(dim=-1)
     a2 = a @ a
@@ -208,11 +222,12 @@ def cycles(graph: RevealedGraph) -> Features:
     closed3 = a3.diagonal(dim1=-2, dim2=-1)
     closed4 = (a2 * a2).sum(dim=-1)
     closed5 = (a2 * a3).sum(dim=-1)
+    # closed walks without those that are not cycles
     c3 = closed3 / 2
     c4 = (closed4 - d * (d - 1) - (a @ d.unsqueeze(-1)).squeeze(-1)) / 2
-    aside = ((a * a2) @ d.unsqueeze(-1)).squeeze(-1)
-    beside = (a @ closed3.unsqueeze(-1)).squeeze(-1)
-    c5 = (closed5 - 2 * closed3 * d - 2 * aside - beside + 5 * closed3) / 2
+    at_triangle = ((a * a2) @ d.unsqueeze(-1)).squeeze(-1)
+    to_triangle = (a @ closed3.unsqueeze(-1)).squeeze(-1)
+    c5 = (closed5 - 2 * closed3 * d - 2 * at_triangle - to_triangle + 5 * closed3) / 2
     counts = torch.cat([c3, c4, c5], dim=1).div(10).clamp(max=1)
     return [*counts.unbind(1)], [*(torch.cat([a2, a3], dim=1).log1p() / 2).unbind(1)]
 
@@ -220,19 +235,18 @@ def cycles(graph: RevealedGraph) -> Features:
 FEATURES: dict[str, Callable[..., Features]] = {
     each.__name__: each for each in (reach, resistance, walks, cycles)
 }
-"""What ``model.features`` can name."""
+"""Features that ``model.features`` can name."""
 
 
 Revealed = tuple[Tensor, Tensor] | None
-"""Features of the revealed graph: of nodes Float[B, F, N], of pairs Float[B, F', K]; or none."""
+"""Features of nodes Float[B, F, N] and of pairs Float[B, F', K]; or none."""
 
 
 class AddedLinear(nn.Linear):
-    """A linear map of features that come before their places, Float[B, F, N] -> Float[B, N, D],
-    which is added to something, and is 0 at the start. In float32."""
+    """A linear map that starts at 0, Float[B, F, N] -> Float[B, N, D], in float32."""
 
     zero_initialised = True
-    """Weights of a network without it are all that a network with it needs to start from."""
+    """A network with it can start from the weights of one that lacks it."""
 
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.weight)
@@ -244,13 +258,9 @@ class AddedLinear(nn.Linear):
 
 
 class Head(nn.Linear):
-    """Logits: a linear map of the last states, and one of the features of the revealed graph, both
-    0 at the start.
+    """Logits of the last states and of the revealed graph: two maps that start at 0.
 
-    Args:
-        dim: width of the states.
-        num_ids: of the logits.
-        features: of the revealed graph, how many.
+    ``dim``: width of the states; ``num_ids``: of the logits; ``features``: number of features.
     """
 
     def __init__(self, dim: int, num_ids: int, features: int) -> None:
@@ -265,7 +275,7 @@ class Head(nn.Linear):
 
 
 def build_head(dim: int, num_ids: int, features: int) -> nn.Linear:
-    """``Head``, or a linear map that starts as 0 where there are no features of a graph."""
+    """``Head``, or a linear layer that starts at 0 if there are no features of a graph."""
     return Head(dim, num_ids, features) if features else zero_linear(dim, num_ids)
 
 
@@ -276,19 +286,13 @@ class GraphFeatures(nn.Module):
         logits = head(h) + V f_nodes, head'(z) + V' f_pairs    after the last one
 
     where every W and V is 0 at the start. They are functions of the tokens alone, and equivariant:
-    relabelled tokens have relabelled features.
+    relabelled tokens have relabelled features. Edge types without direction count one by one and
+    together, others together.
 
-    Edge types without direction count one by one and together, others together.
+    ``names``: of ``FEATURES``; degrees are always among them. ``d_node``, ``d_pair``: widths of the
+    two streams; ``walk_length``: longest walk K of ``walks``.
 
-    Args:
-        names: of ``FEATURES``; degrees are always among them.
-        vocab_config: vocabularies and slots of the graphs.
-        d_node: width of the node stream.
-        d_pair: width of the pair stream.
-        walk_length: longest walk K of ``walks``.
-
-    Raises:
-        ValueError: a name is not one of ``FEATURES``.
+    Raises ``ValueError`` for a name that is not one of ``FEATURES``.
     """
 
     def __init__(
@@ -322,18 +326,13 @@ class GraphFeatures(nn.Module):
         nodes: Tensor | None = None,
         pairs: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Revealed]:
-        """Add the features to both streams.
+        """Add the features to h Float[B, K, D], nodes, and z Float[B, K', P], pairs.
 
-        Args:
-            h: Float[B, K, D], nodes.
-            z: Float[B, K', P], pairs.
-            relations: Int[B, N, N], edge ids; the diagonal is not read.
-            real: Bool[B, N], False at nodes that are PAD; None: none is.
-            nodes: Int[K], which of the N nodes h has; None: all.
-            pairs: Int[K'], which of the N N pairs z has, row by row; None: all.
+        ``relations``: Int[B, N, N], edge ids; the diagonal is not read. ``real``: Bool[B, N], False
+        at nodes that are PAD; None: none is. ``nodes``: Int[K], which of the N nodes h has;
+        ``pairs``: Int[K'], which of the N N pairs z has, row by row; None: all.
 
-        Returns:
-            h, z, and the features of their nodes and pairs, for the heads.
+        Returns h, z, and the features of their nodes and pairs, for the heads.
         """
         of_nodes, of_pairs = self.measure(relations, real)
         of_nodes = of_nodes[..., slice(None) if nodes is None else nodes]
@@ -341,9 +340,9 @@ class GraphFeatures(nn.Module):
         return h + self.to_nodes(of_nodes), z + self.to_pairs(of_pairs), (of_nodes, of_pairs)
 
     def measure(self, relations: Tensor, real: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """The features themselves, Float[B, F, N] and Float[B, F', N N]; arguments of ``forward``.
+        """Features Float[B, F, N] and Float[B, F', N N], in float32 and without gradients.
 
-        In float32 and without gradients.
+        Arguments of ``forward``.
         """
         with torch.no_grad(), torch.autocast(relations.device.type, enabled=False):
             graph = self.reveal(relations, real)
@@ -355,7 +354,7 @@ class GraphFeatures(nn.Module):
             return torch.stack(nodes, dim=1), torch.stack(pairs, dim=1).flatten(2)
 
     def reveal(self, relations: Tensor, real: Tensor | None = None) -> RevealedGraph:
-        """The graph that edge ids show; arguments of ``forward``."""
+        """Graph that edge ids reveal; arguments of ``forward``."""
         vocab, n = self.vocab_config, relations.shape[1]
         real = relations.new_ones(relations.shape[:2]).bool() if real is None else real
         pairs = real.unsqueeze(1) & real.unsqueeze(2)
@@ -368,21 +367,21 @@ class GraphFeatures(nn.Module):
 
 
 class NoGraphFeatures(nn.Module):
-    """The place of ``GraphFeatures`` in a network without them."""
+    """Stand-in for ``GraphFeatures`` when no features are used."""
 
     widths = (0, 0)
 
     def forward(
         self, h: Tensor, z: Tensor, relations: Tensor, real: Tensor | None = None
     ) -> tuple[Tensor, Tensor, None]:
-        """h and z as they are."""
+        """Return h and z unchanged."""
         return h, z, None
 
 
 def graph_features(
     names: Sequence[str], vocab_config: VocabConfig, *, d_node: int, d_pair: int, walk_length: int
 ) -> GraphFeatures | NoGraphFeatures:
-    """``GraphFeatures`` of these arguments, or what stands for none at all."""
+    """Build ``GraphFeatures``, or their stand-in if no names are given."""
     if isinstance(names, str):
         raise ValueError(f"model.features={names}: expected a list, model.features=[{names}]")
     if not names:

@@ -1,7 +1,7 @@
-"""Networks as mixtures: what a latent of each sample changes about their logits.
+"""Networks as mixtures: a latent of each sample changes their logits.
 
-``GraphMixture`` and ``DiTMixture`` take the place of the network of a student of few calls
-(``Distill``). They are conditioned on the latent, as ``component``.
+``GraphMixture`` and ``DiTMixture`` are networks of a student of few calls (``Distill``),
+conditioned on the latent, ``component``.
 """
 
 from __future__ import annotations
@@ -13,34 +13,32 @@ import torch.nn.functional as F
 from einops import rearrange
 from torch import Tensor, nn
 
-from discrete_diffusion.models.bd_denoiser.adapter import BDDenoiserBackbone
-from discrete_diffusion.models.bd_denoiser.denoiser import GraphDenoiser
-from discrete_diffusion.models.blocks.packing import ColumnPacking
-from discrete_diffusion.models.blocks.transformer import corrupted_share
+from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone, GraphDenoiser
+from discrete_diffusion.models.calling import ColumnPacking
 from discrete_diffusion.models.dit import DiT
+from discrete_diffusion.models.transformer import corrupted_share
 
 Component = Tensor | Literal["all"] | None
-"""The component of the mixture that a network is asked for: Int[B], one of each sample; ``all`` of
-them; or None, the network as it is without any."""
+"""Component of the mixture: Int[B], one for each sample; ``all`` of them; or None, the network
+without components."""
 
 
 class ComponentHead(nn.Module):
-    """Adds to logits what component z of M changes about them, at first nothing:
+    """Change of the logits by component z of M, at first none:
 
         logits_z = logits + scale (W_z + gate R_z) features,     W = 0, gate = 0 at the start
 
     so that a network with components begins as the same function as without, bit for bit.
 
     R, ``directions``, is random, fixed, and kept with the weights. Components that are all equal
-    would get the same gradient for ever; the gate, whose gradient is not 0, tells them apart from
-    the second step on. ``scale``: components learn faster than the network whose features they
-    read.
+    would get the same gradient for ever; the gate, whose gradient is not 0, separates them from the
+    second step on. ``scale``: components learn faster than the network whose features they read.
 
     ``num``: M; ``dim``: width of the features; ``num_ids``: of the logits.
     """
 
     zero_initialised = True
-    """Weights of a network without it are all that a network with it needs to start from."""
+    """A network with it can start from the weights of one that lacks it."""
 
     scale = 4.0
     directions: Tensor
@@ -49,45 +47,48 @@ class ComponentHead(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(num, num_ids, dim))
         self.gate = nn.Parameter(torch.zeros(()))
-        self.register_buffer("directions", self._drawn())
+        self.register_buffer("directions", self._sample_directions())
 
     @classmethod
-    def beside(cls, head: nn.Linear, num: int) -> ComponentHead:
-        """Head of ``num`` components which reads the features that ``head`` reads."""
+    def like(cls, head: nn.Linear, num: int) -> ComponentHead:
+        """Build a head of ``num`` components with the sizes of ``head``."""
         return cls(num, head.in_features, head.out_features)
 
-    def _drawn(self) -> Tensor:
-        """R, in float32 whatever the default type is: of another it would be another draw."""
+    def _sample_directions(self) -> Tensor:
+        """Sample R in float32, as another type would give other numbers."""
         generator = torch.Generator().manual_seed(len(self.weight))
         return torch.randn(self.weight.shape, generator=generator, dtype=torch.float32)
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *options: Any) -> None:
-        """Weights of earlier versions have no R: theirs is the one that is drawn."""
-        state.setdefault(f"{prefix}directions", self._drawn())
+        """Load weights, also those of earlier versions, which lack R."""
+        state.setdefault(f"{prefix}directions", self._sample_directions())
         super()._load_from_state_dict(state, prefix, *options)
 
     def forward(self, logits: Tensor, features: Tensor, component: Component) -> Tensor:
-        """logits (B, N, V), features (B, N, D) -> (B, N, V); of ``all`` components (B M, N, V),
-        where those of a sample follow each other."""
+        """logits (B, N, V), features (B, N, D) -> (B, N, V), or (B M, N, V) of ``all`` components.
+
+        Those of a sample follow each other.
+        """
         if component is None:
             return logits
         weight = self.scale * (self.weight + self.gate * self.directions)  # (M, V, D)
         if not isinstance(component, str):
             return logits + torch.einsum("bnd,bvd->bnv", features, weight[component])
+        # one product for the changes by all components
         changes = F.linear(features, rearrange(weight, "m v d -> (m v) d"))
         every = rearrange(changes, "b n (m v) -> b m n v", m=len(weight)) + logits.unsqueeze(1)
         return rearrange(every, "b m n v -> (b m) n v")
 
 
 class MixedDenoiser(GraphDenoiser):
-    """A denoiser of graphs with components beside its heads."""
+    """A denoiser of graphs with components of its heads."""
 
     node_components: ComponentHead
     edge_components: ComponentHead
 
 
 class GraphMixture(BDDenoiserBackbone):
-    """A ``BDDenoiserBackbone`` of which each of M components changes the logits of nodes and edges.
+    """A ``BDDenoiserBackbone`` with M components that change the logits of nodes and edges.
 
     ``components``: M. Their weights are added to the denoiser, where files of students have them.
     """
@@ -98,8 +99,8 @@ class GraphMixture(BDDenoiserBackbone):
         self, denoiser: GraphDenoiser, *, components: int, legal_only: bool = True
     ) -> None:
         super().__init__(denoiser, legal_only=legal_only)
-        self.denoiser.node_components = ComponentHead.beside(denoiser.node_head, components)
-        self.denoiser.edge_components = ComponentHead.beside(denoiser.edge_head, components)
+        self.denoiser.node_components = ComponentHead.like(denoiser.node_head, components)
+        self.denoiser.edge_components = ComponentHead.like(denoiser.edge_head, components)
 
     def forward(
         self,
@@ -111,8 +112,10 @@ class GraphMixture(BDDenoiserBackbone):
         component: Component = None,
         packing: ColumnPacking | None = None,
     ) -> Tensor:
-        """Float[B, L, V], or Float[B, M, L, V] of ``all`` components; the other arguments are those
-        of ``BDDenoiserBackbone.forward``."""
+        """Float[B, L, V], or Float[B, M, L, V] of ``all`` components.
+
+        The other arguments are those of ``BDDenoiserBackbone.forward``.
+        """
         denoiser, t = self.denoiser, corrupted_share(sigma)
         tokens, packing = self.read(x_t, packing)
         nodes, edges, revealed = denoiser.features(tokens, t, packing, condition, keep=keep)
@@ -126,14 +129,14 @@ class GraphMixture(BDDenoiserBackbone):
 
 
 class DiTMixture(DiT):
-    """A ``DiT`` of which each of M components changes the logits.
+    """A ``DiT`` with M components that change the logits.
 
     ``components``: M; ``options``: the arguments of ``DiT``.
     """
 
     def __init__(self, *, components: int, **options: Any) -> None:
         super().__init__(**options)
-        self.components = ComponentHead.beside(self.head, components)
+        self.components = ComponentHead.like(self.head, components)
 
     def forward(  # type: ignore[override]  # a student generates neither in blocks nor in order
         self,
@@ -144,8 +147,10 @@ class DiTMixture(DiT):
         packing: ColumnPacking | None = None,
         document_idxs: Tensor | None = None,
     ) -> Tensor:
-        """x_t Int[B, L], sigma Float[B] or None -> Float[B, L, V], or Float[B, M, L, V] of ``all``
-        components; ``document_idxs`` Int[B, L]: see ``DiT``."""
+        """x_t Int[B, L], sigma Float[B] or None -> Float[B, L, V], or Float[B, M, L, V] of ``all``.
+
+        ``document_idxs`` Int[B, L]: see ``DiT``.
+        """
         packing = self.packed(x_t, packing)
         x = self.features(x_t, sigma, packing, document_idxs=document_idxs)
         logits = self.components(self.head(x), x, component)
@@ -153,7 +158,7 @@ class DiTMixture(DiT):
 
 
 def by_component(logits: Tensor, batch_size: int, component: Component) -> Tensor:
-    """(B, L, V) as they are, or those of all components, (B M, L, V), as (B, M, L, V)."""
+    """Separate the components if the logits are of ``all``: (B M, L, V) -> (B, M, L, V)."""
     if not isinstance(component, str):
         return logits
     return rearrange(logits, "(b m) l v -> b m l v", b=batch_size)

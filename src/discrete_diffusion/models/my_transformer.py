@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.models.blocks.transformer import level_of, process_t
+from discrete_diffusion.models.transformer import level_of, process_t
 
 
 class MyTransformer(nn.Module):
@@ -16,7 +16,7 @@ class MyTransformer(nn.Module):
         logits = head(encoder(x))                                        (B, L, V)
 
     ``length``: the longest sequence it can read.
-    ``time_conditioning``: without it there is no ``time_mlp`` and sigma is ignored.
+    ``time_conditioning``: False leaves ``time_mlp`` out and ignores sigma.
     ``pad_id``: an id that is neither attended nor predicted; None if there is no such id.
 
     Deviation: token embeddings start at std 0.02 when tied, so that the first logits are small.
@@ -42,6 +42,8 @@ class MyTransformer(nn.Module):
         if pad_id is not None and not 0 <= pad_id < vocab_size:
             raise ValueError(f"pad_id={pad_id} is outside the vocabulary 0..{vocab_size - 1}")
         self.length, self.pad_id = length, pad_id
+
+        # embedder
         self.token_emb = nn.Embedding(vocab_size, hidden_size)
         self.pos_emb = nn.Parameter(torch.randn(1, length, hidden_size))
         self.time_mlp = (
@@ -49,6 +51,7 @@ class MyTransformer(nn.Module):
             if time_conditioning
             else None
         )
+        # blocks
         layer = nn.TransformerEncoderLayer(
             d_model=hidden_size,
             nhead=n_heads,
@@ -57,6 +60,7 @@ class MyTransformer(nn.Module):
             batch_first=True,
         )
         self.encoder = nn.TransformerEncoder(layer, n_blocks, enable_nested_tensor=False)
+        # head, which may share the weights of the embedding
         self.head = nn.Linear(hidden_size, vocab_size)
         if tie_word_embeddings:
             nn.init.normal_(self.token_emb.weight, std=0.02)
@@ -72,10 +76,10 @@ class MyTransformer(nn.Module):
         if self.time_mlp is not None and sigma is not None:
             level = process_t(level_of(sigma), len(x_t), x_t.device).to(x.dtype)
             x = x + self.time_mlp(level.view(-1, 1)).unsqueeze(1)
+        # a sample of nothing but PAD sees all of it: a softmax over no keys is undefined
         ignore = None
         if self.pad_id is not None:
             ignore = x_t == self.pad_id
-            # A sample of nothing but PAD sees all of it: a softmax over no keys is undefined.
             ignore = ignore & ~ignore.all(dim=1, keepdim=True)
         logits = self.head(self.encoder(x, src_key_padding_mask=ignore))
         if self.pad_id is not None:

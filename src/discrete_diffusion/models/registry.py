@@ -1,13 +1,13 @@
 """Backbones by name.
 
 A *builder* takes the composed config and the vocabulary size V and returns a module that maps
-``(x_t Int[B, L], sigma Float[B] or None)`` to logits Float[B, L, V]; for features, their number M,
-and rows Float[B, N, M] to rows; for a field, its channels C, and images Float[B, C, H, W] to
-images. ``models/calling.py`` says how it is called. Three ways to add one:
+``(x_t Int[B, L], sigma Float[B] or None)`` to logits Float[B, L, V]. For features it takes their
+number M, and the module maps rows Float[B, N, M] to rows; for a field its channels C, and images
+Float[B, C, H, W] to images. ``models/calling.py`` says how it is called. Three ways to add one:
 
 * decorate it: ``@register_backbone("mine")``;
 * ship it: an entry point of the group ``discrete_diffusion.backbones`` in an installed package;
-* in a checkout, enter it in ``_BACKBONE_BUILDERS``, under a name of ours too, which is then yours.
+* in a checkout, enter it in ``_BACKBONE_BUILDERS``; a built-in name is then yours.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STATES = ("tokens", "features", "field", "latent")
 """Ids per position, rows of numbers, images, latent vectors: data, algorithm and backbone agree."""
 
 _MISTAKES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
-"""What a user's builder may raise that is told in one sentence."""
+"""Errors of a user's builder that are reported in one sentence."""
 
 _BACKBONE_BUILDERS: dict[str, Builder | LazyEntry] = {
     # "my-network": _build_my_network,
@@ -42,18 +42,7 @@ _REGISTERED: dict[str, tuple[Builder, BackboneSpec]] = {}
 
 @dataclass(frozen=True)
 class BackboneSpec:
-    """Properties of a backbone, for the algorithms that have needs.
-
-    Args:
-        name: the name that ``algo.backbone`` takes.
-        state: the state of x_t (one of ``STATES``).
-        causal: whether it honours ``algo.causal_attention``.
-        conditions: names of the extra tensors its ``forward`` takes, beside x_t and sigma; None:
-            those that its signature names, once it is built.
-        default_model: the model preset it takes if none is chosen: its name, or its keys, which
-            ``model.KEY=`` then changes.
-        graph: whether it reads graphs, data with a ``VocabConfig``, and nothing else.
-    """
+    """Properties of a backbone, as ``register_backbone`` takes them."""
 
     name: str
     state: str = "tokens"
@@ -64,19 +53,12 @@ class BackboneSpec:
 
     @property
     def preset(self) -> str | None:
-        """Name of the default preset; one given by its keys is called like the backbone."""
+        """Name of the default preset; one given by its keys has the name of the backbone."""
         given = self.default_model
         return given if given is None or isinstance(given, str) else self.name
 
     def offers(self, needs: Iterable[str]) -> bool:
-        """True if a backbone is known to meet all of an algorithm's needs.
-
-        Args:
-            needs: ``causal``, or names of conditions.
-
-        Returns:
-            True if it has all of them.
-        """
+        """Return True if it meets all needs of an algorithm: ``causal``, or names of conditions."""
         return {*needs} <= {*(self.conditions or ()), *(("causal",) if self.causal else ())}
 
 
@@ -89,7 +71,7 @@ def register_backbone(
     default_model: str | Mapping[str, Any] | None = None,
     graph: bool = False,
 ) -> Callable[[Builder], Builder]:
-    """Decorator that makes a builder known by name; the rest describes it (``BackboneSpec``).
+    """Make a builder known by name, as a decorator; the other arguments describe its network.
 
         @register_backbone("mine", default_model={"width": 64, "scales_with": "width"})
         def build(config, vocab_size):
@@ -101,9 +83,10 @@ def register_backbone(
         name: the name that ``algo.backbone`` takes.
         state: the state of x_t (one of ``STATES``).
         causal: whether it honours ``algo.causal_attention``.
-        conditions: names of the extra tensors its ``forward`` takes, beside x_t and sigma; None:
+        conditions: names of the tensors its ``forward`` takes in addition to x_t and sigma; None:
             those that its signature names, once it is built.
-        default_model: the model preset it takes if none is chosen: its name, or its keys.
+        default_model: the model preset it takes if none is chosen: its name, or its keys, which
+            ``model.KEY=`` then changes.
         graph: whether it reads graphs, data with a ``VocabConfig``, and nothing else.
 
     Returns:
@@ -111,7 +94,7 @@ def register_backbone(
 
     Raises:
         ValueError: another builder has the name, ``state`` is unknown, or ``default_model`` scales
-            with a key that is none of its whole numbers.
+            with a key that does not hold a whole number.
     """
     if state not in STATES:
         raise ValueError(f"state={state!r} of backbone {name!r}: expected one of {STATES}")
@@ -129,53 +112,22 @@ def register_backbone(
 
 
 def available_backbones() -> list[str]:
-    """Names of all backbones, plug-ins included.
-
-    Returns:
-        The names, sorted.
-    """
+    """Names of all backbones, plug-ins included, sorted."""
     return sorted(_registry().all())
 
 
 def check_backbone_name(name: str) -> None:
-    """Check that there is a backbone of that name.
-
-    Args:
-        name: the name.
-
-    Raises:
-        ValueError: it is unknown; the message has the closest match and the full list.
-    """
+    """Raise ``ValueError``, with the closest match and the full list, for an unknown backbone."""
     _registry().find(name)
 
 
 def backbone_builder(name: str) -> Builder:
-    """The builder of that name.
-
-    Args:
-        name: name of a backbone.
-
-    Returns:
-        The function that was registered.
-
-    Raises:
-        ValueError: the name is unknown.
-    """
+    """Function that builds the backbone of that name; ``ValueError`` if it is unknown."""
     return _registry().find(name)
 
 
 def backbone_spec(name: str) -> BackboneSpec:
-    """The spec of a backbone; the default one if it was assigned without any.
-
-    Args:
-        name: name of a backbone.
-
-    Returns:
-        Its spec.
-
-    Raises:
-        ValueError: the name is unknown.
-    """
+    """Spec of a backbone, the default one if its builder was assigned without a spec."""
     check_backbone_name(name)
     builder, spec = _REGISTERED.get(name, (None, None))
     if spec is None or builder is not _BACKBONE_BUILDERS[name]:
@@ -184,11 +136,7 @@ def backbone_spec(name: str) -> BackboneSpec:
 
 
 def default_models() -> dict[str, dict[str, Any]]:
-    """Presets that backbones are registered with as keys.
-
-    Returns:
-        Keys of ``config.model``, by the name of the backbone.
-    """
+    """Presets that backbones are registered with as keys, by the name of the backbone."""
     specs = [backbone_spec(name) for name in _REGISTERED if name in _BACKBONE_BUILDERS]
     return {
         spec.name: {"name": spec.name, "backbones": [spec.name], **spec.default_model}
@@ -198,21 +146,13 @@ def default_models() -> dict[str, dict[str, Any]]:
 
 
 def usable_backbones(needs: Iterable[str], state: str = "tokens") -> list[str]:
-    """Names of the backbones that read a state and meet all needs.
-
-    Args:
-        needs: ``causal``, or names of conditions.
-        state: one of ``STATES``.
-
-    Returns:
-        The names, sorted.
-    """
+    """Sorted names of the backbones that read a state and meet all needs of an algorithm."""
     specs = [backbone_spec(name) for name in available_backbones()]
     return [spec.name for spec in specs if spec.state == state and spec.offers(needs)]
 
 
 def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
-    """The backbone that ``config.algo.backbone`` names.
+    """Build the backbone that ``config.algo.backbone`` names.
 
     Args:
         config: a composed config; the builder reads ``model``, ``algo`` and ``data``.
@@ -225,7 +165,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
         ValueError: the name is unknown, the model preset lacks a key that the builder reads,
             ``algo.causal_attention`` is set for a backbone that is not causal, the builder fails,
             with file and line, or ``forward`` cannot be called (``models/calling.py``).
-        TypeError: the builder raises one, or returns no network; with file and line.
+        TypeError: the builder raises one, or does not return a network; with file and line.
     """
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
@@ -242,32 +182,41 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
             f"algo.causal_attention=true, but backbone {name!r} is not causal; "
             f"choose algo.backbone={' or algo.backbone='.join(able)}"
         )
-    ours = isinstance(_BACKBONE_BUILDERS[name], LazyEntry)
+
+    # errors of a user's builder get its place; those of the package name key and remedy already
+    is_built_in = isinstance(_BACKBONE_BUILDERS[name], LazyEntry)
     try:
         backbone = _registry().find(name)(config, vocab_size)
     except (ConfigAttributeError, ConfigKeyError) as error:
         key = str(error.full_key)
         if not key.startswith("model."):
             raise
-        raise ValueError(_lacks_key(config, name, key)) from error
+        preset = (config.get("model") or {}).get("name")
+        raise ValueError(
+            f"backbone {name!r} reads {key}, which {f'model={preset}' if preset else 'the config'} "
+            "does not have; give model=NAME, a preset made for it, or "
+            f"+{key}=..., or register it with its sizes: "
+            f"register_backbone({name!r}, default_model={{{key[6:]!r}: ...}})"
+        ) from error
     except _MISTAKES as error:
-        if ours:
+        if is_built_in:
             raise
-        raise _unbuilt(name, error) from error
+        raise _build_error(name, error) from error
     _check_built(name, backbone)
     if spec.state != "latent":
         from discrete_diffusion.models.calling import BackboneCall
 
         BackboneCall.of(backbone)
-    if not ours:
-        return backbone  # a user's network stays as it is
-    from discrete_diffusion.models.tuned import tuned
+    # a user's network is left unchanged
+    if not is_built_in:
+        return backbone
+    from discrete_diffusion.models.acceleration import tuned
 
     return tuned(backbone)
 
 
-def _unbuilt(name: str, error: Exception) -> Exception:
-    """Error of a user's builder with the name of its backbone, file and line."""
+def _build_error(name: str, error: Exception) -> Exception:
+    """Error of a user's builder, with the name of its backbone, file and line."""
     kind = TypeError if isinstance(error, TypeError) else ValueError
     reason = str(error) if isinstance(error, kind) else f"{type(error).__name__}: {error}"
     remedy = "a builder takes (config, vocab_size) and returns a network"
@@ -278,7 +227,7 @@ def _unbuilt(name: str, error: Exception) -> Exception:
 
 
 def _check_built(name: str, backbone: Any) -> None:
-    """``TypeError`` for anything but a network."""
+    """Raise ``TypeError`` for anything but a network."""
     from torch import nn
 
     if not isinstance(backbone, nn.Module):
@@ -292,45 +241,29 @@ def _check_built(name: str, backbone: Any) -> None:
 
 
 def _place(name: str) -> str:
-    """``FILE, line N`` where the builder of a backbone begins; of a class, its ``__init__``."""
+    """``FILE, line N`` at which a builder begins; of a class, its ``__init__``."""
     builder: Any = unwrap(_registry().find(name))
     code = getattr(vars(builder).get("__init__", builder), "__code__", None)
     return f"{code.co_filename}, line {code.co_firstlineno}" if code else repr(builder)
-
-
-def _lacks_key(config: DictConfig, name: str, key: str) -> str:
-    """Sentence on a key of ``model`` that the backbone's builder reads in vain."""
-    preset = (config.get("model") or {}).get("name")
-    return (
-        f"backbone {name!r} reads {key}, which {f'model={preset}' if preset else 'the config'} "
-        f"does not have; give model=NAME, a preset made for it, or +{key}=..., or register it "
-        f"with its sizes: register_backbone({name!r}, default_model={{{key[6:]!r}: ...}})"
-    )
 
 
 def _registry() -> Registry[Builder]:
     return Registry("backbone", ENTRY_POINT_GROUP, _BACKBONE_BUILDERS)
 
 
-def _ours(name: str, conditions: tuple[str, ...] = (), **spec: Any) -> None:
-    """Register a builder of ours, unless ``_BACKBONE_BUILDERS`` has the name already."""
+def _register_built_in(name: str, conditions: tuple[str, ...] = (), **spec: Any) -> None:
+    """Register a builder of this package, unless ``_BACKBONE_BUILDERS`` has the name already."""
     if name not in _BACKBONE_BUILDERS:
         builder = f"discrete_diffusion.building.backbones:build_{name.replace('-', '_')}"
         register_backbone(name, conditions=conditions, **spec)(LazyEntry(builder))
 
 
-_TOLD = ("condition", "keep")
-_ours("bd-denoiser", conditions=_TOLD, default_model="bd_small", graph=True)
-_ours(
-    "bd-denoiser-pair",
-    conditions=_TOLD,
-    default_model="bd_pair_small",
-    graph=True,
-)
-_ours(
+for _name, _preset in (("bd-denoiser", "bd_small"), ("bd-denoiser-pair", "bd_pair_small")):
+    _register_built_in(_name, ("condition", "keep"), default_model=_preset, graph=True)
+_register_built_in(
     "dit",
+    ("group_idxs", "context", "cache", "document_idxs"),
     causal=True,
-    conditions=("group_idxs", "context", "cache", "document_idxs"),
     default_model="dit_small",
 )
-_ours("my-transformer", default_model="my_transformer_small")
+_register_built_in("my-transformer", default_model="my_transformer_small")

@@ -13,7 +13,7 @@ from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.layout.token_layout import TokenLayout
-from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
+from discrete_diffusion.models.calling import ColumnPacking, pack_columns
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling.narrowing import Narrowing
 

@@ -23,7 +23,7 @@ from discrete_diffusion.config.values import REDUCE_OVERHEAD
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import BoundMeter
-from discrete_diffusion.models.compiling import begin_step, compile_backbone
+from discrete_diffusion.models.acceleration import begin_step, compile_backbone
 from discrete_diffusion.training.learning_rate import check_learning_rate, check_length, lr_factor
 from discrete_diffusion.training.optimizers import build_optimizer
 from discrete_diffusion.training.sharding import sharded, whole_weights

@@ -31,7 +31,7 @@ from discrete_diffusion.config.files import plain
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
 from discrete_diffusion.domains.registry import build_data, domain_of
 from discrete_diffusion.evaluation.bound import MeasurementSettings, estimate_bound
-from discrete_diffusion.models.compiling import check_compiler
+from discrete_diffusion.models.acceleration import check_compiler
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.processes import distributed_shard
 from discrete_diffusion.sampling.exactness import approximations, exactness

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.models.blocks.attention import Visibility, attend
-from discrete_diffusion.models.blocks.transformer import MultiHeadSelfAttention
+from discrete_diffusion.models.attention import Visibility, attend
 from discrete_diffusion.models.dit import DiT
+from discrete_diffusion.models.transformer import MultiHeadSelfAttention
 
 MASK, PAD = 10, 11
 TINY = {"vocab_size": 12, "hidden_size": 32, "n_blocks": 2, "n_heads": 4, "pad_id": PAD}

@@ -4,10 +4,10 @@ import torch
 from torch import nn
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.models.acceleration import FastLinear, LeanMLP, tuned
 from discrete_diffusion.models.bd_denoiser import BDDenoiser
-from discrete_diffusion.models.blocks.transformer import MLP
 from discrete_diffusion.models.registry import build_backbone, register_backbone
-from discrete_diffusion.models.tuned import FastLinear, LeanMLP, tuned
+from discrete_diffusion.models.transformer import MLP
 
 
 def test_names_order_and_numbers_of_parameters_stay():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from discrete_diffusion.models import tuned
-from discrete_diffusion.models.tuned import FastLinear
+from discrete_diffusion.models import acceleration
+from discrete_diffusion.models.acceleration import FastLinear
 
 
 def outcome(layer, x):
@@ -23,12 +23,14 @@ def outcome(layer, x):
 def test_both_ways_give_the_same_sums(monkeypatch, bias, shape):
     torch.manual_seed(0)
     layer, x = FastLinear(8, 24, bias=bias), torch.randn(shape)
-    monkeypatch.setattr(tuned, "_MKL_LAGS", False)
+    monkeypatch.setattr(acceleration, "_MKL_LAGS", False)
     expected = outcome(layer, x)
     convolutions = []
-    convolve = tuned.F.conv2d
-    monkeypatch.setattr(tuned.F, "conv2d", lambda *args: convolutions.append(1) or convolve(*args))
-    monkeypatch.setattr(tuned, "_MKL_LAGS", True)
+    convolve = acceleration.F.conv2d
+    monkeypatch.setattr(
+        acceleration.F, "conv2d", lambda *args: convolutions.append(1) or convolve(*args)
+    )
+    monkeypatch.setattr(acceleration, "_MKL_LAGS", True)
     found = outcome(layer, x)
     assert convolutions == [1]
     for one, two in zip(found, expected, strict=True):
@@ -48,14 +50,14 @@ def test_both_ways_give_the_same_sums(monkeypatch, bias, shape):
     ],
 )
 def test_what_is_not_a_batch_of_float32_sequences_stays_a_product(monkeypatch, x):
-    monkeypatch.setattr(tuned, "_MKL_LAGS", True)
-    monkeypatch.setattr(tuned.F, "conv2d", None)
+    monkeypatch.setattr(acceleration, "_MKL_LAGS", True)
+    monkeypatch.setattr(acceleration.F, "conv2d", None)
     layer = FastLinear(8, 3).to(x.dtype)
     torch.testing.assert_close(layer(x), x @ layer.weight.T + layer.bias)
 
 
 def test_under_autocast_it_stays_a_product(monkeypatch):
-    monkeypatch.setattr(tuned, "_MKL_LAGS", True)
-    monkeypatch.setattr(tuned.F, "conv2d", None)
+    monkeypatch.setattr(acceleration, "_MKL_LAGS", True)
+    monkeypatch.setattr(acceleration.F, "conv2d", None)
     with torch.autocast("cpu", torch.bfloat16):
         assert FastLinear(8, 3)(torch.randn(32, 4, 8)).dtype == torch.bfloat16

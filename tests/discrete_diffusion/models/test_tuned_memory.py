@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from discrete_diffusion.models import tuned
-from discrete_diffusion.models.blocks.transformer import MLP, AdaLNZeroBlock
-from discrete_diffusion.models.tuned import recomputed
+from discrete_diffusion.models import acceleration
+from discrete_diffusion.models.acceleration import recomputed
+from discrete_diffusion.models.transformer import MLP, AdaLNZeroBlock
 
 
 def test_gradients_are_the_same_and_the_tensor_is_not_kept():
@@ -68,10 +68,10 @@ def test_what_a_perceptron_can_have_again_is_not_alive(monkeypatch, keep):
             made.append(weakref.ref(active := super().forward(hidden)))
             return active
 
-    perceptron = tuned.tuned(MLP(d_model=16))
+    perceptron = acceleration.tuned(MLP(d_model=16))
     perceptron.activation = Watched()
     if keep:
-        monkeypatch.setattr(tuned, "recomputed", lambda tensor, again: nullcontext())
+        monkeypatch.setattr(acceleration, "recomputed", lambda tensor, again: nullcontext())
     out = perceptron(torch.randn(32, 10, 16))
     gc.collect()
     assert (made[0]() is not None) == keep
@@ -82,7 +82,7 @@ def test_what_a_perceptron_can_have_again_is_not_alive(monkeypatch, keep):
 @pytest.mark.slow
 def test_nothing_is_recomputed_without_gradients_and_blocks_stay_what_they_are():
     torch.manual_seed(0)
-    block = tuned.tuned(AdaLNZeroBlock(d_model=16, n_heads=2, cond_dim=8, dropout=0.0))
+    block = acceleration.tuned(AdaLNZeroBlock(d_model=16, n_heads=2, cond_dim=8, dropout=0.0))
     nn.init.normal_(block.modulation.weight, std=0.3)
     x, c = torch.randn(3, 5, 16), torch.randn(3, 8)
     with torch.no_grad():
@@ -95,7 +95,7 @@ def test_nothing_is_recomputed_without_gradients_and_blocks_stay_what_they_are()
 
 @pytest.mark.slow
 def test_no_graph_is_left_behind_and_function_transforms_work():
-    block = tuned.tuned(AdaLNZeroBlock(d_model=16, n_heads=2, cond_dim=8, dropout=0.0))
+    block = acceleration.tuned(AdaLNZeroBlock(d_model=16, n_heads=2, cond_dim=8, dropout=0.0))
     x, c = torch.randn(3, 5, 16), torch.randn(3, 8)
     gc.collect()
     gc.disable()

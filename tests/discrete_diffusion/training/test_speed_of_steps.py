@@ -19,9 +19,9 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data import BatchStream
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.models import compiling
-from discrete_diffusion.models.blocks.packing import pack_columns
-from discrete_diffusion.models.compiling import compile_backbone
+from discrete_diffusion.models import acceleration
+from discrete_diffusion.models.acceleration import compile_backbone
+from discrete_diffusion.models.calling import pack_columns
 from discrete_diffusion.training import EMA, DiffusionModule
 from discrete_diffusion.training.callbacks import MovingAverage
 from discrete_diffusion.training.optimizers import build_optimizer
@@ -38,7 +38,7 @@ OF_ROWS = (
 )
 
 HAS_COMPILER = pytest.mark.skipif(
-    shutil.which(os.environ.get("CXX") or compiling.CPU_COMPILER) is None,
+    shutil.which(os.environ.get("CXX") or acceleration.CPU_COMPILER) is None,
     reason="there is no C++ compiler here",
 )
 
@@ -178,7 +178,7 @@ def test_without_a_compiler_one_sentence_says_so(monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ValueError, match=r"needs a C\+\+ compiler .* leave compile out"):
-        compiling.check_compiler(torch.device("cpu"))
+        acceleration.check_compiler(torch.device("cpu"))
     monkeypatch.setenv("CXX", "no-such-compiler")
     with pytest.raises(ValueError, match="there is no no-such-compiler here"):
         compile_backbone(torch.nn.Linear(1, 1), torch.device("cpu"))
@@ -218,7 +218,7 @@ class TwoBlocks(torch.nn.Module):
 
 def test_cuda_graphs_are_plain_compiling_on_the_cpu(monkeypatch, caplog):
     asked = []
-    monkeypatch.setattr(compiling, "check_compiler", lambda device: None)
+    monkeypatch.setattr(acceleration, "check_compiler", lambda device: None)
     monkeypatch.setattr(torch.nn.Module, "compile", lambda self, **how: asked.append(how))
     begun = []
     monkeypatch.setattr(torch.compiler, "cudagraph_mark_step_begin", lambda: begun.append(1))
@@ -242,7 +242,7 @@ def test_cuda_graphs_are_plain_compiling_on_the_cpu(monkeypatch, caplog):
 @pytest.mark.filterwarnings("ignore")  # torch.compile warns of what it does itself
 def test_shapes_that_come_again_are_not_compiled_again(monkeypatch):
     """As for a GPU, on which nothing else would differ before its graphs are recorded."""
-    monkeypatch.setattr(compiling, "check_compiler", lambda device: None)
+    monkeypatch.setattr(acceleration, "check_compiler", lambda device: None)
     dynamo = import_module("torch._dynamo")
     dynamo.reset()
     torch.manual_seed(0)

@@ -11,7 +11,7 @@ from discrete_diffusion.models.bd_denoiser import (
     TimestepEmbedding,
 )
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
-from discrete_diffusion.models.blocks.packing import pack_columns
+from discrete_diffusion.models.calling import pack_columns
 
 TINY = {"d_model": 32, "n_layers": 2, "n_heads": 4, "vocab_config": RPLAN_VOCAB_CONFIG}
 OWN = {BDDenoiser: {}, BDDenoiserPair: {"d_pair": 16}}

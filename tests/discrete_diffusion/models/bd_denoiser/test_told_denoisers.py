@@ -8,7 +8,7 @@ import torch
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.models.bd_denoiser import BDDenoiser
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
-from discrete_diffusion.models.blocks.facts import FactTokens
+from discrete_diffusion.models.transformer import FactTokens
 
 SIZES = (3, 1, 2)
 TINY = {"d_model": 32, "n_layers": 2, "n_heads": 4, "vocab_config": RPLAN_VOCAB_CONFIG}

@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from discrete_diffusion.models.blocks.transformer import MLP, AdaLNFinal, AdaLNZeroBlock, modulate
+from discrete_diffusion.models.transformer import MLP, AdaLNFinal, AdaLNZeroBlock, modulate
 
 
 def test_modulate_is_its_formula():

@@ -3,9 +3,9 @@ import math
 import pytest
 import torch
 
-from discrete_diffusion.models.blocks import attention
-from discrete_diffusion.models.blocks.attention import RotaryEmbedding, apply_rotary
-from discrete_diffusion.models.blocks.transformer import MultiHeadSelfAttention
+from discrete_diffusion.models import attention
+from discrete_diffusion.models.attention import RotaryEmbedding, apply_rotary
+from discrete_diffusion.models.transformer import MultiHeadSelfAttention
 
 B, L, D, H = 3, 7, 16, 4
 

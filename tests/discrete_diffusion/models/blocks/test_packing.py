@@ -1,6 +1,6 @@
 import torch
 
-from discrete_diffusion.models.blocks.packing import pack_columns
+from discrete_diffusion.models.calling import pack_columns
 
 
 def flags(*rows: str) -> torch.Tensor:

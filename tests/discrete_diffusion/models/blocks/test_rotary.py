@@ -1,6 +1,6 @@
 import torch
 
-from discrete_diffusion.models.blocks.attention import RotaryEmbedding, apply_rotary
+from discrete_diffusion.models.attention import RotaryEmbedding, apply_rotary
 
 
 def tables(positions: torch.Tensor, head_dim: int) -> tuple[torch.Tensor, torch.Tensor]:

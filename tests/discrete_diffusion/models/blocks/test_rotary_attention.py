@@ -3,11 +3,8 @@
 import pytest
 import torch
 
-from discrete_diffusion.models.blocks.attention import RotaryEmbedding
-from discrete_diffusion.models.blocks.transformer import (
-    MultiHeadCrossAttention,
-    MultiHeadSelfAttention,
-)
+from discrete_diffusion.models.attention import RotaryEmbedding
+from discrete_diffusion.models.transformer import MultiHeadCrossAttention, MultiHeadSelfAttention
 
 B, L, N, D, C, H = 2, 5, 3, 24, 10, 4
 d = D // H

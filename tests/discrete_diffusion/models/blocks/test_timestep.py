@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from discrete_diffusion.models.blocks.transformer import (
+from discrete_diffusion.models.transformer import (
     TimestepEmbedder,
     corrupted_share,
     distinct_time,

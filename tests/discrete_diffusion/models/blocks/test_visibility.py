@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 import torch
 
-from discrete_diffusion.models.blocks.attention import Visibility
+from discrete_diffusion.models.attention import Visibility
 
 K = 6
 GROUPS = torch.tensor([[0, 0, 1, 1, 2, 2], [0, 1, 1, 1, 2, 3]])

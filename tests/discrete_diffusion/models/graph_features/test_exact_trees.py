@@ -26,7 +26,7 @@ from discrete_diffusion.algorithms.draws import sample_masks
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.models.bd_denoiser.adapter import BDDenoiserBackbone
+from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 from discrete_diffusion.models.graph_features import FEATURES
 from discrete_diffusion.noise_schedules import LogLinear

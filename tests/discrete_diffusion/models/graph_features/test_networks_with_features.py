@@ -12,8 +12,7 @@ from discrete_diffusion.checkpoints.initialising import StartingWeights, initial
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.models.bd_denoiser import BDDenoiser
-from discrete_diffusion.models.bd_denoiser.adapter import BDDenoiserBackbone
+from discrete_diffusion.models.bd_denoiser import BDDenoiser, BDDenoiserBackbone
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 from discrete_diffusion.models.graph_features import FEATURES
 from discrete_diffusion.models.mixtures import GraphMixture

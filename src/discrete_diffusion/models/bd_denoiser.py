@@ -1,30 +1,38 @@
-"""The denoiser of bubble diagrams: an adaLN-Zero transformer over nodes and edges."""
+"""The denoiser of bubble diagrams: an adaLN-Zero transformer over nodes and edges.
+
+From top to bottom: embeddings, the steps that all denoisers of graphs share, the network, and its
+adapter to the contract of backbones.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
-from discrete_diffusion.models.blocks.facts import Facts, NoFacts
-from discrete_diffusion.models.blocks.packing import ColumnPacking, pack_columns
-from discrete_diffusion.models.blocks.transformer import (
-    AdaLNFinal,
-    AdaLNZeroBlock,
-    TimestepEmbedder,
-    distinct_time,
-    process_t,
-)
+from discrete_diffusion.models.calling import ColumnPacking, pack_columns
 from discrete_diffusion.models.graph_features import (
     NoGraphFeatures,
     Revealed,
     build_head,
     graph_features,
 )
+from discrete_diffusion.models.transformer import (
+    AdaLNFinal,
+    AdaLNZeroBlock,
+    Facts,
+    TimestepEmbedder,
+    corrupted_share,
+    distinct_time,
+    process_t,
+)
+
+TimestepEmbedding = TimestepEmbedder
 
 
 class NodeEmbedding(nn.Embedding):
@@ -82,6 +90,9 @@ class GraphDenoiser(nn.Module):
     """A denoiser of graphs in three steps: ``features``, ``head`` and ``scatter``."""
 
     vocab_config: VocabConfig
+    timestep_embedder: TimestepEmbedder
+    blocks: nn.ModuleList
+    facts: Facts | None
     node_head: nn.Linear
     edge_head: nn.Linear
 
@@ -114,12 +125,21 @@ class GraphDenoiser(nn.Module):
         Raises:
             ValueError: a shape or type does not fit.
         """
-        check_graph(self.vocab_config, tokens, pad_mask)
+        length = self.vocab_config.length
+        if tokens.ndim != 2 or tokens.shape[1] != length:
+            raise ValueError(
+                f"tokens have shape {tuple(tokens.shape)}; expected (B, {length}) "
+                f"for n_max={self.vocab_config.n_max}"
+            )
+        if pad_mask.shape != tokens.shape or pad_mask.dtype != torch.bool:
+            raise ValueError(
+                f"pad_mask is {pad_mask.dtype} {tuple(pad_mask.shape)}; expected torch.bool "
+                f"{tuple(tokens.shape)}, True at real positions"
+            )
         packing = pack_columns(pad_mask)
         features = self.features(tokens, t, packing, condition, keep=keep)
         return self.scatter(*self.head(*features), packing)
 
-    @abstractmethod
     def features(
         self,
         tokens: Tensor,
@@ -129,7 +149,38 @@ class GraphDenoiser(nn.Module):
         *,
         keep: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Revealed]:
-        """Features of nodes (B, N, D), of edges or pairs (B, ..., D'), of the revealed graph."""
+        """Features of the nodes and edges kept, before the heads; arguments of ``forward``.
+
+        Returns nodes Float[B, N, D], edges Float[B, K - N, D] or pairs Float[B, N N, P], and the
+        features of the revealed graph, None without ``features``.
+        """
+        times = distinct_time(self._process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
+        c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
+
+        # what each block reads instead of x: x itself, or x with attention to the facts
+        if self.facts is not None:
+            attend_facts = self.facts(condition, keep, tokens.shape[0])
+        elif condition is None and keep is None:
+            attend_facts = [lambda x: x] * len(self.blocks)
+        else:
+            raise ValueError(
+                "this denoiser is unconditional; build it with condition=[...], the sizes of "
+                "its facts, or pass condition=None"
+            )
+        return self._features(tokens, packing, c, attend_facts)
+
+    @abstractmethod
+    def _features(
+        self,
+        tokens: Tensor,
+        packing: ColumnPacking,
+        c: Tensor,
+        attend_facts: Sequence[Callable[[Tensor], Tensor]],
+    ) -> tuple[Tensor, Tensor, Revealed]:
+        """Embedding and blocks of ``features``, for the embedded time c (B or 1, cond_dim).
+
+        ``attend_facts``: a function for every block, from the node stream to the block's input.
+        """
 
     def head(
         self, nodes: Tensor, edges: Tensor, revealed: Revealed = None
@@ -144,7 +195,13 @@ class GraphDenoiser(nn.Module):
     def scatter(
         self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
-        """Logits of ``head`` as those of every column: (B, n_max, 15) and (B, E, 13)."""
+        """Put the logits of ``head`` at their places: (B, n_max, 15) and (B, E, 13)."""
+
+    @staticmethod
+    def _process_t(
+        t: Tensor | float, batch_size: int, device: torch.device | str | None = None
+    ) -> Tensor:
+        return process_t(t, batch_size, device)
 
 
 class BDDenoiser(GraphDenoiser):
@@ -220,16 +277,20 @@ class BDDenoiser(GraphDenoiser):
         super().__init__()
         cond_dim = d_model if cond_dim is None else cond_dim
         self.vocab_config = vocab_config
+
+        # embedder
         self.node_embedding = NodeEmbedding(d_model, vocab_config)
         self.edge_embedding = EdgeEmbedding(d_model, vocab_config)
         self.positional_encoding = CompositePositionalEncoding(vocab_config, d_model)
         self.timestep_embedder = TimestepEmbedder(
             cond_dim, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
         )
+        # blocks, which start as the identity
         self.blocks = nn.ModuleList(
             AdaLNZeroBlock(d_model, n_heads, cond_dim, mlp_ratio=mlp_ratio, dropout=dropout)
             for _ in range(n_layers)
         )
+        # heads, which start at 0
         self.final = AdaLNFinal(d_model, cond_dim)
         self.graph_features = graph_features(
             features, vocab_config, d_node=d_model, d_pair=d_model, walk_length=walk_length
@@ -237,44 +298,31 @@ class BDDenoiser(GraphDenoiser):
         node_width, edge_width = self.graph_features.widths
         self.node_head = build_head(d_model, vocab_config.node_vocab_size, node_width)
         self.edge_head = build_head(d_model, vocab_config.edge_vocab_size, edge_width)
+
+        # embeddings start small, as short runs then learn faster
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 nn.init.normal_(module.weight, std=0.2)
-        pairs = [vocab_config.n_max * i + j for i, j in vocab_config.endpoints]
-        self.register_buffer("position", vocab_config.edge_positions, persistent=False)
-        self.register_buffer("pairs", torch.tensor(pairs, dtype=torch.long), persistent=False)
-        self.facts: Facts | NoFacts = NoFacts(n_layers)
-        if condition is not None:  # last, so that all else starts as without
+
+        # facts come last, so that all else starts as without
+        self.facts = None
+        if condition is not None:
             self.facts = Facts(
                 condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
             )
+        # place of each edge among the positions, and among the N N pairs
+        pairs = [vocab_config.n_max * i + j for i, j in vocab_config.endpoints]
+        self.register_buffer("position", vocab_config.edge_positions, persistent=False)
+        self.register_buffer("pairs", torch.tensor(pairs, dtype=torch.long), persistent=False)
 
-    def features(
+    def _features(
         self,
         tokens: Tensor,
-        t: Tensor | float,
         packing: ColumnPacking,
-        condition: Tensor | None = None,
-        *,
-        keep: Tensor | None = None,
+        c: Tensor,
+        attend_facts: Sequence[Callable[[Tensor], Tensor]],
     ) -> tuple[Tensor, Tensor, Revealed]:
-        """Features of the columns kept, before the heads.
-
-        Args:
-            tokens: Int[B, L], as for ``forward``.
-            t: the corrupted share, as for ``forward``.
-            packing: the columns that are kept.
-            condition: the facts of each sample, as for ``forward``.
-            keep: samples whose facts are not hidden, as for ``forward``.
-
-        Returns:
-            Nodes Float[B, N, D], edges Float[B, K - N, D], and the features of the revealed graph,
-            None without ``features``.
-        """
         x, revealed = self._add_graph(self.embed(tokens, packing), tokens, packing)  # (B, K, D)
-        times = distinct_time(self._process_t(t, tokens.shape[0], tokens.device))  # (B or 1,)
-        c = F.silu(self.timestep_embedder(times))  # (B or 1, cond_dim)
-        attend_facts = self.facts(condition, keep, tokens.shape[0])  # a function for every block
         for attend, block in zip(attend_facts, self.blocks, strict=True):
             x = block(attend(x), c, packing.key_mask)
         x = self.final(x, c)
@@ -282,15 +330,7 @@ class BDDenoiser(GraphDenoiser):
         return x[:, :n], x[:, n:], revealed
 
     def embed(self, tokens: Tensor, packing: ColumnPacking) -> Tensor:
-        """Embeddings of the columns kept: ids and their positions.
-
-        Args:
-            tokens: Int[B, L], ids.
-            packing: the columns that are kept.
-
-        Returns:
-            Float[B, K, D].
-        """
+        """Embed the columns kept, ids and their positions: Int[B, L] -> Float[B, K, D]."""
         kept, n = packing.pack(tokens), packing.num_kept_before(self.vocab_config.n_max)
         nodes, edges = self.node_embedding(kept[:, :n]), self.edge_embedding(kept[:, n:])
         positions = packing.pack(self.positional_encoding().unsqueeze(0))  # (1, K, D)
@@ -299,7 +339,7 @@ class BDDenoiser(GraphDenoiser):
     def _add_graph(
         self, x: Tensor, tokens: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Revealed]:
-        """x (B, K, D) with the features of the revealed graph, and these."""
+        """Add the features of the revealed graph to x (B, K, D), and return these too."""
         if isinstance(self.graph_features, NoGraphFeatures):
             return x, None
         n_max, n = self.vocab_config.n_max, packing.num_kept_before(self.vocab_config.n_max)
@@ -318,36 +358,82 @@ class BDDenoiser(GraphDenoiser):
     def scatter(
         self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
-        """Logits of the columns kept at their places, 0 elsewhere.
-
-        Args:
-            node_logits: Float[B, N, 15].
-            edge_logits: Float[B, K - N, 13].
-            packing: the columns that were kept.
-
-        Returns:
-            Float[B, n_max, 15] and Float[B, E, 13].
-        """
+        """Put the logits of the columns kept at their places, 0 elsewhere."""
         n_max, length = self.vocab_config.n_max, self.vocab_config.length
         return packing.unpack(node_logits, 0, n_max), packing.unpack(edge_logits, n_max, length)
 
-    @staticmethod
-    def _process_t(
-        t: Tensor | float, batch_size: int, device: torch.device | str | None = None
+
+class BDDenoiserBackbone(nn.Module):
+    """``forward(x_t, sigma) -> logits (B, L, V)`` over the concatenated vocabulary.
+
+    Node rows hold ``node_logits`` in columns 0..12 and edge rows ``edge_logits`` in columns 15..25
+    (room vocabularies); every other column holds ``neg_inf``. Their softmax is that of the
+    denoiser's logits over the row's legal ids, exactly.
+
+    ``legal_only=False`` keeps the MASK and PAD columns of the row's own vocabulary as well.
+
+    Deviation: it does not serve every algorithm: ``bd3lm`` and ``ar`` refuse it, as it reads no
+    blocks and is not causal.
+    """
+
+    lookup: Tensor
+    position: Tensor
+
+    def __init__(self, denoiser: GraphDenoiser, *, legal_only: bool = True) -> None:
+        super().__init__()
+        self.denoiser = denoiser
+        self.legal_only = legal_only
+        vocab_config = denoiser.vocab_config
+        self.register_buffer("lookup", vocab_config.separation_table(), persistent=False)
+        self.register_buffer("position", torch.arange(vocab_config.length), persistent=False)
+
+    def forward(
+        self,
+        x_t: Tensor,
+        sigma: Tensor | None = None,
+        *,
+        condition: Tensor | None = None,
+        keep: Tensor | None = None,
+        packing: ColumnPacking | None = None,
     ) -> Tensor:
-        return process_t(t, batch_size, device)
+        """x_t Int[B, L] concatenated ids, sigma Float[B] or None (read as 0) -> Float[B, L, V].
 
+        ``condition``, ``keep``: facts of the samples, see ``GraphDenoiser.forward``. ``packing``:
+        which columns hold PAD, if it is known already.
+        """
+        tokens, packing = self.read(x_t, packing)
+        t = corrupted_share(sigma)
+        features = self.denoiser.features(tokens, t, packing, condition, keep=keep)
+        return self.write(*self.denoiser.head(*features), packing)
 
-def check_graph(vocab_config: VocabConfig, tokens: Tensor, pad_mask: Tensor) -> None:
-    """Raise ``ValueError`` with the shapes that are expected of a batch of graphs."""
-    length = vocab_config.length
-    if tokens.ndim != 2 or tokens.shape[1] != length:
-        raise ValueError(
-            f"tokens have shape {tuple(tokens.shape)}; expected (B, {length}) "
-            f"for n_max={vocab_config.n_max}"
-        )
-    if pad_mask.shape != tokens.shape or pad_mask.dtype != torch.bool:
-        raise ValueError(
-            f"pad_mask is {pad_mask.dtype} {tuple(pad_mask.shape)}; expected torch.bool "
-            f"{tuple(tokens.shape)}, True at real positions"
-        )
+    def read(self, x_t: Tensor, packing: ColumnPacking | None) -> tuple[Tensor, ColumnPacking]:
+        """Ids of the separate vocabularies, Int[B, L], and which columns hold PAD."""
+        vocab = self.denoiser.vocab_config
+        if x_t.ndim != 2 or x_t.shape[1] != vocab.length:
+            raise ValueError(
+                f"x_t has shape {tuple(x_t.shape)}; expected (B, {vocab.length}) "
+                f"for n_max={vocab.n_max}"
+            )
+        if packing is None:
+            edge_pad_id = vocab.edge_offset + vocab.edge_pad_id
+            packing = pack_columns((x_t != vocab.pad_id) & (x_t != edge_pad_id))
+        return self.lookup[self.position, x_t], packing
+
+    def write(self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking) -> Tensor:
+        """Logits of the denoiser's ``head`` as one tensor over the concatenated vocabulary.
+
+        Each is put into the column of its id: Float[B, L, V].
+        """
+        vocab = self.denoiser.vocab_config
+        node_logits, edge_logits = self.denoiser.scatter(node_logits, edge_logits, packing)
+        nodes, edges = vocab.num_node_types, vocab.num_edge_types
+        if not self.legal_only:
+            nodes, edges = vocab.node_vocab_size, vocab.edge_vocab_size
+        n_max, first = vocab.n_max, vocab.edge_offset
+
+        # node rows in front, edge rows behind, illegal ids everywhere else
+        shape = (node_logits.shape[0], vocab.length, vocab.vocab_size)
+        logits = node_logits.new_full(shape, neg_inf(node_logits.dtype))
+        logits[:, :n_max, :nodes] = node_logits[..., :nodes]
+        logits[:, n_max:, first : first + edges] = edge_logits[..., :edges]
+        return logits

@@ -1,10 +1,11 @@
-"""Attention as a function, and what it needs: masks, rotary positions, keys and values kept."""
+"""Attention as a function, and its inputs: masks, rotary positions, cached keys and values."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cache, reduce
+from importlib import import_module
 from operator import and_
 from typing import Any, TypeAlias
 
@@ -14,19 +15,22 @@ from torch import Tensor, nn
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from discrete_diffusion.categorical import neg_inf
-from discrete_diffusion.models.compiling import allow_many_shapes
 
 Mask: TypeAlias = Tensor | BlockMask | None
-"""What says which keys are seen, see ``attend``."""
+"""Mask of the keys that are seen, see ``attend``."""
 
 _HAS_AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 _MOST_KEYS_FLOAT32, _MOST_KEYS_BFLOAT16 = 48, 1024
-"""Up to so many keys attention is written out on the CPU; its memory grows with their square. In
+"""Most keys for which attention is written out on the CPU; its memory grows with their square. In
 float32 only with AVX-512 and without gradients, for which every layer would keep its weights."""
 
 _REGISTER_BYTES = 64
 """Width of a register of AVX-512."""
+
+_MOST_SHAPES = 64
+"""Most compilations of one piece of code, one for each shape; past them it runs uncompiled.
+PyTorch's own 8 are fewer than the sizes of diagrams, with PAD and without, and last batches."""
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask = None, *, causal: bool = False) -> Tensor:
@@ -67,9 +71,15 @@ def softmax_of_short_rows(scores: Tensor) -> Tensor:
 
 @cache
 def _flex_kernel() -> Any:
-    """Flex attention, compiled; as it is, it computes all scores."""
+    """Flex attention, compiled; uncompiled, it computes all scores."""
     allow_many_shapes()
     return torch.compile(flex_attention, dynamic=True)
+
+
+def allow_many_shapes() -> None:
+    """Let PyTorch compile one piece of code as often as ``_MOST_SHAPES``."""
+    limits: Any = import_module("torch._dynamo.config")
+    limits.recompile_limit = max(limits.recompile_limit, _MOST_SHAPES)
 
 
 def _written_out_is_faster(q: Tensor, k: Tensor) -> bool:
@@ -145,7 +155,7 @@ class RotaryEmbedding(nn.Module):
 
 
 def apply_rotary(x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
-    """x (..., L, d) with dimensions (k, k + d/2) turned by their position's angle.
+    """Turn the dimensions (k, k + d/2) of x (..., L, d) by the angle of their position.
 
     The product of a rotated query and a rotated key depends on their distance only.
     """
@@ -155,12 +165,12 @@ def apply_rotary(x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
 
 
 KERNELS = ("sdpa", "flex")
-"""How attention leaves out what is not seen."""
+"""Ways to leave out what attention does not see."""
 
 
 @dataclass(frozen=True)
 class Visibility:
-    """A column sees itself and the columns that all of these let it see.
+    """Rule of which columns see which: all of its parts must allow a pair; a column sees itself.
 
     ``groups``: Int[B or 1, K], the block of each column: it sees its own block and earlier ones.
     ``documents``: Int[B, K], the document of each: it sees its own. At least one is given.
@@ -201,14 +211,17 @@ class Visibility:
         if self.documents is not None:
             rules.append(self.documents[b, place_q] == self.documents[b, place_k])
         seen = reduce(and_, rules)
+        # a masked column still sees itself: a softmax over no keys is undefined
         if self.key_mask is not None:
             seen = (seen & self.key_mask[b, 0, 0, place_k]) | (q == k)
         return seen
 
     @staticmethod
     def _sees_clean(group_q: Tensor, group_k: Tensor, clean_q: Tensor, clean_k: Tensor) -> Tensor:
-        """Clean columns of blocks before, or of its own if it is clean; or noisy ones of its own.
-        Few operations are of all pairs."""
+        """Clean columns of earlier blocks, and columns of the own block of the same kind.
+
+        Written such that few operations are over all pairs.
+        """
         group_q, group_k = group_q.long(), group_k.long()
         nowhere, first = torch.iinfo(torch.long).max, torch.iinfo(torch.long).min
         clean = torch.where(clean_k, group_k, nowhere) < group_q + clean_q
@@ -217,7 +230,7 @@ class Visibility:
 
     @property
     def _sizes(self) -> tuple[int, int]:
-        """How many samples differ, and Q, all columns, the clean twins among them."""
+        """Number of samples that differ, and Q, all columns with their clean twins."""
         return max(map(len, self._given)), self.num_columns * (2 if self.with_context else 1)
 
     def mask(self) -> Tensor:
@@ -228,10 +241,13 @@ class Visibility:
         return self.sees(samples, None, columns[:, None], columns)
 
     def block_mask(self, num_queries: int | None = None) -> BlockMask:
-        """The same for flex attention, of the first ``num_queries`` columns, None for all. It
-        computes no scores of tiles in which no column sees another."""
+        """Mask for flex attention, of the first ``num_queries`` columns, None for all.
 
-        def sees(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:  # a method is refused
+        It computes no scores of tiles in which no column sees another.
+        """
+
+        # a function, as a method is refused
+        def sees(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
             return self.sees(b, h, q, k)
 
         num_samples, num = self._sizes

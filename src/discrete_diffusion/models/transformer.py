@@ -1,9 +1,9 @@
-"""Transformer blocks and what steers them: attention, perceptron, adaLN-Zero, the time."""
+"""Transformer blocks: attention, perceptron, adaLN-Zero, the embedded time, tokens of facts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -12,13 +12,7 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.config.values import check_divides, check_name
-from discrete_diffusion.models.blocks.attention import (
-    LayerCache,
-    Mask,
-    apply_rotary,
-    attend,
-    causal_mask,
-)
+from discrete_diffusion.models.attention import LayerCache, Mask, apply_rotary, attend, causal_mask
 
 _Module = TypeVar("_Module", bound=nn.Module)
 
@@ -56,6 +50,7 @@ class MultiHeadSelfAttention(nn.Module):
         ``cache``: the columns read so far, seen by all of x; x is added to it. Without ``mask``.
         A causal layer takes all L columns as queries.
         """
+        # queries, keys and values by head, turned by their positions
         q, k, v = rearrange(
             self.qkv(x), "b l (three h d) -> three b h l d", three=3, h=self.n_heads
         ).unbind(0)
@@ -64,12 +59,15 @@ class MultiHeadSelfAttention(nn.Module):
         if cache is not None:
             k, v = cache.extend(k, v)
         q = q[:, :, :num_queries]
+
+        # a mask of keys alone, or cached keys, need the causal mask written out
         causal = self.causal and q.shape[2] > 1
         if causal and (
             (mask is None and q.shape[2] < k.shape[2])
             or (isinstance(mask, Tensor) and mask.shape[2] == 1)
         ):
             mask = causal_mask(q.shape[2], k.shape[2], mask, device=q.device)
+
         attended = attend(q, k, v, mask, causal=causal and mask is None)
         return self.out(rearrange(attended, "b h l d -> b l (h d)"))
 
@@ -113,7 +111,7 @@ class MultiHeadCrossAttention(nn.Module):
 
 
 def hidden_width(d_model: int, mlp_ratio: float) -> int:
-    """Hidden width of a perceptron; ``ValueError`` if there is none."""
+    """Hidden width of a perceptron; ``ValueError`` if it is 0."""
     hidden = int(mlp_ratio * d_model)
     if hidden < 1:
         raise ValueError(f"mlp_ratio={mlp_ratio} leaves no hidden unit at d_model={d_model}")
@@ -121,7 +119,7 @@ def hidden_width(d_model: int, mlp_ratio: float) -> int:
 
 
 ACTIVATIONS = {"gelu": "none", "gelu_tanh": "tanh"}
-"""GELU of a perceptron, exact or approximated by tanh, with PyTorch's name of the approximation."""
+"""GELU of a perceptron, exact or approximated by tanh, and PyTorch's name of the approximation."""
 
 
 class MLP(nn.Module):
@@ -146,7 +144,7 @@ class MLP(nn.Module):
 class TransformerBlock(nn.Module):
     """A pre-norm block: x <- x + dropout(attention(norm1(x))), x <- x + dropout(mlp(norm2(x))).
 
-    ``norm``, ``mlp``: build a norm and the perceptron.
+    ``norm``, ``mlp``: functions that build a norm and the perceptron.
     """
 
     def __init__(
@@ -177,14 +175,14 @@ def modulate(x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:
 
 
 def zeroed(module: _Module) -> _Module:
-    """The module itself, all parameters 0."""
+    """Set all parameters of a module to 0, and return it."""
     for parameter in module.parameters():
         nn.init.zeros_(parameter)
     return module
 
 
 def zero_linear(in_features: int, out_features: int) -> nn.Linear:
-    """A linear layer that starts as the constant 0."""
+    """Linear layer that starts as the constant 0."""
     return zeroed(nn.Linear(in_features, out_features))
 
 
@@ -198,8 +196,8 @@ class AdaLNZeroBlock(nn.Module):
 
     The linear layer starts at 0, so the block starts as the identity.
 
-    ``norm_affine``: both norms have a scale and a shift of their own, beside those made of c.
-    ``bias``: the norms have that shift, and the projections of the attention one.
+    ``norm_affine``: both norms have a learned scale and shift, in addition to those made of c.
+    ``bias``: the norms have that shift, and the projections of the attention a bias.
     ``activation``: of the perceptron. ``cond_dim`` None: a plain pre-norm block, without c.
     """
 
@@ -237,15 +235,19 @@ class AdaLNZeroBlock(nn.Module):
         cache: LayerCache | None = None,
         num_queries: int | None = None,
     ) -> Tensor:
-        """x (B, L, D), c (B or 1, cond_dim) -> (B, Q, D) for the first Q = ``num_queries`` columns,
-        None for all L; the rest as in the attention. A plain block reads no c."""
+        """x (B, L, D), c (B or 1, cond_dim) -> (B, Q, D) for the first Q = ``num_queries`` columns.
+
+        None for all L; the other arguments as in the attention. A plain block reads no c.
+        """
         if self.modulation is None:
             branch = self.attention(self.norm1(x), mask, rotary, cache, num_queries)
             x = x[:, :num_queries] + self.dropout(branch)
             return x + self.dropout(self.mlp(self.norm2(x)))
+        # six vectors of c, (B or 1, 1, D) each
         shift1, scale1, gate1, shift2, scale2, gate2 = (
             self.modulation(c).unsqueeze(1).chunk(6, dim=-1)
         )
+        # attention, then perceptron, each modulated before and gated after
         steered = modulate(self.norm1(x), shift1, scale1)
         branch = self.attention(steered, mask, rotary, cache, num_queries)
         x = torch.addcmul(x[:, :num_queries], gate1, self.dropout(branch))
@@ -256,7 +258,7 @@ class AdaLNZeroBlock(nn.Module):
 class AdaLNFinal(nn.Module):
     """modulate(norm(x), Linear(c)), the linear layer starting at 0; no residual, so no gate.
 
-    ``bias``: the norm has a shift of its own. ``cond_dim`` None: the norm alone, without c.
+    ``bias``: the norm has a learned shift. ``cond_dim`` None: the norm alone, without c.
     """
 
     def __init__(self, d_model: int, cond_dim: int | None, *, bias: bool = True) -> None:
@@ -273,7 +275,7 @@ class AdaLNFinal(nn.Module):
 
 
 def corrupted_share(sigma: Tensor | float | None) -> Tensor | float:
-    """t = 1 - exp(-sigma), the corrupted share of the tokens, whatever the schedule; None -> 0."""
+    """Corrupted share of the tokens, t = 1 - exp(-sigma), for every schedule; None -> 0."""
     return 0.0 if sigma is None else -torch.expm1(-level_of(sigma))
 
 
@@ -301,9 +303,11 @@ def process_t(t: Tensor | float, batch_size: int, device: torch.device | str | N
 
 
 def distinct_time(t: Tensor) -> Tensor:
-    """t Float[B], or Float[1] if all samples have the same, so that what follows from it is
-    computed once. On the CPU only: elsewhere it would have to be read back; not in an export, whose
-    graph is the same for all values."""
+    """Float[B] -> Float[1] if all samples have the same time, so that it is embedded once.
+
+    On the CPU only: elsewhere the times would have to be read back. Not in an export, whose graph
+    is the same for all values.
+    """
     if torch.compiler.is_exporting() or t.device.type != "cpu" or len(t) < 2:
         return t
     return t[:1] if bool((t == t[0]).all()) else t
@@ -345,3 +349,116 @@ class TimestepEmbedder(nn.Module):
     def forward(self, t: Tensor) -> Tensor:
         waves = sinusoid(t * self.time_scale, self.frequency_embedding_size)
         return self.mlp(waves.to(next(self.mlp.parameters()).dtype))
+
+
+class FactTokens(nn.Module):
+    """A token per fact of a sample, and which of them are known.
+
+        token_k = norm(mlp_k(numbers of fact k / sqrt(how many)))        (B, D)
+
+    All tokens have one scale, and a fact of hundreds of numbers learns no faster than one of a few:
+    otherwise a steep step of its token can shut the softmax to it for good. In front of them stands
+    a learned token that is always seen: what is attended to where nothing is known.
+
+    ``sizes``: how many numbers each of the N facts has; they follow each other, S in all, and NaN
+    is what is not known.
+    ``dropout``: the share of facts that training hides, each independently, so that the network
+    learns to do with some of them.
+
+    Raises ``ValueError`` for a fact without numbers.
+    """
+
+    def __init__(self, sizes: Sequence[int], d_model: int, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        if not sizes or min(sizes) < 1:
+            raise ValueError(f"condition={list(sizes)}: expected the size of each fact, above 0")
+        self.sizes, self.dropout = tuple(sizes), dropout
+        self.readers = nn.ModuleList(_fact_reader(size, d_model) for size in sizes)
+        self.nothing = nn.Parameter(torch.randn(d_model))
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(
+        self, condition: Tensor | None, keep: Tensor | None, batch_size: int
+    ) -> tuple[Tensor, Tensor]:
+        """(tokens (B, 1 + N, D), seen Bool[B, 1, 1, 1 + N]).
+
+        ``condition``: Float[B, S]; None: nothing is known. ``keep``: Bool[B], False for samples
+        whose facts are hidden; None for none.
+        """
+        nothing = self.nothing.expand(batch_size, 1, -1)
+        if condition is None:
+            always = torch.ones(batch_size, 1, 1, 1, dtype=torch.bool, device=nothing.device)
+            return self.norm(nothing), always
+        if condition.shape != (batch_size, sum(self.sizes)):
+            raise ValueError(
+                f"condition has shape {tuple(condition.shape)}; expected "
+                f"({batch_size}, {sum(self.sizes)}), the numbers of {len(self.sizes)} facts"
+            )
+        # a fact is known if all its numbers are, and it is neither hidden nor dropped
+        parts = condition.split(self.sizes, dim=1)
+        known = torch.stack([~part.isnan().any(dim=1) for part in parts], dim=1)  # (B, N)
+        if keep is not None:
+            known = known & keep.unsqueeze(1)
+        if self.training and self.dropout > 0:
+            known = known & (torch.rand(known.shape, device=known.device) >= self.dropout)
+
+        # one token per fact, behind the one that is always seen
+        tokens = [
+            reader(part.nan_to_num().to(nothing.dtype) / part.shape[1] ** 0.5)
+            for reader, part in zip(self.readers, parts, strict=True)
+        ]
+        seen = torch.cat([torch.ones_like(known[:, :1]), known], dim=1)
+        return self.norm(torch.stack([nothing.squeeze(1), *tokens], dim=1)), seen[:, None, None]
+
+
+def _fact_reader(size: int, d_model: int) -> nn.Module:
+    first = nn.Linear(size, d_model)
+    nn.init.normal_(first.weight)
+    return nn.Sequential(first, nn.SiLU(), nn.Linear(d_model, d_model))
+
+
+class FactAttention(nn.Module):
+    """x + attention(norm(x), facts): cross-attention whose last layer starts at 0.
+
+    So it starts as the identity, and a network without it is reproduced bit for bit.
+
+    Source: the gated cross-attention of Flamingo (Alayrac et al., arXiv 2204.14198), the gate being
+    the zeros of the last layer.
+    """
+
+    def __init__(self, d_model: int, n_heads: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model)
+        self.attention = MultiHeadCrossAttention(
+            d_model=d_model, context_dim=d_model, n_heads=n_heads
+        )
+        zeroed(self.attention.out)
+
+    def forward(self, x: Tensor, facts: tuple[Tensor, Tensor]) -> Tensor:
+        """x (B, L, D), the result of ``FactTokens`` -> (B, L, D)."""
+        tokens, seen = facts
+        return x + self.attention(self.norm(x), tokens, seen)
+
+
+class Facts(nn.Module):
+    """Facts for a network of ``n_layers`` blocks: tokens, and an attention before every block.
+
+    ``sizes``, ``dropout``: of ``FactTokens``.
+    """
+
+    def __init__(
+        self, sizes: Sequence[int], *, d_model: int, n_heads: int, n_layers: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.tokens = FactTokens(sizes, d_model, dropout=dropout)
+        self.attention = nn.ModuleList(FactAttention(d_model, n_heads) for _ in range(n_layers))
+
+    def forward(
+        self, condition: Tensor | None, keep: Tensor | None, batch_size: int
+    ) -> Sequence[Callable[[Tensor], Tensor]]:
+        """Functions (B, L, D) -> (B, L, D), one for the input of each block.
+
+        ``condition``, ``keep``: as for ``FactTokens``.
+        """
+        facts = self.tokens(condition, keep, batch_size)
+        return [partial(attention, facts=facts) for attention in self.attention]

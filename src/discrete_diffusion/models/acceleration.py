@@ -1,0 +1,199 @@
+"""Networks made faster for the processor that they run on, with the same results.
+
+Model files say what a network computes. ``tuned`` exchanges the classes of some modules for ones
+that compute the same in another way; ``compile_backbone`` uses ``torch.compile``. Names and numbers
+of parameters stay.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from einops import rearrange
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+
+from discrete_diffusion.config.values import REDUCE_OVERHEAD
+from discrete_diffusion.models.attention import allow_many_shapes
+from discrete_diffusion.models.transformer import MLP
+
+logger = logging.getLogger(__name__)
+
+CPU_COMPILER = "clang++" if sys.platform == "darwin" else "g++"
+"""Compiler that PyTorch calls unless the environment's CXX names another."""
+
+_FEWEST_SEQUENCES = 16
+"""PyTorch gives smaller batches to the slower kernel anyway."""
+
+_FEWEST_COLUMNS = 4096
+"""Fewer sequences are cut into sixteen from this number of columns on; below, it takes longer."""
+
+
+def tuned(network: nn.Module) -> nn.Module:
+    """Exchange the linear layers and perceptrons of a network in place, and return it."""
+    others: dict[type[nn.Module], type[nn.Module]] = {nn.Linear: FastLinear, MLP: LeanMLP}
+    for module in network.modules():
+        if (other := others.get(type(module))) is not None:
+            module.__class__ = other
+    return network
+
+
+class LeanMLP(MLP):
+    """``MLP`` that computes GELU again in its backward pass instead of keeping the result."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.up(x)
+        active = self.activation(hidden)
+        with recomputed(active, lambda: self.activation(hidden)):
+            return self.down(active)
+
+
+class FastLinear(nn.Linear):
+    """``nn.Linear`` for sequences (B, L, D), in float32 on AMD processors about twice as fast.
+
+    PyTorch multiplies float32 matrices with MKL, which does not use AVX-512 on AMD processors;
+    oneDNN, which computes its convolutions, does. There a batch becomes a convolution with kernels
+    of one column (``python benchmarks/speed.py``). Everywhere else this is ``nn.Linear``.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., D) -> (..., D')."""
+        if not _convolution_is_faster(x, self.weight):
+            return super().forward(x)
+        batch = x if len(x) >= _FEWEST_SEQUENCES else x.reshape(_FEWEST_SEQUENCES, -1, x.shape[-1])
+        # a view with channels last, the layout that is fast in oneDNN
+        image = rearrange(batch, "b l d -> b d 1 l")
+        out = F.conv2d(image, rearrange(self.weight, "o d -> o d 1 1"), self.bias)
+        return rearrange(out, "b o 1 l -> b l o").reshape(*x.shape[:-1], -1)
+
+
+def _mkl_lags() -> bool:
+    """Return True if this is an AMD processor with AVX-512, and PyTorch has both libraries."""
+    if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
+        return False
+    find = getattr(torch.cpu, "get_capabilities", dict)  # which an older PyTorch lacks
+    capabilities: Mapping[str, object] = find()
+    return "AMD" in str(capabilities.get("cpu_name")) and bool(capabilities.get("avx512_f"))
+
+
+_MKL_LAGS = _mkl_lags()
+
+
+def _convolution_is_faster(x: Tensor, weight: Tensor) -> bool:
+    if not _MKL_LAGS or x.ndim != 3 or x.numel() == 0 or x.device.type != "cpu":
+        return False
+    if not x.dtype == weight.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
+        return False
+    columns = x.shape[0] * x.shape[1]
+    can_be_cut = columns % _FEWEST_SEQUENCES == 0 and x.is_contiguous()
+    return x.shape[0] >= _FEWEST_SEQUENCES or (columns >= _FEWEST_COLUMNS and can_be_cut)
+
+
+def recomputed(tensor: Tensor, again: Callable[[], Tensor]) -> AbstractContextManager[None]:
+    """Context in which autograd saves neither ``tensor`` nor its views, but calls ``again`` later.
+
+    ``again``: computes equal numbers of the same shape and strides from tensors that are saved
+    anyway. The context does nothing in a compiled network, which decides for itself what it keeps,
+    under ``torch.func``, and for float32 under autocast, which saves a copy of lower precision.
+
+        hidden = up(x)
+        active = gelu(hidden)
+        with recomputed(active, lambda: gelu(hidden)):  # hidden is saved for gelu's own gradient
+            out = down(active)
+    """
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return nullcontext()
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return nullcontext()
+    kind = tensor.device.type
+    autocasts = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    if tensor.dtype == torch.float32 and autocasts:
+        return nullcontext()
+    storage, start = tensor.untyped_storage()._cdata, tensor.storage_offset()
+
+    def pack(saved: Tensor) -> Tensor | Callable[[], Tensor]:
+        # another tensor is kept, detached: itself, it would hold the graph that holds it
+        if saved.untyped_storage()._cdata != storage:
+            return saved.detach()
+        size, stride, offset = saved.size(), saved.stride(), saved.storage_offset() - start
+
+        def unpack_again() -> Tensor:
+            with torch.no_grad():
+                whole = again()
+            return whole.as_strided(size, stride, whole.storage_offset() + offset)
+
+        return unpack_again
+
+    def unpack(kept: Tensor | Callable[[], Tensor]) -> Tensor:
+        return kept if isinstance(kept, Tensor) else kept()
+
+    return saved_tensors_hooks(pack, unpack)
+
+
+def compile_backbone(backbone: nn.Module, device: torch.device, how: bool | str = True) -> None:
+    """Compile a backbone's forward passes in place.
+
+    The blocks of its ``ModuleList``s are compiled rather than the whole: equal blocks share one
+    compilation, and what depends on the data, such as leaving out PAD, stays outside. A backbone
+    without such lists is compiled whole. Compiling happens at the first call, for any sizes.
+
+    ``how``: ``reduce-overhead`` compiles for each shape by itself and, on a GPU, records CUDA
+    graphs, which launch all kernels of a block at once. The CPU has no such graphs: there it is
+    True.
+
+    Raises ``ValueError`` if the machine has no compiler for ``device``.
+    """
+    check_compiler(device)
+    options: dict[str, Any] = {"dynamic": True}
+    if how == REDUCE_OVERHEAD:
+        if device.type == "cpu":
+            logger.info("compile=%s is compile=true on the CPU, which has no CUDA graphs", how)
+        else:
+            options = {"dynamic": False, "mode": how}
+            allow_many_shapes()
+            backbone.register_forward_pre_hook(_begin_without_gradients)
+    lists = [module for module in backbone.modules() if isinstance(module, nn.ModuleList)]
+    for module in [block for blocks in lists for block in blocks] or [backbone]:
+        module.compile(**options)
+
+
+def begin_step() -> None:
+    """Begin a training step, or a network call without gradients, for CUDA graphs.
+
+    They may then overwrite the memory of earlier results. Else each block would begin one, and its
+    input is what the block before made.
+    """
+    torch.compiler.cudagraph_mark_step_begin()
+
+
+def _begin_without_gradients(*_: object) -> None:
+    if not torch.is_grad_enabled():
+        begin_step()
+
+
+def check_compiler(device: torch.device) -> None:
+    """Raise ``ValueError`` if ``torch.compile`` would find no Triton for a GPU ``device``, or no
+    C++ compiler for the CPU."""
+    if device.type == "cuda":
+        from torch.utils._triton import has_triton
+
+        if not has_triton():
+            raise ValueError(
+                "compile=true needs Triton, and torch finds none that works with this GPU; leave "
+                "compile out"
+            )
+        return
+    chosen = os.environ.get("CXX") or CPU_COMPILER
+    if shutil.which(chosen) is None:
+        raise ValueError(
+            f"compile=true needs a C++ compiler on the CPU, and there is no {chosen} here; install "
+            "it or leave compile out"
+        )

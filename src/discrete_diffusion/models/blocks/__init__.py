@@ -1,1 +1,0 @@
-"""Parts of several networks: ``transformer``, ``attention``, ``packing`` of columns, ``images``."""
