@@ -18,8 +18,12 @@ from typing import Any
 
 import torch
 
-from continuous_states.dialogue.summarising import Summaries, summarise_held_out
-from continuous_states.dialogue.summary_scores import score_summarising, source_gap
+from continuous_states.dialogue.summaries import (
+    Summaries,
+    score_summarising,
+    source_gap,
+    summarise_held_out,
+)
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.sampling import Model, build_sampler

@@ -24,7 +24,7 @@ from omegaconf import OmegaConf
 
 from clock import Stopwatch
 from continuous_states.eit.image_report import ImageReport
-from continuous_states.eit.reconstructing import reconstruct_held_out
+from continuous_states.eit.image_scores import reconstruct_held_out
 from continuous_states.eit.simulator import SimulationSettings, simulate_phantoms
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose

@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 
 from continuous_states.regions.dataset import RegionDataset
-from continuous_states.regions.filling import Filling
 from continuous_states.regions.row_report import RowReport
-from continuous_states.sampling.row_ancestral import RowAncestral
+from continuous_states.regions.row_scores import Filling
+from continuous_states.sampling import RowAncestral
 from discrete_diffusion import load
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose

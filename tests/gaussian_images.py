@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from continuous_states.algorithms.flow_matching import FlowMatching
+from continuous_states.algorithms.fields import FlowMatching
 from gaussian_world import GaussianWorld
 from toy_world import DROPOUT
 

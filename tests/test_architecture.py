@@ -54,7 +54,7 @@ LAYERS = {
         ("floor_plans",),
     ),
     "continuous_states": (
-        ("arrays", "configs", "networks", "reporting"),
+        ("arrays", "configs", "evaluation", "networks"),
         ("algorithms",),
         ("sampling",),
         ("regions", "eit", "dialogue"),

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import nn
 
-    from continuous_states.networks.dtn_encoder import DtNEncoder
-    from continuous_states.networks.dtn_unet import DtNUNet
+    from continuous_states.networks.dtn_unet import DtNEncoder, DtNUNet
 
 
 def _section(config: Any, name: str) -> Any:

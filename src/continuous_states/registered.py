@@ -16,7 +16,7 @@ def _algorithm(name: str, where: str, **facts: Any) -> None:
 
 
 def _sampler(name: str, where: str, **facts: Any) -> None:
-    register_sampler(name)(LazyEntry(f"continuous_states.sampling.{where}", **facts))
+    register_sampler(name)(LazyEntry(f"continuous_states.sampling:{where}", **facts))
 
 
 def _network(name: str, **spec: Any) -> None:
@@ -31,19 +31,19 @@ _algorithm(
     state="features",
     samplers=("row-ancestral",),
 )
-_algorithm("flow-matching", "flow_matching:FlowMatching", state="field", samplers=("ode",))
-_algorithm("regression", "regression:Regression", state="field", samplers=("direct",))
+_algorithm("flow-matching", "fields:FlowMatching", state="field", samplers=("ode",))
+_algorithm("regression", "fields:Regression", state="field", samplers=("direct",))
 _algorithm("latent-seq2seq", "latent_seq2seq:LatentSeq2Seq", state="latent", samplers=("generate",))
 
 _sampler(
     "row-ancestral",
-    "row_ancestral:RowAncestral",
+    "RowAncestral",
     state="features",
     algorithms=("masked-features",),
 )
-_sampler("ode", "fields:Ode", state="field", algorithms=("flow-matching",))
-_sampler("direct", "fields:Direct", state="field", algorithms=("regression",))
-_sampler("generate", "generate:Generate", state="latent", algorithms=("latent-seq2seq",))
+_sampler("ode", "Ode", state="field", algorithms=("flow-matching",))
+_sampler("direct", "Direct", state="field", algorithms=("regression",))
+_sampler("generate", "Generate", state="latent", algorithms=("latent-seq2seq",))
 
 _network(
     "get-region",

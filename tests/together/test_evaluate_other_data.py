@@ -14,8 +14,8 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from continuous_states.dialogue.grammar import sample_dialogues
-from continuous_states.regions.table import RegionTable, write_regions
+from continuous_states.dialogue.texts import sample_dialogues
+from continuous_states.regions.files import RegionTable, write_regions
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints import checkpoint_info
 from discrete_diffusion.checkpoints.contents import info_with_digest

@@ -20,7 +20,7 @@ import torch
 from omegaconf import OmegaConf
 from yaml.constructor import ConstructorError
 
-from continuous_states.dialogue.words import PretrainedTokenizer
+from continuous_states.dialogue.texts import PretrainedTokenizer
 from continuous_states.networks.text_models import build_text_decoder, build_text_encoder
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints.contents import info_with_digest, read_contents

@@ -9,8 +9,7 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from continuous_states.algorithms.gaussian import LinearGaussian, Steps
-from continuous_states.algorithms.scaling import RowScaling, Scaled
+from continuous_states.algorithms.gaussian import LinearGaussian, RowScaling, Scaled, Steps
 from discrete_diffusion.algorithms import Algorithm, MaskDraw, sample_masks
 from discrete_diffusion.categorical import send, uniform_draws
 from discrete_diffusion.config import Share

@@ -13,12 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from continuous_states.dialogue.commands import SummaryReport
 from continuous_states.dialogue.dataset import PairDataset
-from continuous_states.dialogue.metrics import SummaryScores, score_summaries
-from continuous_states.dialogue.summarising import SUMMARIES, read_summaries
-from continuous_states.dialogue.summary_report import SummaryReport
-from continuous_states.dialogue.summary_scores import source_gap, summary_baselines
-from continuous_states.reporting import data_and_sampling, sample_files
+from continuous_states.dialogue.summaries import (
+    SUMMARIES,
+    SummaryScores,
+    read_summaries,
+    score_summaries,
+    source_gap,
+    summary_baselines,
+)
+from continuous_states.evaluation import data_and_sampling, sample_files
 from discrete_diffusion.algorithms import ALGORITHMS, Algorithm
 from discrete_diffusion.config import counted
 from discrete_diffusion.data import SPLITS

@@ -39,11 +39,11 @@ class Dialogue(Domain):
         "sample given=FILE.jsonl",
     }
 
-    complete = LazyEntry("continuous_states.dialogue.build:complete_dialogue")
-    vocabulary = LazyEntry("continuous_states.dialogue.build:dialogue_vocabulary")
-    build = LazyEntry("continuous_states.dialogue.build:build_dialogue")
-    test_data = LazyEntry("continuous_states.dialogue.build:build_test_dialogues")
-    report = LazyEntry("continuous_states.dialogue.summary_report:SummaryReport")
-    sample = LazyEntry("continuous_states.dialogue.sampling:sample_summaries")
-    evaluate = LazyEntry("continuous_states.dialogue.evaluation:evaluate_summaries")
+    complete = LazyEntry("continuous_states.dialogue.dataset:complete_dialogue")
+    vocabulary = LazyEntry("continuous_states.dialogue.dataset:dialogue_vocabulary")
+    build = LazyEntry("continuous_states.dialogue.dataset:build_dialogue")
+    test_data = LazyEntry("continuous_states.dialogue.dataset:build_test_dialogues")
+    report = LazyEntry("continuous_states.dialogue.commands:SummaryReport")
+    sample = LazyEntry("continuous_states.dialogue.commands:sample_summaries")
+    evaluate = LazyEntry("continuous_states.dialogue.commands:evaluate_summaries")
     cell_measurement = LazyEntry("continuous_states.dialogue.comparing:DialogueCells")

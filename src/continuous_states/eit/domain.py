@@ -37,14 +37,14 @@ class EIT(Domain):
     sample_files = ("samples.npz",)
     quick = {"num_held_out": 100, "num_samples": 20, "draws": 2, "bound_draws": 1}
 
-    complete = LazyEntry("continuous_states.eit.build:complete_eit")
-    vocabulary = LazyEntry("continuous_states.eit.build:eit_vocabulary")
-    build = LazyEntry("continuous_states.eit.build:build_eit")
-    test_data = LazyEntry("continuous_states.eit.build:build_test_images")
+    complete = LazyEntry("continuous_states.eit.dataset:complete_eit")
+    vocabulary = LazyEntry("continuous_states.eit.dataset:eit_vocabulary")
+    build = LazyEntry("continuous_states.eit.dataset:build_eit")
+    test_data = LazyEntry("continuous_states.eit.dataset:build_test_images")
     report = LazyEntry("continuous_states.eit.image_report:report_of_training")
-    sample = LazyEntry("continuous_states.eit.sampling:sample_images")
-    evaluate = LazyEntry("continuous_states.eit.evaluation:evaluate_images")
-    cell_measurement = LazyEntry("continuous_states.eit.comparing:ImageCells")
+    sample = LazyEntry("continuous_states.eit.commands:sample_images")
+    evaluate = LazyEntry("continuous_states.eit.commands:evaluate_images")
+    cell_measurement = LazyEntry("continuous_states.eit.commands:ImageCells")
 
     def conditions(self, data: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
         return {"dtn": ()}

@@ -1,19 +1,349 @@
-"""Reconstructions of a model, and what is guessed without one, against the true images."""
+"""Scores."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
+from einops import rearrange, repeat
 from torch import Tensor
 
-from continuous_states.eit.baselines import Ridge, SameImage, mean_image
-from continuous_states.eit.metrics import FieldScores, score_images
-from continuous_states.eit.reconstructing import Reconstructions, as_images, maps_of
-from discrete_diffusion.data import Dataset
+from continuous_states.arrays import write_npz
+from continuous_states.eit.simulator import conductivity_to_levels, levels_to_conductivity
+from continuous_states.evaluation import (
+    ConditionalSamples,
+    Tensors,
+    first_examples,
+    sample_conditional,
+    sampled_from_others,
+)
+from discrete_diffusion.data import Dataset, Examples
 from discrete_diffusion.evaluation import standard_error
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.sampling import Model
+
+
+@dataclass(frozen=True)
+class FieldScores:
+    """Result of ``score_images`` on M images.
+
+    ``relative_errors``: Float64[M], ||x - xhat|| / ||x||. ``squared_errors``: Float64[M], means
+    over pixels. ``pixel_hits``: Float64[M], shares of the pixels whose nearest level is the true
+    one; None of images without levels. ``majority_pixel_accuracy``: the share of the most frequent
+    level among the true pixels, which is what a constant image scores; NaN without levels.
+    """
+
+    relative_errors: Tensor
+    squared_errors: Tensor
+    pixel_hits: Tensor | None
+    majority_pixel_accuracy: float
+
+    @property
+    def relative_l2(self) -> float:
+        """Mean of ``relative_errors``."""
+        return float(self.relative_errors.mean())
+
+    @property
+    def mean_squared_error(self) -> float:
+        """Mean of ``squared_errors``."""
+        return float(self.squared_errors.mean())
+
+    @property
+    def pixel_accuracy(self) -> float:
+        """Mean of ``pixel_hits``; NaN without levels."""
+        return math.nan if self.pixel_hits is None else float(self.pixel_hits.mean())
+
+    def as_dict(self, prefix: str = "", suffix: str = "") -> dict[str, float]:
+        """The three means by name; ``pixel_accuracy`` is NaN without levels."""
+        return {
+            f"{prefix}relative_l2{suffix}": self.relative_l2,
+            f"{prefix}mean_squared_error{suffix}": self.mean_squared_error,
+            f"{prefix}pixel_accuracy{suffix}": self.pixel_accuracy,
+        }
+
+
+def score_images(
+    predicted: Tensor, truth: Tensor, *, levels: Sequence[float] | None
+) -> FieldScores:
+    """Scores of images Float[M, C, H, W] against the true ones.
+
+    ``levels``: the values that a true pixel can have, ascending; a pixel is counted as right if the
+    level nearest to it is the one nearest to the truth. None if it can have any: none is counted.
+
+    Raises ``ValueError`` for shapes that differ, without an image, or for an image that is 0
+    everywhere, to which no error is relative.
+    """
+    if predicted.shape != truth.shape or truth.ndim != 4 or truth.numel() == 0:
+        raise ValueError(
+            f"predicted {tuple(predicted.shape)} and truth {tuple(truth.shape)}: expected "
+            "(M, C, H, W) twice, with at least one image"
+        )
+    x, y = truth.double().flatten(1), predicted.double().flatten(1)  # (M, C H W)
+    size = x.norm(dim=1)
+    if (empty := (size == 0).nonzero()).numel():
+        raise ValueError(f"image {empty[0].item()} of the truth is 0 everywhere; leave it out")
+    hits, majority = None, math.nan
+    if levels is not None:
+        true = conductivity_to_levels(x, levels)
+        hits = (conductivity_to_levels(y, levels) == true).double().mean(dim=1)
+        majority = float(true.flatten().bincount().max() / true.numel())
+    return FieldScores(
+        relative_errors=(x - y).norm(dim=1) / size,
+        squared_errors=(x - y).square().mean(dim=1),
+        pixel_hits=hits,
+        majority_pixel_accuracy=majority,
+    )
+
+
+PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+
+
+@dataclass(frozen=True)
+class SameImage:
+    """``image`` Float[C, H, W], whatever the map."""
+
+    image: Tensor
+
+    def predict(self, maps: Tensor) -> Tensor:
+        """Float32[M, C, H, W] of maps Float[M, n, n]."""
+        return self.image.float().expand(len(maps), *self.image.shape).clone()
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Linear regression of the pixels on the entries z of a map's upper triangle, which are
+    standardised by the training maps:
+
+        y = m + W^T z,   W = argmin  (1 / M) sum_i |x_i - m - W^T z_i|^2 + penalty |W|^2
+                           = (Z^T Z / M + penalty I)^-1 Z^T X / M,
+
+    with m the mean training image. The penalty is the one with which a training image is predicted
+    best from the others, all penalties by one decomposition of Z: left out, the error of image i is
+
+        (x_i - y_i) / (1 - 1 / M - H_ii),   H = Z (Z^T Z + M penalty I)^-1 Z^T.
+
+    (Entries stay standardised by all maps.)
+    ``shift``, ``scale``: Float64[E]; an entry that is constant counts for nothing. ``weights``: W,
+    Float64[E, P]. ``mean``: m, Float64[C, H, W]. ``penalty``: the one that was chosen.
+    """
+
+    shift: Tensor
+    scale: Tensor
+    weights: Tensor
+    mean: Tensor
+    penalty: float
+
+    @classmethod
+    def fit(
+        cls,
+        maps: Tensor,
+        images: Tensor,
+        *,
+        penalties: Sequence[float] = PENALTIES,
+    ) -> Ridge:
+        """Fit to ``maps`` Float[M, n, n] and ``images`` Float[M, C, H, W].
+
+        Raises ``ValueError`` without an image or a penalty, or for a penalty that is not positive.
+        """
+        mean = mean_image(images)
+        if not penalties or min(penalties) <= 0:
+            raise ValueError(f"penalties={tuple(penalties)}: expected positive numbers, at least 1")
+        entries = upper_triangle(maps)
+        shift, scale = entries.mean(dim=0), entries.std(dim=0, correction=0)
+        flat = scale <= 1e-12 * shift.abs()
+        scale = torch.where(flat, torch.inf, scale)
+        left, values, right = _decomposed((entries - shift) / scale)
+        num, x = len(images), (images - mean).flatten(1)  # (M, P), Float64
+        inside = left.T @ x  # (R, P)
+        x -= left @ inside  # what no W reaches
+        alone, cross, gram = x.square().sum(dim=1), x @ inside.T, inside @ inside.T
+        free = 1 - 1 / num - left.square().sum(dim=1)
+
+        def left_out(penalty: float) -> float:
+            """Squared error of images, each predicted from the others."""
+            lost = left * (num * penalty / (values + num * penalty))  # (M, R)
+            errors = alone + (lost * (2 * cross + lost @ gram)).sum(dim=1)
+            return float((errors / (free + (left * lost).sum(dim=1)).square()).sum())
+
+        penalty = min(penalties, key=left_out)
+        shrunk = values.sqrt() / (values + num * penalty)
+        return cls(shift, scale, right @ (shrunk.unsqueeze(1) * inside), mean, penalty)
+
+    def predict(self, maps: Tensor) -> Tensor:
+        """Float32[M, C, H, W] of maps Float[M, n, n]."""
+        z = (upper_triangle(maps) - self.shift) / self.scale
+        return (z @ self.weights).reshape(len(maps), *self.mean.shape).add(self.mean).float()
+
+
+def upper_triangle(maps: Tensor) -> Tensor:
+    """Float64[M, E]: the upper triangle of Float[M, n, n], row by row, with the diagonal."""
+    rows, columns = torch.triu_indices(*maps.shape[-2:])
+    return maps[:, rows, columns].double()
+
+
+def _decomposed(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """U Float64[M, R], S^2 Float64[R] and V Float64[E, R] of Z = U S V^T, Float64[M, E], without
+    what is 0 up to rounding; by the eigenvalues of Z^T Z or Z Z^T, whichever is smaller."""
+    dual = len(z) < z.shape[1]
+    values, vectors = torch.linalg.eigh(z @ z.T if dual else z.T @ z)
+    there = values > 1e-13 * values[-1:]
+    values, vectors = values[there], vectors[:, there]
+    others = (z.T if dual else z) @ vectors / values.sqrt()
+    return (vectors, values, others) if dual else (others, values, vectors)
+
+
+def mean_image(images: Tensor) -> Tensor:
+    """Float64[C, H, W] of Float[M, C, H, W]. Raises ``ValueError`` without an image."""
+    if images.ndim != 4 or len(images) == 0:
+        raise ValueError(
+            f"training images {tuple(images.shape)}: expected (M, C, H, W), at least one image"
+        )
+    return images.mean(dim=0, dtype=torch.float64)
+
+
+DRAWS = 8
+RECONSTRUCTIONS = "samples.npz"
+_DRAW_STREAM = 74
+"""Keeps these samples apart from others with the same seed."""
+
+
+def as_images(x0: Tensor) -> Tensor:
+    """Samples as images, Float32[M, C, H, W]: fields as they are, ids Int[M, L] of the pixels of a
+    square image as their conductivities.
+
+    Raises ``ValueError`` for ids whose number is not a square, or that stand for no level.
+    """
+    if x0.is_floating_point():
+        return x0.float()
+    side = math.isqrt(x0.shape[1])
+    if side * side != x0.shape[1]:
+        raise ValueError(
+            f"{x0.shape[1]} ids per sample do not make a square image; expected size x size"
+        )
+    return rearrange(levels_to_conductivity(x0), "m (h w) -> m 1 h w", h=side)
+
+
+def maps_of(examples: Examples) -> Tensor:
+    """Float32[M, n, n]: the maps of a split; ``ValueError`` if it has none."""
+    if "dtn" not in examples.conditions:
+        raise ValueError("this data has no maps to condition on; use data=eit or data=eit-levels")
+    return examples.conditions["dtn"].float()
+
+
+@dataclass(frozen=True)
+class Reconstructions:
+    """M samples of a split, in its order, and the images sampled for each; on the CPU.
+
+    ``truth``: Float32[M, C, H, W], raw. ``dtn``: Float32[M, n, n], the maps. ``mean``,
+    ``deviation``: Float32[M, C, H, W], mean and standard deviation over the ``draws`` images
+    sampled given the sample's own map (the deviation of one is 0). ``first``: Float32[M, C, H, W],
+    the first of them. ``shuffled_mean``: Float32[M, C, H, W], the mean of as many given the map of
+    the sample before, with the same noise; None if there is one sample. ``nfe``: Float64[M],
+    network calls per image. ``seconds``: spent sampling given own maps, summed over processes.
+    ``levels``: those of the data set.
+    """
+
+    truth: Tensor
+    dtn: Tensor
+    mean: Tensor
+    deviation: Tensor
+    first: Tensor
+    shuffled_mean: Tensor | None
+    nfe: Tensor
+    draws: int
+    seconds: float = 0.0
+    levels: tuple[float, ...] | None = None
+
+    def __len__(self) -> int:
+        return self.truth.shape[0]
+
+    def write(self, folder: Path) -> None:
+        """Write ``samples.npz`` into a folder: ``truth``, ``mean``, ``deviation`` and ``first``
+        Float32[M, C, H, W], ``dtn`` Float32[M, n, n]. It holds no pickle."""
+        names = ("truth", "dtn", "mean", "deviation", "first")
+        write_npz(folder / RECONSTRUCTIONS, {name: getattr(self, name).numpy() for name in names})
+
+
+def reconstruct_held_out(
+    model: Model, data: Dataset, split: str, *, num: int | None, draws: int = DRAWS, seed: int
+) -> Reconstructions:
+    """Draw ``draws`` images from the map of each of the first ``num`` samples of a split (None: of
+    all); and as many from the map of the sample before it (the last one's for the first), with the
+    same noise: a model that does not use its map gives the same images.
+
+    At most ``model.batch_size`` images are sampled at once; they depend on it and on ``draws``, not
+    on the number of processes. Of a sampler of ids, pixels are the levels of the ids.
+
+    Raises ``ValueError`` if the split is empty or comes without maps, for ``num`` below 0 or
+    ``draws`` below 1.
+    """
+    if draws < 1:
+        raise ValueError(f"draws={draws}: expected at least 1")
+    examples = first_examples(data, split, num)
+    truth, dtn = as_images(examples.x0), maps_of(examples)
+    if len(truth) == 0:
+        calls = torch.zeros(0, dtype=torch.float64)
+        return Reconstructions(
+            truth, dtn, truth, truth, truth, None, calls, draws, levels=data.levels
+        )
+
+    def draw(conditions: Tensors, generator: torch.Generator) -> Tensors:
+        return _sample_images(model, conditions, generator, tuple(truth.shape[1:]), draws)
+
+    def drawn_from(model: Model, conditions: Tensors) -> ConditionalSamples:
+        batches = list(torch.arange(len(truth)).split(max(1, model.rows_at_once // draws)))
+        entropy = (seed, _DRAW_STREAM)
+        return sample_conditional(model, conditions, draw, batches=batches, entropy=entropy)
+
+    own, shuffled_mean = drawn_from(model, examples.conditions), None
+    if 1 < len(truth) == len(own):
+        others = {name: values.roll(1, dims=0) for name, values in examples.conditions.items()}
+        shuffled = sampled_from_others(model, lambda model: drawn_from(model, others))
+        shuffled_mean = None if shuffled is None else shuffled.values["mean"]
+    return Reconstructions(
+        truth[: len(own)],
+        dtn[: len(own)],
+        **own.values,
+        shuffled_mean=shuffled_mean,
+        draws=draws,
+        seconds=own.seconds,
+        levels=data.levels,
+    )
+
+
+def _sample_images(
+    model: Model,
+    conditions: Tensors,
+    generator: torch.Generator,
+    shape: tuple[int, ...],
+    draws: int,
+) -> Tensors:
+    """``mean``, ``deviation``, ``first`` and ``nfe`` of ``draws`` images of ``shape`` (C, H, W) per
+    row of the conditions."""
+    repeated = {name: repeat(x, "b ... -> (b d) ...", d=draws) for name, x in conditions.items()}
+    positions = (math.prod(shape),) if model.sampler.state == "tokens" else shape
+    images, nfe = [], []
+    parts = torch.arange(len(repeated["dtn"])).split(model.rows_at_once)
+    for rows in progress.track(parts, "images", "batches") if len(parts) > 1 else parts:
+        output = model.sampler.sample(
+            model.algorithm,
+            torch.ones(len(rows), *positions, dtype=torch.bool, device=model.device),
+            generator=generator,
+            steps=model.steps,
+            conditions={name: x[rows] for name, x in repeated.items()},
+        )
+        images.append(as_images(output.x0).reshape(len(rows), *shape).cpu())
+        nfe.append(output.nfe.cpu())
+    by_sample = rearrange(torch.cat(images), "(b d) ... -> b d ...", d=draws)
+    return {
+        "mean": by_sample.mean(dim=1),
+        "deviation": by_sample.std(dim=1, correction=1 if draws > 1 else 0),
+        "first": by_sample[:, 0],
+        "nfe": rearrange(torch.cat(nfe).double(), "(b d) -> b d", d=draws).mean(dim=1),
+    }
 
 
 @dataclass(frozen=True)

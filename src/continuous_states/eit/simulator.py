@@ -1,21 +1,323 @@
-"""Phantoms and their Dirichlet-to-Neumann maps, simulated from a seed."""
+"""Simulated phantoms."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from einops import rearrange
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.spatial import Delaunay
+from torch import Tensor
 
-from continuous_states.eit.dtn_map import DtNSolver
-from continuous_states.eit.levels import LEVELS
-from continuous_states.eit.mesh import Mesh, check_mesh_size, ring_mesh
-from continuous_states.eit.phantoms import SHAPE_KINDS, rasterise, sample_shapes
 from discrete_diffusion.config import check_whole_number, unknown_name
 from discrete_diffusion.data import cache_dir, cached_arrays
+
+LEVELS = (1.0, 2.0, 2.75, 3.5, 4.25, 5.0)
+"""Id 0 is the background."""
+
+MASK_ID = len(LEVELS)
+VOCAB_SIZE = len(LEVELS) + 1
+
+
+def levels_to_conductivity(levels: Tensor) -> Tensor:
+    """Int[...] ids 0..5 -> Float32[...]. Raises ``ValueError`` for another id."""
+    if levels.numel() and not 0 <= int(levels.min()) <= int(levels.max()) < len(LEVELS):
+        raise ValueError(
+            f"ids from {int(levels.min())} to {int(levels.max())}; expected 0 to "
+            f"{len(LEVELS) - 1}, which stand for the conductivities {LEVELS}"
+        )
+    return torch.tensor(LEVELS, device=levels.device)[levels.long()]
+
+
+def are_levels(conductivity: Tensor) -> Tensor:
+    """Bool[...]: whether each of Float[...] is one of the six."""
+    nearest = levels_to_conductivity(conductivity_to_levels(conductivity))
+    return (nearest - conductivity).abs() <= 1e-4
+
+
+def conductivity_to_levels(conductivity: Tensor, levels: Sequence[float] = LEVELS) -> Tensor:
+    """Float[...] -> Int64[...], the index of the nearest of the ascending ``levels``; of two, the
+    lower one."""
+    values = torch.tensor(levels, dtype=conductivity.dtype, device=conductivity.device)
+    return torch.bucketize(conductivity.contiguous(), (values[1:] + values[:-1]) / 2)
+
+
+Floats = NDArray[np.float64]
+
+MARGIN = 0.1
+"""Width of the ring at the boundary that stays background."""
+
+GAP = 0.01
+"""Least distance between two shapes."""
+
+_CANDIDATES = 128
+
+
+@dataclass(frozen=True)
+class ShapeKind:
+    """A shape is what lies within ``radius`` of a segment: a disc if its length is 0.
+
+    ``most``: shapes of a phantom, at least 1. ``spread``: centres are uniform on
+    [-spread, spread]^2. ``length``: of the whole shape, end to end, None for discs. Lengths in
+    radii of the unit disc: half the width of the image.
+    """
+
+    most: int
+    spread: float
+    radius: tuple[float, float]
+    length: tuple[float, float] | None
+
+
+SHAPE_KINDS = {
+    "discs": ShapeKind(most=5, spread=0.6, radius=(0.1, 0.35), length=None),
+    "tubes": ShapeKind(most=3, spread=0.4, radius=(0.08, 0.15), length=(0.5, 1.2)),
+}
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """K shapes that do not touch. ``ends``: Float64[K, 2, 2] both ends of each segment.
+    ``radius``: Float64[K]. ``levels``: Int64[K] ids 1..5."""
+
+    ends: Floats
+    radius: Floats
+    levels: NDArray[np.int64]
+
+
+def sample_shapes(kind: ShapeKind, rng: np.random.Generator) -> Shapes:
+    """1 to ``kind.most`` shapes, each number as likely, inside the margin and ``GAP`` apart."""
+    num = int(rng.integers(1, kind.most + 1))
+    levels = rng.integers(1, len(LEVELS), num)
+    while True:
+        ends, radius = _draw_candidates(kind, rng)
+        chosen: list[int] = []
+        fits = (np.linalg.norm(ends, axis=-1) + radius[:, None] <= 1 - MARGIN).all(axis=1)
+        while fits.any() and len(chosen) < num:
+            chosen.append(int(np.argmax(fits)))
+            away = _segment_distance(ends[chosen[-1]], ends)
+            fits &= away >= radius + radius[chosen[-1]] + GAP
+        if len(chosen) == num:
+            return Shapes(ends[chosen], radius[chosen], levels)
+
+
+def rasterise(shapes: Sequence[Shapes], size: int) -> NDArray[np.uint8]:
+    """UInt8[M, H, W] level ids: that of the shape a pixel centre lies in, else 0.
+
+    The centres of the outermost pixels are on x = -1, x = 1, y = 1 (first row) and y = -1.
+    """
+    axis = np.linspace(-1, 1, size)
+    pixels = np.stack(np.meshgrid(axis, -axis), axis=-1)  # (H, W, 2)
+    images = np.zeros((len(shapes), size, size), np.uint8)
+    for image, phantom in zip(images, shapes, strict=True):
+        for ends, radius, level in zip(phantom.ends, phantom.radius, phantom.levels, strict=True):
+            image[_point_distance(pixels, ends[0], ends[1]) <= radius] = level
+    return images
+
+
+def _draw_candidates(kind: ShapeKind, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Ends Float64[C, 2, 2] and radii Float64[C] of shapes that may touch."""
+    centre = rng.uniform(-kind.spread, kind.spread, (_CANDIDATES, 2))
+    radius = rng.uniform(*kind.radius, _CANDIDATES)
+    if kind.length is None:
+        return np.stack([centre, centre], axis=1), radius
+    half = rng.uniform(*kind.length, _CANDIDATES) / 2 - radius
+    angle = rng.uniform(0, np.pi, _CANDIDATES)
+    arm = half[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return np.stack([centre - arm, centre + arm], axis=1), radius
+
+
+def _segment_distance(segment: Floats, others: Floats) -> Floats:
+    """Distance Float64[C] of a segment (2, 2) from others (C, 2, 2); 0 where they cross."""
+    (a, b), (c, d) = segment, others.transpose(1, 0, 2)
+    nearest = np.minimum.reduce(
+        [
+            _point_distance(a, c, d),
+            _point_distance(b, c, d),
+            _point_distance(c, a, b),
+            _point_distance(d, a, b),
+        ]
+    )
+    crossing = (_side(a, b, c) * _side(a, b, d) < 0) & (_side(c, d, a) * _side(c, d, b) < 0)
+    return np.where(crossing, 0.0, nearest)
+
+
+def _side(a: Floats, b: Floats, point: Floats) -> Floats:
+    """Positive if ``point`` is left of the line from a to b."""
+    along, to = b - a, point - a
+    return along[..., 0] * to[..., 1] - along[..., 1] * to[..., 0]
+
+
+def _point_distance(points: Floats, a: Floats, b: Floats) -> Floats:
+    """Distance of points (..., 2) from the segments a (..., 2) to b (..., 2)."""
+    along = b - a
+    length = np.maximum((along**2).sum(axis=-1), np.finfo(float).tiny)
+    share = (((points - a) * along).sum(axis=-1) / length).clip(0, 1)
+    return np.sqrt(((points - a - share[..., None] * along) ** 2).sum(axis=-1))
+
+
+FOLD = 4
+"""Every ring holds a multiple of this many nodes, so a quarter turn maps the mesh onto itself."""
+
+_TWIST = 1e-3
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """P nodes, of which the first n are the boundary, counter-clockwise from (1, 0); T triangles.
+
+    ``points``: Float64[P, 2]. ``triangles``: Int64[T, 3] nodes. ``num_boundary``: n.
+    """
+
+    points: NDArray[np.float64]
+    triangles: NDArray[np.int64]
+    num_boundary: int
+
+    @property
+    def centroids(self) -> NDArray[np.float64]:
+        """Centres of the triangles, Float64[T, 2]."""
+        return self.points[self.triangles].mean(axis=1)
+
+
+def check_mesh_size(mesh_rings: int, num_boundary: int) -> None:
+    """Raise ``ValueError`` for numbers that make no mesh of rings inside each other."""
+    check_whole_number("data.mesh_rings", mesh_rings, least=2)
+    check_whole_number("data.num_boundary", num_boundary, least=FOLD)
+    least = max(2 * FOLD, 2 * mesh_rings)
+    least += -least % FOLD
+    if num_boundary % FOLD or num_boundary < least:
+        raise ValueError(
+            f"data.num_boundary={num_boundary}: expected a multiple of {FOLD}, at least {least} "
+            f"for data.mesh_rings={mesh_rings}"
+        )
+
+
+def ring_mesh(mesh_rings: int, num_boundary: int) -> Mesh:
+    """Nodes on ``mesh_rings`` equidistant circles and in the centre, triangulated by Delaunay.
+
+    Ring k of R has about n k / R nodes, every second ring is turned by half a spacing. Raises
+    ``ValueError`` for numbers that make no mesh.
+    """
+    check_mesh_size(mesh_rings, num_boundary)
+    points, twisted = [], []
+    for k in range(mesh_rings, 0, -1):
+        depth = mesh_rings - k
+        num = max(FOLD, FOLD * round(num_boundary * k / mesh_rings / FOLD))
+        angles = 2 * np.pi * (np.arange(num) + depth % 2 / 2) / num
+        points.append(_circle(k / mesh_rings, angles))
+        twisted.append(_circle(k / mesh_rings, angles + _TWIST * (depth / mesh_rings) ** 2))
+    centre = np.zeros((1, 2))
+    # Four nodes on one circle leave Delaunay a choice that rounding would make; the twist makes it.
+    triangles = np.sort(Delaunay(np.concatenate([*twisted, centre])).simplices, axis=1)
+    triangles = triangles[np.lexsort(triangles.T[::-1])].astype(np.int64)
+    return Mesh(np.concatenate([*points, centre]), triangles, num_boundary)
+
+
+def _circle(radius: float, angles: NDArray[np.float64]) -> NDArray[np.float64]:
+    return radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+class DtNSolver:
+    """sigma -> Lambda for one mesh, many samples at a time.
+
+    ``div(sigma grad u) = 0`` in the disc, u = f on its boundary. With linear elements (P1), one
+    conductivity per triangle and the stiffness matrix
+
+        S_ij = sum over triangles T of  sigma_T  integral over T of  grad phi_i . grad phi_j,
+
+    the boundary nodes b and the inner ones i,
+
+        Lambda = S_bb - S_bi S_ii^-1 S_ib.
+
+    This is the weak form: ``v^T Lambda f`` is the integral of v times the current that flows in at
+    voltage f. Lambda is symmetric, positive semi-definite, and its rows sum to 0.
+
+    Inner nodes are eliminated in layers, the farthest from the boundary first: a node shares
+    triangles with its own and the neighbouring layers only, so every step is a Cholesky factor of
+    one layer (LAPACK, batched) instead of all of S_ii. Float64.
+    """
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.num_triangles = len(mesh.triangles)
+        self._layers = _layers(mesh)
+        local = _local_stiffness(mesh)
+        self._own = [_block(mesh, local, layer, layer) for layer in self._layers]
+        self._outwards = [
+            _block(mesh, local, inner, outer)
+            for outer, inner in zip(self._layers[:-1], self._layers[1:], strict=True)
+        ]
+
+    def solve(self, sigma: Floats) -> Floats:
+        """Float64[M, T], positive -> Lambda Float64[M, n, n]."""
+        if sigma.ndim != 2 or sigma.shape[1] != self.num_triangles:
+            raise ValueError(
+                f"sigma has shape {sigma.shape}; expected (M, {self.num_triangles}), a value for "
+                "each triangle"
+            )
+        columns = np.ascontiguousarray(sigma.T)
+        last = len(self._layers) - 1
+        matrix = self._assemble(self._own[last], columns, last, last)
+        for k in range(last - 1, -1, -1):
+            factor = torch.linalg.cholesky(matrix)
+            coupling = self._assemble(self._outwards[k], columns, k + 1, k)
+            half = torch.linalg.solve_triangular(factor, coupling, upper=False)
+            matrix = self._assemble(self._own[k], columns, k, k) - half.mT @ half
+        return ((matrix + matrix.mT) / 2).numpy()
+
+    def _assemble(self, block: sparse.csr_matrix, columns: Floats, k: int, j: int) -> Tensor:
+        """The part of S between layers k and j, Float64[M, len k, len j]."""
+        return torch.from_numpy(
+            rearrange(np.asarray(block @ columns), "(i j) m -> m i j", i=len(self._layers[k]))
+        ).contiguous()
+
+
+def _layers(mesh: Mesh) -> list[NDArray[np.int64]]:
+    """Nodes by the number of edges to the nearest boundary node: n, then the inner ones."""
+    rows, columns = _pairs(mesh)
+    num = len(mesh.points)
+    neighbours = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(num, num))
+    found = np.arange(num) < mesh.num_boundary
+    layers = [np.arange(mesh.num_boundary)]
+    while not found.all():
+        reached = np.zeros(num, dtype=bool)
+        reached[neighbours[layers[-1]].indices] = True
+        layers.append(np.flatnonzero(reached & ~found))
+        found |= reached
+    return layers
+
+
+def _pairs(mesh: Mesh) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Row and column of the 9 T entries that triangles add to S."""
+    return np.repeat(mesh.triangles, 3, axis=1).ravel(), np.tile(mesh.triangles, 3).ravel()
+
+
+def _local_stiffness(mesh: Mesh) -> Floats:
+    """Float64[T, 3, 3]: integral over T of grad phi_i . grad phi_j = e_i . e_j / (4 area), with
+    e_i the edge opposite to node i."""
+    corners = mesh.points[mesh.triangles]
+    edges = np.roll(corners, -1, axis=1) - np.roll(corners, 1, axis=1)
+    (x0, y0), (x1, y1) = edges[:, 0].T, edges[:, 1].T
+    area = abs(x0 * y1 - y0 * x1) / 2
+    return edges @ edges.transpose(0, 2, 1) / (4 * area[:, None, None])
+
+
+def _block(
+    mesh: Mesh, local: Floats, rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> sparse.csr_matrix:
+    """(len rows * len columns, T): what each triangle of conductivity 1 adds to a part of S."""
+    num, (i, j) = len(mesh.points), _pairs(mesh)
+    row, column = np.full(num, -1), np.full(num, -1)
+    row[rows], column[columns] = np.arange(len(rows)), np.arange(len(columns))
+    inside = (row[i] >= 0) & (column[j] >= 0)
+    entry = row[i[inside]] * len(columns) + column[j[inside]]
+    triangle = np.repeat(np.arange(len(mesh.triangles)), 9)[inside]
+    shape = (len(rows) * len(columns), len(mesh.triangles))
+    return sparse.csr_matrix((local.ravel()[inside], (entry, triangle)), shape=shape)
+
 
 Maps = NDArray[np.float32]
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from continuous_states.networks import latent_space, text_models
-from continuous_states.networks.dtn_encoder import DtNEncoder
-from continuous_states.networks.dtn_regressor import DtNRegressor
-from continuous_states.networks.dtn_unet import DtNUNet
+from continuous_states.networks.dtn_unet import DtNEncoder, DtNRegressor, DtNUNet, FilmUNetTokens
 from continuous_states.networks.film_unet import FiLMUNet
-from continuous_states.networks.film_unet_tokens import FilmUNetTokens
 from continuous_states.networks.get_region import GetRegion
 
 __all__ = [

@@ -1,15 +1,196 @@
-"""A U-Net over images, conditioned on a Dirichlet-to-Neumann map."""
+"""Networks that read Dirichlet-to-Neumann maps."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import torch
+import torch.nn.functional as F
+from einops import rearrange
 from torch import Tensor, nn
 
-from continuous_states.networks.dtn_encoder import DtNEncoder, EncodedDtN
 from continuous_states.networks.film_unet import FiLMUNet
-from discrete_diffusion.models import corrupted_share
+from discrete_diffusion.models import (
+    MLP,
+    TransformerBlock,
+    corrupted_share,
+    process_t,
+    sinusoid,
+    zeroed,
+)
+
+POSITIONS = ("sinusoidal", "none")
+
+
+@dataclass(frozen=True)
+class EncodedDtN:
+    """``vector`` Float[B, D] of each map; ``tokens`` Float[B, n, D] of its columns; ``weights``
+    Float[B, n] of the columns in the vector, which sum to 1.
+
+    Indexed by samples like a tensor: ``encoded[rows]``, rows Int or Bool.
+    """
+
+    vector: Tensor
+    tokens: Tensor
+    weights: Tensor
+
+    def __len__(self) -> int:
+        return len(self.vector)
+
+    def __getitem__(self, rows: Tensor | slice) -> EncodedDtN:
+        return EncodedDtN(self.vector[rows], self.tokens[rows], self.weights[rows])
+
+
+class DtNEncoder(nn.Module):
+    """A map (B, n, n) -> one vector per map, and one per column.
+
+        v = (dtn - shift) / scale, per entry
+        x = embedding(column of v) + time_proj(sinusoid(1000 t)) + sinusoid(column index)  (B, n, D)
+        x <- x + attention(norm1(x)), x <- x + mlp(norm2(x))                          n_layers times
+        vector = sum_k w_k x_k, w = softmax over the columns of score(norm(x))                (B, D)
+
+    ``shift``, ``scale``: Float[n, n], 0 and 1 until ``fit_condition``; kept in the checkpoint.
+    ``pool_layers``: layers of ``score``, 1 or 2.
+    ``token_dropout``: the share of columns whose embedding is set to 0 in training.
+    ``time_conditioning``: without it there is no ``time_proj``, and t is not read.
+    ``pos``: ``sinusoidal``, or ``none``: then permuted columns give the same vector.
+
+    Deviation: the entries of maps are standardised by those of training; the description takes maps
+    as they are.
+    Deviation: t is multiplied by 1000; ``time_scale=1`` is the literal sinusoid of t in [0, 1].
+
+    Raises ``ValueError`` for other values of these, an odd ``d_model``, and if ``n_heads`` does not
+    divide it.
+    """
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(
+        self,
+        *,
+        num_boundary: int,
+        d_model: int,
+        n_layers: int,
+        n_heads: int,
+        mlp_ratio: float = 4,
+        dropout: float = 0.0,
+        pool_layers: int = 1,
+        token_dropout: float = 0.0,
+        time_conditioning: bool = True,
+        time_scale: float = 1000.0,
+        pos: str = "sinusoidal",
+    ) -> None:
+        super().__init__()
+        if pos not in POSITIONS:
+            raise ValueError(f"pos={pos!r}; choose {' or '.join(POSITIONS)}")
+        if d_model % 2:
+            raise ValueError(f"sinusoids need an even d_model, got {d_model}; choose {d_model + 1}")
+        if not 0 <= token_dropout < 1:
+            raise ValueError(f"token_dropout={token_dropout}: expected a share in [0, 1)")
+        self.num_boundary, self.d_model, self.pos = num_boundary, d_model, pos
+        self.token_dropout, self.time_scale = token_dropout, time_scale
+        self.register_buffer("shift", torch.zeros(num_boundary, num_boundary))
+        self.register_buffer("scale", torch.ones(num_boundary, num_boundary))
+        self.embedding = nn.Linear(num_boundary, d_model)
+        self.time_proj = nn.Linear(d_model, d_model) if time_conditioning else None
+        self.blocks = nn.ModuleList(
+            TransformerBlock(
+                d_model,
+                n_heads,
+                norm=nn.LayerNorm,
+                mlp=partial(MLP, d_model, mlp_ratio),
+                dropout=dropout,
+            )
+            for _ in range(n_layers)
+        )
+        self.register_load_state_dict_pre_hook(_without_unused_time)
+        self.pooling = AttentionPooling(d_model=d_model, num_layers=pool_layers)
+
+    @property
+    def reads_time(self) -> bool:
+        """True if what comes out depends on t."""
+        return self.time_proj is not None
+
+    def fit_condition(self, dtn: Tensor) -> None:
+        """Set shift and scale to mean and standard deviation of every entry over the maps of
+        training, Float[S, n, n]; an entry that does not vary keeps the scale 1.
+
+        Raises ``ValueError`` for another shape.
+        """
+        self._check(dtn)
+        for row in range(self.num_boundary):  # in float64, without a copy of all maps
+            scale, shift = torch.std_mean(dtn[:, row].double(), dim=0, correction=0)
+            scale = torch.where(scale > 1e-6 * shift.abs(), scale, 1.0)
+            self.shift[row], self.scale[row] = shift, scale
+
+    def forward(self, dtn: Tensor, t: Tensor | float | None = None) -> EncodedDtN:
+        """dtn Float[B, n, n], t Float[B] in [0, 1] or None: what comes out holds for every t.
+
+        Raises ``ValueError`` for other shapes.
+        """
+        self._check(dtn)
+        weight = self.embedding.weight
+        dtn = dtn.to(torch.promote_types(dtn.dtype, self.shift.dtype))
+        columns = rearrange((dtn - self.shift) / self.scale, "b row column -> b column row")
+        x = self.embedding(columns.to(weight.dtype))  # (B, n, D)
+        if self.training and self.token_dropout > 0:
+            kept = F.dropout(torch.ones_like(x[..., :1]), self.token_dropout) > 0
+            x = x.masked_fill(~kept, 0.0)
+        if self.time_proj is not None and t is not None:
+            waves = sinusoid(self.time_scale * process_t(t, len(dtn), dtn.device), self.d_model)
+            x = x + self.time_proj(waves.to(weight.dtype)).unsqueeze(1)
+        if self.pos == "sinusoidal":
+            exact = torch.promote_types(weight.dtype, torch.float32)
+            index = torch.arange(self.num_boundary, device=x.device, dtype=exact)
+            x = x + sinusoid(index, self.d_model).to(weight.dtype)
+        for block in self.blocks:
+            x = block(x)
+        return self.pooling(x)
+
+    def _check(self, dtn: Tensor) -> None:
+        num = self.num_boundary
+        if dtn.ndim != 3 or dtn.shape[1:] != (num, num):
+            raise ValueError(
+                f"dtn has shape {tuple(dtn.shape)}; expected (B, {num}, {num}), as "
+                f"data.num_boundary={num} says"
+            )
+
+
+def _without_unused_time(encoder: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Encoders without a time once had a ``time_proj`` that was never read."""
+    if encoder.time_proj is None:
+        for name in ("weight", "bias"):
+            state.pop(f"{prefix}time_proj.{name}", None)
+
+
+class AttentionPooling(nn.Module):
+    """A weighted sum of tokens, the weights made of the tokens themselves.
+
+        w = softmax over the tokens of score(norm(x))                            (B, N)
+        vector = sum_n w_n x_n                                                   (B, D)
+
+    ``num_layers``: of ``score``: 1, a linear layer, or 2, Linear(GELU(Linear(x))).
+    """
+
+    def __init__(self, *, d_model: int, num_layers: int = 1) -> None:
+        super().__init__()
+        if num_layers not in (1, 2):
+            raise ValueError(f"pool_layers={num_layers}: the scoring head has 1 layer or 2")
+        self.norm = nn.LayerNorm(d_model)
+        self.score: nn.Module = nn.Linear(d_model, 1)
+        if num_layers == 2:
+            self.score = nn.Sequential(nn.Linear(d_model, d_model), nn.GELU(), self.score)
+
+    def forward(self, x: Tensor) -> EncodedDtN:
+        """x (B, N, D) -> the vectors, x itself, and the weights."""
+        weights = self.score(self.norm(x)).squeeze(-1).softmax(dim=-1)
+        return EncodedDtN(torch.einsum("bn,bnd->bd", weights.to(x.dtype), x), x, weights)
 
 
 class DtNUNet(nn.Module):
@@ -95,3 +276,125 @@ class DtNUNet(nn.Module):
             found["pool_entropy"] = float(torch.special.entr(weights).sum(dim=-1).mean())
             found["pool_largest"] = float(weights.amax(dim=-1).mean())
         return found
+
+
+class FilmUNetTokens(nn.Module):
+    """Pixel ids in, a row of logits per pixel out; row-major, L = H W.
+
+        x = embedding(x_t) as an image                                           (B, D, H, W)
+        logits = network(x, sigma, dtn)                                          (B, V, H, W)
+
+    D and V are the channels that ``network`` takes and returns. MASK is an id like any other: its
+    logit is left to the algorithm. Other methods are those of ``DtNUNet``.
+
+    Raises ``ValueError`` if the network cannot take images of ``height`` x ``width``.
+    """
+
+    def __init__(self, *, network: DtNUNet, height: int, width: int) -> None:
+        super().__init__()
+        network.unet.check_size(height, width)
+        self.network, self.height, self.width = network, height, width
+        self.embedding = nn.Embedding(network.unet.out_channels, network.unet.in_channels)
+
+    @property
+    def encoder_reads_time(self) -> bool:
+        return self.network.encoder_reads_time
+
+    def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:
+        self.network.fit_conditions(conditions)
+
+    def encode(self, dtn: Tensor, sigma: Tensor | None = None) -> EncodedDtN:
+        return self.network.encode(dtn, sigma)
+
+    def diagnostics(self) -> dict[str, float]:
+        return self.network.diagnostics()
+
+    def forward(
+        self,
+        x_t: Tensor,
+        sigma: Tensor | None = None,
+        dtn: Tensor | None = None,
+        *,
+        keep: Tensor | None = None,
+        encoded: EncodedDtN | None = None,
+    ) -> Tensor:
+        """x_t Int[B, L], sigma Float[B] or None (read as 0) -> logits Float[B, L, V]; ``dtn``,
+        ``keep`` and ``encoded`` as for ``DtNUNet``.
+
+        Raises ``ValueError`` for other shapes.
+        """
+        if x_t.ndim != 2 or x_t.shape[1] != self.height * self.width:
+            raise ValueError(
+                f"x_t has shape {tuple(x_t.shape)}; expected (B, {self.height * self.width}), the "
+                f"pixels of {self.height} x {self.width} images"
+            )
+        x = rearrange(self.embedding(x_t), "b (h w) d -> b d h w", h=self.height)
+        logits = self.network(x, sigma, dtn, keep=keep, encoded=encoded)
+        return rearrange(logits, "b v h w -> b (h w) v")
+
+
+class DtNRegressor(nn.Module):
+    """A Dirichlet-to-Neumann map to an image, as far as the encoder's vector says.
+
+        image = head(norm(encoder(dtn).vector))                                  (B, C, H, W)
+
+    ``shape``: (C, H, W). ``head_widths``: of the hidden layers of ``head``, each followed by GELU;
+    the last layer starts at 0, and so does the image. ``read_tokens``: the head reads the n tokens
+    too, one after the other behind the vector. Noisy images are not read, times neither: the
+    encoder has none. Its weights fit those of a ``DtNUNet`` whose encoder reads no time.
+
+    Raises ``ValueError`` for an encoder that reads the time, or a width below 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: DtNEncoder,
+        shape: tuple[int, int, int],
+        head_widths: Sequence[int],
+        read_tokens: bool = False,
+    ) -> None:
+        super().__init__()
+        if encoder.reads_time:
+            raise ValueError("a regressor has no time; give an encoder without time_conditioning")
+        if any(hidden < 1 for hidden in head_widths):
+            raise ValueError(f"head_widths={[*head_widths]}: expected numbers of at least 1")
+        self.encoder, self.shape, self.read_tokens = encoder, shape, read_tokens
+        width = encoder.d_model * (1 + (encoder.num_boundary if read_tokens else 0))
+        self.norm = nn.LayerNorm(width)
+        self.head = _perceptron(width, *head_widths, math.prod(shape))
+
+    def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:
+        """Fit conditions as ``DtNUNet.fit_conditions`` does."""
+        if "dtn" in conditions:
+            self.encoder.fit_condition(conditions["dtn"])
+
+    def forward(
+        self, x_t: Tensor, sigma: Tensor | None = None, dtn: Tensor | None = None
+    ) -> Tensor:
+        """dtn Float[B, n, n] -> images Float[B, C, H, W]; of x_t Float[B, C, H, W] only the shape
+        is read.
+
+        Raises ``ValueError`` without a map, or for images of another shape.
+        """
+        if dtn is None or tuple(x_t.shape) != (len(dtn), *self.shape):
+            maps = "no maps" if dtn is None else f"maps of shape {tuple(dtn.shape)}"
+            raise ValueError(
+                f"x_t has shape {tuple(x_t.shape)} and there are {maps}; expected (B, "
+                f"{', '.join(map(str, self.shape))}) and as many maps"
+            )
+        channels, height, _ = self.shape
+        encoded = self.encoder(dtn)
+        read = encoded.vector
+        if self.read_tokens:
+            read = torch.cat([read, rearrange(encoded.tokens, "b n d -> b (n d)")], dim=1)
+        return rearrange(self.head(self.norm(read)), "b (c h w) -> b c h w", c=channels, h=height)
+
+
+def _perceptron(*widths: int) -> nn.Sequential:
+    """Linear layers with GELU between them, the last one 0."""
+    layers: list[nn.Module] = []
+    for inside, outside in pairwise(widths):
+        layers += [nn.Linear(inside, outside), nn.GELU()]
+    zeroed(layers[-2])
+    return nn.Sequential(*layers[:-1])

@@ -1,18 +1,35 @@
-"""Regions as a ``Dataset``: windows of peaks, each a row of motif scores and accessibility."""
+"""Regions as a data set."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from omegaconf import DictConfig
 from torch import Tensor
 
-from continuous_states.regions.table import first_names
-from discrete_diffusion.data import SPLITS, Dataset, Examples
+from continuous_states.regions.files import (
+    ACCESSIBILITY,
+    RegionTable,
+    first_names,
+    read_motif_names,
+    read_regions,
+)
+from continuous_states.regions.simulator import SimulationSettings, cached_windows, motif_names
+from discrete_diffusion.config import check_whole_number, counted
+from discrete_diffusion.data import SPLITS, Dataset, Examples, shares_of
+from discrete_diffusion.layout import Sequences
+
+logger = logging.getLogger(__name__)
 
 _CHUNK = 16
 """Windows looked at at once; a split may fill much of the memory."""
@@ -83,3 +100,271 @@ class RegionDataset(Dataset):
         if constant := self.constant_features:
             summary += f", {len(constant):,} constant ({first_names(constant, most=4)})"
         return summary
+
+
+Ints = NDArray[np.int64]
+
+FEWEST_ROWS = 2
+"""A window of one row has nothing to predict it from."""
+
+_PEAK_NAME = re.compile(r"([^\s:]+):(\d{1,12})-(\d{1,12})")
+
+
+@dataclass(frozen=True)
+class PeakPositions:
+    """Places of P peaks: ``chromosome`` Int64[P], numbered in natural order (chr2 before chr10),
+    ``start`` and ``end`` Int64[P] in base pairs."""
+
+    chromosome: Ints
+    start: Ints
+    end: Ints
+
+    def genome_order(self) -> Ints:
+        """Int64[P]: peaks sorted by chromosome, then start, then end."""
+        return np.lexsort((self.end, self.start, self.chromosome))
+
+
+def read_positions(names: Sequence[str], source: str) -> PeakPositions:
+    """Positions of peaks named ``CHROMOSOME:START-END``.
+
+    Raises ``ValueError`` naming ``source`` and line for a name of another form, or one given twice.
+    """
+    chromosomes: list[str] = []
+    ends = np.zeros((len(names), 2), np.int64)
+    lines: dict[str, int] = {}
+    for row, name in enumerate(names):
+        match = _PEAK_NAME.fullmatch(name)
+        if match is None or int(match[2]) >= int(match[3]):
+            raise ValueError(
+                f"{source}: peak_names, line {row + 1}: {name!r} is not a peak name; "
+                "expected CHROMOSOME:START-END with START < END, e.g. chr1:100-600"
+            )
+        if (first := lines.setdefault(name, row)) != row:
+            raise ValueError(
+                f"{source}: peak_names, line {row + 1}: {name!r} is in line {first + 1} too; "
+                "give every peak once"
+            )
+        chromosomes.append(match[1])
+        ends[row] = int(match[2]), int(match[3])
+    numbers = {name: k for k, name in enumerate(sorted(set(chromosomes), key=_natural))}
+    chromosome = np.array([numbers[name] for name in chromosomes], np.int64)
+    return PeakPositions(chromosome, ends[:, 0], ends[:, 1])
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """Runs of digits compare as numbers and come before letters."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return [(not p.isdigit(), int(p) if p.isdigit() else 0, p) for p in parts]
+
+
+def cut_table(
+    table: RegionTable,
+    *,
+    rows: int,
+    fractions: Sequence[float],
+    max_span: int,
+    quantitative_atac: bool,
+) -> RegionDataset:
+    """Windows of ``rows`` consecutive peaks of one chromosome that span less than ``max_span`` bp.
+
+    All peaks, in genome order (chromosomes in natural order, then start), are cut into the shares
+    ``fractions`` first; each share is cut into windows by itself, cell type by cell type. So no
+    peak is on both sides of a split, whatever the cell type; the peaks next to a cut are neighbours
+    all the same. A cell type has the peaks with aTPM above 0; without any, one cell type has all.
+    A window with fewer than ``rows`` peaks (the end of a chromosome or share, a gap) is padded. How
+    many peaks are left out, counted once per cell type, is logged.
+    """
+    positions = read_positions(table.peak_names, table.source)
+    order = positions.genome_order()
+    named = np.array([*table.peak_names, ""])  # -1, past the end, takes the last
+    splits, peak_names, cell_types, num_left_out = {}, {}, {}, 0
+    for split, share in shares_of(len(order), fractions).items():
+        x0, cut, of = [], [], []
+        for cell_type, values in table.atpm.items() or [("", None)]:
+            peaks = order[share]
+            peaks = peaks if values is None else peaks[values[peaks] > 0]
+            windows = cut_windows(peaks, positions, rows, max_span)
+            num_left_out += len(peaks) - int((windows >= 0).sum())
+            x0.append(_features(table.scores, values if quantitative_atac else None, windows))
+            cut.append(windows)
+            of.append(np.full(len(windows), cell_type))
+        peaks = np.concatenate(cut)
+        splits[split] = Examples(torch.from_numpy(np.concatenate(x0)), torch.from_numpy(peaks >= 0))
+        peak_names[split], cell_types[split] = named[peaks], np.concatenate(of)
+    if num_left_out:
+        logger.warning(
+            "%s: left out %s without a neighbour in the same split and chromosome, within "
+            "data.max_span=%d",
+            table.source,
+            counted(num_left_out, "peak"),
+            max_span,
+        )
+    kinds = counted(len(table.atpm), "cell type") if table.atpm else "no atpm"
+    return RegionDataset(
+        splits,
+        feature_names=(*table.motif_names, ACCESSIBILITY),
+        source=f"{table.source} ({counted(len(order), 'peak')}, {kinds})",
+        places={"peak_names": peak_names} | ({"cell_types": cell_types} if table.atpm else {}),
+    )
+
+
+def cut_windows(peaks: Ints, positions: PeakPositions, rows: int, max_span: int) -> Ints:
+    """Int64[W, N] peaks of every window, -1 past its end; ``peaks`` Int64[P] in genome order.
+
+    Each window takes as many peaks as it may from where the last one ended: up to ``rows``, of one
+    chromosome, from first start to last end less than ``max_span`` bp. One of a single peak is left
+    out.
+    """
+    chromosome, start = positions.chromosome[peaks], positions.start[peaks]
+    windows, first = [], 0
+    while first < len(peaks):
+        block = slice(first, first + rows)
+        reach = np.maximum.accumulate(positions.end[peaks[block]]) - start[first]
+        fits = (chromosome[block] == chromosome[first]) & (reach < max_span)
+        num = max(1, len(fits) if fits.all() else int(np.argmin(fits)))
+        if num >= FEWEST_ROWS:
+            windows.append(np.pad(peaks[first : first + num], (0, rows - num), constant_values=-1))
+        first += num
+    return np.array(windows, np.int64).reshape(len(windows), rows)
+
+
+def _features(
+    scores: NDArray[np.float32], access: NDArray[np.float32] | None, windows: Ints
+) -> NDArray[np.float32]:
+    """Float32[W, N, K + 1] with accessibility (1 if None) last; 0 past the end of a window."""
+    real = windows >= 0
+    x0 = np.zeros((*windows.shape, scores.shape[1] + 1), np.float32)
+    x0[real, :-1] = scores[windows[real]]
+    x0[real, -1] = 1.0 if access is None else access[windows[real]]
+    return x0
+
+
+def complete_regions(config: DictConfig) -> None:
+    """Write what the data decides into ``config``: ``num_features``, motifs and accessibility, and
+    ``feature_names``, which are compared with a model's later.
+
+    Raises ``ValueError`` for a number that is not that of the data.
+    """
+    names = _feature_names(config)
+    found = len(names)
+    if config.num_features not in (None, found):
+        raise ValueError(
+            f"data.num_features={config.num_features}, but the data has {found} (motifs and "
+            "accessibility); leave it out"
+        )
+    config.num_features, config.feature_names = found, list(names)
+
+
+def region_vocabulary(config: Mapping[str, Any]) -> Sequences:
+    """Rows as tokens of one legal id, 0: one that absorbing noise masks becomes id 1, an absent one
+    id 2."""
+    return Sequences(config["rows"], 3, mask_id=1, pad_id=2)
+
+
+def build_regions(config: DictConfig) -> RegionDataset:
+    """``data=regions``: simulated if ``path`` is null, else read from it.
+
+    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence for settings out of range, a
+    table that cannot be read, a split without a window, and training rows that are all the same.
+    """
+    check_whole_number("data.rows", config.rows, least=FEWEST_ROWS)
+    if not isinstance(config.quantitative_atac, bool):
+        raise ValueError(
+            f"data.quantitative_atac={config.quantitative_atac}: expected true or false"
+        )
+    dataset = _simulated(config) if config.path is None else _read(config)
+    _check_splits(dataset, config)
+    if len(dataset.constant_features) == len(dataset.feature_names):
+        raise ValueError(
+            f"{dataset.source}: all {len(dataset.feature_names)} features have one value in the "
+            "training rows; there is nothing to predict"
+        )
+    return dataset
+
+
+def build_test_regions(config: DictConfig) -> RegionDataset:
+    """The table at ``path`` as the test split of what a model with this config was trained on.
+
+    Raises ``ValueError`` naming the first feature that is another than the model was trained on,
+    and what ``build_regions`` raises.
+    """
+    names, known = _feature_names(config), tuple(config.feature_names)
+    if names != known:
+        pairs = list(zip_longest(names, known, fillvalue="none"))
+        k = next(k for k, (name, expected) in enumerate(pairs) if name != expected)
+        others = [name for name in names if name not in known]
+        unknown = f"; the model does not know {first_names(others, most=4)}" if others else ""
+        raise ValueError(
+            f"{config.path}: feature {k + 1} of {len(names)} is {pairs[k][0]}, but the model was "
+            f"trained on {pairs[k][1]} there, of {len(known)}{unknown}; give the motifs of "
+            "training, in the same order"
+        )
+    config = config.copy()
+    config.split = [0.0, 0.0, 1.0]
+    return build_regions(config)
+
+
+def _settings(config: DictConfig) -> SimulationSettings:
+    keys = ("num_windows", "rows", "num_motifs", "num_programmes", "peak_length", "region_seed")
+    return SimulationSettings(**{key: config[key] for key in keys})
+
+
+def _feature_names(config: DictConfig) -> tuple[str, ...]:
+    if config.path is None:
+        return (*motif_names(_settings(config).num_motifs), ACCESSIBILITY)
+    return (*read_motif_names(config.path), ACCESSIBILITY)
+
+
+def _simulated(config: DictConfig) -> RegionDataset:
+    """Windows are independent of each other: the first are train, the next val, the last test."""
+    settings = _settings(config)
+    shares = shares_of(settings.num_windows, config.split)
+    if config.cell_types is not None:
+        raise ValueError("data.cell_types chooses from a table; give data.path or leave it out")
+    windows = cached_windows(settings)
+    access = windows.accessibility[..., None]
+    if not config.quantitative_atac:
+        access = np.ones_like(access)
+    x0 = torch.from_numpy(np.concatenate([windows.scores, access], axis=2))
+    real = torch.ones(x0.shape[:2], dtype=torch.bool)
+    programmes = torch.from_numpy(windows.programmes)
+    return RegionDataset(
+        {name: Examples(x0[share], real[share]) for name, share in shares.items()},
+        feature_names=_feature_names(config),
+        source=f"simulated regions of seed {settings.region_seed}",
+        programmes={name: programmes[share] for name, share in shares.items()},
+    )
+
+
+def _read(config: DictConfig) -> RegionDataset:
+    check_whole_number("data.max_span", config.max_span, least=1)
+    cell_types = config.cell_types
+    if cell_types is not None:
+        cell_types = [cell_types] if isinstance(cell_types, str) else list(map(str, cell_types))
+        if not cell_types:
+            raise ValueError("data.cell_types=[]: expected names of cell types, or null for all")
+    return cut_table(
+        read_regions(config.path, cell_types=cell_types),
+        rows=config.rows,
+        fractions=config.split,
+        max_span=config.max_span,
+        quantitative_atac=config.quantitative_atac,
+    )
+
+
+def _check_splits(dataset: RegionDataset, config: DictConfig) -> None:
+    """Every split that is to have a share has a window."""
+    fix = "give more data.num_windows or another data.split"
+    if config.path is not None:
+        fix = "give more peaks or another data.split: each share needs two neighbouring peaks"
+    if not any(len(examples) for examples in dataset.splits.values()):
+        raise ValueError(
+            f"{dataset.source}: no window of at least {FEWEST_ROWS} peaks with aTPM above 0 is "
+            "left; give another cell type or a larger data.max_span"
+        )
+    for (name, examples), share in zip(dataset.splits.items(), config.split, strict=True):
+        if share > 0 and len(examples) == 0:
+            raise ValueError(
+                f"{dataset.source}: the {name} share of data.split={list(config.split)} has no "
+                f"window; {fix}"
+            )

@@ -57,10 +57,10 @@ class Regions(Domain):
         ),
     }
 
-    complete = LazyEntry("continuous_states.regions.build:complete_regions")
-    vocabulary = LazyEntry("continuous_states.regions.build:region_vocabulary")
-    build = LazyEntry("continuous_states.regions.build:build_regions")
-    test_data = LazyEntry("continuous_states.regions.build:build_test_regions")
+    complete = LazyEntry("continuous_states.regions.dataset:complete_regions")
+    vocabulary = LazyEntry("continuous_states.regions.dataset:region_vocabulary")
+    build = LazyEntry("continuous_states.regions.dataset:build_regions")
+    test_data = LazyEntry("continuous_states.regions.dataset:build_test_regions")
     report = LazyEntry("continuous_states.regions.row_report:report_of_training")
-    sample = LazyEntry("continuous_states.regions.sampling:sample_rows")
-    evaluate = LazyEntry("continuous_states.regions.evaluation:evaluate_rows")
+    sample = LazyEntry("continuous_states.regions.commands:sample_rows")
+    evaluate = LazyEntry("continuous_states.regions.commands:evaluate_rows")

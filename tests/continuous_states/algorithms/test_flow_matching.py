@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from continuous_states.algorithms.flow_matching import SMALLEST_T, FlowMatching
+from continuous_states.algorithms.fields import SMALLEST_T, FlowMatching
 from continuous_states.algorithms.gaussian import StraightPath
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch

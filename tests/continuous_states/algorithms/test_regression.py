@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from continuous_states.algorithms.flow_matching import FlowMatching
-from continuous_states.algorithms.regression import Regression
-from continuous_states.sampling.fields import Direct, Ode
+from continuous_states.algorithms.fields import FlowMatching, Regression
+from continuous_states.sampling import Direct, Ode
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.sampling import build_sampler, check_sampler

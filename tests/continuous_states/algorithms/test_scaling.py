@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from continuous_states.algorithms.scaling import RowScaling
+from continuous_states.algorithms.gaussian import RowScaling
 
 
 def rows() -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,7 +56,7 @@ def test_the_size_of_chunks_changes_nothing(how, monkeypatch):
         shift, scale = torch.zeros(3), expected.amax(dim=0)
     scale = torch.where(scale > 0, scale, 1.0).float()
     for size in (1, 2, 3, 100):
-        monkeypatch.setattr("continuous_states.algorithms.scaling.CHUNK", size)
+        monkeypatch.setattr("continuous_states.algorithms.gaussian.CHUNK", size)
         scaling = RowScaling(how, 3)
         scaling.fit(x0, real)
         assert torch.allclose(scaling.shift, shift.float(), rtol=1e-7)

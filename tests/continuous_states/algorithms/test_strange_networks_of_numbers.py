@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from continuous_states.algorithms.flow_matching import FlowMatching
+from continuous_states.algorithms.fields import FlowMatching, Regression
 from continuous_states.algorithms.masked_features import MaskedFeatures
-from continuous_states.algorithms.regression import Regression
 from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch

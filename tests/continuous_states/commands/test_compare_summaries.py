@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from continuous_states.dialogue.grammar import SLOTS, sample_dialogues
-from continuous_states.dialogue.metrics import score_summaries
+from continuous_states.dialogue.summaries import score_summaries
+from continuous_states.dialogue.texts import SLOTS, sample_dialogues
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 from discrete_diffusion.runtime import install_command

@@ -9,7 +9,7 @@ import torch
 
 from compared_models import bounds, compared, model, shown
 from continuous_states.dialogue.comparing import DialogueCells
-from continuous_states.eit.comparing import ImageCells
+from continuous_states.eit.commands import ImageCells
 from discrete_diffusion.evaluation import Baseline, share_error
 from discrete_diffusion.evaluation.comparison import ComparedModel, paired_difference
 from discrete_diffusion.evaluation.comparison_table import table_notes

@@ -13,10 +13,9 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 
-from continuous_states.algorithms.scaling import RowScaling
-from continuous_states.regions.given_rows import read_given_rows
-from continuous_states.regions.table import RegionTable, write_regions
-from continuous_states.sampling.row_ancestral import RowAncestral
+from continuous_states.algorithms.gaussian import RowScaling
+from continuous_states.regions.files import RegionTable, read_given_rows, write_regions
+from continuous_states.sampling import RowAncestral
 from discrete_diffusion import load
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import info_with_digest

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from continuous_states.eit.baselines import Ridge
+from continuous_states.eit.image_scores import Ridge
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.train import TrainRequest, run_training

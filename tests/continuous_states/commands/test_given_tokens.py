@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from continuous_states.dialogue.dataset import DialogueTokens
-from continuous_states.dialogue.summarising import summarise_held_out
+from continuous_states.dialogue.summaries import summarise_held_out
 from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
 from discrete_diffusion.categorical import make_generator

@@ -8,11 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from continuous_states.networks.dtn_encoder import DtNEncoder
-from continuous_states.networks.dtn_regressor import DtNRegressor
-from continuous_states.networks.dtn_unet import DtNUNet
+from continuous_states.networks.dtn_unet import DtNEncoder, DtNRegressor, DtNUNet, FilmUNetTokens
 from continuous_states.networks.film_unet import FiLMUNet
-from continuous_states.networks.film_unet_tokens import FilmUNetTokens
 from discrete_diffusion.checkpoints.initialising import StartingWeights, initialise
 
 CONFIG = {"algo": {"backbone": "dtn-regressor"}, "model": {"d_model": 8}, "data": {"size": 4}}

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from continuous_states.dialogue.grammar import SLOTS, DialoguePair, sample_dialogues
-from continuous_states.dialogue.metrics import score_summaries
-from continuous_states.sampling.generate import Generate
+from continuous_states.dialogue.summaries import score_summaries
+from continuous_states.dialogue.texts import SLOTS, DialoguePair, sample_dialogues
+from continuous_states.sampling import Generate
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose, evaluate, main, sample
 from discrete_diffusion.cli.sample import opened_model, request_of, where_to_compute

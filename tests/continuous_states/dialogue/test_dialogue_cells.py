@@ -16,8 +16,8 @@ from continuous_states.dialogue.comparing import (
     summaries_side_by_side,
 )
 from continuous_states.dialogue.dataset import DialogueData, Pairs
-from continuous_states.dialogue.metrics import score_summaries
-from continuous_states.dialogue.words import WordVocabulary
+from continuous_states.dialogue.summaries import score_summaries
+from continuous_states.dialogue.texts import WordVocabulary
 from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM, Algorithm
 from discrete_diffusion.contracts import LossOutput, SampleOutput

@@ -11,8 +11,7 @@ import torch
 from omegaconf import OmegaConf
 
 from continuous_states.dialogue.dataset import DialogueTokens
-from continuous_states.dialogue.reading import read_dialogues
-from continuous_states.dialogue.splitting import nearest_other
+from continuous_states.dialogue.texts import nearest_other, read_dialogues
 from dialogue_configs import dialogue_config, dialogue_data
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.domains import build_layout, complete_data, data_state, domain_of

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from continuous_states.dialogue.grammar import (
+from continuous_states.dialogue.texts import (
     NAMES,
     NUM_COMBINATIONS,
     SLOTS,
     WORDS,
+    WordVocabulary,
     sample_dialogues,
+    tokens_of,
 )
-from continuous_states.dialogue.words import WordVocabulary, tokens_of
 
 PAIRS = sample_dialogues(2000, seed=3)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuous_states.dialogue.words import PretrainedTokenizer, WordVocabulary, joined, tokens_of
+from continuous_states.dialogue.texts import PretrainedTokenizer, WordVocabulary, joined, tokens_of
 
 VOCABULARY = WordVocabulary(("!", ",", "a", "don't", "tea"))
 EOS, UNK, MASK, PAD = 5, 6, 7, 8

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from continuous_states.dialogue.build import given_dialogues
-from continuous_states.dialogue.grammar import WORDS
-from continuous_states.dialogue.words import PretrainedTokenizer
+from continuous_states.dialogue.dataset import given_dialogues
+from continuous_states.dialogue.texts import WORDS, PretrainedTokenizer
 from dialogue_configs import dialogue_config, dialogue_data
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator

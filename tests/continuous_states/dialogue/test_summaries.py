@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from continuous_states.dialogue.grammar import SLOTS, sample_dialogues
-from continuous_states.dialogue.metrics import most_frequent, score_summaries
+from continuous_states.dialogue.summaries import most_frequent, score_summaries
+from continuous_states.dialogue.texts import SLOTS, sample_dialogues
 
 GENERATED = ["Anna will buy the tent.", "the tent, the tent", "who knows", ""]
 REFERENCES = ["anna will buy the tent .", "Anna will lend the tent!", "nothing else", "a word"]

@@ -9,15 +9,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from continuous_states.dialogue.commands import summary_notes, summary_section
 from continuous_states.dialogue.dataset import DialogueTokens
-from continuous_states.dialogue.evaluation import summary_notes, summary_section
-from continuous_states.dialogue.summarising import (
+from continuous_states.dialogue.summaries import (
     SUMMARIES,
     Summaries,
     read_summaries,
+    score_summarising,
+    source_gap,
     summarise_held_out,
 )
-from continuous_states.dialogue.summary_scores import score_summarising, source_gap
 from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.contracts import SampleOutput

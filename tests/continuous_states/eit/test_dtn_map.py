@@ -7,9 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from continuous_states.eit.dtn_map import DtNSolver
-from continuous_states.eit.mesh import Mesh, ring_mesh
-from continuous_states.eit.simulator import centroid_reader
+from continuous_states.eit.simulator import DtNSolver, Mesh, centroid_reader, ring_mesh
 
 Floats = NDArray[np.float64]
 

@@ -15,12 +15,14 @@ from omegaconf import OmegaConf
 from continuous_states.eit import simulator
 from continuous_states.eit.dataset import EITLevels, FieldDataset
 from continuous_states.eit.domain import EIT
-from continuous_states.eit.levels import LEVELS, conductivity_to_levels, levels_to_conductivity
 from continuous_states.eit.simulator import (
+    LEVELS,
     SimulationSettings,
     background_map,
     cache_file,
     cached_phantoms,
+    conductivity_to_levels,
+    levels_to_conductivity,
 )
 from continuous_states.regions.dataset import RegionDataset
 from discrete_diffusion.config.files import shipped_files

@@ -7,7 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from continuous_states.eit.baselines import PENALTIES, Ridge, SameImage, mean_image, upper_triangle
+from continuous_states.eit.image_scores import (
+    PENALTIES,
+    Ridge,
+    SameImage,
+    mean_image,
+    upper_triangle,
+)
 from discrete_diffusion.categorical import make_generator
 
 N, ENTRIES, SHAPE = 4, 10, (1, 2, 3)

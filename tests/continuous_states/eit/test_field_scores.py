@@ -11,13 +11,15 @@ import torch
 from matplotlib.image import imread
 from toy_fields import MapSampler, Nothing, gaussian_fields, inverse_mdlm, level_images
 
-from continuous_states.eit.evaluation import field_notes, field_section
-from continuous_states.eit.image_report import ImageReport
-from continuous_states.eit.image_scores import fit_field_baselines, score_reconstructions
-from continuous_states.eit.metrics import score_images
-from continuous_states.eit.pictures import plot_reconstructions
-from continuous_states.eit.reconstructing import reconstruct_held_out
-from continuous_states.sampling.fields import Ode
+from continuous_states.eit.commands import field_notes, field_section
+from continuous_states.eit.image_report import ImageReport, plot_reconstructions
+from continuous_states.eit.image_scores import (
+    fit_field_baselines,
+    reconstruct_held_out,
+    score_images,
+    score_reconstructions,
+)
+from continuous_states.sampling import Ode
 from discrete_diffusion.evaluation.table import markdown
 from discrete_diffusion.sampling import FirstHitting, Model
 from gaussian_images import GaussianImages, exact_flow

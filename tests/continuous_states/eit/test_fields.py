@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from continuous_states.eit.levels import LEVELS, conductivity_to_levels
-from continuous_states.eit.metrics import score_images
+from continuous_states.eit.image_scores import score_images
+from continuous_states.eit.simulator import LEVELS, conductivity_to_levels
 from discrete_diffusion.evaluation import standard_error
 
 TRUTH = torch.tensor([[[[3.0, 0.0], [0.0, 4.0]]], [[[1.0, 1.0], [1.0, 1.0]]]])

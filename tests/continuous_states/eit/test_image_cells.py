@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from continuous_states.eit.comparing import ImageCells, score_images_of
+from continuous_states.eit.commands import ImageCells, score_images_of
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.evaluation import EvaluationProtocol

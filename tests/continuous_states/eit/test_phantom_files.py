@@ -11,9 +11,13 @@ import torch
 from eit_configs import build, eit_config
 from omegaconf import DictConfig
 
-from continuous_states.eit.files import read_phantoms
-from continuous_states.eit.levels import LEVELS
-from continuous_states.eit.simulator import SimulationSettings, background_map, simulate_phantoms
+from continuous_states.eit.dataset import read_phantoms
+from continuous_states.eit.simulator import (
+    LEVELS,
+    SimulationSettings,
+    background_map,
+    simulate_phantoms,
+)
 from guide_code import run_python
 
 SIMULATED = simulate_phantoms(

@@ -7,16 +7,19 @@ import pytest
 import torch
 from scipy import ndimage
 
-from continuous_states.eit.levels import LEVELS, conductivity_to_levels, levels_to_conductivity
-from continuous_states.eit.phantoms import (
+from continuous_states.eit.simulator import (
     GAP,
+    LEVELS,
     MARGIN,
     SHAPE_KINDS,
     Shapes,
+    SimulationSettings,
+    conductivity_to_levels,
+    levels_to_conductivity,
     rasterise,
     sample_shapes,
+    simulate_phantoms,
 )
-from continuous_states.eit.simulator import SimulationSettings, simulate_phantoms
 
 
 def drawn(name: str, num: int = 300) -> list[Shapes]:

@@ -8,9 +8,9 @@ import pytest
 import torch
 from toy_fields import SHARES, MapSampler, Nothing, gaussian_fields, inverse_mdlm, level_images
 
-from continuous_states.eit.levels import LEVELS, levels_to_conductivity
-from continuous_states.eit.reconstructing import reconstruct_held_out
-from continuous_states.sampling.fields import Ode
+from continuous_states.eit.image_scores import reconstruct_held_out
+from continuous_states.eit.simulator import LEVELS, levels_to_conductivity
+from continuous_states.sampling import Ode
 from discrete_diffusion.sampling import Ancestral, FirstHitting, Model
 from fake_processes import in_processes
 from gaussian_images import GaussianImages, exact_flow

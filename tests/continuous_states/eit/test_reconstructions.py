@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from continuous_states.eit.pictures import MAX_SAMPLES, plot_reconstructions, plot_side_by_side
+from continuous_states.eit.image_report import MAX_SAMPLES, plot_reconstructions, plot_side_by_side
 
 
 def samples(num: int = 7):

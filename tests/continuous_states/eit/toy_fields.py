@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from continuous_states.eit.levels import (
+from continuous_states.eit.simulator import (
     LEVELS,
     MASK_ID,
     VOCAB_SIZE,

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from continuous_states.networks.dtn_encoder import DtNEncoder
-from continuous_states.networks.dtn_regressor import DtNRegressor
+from continuous_states.networks.dtn_unet import DtNEncoder, DtNRegressor
 from discrete_diffusion.models import build_backbone
 
 ENCODER = {"num_boundary": 6, "d_model": 12, "n_layers": 2, "n_heads": 3}

@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from continuous_states.networks.dtn_encoder import DtNEncoder
-from continuous_states.networks.dtn_unet import DtNUNet
+from continuous_states.networks.dtn_unet import DtNEncoder, DtNUNet
 from continuous_states.networks.film_unet import FiLMUNet
 
 ENCODER = {"num_boundary": 6, "d_model": 12, "n_layers": 2, "n_heads": 3}

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from continuous_states.networks.dtn_encoder import AttentionPooling
-from continuous_states.networks.images import ConditionalResBlock, CrossAttention
+from continuous_states.networks.dtn_unet import AttentionPooling
+from continuous_states.networks.film_unet import ConditionalResBlock, CrossAttention
 
 SIZES = [(4, 4), (8, 4)]
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from continuous_states.networks.film_unet_tokens import FilmUNetTokens
+from continuous_states.networks.dtn_unet import FilmUNetTokens
 from discrete_diffusion.models import build_backbone
 
 PIXELS = {"length": 64, "vocab_size": 7, "mask_id": 6, "num_boundary": 8}

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from continuous_states.networks.latent_space.parts import SwiGLU, rms_norm
+from continuous_states.networks.latent_space import SwiGLU, rms_norm
 
 
 def test_swiglu_is_its_equation():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from continuous_states.regions.table import RegionTable
+from continuous_states.regions.files import RegionTable
 from discrete_diffusion.config.files import shipped_files
 
 

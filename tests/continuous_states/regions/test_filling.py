@@ -6,7 +6,7 @@ import pytest
 import torch
 from toy_regions import SHARES, ChainModel, SpreadSampler, changed, toy_regions
 
-from continuous_states.regions.filling import fill_held_out, sample_held_out_masks
+from continuous_states.regions.row_scores import fill_held_out, sample_held_out_masks
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import Examples
 from discrete_diffusion.sampling import Model

@@ -5,8 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from continuous_states.regions.motifs import LONGEST_MOTIF, Motifs, sample_motifs, scan
-from continuous_states.regions.simulator import Sites, plant, sample_sites
+from continuous_states.regions.simulator import (
+    LONGEST_MOTIF,
+    Motifs,
+    Sites,
+    plant,
+    sample_motifs,
+    sample_sites,
+    scan,
+)
 
 
 @pytest.fixture

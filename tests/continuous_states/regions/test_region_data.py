@@ -12,8 +12,7 @@ import torch
 from region_tables import region_config
 
 from continuous_states.regions import simulator
-from continuous_states.regions.build import build_regions, complete_regions
-from continuous_states.regions.dataset import RegionDataset
+from continuous_states.regions.dataset import RegionDataset, build_regions, complete_regions
 from continuous_states.regions.simulator import SimulationSettings, cached_windows
 from discrete_diffusion.data import Dataset, SplitBatches
 from discrete_diffusion.data.files import cached_files, clear_cache

@@ -17,8 +17,8 @@ import pytest
 from region_tables import made_table, table_config
 
 from continuous_states.arrays import write_npz
-from continuous_states.regions.build import build_regions
-from continuous_states.regions.table import (
+from continuous_states.regions.dataset import build_regions
+from continuous_states.regions.files import (
     RegionTable,
     read_motif_names,
     read_regions,

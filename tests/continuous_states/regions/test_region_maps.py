@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from continuous_states.regions.filling import Filling
-from continuous_states.regions.metrics import RowScores
-from continuous_states.regions.region_maps import MAX_WINDOWS, plot_region_maps, similar_columns
-from continuous_states.regions.row_scores import FillingScores
-from continuous_states.regions.score_chart import plot_row_scores
+from continuous_states.regions.row_report import (
+    MAX_WINDOWS,
+    plot_region_maps,
+    plot_row_scores,
+    similar_columns,
+)
+from continuous_states.regions.row_scores import Filling, FillingScores, RowScores
 
 NAMES = ["a", "b", "a again", "b again", "flat"]
 

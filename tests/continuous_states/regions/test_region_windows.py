@@ -12,9 +12,14 @@ import pytest
 import torch
 from region_tables import made_table, peak_names, region_config, table_config
 
-from continuous_states.regions.build import build_regions, complete_regions
-from continuous_states.regions.table import RegionTable, write_regions
-from continuous_states.regions.windows import cut_table, cut_windows, read_positions
+from continuous_states.regions.dataset import (
+    build_regions,
+    complete_regions,
+    cut_table,
+    cut_windows,
+    read_positions,
+)
+from continuous_states.regions.files import RegionTable, write_regions
 
 ALL = (1.0, 0.0, 0.0)
 

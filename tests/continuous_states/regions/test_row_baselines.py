@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from continuous_states.regions import baselines as row_baselines
-from continuous_states.regions.baselines import (
+from continuous_states.regions import row_scores as row_baselines
+from continuous_states.regions.row_scores import (
     ColumnMean,
     MaskedWindows,
     NeighbourMean,

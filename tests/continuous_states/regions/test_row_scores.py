@@ -10,9 +10,8 @@ import torch
 from toy_regions import SHARES, ChainModel, SpreadSampler, changed, toy_regions
 
 from continuous_states.regions.dataset import RegionDataset
-from continuous_states.regions.filling import fill_held_out
 from continuous_states.regions.row_report import RowReport
-from continuous_states.regions.row_scores import FillingScores, fit_baselines
+from continuous_states.regions.row_scores import FillingScores, fill_held_out, fit_baselines
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import Examples
 from discrete_diffusion.sampling import Model

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from continuous_states.regions.metrics import RowScores, score_rows
+from continuous_states.regions.row_scores import RowScores, score_rows
 from discrete_diffusion.categorical import make_generator
 
 W, N, M = 5, 9, 4

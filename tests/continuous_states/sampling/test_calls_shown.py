@@ -9,8 +9,7 @@ import pytest
 import torch
 from test_generate import generated, one_source
 
-from continuous_states.sampling.fields import Ode
-from continuous_states.sampling.row_ancestral import RowAncestral
+from continuous_states.sampling import Ode, RowAncestral
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.runtime import progress

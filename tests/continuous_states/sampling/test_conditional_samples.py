@@ -7,11 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from continuous_states.sampling.conditional_samples import (
-    first_examples,
-    sample_conditional,
-    sampled_from_others,
-)
+from continuous_states.evaluation import first_examples, sample_conditional, sampled_from_others
 from discrete_diffusion.data import Dataset, Examples
 from discrete_diffusion.runtime import Shard, Stop
 from discrete_diffusion.sampling import Model

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from continuous_states.networks.text_models import build_text_decoder
-from continuous_states.sampling.fields import Direct
-from continuous_states.sampling.generate import Generate
+from continuous_states.sampling import Direct, Generate
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.sampling import approximations, build_sampler, check_sampler

@@ -6,10 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from continuous_states.networks.dtn_encoder import DtNEncoder
-from continuous_states.networks.dtn_unet import DtNUNet
+from continuous_states.networks.dtn_unet import DtNEncoder, DtNUNet, FilmUNetTokens
 from continuous_states.networks.film_unet import FiLMUNet
-from continuous_states.networks.film_unet_tokens import FilmUNetTokens
 from discrete_diffusion.algorithms import AR, MDLM, UDLM, TokenAlgorithm
 from discrete_diffusion.categorical import effective_number, log_mean, make_generator
 from discrete_diffusion.forward_process import Absorbing, Uniform

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from continuous_states.sampling.fields import Ode
+from continuous_states.sampling import Ode
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import check_sampler
 from gaussian_images import GaussianImages, exact_flow

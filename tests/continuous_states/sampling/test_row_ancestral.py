@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from continuous_states.sampling.row_ancestral import RowAncestral
+from continuous_states.sampling import RowAncestral
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.noise_schedules import Cosine
 from gaussian_world import GaussianWorld, exact_model

@@ -1,1 +1,0 @@
-"""Samplers of rows of numbers, fields and latents."""
