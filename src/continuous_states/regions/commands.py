@@ -238,7 +238,7 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
     """``per_motif_r`` by how much is hidden."""
     rows = []
     for scores in by_rate:
-        r = [plus_minus(each.per_motif_r, None, 4) for each in scores.by_name.values()]
+        r = [plus_minus(each.mean_r, None, 4) for each in scores.by_name.values()]
         rows.append(TableRow(f"{100 * scores.mask_rate:g} %", *r))
     _, *others = by_rate[0].by_name
     heads = ("hidden", "per_motif_r", *(name.replace("_", " ") for name in others))

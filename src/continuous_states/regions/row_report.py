@@ -240,7 +240,7 @@ def _plot_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> No
 def _plot_rates(axes: Axes, by_rate: Sequence[FillingScores]) -> None:
     percent = [100 * scores.mask_rate for scores in by_rate]
     for name in by_rate[0].by_name:
-        r = [scores.by_name[name].per_motif_r for scores in by_rate]
+        r = [scores.by_name[name].mean_r for scores in by_rate]
         axes.plot(percent, r, markersize=4.6, label=name.replace("_", " "), **_LOOKS[name])
     style_axes(axes, title="By mask rate", xlabel="hidden rows (%)", ylabel="mean r over features")
     axes.set_xticks(percent, [f"{value:g}" for value in percent])
@@ -302,7 +302,7 @@ class RowReport(Report):
         predicting, found = replace(model, sampler=None), []
         for rate in rates:
             filling = self.fill(predicting, num, self.seed, rate)
-            baselines = self.baselines.at_rate(rate, self.seed)
+            baselines = self.baselines.refit(rate, self.seed)
             found.append(baselines.measure(filling, self._programmes(filling)))
         return found
 

@@ -1,4 +1,7 @@
-"""Scores."""
+"""Hidden rows of held-out windows: filled by a model, guessed by baselines, and scored.
+
+Axes: ``W`` windows, ``N`` rows of a window, ``M`` columns, ``P`` programmes.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from einops import rearrange
 from torch import Tensor
+from torch.nn.functional import pad
 
 from continuous_states.evaluation import (
     ConditionalSamples,
@@ -21,14 +25,24 @@ from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.data import Dataset, bucket_batches
 from discrete_diffusion.sampling import Model
 
+NEIGHBOUR_RADIUS = 8
+CHUNK = 16
+"""Windows that are worked on in float64 at once; a split may fill much of the memory."""
+
 CONSTANT = 1e-12
 """A column is constant if its range is at most this part of its largest magnitude."""
+
+NEIGHBOURS, ORACLE = "neighbour_mean", "oracle"
+
+_MASK_STREAM, _FILL_STREAM, _TRAINING_MASKS = 70, 71, 72
+"""Streams of random numbers: masks of held-out windows, fillings, masks that baselines are fitted
+under."""
 
 
 @dataclass(frozen=True)
 class RowScores:
-    """Result of ``score_rows`` on M columns; NaN in columns that were dropped. A number "per
-    motif" is a mean over all kept columns, accessibility among them; NaN if none is kept.
+    """Accuracy of M columns, NaN in those that were dropped. A number "per motif" is a mean over
+    all kept columns, accessibility among them; NaN if none is kept.
 
     ``r``: Float64[M], Pearson's correlation of prediction and truth. ``r2``: Float64[M], the share
     of the truth's spread about the training mean that is explained; below 0 if the mean is better.
@@ -42,26 +56,21 @@ class RowScores:
     num_rows: int
 
     @property
-    def per_motif_r(self) -> float:
-        """Mean of ``r``."""
+    def mean_r(self) -> float:
+        """Mean of ``r`` over the kept columns."""
         return float(self.r[self.kept].mean())
 
     def as_dict(self, prefix: str = "") -> dict[str, float]:
         """The means of ``r``, ``r2`` and ``mse`` over the kept columns, by name."""
         return {
-            f"{prefix}per_motif_r": self.per_motif_r,
+            f"{prefix}per_motif_r": self.mean_r,
             f"{prefix}per_motif_r2": float(self.r2[self.kept].mean()),
             f"{prefix}masked_mse": float(self.mse[self.kept].mean()),
         }
 
 
 def score_rows(
-    predicted: Tensor,
-    truth: Tensor,
-    masked: Tensor,
-    *,
-    column_mean: Tensor,
-    column_scale: Tensor,
+    predicted: Tensor, truth: Tensor, masked: Tensor, *, column_mean: Tensor, column_scale: Tensor
 ) -> RowScores:
     """Scores of masked rows only, the windows pooled, for column m over masked rows n:
 
@@ -87,40 +96,23 @@ def score_rows(
     x, y = truth[masked].double(), predicted[masked].double()  # (rows, M)
     if len(x) == 0:
         raise ValueError("no row is masked, so there is nothing to score; mask at least one")
-    scale = torch.where(column_scale > 0, column_scale, 1.0).double()
-    squares = (x - y).square()
     kept = ~_constant_columns(x)
-    spread = (x - column_mean.double()).square().sum(dim=0)
-
-    def of_kept(values: Tensor) -> Tensor:
-        return torch.where(kept, values, torch.nan)
-
-    return RowScores(
-        r=of_kept(_correlation(x, y)),
-        r2=of_kept(1 - squares.sum(dim=0) / spread),
-        mse=of_kept(squares.mean(dim=0) / scale.square()),
-        kept=kept,
-        num_rows=len(x),
-    )
+    squares = (x - y).square()
+    # correlation by column, 0 where the prediction is constant
+    dx, dy = x - x.mean(dim=0), y - y.mean(dim=0)
+    r = (dx * dy).sum(dim=0) / (dx.square().sum(dim=0) * dy.square().sum(dim=0)).sqrt()
+    r = torch.where(_constant_columns(y), 0.0, r)
+    # errors as shares of the spread about the training mean, and in training deviations
+    r2 = 1 - squares.sum(dim=0) / (x - column_mean.double()).square().sum(dim=0)
+    mse = squares.mean(dim=0) / torch.where(column_scale > 0, column_scale, 1.0).double().square()
+    r, r2, mse = (torch.where(kept, values, torch.nan) for values in (r, r2, mse))
+    return RowScores(r, r2, mse, kept, num_rows=len(x))
 
 
 def _constant_columns(values: Tensor) -> Tensor:
     """Bool[M]: columns of Float[rows, M] whose range is 0 to a relative ``CONSTANT``."""
     low, high = values.amin(dim=0), values.amax(dim=0)
     return high - low <= CONSTANT * torch.maximum(low.abs(), high.abs())
-
-
-def _correlation(x: Tensor, y: Tensor) -> Tensor:
-    """Pearson's r by column of two Float64[rows, M]; 0 where y is constant."""
-    x, flat = x - x.mean(dim=0), _constant_columns(y)
-    y = y - y.mean(dim=0)
-    r = (x * y).sum(dim=0) / (x.square().sum(dim=0) * y.square().sum(dim=0)).sqrt()
-    return torch.where(flat, 0.0, r)
-
-
-NEIGHBOUR_RADIUS = 8
-CHUNK = 16
-"""Windows that are worked on in float64 at once; a split may fill much of the memory."""
 
 
 @dataclass(frozen=True)
@@ -146,14 +138,14 @@ class MaskedWindows:
 
 
 class RowBaseline(ABC):
-    """Fitted on training windows; predicts the masked rows of others."""
+    """Prediction of masked rows, fitted on training windows."""
 
     @abstractmethod
     def guess(self, windows: MaskedWindows) -> Tensor:
         """Float[W, N, M]: a guess of every row; only those of masked rows count."""
 
     def predict(self, windows: MaskedWindows) -> Tensor:
-        """Float[W, N, M]: the masked rows predicted, the others as they are."""
+        """Float[W, N, M]: the masked rows predicted, the others unchanged."""
         out = windows.rows.clone()
         for part, rows in zip(windows.chunks(), out.split(CHUNK), strict=True):
             rows[part.masked] = self.guess(part)[part.masked].to(rows.dtype)
@@ -162,7 +154,7 @@ class RowBaseline(ABC):
 
 @dataclass(frozen=True)
 class ColumnMean(RowBaseline):
-    """The mean training row, whatever is observed. ``mean``: Float64[M]."""
+    """The mean training row, which ignores the observed rows. ``mean``: Float64[M]."""
 
     mean: Tensor
 
@@ -227,8 +219,8 @@ class ProgrammeMean(RowBaseline):
     """The oracle: the mean training row of the programme that a masked row was simulated from.
 
     If rows are independent given their programmes, no prediction has a lower expected squared
-    error: what is above it has seen the masked rows. ``means``: Float64[P + 1, M], the last one
-    that of all training rows, for a programme that they do not have.
+    error; a lower one has seen the masked rows. ``means``: Float64[P + 1, M], the last one that of
+    all training rows, for a programme that they do not have.
     """
 
     means: Tensor
@@ -255,34 +247,30 @@ class ProgrammeMean(RowBaseline):
         return self.means[windows.programmes.clamp(max=len(self.means) - 1)]  # -1 is the last
 
 
-def _mean_row(train: MaskedWindows, of: Callable[[Tensor], Tensor]) -> Tensor:
-    """Float64[M]: the mean over real rows of what ``of`` makes of Float64[rows, M]."""
+def _mean_row(train: MaskedWindows, transform: Callable[[Tensor], Tensor]) -> Tensor:
+    """Float64[M]: the mean over real rows of ``transform`` of Float64[rows, M]."""
     if not train.real.any():
         raise ValueError("no real row to take the mean of; give a training split with rows")
     total = torch.zeros(train.rows.shape[-1], dtype=torch.float64, device=train.rows.device)
     for part in train.chunks():
-        total += of(part.rows[part.real].double()).sum(dim=0)
+        total += transform(part.rows[part.real].double()).sum(dim=0)
     return total / train.real.sum()
 
 
 def _near_means(windows: MaskedWindows, mean: Tensor, radius: int | None) -> tuple[Tensor, Tensor]:
     """Mean of the observed rows within ``radius``, less ``mean``, Float64[W, N, M] (0 without any),
-    and their number Float64[W, N], by differences of cumulative sums."""
+    and their number Float64[W, N]."""
     seen = rearrange(windows.real & ~windows.masked, "w n -> w n 1")
     centred = torch.where(seen, windows.rows.double() - mean, 0.0)
+    # sums over a range of rows are differences of cumulative sums; sums[n]: of the first n rows
     both = torch.cat([seen.double(), centred], dim=2)
-    sums = torch.nn.functional.pad(both.cumsum(dim=1), (0, 0, 1, 0))  # sums[n]: of the first n
+    sums = pad(both.cumsum(dim=1), (0, 0, 1, 0))
     num = both.shape[1]
     radius = num if radius is None else radius
     at = torch.arange(num, device=both.device)
-    first, end = (at - radius).clamp(min=0), (at + radius + 1).clamp(max=num)
-    near = sums[:, end] - sums[:, first]
+    near = sums[:, (at + radius + 1).clamp(max=num)] - sums[:, (at - radius).clamp(min=0)]
     count = near[..., 0].round()
     return near[..., 1:] / count.clamp(min=1).unsqueeze(-1), count
-
-
-_MASK_STREAM, _FILL_STREAM = 70, 71
-"""Keep masks and fillings apart from other samples with the same seed."""
 
 
 @dataclass(frozen=True)
@@ -308,13 +296,8 @@ class Filling:
 
     def __getitem__(self, windows: slice) -> Filling:
         """Some windows; ``seconds`` stay those of all."""
-        return Filling(
-            *(self.truth[windows], self.real[windows], self.masked[windows]),
-            self.predicted[windows],
-            None if self.filled is None else self.filled[windows],
-            None if self.nfe is None else self.nfe[windows],
-            self.seconds,
-        )
+        tensors = {name: x[windows] for name, x in vars(self).items() if isinstance(x, Tensor)}
+        return replace(self, **tensors)
 
 
 def sample_held_out_masks(real: Tensor, rate: float, generator: torch.Generator) -> Tensor:
@@ -328,7 +311,8 @@ def sample_held_out_masks(real: Tensor, rate: float, generator: torch.Generator)
         raise ValueError(f"mask_rate={rate}: expected a share of the rows between 0 and 1")
     u = uniform_draws(tuple(real.shape), generator, real.device)
     masked = real & (u < rate)
-    order = torch.where(real, u, 2.0).argsort(dim=1)  # real rows first, the likeliest to be hidden
+    # of each window the real row that is hidden first, and the one that is hidden last
+    order = torch.where(real, u, 2.0).argsort(dim=1)
     sizes = real.sum(dim=1)
     windows = torch.arange(len(real), device=real.device)
     first, last = order[:, 0], order[windows, (sizes - 1).clamp(min=0)]
@@ -354,17 +338,19 @@ def fill_held_out(
     masked = sample_held_out_masks(real, mask_rate, make_generator(seed, _MASK_STREAM))
     if len(truth) == 0:
         return Filling(truth, real, masked, truth)
-    hidden = torch.where(masked.unsqueeze(-1), 0.0, truth)  # nobody is shown the answer
+    # the model never sees the hidden values
+    hidden = torch.where(masked.unsqueeze(-1), 0.0, truth)
     windows = {"rows": hidden, "masked": masked, "real": real}
     batches = bucket_batches(real.sum(dim=1), model.rows_at_once)
-    predicted = predict_rows(model, windows, batches)
+    filling = Filling(truth, real, masked, predict_rows(model, windows, batches))
     if model.sampler is None:
-        return Filling(truth, real, masked, predicted)
+        return filling
     filled = fill_rows(model, windows, (seed, _FILL_STREAM), batches)
-    done = slice(len(filled))
-    return Filling(
-        *(truth[done], real[done], masked[done], predicted[done]),
-        *(filled.values["rows"], filled.values["nfe"], filled.seconds),
+    return replace(
+        filling[: len(filled)],
+        filled=filled.values["rows"],
+        nfe=filled.values["nfe"],
+        seconds=filled.seconds,
     )
 
 
@@ -398,14 +384,9 @@ def fill_rows(
     return sample_conditional(model, windows, fill, entropy=entropy, batches=batches)
 
 
-NEIGHBOURS, ORACLE = "neighbour_mean", "oracle"
-_TRAINING_MASKS = 72
-"""Keeps the masks that baselines are fitted under apart from those they are scored under."""
-
-
 @dataclass(frozen=True)
 class FillingScores:
-    """Scores of all who guess the hidden rows of ``num_windows`` windows.
+    """Scores of model, sampler and baselines on the hidden rows of ``num_windows`` windows.
 
     ``by_name``: of the ``model``'s expected rows, of those ``filled`` by a sampler, if any, then
     of the baselines; ``oracle`` only of simulated data.
@@ -419,7 +400,7 @@ class FillingScores:
     num_windows: int
 
     def scores(self) -> dict[str, float]:
-        """The model's numbers under their own names, the others' with whose they are in front."""
+        """The model's numbers under their plain names, the others' after the name of each."""
         return {
             name: value
             for who, scores in self.by_name.items()
@@ -454,7 +435,7 @@ class RowBaselines:
     scale: Tensor
     by_name: Mapping[str, RowBaseline]
 
-    def at_rate(self, mask_rate: float, seed: int) -> RowBaselines:
+    def refit(self, mask_rate: float, seed: int) -> RowBaselines:
         """The neighbour mean, fitted anew for rows masked at another rate, and the oracle."""
         train = _with_training_masks(self.train, mask_rate, seed)
         by_name: dict[str, RowBaseline] = {NEIGHBOURS: NeighbourMean.fit(train, self.mean)}
@@ -471,17 +452,12 @@ class RowBaselines:
         """Model, sampler and baselines on the masked rows of a filling.
 
         ``programmes``: of its windows, Int64[W, N]; None leaves out the oracle.
-        ``known``: scores of the baselines on the same windows and masks, found here if not given.
+        ``known``: scores of the baselines on the same windows and masks, computed if not given.
         """
 
         def score(predicted: Tensor) -> RowScores:
-            return score_rows(
-                predicted,
-                filling.truth,
-                filling.masked,
-                column_mean=self.mean,
-                column_scale=self.scale,
-            )
+            means = {"column_mean": self.mean, "column_scale": self.scale}
+            return score_rows(predicted, filling.truth, filling.masked, **means)
 
         if known is None:
             hidden = torch.where(filling.masked.unsqueeze(-1), 0.0, filling.truth)
@@ -491,10 +467,10 @@ class RowBaselines:
                 for name, baseline in self.by_name.items()
                 if name != ORACLE or programmes is not None
             }
-        made = {"model": score(filling.predicted)}
+        scores = {"model": score(filling.predicted)}
         if filling.filled is not None:
-            made["filled"] = score(filling.filled)
-        return FillingScores({**made, **known}, self.mask_rate, len(filling))
+            scores["filled"] = score(filling.filled)
+        return FillingScores({**scores, **known}, self.mask_rate, len(filling))
 
 
 def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBaselines:
@@ -502,9 +478,8 @@ def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBa
     examples = data.splits["train"]
     programmes = None if data.programmes is None else data.programmes["train"]
     nothing = torch.zeros_like(examples.real)
-    train = _with_training_masks(
-        MaskedWindows(examples.x0, nothing, examples.real, programmes), mask_rate, seed
-    )
+    windows = MaskedWindows(examples.x0, nothing, examples.real, programmes)
+    train = _with_training_masks(windows, mask_rate, seed)
     column_mean = ColumnMean.fit(train)
     mean = column_mean.mean
     by_name: dict[str, RowBaseline] = {

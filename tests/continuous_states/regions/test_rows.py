@@ -49,7 +49,7 @@ def test_columns_agree_with_numpy_and_a_loop():
             "masked_mse": float(scores.mse.mean()),
         }
     )
-    assert scores.per_motif_r == scores.as_dict()["per_motif_r"]
+    assert scores.mean_r == scores.as_dict()["per_motif_r"]
 
 
 def test_a_scale_of_0_counts_as_1():
@@ -94,7 +94,7 @@ def test_the_truth_is_perfect_and_its_reverse_is_not():
         "filled_per_motif_r2": 1.0,
         "filled_masked_mse": 0.0,
     }
-    assert scored(-TRUTH).per_motif_r == pytest.approx(-1.0)
+    assert scored(-TRUTH).mean_r == pytest.approx(-1.0)
 
 
 def test_what_does_not_belong_together_is_refused():
