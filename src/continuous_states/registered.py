@@ -35,12 +35,7 @@ _algorithm("flow-matching", "fields:FlowMatching", state="field", samplers=("ode
 _algorithm("regression", "fields:Regression", state="field", samplers=("direct",))
 _algorithm("latent-seq2seq", "latent_seq2seq:LatentSeq2Seq", state="latent", samplers=("generate",))
 
-_sampler(
-    "row-ancestral",
-    "RowAncestral",
-    state="features",
-    algorithms=("masked-features",),
-)
+_sampler("row-ancestral", "RowAncestral", state="features", algorithms=("masked-features",))
 _sampler("ode", "Ode", state="field", algorithms=("flow-matching",))
 _sampler("direct", "Direct", state="field", algorithms=("regression",))
 _sampler("generate", "Generate", state="latent", algorithms=("latent-seq2seq",))
@@ -52,10 +47,7 @@ _network(
     default_model="get_region_tiny",
 )
 _network(
-    "dtn-unet",
-    state="field",
-    conditions=("dtn", "keep", "encoded"),
-    default_model="dtn_unet_tiny",
+    "dtn-unet", state="field", conditions=("dtn", "keep", "encoded"), default_model="dtn_unet_tiny"
 )
 _network("dtn-regressor", state="field", conditions=("dtn",), default_model="dtn_regressor_tiny")
 _network("film-unet-tokens", conditions=("dtn", "keep", "encoded"), default_model="film_unet_tiny")

@@ -228,10 +228,7 @@ class Ode(Sampler[FlowMatching]):
         steps = self.steps if steps is None else steps
         most = {"euler": steps, "heun": 2 * steps - 1}.get(self.solver)
         calls = 0
-        with (
-            eval_mode(algorithm),
-            progress.calls(most, each=self._guidance.calls) as going,
-        ):
+        with eval_mode(algorithm), progress.calls(most, each=self._guidance.calls) as going:
             given = algorithm.encoded(conditions)
 
             def clean(x: Tensor, t: float) -> Tensor:

@@ -36,7 +36,7 @@ class Dialogue(Domain):
     )
     remedies = {
         "data": "dialogues of your own are summarised, and scored where they have summaries, by "
-        "sample given=FILE.jsonl",
+        "sample given=FILE.jsonl"
     }
 
     complete = LazyEntry("continuous_states.dialogue.dataset:complete_dialogue")

@@ -20,10 +20,7 @@ from discrete_diffusion.runtime import JSON, JSON_LINES, GivenObjects
 
 _TOKEN = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 _UNKNOWN = "<unknown>"
-_SPACES = (
-    (re.compile(r" ([.,:;?!%)\]}])"), r"\1"),
-    (re.compile(r"([(\[{]) "), r"\1"),
-)
+_SPACES = ((re.compile(r" ([.,:;?!%)\]}])"), r"\1"), (re.compile(r"([(\[{]) "), r"\1"))
 
 
 class Tokenizer(ABC):
@@ -224,15 +221,7 @@ _FUNCTION_WORDS = (
     *("have", "sure", "when", "yes", "good", "bye"),
     *(".", ",", "?", "!", ":"),
 )
-WORDS = (
-    *NAMES,
-    *OBJECTS,
-    *DAYS,
-    *PARTS_OF_DAY,
-    *PLACES,
-    *_PLOTS,
-    *_FUNCTION_WORDS,
-)
+WORDS = (*NAMES, *OBJECTS, *DAYS, *PARTS_OF_DAY, *PLACES, *_PLOTS, *_FUNCTION_WORDS)
 """All words and punctuation marks of the grammar, 71."""
 
 _VERBS = tuple(_PLOTS)

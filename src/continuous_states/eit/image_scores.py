@@ -137,13 +137,7 @@ class Ridge:
     penalty: float
 
     @classmethod
-    def fit(
-        cls,
-        maps: Tensor,
-        images: Tensor,
-        *,
-        penalties: Sequence[float] = PENALTIES,
-    ) -> Ridge:
+    def fit(cls, maps: Tensor, images: Tensor, *, penalties: Sequence[float] = PENALTIES) -> Ridge:
         """Fit to ``maps`` Float[M, n, n] and ``images`` Float[M, C, H, W].
 
         Raises ``ValueError`` without an image or a penalty, or for a penalty that is not positive.

@@ -176,11 +176,7 @@ class FiLMUNet(nn.Module):
         self.cond_proj = nn.Linear(cond_dim, emb_dim)
         self.cond_gate = nn.Parameter(torch.full((emb_dim,), float(cond_gate_init)))
         stage = partial(
-            Stage,
-            emb_dim=emb_dim,
-            groups=groups,
-            dropout=dropout,
-            attention_heads=attention_heads,
+            Stage, emb_dim=emb_dim, groups=groups, dropout=dropout, attention_heads=attention_heads
         )
         steps = [*pairwise(widths)]
         per_level = [None, *[token_dim] * (self.num_levels - 1)]

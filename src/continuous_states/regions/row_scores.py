@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from einops import rearrange
@@ -168,10 +169,7 @@ class ColumnMean(RowBaseline):
 
 
 def column_scale(train: MaskedWindows, mean: Tensor) -> Tensor:
-    """Float64[M]: the standard deviation of the real rows about their ``mean`` Float64[M].
-
-    Raises ``ValueError`` without a real row.
-    """
+    """Float64[M]: the standard deviation of the real rows about their ``mean`` Float64[M]."""
     return _mean_row(train, lambda rows: (rows - mean).square()).sqrt()
 
 
@@ -240,10 +238,7 @@ class ProgrammeMean(RowBaseline):
     def guess(self, windows: MaskedWindows) -> Tensor:
         """Raises ``ValueError`` if the windows come without programmes."""
         if windows.programmes is None:
-            raise ValueError(
-                "these windows come without programmes, which only simulated data has; use "
-                "another baseline"
-            )
+            raise ValueError("windows without programmes, which only simulated data has")
         return self.means[windows.programmes.clamp(max=len(self.means) - 1)]  # -1 is the last
 
 
@@ -296,7 +291,9 @@ class Filling:
 
     def __getitem__(self, windows: slice) -> Filling:
         """Some windows; ``seconds`` stay those of all."""
-        tensors = {name: x[windows] for name, x in vars(self).items() if isinstance(x, Tensor)}
+        tensors: dict[str, Any] = {
+            k: x[windows] for k, x in vars(self).items() if torch.is_tensor(x)
+        }
         return replace(self, **tensors)
 
 
@@ -452,7 +449,7 @@ class RowBaselines:
         """Model, sampler and baselines on the masked rows of a filling.
 
         ``programmes``: of its windows, Int64[W, N]; None leaves out the oracle.
-        ``known``: scores of the baselines on the same windows and masks, computed if not given.
+        ``known``: scores of the baselines on the same windows and masks, if they are there already.
         """
 
         def score(predicted: Tensor) -> RowScores:
