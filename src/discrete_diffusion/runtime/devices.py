@@ -1,4 +1,4 @@
-"""Number of processes of a command, the device of each of them, and its precision."""
+"""Number of processes of a command, and the device and precision of each."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ def computes_on_gpu(options: Mapping[str, Any]) -> bool:
 
 
 def trainer_devices(options: Mapping[str, Any]) -> dict[str, Any]:
-    """``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` of Lightning's ``Trainer``, by
-    the ``options`` of ``trainer``.
+    """Return ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` of Lightning's
+    ``Trainer`` for the ``options`` of ``trainer``.
 
     ``accelerator: auto`` is CUDA if there is one, else the CPU: sampling is in float64, which
-    Apple's MPS does not have. ``devices`` is per machine; torchrun and srun decide it themselves.
-    Several processes are DDP or FSDP, a single one neither.
+    Apple's MPS does not have. ``devices`` is per machine. Several processes use DDP or FSDP.
 
     Raises ``ValueError`` for more GPUs than there are, ``fsdp`` without a GPU, numbers that
     contradict torchrun or srun, and processes that only those can start.
@@ -42,6 +41,7 @@ def trainer_devices(options: Mapping[str, Any]) -> dict[str, Any]:
         accelerator = "cuda" if on_gpu else "cpu"
     num_gpus = torch.cuda.device_count() if on_gpu else 0
     name = options.get("strategy") or "auto"
+    # what needs a GPU finds one
     if name == "fsdp" and not num_gpus:
         raise ValueError("trainer.strategy=fsdp: torch finds no GPU here; take trainer=ddp")
     if on_gpu and not num_gpus:
@@ -67,15 +67,15 @@ def num_processes(
     prefix: str,
     sees_own_gpu: bool = False,
 ) -> tuple[int, int]:
-    """Processes per machine, and machines: those of torchrun or srun, else ``devices`` and
-    ``num_nodes`` of ``options``.
+    """Return the processes per machine and the machines: those of torchrun or srun, else
+    ``devices`` and ``num_nodes`` of ``options``.
 
     ``num_gpus``: GPUs of this machine to compute on, 0 for the CPU; ``defaults``: values that
-    torchrun and srun override; ``prefix``: of the keys on the command line; ``sees_own_gpu``: a
-    process that torchrun or srun started may see a single GPU, its own.
-    Raises ``ValueError`` as ``trainer_devices``.
+    torchrun and srun override; ``prefix``: of the keys on the command line; ``sees_own_gpu``: True
+    if a started process may see only its own GPU. Raises ``ValueError`` as ``trainer_devices``.
     """
     found = started()
+    # a command by itself: as many processes as it asks for
     if found is None:
         asked, num_nodes = options.get("devices") or 1, options.get("num_nodes") or 1
         per_node = (num_gpus or 1) if asked in ("auto", -1) else asked
@@ -89,7 +89,7 @@ def num_processes(
                 f"{prefix}devices={per_node} does not go with --multirun; run one command after "
                 "the other"
             )
-    else:
+    else:  # torchrun or srun decide, and keys may not say otherwise
         per_node, num_nodes = found.per_node, found.num_nodes
         for key, number in (("devices", per_node), ("num_nodes", num_nodes)):
             if options.get(key) not in (*defaults, number):
@@ -97,6 +97,7 @@ def num_processes(
                     f"{prefix}{key}={options[key]}: {found.by} started {per_node} processes on "
                     f"each of {num_nodes} machines; leave {prefix}{key} out"
                 )
+    # a GPU for each process
     own = sees_own_gpu and found is not None and num_gpus == 1
     if 0 < num_gpus < per_node and not own:
         there_are = "is one GPU" if num_gpus == 1 else f"are {num_gpus} GPUs"
@@ -108,7 +109,8 @@ def num_processes(
 
 
 def _strategy(name: str, world_size: int) -> Strategy | str:
-    """DDP does not exchange buffers, which never differ, and reduces gradients in place."""
+    """Lightning's strategy. DDP exchanges no buffers, as they never differ, and reduces gradients
+    in place."""
     if name == "fsdp":
         return "fsdp"
     if world_size == 1:
@@ -125,7 +127,7 @@ def _strategy(name: str, world_size: int) -> Strategy | str:
 
 
 PRECISIONS = ("32-true", "bf16-mixed")
-"""Samples and bounds are computed in float32 and float64 whatever the network computes in."""
+"""Precisions of the network; samples and bounds are computed in float32 and float64."""
 
 _UNITS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16", "svebf16")
 """Instructions that multiply bfloat16, on x86 and on ARM, as torch or Linux calls them."""
@@ -133,7 +135,7 @@ _UNITS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16", "svebf16")
 
 @contextmanager
 def computed_in(precision: str, device: str) -> Iterator[None]:
-    """Inside, matrix products in float32, which are those of the network, are computed in
+    """Compute the float32 matrix products of the block, which are the network's, in
     ``precision``."""
     import torch
 
@@ -149,8 +151,8 @@ def check_precision(key: str, precision: str, known: Sequence[str]) -> None:
 
 
 def check_units(key: str, precision: str, *, on_gpu: bool) -> None:
-    """Raise ``ValueError`` if the processor or GPU would compute 16-bit numbers in float32; warn
-    about a processor of which nothing is known."""
+    """Raise ``ValueError`` if the processor or GPU has no units for 16-bit numbers; warn if that is
+    unknown."""
     import torch
 
     if precision == "32-true":
@@ -165,6 +167,7 @@ def check_units(key: str, precision: str, *, on_gpu: bool) -> None:
                 f"which GPUs have from Ampere on; take {key}=32-true{other}"
             )
         return
+    # on the CPU
     has_units = multiplies_bfloat16()
     if precision == "16-mixed":
         others = f"{key}=bf16-mixed or {key}=32-true" if has_units else f"{key}=32-true"
@@ -184,9 +187,8 @@ def check_units(key: str, precision: str, *, on_gpu: bool) -> None:
 
 
 def multiplies_bfloat16() -> bool | None:
-    """True if torch multiplies bfloat16 on this processor by instructions made for it: AVX-512
-    without them takes twice as long as float32, AVX2 ten times. None if neither torch, in newer
-    releases, nor Linux says what the processor has."""
+    """True if torch has instructions for bfloat16 on this processor: AVX-512 without them takes
+    twice as long as float32, AVX2 ten times. None if neither torch nor Linux knows."""
     import torch
 
     if not torch.backends.mkldnn.is_available():  # oneDNN, whose matrix products use them
@@ -195,11 +197,11 @@ def multiplies_bfloat16() -> bool | None:
         found = torch.cpu.get_capabilities()
         has = [bool(found[unit]) for unit in _UNITS if unit in found]
         return any(has) if has else None
-    flags = _flags_of_linux()
+    flags = _linux_cpu_flags()
     return bool(flags & {*_UNITS}) if flags else None
 
 
-def _flags_of_linux(path: Path = Path("/proc/cpuinfo")) -> set[str]:
+def _linux_cpu_flags(path: Path = Path("/proc/cpuinfo")) -> set[str]:
     """Flags of the first processor, on x86 (``flags``) or ARM (``Features``); else none."""
     if not path.is_file():
         return set()

@@ -1,4 +1,9 @@
-"""What is read: files, compressed by gzip, xz or bzip2 or not, and objects in their place."""
+"""Files to read: compression, kinds of files, and Python objects given instead of a file.
+
+Kinds are recognised by content before the name is believed. Formats of any field are listed here;
+kinds of data register theirs. A reader says which kinds it reads, and ``check_kind`` refuses the
+others by name.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +23,14 @@ from os import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO
 
+# --- compressed files ---
+
 _PACKINGS: dict[str, tuple[bytes, Callable[[BinaryIO], Any]]] = {
     "gzip": (b"\x1f\x8b", lambda file: gzip.GzipFile(fileobj=file)),
     "xz": (b"\xfd7zXZ\x00", lzma.LZMAFile),
     "bzip2": (b"BZh", bz2.BZ2File),
 }
-"""First bytes of a compressed file, and what unpacks it."""
+"""First bytes of compressed files, and the class that unpacks each."""
 
 _BUFFER = 1 << 16
 
@@ -32,7 +39,7 @@ _BZIP2_BLOCK = (b"1AY&SY", b"\x17rE8P\x90")
 """Bytes 4 to 9 of a bzip2 file: a block, or the end of an empty one."""
 
 MOST_UNPACKED = 1 << 30
-"""Bytes that a compressed file may unpack to, where what is read of it stays in memory."""
+"""Bytes that a compressed file may unpack to if its content stays in memory."""
 
 
 class CompressedFileError(ValueError):
@@ -40,7 +47,7 @@ class CompressedFileError(ValueError):
 
 
 class _Bounded(io.RawIOBase):
-    """Bytes of an unpacked file up to ``most``; ``CompressedFileError`` for more."""
+    """Bytes of an unpacked file; ``CompressedFileError`` for more than ``most``."""
 
     def __init__(self, file: Any, most: int) -> None:
         self._file, self._left = file, most
@@ -61,11 +68,10 @@ class _Bounded(io.RawIOBase):
 
 @contextmanager
 def open_unpacked(path: Path, *, in_parts: bool = False) -> Iterator[BinaryIO]:
-    """Open the bytes of a file, unpacked as they are read if its first bytes are those of gzip, xz
-    or bzip2.
+    """Open a file for reading bytes; gzip, xz and bzip2 are recognised and unpacked on the fly.
 
-    ``in_parts``: they are not kept, so that any number may come. Raises ``CompressedFileError`` for
-    a file that cannot be unpacked to its end, or is more than ``MOST_UNPACKED`` then."""
+    ``in_parts``: the caller keeps no content, so any size is allowed. Raises
+    ``CompressedFileError`` for a file that is damaged, or larger than ``MOST_UNPACKED``."""
     packing = packing_of(path)
     with path.open("rb") as file:
         if packing is None:
@@ -75,19 +81,18 @@ def open_unpacked(path: Path, *, in_parts: bool = False) -> Iterator[BinaryIO]:
             with _PACKINGS[packing][1](file) as unpacked:
                 bounded = _Bounded(unpacked, MOST_UNPACKED)
                 yield unpacked if in_parts else io.BufferedReader(bounded, _BUFFER)
-        except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise CompressedFileError(f"a damaged {packing} file: {error}; copy it anew") from error
-        except OSError as error:
-            if packing != "bzip2" or error.errno is not None:
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            # bz2 reports damage as an OSError without a number; others are of the system
+            of_system = isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile)
+            if of_system and (packing != "bzip2" or getattr(error, "errno", None) is not None):
                 raise
             raise CompressedFileError(f"a damaged {packing} file: {error}; copy it anew") from error
 
 
 def packing_of(path: Path) -> str | None:
-    """``gzip``, ``xz`` or ``bzip2`` by the first bytes of a file; None of any other.
+    """Compression of a file by its first bytes: ``gzip``, ``xz``, ``bzip2`` or None.
 
-    Raises ``CompressedFileError`` for a pipe or a device, which can be read only once or not at
-    all."""
+    Raises ``CompressedFileError`` for a pipe or a device, which cannot be read twice."""
     if path.exists() and not path.is_file():
         raise CompressedFileError(
             "not a file but a pipe, a device or a folder; write it into a file"
@@ -101,15 +106,18 @@ def packing_of(path: Path) -> str | None:
 
 
 def suffix_of(path: Path) -> str:
-    """Ending of a file before that of its compression, in lower case: ``.jsonl`` of
+    """Ending of a name in lower case, without that of compression: ``.jsonl`` of
     ``plans.jsonl.gz``."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in _ENDINGS else suffix
 
 
+# --- objects instead of a file ---
+
+
 @dataclass(frozen=True)
 class GivenObjects:
-    """The ``objects`` in the order in which a file would hold them.
+    """Python objects given instead of the lines of a file.
 
     ``name``: of the request's option, such as ``given``; errors say ``given[2]`` for the third.
     """
@@ -122,7 +130,7 @@ class GivenObjects:
         """Take one object or several: JSON objects, dataclasses, objects with ``to_json``, text of
         a line.
 
-        Raises ``TypeError`` for anything else, and ``ValueError`` for none at all and for text of
+        Raises ``TypeError`` for anything else, and ``ValueError`` for an empty list and for text of
         several lines.
         """
         alone = isinstance(value, Mapping) or is_dataclass(value) or hasattr(value, "to_json")
@@ -141,8 +149,16 @@ class GivenObjects:
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """One for each object. Raises ``TypeError`` naming an object that JSON cannot hold."""
-        return tuple(_line(f"{self.name}[{k}]", each) for k, each in enumerate(self.objects))
+        """A line of JSON for each object. Raises ``TypeError`` naming one that JSON cannot hold."""
+        lines = []
+        for k, value in enumerate(self.objects):
+            try:
+                as_json = value.to_json() if hasattr(value, "to_json") else value
+                lines.append(value if isinstance(value, str) else json.dumps(as_json))
+            except (TypeError, ValueError) as error:
+                problem = f"{self.name}[{k}]: {error}; expected what JSON can hold"
+                raise TypeError(problem) from error
+        return tuple(lines)
 
     @property
     def text(self) -> str:
@@ -150,7 +166,7 @@ class GivenObjects:
         return "".join(f"{line}\n" for line in self.lines)
 
     def one_object(self) -> Any:
-        """JSON value of the one line that there is; ``ValueError`` if there are several."""
+        """JSON value of the only object; ``ValueError`` if there are several."""
         if len(self.objects) > 1:
             raise ValueError(f"{self.name}: {len(self.objects)} objects; give one")
         return json.loads(self.lines[0])
@@ -168,26 +184,19 @@ def place_of_line(given: object, number: int) -> str:
     return f"{given}, line {number}"
 
 
-def _line(place: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    try:
-        return json.dumps(value.to_json() if hasattr(value, "to_json") else value)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{place}: {error}; expected what JSON can hold") from error
-
+# --- kinds of files ---
 
 _HEAD_BYTES, _LONGEST_LINE = 1 << 16, 1 << 24
 _CONTROL_BYTES = bytes({*range(32)} - {*b"\t\n\r\f\x1b"})
 _LINES_SUFFIXES = (".jsonl", ".ndjson")
 _MOST_CONTROL = 0.02
-"""Share of control characters: none of text, 11 % of random bytes."""
+"""Share of control characters in a text at most: text has none, random bytes 11 %."""
 
 
 @dataclass(frozen=True)
 class Head:
     """Beginning of a file. ``content``: its first bytes, unpacked, of JSON to the end of a line;
-    ``packing``: of ``packing_of``."""
+    ``packing``: see ``packing_of``."""
 
     path: Path
     content: bytes
@@ -204,7 +213,7 @@ class Head:
 
     @cached_property
     def text(self) -> str:
-        """The head as text, without a byte order mark; bytes that are not UTF-8 are U+FFFD."""
+        """Head as text without a byte order mark; bytes that are not UTF-8 are U+FFFD."""
         return self.content.decode("utf-8-sig", errors="replace")
 
     @cached_property
@@ -214,14 +223,14 @@ class Head:
 
     @cached_property
     def last_byte(self) -> bytes:
-        """The last byte of the file, as it lies on disk; nothing of an empty one."""
+        """Last byte of the file on disk; empty for an empty file."""
         with self.path.open("rb") as file:
             file.seek(max(file.seek(0, SEEK_END) - 1, 0))
             return file.read(1)
 
     @cached_property
     def members(self) -> list[str] | None:
-        """Names in a ZIP archive; None of another file."""
+        """Names in a ZIP archive; None for another file."""
         if not self.content.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             return None
         try:
@@ -232,18 +241,22 @@ class Head:
 
     @cached_property
     def objects(self) -> list[bool]:
-        """For the first two lines that are not blank, whether each is a JSON object."""
+        """For each of the first two lines that are not blank, True if it is a JSON object."""
         return [_is_object(line) for line in [line for line in self.lines if line][:2]]
+
+
+Test = Callable[[Head], bool]
+"""Test that recognises a kind of files by the head."""
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """Kind of files. ``name``: what a file of it is called, with its article. ``fits``: True of the
-    head of such a file. ``remedy``: what to do with one where it is not read, empty if nothing is
-    known. ``suffixes``: endings of names that tell the kind where contents do not."""
+    """Kind of files. ``name``: with its article; ``fits``: the test of its content; ``remedy``:
+    advice where it is not read, or ""; ``suffixes``: endings of names, for content that no test
+    recognises."""
 
     name: str
-    fits: Callable[[Head], bool]
+    fits: Test
     remedy: str = ""
     is_text: bool = True
     suffixes: tuple[str, ...] = ()
@@ -253,49 +266,47 @@ class FileKind:
         return f"{self.name}; {self.remedy}" if self.remedy else self.name
 
 
-def begins_with_bytes(*magic: bytes) -> Callable[[Head], bool]:
+def begins_with_bytes(*magic: bytes) -> Test:
     """Test for the first bytes of a file."""
     return lambda head: head.content.startswith(magic)
 
 
-def begins_with_text(pattern: str) -> Callable[[Head], bool]:
+def begins_with_text(pattern: str) -> Test:
     """Test for the first characters of a text, in any case."""
     compiled = re.compile(pattern, re.IGNORECASE)
     return lambda head: compiled.match(head.text) is not None
 
 
-def _binary(name: str, fits: Callable[[Head], bool], remedy: str) -> FileKind:
-    return FileKind(name, fits, remedy, is_text=False)
-
-
-def _holding(test: Callable[[list[str]], bool]) -> Callable[[Head], bool]:
+def _holding(test: Callable[[list[str]], bool]) -> Test:
     """Test for the names in a ZIP archive."""
     return lambda head: head.members is not None and test(head.members)
 
 
 def _is_pickle(head: Head) -> bool:
-    """True of the first bytes of a pickle, the short ones with the last byte of one."""
+    """Test for the first bytes of a pickle; short ones need the last byte too."""
     if head.content.startswith((b"\x80\x02\x8a\n", b"(lp0", b"(dp0")):
         return True
     return re.match(rb"\x80[\x02-\x05]", head.content) is not None and head.last_byte == b"."
 
 
-def by_name_alone(head: Head) -> bool:
+def never(head: Head) -> bool:
     """Test of a kind that only names tell."""
     return False
 
 
-_OLE = begins_with_bytes(b"\xd0\xcf\x11\xe0")
+def _binary(name: str, fits: Test, remedy: str, *suffixes: str) -> FileKind:
+    return FileKind(name, fits, remedy, is_text=False, suffixes=suffixes)
 
-NPZ = FileKind(
+
+_OLE = begins_with_bytes(b"\xd0\xcf\x11\xe0")
+_UNPACK, _AS_CSV, _AS_LINES = "unpack it first", "save it as CSV", "write its rows as JSON lines"
+
+NPZ = _binary(
     "arrays of NumPy (.npz)",
     _holding(lambda names: bool(names) and all(name.endswith(".npy") for name in names)),
-    is_text=False,
-    suffixes=(".npz",),
+    *("", ".npz"),
 )
-NPY = FileKind(
-    "arrays of NumPy (.npy)", begins_with_bytes(b"\x93NUMPY"), is_text=False, suffixes=(".npy",)
-)
+NPY = _binary("arrays of NumPy (.npy)", begins_with_bytes(b"\x93NUMPY"), "", ".npy")
 GRAPHML = FileKind(
     "GraphML",
     begins_with_text(r"\s*(<\?xml[^>]*>\s*)?(<!(?s:.){0,2000}?>\s*)*<graphml\b"),
@@ -307,10 +318,10 @@ JSON = FileKind("JSON", lambda head: _is_json(head), suffixes=(".json",))
 HTML = FileKind(
     "an HTML page", begins_with_text(r"\s*(<!doctype html|<html\b)"), "download the file itself"
 )
-CSV = FileKind("CSV", by_name_alone, "write its rows as JSON lines", suffixes=(".csv",))
-TSV = FileKind("TSV", by_name_alone, "write its rows as JSON lines", suffixes=(".tsv",))
-_UNPACK = "unpack it first"
+CSV = FileKind("CSV", never, _AS_LINES, suffixes=(".csv",))
+TSV = FileKind("TSV", never, _AS_LINES, suffixes=(".tsv",))
 _FIRST = (
+    # ZIP archives, from what only one program writes to any archive
     NPZ,
     NPY,
     _binary(
@@ -321,12 +332,12 @@ _FIRST = (
     _binary(
         "a spreadsheet",
         _holding(lambda names: any(name.startswith("xl/") for name in names)),
-        "save it as CSV",
+        _AS_CSV,
     ),
     _binary(
         "a spreadsheet",
         lambda head: _OLE(head) and head.path.suffix.lower() == ".xls",
-        "save it as CSV",
+        _AS_CSV,
     ),
     _binary(
         "a document of an office program",
@@ -340,23 +351,19 @@ _FIRST = (
         "copy it anew",
     ),
     _binary("a ZIP archive", _holding(lambda names: True), _UNPACK),
+    # other archives
     _binary("a 7z archive", begins_with_bytes(b"7z\xbc\xaf"), _UNPACK),
     _binary("a RAR archive", begins_with_bytes(b"Rar!\x1a"), _UNPACK),
     _binary("a tar archive", lambda head: head.content[257:262] == b"ustar", _UNPACK),
     _binary(
-        "compressed by zstd",
-        begins_with_bytes(b"\x28\xb5\x2f\xfd"),
-        "unpack it first, zstd -d FILE",
+        "compressed by zstd", begins_with_bytes(b"\x28\xb5\x2f\xfd"), f"{_UNPACK}, zstd -d FILE"
     ),
+    _binary("compressed by lz4", begins_with_bytes(b"\x04\x22\x4d\x18"), f"{_UNPACK}, lz4 -d FILE"),
+    # formats of data, pictures and documents
     _binary(
-        "compressed by lz4", begins_with_bytes(b"\x04\x22\x4d\x18"), "unpack it first, lz4 -d FILE"
-    ),
-    FileKind(
         "a pickle, which is never loaded because it could run code",
         lambda head: _is_pickle(head),
-        "convert it",
-        is_text=False,
-        suffixes=(".pickle", ".pkl"),
+        *("convert it", ".pickle", ".pkl"),
     ),
     _binary(
         "Arrow", begins_with_bytes(b"ARROW1", b"FEA1"), "write it as Parquet, or as JSON lines"
@@ -376,17 +383,10 @@ _FIRST = (
     ),
     _binary("text in UTF-16", begins_with_bytes(b"\xff\xfe", b"\xfe\xff"), "save it as UTF-8"),
 )
-"""Kinds that are told by their first bytes, and none of which holds another."""
+"""Kinds recognised by their first bytes, and none of which is a case of a later one."""
 
-_LAST = (
-    GRAPHML,
-    HTML,
-    JSON_LINES,
-    JSON,
-    CSV,
-    TSV,
-)
-_NO_TEXT = _binary("not text", lambda head: _is_binary(head.content), "convert it")
+_LAST = (GRAPHML, HTML, JSON_LINES, JSON, CSV, TSV)
+_NOT_TEXT = _binary("not text", lambda head: _is_binary(head.content), "convert it")
 _PACKED = _binary(
     "a compressed file or archive of something else than text", lambda head: True, _UNPACK
 )
@@ -397,28 +397,28 @@ _REGISTERED: list[Kinds] = []
 
 
 def register_kinds(kinds: Kinds) -> Kinds:
-    """Decorator: add the kinds of files that a function lists when a file is looked at."""
+    """Decorator: add the kinds of files that a function lists."""
     _REGISTERED.append(kinds)
     return kinds
 
 
 def kind_of(path: Path, own: Sequence[FileKind] = ()) -> FileKind | None:
-    """Kind of a file; None of text that nothing tells. ``own``: kinds that its reader reads, which
-    come before those of others. Raises ``CompressedFileError`` for one that cannot be unpacked."""
+    """Kind of a file; None for text that no test recognises. ``own``: kinds that its reader reads,
+    which come before others. Raises ``CompressedFileError`` for one that cannot be unpacked."""
     head, suffix = Head.of(path), suffix_of(path)
     registered = [kind for kinds in _REGISTERED for kind in kinds()]
-    kinds = [*_FIRST, *own, *registered, *_LAST, _NO_TEXT]
+    kinds = [*_FIRST, *own, *registered, *_LAST, _NOT_TEXT]
     found = next((kind for kind in kinds if kind.fits(head)), None)
-    if found is not None and found.is_text and _NO_TEXT.fits(head):  # UTF-16 without its mark
-        found = _NO_TEXT
+    if found is not None and found.is_text and _NOT_TEXT.fits(head):  # UTF-16 without its mark
+        found = _NOT_TEXT
     if found is None:
         return next((kind for kind in kinds if suffix in kind.suffixes), None)
     return found if head.packing is None or found.is_text else _PACKED
 
 
 def check_kind(path: Path, own: Sequence[FileKind], expected: str) -> FileKind | None:
-    """The kind of a file, one of ``own``, or None. Raises ``ValueError`` naming the file, its kind
-    and remedy, and what was ``expected``, if it is another."""
+    """Return the kind of a file, one of ``own`` or None. Raises ``ValueError`` for another, naming
+    the file, its kind and remedy, and what was ``expected``."""
     try:
         found = kind_of(path, own)
     except CompressedFileError as error:
@@ -429,9 +429,8 @@ def check_kind(path: Path, own: Sequence[FileKind], expected: str) -> FileKind |
 
 
 def _is_binary(content: bytes) -> bool:
-    return len(content) - len(content.translate(None, _CONTROL_BYTES)) > (
-        _MOST_CONTROL * len(content)
-    )
+    num_control = len(content) - len(content.translate(None, _CONTROL_BYTES))
+    return num_control > _MOST_CONTROL * len(content)
 
 
 def _is_object(line: str) -> bool:
@@ -444,7 +443,7 @@ def _is_object(line: str) -> bool:
 
 
 def _is_json_lines(head: Head) -> bool:
-    """True if the first two lines are objects, or the name says so and the first one looks like
+    """True if the first two lines are objects; or the name says so and the first line looks like
     an object, however long it is."""
     first, *others = [line for line in head.lines if line] or [""]
     is_whole = first.lstrip().startswith("{") and (first.endswith("}") or not others)
@@ -453,8 +452,8 @@ def _is_json_lines(head: Head) -> bool:
 
 
 def _is_json(head: Head) -> bool:
-    """True if the head is JSON, or the beginning of it: an object, or a list of more than
-    numbers in brackets, which prose has too."""
+    """True if the head is JSON or the beginning of it: an object, or a list that is more than a
+    number in brackets, which prose has too."""
     text = head.text.strip()
     if re.match(r'\{\s*["}]|\[\s*[\[{"\]]|\[\s*-?\d[\d.eE+-]*\s*,', text) is None:
         return False

@@ -1,4 +1,4 @@
-"""The version of this package."""
+"""Version of this package, and the command that installs an optional part of it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ import json
 import re
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
 __version__ = "0.1.0"
 
-
 _NAME = "discrete-diffusion"
 
 
 def install_command(*extras: str) -> str:
-    """Command that brings extras: ``pip install ".[plans]"`` in the clone that the package is of,
-    with its path in another folder; else of the address or the name that it was installed by."""
+    """Return the command that installs extras: ``pip install ".[plans]"`` in the clone that this
+    file lies in, its path in another folder; else with the address or name of the installation."""
     wanted = f"[{','.join(extras)}]"
-    origin = _origin()
+    # pip's note on a package from a folder or an address (PEP 610)
+    try:
+        text = distribution(_NAME).read_text("direct_url.json")
+    except PackageNotFoundError:
+        text = None
+    origin = dict(json.loads(text)) if text else {}
     folder, editable = _clone(), bool(origin.get("dir_info", {}).get("editable"))
     url = str(origin.get("url", ""))
     if folder is None and "dir_info" in origin:
@@ -36,18 +39,8 @@ def install_command(*extras: str) -> str:
     return f'pip install "{_NAME}{wanted}"'
 
 
-def _origin() -> dict[str, Any]:
-    """Note of pip on a package from a folder or an address (PEP 610); empty for one from an index,
-    or not installed."""
-    try:
-        text = distribution(_NAME).read_text("direct_url.json")
-    except PackageNotFoundError:
-        return {}
-    return dict(json.loads(text)) if text else {}
-
-
 def _clone() -> Path | None:
-    """Folder of the clone that this very file lies in."""
+    """Folder of the clone that this file lies in."""
     folder = Path(__file__).resolve().parents[3]
     project = folder / "pyproject.toml"
     if not project.is_file():

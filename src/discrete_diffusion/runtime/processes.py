@@ -1,4 +1,6 @@
-"""Ctrl-C, SIGTERM and their like: end a command where nothing that it has done is lost."""
+"""Processes of a command: signals that stop them, who started them, and the work that they share.
+
+Lightning starts further processes unless torchrun or srun has; none is left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discrete_diffusion.runtime import progress
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from lightning.fabric.plugins.environments import ClusterEnvironment
     from lightning.pytorch import Trainer
 
+T = TypeVar("T")
+R = TypeVar("R")
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
@@ -36,11 +40,14 @@ SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name
 _entered: list[StopSignals] = []
 
 
-class Stop(BaseException):
-    """A run was requested to end. No ``Exception``, so that nothing takes it for an error.
+# --- signals ---
 
-    ``number``: the signal; ``checkpoint``: where the run so far is, None if nothing was saved.
-    ``where``: what the command was at and how far, by default at this moment.
+
+class Stop(BaseException):
+    """Request to end a run. Not an ``Exception``, so that nothing takes it for an error.
+
+    ``number``: the signal; ``checkpoint``: where the run is saved, None if it is not. ``where``:
+    what the command was doing, by default at this moment.
     """
 
     def __init__(
@@ -53,21 +60,20 @@ class Stop(BaseException):
 
     @property
     def exit_status(self) -> int:
-        """Status that a shell reports of a process that the signal ended: 130 or 143."""
+        """Status that a shell reports after the signal: 130 or 143."""
         return 128 + self.number
 
 
 class StopSignals:
-    """While entered, the first of ``SIGNALS`` requests an end, the second one kills at once.
+    """Signal handlers during a block: the first of ``SIGNALS`` requests an end, the second kills.
 
-    ``received``: the first signal, or None; ``where``: what the command was at when it came. It
+    ``received``: the first signal, or None; ``where``: what the command was doing when it came. It
     raises ``Stop`` on the spot, unless ``finish_step`` is set: then ``promise`` is printed, and the
     run looks at ``received`` itself.
 
-    Signals belong to the main thread: entered elsewhere, this does nothing. A signal that the
-    parent process ignored stays ignored. The former handlers come back at the end; one of another
-    package, such as submitit's, which puts a job back into the queue, is then called with the
-    signal that was received.
+    Only the main thread handles signals; in others this does nothing. A signal that the parent
+    process ignored stays ignored. At the end the former handlers return; one of another package,
+    such as submitit's, which requeues a job, is then called with the signal that was received.
     """
 
     def __init__(self) -> None:
@@ -83,12 +89,7 @@ class StopSignals:
         _entered.append(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _entered.remove(self)
         self._install(lambda number: self._former[number])
         former, self._former = self._former, {}
@@ -98,7 +99,10 @@ class StopSignals:
         outer = getattr(handler, "__self__", None)
         if isinstance(outer, StopSignals):  # which knows the handler of another package
             outer.received = outer.received or self.received
-        elif callable(handler) and not _ends_commands(handler):
+            return
+        # Python's handler of Ctrl-C and our own do the same as ``Stop``
+        ours = str(getattr(handler, "__module__", "")).startswith("discrete_diffusion.")
+        if callable(handler) and not ours and handler is not signal.default_int_handler:
             handler(self.received, None)
 
     def install(self) -> None:
@@ -130,47 +134,135 @@ class StopSignals:
         os.write(2, f"\n{self.promise}; the same signal again kills at once\n".encode())
 
 
-def _ends_commands(handler: Any) -> bool:
-    """True for a handler that does what ``Stop`` does: Python's of Ctrl-C, and our own."""
-    ours = str(getattr(handler, "__module__", "")).startswith("discrete_diffusion.")
-    return ours or handler is signal.default_int_handler
-
-
 def is_stopping() -> bool:
     """True once a signal has requested an end, in any thread: long work gives up."""
     return any(each.received is not None for each in _entered)
 
 
 def end_if_stopping() -> None:
-    """Raise ``Stop`` once a signal has requested an end, after work that kept what it had then."""
+    """Raise ``Stop`` if a signal has requested an end; called after work that saves its result."""
     for each in _entered:
         if each.received is not None:
             raise Stop(each.received, where=each.where)
 
 
-T = TypeVar("T")
-R = TypeVar("R")
+# --- who started this process ---
 
 
-def _alone(value: Any) -> list[Any]:
-    return [value]
+IN_SWEEP = ContextVar("IN_SWEEP", default=False)
+"""True in a job of a sweep."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """Processes started ``by`` torchrun or srun: ``rank`` of this one, ``per_node`` on each of
+    ``num_nodes`` machines."""
+
+    by: str
+    rank: int
+    per_node: int
+    num_nodes: int
+
+
+def started() -> Started | None:
+    """Return who started this process; None for a command that was typed, also in a SLURM job."""
+    env = os.environ
+    if "TORCHELASTIC_RUN_ID" in env:
+        per_node = int(env["LOCAL_WORLD_SIZE"])
+        return Started("torchrun", int(env["RANK"]), per_node, int(env["WORLD_SIZE"]) // per_node)
+    interactive = env.get("SLURM_JOB_NAME") in ("bash", "interactive")
+    num_tasks = int(env.get("SLURM_STEP_NUM_TASKS") or env.get("SLURM_NTASKS") or 1)
+    num_nodes = int(env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES") or 1)
+    if "SLURM_STEP_ID" in env and num_tasks > 1 and not interactive:
+        return Started("srun", int(env["SLURM_PROCID"]), num_tasks // num_nodes, num_nodes)
+    return None
+
+
+def local_rank() -> int:
+    """Rank of this process on its machine."""
+    return int(os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID") or 0)
+
+
+def rank() -> int:
+    """Number of this process among those of the command, from 0."""
+    found = started()
+    return local_rank() if found is None else found.rank
+
+
+def is_first() -> bool:
+    """True if this process logs and writes for all."""
+    return rank() == 0
+
+
+def silence_nonzero_ranks() -> None:
+    """Let only the first process log and warn; every process prints its errors."""
+    if not is_first():
+        logging.disable(logging.CRITICAL)
+        warnings.simplefilter("ignore")
+
+
+def cluster_environment() -> ClusterEnvironment:
+    """Lightning's environment for ``started()``; by itself Lightning takes a SLURM job without
+    srun, or with torchrun, for one of srun."""
+    from lightning.fabric.plugins.environments import (
+        LightningEnvironment,
+        SLURMEnvironment,
+        TorchElasticEnvironment,
+    )
+
+    found = started()
+    if found is None:
+        return LightningEnvironment()
+    if found.by == "torchrun":
+        return TorchElasticEnvironment()
+    try:
+        return SLURMEnvironment(auto_requeue=False)
+    except RuntimeError as error:  # --ntasks, which does not say how many each machine has
+        raise ValueError(f"srun: {error}") from error
+
+
+_ONE_SIGNAL = 5.0
+"""Seconds within which torchrun or srun repeats a signal that the terminal has sent to all."""
+
+
+class CommandSignals(StopSignals):
+    """``StopSignals`` of a command with one process or several.
+
+    A signal that comes twice, from the terminal and from torchrun or srun, counts once. Only the
+    first process announces it; between steps it ends at once and kills the processes it started."""
+
+    _since = 0.0
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        launched = started() is not None
+        if self.received is None:
+            self._since = time.monotonic()
+        elif launched and time.monotonic() - self._since < _ONE_SIGNAL:
+            return
+        if self.received is None and not is_first() and (self.finish_step or not launched):
+            self.received = number
+        else:
+            super()._handle(number, frame)
+
+
+# --- shared work ---
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One of ``world_size`` processes that make one thing together; by default the only one.
+    """One of ``world_size`` processes that share their work; by default the only one.
 
-    ``exchange``: called in every process with a value, gives each of them the values of all, by
-    rank. What is passed through it is pickled, tensors are on the CPU.
+    ``exchange``: called in every process with a value, returns the values of all, by rank. Values
+    are pickled, and their tensors are on the CPU.
     """
 
     rank: int = 0
     world_size: int = 1
-    exchange: Callable[[Any], list[Any]] = _alone
+    exchange: Callable[[Any], list[Any]] = lambda value: [value]
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """``[function(item) for item in items]`` in every process, item k computed by rank
-        k mod ``world_size``. An error in one process is raised in all."""
+        """Return ``[function(item) for item in items]`` in every process; rank k mod ``world_size``
+        computes item k. An error in one process is raised in all."""
         own: dict[int, R] = {}
         try:
             for k, item in enumerate(items):
@@ -195,7 +287,7 @@ def _portable(error: Exception, rank: int) -> Exception:
     """An error as another process can raise it, with a note of where it happened."""
     try:
         copy: Exception = pickle.loads(pickle.dumps(error))
-    except Exception:  # its constructor is its own, and may raise what it likes
+    except Exception:  # a constructor of a user's class may raise anything
         mendable = isinstance(error, ValueError | TypeError | OSError)
         copy = ValueError(str(error)) if mendable else RuntimeError(str(error))
     copy.add_note(f"in process {rank}:\n{''.join(traceback.format_exception(error))}")
@@ -203,10 +295,10 @@ def _portable(error: Exception, rank: int) -> Exception:
 
 
 def distributed_shard() -> Shard:
-    """This process among those of ``torch.distributed``'s default group, or alone if there is none.
+    """This process among those of ``torch.distributed``'s default group, or alone without one.
 
-    ``exchange`` waits for a day, so that one process may work while others wait; a signal ends the
-    waiting. It raises ``LostProcessError`` if another process has ended.
+    ``exchange`` waits for up to a day, so that one process may work while others wait; a signal
+    ends the waiting. It raises ``LostProcessError`` if another process has ended.
     """
     from datetime import timedelta
 
@@ -240,119 +332,16 @@ def distributed_shard() -> Shard:
     return Shard(dist.get_rank(), dist.get_world_size(), exchange)
 
 
-_ANNOUNCERS = (
-    "fabric.utilities.distributed",
-    "fabric.utilities.rank_zero",
-    "pytorch.utilities.rank_zero",
-)
-"""Modules of Lightning that log how processes are being connected."""
-
-
-IN_SWEEP = ContextVar("IN_SWEEP", default=False)
-"""True in a job of a sweep."""
-
-
-@dataclass(frozen=True)
-class Started:
-    """Processes started ``by`` torchrun or srun: ``rank`` of this one, ``per_node`` on each of
-    ``num_nodes`` machines."""
-
-    by: str
-    rank: int
-    per_node: int
-    num_nodes: int
-
-
-def started() -> Started | None:
-    """Who started this process; None for a command by itself, also in a SLURM job without srun."""
-    env = os.environ
-    if "TORCHELASTIC_RUN_ID" in env:
-        per_node = int(env["LOCAL_WORLD_SIZE"])
-        return Started("torchrun", int(env["RANK"]), per_node, int(env["WORLD_SIZE"]) // per_node)
-    interactive = env.get("SLURM_JOB_NAME") in ("bash", "interactive")
-    num_tasks = int(env.get("SLURM_STEP_NUM_TASKS") or env.get("SLURM_NTASKS") or 1)
-    num_nodes = int(env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES") or 1)
-    if "SLURM_STEP_ID" in env and num_tasks > 1 and not interactive:
-        return Started("srun", int(env["SLURM_PROCID"]), num_tasks // num_nodes, num_nodes)
-    return None
-
-
-def local_rank() -> int:
-    """Rank of this process on its machine."""
-    return int(os.environ.get("LOCAL_RANK") or os.environ.get("SLURM_LOCALID") or 0)
-
-
-def rank() -> int:
-    """The number of this process among those of the command, from 0."""
-    found = started()
-    return local_rank() if found is None else found.rank
-
-
-def is_first() -> bool:
-    """True if this process logs and writes for all."""
-    return rank() == 0
-
-
-def silence_nonzero_ranks() -> None:
-    """Let only the first process log and warn; every process prints its errors."""
-    if not is_first():
-        logging.disable(logging.CRITICAL)
-        warnings.simplefilter("ignore")
-
-
-def cluster_environment() -> ClusterEnvironment:
-    """Who started the processes, for Lightning, which takes a SLURM job without srun, or with
-    torchrun, for srun."""
-    from lightning.fabric.plugins.environments import (
-        LightningEnvironment,
-        SLURMEnvironment,
-        TorchElasticEnvironment,
-    )
-
-    found = started()
-    if found is None:
-        return LightningEnvironment()
-    if found.by == "torchrun":
-        return TorchElasticEnvironment()
-    try:
-        return SLURMEnvironment(auto_requeue=False)
-    except RuntimeError as error:  # --ntasks, of which it cannot tell how many each machine has
-        raise ValueError(f"srun: {error}") from error
-
-
-_ONE_SIGNAL = 5.0
-"""Seconds within which torchrun or srun repeats a signal that the terminal has sent to all."""
-
-
-class CommandSignals(StopSignals):
-    """Signals to a command, of one process or several: one that comes twice, from the terminal and
-    from torchrun or srun, counts once. Only the first process announces it. Between steps the first
-    process ends at once and kills those that it started, which wait for that."""
-
-    _since = 0.0
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        launched = started() is not None
-        if self.received is None:
-            self._since = time.monotonic()
-        elif launched and time.monotonic() - self._since < _ONE_SIGNAL:
-            return
-        if self.received is None and not is_first() and (self.finish_step or not launched):
-            self.received = number
-        else:
-            super()._handle(number, frame)
-
-
 @contextmanager
 def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Callable[[], None]]:
-    """End, after the block, what Lightning's ``engine`` launched inside it: the processes,
-    their group, their environment variables, and the division of threads.
+    """End after the block what Lightning's ``engine`` launched in it: processes, their group, their
+    environment variables, and the division of threads.
 
     An error kills the other processes, which may be waiting for this one. ``threads``: of each
     process; None divides the cores.
 
-    Yields a function to call when they are connected: Lightning, which kills this process a few
-    seconds after another has failed, then no longer watches them, and the error is logged.
+    Yields a function to call once they are connected: from then on Lightning does not watch them,
+    which would kill this process seconds after another failed, before the error is logged.
     """
     others: list[Popen[bytes]] = []
 
@@ -375,6 +364,7 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Cal
         yield take_over
         failed = False
     finally:
+        # other processes first, as they may wait for this one
         take_over()
         for other in others if failed else ():
             other.kill()
@@ -385,14 +375,15 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Cal
                 atexit.register(dist.destroy_process_group)
         for other in others:
             other.wait()
+        # the environment of a command that nobody started
         os.environ.clear()
-        os.environ.update(former)  # or a later command would take itself for one that was started
+        os.environ.update(former)
         torch.set_num_threads(former_threads)
 
 
 @contextmanager
 def connected(per_node: int, num_nodes: int, threads: int | None) -> Iterator[Shard]:
-    """Several processes inside the block, connected; after it only the first one goes on.
+    """Connect several processes during the block; after it only the first one goes on.
 
     Lightning starts the others unless torchrun or srun has. They end with the block, with status 0
     also after an error, which the first process knows and reports. SIGINT and SIGTERM end all, with
@@ -400,7 +391,20 @@ def connected(per_node: int, num_nodes: int, threads: int | None) -> Iterator[Sh
 
     Raises ``ChildProcessError`` if another process ends before the block does.
     """
-    fabric = _fabric(per_node, num_nodes)
+    from lightning.fabric import Fabric
+
+    # loggers of Lightning that announce every connection
+    for name in ("fabric.utilities.distributed", "fabric.utilities.rank_zero"):
+        logging.getLogger(f"lightning.{name}").setLevel(logging.WARNING)
+    logging.getLogger("lightning.pytorch.utilities.rank_zero").setLevel(logging.WARNING)
+    # gloo on any device: little is exchanged, and it notices when a process ends
+    fabric = Fabric(
+        accelerator="cpu",
+        strategy="ddp",
+        devices=per_node,
+        num_nodes=num_nodes,
+        plugins=[cluster_environment()],
+    )
     try:
         with StopSignals(), all_processes(fabric, threads) as take_over:
             fabric.launch()
@@ -416,19 +420,3 @@ def connected(per_node: int, num_nodes: int, threads: int | None) -> Iterator[Sh
         raise SystemExit(stop.exit_status) from None
     except LostProcessError as error:
         raise ChildProcessError(str(error)) from error
-
-
-def _fabric(per_node: int, num_nodes: int) -> Fabric:
-    """Lightning's engine. It connects the processes by gloo, whatever they compute on: they
-    exchange little, and gloo notices when one of them ends."""
-    from lightning.fabric import Fabric
-
-    for name in _ANNOUNCERS:
-        logging.getLogger(f"lightning.{name}").setLevel(logging.WARNING)
-    return Fabric(
-        accelerator="cpu",
-        strategy="ddp",
-        devices=per_node,
-        num_nodes=num_nodes,
-        plugins=[cluster_environment()],
-    )

@@ -69,16 +69,16 @@ def test_without_one_dnn_nothing_uses_the_units(monkeypatch):
     ],
 )
 def test_what_linux_says_where_torch_does_not(monkeypatch, tmp_path, lines, expected):
-    path, read = tmp_path / "cpuinfo", devices._flags_of_linux
+    path, read = tmp_path / "cpuinfo", devices._linux_cpu_flags
     if lines is not None:
         path.write_text(lines)
     processor(monkeypatch, None)
-    monkeypatch.setattr(devices, "_flags_of_linux", lambda: read(path))
+    monkeypatch.setattr(devices, "_linux_cpu_flags", lambda: read(path))
     assert multiplies_bfloat16() is expected
 
 
 def test_torch_and_linux_agree_about_this_processor():
-    flags = devices._flags_of_linux()
+    flags = devices._linux_cpu_flags()
     if not flags or not hasattr(torch.cpu, "get_capabilities"):
         pytest.skip("one of the two does not tell")
     assert multiplies_bfloat16() is bool(flags & {*devices._UNITS})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from discrete_diffusion.runtime.inputs import FileKind, Head, begins_with_text, by_name_alone
+from discrete_diffusion.runtime.inputs import FileKind, Head, begins_with_text, never
 
 ENDS = (
     ("source", "target"),
@@ -73,7 +73,7 @@ DIGRESS = FileKind(
 EDGE_TABLE = FileKind("a table of edges", _is_edge_table, "data=graphs reads it")
 EDGE_LIST = FileKind(
     "a list of edges",
-    by_name_alone,
+    never,
     "data=graphs reads it",
     suffixes=(".edges", ".edgelist", ".txt", ".csv", ".tsv"),
 )
