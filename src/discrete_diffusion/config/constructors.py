@@ -1,6 +1,6 @@
-"""Constructors of parts, held against a config: what their signatures say of its keys.
+"""Values of a config, held against the signatures of constructors and against their defaults.
 
-Those of our own classes are read off the source, so that torch is not imported.
+Signatures of our own classes are read off the source, so that torch is not imported.
 """
 
 from __future__ import annotations
@@ -30,10 +30,13 @@ from discrete_diffusion.config.values import is_a
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+_HELD = (bool, int, float, str, list, tuple, dict, type(None))
+"""Types of values that a config can hold."""
+
 
 def signature_of(build: Callable[..., Any]) -> Signature:
-    """Arguments of a class, function or ``LazyEntry``; in the place of ``**options: Unpack[D]`` the
-    keys of the ``TypedDict`` D, unless its name is known to type checkers alone."""
+    """Arguments of a class, function or ``LazyEntry``; ``**options: Unpack[D]`` gives the keys of
+    the ``TypedDict`` D, unless only type checkers know its name."""
     if isinstance(build, LazyEntry):
         read = _read_callable(build.__module__, build.__qualname__)
         return imported_signature(build.load()) if read is None else read
@@ -41,8 +44,8 @@ def signature_of(build: Callable[..., Any]) -> Signature:
 
 
 def defaults_of(build: Callable[..., Any]) -> dict[str, Any]:
-    """Defaults of the named arguments of ``build`` that a config can hold: numbers, text, null,
-    lists and keys; of a class also of what it hands on to its bases."""
+    """Defaults of ``build`` that a config can hold, those of its bases included if it hands
+    arguments on to them."""
     known = signature_of(build)
     hands_on = takes_any(known)
     bases = inspect.getmro(build) if inspect.isclass(build) else ()
@@ -51,11 +54,7 @@ def defaults_of(build: Callable[..., Any]) -> dict[str, Any]:
         for name, parameter in inspect.signature(function).parameters.items():
             if name in known or hands_on:
                 found[name] = parameter.default
-    return {name: value for name, value in found.items() if isinstance(value, _PLAIN)}
-
-
-_PLAIN = (bool, int, float, str, list, tuple, dict, type(None))
-"""Types of values that a config holds."""
+    return {name: value for name, value in found.items() if isinstance(value, _HELD)}
 
 
 def check_options(
@@ -68,12 +67,12 @@ def check_options(
     also: tuple[str, ...] = (),
     names_alone: bool = False,
 ) -> None:
-    """Raise ``ValueError`` for an option that ``build`` does not take, lacks, or declares to be of
-    another kind or in other bounds: ``mdlm has no setting 'block_size'; it has draw, ...``.
+    """Raise ``ValueError`` for an option that ``build`` does not take or lacks, and for a value of
+    another kind or out of bounds: ``mdlm has no setting 'block_size'; it has draw, ...``.
 
-    ``section``: where the config holds the options, ``algo`` for ``algo.draw``. ``given``: how many
-    leading parameters of ``build`` are no options; ``also``: names of more of them.
-    ``names_alone``: without the values, which ``build`` checks itself.
+    ``section``: of the config, ``algo`` for ``algo.draw``. ``given``: number of leading parameters
+    that are not options; ``also``: names of further ones. ``names_alone``: leave the values to
+    ``build``.
     """
     known = dict(list(signature_of(build).items())[given:])
     if takes_any(known):
@@ -91,7 +90,7 @@ def check_options(
 
 
 def check_keys(config: DictConfig, annotations: Mapping[str, Any]) -> None:
-    """``check_value`` of keys of a config that are there and not null."""
+    """Apply ``check_value`` to the keys of a config that are there and not null."""
     from omegaconf import OmegaConf
 
     for key, annotation in annotations.items():
@@ -102,8 +101,8 @@ def check_keys(config: DictConfig, annotations: Mapping[str, Any]) -> None:
 def build_part(
     section: str, registry: Registry[Any], config: Mapping[str, Any], *given: Any
 ) -> Any:
-    """The part ``config["name"]`` of a registry, its other keys passed as arguments after those
-    that are ``given``. Raises ``ValueError`` for an unknown name, and as ``check_options``."""
+    """Build the part ``config["name"]`` of a registry from the ``given`` arguments and the other
+    keys. Raises ``ValueError`` for an unknown name, and as ``check_options``."""
     options = dict(config)
     name = options.pop("name")
     build = registry.find(name)
@@ -112,14 +111,15 @@ def build_part(
     return build(*given, **options)
 
 
-# --- read off the source, without an import ---
+# --- signatures read off the source, without an import ---
 
 
 @cache
 def _statements(module: str) -> dict[str, ast.stmt]:
-    """Statements at the top of a module by the name that each defines or imports."""
+    """Top-level statements of a module by the name that each defines or imports."""
+    # the file, without importing the packages that it is in
     package, *parts = module.split(".")
-    spec = find_spec(package)  # of a module in it, its packages would be imported
+    spec = find_spec(package)
     place = Path((spec and spec.origin) or "").parent.joinpath(*parts)
     names = (place.with_suffix(".py"), place / "__init__.pyi", place / "__init__.py")
     file = next((each for each in names if each.is_file()), None)
@@ -142,8 +142,8 @@ def _statements(module: str) -> dict[str, ast.stmt]:
     return found
 
 
-def _defined(module: str, name: str) -> tuple[str, ast.stmt | None]:
-    """The module of ours that defines a name which ``module`` has, and the statement."""
+def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
+    """Follow the imports of a name through our modules to the one that defines it."""
     node = _statements(module).get(name)
     while isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in own_packages():
         (alias,) = (each for each in node.names if name in (each.asname, each.name))
@@ -153,14 +153,14 @@ def _defined(module: str, name: str) -> tuple[str, ast.stmt | None]:
 
 
 class _NamesOfSource(Names):
-    """Names of a module that is not imported: of its constants, and of modules of ``config``."""
+    """Names of a module that is not imported: its constants, and names of ``config``."""
 
     def __init__(self, module: str) -> None:
         super().__init__()
         self.module = module
 
     def __missing__(self, name: str) -> Any:
-        module, node = _defined(self.module, name)
+        module, node = _definition(self.module, name)
         if module.startswith("discrete_diffusion.config."):
             return getattr(import_module(module), name)
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
@@ -172,10 +172,15 @@ class _NamesOfSource(Names):
     def read(self, node: ast.expr | None) -> Any:
         return Parameter.empty if node is None else self.evaluated(ast.unparse(node))
 
+    def parameter(self, name: str, default: ast.expr | None, hint: ast.expr | None) -> Parameter:
+        """A keyword argument with its default and annotation."""
+        value, annotation = self.read(default), self.read(hint)
+        return Parameter(name, Parameter.KEYWORD_ONLY, default=value, annotation=annotation)
+
 
 def _read_callable(module: str, name: str) -> Signature | None:
     """Arguments of a class or function of ours; None if its source does not say all of them."""
-    module, node = _defined(module, name)
+    module, node = _definition(module, name)
     if isinstance(node, ast.FunctionDef):
         return _read_function(module, node.args, skip=0)
     if not isinstance(node, ast.ClassDef):
@@ -183,29 +188,28 @@ def _read_callable(module: str, name: str) -> Signature | None:
     for each in node.body:
         if isinstance(each, ast.FunctionDef) and each.name == "__init__":
             return _read_function(module, each.args, skip=1)
+    # without a constructor: those of the first base, and the fields of a dataclass
     bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
     named = [base.id for base in bases if isinstance(base, ast.Name)]
     found = next((read for base in named if (read := _read_callable(module, base))), {})
     decorators = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
     if any(isinstance(each, ast.Name) and each.id == "dataclass" for each in decorators):
-        return {**found, **dict(_read_fields(module, node))}
+        return found | _read_fields(module, node)
     return found
 
 
-def _read_fields(module: str, node: ast.ClassDef) -> Iterator[tuple[str, Parameter]]:
-    """Fields of a dataclass, or keys of a ``TypedDict``, but for class attributes."""
+def _read_fields(module: str, node: ast.ClassDef) -> Signature:
+    """Fields of a dataclass, or keys of a ``TypedDict``, without class attributes."""
     names = _NamesOfSource(module)
+    found: Signature = {}
     for each in node.body:
         if not isinstance(each, ast.AnnAssign) or not isinstance(each.target, ast.Name):
             continue
-        annotation = names.read(each.annotation)
+        field = names.parameter(each.target.id, each.value, each.annotation)
         init = "init=False" not in ast.unparse(each)
-        if init and get_origin(annotation) is not ClassVar and annotation is not ClassVar:
-            name, default = each.target.id, names.read(each.value)
-            yield (
-                name,
-                Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation),
-            )
+        if init and ClassVar not in (get_origin(field.annotation), field.annotation):
+            found[field.name] = field
+    return found
 
 
 def _read_function(module: str, args: ast.arguments, *, skip: int) -> Signature | None:
@@ -213,77 +217,39 @@ def _read_function(module: str, args: ast.arguments, *, skip: int) -> Signature 
     names = _NamesOfSource(module)
     positional = [*args.posonlyargs, *args.args]
     missing = [None] * (len(positional) - len(args.defaults))
-    found: Signature = {}
-    for each, default in [
+    pairs = [
         *list(zip(positional, [*missing, *args.defaults], strict=True))[skip:],
         *zip(args.kwonlyargs, args.kw_defaults, strict=True),
-    ]:
-        found[each.arg] = Parameter(
-            each.arg,
-            Parameter.KEYWORD_ONLY,
-            default=names.read(default),
-            annotation=names.read(each.annotation),
-        )
+    ]
+    found: Signature = {
+        each.arg: names.parameter(each.arg, default, each.annotation) for each, default in pairs
+    }
     if args.kwarg is None:
         return found
+    # **options: Unpack[D]
     text = "" if args.kwarg.annotation is None else ast.unparse(args.kwarg.annotation)
-    keys = text.removeprefix("Unpack[").removesuffix("]")
-    owner, node = _defined(module, keys)
+    owner, node = _definition(module, text.removeprefix("Unpack[").removesuffix("]"))
     if not text.startswith("Unpack[") or not isinstance(node, ast.ClassDef):
         return None
-    for key, parameter in _read_fields(owner, node):
+    for key, parameter in _read_fields(owner, node).items():
         found[key] = parameter.replace(default=None)
     return found
 
 
 # --- values held against defaults ---
 
-
-def check_scaling(what: str, preset: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` unless ``scales_with`` of a model preset, ``what``, is absent or names
-    keys of it that hold whole numbers."""
-    named = preset.get("scales_with") or ()
-    sizes = [key for key, value in leaves(preset) if is_a(Integral, value) and key != "parameters"]
-    for key in [named] if isinstance(named, str) else named:
-        if key not in sizes:
-            raise ValueError(
-                f"{what}: scales_with names {key!r}, expected a key of it that holds a whole "
-                f"number: {', '.join(sizes) or 'it has none'}"
-            )
-
-
-def set_derived(config: MutableMapping[str, Any], section: str, values: Mapping[str, Any]) -> None:
-    """Write into a ``section`` of a config what follows from the data. Raise ``ValueError`` for a
-    key that is set to something else."""
-    for key, value in values.items():
-        if config.get(key) not in (None, value):
-            raise ValueError(
-                f"{section}.{key}={config[key]}, but the data has {value}; leave it out"
-            )
-        config[key] = value
-
-
-def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of a nested config with its dotted key: ``("algo.name", "mdlm")``, ..."""
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
 _MAY_BE_NULL = ("trainer.", "callbacks.ema_decay", "init.", "resume", "size_tolerance")
 """Beginnings of keys whose value null means "off"."""
 
 _OF_CONSTRUCTORS = ("algo.", "forward_process.", "noise.", "sampling.")
-"""Beginnings of keys whose values a signature describes, see ``signatures``."""
+"""Beginnings of keys whose values are checked against a signature."""
 
 _OF_SEVERAL_KINDS = ("trainer.devices", "compile")
-"""A number or text, checked where it is read."""
+"""Keys of a number or text, checked where they are read."""
 
 
 def check_kinds(config: DictConfig, defaults: DictConfig, *, described: bool = False) -> None:
-    """``check_kinds_of`` for composed configs; ``described``: but for what signatures describe."""
+    """Apply ``check_kinds_of`` to composed configs; ``described``: without keys of signatures."""
     from omegaconf import OmegaConf
 
     plain: list[Any] = [OmegaConf.to_container(each, resolve=False) for each in (config, defaults)]
@@ -296,7 +262,7 @@ def check_kinds_of(given: Any, expected: Any) -> None:
     """Raise ``ValueError`` for the first value of a plain config that is not of the kind of its
     default in ``expected``: a number, true or false, text, a list, keys.
 
-    Anything passes where the default is null or an interpolation, a number where it is text
+    Anything passes if the default is null or an interpolation, a number if it is text
     (``trainer.devices=2``).
     """
     for key, value, default in _pairs("", given, expected):
@@ -317,7 +283,7 @@ def check_kind(key: str, value: Any, default: Any) -> None:
 
 
 def _pairs(key: str, given: Any, default: Any) -> Iterator[tuple[str, Any, Any]]:
-    """(key, value, default) of every leaf that both have and whose default has a kind."""
+    """(key, value, default) of the leaves of both whose default has a kind."""
     if isinstance(given, dict) and isinstance(default, dict):
         for name in given.keys() & default.keys():
             yield from _pairs(f"{key}.{name}" if key else str(name), given[name], default[name])
@@ -340,3 +306,36 @@ def _kind(value: Any) -> str:
     if isinstance(value, str):
         return "text"
     return "a list" if isinstance(value, list) else "keys"
+
+
+def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Values of a nested config with their dotted keys: ``("algo.name", "mdlm")``, ..."""
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def set_derived(config: MutableMapping[str, Any], section: str, values: Mapping[str, Any]) -> None:
+    """Write ``values`` that follow from the data into a ``section`` of a config. Raise
+    ``ValueError`` for a key that has another value."""
+    for key, value in values.items():
+        if config.get(key) not in (None, value):
+            raise ValueError(
+                f"{section}.{key}={config[key]}, but the data has {value}; leave it out"
+            )
+        config[key] = value
+
+
+def check_scaling(what: str, preset: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` if ``scales_with`` of a model preset, ``what``, names something else
+    than its keys of whole numbers."""
+    named = preset.get("scales_with") or ()
+    sizes = [key for key, value in leaves(preset) if is_a(Integral, value) and key != "parameters"]
+    for key in [named] if isinstance(named, str) else named:
+        if key not in sizes:
+            raise ValueError(
+                f"{what}: scales_with names {key!r}, expected a key of it that holds a whole "
+                f"number: {', '.join(sizes) or 'it has none'}"
+            )

@@ -1,12 +1,12 @@
-"""Signatures of constructors: names, kinds, bounds and defaults of what may be set.
+"""Signatures of constructors: names, kinds, bounds and defaults of their arguments.
 
-A constructor says all of it once, in its annotations:
+Annotations of a constructor say all of it, once:
 
     steps: Count = 100
     grid: Literal["auto", "uniform", "squared"] = "auto"
     eta: Annotated[float, Bounds(above=0, most=1)] = 0.1
 
-``Checked`` reads it where an object is made, ``constructors`` where a config is composed.
+``Checked`` reads them when an object is made, ``constructors`` when a config is composed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _TYPING = {
     **{each.__name__: each for each in (bool, int, float, str, tuple, list, dict)},
     **{"field": lambda **keys: keys.get("default", ...), "tuple": tuple},
 }
-"""Names in annotations and defaults that no module of ours defines."""
+"""Names in annotations and defaults that our modules do not define."""
 
 Signature = dict[str, Parameter]
-"""Arguments by name, annotations evaluated; those that cannot be are ``Any``. ``**`` stays if there
-are arguments that nobody knows."""
+"""Arguments by name with evaluated annotations, ``Any`` where that fails. ``**`` stays if there are
+unknown arguments."""
 
 
 class _SignatureOfInit:
@@ -48,7 +48,7 @@ class _SignatureOfInit:
 
 
 class Checked:
-    """Class that refuses what its constructor's annotations rule out, before it is made.
+    """Base class that checks its arguments against their annotations before ``__init__`` runs.
 
     ``section``: of a config, for the key in the message."""
 
@@ -69,8 +69,8 @@ _of_class: Callable[[Any], Signature] = cache(lambda cls: imported_signature(cls
 
 
 def check_value(key: str, value: Any, annotation: Any) -> None:
-    """Raise ``ValueError`` unless an annotation of int, float, bool or words, with or without
-    bounds and null, admits a value; all others admit any."""
+    """Raise ``ValueError`` for a value that an annotation of int, float, bool or words, with or
+    without bounds and null, does not admit; other annotations admit any."""
     limit = Limit.of(annotation)
     if limit is None or (limit.optional and value is None):
         return
@@ -85,7 +85,7 @@ def check_value(key: str, value: Any, annotation: Any) -> None:
 @dataclass(frozen=True)
 class Limit:
     """Values that an annotation admits: a ``kind`` of number in its ``bounds``, or ``words``, or
-    ``others`` that nobody checks; and null where it is ``optional``."""
+    ``others`` that are not checked; and null if ``optional``."""
 
     kind: Any
     bounds: Bounds
@@ -95,12 +95,14 @@ class Limit:
 
     @classmethod
     def of(cls, annotation: Any) -> Limit | None:
-        """None for an annotation that admits anything."""
+        """Read an annotation; None for one that admits anything."""
+        # members of a union, null apart
         union = get_origin(annotation) in (typing.Union, types.UnionType)
         members = get_args(annotation) if union else (annotation,)
         some = [member for member in members if member is not type(None)]
         kind, bounds, words, others = None, Bounds(), list[str](), False
         for member in some:
+            # Annotated[kind, Bounds or OneOf], or Literal
             kind, *more = get_args(member) if get_origin(member) is Annotated else [member]
             bounds = next((each for each in more if isinstance(each, Bounds)), Bounds())
             named = [word for each in more if isinstance(each, OneOf) for word in each.words]
@@ -108,9 +110,9 @@ class Limit:
             words += [word for word in named if word not in words]
             others |= not named
         number = len(some) == 1 and kind in (int, float, bool)
-        optional = len(members) > len(some)
         if not words and not number:
             return None
+        optional = len(members) > len(some)
         return cls(kind if number else None, bounds, tuple(words), others, optional)
 
     @property
@@ -122,13 +124,13 @@ class Limit:
 
 
 def takes_any(signature: Signature) -> bool:
-    """True if it has arguments that nobody knows."""
+    """True if a signature has unknown arguments."""
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.values())
 
 
 def imported_signature(build: Callable[..., Any]) -> Signature:
-    """Arguments of something imported; annotations that are texts are evaluated where its class, or
-    a base of it, was written."""
+    """Arguments of an imported class or function; annotations that are strings are evaluated with
+    the names of the modules of its bases."""
     bases = inspect.getmro(build) if isinstance(build, type) else (build,)
     modules = [sys.modules.get(getattr(each, "__module__", None) or "") for each in bases]
     names = Names(*(vars(module) for module in modules if module is not None))
@@ -136,27 +138,21 @@ def imported_signature(build: Callable[..., Any]) -> Signature:
     found: Signature = {}
     for name, parameter in inspect.signature(build).parameters.items():
         annotation = names.evaluated(parameter.annotation)
-        if (keys := _keys_of(annotation, names)) is not None and takes_any({name: parameter}):
-            found |= keys
-        else:
+        unpacked = get_origin(annotation) is typing.Unpack
+        if not (unpacked and parameter.kind is parameter.VAR_KEYWORD):
             found[name] = parameter.replace(annotation=annotation)
+            continue
+        # **options: Unpack[D], keys of the TypedDict D
+        (keys,) = get_args(annotation)
+        own = Names(vars(sys.modules[keys.__module__]))
+        for key, hint in keys.__annotations__.items():
+            hint = own.evaluated(hint)
+            found[key] = Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=hint)
     return found
 
 
-def _keys_of(annotation: Any, names: Names) -> Signature | None:
-    """Keys of ``Unpack[D]`` as keyword arguments; None for another annotation."""
-    if get_origin(annotation) is not typing.Unpack:
-        return None
-    (keys,) = get_args(annotation)
-    own = Names(vars(sys.modules[keys.__module__]))
-    return {
-        key: Parameter(key, Parameter.KEYWORD_ONLY, default=None, annotation=own.evaluated(hint))
-        for key, hint in keys.__annotations__.items()
-    }
-
-
 class Names(dict[str, Any]):
-    """Names that annotations may have, those of ``typing`` among them."""
+    """Names that annotations may have, those of ``typing`` included."""
 
     def __init__(self, *known: Mapping[str, Any]) -> None:
         super().__init__()
@@ -164,7 +160,7 @@ class Names(dict[str, Any]):
             self.update(names)
 
     def evaluated(self, text: Any) -> Any:
-        """An annotation or default; ``Any`` where it has names that are not known here."""
+        """Evaluate an annotation or default; ``Any`` if it has unknown names."""
         text = text.__forward_arg__ if isinstance(text, typing.ForwardRef) else text
         if not isinstance(text, str):
             return text

@@ -1,4 +1,4 @@
-"""Names and numbers in the sentences that users read."""
+"""Names and numbers of a config: bounds, checks whose errors name the user's key."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-if TYPE_CHECKING:
-    pass
+_TYPES = {int: "a number", float: "a number", bool: "true or false", type(None): "nothing"}
 
 
 def unknown_name(kind: str, name: Any, known: Iterable[str]) -> str:
     """``unknown noise schedule 'cosin'; did you mean 'cosine'? Available: cosine, ...``
 
-    What is no text, such as the number that YAML reads ``nan`` as, is called what it is."""
+    A value that is not a string, such as YAML's ``nan``, is shown by its type."""
     names = sorted(known)
     available = f"Available: {', '.join(names)}"
     if not isinstance(name, str):
-        got = _KINDS.get(type(name), "a list or keys")
+        got = _TYPES.get(type(name), "a list or keys")
         quoted = f"; write it in quotes of its own, '\"{name}\"'" if str(name) in names else ""
         shown = "null" if name is None else name
         return f"{kind} {shown}: expected a name, but {shown} is {got}{quoted}. {available}"
@@ -29,11 +28,8 @@ def unknown_name(kind: str, name: Any, known: Iterable[str]) -> str:
     return f"unknown {kind} '{name}'{guess} {available}"
 
 
-_KINDS = {int: "a number", float: "a number", bool: "true or false", type(None): "nothing"}
-
-
 def check_name(kind: str, name: Any, known: Iterable[str]) -> None:
-    """Raise ``ValueError``, with the closest one, if a name is not one of those ``known``."""
+    """Raise ``ValueError`` with the closest name unless ``name`` is one of those ``known``."""
     if name not in known:
         raise ValueError(unknown_name(kind, name, known))
 
@@ -50,12 +46,12 @@ KINDS: dict[Any, tuple[type, str]] = {
     float: (Real, "a number"),
     bool: (bool, "true or false"),
 }
-"""Kinds of values, and words for them."""
+"""Abstract types of the kinds of values, and words for them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """Bounds of a finite number, which ``above`` and ``below`` leave out; in an annotation,
+    """Bounds of a finite number; ``above`` and ``below`` are excluded. In an annotation:
     ``Annotated[float, Bounds(above=0, most=1)]``."""
 
     least: float = -math.inf
@@ -69,7 +65,7 @@ class Bounds:
 
     @property
     def text(self) -> str:
-        """The end of a sentence: ``, at least 1``, `` above 0``, `` in (0, 1]``."""
+        """End of a sentence: ``, at least 1``, `` above 0``, `` in (0, 1]``."""
         low, high = max(self.least, self.above), min(self.most, self.below)
         if self == Bounds():
             return ""
@@ -81,7 +77,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Texts that may be: the ``words``, or keys of a table; in an annotation,
+    """Admitted ``words``, or the keys of a table. In an annotation:
     ``Annotated[str, OneOf(SCORES)]``."""
 
     words: Collection[str]
@@ -103,17 +99,16 @@ Share = Annotated[float, Bounds(above=0, most=1)]
 
 
 def check_whole_number(key: str, value: Any, *, least: int, most: int | None = None) -> None:
-    """Raise ``ValueError`` unless ``value`` is a whole number between the bounds; true and false
-    are none."""
+    """Raise ``ValueError`` unless ``value`` is a whole number between the bounds."""
     if not is_a(Integral, value) or value < least or (most is not None and value > most):
         bounds = f"at least {least}" + ("" if most is None else f" and at most {most}")
         raise ValueError(f"{key}={value}: expected a whole number, {bounds}")
 
 
 def check_divides(num: int, width: int, what: str, *, key: str = "n_heads") -> None:
-    """Raise ``ValueError`` with the numbers that would do, unless ``num`` divides ``width``.
+    """Raise ``ValueError`` with the divisors of ``width`` unless ``num`` is one.
 
-    ``key``, ``what``: what the number and the width are called."""
+    ``key``: name of the number; ``what``: name and value of the width."""
     if num < 1 or width % num:
         divisors = ", ".join(str(k) for k in range(1, width + 1) if width % k == 0)
         raise ValueError(f"{key}={num} does not divide {what}; choose {divisors}")
@@ -126,11 +121,11 @@ def check_share(key: str, value: Any) -> None:
 
 
 REDUCE_OVERHEAD = "reduce-overhead"
-"""What ``compile`` may say beside true and false: PyTorch's mode that records CUDA graphs."""
+"""Value of ``compile`` besides true and false: PyTorch's mode that records CUDA graphs."""
 
 
 def check_compile(value: Any) -> None:
-    """``ValueError`` for a value that the option ``compile`` does not have."""
+    """Raise ``ValueError`` for an unknown value of the option ``compile``."""
     if not isinstance(value, bool) and value != REDUCE_OVERHEAD:
         raise ValueError(
             f"compile={value}: expected true, false, or {REDUCE_OVERHEAD}, CUDA graphs on a GPU"
@@ -138,16 +133,16 @@ def check_compile(value: Any) -> None:
 
 
 def are_whole_numbers(values: Any) -> bool:
-    """True for a list, or another sequence, of whole numbers."""
+    """True for a sequence of whole numbers."""
     listed = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
     return listed and all(is_a(Integral, value) for value in values)
 
 
 def is_number(value: Any) -> bool:
-    """True for a number; true and false are none."""
+    """True for a number; false for true and false."""
     return is_a(Real, value)
 
 
 def is_a(kind: type, value: Any) -> bool:
-    """True for a value of the kind; a bool is a number to Python, not to a user."""
+    """True for a value of the type; a bool is a number to Python, not to a user."""
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
