@@ -25,7 +25,7 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.sample import opened_model, request_of, where_to_compute
 from discrete_diffusion.data import CACHE_VARIABLE
 from discrete_diffusion.domains import domain_of
-from discrete_diffusion.domains.request_checks import evaluate_request_of
+from discrete_diffusion.domains.registry import evaluate_request_of
 from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel, sample_fresh
 from discrete_diffusion.runtime import Shard
 from floor_plans import BubbleDiagram, decode

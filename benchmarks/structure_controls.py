@@ -26,9 +26,8 @@ import numpy as np
 import torch
 
 from discrete_diffusion.data import TypedGraph
-from discrete_diffusion.domains.graphs.files.readers import read_graphs
-from discrete_diffusion.domains.graphs.files.records import write_graphs
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.readers import read_graphs
+from discrete_diffusion.domains.graphs.records import GraphTypes, write_graphs
 from discrete_diffusion.models.graph_features import RevealedGraph, effective_resistance
 from discrete_diffusion.sampling.graph_structures import is_planar
 

@@ -78,10 +78,8 @@ LOCAL = 79
 CONTRACT = {
     "cell_measurement",
     "domain",
-    "option",
     "registry",
-    "request_checks",
-    "sub_command",
+    "commands",
 }
 """Modules of ``domains`` that know no kind of data."""
 

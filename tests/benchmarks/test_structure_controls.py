@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs.files.readers import read_graphs
-from discrete_diffusion.domains.graphs.metrics.graph_set import as_networkx
-from discrete_diffusion.domains.graphs.metrics.validity import is_tree
+from discrete_diffusion.domains.graphs.graph_set import as_networkx
+from discrete_diffusion.domains.graphs.metrics import is_tree
+from discrete_diffusion.domains.graphs.readers import read_graphs
 from structure_controls import (
     bonded_molecules,
     kruskal_trees,

@@ -23,9 +23,8 @@ from discrete_diffusion.config.files import as_list
 from discrete_diffusion.config.plugins import import_plugins
 from discrete_diffusion.config.values import check_name
 from discrete_diffusion.contracts import Batch
-from discrete_diffusion.domains.option import Option
-from discrete_diffusion.domains.registry import available_domains, domain_of, get_domain
-from discrete_diffusion.domains.request_checks import options_of
+from discrete_diffusion.domains.commands import Option
+from discrete_diffusion.domains.registry import available_domains, domain_of, get_domain, options_of
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.runtime.inputs import GivenObjects

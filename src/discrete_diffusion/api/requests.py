@@ -15,8 +15,8 @@ from discrete_diffusion.checkpoints.contents import Checkpoint, read_checkpoint
 from discrete_diffusion.checkpoints.plugged_in import missing_plugin, modules_note
 from discrete_diffusion.composing.parts import defaults_of_sampler, given_settings, sampling_of
 from discrete_diffusion.domains.domain import Domain
-from discrete_diffusion.domains.registry import domain_of
-from discrete_diffusion.domains.request_checks import (
+from discrete_diffusion.domains.registry import (
+    domain_of,
     evaluate_request_of,
     files_request_of,
     options_of,

@@ -21,8 +21,7 @@ from discrete_diffusion.composing.parts import (
 from discrete_diffusion.composing.search_path import Places, folders_among, group_overrides
 from discrete_diffusion.config.files import RENAMED, check_own_files, explained, place_of_choice
 from discrete_diffusion.config.values import unknown_name
-from discrete_diffusion.domains.registry import missing_package
-from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT
+from discrete_diffusion.domains.registry import WITH_CHECKPOINT, missing_package
 
 _LAUNCHER_PACKAGES = {
     "joblib": "hydra-joblib-launcher",

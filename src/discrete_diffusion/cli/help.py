@@ -15,14 +15,19 @@ from discrete_diffusion.config.constructors import signature_of
 from discrete_diffusion.config.files import config_dir, config_dirs, plain
 from discrete_diffusion.config.signatures import Limit
 from discrete_diffusion.config.values import Bounds
-from discrete_diffusion.domains.registry import DEFAULT, available_domains, get_domain
-from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT, options_by_title
+from discrete_diffusion.domains.registry import (
+    DEFAULT,
+    WITH_CHECKPOINT,
+    available_domains,
+    get_domain,
+    options_by_title,
+)
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from rich.table import Table
 
-    from discrete_diffusion.domains.option import Option
+    from discrete_diffusion.domains.commands import Option
 
 _NO_SETTINGS = (
     *("name", "domain", "backbones", "parameters", "counted_at", "counted_with", "scales_with"),

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.config.plugins import LazyEntry, refuse_taken
 from discrete_diffusion.config.values import check_name, counted, unknown_name
+from discrete_diffusion.domains.commands import SubCommand
 from discrete_diffusion.domains.registry import available_domains, get_domain
-from discrete_diffusion.domains.sub_command import SubCommand
 from discrete_diffusion.hub.published import boxed_model, check_model
 from discrete_diffusion.models.registry import available_backbones
 from discrete_diffusion.runtime import progress

@@ -18,8 +18,12 @@ from discrete_diffusion.composing.parts import check_sampling
 from discrete_diffusion.config.constructors import check_keys
 from discrete_diffusion.config.files import as_list, check_exists, plain
 from discrete_diffusion.config.values import Count, check_compile, check_name
-from discrete_diffusion.domains.registry import available_domains, domain_of, get_domain
-from discrete_diffusion.domains.request_checks import options_by_title
+from discrete_diffusion.domains.registry import (
+    available_domains,
+    domain_of,
+    get_domain,
+    options_by_title,
+)
 from discrete_diffusion.evaluation.requests import Request, SampleRequest
 from discrete_diffusion.hub.published import boxed_model, check_model
 from discrete_diffusion.runtime.atomic_files import (
@@ -42,7 +46,7 @@ from discrete_diffusion.runtime.processes import (
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.domains.option import Option
+    from discrete_diffusion.domains.commands import Option
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.runtime.processes import Shard
 

@@ -30,8 +30,7 @@ from discrete_diffusion.config.values import (
     check_divides,
     check_name,
 )
-from discrete_diffusion.domains.registry import domain_of
-from discrete_diffusion.domains.request_checks import options_of
+from discrete_diffusion.domains.registry import domain_of, options_of
 from discrete_diffusion.hub.published import check_model
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.runtime.devices import (

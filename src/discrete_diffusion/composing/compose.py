@@ -47,7 +47,7 @@ from discrete_diffusion.config.files import (
 )
 from discrete_diffusion.config.plugins import import_plugins
 from discrete_diffusion.config.values import unknown_name
-from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT
+from discrete_diffusion.domains.registry import WITH_CHECKPOINT
 from discrete_diffusion.models.registry import default_models
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from discrete_diffusion.config.files import RENAMED, plain, shipped_files
 from discrete_diffusion.config.plugins import LazyEntry, Registry, import_plugins
 from discrete_diffusion.config.signatures import check_value
 from discrete_diffusion.config.values import unknown_name
-from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT, options_by_title
+from discrete_diffusion.domains.registry import WITH_CHECKPOINT, options_by_title
 from discrete_diffusion.models.registry import available_backbones, default_models, usable_backbones
 from discrete_diffusion.sampling.registry import SAMPLERS, sampler_state
 

@@ -19,8 +19,12 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.files import ModelPreset, config_dir, config_dirs
-from discrete_diffusion.domains.registry import available_domains, get_domain
-from discrete_diffusion.domains.request_checks import WITH_CHECKPOINT, options_by_title
+from discrete_diffusion.domains.registry import (
+    WITH_CHECKPOINT,
+    available_domains,
+    get_domain,
+    options_by_title,
+)
 from discrete_diffusion.models.registry import backbone_spec, check_backbone_name, default_models
 
 if TYPE_CHECKING:

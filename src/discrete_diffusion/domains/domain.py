@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains import cell_measurement
     from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
-    from discrete_diffusion.domains.option import Option
-    from discrete_diffusion.domains.sub_command import SubCommand
+    from discrete_diffusion.domains.commands import Option, SubCommand
     from discrete_diffusion.evaluation import model_evaluation, model_sampling
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest

@@ -1,23 +1,27 @@
-"""Kinds of data by name. Each is a folder with a class ``Domain``, and a YAML per data set.
+"""Kinds of data by name, and the options that requests for them may have.
 
-Every ``config.data`` names its kind: ``domain: text``. Two ways to add one from outside:
+Each kind is a folder with a class ``Domain``, and a YAML per data set. Every ``config.data`` names
+its kind: ``domain: text``. Two ways to add one from outside:
 
 * decorate its class: ``@register_domain``;
 * ship it: an entry point of the group ``discrete_diffusion.domains`` in an installed package.
 
-A kind is imported when it is first used, and with it the libraries that it alone needs.
+A kind is imported when it is first used, together with the libraries that only it needs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discrete_diffusion.config.plugins import load_plugins, refuse_taken
 from discrete_diffusion.config.values import check_name, unknown_name
+from discrete_diffusion.domains.commands import Option
+from discrete_diffusion.evaluation.requests import EvaluateRequest, Request, SampleRequest
 from discrete_diffusion.runtime.inputs import FileKind, register_kinds
 
 if TYPE_CHECKING:
@@ -81,7 +85,7 @@ def get_domain(name: str) -> Domain:
     """
     if name in _BUILT_IN and name not in _DOMAINS:
         import_module(f"{__package__}.{name}.domain")
-    for only in (name, None):  # that one first: others may be heavy
+    for only in (name, None):  # the named one first: others may be heavy
         if name not in _DOMAINS:
             load_plugins(ENTRY_POINT_GROUP, "domain", only=only)
     if name not in _DOMAINS:
@@ -96,7 +100,7 @@ def missing_package(name: str) -> str:
         name: an unknown ``data.domain`` or choice of ``data=``.
 
     Returns:
-        The end of a sentence; empty for a name that no package of ours has.
+        The end of a sentence; empty if no package of this project has the name.
     """
     package = _BROUGHT_BY.get(name)
     if package is None:
@@ -138,7 +142,7 @@ def domain_of(data_config: Mapping[str, Any]) -> Domain:
 
 
 def data_state(data_config: Mapping[str, Any]) -> str:
-    """State of the samples of a ``config.data``; of a data set without a name, the first state.
+    """State of the samples of a ``config.data``; the first state for a data set without a name.
 
     Args:
         data_config: a ``config.data``.
@@ -151,7 +155,7 @@ def data_state(data_config: Mapping[str, Any]) -> str:
 
 
 def equivalent_data_sets(data_config: Mapping[str, Any]) -> dict[str, str]:
-    """Data sets with the samples of a ``config.data``: its own one and those of other states.
+    """Data sets with the same samples as a ``config.data``, one for each state.
 
     Args:
         data_config: a ``config.data``.
@@ -165,21 +169,21 @@ def equivalent_data_sets(data_config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def graph_vocabulary(data_config: Mapping[str, Any]) -> VocabConfig | None:
-    """The vocabulary of graphs.
+    """Vocabulary of the graphs of a ``config.data``.
 
     Args:
         data_config: a completed ``config.data``.
 
     Returns:
-        None of samples that are no graphs.
+        None for samples that are not graphs.
 
     Raises:
         ValueError: keys are missing; the message names them.
     """
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
-    found = domain_of(data_config).vocabulary(data_config)
-    return found if isinstance(found, VocabConfig) else None
+    vocabulary = domain_of(data_config).vocabulary(data_config)
+    return vocabulary if isinstance(vocabulary, VocabConfig) else None
 
 
 def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
@@ -198,11 +202,11 @@ def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
 
 
 def complete_data(config: DictConfig) -> DictConfig:
-    """A config that states what the data decide, such as the layout or the number of features.
+    """Fill in what follows from the data, such as the layout or the number of features.
 
-    They also decide ``model.features`` where it is null: what a network reads of a revealed graph.
-
-    Call it before anything is built from the config; a checkpoint holds the completed one.
+    This includes ``model.features`` where it is null: the features of a revealed graph that a
+    network reads. Call it before anything is built from the config; a checkpoint holds the
+    completed one.
 
     Args:
         config: a composed config.
@@ -228,7 +232,7 @@ def build_data(config: DictConfig) -> Dataset:
         The data set.
 
     Raises:
-        ValueError: ``data.name`` is none of its kind of data.
+        ValueError: its kind of data has no data set ``data.name``.
     """
     domain = domain_of(config.data)
     check_name("data set", str(config.data.name), domain.data_sets)
@@ -237,6 +241,172 @@ def build_data(config: DictConfig) -> Dataset:
 
 @register_kinds
 def _file_kinds() -> Iterator[FileKind]:
-    """Kinds of files that kinds of data know."""
+    """Kinds of files that only some kinds of data read."""
     for name in available_domains():
         yield from get_domain(name).file_kinds
+
+
+WITH_CHECKPOINT = ("sample", "evaluate")
+"""Commands that open a checkpoint."""
+
+_FOR_CHECKPOINTS = ("bound_draws", "num_samples", "steps")
+"""Fields that mean nothing for a file of samples."""
+
+_Request = TypeVar("_Request", bound=Request)
+
+
+def options_of(domain: Domain, command: str) -> dict[str, Option]:
+    """Options of ``sample``, ``evaluate`` or ``train`` that a kind of data has, by name.
+
+    Args:
+        domain: the kind of data.
+        command: name of the command.
+
+    Returns:
+        The options.
+    """
+    return {option.name: option for option in domain.options.get(command, ())}
+
+
+def options_by_title(command: str) -> dict[str, dict[str, Option]]:
+    """Options of ``sample``, ``evaluate`` or ``train`` of all kinds of data.
+
+    Args:
+        command: name of the command.
+
+    Returns:
+        By name, then by the title of the kind of data.
+    """
+    options: dict[str, dict[str, Option]] = {}
+    for domain in map(get_domain, available_domains()):
+        for name, option in options_of(domain, command).items():
+            options.setdefault(name, {})[domain.title] = option
+    return options
+
+
+def sample_request_of(domain: Domain, request: SampleRequest, path: str) -> SampleRequest:
+    """The request with every option of the kind of data, by default those it leaves out.
+
+    Args:
+        domain: the kind of data.
+        request: as typed.
+        path: of the model.
+
+    Returns:
+        The completed request.
+
+    Raises:
+        ValueError: no sample of this model has a use for an option, a value is out of its bounds,
+            or an option does not go with ``given``, or needs it.
+    """
+    request = _with_options(domain, request, path, "sample")
+    given = request.get("given")
+    for name, option in options_of(domain, "sample").items():
+        shown = f"{name}={request[name]}"
+        if given is None and option.with_given and request[name] != option.default:
+            instead = f"did you mean {option.instead_of}={request[name]}?"
+            raise ValueError(
+                f"{shown} is for given=FILE; {instead if option.instead_of else 'leave it out'}"
+            )
+        if given is None:
+            continue
+        refused = option.without_given or (option.is_size and "a given sample says how large it is")
+        if refused and request[name] != option.default:
+            raise ValueError(f"{shown} does not go with given=: {refused}; leave it out")
+        if option.instead_of and (asked := request[option.instead_of]) is not None:
+            raise ValueError(
+                f"{option.instead_of}={asked} does not go with given=: did you mean {name}={asked} "
+                f"({option.meaning})?"
+            )
+    return request
+
+
+def evaluate_request_of(domain: Domain, request: EvaluateRequest, path: str) -> EvaluateRequest:
+    """The request to measure a model, completed as by ``sample_request_of``.
+
+    Args:
+        domain: the kind of data.
+        request: as typed.
+        path: of the model.
+
+    Returns:
+        The completed request.
+
+    Raises:
+        ValueError: an option means nothing for this model, or a value is out of its bounds.
+    """
+    if request.bound_draws == 0 and "time_bins" not in options_of(domain, "evaluate"):
+        raise ValueError(
+            f"bound_draws=0 (samples alone) does not go with {domain.title}; bound_draws=1 is least"
+        )
+    return _with_options(domain, request, path, "evaluate")
+
+
+def files_request_of(domain: Domain, request: EvaluateRequest) -> EvaluateRequest:
+    """The request to measure files of samples without a model, completed likewise.
+
+    Args:
+        domain: the kind of data.
+        request: as typed.
+
+    Returns:
+        The completed request.
+
+    Raises:
+        ValueError: an option is only for a checkpoint.
+    """
+    own = options_of(domain, "evaluate")
+    given = _given_options(request, "evaluate")
+    given += [(k, request[k], {}) for k in _FOR_CHECKPOINTS if request[k] is not None]
+    for key, value, options in given:
+        name = key.partition(".")[0]
+        if name not in own or not own[name].of_files:
+            of = f" of {' or '.join(options)}" if options else ""
+            instead = "; samples are compared with reference=FILE" if name == "data" else ""
+            raise ValueError(
+                f"{key}={value} is for checkpoint=FILE of a model{of}; leave it out with "
+                f"samples=FILE{instead}"
+            )
+    return _completed(request, own)
+
+
+def _with_options(domain: Domain, request: _Request, path: str, command: str) -> _Request:
+    own, given = options_of(domain, command), _given_options(request, command)
+    for key, value, options in given:
+        name = key.partition(".")[0]
+        if name not in own:
+            remedy = f"; {domain.remedies[name]}" if name in domain.remedies else ""
+            raise ValueError(
+                f"{key}={value}: {path} was not trained on {' or '.join(options)}; leave it out"
+                f"{remedy}"
+            )
+        own[name].check(value)
+    # options on how to read files need a file
+    read = [name for name, each in own.items() if each.is_file and each.of_files]
+    for key, value, _ in [] if any(request.get(name) is not None for name in read) else given:
+        if key in own and own[key].reading:
+            files = " or ".join(f"{name}=FILE" for name in read)
+            raise ValueError(
+                f"{key}={value} is for the files of {files}; the data of the checkpoint are read "
+                "as in training; leave it out"
+            )
+    return _completed(request, own)
+
+
+def _completed(request: _Request, own: Mapping[str, Option]) -> _Request:
+    options = {name: request.get(name, option.default) for name, option in own.items()}
+    return replace(request, options=options)
+
+
+def _given_options(request: Request, command: str) -> list[tuple[str, Any, Mapping[str, Option]]]:
+    """Name, value and options by kind of data of what was given, parts by their dotted names."""
+    given: list[tuple[str, Any, Mapping[str, Option]]] = []
+    for name, options in options_by_title(command).items():
+        if name not in request.options:
+            continue
+        value = request.options[name]
+        if all(value != option.default for option in options.values()):
+            parts = value if isinstance(value, Mapping) else {}
+            given += [(f"{name}.{key}", part, options) for key, part in parts.items()]
+            given += [] if parts else [(name, value, options)]
+    return given

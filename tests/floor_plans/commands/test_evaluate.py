@@ -20,8 +20,7 @@ from discrete_diffusion.config.files import config_dirs
 from discrete_diffusion.data import Examples, TokenDataset
 from discrete_diffusion.domains import TIME_BINS, Domain
 from discrete_diffusion.domains import registry as domains
-from discrete_diffusion.domains.registry import get_domain
-from discrete_diffusion.domains.request_checks import options_of
+from discrete_diffusion.domains.registry import get_domain, options_of
 from discrete_diffusion.evaluation import evaluate_token_model
 from discrete_diffusion.evaluation.table import COLUMNS
 from discrete_diffusion.evaluation.typesetting import print_table

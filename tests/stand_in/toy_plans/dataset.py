@@ -10,7 +10,7 @@ from discrete_diffusion.data.graph_tokens import (
     decode_graphs,
     split_by_graph,
 )
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.records import GraphTypes
 from discrete_diffusion.layout import VocabConfig
 from toy_graphs import random_graphs
 

@@ -1,13 +1,13 @@
-"""Graphs of files as a ``GraphDataset``, from a ``data`` config: one file, split by itself or here,
-or three."""
+"""Graphs of files as a ``GraphDataset``, from a ``data`` config: one file, with or without splits,
+or a file per split."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from omegaconf import DictConfig
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.values import counted
@@ -18,28 +18,26 @@ from discrete_diffusion.data.graph_tokens import (
     decode_graphs,
     encode_graphs,
 )
-from discrete_diffusion.domains.graphs.files.readers import ReadGraphs, read_graphs
-from discrete_diffusion.domains.graphs.files.records import ALL
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.domains.graphs.libraries import check_installed
-from discrete_diffusion.domains.graphs.symmetries import breadth_first_order, canonical_key, label
+from discrete_diffusion.domains.graphs import graph_set
+from discrete_diffusion.domains.graphs.graph_set import canonical_key
+from discrete_diffusion.domains.graphs.readers import ReadGraphs, read_graphs
+from discrete_diffusion.domains.graphs.records import ALL, GraphTypes
 from discrete_diffusion.layout.vocab_config import VocabConfig
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+logger = logging.getLogger(__name__)
 
-    from discrete_diffusion.layout.vocab_config import VocabConfig
+Splits = Mapping[str, Sequence[TypedGraph]]
 
 
 class GraphFileDataset(GraphDataset):
-    """``types``: names of the types of nodes and edges. ``kind``: what makes a graph valid, one of
-    ``metrics.validity.KINDS``, or None."""
+    """Graphs in splits. ``types``: names of the types of nodes and edges. ``kind``: what makes a
+    graph valid, one of ``metrics.KINDS``, or None."""
 
     fixed_orders = ("bfs",)
 
     def __init__(
         self,
-        splits: Mapping[str, Sequence[TypedGraph]],
+        splits: Splits,
         vocab: VocabConfig,
         *,
         node_order: str,
@@ -47,12 +45,14 @@ class GraphFileDataset(GraphDataset):
         kind: str | None = None,
     ) -> None:
         self.types, self.kind = types, kind
-        labels = {name: [label(graph) for graph in splits[name]] for name in SPLITS}
+        labels = {name: [graph_set.label(graph) for graph in splits[name]] for name in SPLITS}
         if node_order == "bfs":
             splits = {
                 name: [
-                    reordered(graph, breadth_first_order(graph, found.canonical))
-                    for graph, found in zip(splits[name], labels[name], strict=True)
+                    graph_set.reordered(
+                        graph, graph_set.breadth_first_order(graph, labelling.canonical)
+                    )
+                    for graph, labelling in zip(splits[name], labels[name], strict=True)
                 ]
                 for name in SPLITS
             }
@@ -61,8 +61,8 @@ class GraphFileDataset(GraphDataset):
             vocab,
             node_order=node_order,
             log_num_orders={
-                name: torch.tensor([each.log_num_orders for each in found], dtype=torch.float64)
-                for name, found in labels.items()
+                name: torch.tensor([each.log_num_orders for each in part], dtype=torch.float64)
+                for name, part in labels.items()
             },
         )
 
@@ -75,60 +75,40 @@ class GraphFileDataset(GraphDataset):
         return [canonical_key(graph) for graph in self.graphs(split)]
 
 
-def reordered(graph: TypedGraph, order: Sequence[int]) -> TypedGraph:
-    """The same graph; its k-th node is the old node ``order[k]``."""
-    place = {node: k for k, node in enumerate(order)}
-    edges = [(*sorted((place[i], place[j])), kind) for i, j, kind in graph.edges]
-    nodes = tuple(graph.nodes[node] for node in order)
-    return TypedGraph(nodes, tuple((i, j, kind) for i, j, kind in sorted(edges)))
-
-
-logger = logging.getLogger(__name__)
-
-Splits = dict[str, list[TypedGraph]]
-
-
 def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
-    """``data=graphs``: one file with splits of its own, which are kept; one that is split here, by
-    distinct graph; or a file per split, where what is held out is removed from training.
+    """Data set of ``data=graphs``: one file, whose own splits are kept, or which is split by
+    distinct graph; or a file per split, where held-out graphs are removed from training.
 
     Raises ``ValueError`` for paths that contradict each other, and the readers' errors.
     """
-    check_installed()
+    graph_set.check_installed()
     sources = _read_all(config)
-    for name, found in sources.items():
-        logger.info("%s", found.summary(config["path" if name == "path" else f"{name}_path"]))
-    splits = (
-        _of_one_file(sources["path"], config) if "path" in sources else _of_files(sources, config)
-    )
-    return _dataset(splits, config, vocab)
+    for name, source in sources.items():
+        logger.info("%s", source.summary(config["path" if name == "path" else f"{name}_path"]))
+    if "path" in sources:
+        return _dataset(_splits_in_file(sources["path"], config), config, vocab)
+    return _dataset(_splits_of_files(sources, config), config, vocab)
 
 
 def build_test_graphs(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
-    """The graphs of ``path`` as the test split: all of a file without splits, else its test graphs,
-    which is logged. Raises the readers' errors."""
-    check_installed()
-    found = _read_all(config)["path"]
-    logger.log(
-        logging.WARNING if found.problems else logging.INFO, "%s", found.summary(config.path)
-    )
-    test = found.splits.get("test") or found.graphs
-    if len(test) < len(found.graphs):
+    """Data set with the graphs of ``path`` as its test split: all graphs, or the test graphs of a
+    file with splits, which is logged. Raises the readers' errors."""
+    graph_set.check_installed()
+    source = _read_all(config)["path"]
+    level = logging.WARNING if source.problems else logging.INFO
+    logger.log(level, "%s", source.summary(config.path))
+    test = source.splits.get("test") or source.graphs
+    if len(test) < len(source.graphs):
         logger.warning(
             "%s has splits of its own: of its %s the %s of its test split are measured",
-            *(config.path, counted(len(found.graphs), "graph"), f"{len(test):,}"),
+            *(config.path, counted(len(source.graphs), "graph"), f"{len(test):,}"),
         )
     return _dataset({"train": [], "val": [], "test": test}, config, vocab)
 
 
 def _dataset(splits: Splits, config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
-    return GraphFileDataset(
-        splits,
-        vocab,
-        node_order=config.node_order,
-        types=GraphTypes.of(config),
-        kind=config.kind,
-    )
+    types, kind = GraphTypes.of(config), config.kind
+    return GraphFileDataset(splits, vocab, node_order=config.node_order, types=types, kind=kind)
 
 
 def largest_graph(config: DictConfig) -> int:
@@ -137,35 +117,47 @@ def largest_graph(config: DictConfig) -> int:
     return max(len(graph.nodes) for source in sources.values() for graph in source.graphs)
 
 
-def _of_one_file(found: ReadGraphs, config: DictConfig) -> Splits:
-    if list(found.splits) == [ALL]:
-        return _split(found.graphs, config.split, config.split_seed)
-    if ALL in found.splits or not {"train", "val"} <= found.splits.keys():
+def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
+    """Graphs by ``path``, or by split."""
+    if not (paths := given_paths(config)):
         raise ValueError(
-            f"{config.path} has the splits {', '.join(found.splits)}; expected train, val and "
+            "data=graphs needs data.path=FILE, or data.train_path=FILE with data.val_path=FILE"
+        )
+    types = GraphTypes.of(config)
+    options = {"skip_invalid": config.skip_invalid, "n_max": config.n_max}
+    options["key"] = "data.skip_invalid"
+    return {name: read_graphs(path, types, **options) for name, path in paths.items()}
+
+
+def _splits_in_file(source: ReadGraphs, config: DictConfig) -> Splits:
+    if list(source.splits) == [ALL]:
+        return _split(source.graphs, config.split, config.split_seed)
+    if ALL in source.splits or not {"train", "val"} <= source.splits.keys():
+        raise ValueError(
+            f"{config.path} has the splits {', '.join(source.splits)}; expected train, val and "
             "test, or none, to be split by data.split"
         )
-    splits = {name: found.splits.get(name, []) for name in SPLITS}
+    splits = {name: source.splits.get(name, []) for name in SPLITS}
+    # the file's own splits are kept, with a warning if they overlap
     known = set(map(canonical_key, splits["train"]))
     again = [canonical_key(graph) in known for name in SPLITS[1:] for graph in splits[name]]
     if any(again):
         logger.warning(
             "%s: %s to be held out, of %d, trained on too; its splits are kept",
-            config.path,
-            counted(sum(again), "graph"),
-            len(again),
+            *(config.path, counted(sum(again), "graph"), len(again)),
         )
     return splits
 
 
-def _of_files(sources: Mapping[str, ReadGraphs], config: DictConfig) -> Splits:
-    for name, found in sources.items():
-        if list(found.splits) != [ALL]:
+def _splits_of_files(sources: Mapping[str, ReadGraphs], config: DictConfig) -> Splits:
+    for name, source in sources.items():
+        if list(source.splits) != [ALL]:
             raise ValueError(
                 f"data.{name}_path={config[f'{name}_path']} has splits of its own; give it as "
                 "data.path"
             )
     splits = {name: sources[name].graphs if name in sources else [] for name in SPLITS}
+    # no graph that is held out is trained on
     held_out = {canonical_key(graph) for name in SPLITS[1:] for graph in splits[name]}
     train = [graph for graph in splits["train"] if canonical_key(graph) not in held_out]
     if removed := len(splits["train"]) - len(train):
@@ -182,24 +174,10 @@ def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) 
             "%s of %s: a split may be empty, since equal graphs stay together",
             *(counted(len(distinct), "distinct graph"), f"{len(graphs):,}"),
         )
+    # shuffle the distinct graphs, and cut them by the fractions
     order = torch.randperm(len(distinct), generator=make_generator(seed)).tolist()
     splits = {}
     for name, part in shares_of(len(distinct), fractions).items():
         chosen = {distinct[k] for k in order[part]}
         splits[name] = [graph for graph, key in zip(graphs, keys, strict=True) if key in chosen]
     return splits
-
-
-def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
-    """Graphs by ``path``, or by split."""
-    if not (paths := given_paths(config)):
-        raise ValueError(
-            "data=graphs needs data.path=FILE, or data.train_path=FILE with data.val_path=FILE"
-        )
-    types = GraphTypes.of(config)
-    options = {
-        "skip_invalid": config.skip_invalid,
-        "n_max": config.n_max,
-        "key": "data.skip_invalid",
-    }
-    return {name: read_graphs(path, types, **options) for name, path in paths.items()}

@@ -1,63 +1,69 @@
-"""Sampled graphs: read, written, drawn, and scored beside real ones."""
+"""Sampled graphs: written, read, plotted, and measured against real graphs."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
+from torch import Tensor
 
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
-from discrete_diffusion.domains.graphs.files.formats import to_graphml
-from discrete_diffusion.domains.graphs.files.readers import ReadGraphs, read_graphs
-from discrete_diffusion.domains.graphs.files.records import lines_of, write_graphs
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet
-from discrete_diffusion.domains.graphs.metrics.graphs import (
-    METRICS,
-    default_kernel,
-    graph_metrics,
-    own_metrics,
-    ratios,
-    squared_mmds,
-)
-from discrete_diffusion.domains.graphs.partial import PartialGraph
-from discrete_diffusion.domains.graphs.pictures import MAX_DRAWN, plot_graphs
-from discrete_diffusion.domains.graphs.structures import STRUCTURES
+from discrete_diffusion.domains.cell_measurement import TokenCells
+from discrete_diffusion.domains.graphs import metrics, records
+from discrete_diffusion.domains.graphs.build import GraphFileDataset
+from discrete_diffusion.domains.graphs.formats import to_graphml
+from discrete_diffusion.domains.graphs.graph_set import Floats, GraphSet, as_networkx, library
+from discrete_diffusion.domains.graphs.options import STRUCTURES
+from discrete_diffusion.domains.graphs.readers import ReadGraphs, read_graphs
+from discrete_diffusion.domains.graphs.records import GraphTypes, Pair
+from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.intervals import error_note
+from discrete_diffusion.evaluation.measured_data import RealData
 from discrete_diffusion.evaluation.report import Headline
-from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind
-from discrete_diffusion.evaluation.sample_scores import (
-    Floors,
-    SampleScores,
-    metric_floors,
-    shown_sizes,
-)
+from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind, SampleKindReport
+from discrete_diffusion.evaluation.sample_scores import SampleScores, metric_floors, shown_sizes
 from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import atomic_folder, put_aside, write_text
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from discrete_diffusion.evaluation.measured_data import RealData
-    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
-    from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.viz.chart_style import TEXT, add_legend, new_figure, save_figure
 
 logger = logging.getLogger(__name__)
 
-SAMPLES = "samples.jsonl"
-
-GRAPHML = "graphml"
-"""The folder of samples as GraphML, a file each."""
+SAMPLES, GRAPHML = "samples.jsonl", "graphml"
+"""File of samples, and folder of samples as GraphML, a file each."""
 
 FLOOR_DRAWS = 20
-"""If ``floor_draws`` does not say."""
+"""Default of ``floor_draws``."""
 
-MAX_COLUMNS = 6
-"""Completions of a line that the picture shows."""
+MAX_PLOTTED, MAX_COLUMNS = 36, 6
+"""Graphs on a page, and completions of a line there."""
+
+GIVEN = "#d1495b"
+"""Colour of edges that were known before the graph was completed."""
+
+_EDGE = "#9aa5b4"
+_COLOURS = ("#44608a", "#ef9f4c", "#1f7a78", "#b06ab3", "#c9a227", "#7a7f87", "#d1495b", "#6fa8dc")
+_STYLES: tuple[Literal["solid", "dashed", "dotted", "dashdot"], ...] = (
+    "solid",
+    "dashed",
+    "dotted",
+    "dashdot",
+)
+"""Colours of types of nodes and line styles of types of edges, used in turn."""
+
+_CELL = 2.1
+"""Inches of a graph's square."""
 
 _KERNELS = {
     "tv": "Gaussian kernels of total variation, as for planar, tree and SBM graphs in the papers",
@@ -66,10 +72,89 @@ _KERNELS = {
 }
 
 
+def plot_graphs(
+    graphs: Sequence[TypedGraph],
+    path: Path,
+    types: GraphTypes,
+    *,
+    titles: Sequence[str] | None = None,
+    given: Sequence[frozenset[Pair]] | None = None,
+    columns: int | None = None,
+) -> None:
+    """Write a page of graphs as .png or .svg, a square each, in rows of ``columns``.
+
+    Colours are types of nodes, dashes types of edges. ``given``: for each graph, edges (i, j) to
+    highlight.
+    """
+    columns = columns or math.ceil(math.sqrt(len(graphs)))
+    rows = math.ceil(len(graphs) / columns)
+    # one legend for all squares, if there are several types
+    nodes = types.nodes if len(types.nodes) > 1 else ()
+    edges = types.edges[:-1] if len(types.edges) > 2 else ()
+    handles = [
+        Line2D([], [], marker="o", linestyle="", color=_COLOURS[k % len(_COLOURS)], label=name)
+        for k, name in enumerate(nodes)
+    ]
+    handles += [
+        Line2D([], [], color=_EDGE, linestyle=_STYLES[k % len(_STYLES)], label=name)
+        for k, name in enumerate(edges)
+    ]
+    figure = new_figure(columns * _CELL, rows * _CELL + 0.4 * bool(handles))
+    cells = np.atleast_1d(figure.subplots(rows, columns)).ravel()
+    for k, axes in enumerate(cells):
+        axes.set_axis_off()
+        axes.set_aspect("equal")
+        if k < len(graphs):
+            _plot(axes, graphs[k], frozenset() if given is None else given[k])
+            if titles is not None:
+                axes.set_title(titles[k], fontsize=8, color=TEXT)
+    if handles:
+        add_legend(figure, handles=handles, loc="outside lower center", ncols=min(len(handles), 6))
+    save_figure(figure, path)
+
+
+def _plot(axes: Axes, graph: TypedGraph, given: frozenset[Pair]) -> None:
+    points = node_positions(graph)
+    for kind in sorted({kind for _, _, kind in graph.edges}):
+        pairs = [(i, j) for i, j, each in graph.edges if each == kind]
+        axes.add_collection(
+            LineCollection(
+                [(points[i], points[j]) for i, j in pairs],
+                colors=[GIVEN if pair in given else _EDGE for pair in pairs],
+                linewidths=[1.6 if pair in given else 0.8 for pair in pairs],
+                linestyles=_STYLES[kind % len(_STYLES)],
+                zorder=1,
+            )
+        )
+    colours = [_COLOURS[kind % len(_COLOURS)] for kind in graph.nodes]
+    size = 240 / (len(graph.nodes) + 8)
+    axes.scatter(points[:, 0], points[:, 1], s=size, c=colours, linewidths=0, zorder=2)
+    # a square around all nodes
+    low, high = points.min(axis=0), points.max(axis=0)
+    (x, y), reach = (low + high) / 2, 0.56 * max(float((high - low).max()), 1e-6)
+    axes.set(xlim=(x - reach, x + reach), ylim=(y - reach, y + reach))
+
+
+def node_positions(graph: TypedGraph) -> Floats:
+    """Float[N, 2], by the springs of Kamada and Kawai; planar graphs start without crossings."""
+    import networkx
+
+    linked = as_networkx(graph)
+    is_planar, embedding = networkx.check_planarity(linked)
+    start = None
+    if is_planar and len(graph.nodes) > 2:
+        place = networkx.combinatorial_embedding_to_pos(embedding)
+        start = np.array([place[node] for node in linked], dtype=np.float64)
+        start = len(graph.nodes) * (start - start.mean(axis=0)) / max(np.ptp(start), 1)
+    same = library("igraph").Graph(n=len(graph.nodes), edges=list(linked.edges))
+    layout = same.layout_kamada_kawai(seed=None if start is None else start.tolist())
+    return np.array(layout.coords, dtype=np.float64).reshape(-1, 2)
+
+
 @dataclass(frozen=True)
 class GraphSamples(SampleKind[TypedGraph]):
-    """Graphs of ``types``; ``validity``: what makes one valid, a ``data.kind``. Without a ``vocab``
-    graphs of files, of any size."""
+    """Graphs of ``types``. ``vocab``: None for graphs of files, of any size. ``validity``: what
+    makes a graph valid, a ``data.kind``."""
 
     types: GraphTypes
     vocab: VocabConfig = None  # type: ignore[assignment]
@@ -82,17 +167,17 @@ class GraphSamples(SampleKind[TypedGraph]):
 
     @classmethod
     def of(cls, data: Mapping[str, Any], vocab: VocabConfig) -> GraphSamples:
-        """Those of a ``config.data``."""
+        """Samples of a model with this ``config.data``."""
         return cls(GraphTypes.of(data), vocab, data["kind"])
 
     def decode(self, tokens: Tensor) -> list[TypedGraph]:
         return decode_graphs(tokens, self.vocab) if len(tokens) else []
 
     def lines(self, samples: Sequence[TypedGraph], **more: Sequence[Any]) -> str:
-        return lines_of(samples, self.types, **more)
+        return records.lines_of(samples, self.types, **more)
 
     def write(self, samples: Sequence[TypedGraph], folder: Path, **more: Sequence[Any]) -> str:
-        write_graphs(folder / SAMPLES, samples, self.types, **more)
+        records.write_graphs(folder / SAMPLES, samples, self.types, **more)
         return ""
 
     def plot(
@@ -100,23 +185,23 @@ class GraphSamples(SampleKind[TypedGraph]):
         samples: Sequence[TypedGraph],
         path: Path,
         given: Sequence[int] | None = None,
-        inputs: Mapping[int, PartialGraph] | None = None,
+        inputs: Mapping[int, Any] | None = None,
     ) -> None:
-        """A page of the first ones; of completions the first of the first lines, the same number of
-        each, with what the ``inputs`` by line have."""
+        """Plot the first graphs on a page; of completions the same number for each of the first
+        lines, with the edges of their ``PartialGraph`` in ``inputs``."""
         if given is None or inputs is None:
             if samples:
-                plot_graphs(samples[:MAX_DRAWN], path, self.types)
+                plot_graphs(samples[:MAX_PLOTTED], path, self.types)
             return
         of_line: dict[int, list[TypedGraph]] = {}
         for line, graph in zip(given, samples, strict=True):
             of_line.setdefault(line, []).append(graph)
+        # a row for each line, of equal length
         columns = min(MAX_COLUMNS, *map(len, of_line.values()), len(samples))
-        shown = [
-            line for line in [*of_line][: max(1, MAX_DRAWN // columns)] for _ in range(columns)
-        ]
+        lines = [*of_line][: max(1, MAX_PLOTTED // columns)]
+        shown = [line for line in lines for _ in range(columns)]
         plot_graphs(
-            [graph for line in dict.fromkeys(shown) for graph in of_line[line][:columns]],
+            [graph for line in lines for graph in of_line[line][:columns]],
             path,
             self.types,
             titles=[f"line {line}" for line in shown],
@@ -125,7 +210,7 @@ class GraphSamples(SampleKind[TypedGraph]):
         )
 
     def write_copies(self, samples: Sequence[TypedGraph], request: SampleRequest) -> None:
-        """The folder ``GRAPHML``, if it is requested; an earlier one is put aside."""
+        """Write the folder ``GRAPHML``, if it is requested; an earlier one is put aside."""
         folder = request.out / GRAPHML
         say = partial(logger.info, "the earlier %s is now %s", folder)
         if request.graphml:
@@ -136,20 +221,20 @@ class GraphSamples(SampleKind[TypedGraph]):
             say(put_aside(folder))
 
     def shares(self, samples: Sequence[TypedGraph]) -> dict[str, float]:
-        return dict(own_metrics(GraphSet(samples), kind=self.validity))
+        return metrics.own_metrics(GraphSet(samples), kind=self.validity)
 
     def read_graphs(self, path: str, request: EvaluateRequest, **options: Any) -> ReadGraphs:
-        """Graphs of a file that is measured or compared with, counted in the log."""
+        """Graphs of a file that is measured or compared with; the log says how many."""
         n_max = None if self.vocab is None else self.vocab.n_max
         options |= {"skip_invalid": request.skip_invalid, "n_max": n_max}
-        found = read_graphs(path, self.types, **options)
-        logger.info("%s", found.summary(path))
-        return found
+        source = read_graphs(path, self.types, **options)
+        logger.info("%s", source.summary(path))
+        return source
 
     def read(self, path: str, request: EvaluateRequest) -> SampleFile[TypedGraph]:
-        found = self.read_graphs(path, request, samples=True)
-        num = len(found.graphs) + len(found.problems)
-        return SampleFile(found.graphs, num, len(found.problems))
+        source = self.read_graphs(path, request, samples=True)
+        num = len(source.graphs) + len(source.problems)
+        return SampleFile(source.graphs, num, len(source.problems))
 
     def score(
         self,
@@ -158,89 +243,91 @@ class GraphSamples(SampleKind[TypedGraph]):
         real: RealData[TypedGraph],
         unreadable: Sequence[int],
     ) -> SampleScores:
-        """Every metric of every set; the graphs trained on give novelty and the ratio, the floors
-        are sampled from all real graphs. Raises ``ValueError`` for an empty set or reference."""
+        """Every metric of every set; graphs trained on give novelty and the ratio, and floors are
+        sampled from all real graphs. Raises ``ValueError`` for an empty set or reference."""
         kind = self.validity if request.kind is None else request.kind
-        kernel = request.kernel or default_kernel(kind)
+        kernel = request.kernel or metrics.default_kernel(kind)
         draws = FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws)
-        reference, own = GraphSet(real.reference), partial(own_metrics, kind=kind)
+        reference, own = GraphSet(real.reference), partial(metrics.own_metrics, kind=kind)
         training = None if real.training is None else GraphSet(real.training)
         sizes = [len(each) + num for each, num in zip(sets, unreadable, strict=True)]
         if not all([*sizes, len(reference)]):
             raise ValueError(
                 "no graphs to measure: give at least one sample and one reference graph"
             )
+        # numbers of real graphs
+        distances = partial(metrics.squared_mmds, kernel=kernel)
         floors = None
         if draws and len(sets[0]) and len(real.known) >= 2:
             floors = metric_floors(
                 GraphSet(real.known),
-                partial(squared_mmds, kernel=kernel),
+                distances,
                 num_samples=len(sets[0]),
                 num_reference=len(reference),
                 draws=draws,
                 seed=request.seed,
             )
-        of_real = dict(own(reference if training is None else training))
+        of_real = own(reference if training is None else training)
         of_real |= {} if floors is None else floors.mean
         if training is not None:
-            of_real |= squared_mmds(training, reference, kernel)
+            of_real |= distances(training, reference)
 
         def scores_of_set(samples: Sequence[TypedGraph], size: int) -> dict[str, float]:
-            """Shares are of all samples, those that are no graph among them; a set without a graph
-            has shares of 0 and nothing else."""
+            """Scores with shares of all samples, unreadable ones included; shares of 0 and nothing
+            else for a set without a graph."""
             if not samples:
                 return dict.fromkeys(_shares_of(own(reference[:1], training=training)), 0.0)
-            drawn = GraphSet(samples)
-            values = graph_metrics(drawn, reference, training=training, kind=kind, kernel=kernel)
-            values |= {} if training is None else ratios(values, of_real)
+            graphs = GraphSet(samples)
+            values = own(graphs, training=training) | distances(graphs, reference)
+            values |= {} if training is None else metrics.ratios(values, of_real)
             return values | {k: len(samples) / size * values[k] for k in _shares_of(values)}
 
         pairs = list(zip(sets, sizes, strict=True))
-        found = [scores_of_set(*pair) for pair in progress.track(pairs, "metrics", "sets")]
+        scores = [scores_of_set(*pair) for pair in progress.track(pairs, "metrics", "sets")]
         if training is not None:
-            of_real |= ratios(of_real, of_real)
+            of_real |= metrics.ratios(of_real, of_real)
         per_seed = {
-            name: [values[name] for values in found]
-            for name in found[0]
-            if all(name in values for values in found)
+            name: [values[name] for values in scores]
+            for name in scores[0]
+            if all(name in values for values in scores)
         }
+        # tables and notes
         num_training = None if training is None else len(training)
+        notes = [f"Samples: {shown_sizes(sizes)} graphs against {len(reference):,}."]
+        notes += [error_note(len(sizes))]
+        notes += _notes(per_seed, sizes, sum(unreadable), kind, kernel, num_training)
+        tables, further = {"real": of_real}, []
+        if floors is not None:
+            tables |= floors.as_dict()
+            rows = [
+                TableRow(
+                    name,
+                    f"{mean:.5f} ± {floors.sd[name]:.5f}",
+                    meaning=metrics.METRICS[name].meaning,
+                )
+                for name, mean in floors.mean.items()
+            ]
+            title = "floors: real graphs instead of the samples (± of one subset)"
+            further = [TableSection(title, tuple(rows))]
+            notes.append(
+                f"Floors: {floors.num_samples:,} real graphs against {floors.num_reference:,} "
+                f"others, mean of {floors.draws} draws."
+            )
         facts = {"kind": kind, "kernel": kernel, "num_training": num_training}
         return SampleScores(
-            METRICS,
+            metrics.METRICS,
             sizes,
             per_seed,
             of_real,
             facts=facts,
-            tables={"real": of_real, **({} if floors is None else floors.as_dict())},
-            further=[] if floors is None else [_floor_section(floors)],
-            notes=[
-                f"Samples: {shown_sizes(sizes)} graphs against {len(reference):,}.",
-                error_note(len(sizes)),
-                *_notes(per_seed, sizes, sum(unreadable), kind, kernel, num_training),
-                *([] if floors is None else [_floor_note(floors)]),
-            ],
+            tables=tables,
+            further=further,
+            notes=notes,
         )
 
 
 def _shares_of(values: Mapping[str, float]) -> list[str]:
-    return [name for name in values if METRICS[name].share]
-
-
-def _floor_section(floors: Floors) -> TableSection:
-    rows = [
-        TableRow(name, f"{mean:.5f} ± {floors.sd[name]:.5f}", meaning=METRICS[name].meaning)
-        for name, mean in floors.mean.items()
-    ]
-    title = "floors: real graphs in the place of the samples (± of one subset)"
-    return TableSection(title, tuple(rows))
-
-
-def _floor_note(floors: Floors) -> str:
-    return (
-        f"Floors: {floors.num_samples:,} real graphs against {floors.num_reference:,} others, mean "
-        f"of {floors.draws} draws."
-    )
+    return [name for name in values if metrics.METRICS[name].share]
 
 
 def _notes(
@@ -255,7 +342,7 @@ def _notes(
     notes = []
     if num_unreadable:
         notes.append(
-            f"{num_unreadable:,} of {sum(sizes):,} samples are no graph that can be read: they "
+            f"{num_unreadable:,} of {sum(sizes):,} samples are not graphs that can be read: they "
             "count in the shares, and are in no other number."
         )
     if "mmd_degree" not in per_seed:
@@ -274,3 +361,67 @@ def _notes(
             "densities are tested as published."
         )
     return notes
+
+
+class GraphReport(SampleKindReport):
+    """Metrics of sampled graphs against a split, and a picture."""
+
+    headlines = (
+        Headline("valid", share=True),
+        Headline("valid_unique_novel", share=True),
+        Headline("connected", share=True),
+        Headline("ratio"),
+    )
+    columns = (
+        Column("valid", "valid", 1, up=True, share=True, of_samples=True),
+        Column("V.U.N.", "valid_unique_novel", 1, up=True, share=True, of_samples=True),
+        Column("connected", "connected", 1, up=True, share=True, of_samples=True),
+        Column("MMD ratio", "ratio", 2),
+        Column("edges", "edges_per_graph", 1, up=None),
+    )
+    axes = (
+        Column("V.U.N.", "valid_unique_novel", 1, up=True, share=True),
+        Column("connected graphs", "connected", 1, up=True, share=True),
+    )
+    data: GraphFileDataset
+
+    @cached_property
+    def kind(self) -> GraphSamples:
+        return GraphSamples(self.data.types, self.data.vocab, self.data.kind)
+
+    @cached_property
+    def _reference(self) -> GraphSet:
+        return GraphSet(self.data.graphs(self.split))
+
+    @cached_property
+    def _training(self) -> GraphSet:
+        return GraphSet(self.data.graphs("train"))
+
+    @cached_property
+    def _training_distances(self) -> dict[str, float]:
+        kernel = metrics.default_kernel(self.data.kind)
+        return metrics.squared_mmds(self._training, self._reference, kernel)
+
+    def measure(self, samples: Tensor) -> dict[str, float]:
+        if len(samples) == 0 or len(self._reference) == 0:
+            return {}
+        graphs = GraphSet(self.kind.decode(samples))
+        scores = metrics.graph_metrics(
+            graphs, self._reference, training=self._training, kind=self.data.kind
+        )
+        return {**scores, **metrics.ratios(scores, self._training_distances)}
+
+
+class GraphCells(TokenCells):
+    """The bound and metrics of fresh samples; novelty of real data is left out: they are known."""
+
+    def __init__(self) -> None:
+        super().__init__(GraphReport)
+
+    def real_data(
+        self, data: GraphFileDataset, num_samples: int, verdicts: int = 0
+    ) -> dict[str, float]:
+        """Scores of training graphs, which are not new."""
+        scores = super().real_data(data, num_samples, verdicts)
+        of_novelty = ("novel", "unique_novel", "valid_unique_novel")
+        return {name: value for name, value in scores.items() if name not in of_novelty}

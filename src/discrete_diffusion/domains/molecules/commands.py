@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from discrete_diffusion.domains.sub_command import SubCommand
+from discrete_diffusion.domains.commands import SubCommand
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains.molecules.reading import ReadMolecules

@@ -6,11 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.plugins import Later, LazyEntry
-from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
-from discrete_diffusion.domains.molecules.commands import COMMANDS
-from discrete_diffusion.domains.molecules.file_kinds import MOLECULE_KINDS
-from discrete_diffusion.domains.molecules.structures import STRUCTURES
-from discrete_diffusion.domains.option import (
+from discrete_diffusion.domains.commands import (
     DATA,
     LIKELIHOOD,
     ORDERS,
@@ -18,6 +14,10 @@ from discrete_diffusion.domains.option import (
     Option,
     completions,
 )
+from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
+from discrete_diffusion.domains.molecules.commands import COMMANDS
+from discrete_diffusion.domains.molecules.file_kinds import MOLECULE_KINDS
+from discrete_diffusion.domains.molecules.structures import STRUCTURES
 from discrete_diffusion.domains.registry import register_domain
 
 if TYPE_CHECKING:

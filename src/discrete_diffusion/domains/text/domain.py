@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from discrete_diffusion.config.plugins import LazyEntry
-from discrete_diffusion.domains.domain import Domain
-from discrete_diffusion.domains.option import (
+from discrete_diffusion.domains.commands import (
     DATA,
     LIKELIHOOD,
     ORDERS,
@@ -12,6 +11,7 @@ from discrete_diffusion.domains.option import (
     Option,
     completions,
 )
+from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.registry import register_domain
 from discrete_diffusion.domains.text.file_kinds import TEXT_KINDS
 from discrete_diffusion.domains.text.tokenize_command import TOKENIZE

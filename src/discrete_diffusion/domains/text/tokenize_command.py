@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from discrete_diffusion.domains.sub_command import SubCommand
+from discrete_diffusion.domains.commands import SubCommand
 
 _SHARD = 1 << 25
 

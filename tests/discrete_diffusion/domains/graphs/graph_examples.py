@@ -12,7 +12,7 @@ import numpy as np
 
 from discrete_diffusion.cli import main
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.records import GraphTypes
 
 TYPED = GraphTypes(nodes=("a", "b"), edges=("thin", "thick", "none"))
 

@@ -10,7 +10,7 @@ from graph_examples import train_on_trees
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.graphs.files.readers import read_graphs
+from discrete_diffusion.domains.graphs.readers import read_graphs
 from discrete_diffusion.sampling import Ancestral
 from interrupting import stop_at_call, stop_when_measuring, stopped
 
@@ -216,7 +216,7 @@ def test_every_sample_of_a_file_counts(run):
     assert (metrics["num_samples"], metrics["num_unreadable_samples"]) == (4, [2])
     assert (metrics["valid"], metrics["connected"], metrics["unique"]) == (0.5, 0.5, 0.25)
     assert metrics["nodes_per_graph"] == 3
-    assert "2 of 4 samples are no graph" in Path("counted/table.md").read_text()
+    assert "2 of 4 samples are not graphs" in Path("counted/table.md").read_text()
     Path("bad.jsonl").write_text("null\n\n{}\n")
     main(["evaluate", "samples=bad.jsonl", *words])
     metrics = read("counted/metrics.json")

@@ -15,12 +15,11 @@ from omegaconf import OmegaConf
 from composed import composed
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains import build_data, complete_data
-from discrete_diffusion.domains.graphs.files.readers import read_graphs
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes, Untyped
-from discrete_diffusion.domains.graphs.metrics.validity import KINDS
-from discrete_diffusion.domains.graphs.symmetries import canonical_key
-from discrete_diffusion.domains.registry import get_domain
-from discrete_diffusion.domains.request_checks import options_of
+from discrete_diffusion.domains.graphs.graph_set import canonical_key
+from discrete_diffusion.domains.graphs.metrics import KINDS
+from discrete_diffusion.domains.graphs.readers import read_graphs
+from discrete_diffusion.domains.graphs.records import GraphTypes, Untyped
+from discrete_diffusion.domains.registry import get_domain, options_of
 
 LINES = [
     json.dumps({"n": len(found), "edges": [list(edge) for edge in found.edges]})
@@ -166,7 +165,7 @@ def test_kinds_of_the_option_are_those_of_the_data():
 
 
 def test_without_the_libraries_the_extra_is_named(trees, monkeypatch):
-    monkeypatch.setattr("discrete_diffusion.domains.graphs.libraries.find_spec", lambda name: None)
+    monkeypatch.setattr("discrete_diffusion.domains.graphs.graph_set.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "igraph", None)
     with pytest.raises(ValueError, match=r"igraph: pip install .*\[graphs\]"):
         data_of(f"data.path={trees}")

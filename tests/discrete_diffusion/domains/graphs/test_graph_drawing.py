@@ -6,15 +6,15 @@ import pytest
 from graph_examples import PATH3, STAR4, TRIANGLE, TYPED, graph, of_networkx
 from matplotlib.image import imread
 
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.domains.graphs.pictures import place, plot_graphs
+from discrete_diffusion.domains.graphs.records import GraphTypes
+from discrete_diffusion.domains.graphs.samples import node_positions, plot_graphs
 
 
 @pytest.mark.parametrize(
     "found", [graph(1), graph(3), PATH3, STAR4, of_networkx(nx.gnp_random_graph(30, 0.1, seed=0))]
 )
 def test_every_node_has_a_place_of_its_own(found):
-    points = place(found)
+    points = node_positions(found)
     assert points.shape == (len(found.nodes), 2)
     assert np.isfinite(points).all()
     assert len(np.unique(points.round(6), axis=0)) == len(found.nodes)
@@ -22,7 +22,7 @@ def test_every_node_has_a_place_of_its_own(found):
 
 def test_the_same_graph_is_placed_the_same():
     found = of_networkx(nx.grid_2d_graph(4, 4))
-    np.testing.assert_array_equal(place(found), place(found))
+    np.testing.assert_array_equal(node_positions(found), node_positions(found))
 
 
 def test_a_page(tmp_path):

@@ -9,10 +9,9 @@ import pytest
 from graph_examples import PATH3, STAR4, TRIANGLE, TYPED, graph
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs.files.formats import to_graphml
-from discrete_diffusion.domains.graphs.files.readers import read_graphs
-from discrete_diffusion.domains.graphs.files.records import write_graphs
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.formats import to_graphml
+from discrete_diffusion.domains.graphs.readers import read_graphs
+from discrete_diffusion.domains.graphs.records import GraphTypes, write_graphs
 
 COLOURED = TypedGraph((0, 1, 0), ((0, 1, 0), (1, 2, 1)))
 LINE = '{"n": 3, "edges": [[0, 1], [1, 2]]}'

@@ -10,9 +10,13 @@ from graph_examples import PATH3, STAR4, TRIANGLE, TYPED, graph, of_networkx, re
 
 from discrete_diffusion.data.canonical import canonical_orders
 from discrete_diffusion.data.graph_tokens import TypedGraph, encode_graphs
-from discrete_diffusion.domains.graphs.build import reordered
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.domains.graphs.symmetries import breadth_first_order, canonical_key, label
+from discrete_diffusion.domains.graphs.graph_set import (
+    breadth_first_order,
+    canonical_key,
+    label,
+    reordered,
+)
+from discrete_diffusion.domains.graphs.records import GraphTypes
 
 COLOURED = TypedGraph((0, 1, 0), ((0, 1, 0), (1, 2, 1)))
 GRAPHS = {

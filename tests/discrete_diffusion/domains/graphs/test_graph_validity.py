@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from graph_examples import PATH3, STAR4, TRIANGLE, graph, of_networkx, relabelled
 
-from discrete_diffusion.domains.graphs.metrics.graph_set import GraphSet, adjacency_of
-from discrete_diffusion.domains.graphs.metrics.graphs import graph_metrics
-from discrete_diffusion.domains.graphs.metrics.validity import (
+from discrete_diffusion.domains.graphs.graph_set import GraphSet, adjacency_of
+from discrete_diffusion.domains.graphs.metrics import (
     find_blocks,
+    graph_metrics,
     integrated_likelihood,
     is_block_model,
     is_planar,
@@ -120,7 +120,7 @@ def test_block_models(found, valid):
 
 @pytest.mark.slow
 def test_most_graphs_of_the_benchmark_pass(real_data):
-    from discrete_diffusion.domains.graphs.files.readers import read_graphs
+    from discrete_diffusion.domains.graphs.readers import read_graphs
 
     held_out = read_graphs(real_data / "graphs" / "sbm.json.gz").splits["test"]
     assert sum(map(is_block_model, held_out)) == 36  # of 40

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 from graph_examples import TYPED
 
-from discrete_diffusion.domains.graphs.files.records import GraphError
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
-from discrete_diffusion.domains.graphs.partial import encode_partials, parse_partial, read_partials
+from discrete_diffusion.domains.graphs.records import GraphError, GraphTypes
+from discrete_diffusion.domains.graphs.requests import encode_partials, parse_partial, read_partials
 
 PLAIN = GraphTypes()
 

@@ -12,9 +12,9 @@ import pytest
 from graph_examples import PATH3, TRIANGLE, TYPED, graph
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs.commands import COMMANDS
-from discrete_diffusion.domains.graphs.files.readers import ReadGraphs, read_graphs
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
+from discrete_diffusion.domains.graphs.domain import COMMANDS
+from discrete_diffusion.domains.graphs.readers import ReadGraphs, read_graphs
+from discrete_diffusion.domains.graphs.records import GraphTypes
 
 EDGE, PATH4 = graph(2, (0, 1)), graph(4, (0, 1), (1, 2), (2, 3))
 CYCLE4 = graph(4, (0, 1), (1, 2), (2, 3), (0, 3))
@@ -245,7 +245,7 @@ def test_nothing_pickled_is_read(tmp_path):
         read_graphs(tmp_path / "a.npz")
     assert not (tmp_path / "ran").exists()
     (tmp_path / "b.npz").write_bytes(b"PK not a zip")
-    with pytest.raises(ValueError, match=r"is no file of arrays|pickled"):
+    with pytest.raises(ValueError, match=r"is not a file of arrays|pickled"):
         read_graphs(tmp_path / "b.npz")
 
 

@@ -8,8 +8,8 @@ import torch
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
-from discrete_diffusion.domains.graphs.metrics.graph_set import as_networkx
-from discrete_diffusion.domains.graphs.metrics.validity import is_connected, is_tree
+from discrete_diffusion.domains.graphs.graph_set import as_networkx
+from discrete_diffusion.domains.graphs.metrics import is_connected, is_tree
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import Model, sample_in_batches
 from discrete_diffusion.sampling.graph_structures import Connected, Forest, Planar, Tree

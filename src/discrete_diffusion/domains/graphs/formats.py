@@ -10,8 +10,8 @@ Matrices are arrays of ``.npz`` and ``.npy``, or blocks as DiGress has them:
     1 0 2
     0 2 0
 
-An entry of 0 is no edge, k the k-th type of edges; where there is one type, any whole number is a
-multiplicity, which is dropped, and other numbers are refused.
+An entry of 0 means no edge, k the k-th type of edges; where there is one type, any positive whole
+number is a multiplicity, which is dropped, and other numbers are refused.
 """
 
 from __future__ import annotations
@@ -29,23 +29,29 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.data.files import UNREADABLE, check_members, split_lines
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs.files.records import (
+from discrete_diffusion.domains.graphs.records import (
     ALL,
     SPLIT_NAMES,
     TYPE,
     GraphError,
+    GraphTypes,
     Notes,
     Records,
     graph_record,
     parse_graph,
 )
-from discrete_diffusion.domains.graphs.graph_types import GraphTypes
 from discrete_diffusion.layout.vocab_config import MOST_NODES
+
+_BLOCK = re.compile(r"N\s*=\s*(\d+)")
+"""First line of a block of DiGress."""
+
+_NUM_NODES = ("num_nodes", "n_nodes", "n", "sizes")
+"""Names of arrays with the number of nodes of each matrix, without padding."""
 
 
 def parse_graphml(text: str, types: GraphTypes, notes: Notes) -> TypedGraph:
-    """Nodes in the order of the file. Raises ``GraphError`` for anything else than one undirected
-    graph."""
+    """Graph with nodes in the order of the file. Raises ``GraphError`` unless the text is one
+    undirected graph."""
     import networkx
 
     if (num := len(re.findall(r"<graph[\s>]", text))) > 1:
@@ -58,8 +64,9 @@ def parse_graphml(text: str, types: GraphTypes, notes: Notes) -> TypedGraph:
         raise GraphError(f"not GraphML: {' '.join(str(error).split())}") from error
     if graph.is_directed():
         raise GraphError('is directed; expected edgedefault="undirected"')
-    found = fromstring(text.lstrip()).iter()
-    names = [each.get("id") for each in found if each.tag.rpartition("}")[2] == "node"]
+    # networkx merges repeated nodes and adds missing ones without a word
+    tags = fromstring(text.lstrip()).iter()
+    names = [each.get("id") for each in tags if each.tag.rpartition("}")[2] == "node"]
     if len({*names}) < len(names) or {*names} != {*graph}:
         wrong = next((n for n in graph if n not in names), max(names, key=names.count))
         raise GraphError(
@@ -83,37 +90,38 @@ def to_graphml(graph: TypedGraph, types: GraphTypes) -> str:
 
 
 def parse_graph6(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
-    """A line of graph6 or, behind a colon, of sparse6, which have no types."""
+    """Graph of a line of graph6 or, after a colon, of sparse6, which have no types."""
     import networkx
 
     body = re.sub("^>>(graph6|sparse6)<<", "", line.strip())
-    read = networkx.from_sparse6_bytes if body[:1] == ":" else networkx.from_graph6_bytes
+    code = body.removeprefix(":")
     if body[:1] in ("&", ";"):
         raise GraphError(f"begins with {body[0]!r}: directed or incremental; write it as graph6")
-    wrong = re.search("[^?-~]", body.removeprefix(":"))
-    if wrong is not None:
+    if wrong := re.search("[^?-~]", code):
         raise GraphError(
             f"not graph6: character {body.index(wrong[0]) + 1} is {wrong[0]!a}; expected bytes 63 "
             "to 126, ? to ~"
         )
     try:
-        num, _ = networkx.readwrite.graph6.data_to_n([ord(c) - 63 for c in body.removeprefix(":")])
-        if num > MOST_NODES:  # a few bytes of sparse6 may mean as many as memory holds
-            raise GraphError(f"{num:,} nodes, more than {MOST_NODES:,}")
-        graph = read(body.encode("ascii"))
-    except GraphError:
-        raise
+        num, _ = networkx.readwrite.graph6.data_to_n([ord(c) - 63 for c in code])
+        if num <= MOST_NODES:  # a few bytes of sparse6 may mean as many as memory holds
+            read = networkx.from_sparse6_bytes if code != body else networkx.from_graph6_bytes
+            graph = read(body.encode("ascii"))
     except (UnicodeEncodeError, networkx.NetworkXError, ValueError, IndexError) as error:
         raise GraphError(f"not graph6: {' '.join(str(error).split())}") from error
+    if num > MOST_NODES:
+        raise GraphError(f"{num:,} nodes, more than {MOST_NODES:,}")
     return _from_networkx(graph, types, notes, "graph6")
 
 
 def _from_networkx(graph: Any, types: GraphTypes, notes: Notes, form: str) -> TypedGraph:
+    # count what a graph here has no place for
     for _, data in graph.nodes(data=True):
         notes.drop_others(data, (TYPE,), "node")
     for _, _, data in graph.edges(data=True):
         notes.drop_others(data, (TYPE, "id"), "edge")
     notes.drop_others(graph.graph, ("node_default", "edge_default"), "graph")
+    # the record, with nodes by number
     number = {node: k for k, node in enumerate(graph)}
     named = [data.get(TYPE) for _, data in graph.nodes(data=True)]
     edges = [
@@ -126,13 +134,6 @@ def _from_networkx(graph: Any, types: GraphTypes, notes: Notes, form: str) -> Ty
     return parse_graph(record, types, notes, form)
 
 
-BLOCK = re.compile(r"N\s*=\s*(\d+)")
-"""The first line of a block of DiGress."""
-
-_SIZES = ("num_nodes", "n_nodes", "n", "sizes")
-"""Arrays that hold how many nodes each matrix has, without padding."""
-
-
 def graph_of_matrix(
     matrix: NDArray[Any],
     types: GraphTypes,
@@ -140,8 +141,10 @@ def graph_of_matrix(
     kinds: Sequence[int] | None = None,
     form: str = "adjacency matrix",
 ) -> TypedGraph:
-    """Graph of a square matrix, and the types of its nodes. ``GraphError`` for a matrix of a
-    directed graph, or with an edge from a node to itself."""
+    """Graph of a square matrix and the types of its nodes.
+
+    Raises ``GraphError`` for a directed graph, and for an edge from a node to itself.
+    """
     if not np.isfinite(matrix).all():
         raise GraphError("an entry of its matrix is not finite; expected 0 for no edge")
     loops, (rows, columns) = np.flatnonzero(matrix.diagonal()), np.nonzero(matrix != matrix.T)
@@ -155,12 +158,12 @@ def graph_of_matrix(
             f"is directed: entry [{i}, {j}] is {matrix[i, j]} and [{j}, {i}] is {matrix[j, i]}; "
             "expected a symmetric matrix"
         )
+    # an edge for each entry above the diagonal
     edges: list[list[Any]] = []
-    several = len(types.edges) > 2
     for i, j in zip(*np.nonzero(np.triu(matrix, 1)), strict=True):
         value = matrix[i, j].item()
         edges.append([int(i), int(j)])
-        if several:
+        if len(types.edges) > 2:
             if value not in range(1, len(types.edges)):
                 raise GraphError(
                     f"entry [{i}, {j}] is {value}; expected 0, or 1 to {len(types.edges) - 1} for "
@@ -175,48 +178,42 @@ def graph_of_matrix(
         elif value != 1:
             notes.drop(["number in the matrix"], "edge")
     record: dict[str, Any] = {"n": len(matrix), "edges": edges}
-    if kinds is not None:
-        record |= _node_types(kinds, types, notes)
+    if kinds is not None and len(types.nodes) == 1:
+        notes.drop(["type"] if any(kinds) else [], "node", len(kinds))
+    elif kinds is not None:
+        if wrong := [kind for kind in kinds if not 0 <= kind < len(types.nodes)]:
+            raise GraphError(
+                f"X: a node has type {wrong[0]}; expected 0 to {len(types.nodes) - 1} for "
+                f"{', '.join(types.nodes)}"
+            )
+        record["node_types"] = [types.nodes[kind] for kind in kinds]
     return parse_graph(record, types, notes, form)
 
 
-def _node_types(kinds: Sequence[int], types: GraphTypes, notes: Notes) -> dict[str, Any]:
-    """Numbers as the names of ``types``; dropped where there is one."""
-    if len(types.nodes) == 1:
-        notes.drop(["type"] if any(kinds) else [], "node", len(kinds))
-        return {}
-    wrong = [kind for kind in kinds if not 0 <= kind < len(types.nodes)]
-    if wrong:
-        raise GraphError(
-            f"X: a node has type {wrong[0]}; expected 0 to {len(types.nodes) - 1} for "
-            f"{', '.join(types.nodes)}"
-        )
-    return {"node_types": [types.nodes[kind] for kind in kinds]}
-
-
 def digress_records(text: str, types: GraphTypes, notes: Notes) -> Records:
-    """A record for each block that begins with ``N=``."""
+    """Yield a record for each block that begins with ``N=``."""
     lines = [(k, line.strip()) for k, line in enumerate(split_lines(text), start=1)]
     lines = [(k, line) for k, line in lines if line and line[0] not in "#%"]
-    starts = [k for k, (_, line) in enumerate(lines) if BLOCK.match(line)]
+    starts = [k for k, (_, line) in enumerate(lines) if _BLOCK.match(line)]
     for first, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         block = lines[first:end]
         yield ALL, f", line {block[0][0]}", partial(_digress_graph, block, types, notes)
 
 
 def _digress_graph(block: Sequence[tuple[int, str]], types: GraphTypes, notes: Notes) -> TypedGraph:
-    num = int(BLOCK.match(block[0][1])[1])  # type: ignore[index]
+    num = int(_BLOCK.match(block[0][1])[1])  # type: ignore[index]
     words = [(at, word) for at, line in block[1:] for word in line.split()]
     names = [word for _, word in words]
     if names.count("X:") != 1 or names.count("E:") != 1 or names[0] != "X:":
         raise GraphError("expected N=, X: and the types of nodes, E: and a matrix")
-    cut = names.index("E:")
+    # whole numbers only, cut at the mark of the matrix
     numbers = []
     for at, word in (pair for pair in words if pair[1] not in ("X:", "E:")):
         if re.fullmatch(r"-?\d{1,18}", word) is None:
             raise GraphError(f"line {at}: expected whole numbers, got {word[:60]!r}")
         numbers.append(int(word))
-    kinds, entries = numbers[: cut - 1], numbers[cut - 1 :]
+    cut = names.index("E:") - 1
+    kinds, entries = numbers[:cut], numbers[cut:]
     if len(kinds) != num or len(entries) != num**2:
         raise GraphError(
             f"N={num}: expected {num} types of nodes and a matrix of {num} x {num}, got "
@@ -227,32 +224,40 @@ def _digress_graph(block: Sequence[tuple[int, str]], types: GraphTypes, notes: N
 
 
 def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
-    """Records of ``.npz`` and ``.npy``: a matrix for every graph, or several in one array. An array
-    called after a split holds its graphs. Nothing pickled is read."""
+    """Yield a record for every matrix of ``.npz`` and ``.npy``, or of an array of several.
+
+    An array named after a split holds its graphs. Pickled objects are refused.
+    """
     try:
         arrays = _load(path)
     except UNREADABLE as error:
-        raise GraphError(_not_arrays(error)) from error
-    sizes = next((arrays.pop(name) for name in _SIZES if name in arrays), None)
-    found = 0
+        if "allow_pickle" in str(error):
+            raise GraphError(
+                "holds pickled Python objects, which can run code and are not read; save matrices "
+                "of numbers, numpy.savez(file, a, b, ...)"
+            ) from error
+        raise GraphError(f"is not a file of arrays: {' '.join(str(error).split())}") from error
+    sizes = next((arrays.pop(name) for name in _NUM_NODES if name in arrays), None)
+    any_matrix = False
     for name, array in arrays.items():
         stack = array[None] if array.ndim == 2 else array
         if stack.ndim != 3 or stack.shape[1] != stack.shape[2] or stack.dtype.kind not in "biuf":
             notes.drop([f"array {name} {array.shape}"], "file")
             continue
-        found += 1
-        parse = partial(_stacked, stack, None if array.ndim == 2 else sizes, types, notes)
+        any_matrix = True
+        parse = partial(_padded_graph, stack, None if array.ndim == 2 else sizes, types, notes)
         for k in range(len(stack)):
             place = f", {name}" if array.ndim == 2 else f", {name}[{k}]"
             yield SPLIT_NAMES.get(name, ALL), place, partial(parse, k)
-    if not found:
+    if not any_matrix:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise GraphError(f"holds no adjacency matrix [N, N] or [M, N, N]; it has {shapes}")
 
 
-def _stacked(
+def _padded_graph(
     stack: NDArray[Any], sizes: NDArray[Any] | None, types: GraphTypes, notes: Notes, k: int
 ) -> TypedGraph:
+    """Graph of one matrix of a stack, without its padding, whose size has to be given."""
     matrix = stack[k]
     num = int(np.flatnonzero(matrix.any(axis=0) | matrix.any(axis=1)).max(initial=-1)) + 1
     if sizes is not None:
@@ -261,27 +266,27 @@ def _stacked(
                 f"num_nodes: expected a number for each of {len(stack)} matrices, {num} to "
                 f"{len(matrix)} for this one, got {sizes[k] if k < len(sizes) else 'none'}"
             )
-        num = int(sizes[k])
+        matrix = matrix[: int(sizes[k]), : int(sizes[k])]
     elif num < len(matrix) and len(stack) > 1:
         raise GraphError(
             f"its last {len(matrix) - num} rows are 0: either padding, of a graph of {num} nodes, "
             f"or nodes without edges, of one of {len(matrix)}; add an array num_nodes that says it"
         )
-    else:
-        num = len(matrix)
-    return graph_of_matrix(matrix[:num, :num], types, notes)
+    return graph_of_matrix(matrix, types, notes)
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
+    """Arrays of a file by name. Raises one of ``UNREADABLE`` if there are none."""
     with path.open("rb") as file:
-        found = np.load(file, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return {"array": found}
-        check_members(found, path.name)
-        held = ((name, found[name]) for name in found.files)  # bytes, if it is no array
-        arrays = {name: each for name, each in held if isinstance(each, np.ndarray)}
+        content = np.load(file, allow_pickle=False)
+        if isinstance(content, np.ndarray):
+            return {"array": content}
+        check_members(content, path.name)
+        members = ((name, content[name]) for name in content.files)  # bytes if not an array
+        arrays = {name: each for name, each in members if isinstance(each, np.ndarray)}
     if not arrays:
         raise ValueError("no array is in it")
+    # a sparse matrix of scipy is stored as its parts
     if {"format", "shape", "data"} <= arrays.keys():
         from scipy.sparse import load_npz  # slow to import
 
@@ -290,12 +295,3 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
             raise ValueError(f"a matrix of {sparse.shape}, more than {MOST_NODES:,} nodes")
         return {"matrix": sparse.toarray()}
     return arrays
-
-
-def _not_arrays(error: Exception) -> str:
-    if "allow_pickle" in str(error):
-        return (
-            "holds pickled Python objects, which can run code and are not read; save matrices of "
-            "numbers, numpy.savez(file, a, b, ...)"
-        )
-    return f"is no file of arrays: {' '.join(str(error).split())}"

@@ -1,1 +1,0 @@
-"""Graphs in files."""

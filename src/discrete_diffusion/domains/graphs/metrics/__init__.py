@@ -1,1 +1,0 @@
-"""Numbers of graphs: valid, unique, novel, and distances from other graphs."""

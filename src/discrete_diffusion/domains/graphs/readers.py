@@ -1,0 +1,257 @@
+"""Graphs of files: JSON, GraphML, graph6, lists of edges, adjacency matrices, and folders of public
+collections; text plain or gzipped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from discrete_diffusion.config.values import counted
+from discrete_diffusion.data.files import load_json, read_text, split_lines
+from discrete_diffusion.data.graph_tokens import TypedGraph
+from discrete_diffusion.domains.graphs import folders, formats, options
+from discrete_diffusion.domains.graphs.edge_lists import edge_list_records
+from discrete_diffusion.domains.graphs.records import (
+    ALL,
+    SPLIT_NAMES,
+    GraphError,
+    GraphTypes,
+    Notes,
+    Records,
+    failing,
+    is_node_link,
+    parse_graph,
+)
+from discrete_diffusion.runtime import inputs
+from discrete_diffusion.runtime.inputs import FileKind
+
+
+@dataclass
+class ReadGraphs:
+    """Graphs that were read.
+
+    ``splits``: graphs by their split in the file, ``ALL`` for those of no split. ``problems``:
+    place and fault of each graph that was left out. ``notes``: how graphs were read, and what was
+    dropped.
+    """
+
+    splits: dict[str, list[TypedGraph]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    notes: Notes = field(default_factory=Notes)
+
+    @property
+    def graphs(self) -> list[TypedGraph]:
+        """Graphs of all splits."""
+        return [graph for graphs in self.splits.values() for graph in graphs]
+
+    def summary(self, path: str | Path) -> str:
+        """Line for the log: what was dropped, and the first reason why graphs were left out."""
+        parts = [f"{path}: {counted(len(self.graphs), 'graph')}", *self.notes.sentences()]
+        if self.problems:
+            parts.append(f"left out {len(self.problems):,} that cannot be read: {self.problems[0]}")
+        return "; ".join(parts)
+
+
+def read_graphs(
+    path: str | Path,
+    types: GraphTypes | None = None,
+    *,
+    skip_invalid: bool = False,
+    n_max: int | None = None,
+    key: str = "skip_invalid",
+    samples: bool = False,
+) -> ReadGraphs:
+    """All graphs of a file, or of the files of a folder, in the order of their names.
+
+    The format is known by the content, then by the name: JSON lines, a graph a line; JSON, a list
+    of graphs or an object with a list for each split; graph6 and sparse6, a graph a line; GraphML;
+    ``.npz`` and ``.npy``, adjacency matrices; lists of edges; blocks ``N= X: E:``. A folder with
+    ``DS_A.txt`` is of the TU collection, one with ``edge.csv`` and ``num-node-list.csv`` of OGB,
+    and a table of nodes with a table of edges is a graph.
+
+    Args:
+        path: the file or folder.
+        types: names of types; graphs without types by default.
+        skip_invalid: leave out graphs that cannot be read, as ``problems``.
+        n_max: most nodes that a graph may have.
+        key: the key to set for ``skip_invalid``, for error messages.
+        samples: a blank line among lines of graphs counts as a graph that cannot be read.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        ValueError: a graph cannot be read, and the message names file and line; or no graph can.
+    """
+    path, types, result = Path(path), types or GraphTypes(), ReadGraphs()
+    for file, kind, records in _sources(path, types, result.notes):
+        for split, place, parse in _with_faults(file, records):
+            try:
+                graph = parse()
+                if n_max is not None and len(graph.nodes) > n_max:
+                    raise GraphError(f"{len(graph.nodes)} nodes, more than n_max={n_max}")
+            except ValueError as error:  # also a number of thousands of digits
+                problem = f"{file}{place}: {error}"
+                if not skip_invalid:
+                    raise ValueError(
+                        f"{problem}; correct it, or leave such graphs out with {key}=true"
+                    ) from error
+                result.problems.append(problem)
+            else:
+                result.splits.setdefault(split, []).append(graph)
+        if samples and kind in (inputs.JSON_LINES, options.GRAPH6):
+            lines = enumerate(split_lines(read_text(file, kind).text), start=1)
+            blank = [k for k, line in lines if not line.strip()]
+            result.problems += [f"{file}, line {k}: is blank" for k in blank]
+    if not result.graphs and not (samples and result.problems):
+        why = f": {result.problems[0]}" if result.problems else ""
+        raise ValueError(f"{path} holds no graph that can be read{why}")
+    return result
+
+
+def _sources(
+    path: Path, types: GraphTypes, notes: Notes
+) -> Iterator[tuple[Path, FileKind | None, Records]]:
+    """Yield each file with its kind, or a folder that is one data set, and its graphs."""
+    files = _files_of(path)
+    read = None
+    if path.is_dir():
+        if any(map(folders.tu_part, files)):
+            read = folders.tu_records
+        elif any(map(folders.ogb_part, files)):
+            read = folders.ogb_records
+        elif all(folders.tables_of(files)):
+            read = folders.table_records
+    if read is not None:
+        yield path, None, read(files, types, notes)
+        return
+    # the kinds of all files first, so that a foreign file is refused before any is read
+    kinds = {file: _kind_of(file, path.is_dir()) for file in files}
+    for file, kind in kinds.items():
+        known = kind if isinstance(kind, FileKind) else None
+        yield file, known, _records(file, kind, types, notes)
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The file itself, or the files of a folder, graph2 before graph10."""
+    if not path.exists():
+        raise FileNotFoundError(f"no graphs at {path.absolute()}")
+    if not path.is_dir():
+        return [path]
+    entries = [each for each in path.iterdir() if each.name[0] != "."]
+    if lost := [each for each in entries if each.is_symlink() and not each.exists()]:
+        raise FileNotFoundError(f"{lost[0]} is a link to nothing; restore its file, or remove it")
+
+    def natural(file: Path) -> list[tuple[int, str]]:
+        parts = re.findall(r"(\d+)|(\D+)", file.name)
+        return [(int(digits or -1), text) for digits, text in parts]
+
+    return sorted((each for each in entries if each.is_file()), key=natural)
+
+
+def _with_faults(file: Path, records: Records) -> Records:
+    """Records; content that cannot be split into graphs becomes a record that cannot be read."""
+    try:
+        yield from records
+    except ValueError as error:  # also a number of thousands of digits
+        yield ALL, "", failing(str(error).removeprefix(f"{file} "))
+
+
+def _kind_of(file: Path, in_folder: bool) -> FileKind | str:
+    """Kind of a file, or why it cannot be read; ``ValueError`` for a part of a data set."""
+    part = folders.tu_part(file) or (("OGB", name) if (name := folders.ogb_part(file)) else None)
+    if part:
+        raise ValueError(
+            f"{file} is the part {part[1]} of the data set {part[0]}; give its folder, "
+            f"{file.parent}"
+        )
+    try:
+        kind = inputs.check_kind(file, tuple(_FORMATS), _EXPECTED)
+    except ValueError as error:
+        return str(error).removeprefix(f"{file} ")
+    if kind is None:
+        raise ValueError(
+            f"{file}: expected {_EXPECTED}; call a list of edges .edges"
+            + ("; move other files elsewhere" if in_folder else "")
+        )
+    return kind
+
+
+def _records(file: Path, kind: FileKind | str, types: GraphTypes, notes: Notes) -> Records:
+    """Records of a file of a kind; ``GraphError`` with the reason if there is none."""
+    if isinstance(kind, str):
+        raise GraphError(kind)
+    arrays = kind in (inputs.NPZ, inputs.NPY)
+    yield from _FORMATS[kind](file if arrays else read_text(file, kind).text, types, notes)
+
+
+def parse_json(text: str) -> Any:
+    """Value of a text in JSON. Raises ``GraphError`` for other text."""
+    try:
+        return load_json(text)
+    except ValueError as error:
+        raise GraphError(f"not JSON: {error}") from error
+
+
+def _json(text: str, types: GraphTypes, notes: Notes) -> Records:
+    content = parse_json(text)
+    # a list of graphs, or one graph, has no splits
+    if isinstance(content, list):
+        content = {ALL: content}
+    if not isinstance(content, dict) or "edges" in content or is_node_link(content):
+        content = {ALL: [content]}
+    for name, graphs in content.items():
+        split = SPLIT_NAMES.get(name)
+        if split is None or not isinstance(graphs, list):
+            why = f"expected lists of graphs by split: {', '.join(SPLIT_NAMES)}"
+            yield ALL, f", {name!r}", failing(why)
+            continue
+        for k, record in enumerate(graphs):
+            yield split, f", {name}[{k}]", partial(parse_graph, record, types, notes)
+
+
+def _graph_lines(
+    parse: Callable[[str, GraphTypes, Notes], TypedGraph],
+) -> Callable[[str, GraphTypes, Notes], Records]:
+    """Reader of a graph a line."""
+
+    def read(text: str, types: GraphTypes, notes: Notes) -> Records:
+        for number, line in enumerate(split_lines(text), start=1):
+            if line.strip():
+                yield ALL, f", line {number}", partial(parse, line, types, notes)
+
+    return read
+
+
+def _parse_json_line(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
+    return parse_graph(parse_json(line), types, notes)
+
+
+def _graphml(text: str, types: GraphTypes, notes: Notes) -> Records:
+    yield ALL, "", partial(formats.parse_graphml, text, types, notes)
+
+
+def _refused_node_table(text: str, types: GraphTypes, notes: Notes) -> Records:
+    yield ALL, "", failing(f"is {options.NODE_TABLE.sentence()}")
+
+
+_FORMATS: dict[FileKind, Callable[..., Records]] = {
+    inputs.NPZ: formats.array_records,
+    inputs.NPY: formats.array_records,
+    inputs.JSON_LINES: _graph_lines(_parse_json_line),
+    inputs.JSON: _json,
+    options.GRAPH6: _graph_lines(formats.parse_graph6),
+    inputs.GRAPHML: _graphml,
+    options.DIGRESS: formats.digress_records,
+    options.EDGE_TABLE: edge_list_records,
+    options.NODE_TABLE: _refused_node_table,
+    options.EDGE_LIST: edge_list_records,
+}
+"""Readers by kind: of the path of arrays, and of the text of other files."""
+
+_EXPECTED = (
+    "JSON, JSON lines, GraphML, graph6 or sparse6, lists of edges, blocks of DiGress, or adjacency "
+    "matrices (.npz, .npy)"
+)
