@@ -16,6 +16,16 @@ from numpy.typing import NDArray
 from discrete_diffusion.data import UNREADABLE, check_expansion, check_members
 from discrete_diffusion.runtime import atomic_write, install_command
 
+_HARMLESS = frozenset(
+    {
+        *("bytes", "vlen-utf8", "vlen-bytes", "transpose", "sharding_indexed", "shuffle", "delta"),
+        *("blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"),
+        *("adler32", "crc32", "crc32c", "fletcher32"),
+    }
+)
+"""Codecs of zarr that turn bytes into numbers and texts and do nothing else. An array may name any
+codec that is installed, such as one that unpickles."""
+
 
 class StoredArrays(Protocol):
     """Arrays by key in a file or folder that is open.
@@ -31,13 +41,13 @@ class StoredArrays(Protocol):
 
     def read(self, key: str) -> NDArray:
         """The array of a key. Raises ``ValueError`` naming ``source`` and ``key`` if it is damaged
-        or needs code of its own to be read."""
+        or cannot be read without running code."""
         ...
 
 
 def require_array(store: StoredArrays, key: str, expected: str) -> NDArray:
-    """The array of a key; ``ValueError`` naming ``source``, ``key``, what is ``expected`` and what
-    is there if it is not."""
+    """The array of a key; ``ValueError`` naming ``source``, ``key``, ``expected`` and the keys of
+    the store if it is missing."""
     if key not in store.keys:
         found = ", ".join(sorted(store.keys)) or "nothing"
         raise ValueError(f"{store.source} has no array '{key}'; expected {expected}; found {found}")
@@ -45,21 +55,15 @@ def require_array(store: StoredArrays, key: str, expected: str) -> NDArray:
 
 
 def names_of(array: NDArray, key: str, source: str) -> tuple[str, ...]:
-    """A one-dimensional array of text or UTF-8 bytes as strings.
-
-    Raises ``ValueError`` naming ``source`` and ``key`` if it is something else.
-    """
-    if array.ndim == 1 and array.dtype.kind in "UT":
-        return tuple(str(name) for name in array)
-    if array.ndim == 1 and array.dtype.kind in "SO":
-        values = array.tolist()
-        if all(isinstance(value, bytes | str) for value in values):
-            try:
-                return tuple(v if isinstance(v, str) else v.decode("utf-8") for v in values)
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{source}: {key} is not UTF-8: {error}; write it as text"
-                ) from error
+    """A one-dimensional array of text or UTF-8 bytes as strings; ``ValueError`` naming ``source``
+    and ``key`` otherwise."""
+    if array.ndim == 1 and array.dtype.kind in "UTSO":
+        try:
+            names = [v.decode("utf-8") if isinstance(v, bytes) else v for v in array.tolist()]
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{source}: {key} is not UTF-8: {error}; write it as text") from error
+        if all(isinstance(name, str) for name in names):
+            return tuple(names)
     raise ValueError(
         f"{source}: {key} is {array.dtype} of shape {array.shape}; expected one name per row, as "
         "text"
@@ -73,13 +77,13 @@ def numbers_of(array: NDArray, key: str, source: str) -> NDArray[np.float32]:
             f"{source}: {key} is {array.dtype}; expected numbers: save it as "
             "array.astype(numpy.float32)"
         )
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
+    with np.errstate(over="ignore"):  # too large for float32 becomes infinite, and is refused
         return np.ascontiguousarray(array, dtype=np.float32)
 
 
 @dataclass(frozen=True)
 class ArraysInMemory:
-    """``StoredArrays`` of Python objects; ``source`` says which in errors, such as ``given[0]``."""
+    """``StoredArrays`` of Python objects; ``source`` names them in errors, such as ``given[0]``."""
 
     arrays: Mapping[str, NDArray]
     source: str
@@ -112,14 +116,14 @@ class _NpzArrays:
 
 @contextmanager
 def open_npz(path: Path) -> Iterator[StoredArrays]:
-    """The arrays of a ``.npz`` file. Raises ``ValueError`` if it is none."""
+    """Open the arrays of a ``.npz`` file; ``ValueError`` for any other file."""
     with path.open("rb") as handle:  # numpy does not close what it cannot read
         try:
             file = np.load(handle, allow_pickle=False)
         except UNREADABLE as error:
             raise ValueError(
-                f"{path} is no .npz file, or damaged (was it copied in full?); numpy.savez writes "
-                "one"
+                f"{path} is not an .npz file, or damaged (was it copied in full?); numpy.savez "
+                "writes one"
             ) from error
         if not isinstance(file, NpzFile):
             raise ValueError(f"{path} holds one array; expected an .npz file with several by name")
@@ -130,22 +134,9 @@ def open_npz(path: Path) -> Iterator[StoredArrays]:
 
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write arrays by name, compressed, as a ``.npz`` file that appears whole."""
-    with (
-        atomic_write(path) as unfinished,
-        unfinished.open("wb") as file,  # given a name, numpy would append .npz to it
-    ):
+    # an open file, as numpy would append .npz to a name
+    with atomic_write(path) as unfinished, unfinished.open("wb") as file:
         np.savez_compressed(file, **arrays)
-
-
-_HARMLESS = frozenset(
-    {
-        *("bytes", "vlen-utf8", "vlen-bytes", "transpose", "sharding_indexed", "shuffle", "delta"),
-        *("blosc", "bz2", "gzip", "lz4", "lzma", "zlib", "zstd"),
-        *("adler32", "crc32", "crc32c", "fletcher32"),
-    }
-)
-"""Codecs that make numbers and texts of bytes and do nothing else. An array may name any codec that
-is installed, such as one that unpickles."""
 
 
 @dataclass(frozen=True)
@@ -172,9 +163,10 @@ class _ZarrArrays:
 
 @contextmanager
 def open_zarr(path: Path) -> Iterator[StoredArrays]:
-    """The arrays of a zarr folder, format 2 or 3, and of the groups directly in it.
+    """Open the arrays of a zarr folder, format 2 or 3, and of the groups directly in it (the public
+    layout of GET). Needs the extra ``regions``.
 
-    Raises ``ValueError`` if zarr is not installed, or the folder is no zarr group.
+    Raises ``ValueError`` if zarr is not installed, or the folder is not a zarr group.
     """
     try:
         import zarr  # noqa: F401
@@ -188,19 +180,16 @@ def open_zarr(path: Path) -> Iterator[StoredArrays]:
         )
     keys = set()
     for child in path.iterdir():
-        folders = child.iterdir() if _is_group(child) else [child]
-        keys |= {
-            folder.relative_to(path).as_posix()
-            for folder in folders
-            if _descriptions(folder) and not _is_group(folder)
-        }
+        for folder in child.iterdir() if _is_group(child) else [child]:
+            if _descriptions(folder) and not _is_group(folder):
+                keys.add(folder.relative_to(path).as_posix())
     yield _ZarrArrays(str(path), frozenset(keys))
 
 
 def _check_codecs(folder: Path) -> None:
     """Raise ``ValueError`` for an array with a codec that is not ``_HARMLESS``."""
     for path in _descriptions(folder):
-        described = json.loads(path.read_bytes())  # as zarr does, which escapes and encodings pass
+        described = json.loads(path.read_bytes())  # with escapes and encodings as zarr reads them
         for name in _codecs(described):
             if not isinstance(name, str) or name.removeprefix("numcodecs.") not in _HARMLESS:
                 raise ValueError(
@@ -210,13 +199,13 @@ def _check_codecs(folder: Path) -> None:
 
 
 def _codecs(described: Any) -> Iterator[Any]:
-    """Names of the codecs in the description of an array of format 2 or 3, those inside shards
-    too."""
+    """Names of the codecs in the description of an array of format 2 or 3, also within shards."""
     for key in ("compressor", "filters", "codecs", "index_codecs", "storage_transformers"):
         found = described.get(key)
         for codec in found if isinstance(found, list) else [found]:
             if isinstance(codec, dict):
                 inner = codec.get("configuration") or {}
+                # a codec without a name is refused as None
                 yield from [codec[k] for k in ("id", "name") if k in codec] or [None]
                 yield from [inner["id"]] if "id" in inner else []
                 yield from _codecs(inner)
@@ -225,7 +214,7 @@ def _codecs(described: Any) -> Iterator[Any]:
 
 
 def _is_group(folder: Path) -> bool:
-    """Read off its files, as zarr would open it; False for one that cannot be read."""
+    """True for a folder that zarr would open as a group; False for one that cannot be read."""
     if (folder / ".zgroup").is_file():
         return True
     try:

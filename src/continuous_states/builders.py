@@ -1,7 +1,7 @@
 """Builders of the networks: from a config to constructor arguments.
 
-Classes are imported when a builder is called, so that a misspelt name is refused before torch is
-loaded.
+The networks are imported when a builder is called, so that a misspelt name is refused before torch
+is loaded.
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.building import model_options
-from discrete_diffusion.config import check_options, check_whole_number
+from discrete_diffusion.config import Later, check_options, check_whole_number
 from discrete_diffusion.domains import build_layout
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import nn
 
-    from continuous_states.networks.dtn_unet import DtNEncoder, DtNUNet
+    from continuous_states import networks
+    from continuous_states.networks import DtNEncoder, DtNUNet
+else:
+    networks = Later("continuous_states.networks")
 
 
 def _section(config: Any, name: str) -> Any:
-    """A part of the config, empty if it is not there."""
+    """Part of the config, empty if it is missing."""
     return config.get(name) or {}
 
 
 def build_get_region(config: DictConfig, num_features: int) -> nn.Module:
-    from continuous_states.networks import GetRegion
-
-    options = model_options(config, GetRegion, "num_features")
-    return GetRegion(num_features=num_features, **options)
+    options = model_options(config, networks.GetRegion, "num_features")
+    return networks.GetRegion(num_features=num_features, **options)
 
 
 def build_dtn_unet(config: DictConfig, channels: int) -> nn.Module:
@@ -38,10 +39,9 @@ def build_dtn_unet(config: DictConfig, channels: int) -> nn.Module:
 
 
 def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
-    from continuous_states.networks import FilmUNetTokens
-
-    data = _section(config, "data")
+    data, model = _section(config, "data"), _section(config, "model")
     _check_boundary(config)
+    # ids must be the pixels of a square image
     layout = build_layout(data)
     if layout.pad_id is not None:
         raise ValueError(
@@ -54,73 +54,65 @@ def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
             f"backbone 'film-unet-tokens' reads square images, but data.length={length} is not "
             f"{size} x {size} pixels; set data.size to the side of the image"
         )
-    model = _section(config, "model")
     width = model.get("embedding_dim") or model.get("channels")
     network = _build_dtn_unet(config, in_channels=width, out_channels=vocab_size)
-    return FilmUNetTokens(network=network, height=size, width=size)
+    return networks.FilmUNetTokens(network=network, height=size, width=size)
 
 
 def _build_dtn_unet(config: DictConfig, *, in_channels: int, out_channels: int) -> DtNUNet:
-    from continuous_states.networks import DtNUNet, FiLMUNet
-
-    model, data = _section(config, "model"), _section(config, "data")
-    unet = model_options(config, FiLMUNet, "in_channels", "out_channels", "token_dim")
+    model, size = _section(config, "model"), _section(config, "data").get("field_size")
+    options = model_options(config, networks.FiLMUNet, "in_channels", "out_channels", "token_dim")
     timed = _section(config, "algo").get("time_conditioning", True)
     timed = timed and model.get("encoder_time", True)
     encoder = _build_dtn_encoder(config, time_conditioning=timed)
-    network = DtNUNet(
-        unet=FiLMUNet(
-            in_channels=in_channels,
-            out_channels=out_channels,
-            token_dim=encoder.d_model if model.get("cross_attention", False) else None,
-            **unet,
-        ),
-        encoder=encoder,
+    unet = networks.FiLMUNet(
+        in_channels=in_channels,
+        out_channels=out_channels,
+        token_dim=encoder.d_model if model.get("cross_attention", False) else None,
+        **options,
     )
-    if data.get("field_size") is not None:
-        network.unet.check_size(data["field_size"], data["field_size"])
+    network = networks.DtNUNet(unet=unet, encoder=encoder)
+    if size is not None:
+        unet.check_size(size, size)
     return network
 
 
 def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
-    from continuous_states.networks import DtNRegressor
-
-    options = model_options(config, DtNRegressor, "encoder", "shape")
-    encoder = _build_dtn_encoder(config, time_conditioning=False)
     size = _section(config, "data").get("field_size")
-    return DtNRegressor(encoder=encoder, shape=(channels, size, size), **options)
+    return networks.DtNRegressor(
+        encoder=_build_dtn_encoder(config, time_conditioning=False),
+        shape=(channels, size, size),
+        **model_options(config, networks.DtNRegressor, "encoder", "shape"),
+    )
 
 
 def _build_dtn_encoder(config: DictConfig, *, time_conditioning: bool) -> DtNEncoder:
-    from continuous_states.networks import DtNEncoder
-
-    options = model_options(config, DtNEncoder, "num_boundary", "time_conditioning", "pos")
+    given = ("num_boundary", "time_conditioning", "pos")
+    options = model_options(config, networks.DtNEncoder, *given)
     num = _check_boundary(config)
-    return DtNEncoder(num_boundary=num, time_conditioning=time_conditioning, **options)
+    return networks.DtNEncoder(num_boundary=num, time_conditioning=time_conditioning, **options)
 
 
 def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
-    from continuous_states import networks
-
     latent_space, text_models = networks.latent_space, networks.text_models
-
     model = _section(config, "model")
+    # encoder and decoder of text
     num_source_ids = _section(config, "data").get("source_vocab_size") or vocab_size
     build = text_models.build_text_encoder
     encoder = build(**_part_options(model, "encoder", build, vocab_size=num_source_ids))
     build_decoder = text_models.build_text_decoder
     decoder = build_decoder(**_part_options(model, "decoder", build_decoder, vocab_size=vocab_size))
+    # the parts between them
     sizes = {key: model[key] for key in ("latent_dim", "latent_seq_len") if model.get(key)}
     read = model_options(config, latent_space.LatentEncoder, "hidden_dim")
     write = model_options(config, latent_space.PrefixAdapter, "decoder_dim")
     stop = _part_options(model, "stop_latent", latent_space.StopLatent, **sizes)
+    middle = model_options(config, latent_space.MiddleTransformer)
     return latent_space.LatentSpaceModel(
         encoder=encoder,
         decoder=decoder,
         compression=latent_space.LatentEncoder(hidden_dim=encoder.hidden_size, **read),
-        middle=latent_space.MiddleTransformer(
-            **model_options(config, latent_space.MiddleTransformer)
-        ),
+        middle=latent_space.MiddleTransformer(**middle),
         adapter=latent_space.PrefixAdapter(decoder_dim=decoder.hidden_size, **write),
         stop_latent=latent_space.StopLatent(**stop),
     )
@@ -131,19 +123,17 @@ def _part_options(model: Any, part: str, build: Callable[..., Any], **given: Any
     options = {**given, **_section(model, part)}
     check_options(f"model.{part}", f"model.{part}", build, options)
     for key, value in options.items():
-        from_0 = key in ("seed", "num_unfrozen_layers")
-        if isinstance(value, int) and not isinstance(value, bool) and not from_0:
+        may_be_0 = key in ("seed", "num_unfrozen_layers")
+        if isinstance(value, int) and not isinstance(value, bool) and not may_be_0:
             check_whole_number(f"model.{part}.{key}", value, least=1)
     return options
 
 
 def _check_boundary(config: DictConfig) -> int:
-    """``data.num_boundary``, which a backbone that reads maps needs."""
-    num, backbone = (
-        _section(config, "data").get("num_boundary"),
-        str(_section(config, "algo").get("backbone")),
-    )
+    """``data.num_boundary``; ``ValueError`` if the data have no maps."""
+    num = _section(config, "data").get("num_boundary")
     if num is None:
+        backbone = str(_section(config, "algo").get("backbone"))
         choice = "eit-levels" if backbone == "film-unet-tokens" else "eit"
         raise ValueError(
             f"backbone {backbone!r} reads Dirichlet-to-Neumann maps and needs data.num_boundary, "

@@ -33,13 +33,16 @@ from discrete_diffusion.sampling import Model
 logger = logging.getLogger(__name__)
 
 Tensors = Mapping[str, Tensor]
-"""By name, with the same number of rows: one per sample."""
+"""Tensors by name, with the same number of rows: one per sample."""
+
+_BOUND = (21,)
+"""Stream of random numbers of the bound, apart from that of samples."""
 
 
 @dataclass(frozen=True)
 class ConditionalSamples:
-    """``values``: the samples, on the CPU, a row per row of the conditions, or of the first ones
-    if a ``Stop`` came. ``seconds``: spent sampling, summed over processes."""
+    """Samples ``values`` on the CPU, a row per row of the conditions, or of the first ones if a
+    ``Stop`` came. ``seconds``: spent sampling, summed over processes."""
 
     values: Tensors
     seconds: float
@@ -63,8 +66,8 @@ def sample_conditional(
     ``model.rows_at_once`` in order. There must be a row.
 
     The processes of ``model.shard`` share the batches; each returns all samples. Batch k has a
-    generator of its own, seeded by ``entropy`` and k. So samples do not depend on the number of
-    processes, and another call with other conditions has the same noise.
+    generator seeded by ``entropy`` and k. So samples do not depend on the number of processes, and
+    another call with other conditions has the same noise.
     A ``Stop`` ends the sampling as ``model.on_sampled`` says; then the samples before the first one
     that is missing are returned.
     """
@@ -73,13 +76,13 @@ def sample_conditional(
         batches = list(torch.arange(num).split(model.rows_at_once))
     finished: list[tuple[Tensor, ConditionalSamples]] = []
 
-    def work(numbered: tuple[int, Tensor]) -> ConditionalSamples:
+    def sample_batch(numbered: tuple[int, Tensor]) -> ConditionalSamples:
         k, rows = numbered
         drawing.take(len(rows) * model.shard.world_size)
         start = time.perf_counter()
         given = {name: values[rows].to(model.device) for name, values in conditions.items()}
-        drawn = draw(given, make_generator(*entropy, k, device=model.device))
-        on_cpu = {name: values.cpu() for name, values in drawn.items()}
+        samples = draw(given, make_generator(*entropy, k, device=model.device))
+        on_cpu = {name: values.cpu() for name, values in samples.items()}
         part = ConditionalSamples(on_cpu, time.perf_counter() - start)
         if model.on_sampled is not None:
             finished.append((rows, part))
@@ -90,30 +93,23 @@ def sample_conditional(
     asked = total = sum(map(len, batches))
     with eval_mode(model.algorithm), progress.task("sampling", asked, "samples") as drawing:
         try:
-            parts = model.shard.map(work, enumerate(batches))
+            parts = model.shard.map(sample_batch, enumerate(batches))
         except Stop:
+            # keep the finished samples before the first gap
             total = _num_before_gap([rows for rows, _ in finished])
             if total == 0:
                 raise
             batches, parts = map(list, zip(*finished, strict=True))
             logger.warning("the first %s of %s samples are finished", f"{total:,}", f"{asked:,}")
-    return _joined(parts, torch.cat(batches).argsort()[:total])
-
-
-def _joined(parts: Sequence[ConditionalSamples], rows: Tensor) -> ConditionalSamples:
-    """Some ``rows`` Int[M] of all parts, one below the other."""
-    names = parts[0].values
-    return ConditionalSamples(
-        {name: torch.cat([part.values[name] for part in parts])[rows] for name in names},
-        sum(part.seconds for part in parts),
-    )
+    # samples of all batches in the order of the conditions
+    order = torch.cat(batches).argsort()[:total]
+    joined = {k: torch.cat([part.values[k] for part in parts])[order] for k in parts[0].values}
+    return ConditionalSamples(joined, sum(part.seconds for part in parts))
 
 
 def _num_before_gap(batches: Sequence[Tensor]) -> int:
-    """How many of the rows 0, 1, 2, ... are in the batches before the first that is not."""
-    if not batches:
-        return 0
-    rows = torch.cat([*batches]).sort().values
+    """Number of the rows 0, 1, 2, ... in the batches before the first that is missing."""
+    rows = torch.cat([torch.zeros(0, dtype=torch.long), *batches]).sort().values
     return int((rows == torch.arange(len(rows))).long().cumprod(dim=0).sum())
 
 
@@ -143,15 +139,11 @@ def first_examples(data: Dataset, split: str, num: int | None) -> Examples:
     return examples[slice(num)]
 
 
-_BOUND = (21,)
-"""Keeps the noise of the bound apart from that of samples."""
-
-
 def held_out_bound(
     request: EvaluateRequest, model: Model, data: Dataset, split: str
 ) -> BoundEstimate:
-    """The bound of a model on ``num_held_out`` samples of a split, whatever ``num_samples``; a
-    warning is logged if a few noise draws carry it."""
+    """The bound of a model on ``request.num_held_out`` samples of a split; a warning is logged if
+    a few noise samples dominate it."""
     algorithm, data = model.algorithm, some_held_out(request, data, split)
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
     bounds = sample_bounds(
@@ -168,10 +160,10 @@ def held_out_bound(
 def metric_rows(
     values: Mapping[str, float], what: Mapping[str, str], who: Mapping[str, str]
 ) -> list[TableRow]:
-    """Everybody's numbers, one metric after the other, without those that ``values`` lacks.
+    """Rows by metric, then by method, without those that ``values`` lacks.
 
-    ``what``: metrics with their meanings. ``who``: how the names of somebody's metrics are made,
-    such as ``ridge_{}``, with who that is.
+    ``what``: metrics with their meanings. ``who``: pattern of the names of a method's metrics, such
+    as ``ridge_{}``, with a description of the method.
     """
     return [
         metric_row(name, values, f"{meaning}; {whose}")
@@ -188,7 +180,7 @@ def metric_row(name: str, values: Mapping[str, float], meaning: str) -> TableRow
 
 
 def bound_row(bound: BoundEstimate, of: str) -> TableRow:
-    """The bound on -log p of what ``of`` says, ± its standard error."""
+    """The bound on -log p of ``of``, ± its standard error."""
     return TableRow(
         f"nelbo_{bound.quantity}",
         plus_minus(bound.per_sample, bound.standard_error),
@@ -197,15 +189,14 @@ def bound_row(bound: BoundEstimate, of: str) -> TableRow:
 
 
 def known_numbers(metrics: Mapping[str, float], names: Mapping[str, str]) -> str:
-    """``mean image 0.443, ridge 0.335``: the metrics that there are. ``names``: by metric."""
+    """``mean image 0.443, ridge 0.335``: those metrics that are known. ``names``: by metric."""
     known = (f"{name} {metrics[key]:.3f}" for key, name in names.items() if key in metrics)
     return ", ".join(known)
 
 
 def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> str:
-    """The data set in which each algorithm has the samples, and how it samples: ``mdlm:
-    data=eit-levels, sampling=ancestral with 20 steps; flow-matching: ...``. ``options``: of
-    samplers, reported too."""
+    """Data set and sampler of each algorithm: ``mdlm: data=eit-levels, sampling=ancestral with 20
+    steps; flow-matching: ...``. ``options``: of samplers, reported too."""
     ways: dict[str, list[str]] = {}
     for model in comparison.models:
         data, sampling = model.config.data, model.config.sampling
@@ -213,6 +204,7 @@ def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> st
         settings = [] if steps is None else [counted(steps, "step")]
         settings += [f"{key} {sampling[key]}" for key in options if sampling.get(key) is not None]
         way = " with ".join([sampling.name, ", ".join(settings)] if settings else [sampling.name])
+        # algorithms that sample in one way are named together
         names = ways.setdefault(f"data={data.name}, sampling={way}", [])
         if model.algorithm not in names:
             names.append(model.algorithm)
@@ -220,20 +212,17 @@ def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> st
 
 
 def sample_files(comparison: Comparison, file: str, shown_in: Path) -> dict[str, Path]:
-    """``file`` of every model, trained with the first seed, that has it, by the name of the model;
-    a log line names those that do not, which ``shown_in`` lacks."""
-    there, lost = {}, []
-    for name, model in zip(comparison.short_names(), comparison.models, strict=True):
-        if (model.folder / file).is_file():
-            there[name] = model.folder / file
-        else:
-            lost.append(model.folder.name)
-    if lost:
+    """``file`` of every model that was trained with the first seed and has it, by the model's name;
+    a log line names the others, which ``shown_in`` lacks."""
+    paths = {
+        name: model.folder / file
+        for name, model in zip(comparison.short_names(), comparison.models, strict=True)
+    }
+    there = {name: path for name, path in paths.items() if path.is_file()}
+    if lost := [path.parent.name for name, path in paths.items() if name not in there]:
         what = f"left out of {shown_in.name}" if there else f"{shown_in.name} is not written anew"
         logger.warning(
             "%s: no %s, %s; without cell.json too, they are sampled again",
-            ", ".join(lost),
-            file,
-            what,
+            *(", ".join(lost), file, what),
         )
     return there

@@ -25,10 +25,8 @@ from discrete_diffusion.sampling import Guidance, Law, Sampler, check_given
 
 @dataclass
 class _Rows:
-    """Samples so far: ``x`` Float[B, N, M], scaled, whose ``masked`` Bool[B, N] rows are sampled.
-
-    ``conditions``: encoded, a row each.
-    """
+    """Samples so far: ``x`` Float[B, N, M], scaled, with the rows ``masked`` Bool[B, N] to sample.
+    ``conditions``: encoded, a row each."""
 
     algorithm: MaskedFeatures
     x: Tensor
@@ -38,8 +36,8 @@ class _Rows:
     generator: torch.Generator
     calls: progress.Calls
 
-    def conditions_of(self, some: Tensor) -> dict[str, Any]:
-        """Those of some samples, Int[R] or Bool[B]."""
+    def select_conditions(self, some: Tensor) -> dict[str, Any]:
+        """Conditions of some samples, Int[R] or Bool[B]."""
         return {name: value[some] for name, value in self.conditions.items()}
 
 
@@ -47,20 +45,20 @@ class _Rows:
 class RowAncestral(Sampler[MaskedFeatures]):
     """Row-ancestral: hidden rows are revealed step by step, observed ones returned unchanged.
 
-    Draws masked rows given the others, from the model that ``MaskedFeatures`` trains.
+    Samples masked rows given the others, from the model that ``MaskedFeatures`` trains.
 
-    ``objective=mask``: every masked row is sampled when it is revealed, as absorbing noise has it;
+    ``objective=mask``: the reverse of absorbing noise samples every masked row when it is revealed;
     a step of the grid from t to s reveals those with 1 - alpha(s) <= u < 1 - alpha(t), u uniform,
     all from one network call that sees the rows revealed before. The network's time is that of the
-    share that is still masked. A sample of which a step reveals nothing costs no call.
+    share that is still masked. A step that reveals no row of a sample costs it no call.
     ``objective=ddpm``: the posterior q(x_j | x_k, xhat) of ``LinearGaussian`` along ``steps`` of
     its T steps, evenly spread, T - 1 the first; the last one ends with xhat.
 
-    Rows that are given are never changed: they come back bit for bit.
+    Given rows are returned bit for bit.
 
-    ``temperature``: scales all noise that is added, so 0 is the mean: of a revealed row
-    N(xhat, I), in scaled units, or of the steps of DDPM, whose start is scaled too. None is 0 for
-    ``mask``, which then fills in conditional means, and 1 for ``ddpm``.
+    ``temperature``: scales all noise that is added: of a revealed row N(xhat, I), in scaled units,
+    or of the steps of DDPM and their start. None is 0 for ``mask``, which then fills in conditional
+    means, and 1 for ``ddpm``.
     ``steps``: of the grid, unless ``sample`` is given others.
     """
 
@@ -85,9 +83,8 @@ class RowAncestral(Sampler[MaskedFeatures]):
         clamp: Tensor | None = None,
         conditions: Conditions | None = None,
     ) -> SampleOutput:
-        """Fill the rows that ``clamp`` Float[B, N, M], raw values, leaves free: those that are NaN.
-
-        ``real``: Bool[B, N], rows that are there. Others come back as they are, like given ones.
+        """Fill the rows of ``clamp`` Float[B, N, M], raw values, that are NaN; the others, and
+        those that are not ``real`` Bool[B, N], are returned unchanged.
 
         Raises ``ValueError`` for no ``clamp``, one of another shape, or a row that is NaN in part.
         """
@@ -97,11 +94,13 @@ class RowAncestral(Sampler[MaskedFeatures]):
             raise ValueError(
                 f"clamp: expected rows {(*real.shape, 'M')}, NaN where free; got {got}"
             )
+        # rows to fill are NaN throughout
         missing = clamp.isnan()
         masked = missing.all(dim=-1) & real
         if (partly := missing.any(dim=-1) & ~missing.all(dim=-1)).any():
             sample, row = partly.nonzero()[0].tolist()
             raise ValueError(f"clamp: row {row} of sample {sample} is NaN in part")
+        # scaled rows, 0 where nothing is known, filled step by step
         steps = self.steps if steps is None else steps
         with eval_mode(algorithm), progress.calls() as calls:
             x = algorithm.scaling(clamp).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
@@ -113,55 +112,58 @@ class RowAncestral(Sampler[MaskedFeatures]):
         return SampleOutput(filled, nfe, torch.zeros_like(nfe).double())
 
     def _reveal(self, rows: _Rows, steps: int) -> Tensor:
-        """Sample every row once, in ``rows.x``; the network calls Int64[B]."""
+        """Sample every masked row of ``rows.x`` once, in place; the network calls Int64[B]."""
         algorithm, x, masked = rows.algorithm, rows.x, rows.masked
+        # u of a row decides at which step it is revealed
         u = uniform_draws(tuple(masked.shape), rows.generator, x.device)
         nfe = torch.zeros(len(x), dtype=torch.long, device=x.device)
         grid = torch.linspace(1, 0, steps + 1, dtype=torch.float64, device=x.device)
         for k, s in enumerate(grid[1:]):
             rows.calls.come(k / steps, steps - k)
+            # samples of which this step reveals rows
             reveal = masked & (u >= algorithm.process.one_minus_alpha(s.expand(len(x))))
             some = reveal.any(dim=1).nonzero().squeeze(1)  # (R,)
             if some.numel() == 0:
                 continue
-            of_some = rows.conditions_of(some)
             rows.calls.begin()
-            xhat = algorithm.denoise_masked(x[some], masked[some], rows.real[some], of_some)
-            drawn = xhat + self._noise(xhat, 0.0, rows.generator)
-            x[some] = torch.where(reveal[some].unsqueeze(-1), drawn, x[some])
+            xhat = algorithm.denoise_masked(
+                x[some], masked[some], rows.real[some], rows.select_conditions(some)
+            )
+            sampled = xhat + self._noise(xhat, 0.0, rows.generator)
+            x[some] = torch.where(reveal[some].unsqueeze(-1), sampled, x[some])
             masked = masked & ~reveal
             nfe[some] += 1
         return nfe
 
     def _denoise(self, rows: _Rows, steps: int) -> Tensor:
-        """Denoise all rows together, in ``rows.x``; the network calls Int64[B]."""
+        """Denoise all masked rows of ``rows.x`` together, in place; the network calls Int64[B]."""
         algorithm, some = rows.algorithm, rows.masked.any(dim=1)
-        gaussian = algorithm.gaussian
-        last = gaussian.num_timesteps - 1
-        grid = (
-            torch.linspace(last, -1, min(steps, last + 1) + 1, dtype=torch.float64).round().long()
-        )
-        masked, real, of_some = rows.masked[some], rows.real[some], rows.conditions_of(some)
+        gaussian, last = algorithm.gaussian, algorithm.gaussian.num_timesteps - 1
+        grid = torch.linspace(last, -1, min(steps, last + 1) + 1, dtype=torch.float64)
+        grid = grid.round().long()
+        # noise in the masked rows of the samples that have any
+        masked, real, conditions = rows.masked[some], rows.real[some], rows.select_conditions(some)
         x, noisy = rows.x[some], masked.unsqueeze(-1)
         state = torch.where(noisy, self._noise(x, 1.0, rows.generator), x)  # (R, N, M)
         rows.calls.expect(len(grid) - 1)
         for step in pairwise(grid.to(x.device)):
             k, j = (index.expand(len(state)) for index in step)
             rows.calls.begin()
-            xhat = algorithm.denoise_noised(state, masked, k, real, of_some)
+            xhat = algorithm.denoise_noised(state, masked, k, real, conditions)
+            # a sample of the posterior of the earlier step
             mean, variance = gaussian.posterior(state, xhat, k, j)
-            drawn = mean + variance.sqrt() * self._noise(state, 1.0, rows.generator)
-            state = torch.where(noisy, drawn.float(), state)
+            sampled = mean + variance.sqrt() * self._noise(state, 1.0, rows.generator)
+            state = torch.where(noisy, sampled.float(), state)
         rows.x[some] = state
         return some.long() * (len(grid) - 1)
 
     def _noise(self, like: Tensor, default: float, generator: torch.Generator) -> Tensor:
-        """Normal noise of the temperature's size; zeros cost no random number."""
+        """Normal noise scaled by the temperature; no random number is taken if that is 0."""
         temperature = default if self.temperature is None else self.temperature
         if temperature == 0:
             return torch.zeros_like(like)
-        drawn = torch.randn(like.shape, generator=generator, device=generator.device)
-        return temperature * send(drawn, like.device)
+        noise = torch.randn(like.shape, generator=generator, device=generator.device)
+        return temperature * send(noise, like.device)
 
 
 Tolerance = Annotated[float, Bounds(above=0, below=1)]
@@ -174,14 +176,14 @@ class Ode(Sampler[FlowMatching]):
     Solves dx/dt = (x_t - xhat(x_t, t)) / t from noise at t = 1 to data at t = 0.
 
     ``solver``: ``euler``, one network call per step; ``heun``, two, but for the last step;
-    ``rk45``, Dormand and Prince's pair with steps of its own choice (scipy), by ``rtol``/``atol``,
-    down to t = 0.05. The last step of all of them returns xhat, exact for a network that is.
+    ``rk45``, Dormand and Prince's pair with adaptive steps (scipy), by ``rtol``/``atol``, down to
+    t = 0.05. The last step of all of them returns xhat, exact for an exact network.
 
     ``guidance`` w: see ``Guidance``; 1 is the model.
     ``steps``: of the uniform grid, unless ``sample`` is given others.
 
-    What the network makes of a condition alone is computed once for all steps if it does not read
-    the time (``Algorithm.encoded``).
+    Conditions are encoded once for all steps if the encoder does not read the time
+    (``Algorithm.encoded``).
     """
 
     name = "ode"
@@ -220,7 +222,7 @@ class Ode(Sampler[FlowMatching]):
         clamp: Tensor | None = None,
         conditions: Conditions | None = None,
     ) -> SampleOutput:
-        """One image per row of the conditions, raw: Float32 of the shape of ``real``."""
+        """One raw image per row of the conditions, Float32 of the shape of ``real``."""
         self.check(algorithm, steps)
         self.refuse_clamp(clamp)
         check_given(algorithm, conditions)
@@ -244,36 +246,39 @@ class Ode(Sampler[FlowMatching]):
                     [algorithm.denoise(x, times, conditions) for conditions in inputs]
                 )
 
+            # from noise at t = 1 to data
             noise = torch.randn(real.shape, generator=generator, device=generator.device)
             x = noise.to(algorithm.scaling.scale.device)
-            if self.solver == "rk45":
-                x = self._adaptive(clean, x)
-            else:
-                x = self._grid(clean, x, steps)
+            rk45 = self.solver == "rk45"
+            x = self._solve_adaptive(clean, x) if rk45 else self._solve_grid(clean, x, steps)
         nfe = torch.full((len(x),), calls, dtype=torch.long, device=x.device)
         return SampleOutput(algorithm.scaling.inverse(x), nfe, torch.zeros_like(nfe).double())
 
-    def _grid(self, clean: Callable[[Tensor, float], Tensor], x: Tensor, steps: int) -> Tensor:
-        """Written with ratios of times: x_s = (s / t) x_t + (1 - s / t) xhat is a step of Euler."""
+    def _solve_grid(
+        self, clean: Callable[[Tensor, float], Tensor], x: Tensor, steps: int
+    ) -> Tensor:
         for t, s in pairwise(np.linspace(1.0, 0.0, steps + 1).tolist()):
+            # a step of Euler in ratios of times: x_s = (s / t) x_t + (1 - s / t) xhat
             xhat = clean(x, t)
-            there = s / t * x + (1 - s / t) * xhat
+            xs = s / t * x + (1 - s / t) * xhat
+            # Heun: the mean of the velocities at both ends
             if self.solver == "heun" and s > 0:
-                slope = (x - xhat) / t + (there - clean(there, s)) / s
-                there = x + (s - t) * slope / 2
-            x = there
+                slope = (x - xhat) / t + (xs - clean(xs, s)) / s
+                xs = x + (s - t) * slope / 2
+            x = xs
         return x
 
-    def _adaptive(self, clean: Callable[[Tensor, float], Tensor], x: Tensor) -> Tensor:
+    def _solve_adaptive(self, clean: Callable[[Tensor, float], Tensor], x: Tensor) -> Tensor:
+        from scipy.integrate import RK45
+
         shape, like = x.shape, x
 
         def velocity(t: float, flat: np.ndarray) -> np.ndarray:
             xt = torch.from_numpy(flat).to(like).reshape(shape)
             return ((xt - clean(xt, t)) / t).double().flatten().cpu().numpy()
 
+        # down to the smallest time, then one step that returns xhat
         start = x.double().flatten().cpu().numpy()
-        from scipy.integrate import RK45
-
         run = RK45(velocity, 1.0, start, SMALLEST_T, rtol=self.rtol, atol=self.atol)
         while run.status == "running":
             run.step()
@@ -311,7 +316,7 @@ class Direct(Sampler[Regression]):
         clamp: Tensor | None = None,
         conditions: Conditions | None = None,
     ) -> SampleOutput:
-        """One image per row of the conditions, raw: Float32 of the shape of ``real``."""
+        """One raw image per row of the conditions, Float32 of the shape of ``real``."""
         self.check(algorithm, steps)
         self.refuse_clamp(clamp)
         check_given(algorithm, conditions)
@@ -326,15 +331,15 @@ class Direct(Sampler[Regression]):
 class Generate(Sampler[LatentSeq2Seq]):
     """Generate: a text from latent vectors, token by token.
 
-    Draws a text from left to right, until EOS; the decoder keeps its keys and values.
+    Samples a text from left to right, until EOS; the decoder keeps its keys and values.
 
         p(token) ~ softmax(logits / temperature), of the ``top_k`` likeliest tokens, and of those
         the fewest that have the share ``top_p`` (arXiv 1904.09751)
 
-    ``temperature`` 0: the likeliest token, nothing is drawn. ``top_k`` None: all tokens.
+    ``temperature`` 0: the likeliest token, without randomness. ``top_k`` None: all tokens.
 
-    ``stop_cosine``: if cos(mean_k y_k, mean_k stop_k) of the latents y of a source text is as
-    large, the text is empty. None: never.
+    ``stop_cosine``: the text is empty if cos(mean_k y_k, mean_k stop_k) of the latents y of a
+    source text is at least this. None: never.
 
     One call for the latents and one per token, EOS included; samples that have ended are left out.
     """
@@ -381,11 +386,12 @@ class Generate(Sampler[LatentSeq2Seq]):
             return self._generate(algorithm, latents, real.shape[1], generator, counting)
 
     def draw_tokens(self, logits: Tensor, generator: torch.Generator) -> Tensor:
-        """Float[B, V] -> Int[B]."""
+        """Sample a token per row: Float[B, V] -> Int[B]."""
         if self.temperature == 0:
             return logits.argmax(dim=-1)
+        # the likeliest tokens, the largest first, tempered and cut to the nucleus
         num_kept = min(self.top_k or logits.shape[-1], logits.shape[-1])
-        likeliest, ids = logits.topk(num_kept, dim=-1)  # (B, k), the largest first
+        likeliest, ids = logits.topk(num_kept, dim=-1)  # (B, k)
         tempered = (likeliest - likeliest[:, :1]).double() / self.temperature
         chosen = sample_categorical(nucleus(tempered.log_softmax(dim=-1), self.top_p), generator)
         return ids.gather(1, chosen.unsqueeze(1)).squeeze(1)
@@ -401,11 +407,13 @@ class Generate(Sampler[LatentSeq2Seq]):
         """Generate from latents Float[B, K, D]."""
         model = algorithm.backbone
         num, device = len(latents), latents.device
+        # texts of PAD, EOS at once where the latents say stop
         targets = torch.full((num, target_length), algorithm.pad_id, device=device)
         calls = torch.ones(num, dtype=torch.long, device=device)
         stopped = self._is_stop(latents, model.stop_latent())
         targets[stopped, 0] = algorithm.eos_id
-        rows = (~stopped).nonzero().squeeze(1)  # samples that have not ended
+        # samples that have not ended, and what the decoder reads of them next
+        rows = (~stopped).nonzero().squeeze(1)
         cache, read = model.decoder.new_cache(), model.prefix(latents[rows])
         for position in range(target_length):
             if len(rows) == 0:
@@ -415,6 +423,7 @@ class Generate(Sampler[LatentSeq2Seq]):
             ids = self.draw_tokens(logits, generator)
             targets[rows, position] = ids
             calls[rows] += 1
+            # samples that ended leave the batch and the cache
             going = (ids != algorithm.eos_id).nonzero().squeeze(1)
             if len(going) < len(rows):
                 rows, ids = rows[going], ids[going]
@@ -423,7 +432,7 @@ class Generate(Sampler[LatentSeq2Seq]):
         return SampleOutput(targets, calls, torch.zeros_like(calls).double())
 
     def _is_stop(self, latents: Tensor, stop: Tensor) -> Tensor:
-        """Bool[B], of latents Float[B, K, D] and stop Float[K, D]."""
+        """Bool[B]: latents Float[B, K, D] that are close to the stop latent Float[K, D]."""
         if self.stop_cosine is None:
             return torch.zeros(len(latents), dtype=torch.bool, device=latents.device)
         cosine = F.cosine_similarity(latents.mean(dim=1), stop.mean(dim=0), dim=-1)

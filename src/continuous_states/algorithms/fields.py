@@ -1,4 +1,4 @@
-"""Algorithms on images given a condition: flow matching, and regression."""
+"""Algorithms on images given a condition: flow matching, and regression on the mean."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ T_DRAWS: dict[str, Callable[[Tensor], Tensor]] = {
         0.8 + 0.8 * torch.special.ndtri(u.clamp(1e-6, 1 - 1e-6))
     ),
 }
-"""Training times of u, uniform on (0, 1]."""
+"""Training times as functions of u, uniform on (0, 1]."""
 SMALLEST_T = 0.05
-"""Where velocities are cut off, and where the bound ends with a Gaussian."""
+"""Time at which velocities are cut off, and at which the bound ends with a Gaussian."""
 
 
 class FlowMatching(Algorithm):
@@ -37,7 +37,7 @@ class FlowMatching(Algorithm):
 
     ``weighting``: ``velocity``, w as above; ``image``, w = 1: the same best xhat, and errors of
     small t, where the noisy image already shows the clean one, do not outweigh the others.
-    ``t_draw``: how training times are sampled; ``uniform``, ``quadratic``: u^2, ``logit_normal``:
+    ``t_draw``: distribution of training times; ``uniform``, ``quadratic``: u^2, ``logit_normal``:
     sigmoid(N(0.8, 0.8^2)), in each case of this package's t, which is 1 for noise.
     ``condition_dropout``: see ``Algorithm``.
 
@@ -79,6 +79,7 @@ class FlowMatching(Algorithm):
         num, numbers, device = len(x0), x0[0].numel(), x0.device
         u = sample_times("low_discrepancy", num, generator, device)
         if draw is None:
+            # training: times in random order, squared errors weighted
             order = torch.randperm(num, generator=generator, device=generator.device).to(device)
             t = T_DRAWS[self.t_draw](u[order])
             squares = self._squares(x0, t, batch.conditions, generator)
@@ -87,12 +88,14 @@ class FlowMatching(Algorithm):
                 weight = 1 / t.clamp(min=SMALLEST_T).square()
             nelbo = torch.full_like(squares, math.nan)
             loss = (weight * squares).mean() / numbers
-        else:  # a fifth is of the last term, the others log-uniform in t, as errors grow like t^2
+        else:
+            # a fifth is of the last term, the others log-uniform in t, as errors grow like t^2
             share, span, deviation = 0.2, -math.log(SMALLEST_T), SMALLEST_T / (1 - SMALLEST_T)
             at_end = u <= share
             v = ((u - share) / (1 - share)).clamp(min=0)
             t = torch.where(at_end, SMALLEST_T, SMALLEST_T * torch.exp(span * v))
             squares = self._squares(x0, t, batch.conditions, generator)
+            # 1 / density of t, times the factor of the squared error in the bound
             weight = torch.where(at_end, 1 / share, t * span / (1 - share))
             precision = torch.where(at_end, 1 / deviation**2, 2 * (1 - t) / t**3)
             spread = numbers / 2 * math.log(2 * math.pi * deviation**2)

@@ -1,4 +1,9 @@
-"""Numbers on one scale, and normal noise on them."""
+"""Real numbers on one scale, and the normal noise that is added to them.
+
+An algorithm makes its process itself. Processes of tokens (``ForwardProcess``) are named by the
+config and share no method with these: there a process is probabilities of ids, here it is means and
+variances.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,9 @@ from discrete_diffusion.categorical import send, uniform_draws
 from discrete_diffusion.config import Bounds, Checked, check_name
 
 Scaled = Literal["zscore", "max", "none"]
+Steps = Annotated[int, Bounds(least=2)]
+"""Steps of a process of discrete times."""
+
 CHUNK = 16
 """Windows that are worked on in float64 at once; a split may fill much of the memory."""
 
@@ -37,14 +45,14 @@ class Scaling(nn.Module):
         return x.float() * self.scale + self.shift
 
     def _set(self, shift: Tensor, scale: Tensor) -> None:
-        """Set mean and scale; a feature that does not vary keeps its scale."""
+        """Set shift and scale; a feature that does not vary has scale 1."""
         self.shift.copy_(shift)
         self.scale.copy_(torch.where(scale > 0, scale, 1.0))
 
 
 class FieldScaling(Scaling):
-    """(x - mean) / deviation per channel, over all pixels of the training images. Images are
-    Float[B, C, H, W]."""
+    """(x - mean) / deviation per channel of Float[B, C, H, W], over all pixels of the training
+    images."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels, 1, 1)
@@ -60,8 +68,8 @@ class RowScaling(Scaling):
     """(x - shift) / scale per feature of rows Float[B, N, M].
 
     ``zscore``: shift the mean, scale the standard deviation. ``max``: divide by the largest value.
-    ``none``: leave values as they are. A feature that is constant (``zscore``), or 0 (``max``),
-    keeps its scale.
+    ``none``: leave values unchanged. A feature that is constant (``zscore``), or 0 (``max``), has
+    scale 1.
     """
 
     def __init__(self, how: str, num_features: int) -> None:
@@ -88,12 +96,14 @@ class RowScaling(Scaling):
             for rows in _real_rows(x0, real):
                 scale = torch.maximum(scale, rows.amax(dim=0))
         else:
+            # two passes: the mean, then the spread about it
             for rows in _real_rows(x0, real):
                 shift += rows.sum(dim=0)
             shift /= num
             for rows in _real_rows(x0, real):
                 scale += (rows - shift).square().sum(dim=0)
             scale = (scale / num).sqrt()
+            # a spread that rounding alone explains is none
             scale = torch.where(scale > 1e-9 * shift.abs(), scale, 0.0)
         self._set(shift, scale)
 
@@ -103,10 +113,6 @@ def _real_rows(x0: Tensor, real: Tensor) -> Iterator[Tensor]:
     for rows, there in zip(x0.split(CHUNK), real.split(CHUNK), strict=True):
         if there.any():
             yield rows[there].double()
-
-
-Steps = Annotated[int, Bounds(least=2)]
-"""Steps of a process of discrete times."""
 
 
 class LinearGaussian(Checked, nn.Module):
@@ -135,18 +141,18 @@ class LinearGaussian(Checked, nn.Module):
             )
         self.num_timesteps, self.beta_start = num_timesteps, beta_start
         beta = torch.linspace(beta_start, beta_end, num_timesteps, dtype=torch.float64)
-        kept = torch.cat([torch.ones(1, dtype=torch.float64), (1 - beta).cumprod(dim=0)])
+        kept = torch.cat([beta.new_ones(1), (1 - beta).cumprod(dim=0)])
+        snr = kept[1:] / (1 - kept[1:])  # signal to noise after step k
+        precision = torch.cat([1 / beta.new_tensor([beta_start]), snr[:-1] - snr[1:]])
+        # alpha_bar_{k - 1} at place k, Float64[T + 1]
         self.register_buffer("kept", kept, persistent=False)
-        self.kept: Tensor  # alpha_bar_{k - 1} at place k, Float64[T + 1]
-        kept = kept[1:]
-        ratio = kept / (1 - kept)  # signal to noise after step k
-        gained = torch.cat(
-            [torch.tensor([1 / beta_start], dtype=torch.float64), ratio[:-1] - ratio[1:]]
-        )
-        self.register_buffer("precision", gained, persistent=False)
-        self.precision: Tensor  # of the prediction at step k in the bound, Float64[T]
-        self.register_buffer("importance", gained / (1 + ratio), persistent=False)
-        self.importance: Tensor  # where a prediction is as good as its input's noise, Float64[T]
+        # precision of the prediction at step k in the bound, Float64[T]
+        self.register_buffer("precision", precision, persistent=False)
+        # the same for predictions that are as good as the noise of their inputs allows, Float64[T]
+        self.register_buffer("importance", precision / (1 + snr), persistent=False)
+        self.kept: Tensor
+        self.precision: Tensor
+        self.importance: Tensor
 
     def alpha_bar(self, k: Tensor) -> Tensor:
         """Float64[B]: the share of variance that is left of the data after step k Int[B]."""
@@ -158,8 +164,7 @@ class LinearGaussian(Checked, nn.Module):
 
     def sample_steps(self, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
         """Int64[num], uniform on 0 .. T - 1, spread evenly over the batch in random order."""
-        u = _spread(num, generator, device)
-        return (u * self.num_timesteps).long()
+        return (_spread(num, generator, device) * self.num_timesteps).long()
 
     def sample_important_steps(
         self, num: int, generator: torch.Generator, device: torch.device
@@ -191,13 +196,13 @@ class StraightPath:
     """x_t = (1 - t) x0 + t eps with eps ~ N(0, I): t = 0 is data, t = 1 is noise.
 
     The velocity dx/dt = eps - x0 = (x_t - x0) / t runs along it (flow matching, arXiv 2210.02747;
-    rectified flow, arXiv 2209.03003, whose time runs the other way). Its signal-to-noise ratio is
+    rectified flow, arXiv 2209.03003, where time runs backwards). Its signal-to-noise ratio is
     (1 - t)^2 / t^2. Times are Float[B], numbers Float[B, C, H, W].
     """
 
     @staticmethod
     def corrupt(x0: Tensor, t: Tensor, noise: Tensor) -> Tensor:
-        """x_t of x0 and standard normal ``noise``."""
+        """x_t from x0 and standard normal ``noise``."""
         share = rearrange(t.to(x0), "b -> b 1 1 1")
         return (1 - share) * x0 + share * noise
 

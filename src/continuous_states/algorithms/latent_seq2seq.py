@@ -16,37 +16,35 @@ from discrete_diffusion.algorithms import Algorithm
 from discrete_diffusion.config import NotNegative, OneOf, check_name
 from discrete_diffusion.contracts import Batch, LossOutput
 
+_PARTS = ("encoder", "compression", "middle", "adapter", "prefix_norm", "stop_latent", "decoder")
 TRAINED_PARTS: dict[str, tuple[str, ...]] = {
-    "joint": (
-        *("encoder", "compression", "middle", "adapter", "prefix_norm"),
-        *("stop_latent", "decoder"),
-    ),
+    "joint": _PARTS,
     "autoencode": ("middle", "stop_latent"),
     "middle": ("middle", "stop_latent"),
     "adapter": ("compression", "adapter", "prefix_norm", "stop_latent"),
 }
-"""By stage, the parts of the backbone that are trained; the others are as they came."""
+"""By stage, the parts of the backbone that are trained; the others stay unchanged."""
 _WITHOUT_TEXT = ("autoencode", "middle")
 _RECONSTRUCTION = "reconstruction"
 
 
 def info_nce(a: Tensor, b: Tensor, temperature: float = 0.1) -> Tensor:
-    """Contrastive loss: each sample of b Float[B, K, D] against the others, given that of a, and
-    back.
+    """Contrastive loss of samples a and b, both Float[B, K, D]: each against the other samples of
+    the batch, in both directions.
 
         s_ij = cos(mean_k a_ik, mean_k b_jk) / temperature
         InfoNCE = mean over i of -log softmax_j(s_ij) at j = i, and of -log softmax_i(s_ij) likewise
 
-    (arXiv 1807.03748, in both directions). Latents that are the same for all samples have log B.
+    (arXiv 1807.03748). Latents that are the same for all samples have log B.
     """
     means = [F.normalize(reduce(x.float(), "b k d -> b d", "mean"), dim=-1) for x in (a, b)]
     similar = means[0] @ means[1].T / temperature
-    own = torch.arange(len(a), device=a.device)
-    return (F.cross_entropy(similar, own) + F.cross_entropy(similar.T, own)) / 2
+    same = torch.arange(len(a), device=a.device)
+    return (F.cross_entropy(similar, same) + F.cross_entropy(similar.T, same)) / 2
 
 
 class LatentSeq2Seq(Algorithm):
-    """A target text from latent vectors of its source text; there is no noise.
+    """A target text from latent vectors of its source text; without any noise.
 
     Latents z of the source and u of its target, both by encoder and compression, and
     y = middle(z). CE(x) = -log p(target | x) of adapter and decoder, the mean over the tokens of
@@ -60,12 +58,12 @@ class LatentSeq2Seq(Algorithm):
         D(a, b) = mean of (a - sg(b))^2 + infonce_weight * InfoNCE(a, b)
 
     The gradient of the squared error would make all latents one; that of InfoNCE keeps them apart.
-    Everywhere the stop latent is one sample more, as z and as u, and as the x of the text that is
-    EOS and nothing else. The parts of ``TRAINED_PARTS`` are trained, the others get no gradient and
-    stay in eval mode.
+    In all of them the stop latent is one sample more, as z and as u, and as the x of the text that
+    is EOS alone. The parts of ``TRAINED_PARTS`` are trained, the others get no gradient and stay in
+    eval mode.
 
-    ``joint`` is for parts with random weights: D shows an encoder which words matter. For a trained
-    encoder and a trained decoder the others follow each other: ``autoencode``, ``adapter``,
+    ``joint`` is for parts with random weights: D shows an encoder which words matter. A trained
+    encoder and a trained decoder take the other stages in turn: ``autoencode``, ``adapter``,
     ``middle``, and ``adapter`` again with ``adapter_uses_middle``.
 
     Deviation: in the public code of these stages the compression keeps its random weights; here
@@ -78,7 +76,7 @@ class LatentSeq2Seq(Algorithm):
     Conditions of a batch: ``source`` Int[B, S], source texts, and ``encoded_target`` Int[B, S], the
     targets in the ids of sources, both with ``source_pad_id`` behind.
 
-    Raises ``ValueError`` for another stage, a weight below 0, or an option that is of another one.
+    Raises ``ValueError`` for another stage, a weight below 0, or an option of another stage.
     """
 
     name = "latent-seq2seq"
@@ -114,6 +112,7 @@ class LatentSeq2Seq(Algorithm):
         self.eos_id, self.pad_id, self.source_pad_id = eos_id, pad_id, source_pad_id
         self.stage, self.adapter_uses_middle = stage, adapter_uses_middle
         self.latent_weight, self.infonce_weight = float(latent_weight), float(infonce_weight)
+        # quantity of the bound, None for -log p(target | source)
         self.bound = "gaussian" if stage in _WITHOUT_TEXT else None
         if stage == "adapter" and not adapter_uses_middle:
             self.bound = _RECONSTRUCTION
@@ -132,11 +131,13 @@ class LatentSeq2Seq(Algorithm):
         check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
         if self.bound == _RECONSTRUCTION:
             return self._token_loss(self.encode(batch.conditions["encoded_target"]), batch)
+        # latents of the source, and what the middle makes of them
         z = self.backbone.with_stop(self.encode(batch.conditions["source"]))
         y = self.backbone.middle(z)
         if self.stage in _WITHOUT_TEXT:
             target = z if self.stage == "autoencode" else self._target(batch)
             return self._latent_loss(y, target.detach())
+        # stages with text: the cost of the targets, and in joint training the distance of latents
         output = self._token_loss(y[:-1], batch)
         if self.stage == "adapter" or self.latent_weight == 0:
             return output
@@ -155,11 +156,11 @@ class LatentSeq2Seq(Algorithm):
         return self.backbone.encode(texts, texts != self.source_pad_id)
 
     def target_latents(self, source: Tensor) -> Tensor:
-        """Sources Int[B, S] -> y Float[B, K, D], what their targets are decoded from."""
+        """Sources Int[B, S] -> y Float[B, K, D], the latents that targets are decoded from."""
         return self.backbone.middle(self.encode(self._trimmed(source)))
 
     def _trimmed(self, texts: Tensor) -> Tensor:
-        """Int[B, S] -> Int[B, S'], without columns of padding alone."""
+        """Int[B, S] without columns of padding alone."""
         return texts[:, : _longest(texts != self.source_pad_id)]
 
     def _target(self, batch: Batch) -> Tensor:
@@ -181,10 +182,12 @@ class LatentSeq2Seq(Algorithm):
     def _token_loss(self, latents: Tensor, batch: Batch) -> LossOutput:
         """Loss of the targets given latents Float[B, K, D]."""
         ids, real = batch.x0, batch.real
+        # one more text, EOS alone, for the stop latent
         end = torch.full_like(ids[:1], self.pad_id)
         end[:, 0] = self.eos_id
         target, there = torch.cat([ids, end]), torch.cat([real, torch.zeros_like(real[:1])])
         there[-1, 0] = True
+        # cross-entropy of each id, 0 for padding
         prefix = self.backbone.prefix(self.backbone.with_stop(latents))
         logits = self.backbone.token_logits(prefix, target).float()
         costs = F.cross_entropy(logits.flatten(0, 1), target.flatten(), reduction="none")

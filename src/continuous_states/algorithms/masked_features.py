@@ -21,7 +21,7 @@ class MaskedFeatures(Algorithm):
     """Whole rows are hidden, the network predicts them from the others (MAE, arXiv 2111.06377; GET,
     Nature 2025, doi 10.1038/s41586-024-08391-z).
 
-    ``objective=mask`` is MDLM with a Gaussian in the place of the categorical: the process masks
+    ``objective=mask`` is MDLM with a Gaussian instead of the categorical: the process masks
     every row with probability 1 - alpha(t), and a row x is N(xhat(x_t), I) given the others.
 
         NELBO = E_t E_xt  sum over masked n of  w(t) (|x_n - xhat_n|^2 / 2 + M/2 log 2 pi)
@@ -84,8 +84,8 @@ class MaskedFeatures(Algorithm):
         self._check_backbone()
         if mask_rate is not None and weighting == "elbo" and objective == "mask":
             raise ValueError(
-                "algo.weighting=elbo is a mean over all mask rates, and algo.mask_rate="
-                f"{mask_rate} is one of them; leave one of the two out"
+                "algo.weighting=elbo is a mean over all mask rates, and "
+                f"algo.mask_rate={mask_rate} is one of them; leave one of the two out"
             )
         self.process = process
         self.gaussian = LinearGaussian(
@@ -104,18 +104,18 @@ class MaskedFeatures(Algorithm):
         x0 = self.scaling(batch.x0)  # (B, N, M)
         masked, weight = self.sample_rows(batch.real, generator, draw)
         if self.objective == "mask":
-            xhat = self._of_hidden(x0, masked, batch, generator)
+            xhat = self._predict_hidden(x0, masked, batch, generator)
             constant = weight.sum(dim=1) * (x0.shape[-1] / 2 * math.log(2 * math.pi))
         else:
             for_bound = draw is not None or self.weighting == "elbo"
-            xhat, weight, constant = self._of_noised(x0, masked, batch, generator, for_bound)
+            xhat, weight, constant = self._predict_noised(x0, masked, batch, generator, for_bound)
+        # squared errors of the masked rows, weighted in the bound
         squares = (x0 - xhat).square().sum(dim=-1) * masked  # (B, N)
         nelbo = (weight * squares).sum(dim=1) / 2 + constant
-        num_rows, num_features = batch.real.shape[1], x0.shape[-1]
         if self.weighting == "elbo":
-            loss = nelbo.mean() / (num_rows * num_features)
+            loss = nelbo.mean() / x0[0].numel()
         else:
-            loss = squares.sum() / (masked.sum().clamp(min=1) * num_features)
+            loss = squares.sum() / (masked.sum().clamp(min=1) * x0.shape[-1])
         rows = batch.real if self.objective == "mask" else masked
         return LossOutput(loss.float(), nelbo.detach().float(), rows.sum(dim=1))
 
@@ -125,7 +125,7 @@ class MaskedFeatures(Algorithm):
     ) -> Tensor:
         """E[masked rows | the others] in raw units, Float32[B, N, M], by one network call.
 
-        ``rows`` Float[B, N, M], raw, of which those ``masked`` Bool[B, N] are not read; the others,
+        ``rows``: Float[B, N, M], raw. ``masked``: Bool[B, N], rows that are not read; the others,
         and those that are not ``real``, are returned bit for bit. Without a gradient. With
         ``objective=ddpm`` the network is shown noise of value 0 at the last step.
         """
@@ -162,44 +162,47 @@ class MaskedFeatures(Algorithm):
     ) -> tuple[Tensor, Tensor]:
         """Masked rows, Bool[B, N], and their weights w in the bound, Float64[B, N].
 
-        ``draw``: a ``MaskDraw``; None is what training takes. With a ``mask_rate`` no
-        weights make it a bound, and they are NaN.
+        ``draw``: a ``MaskDraw``; None in training. With a ``mask_rate`` no weights make it a bound,
+        and they are NaN.
         """
         if draw is None and self.mask_rate is not None:
+            # each real row at the rate, and the one with the least u in any case
             u = uniform_draws(tuple(real.shape), generator, real.device).masked_fill(~real, 2.0)
             masked = (u < self.mask_rate) | (u == u.amin(dim=1, keepdim=True))
             return masked & real, torch.full_like(u, math.nan)
-        layout = self.process.layout
+        # rows as tokens of one id, masked by the process
         rows = Batch(torch.zeros_like(real, dtype=torch.long), real)
         drawn = sample_masks(draw or self.draw, self.process, rows, generator)
-        return (drawn.xt == layout.mask_id) & real, drawn.weight
+        return (drawn.xt == self.process.layout.mask_id) & real, drawn.weight
 
-    def _of_hidden(
+    def _predict_hidden(
         self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator
     ) -> Tensor:
-        """xhat Float32[B, N, M] of scaled rows x0, those ``masked`` Bool[B, N] hidden."""
+        """xhat Float32[B, N, M] of scaled rows x0, the ``masked`` ones hidden."""
         if self.t_source == "random" and self.training:
             sigma = self.gaussian.sigma(self.gaussian.sample_steps(len(x0), generator, x0.device))
             return self._predict_rows(x0, sigma, batch.real, {**batch.conditions, "masked": masked})
         return self.denoise_masked(x0, masked, batch.real, batch.conditions)
 
-    def _of_noised(
+    def _predict_noised(
         self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator, for_bound: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """xhat Float32[B, N, M] of scaled rows x0, those ``masked`` Bool[B, N] noised, and the
-        NELBO ``sum_n weight_n |x0_n - xhat_n|^2 / 2 + constant``: its weight Float64[B, N] and
-        constant Float64[B]."""
+        """xhat Float32[B, N, M] of scaled rows x0, the ``masked`` ones noised, and weight
+        Float64[B, N] and constant Float64[B] of the NELBO
+        ``sum_n weight_n |x0_n - xhat_n|^2 / 2 + constant``."""
         gaussian, num_features = self.gaussian, x0.shape[-1]
+        # one step per sample, and its factor: an estimate of the sum over all steps
         if for_bound:
             k, times = gaussian.sample_important_steps(len(x0), generator, x0.device)
         else:
             k = gaussian.sample_steps(len(x0), generator, x0.device)
             times = torch.full_like(k, gaussian.num_timesteps, dtype=torch.float64)
+        # noise on the masked rows alone
         noise = torch.randn(x0.shape, generator=generator, device=generator.device)
         noise = send(noise, x0.device)
         xt = torch.where(masked.unsqueeze(-1), gaussian.corrupt(x0, k, noise), x0)
         xhat = self.denoise_noised(xt, masked, k, batch.real, batch.conditions)
-        # x0 given x_0 is N(xhat, beta_start), and every later step costs a KL divergence.
+        # x0 given x_0 is N(xhat, beta_start), and every later step costs a KL divergence
         spread = num_features / 2 * math.log(2 * math.pi * gaussian.beta_start)
         constant = times * (k == 0) * masked.sum(dim=1) * spread + self._prior_kl(x0, masked)
         return xhat, rearrange(times * gaussian.precision[k], "b -> b 1") * masked, constant
@@ -218,7 +221,7 @@ class MaskedFeatures(Algorithm):
         return self.apply_backbone(xt, sigma, {**conditions, "real": real})
 
     def _check_backbone(self) -> None:
-        """``ValueError`` if ``forward`` does not take which rows are hidden or noised."""
+        """``ValueError`` if the network cannot be shown which rows are hidden or noised."""
         if missing := [name for name in self.provided_conditions if not self.takes(name)]:
             raise ValueError(
                 f"{type(self.backbone).__name__}.forward has no argument "

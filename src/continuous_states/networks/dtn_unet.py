@@ -1,4 +1,5 @@
-"""Networks that read Dirichlet-to-Neumann maps."""
+"""Networks that read Dirichlet-to-Neumann maps: the encoder, U-Nets on images and on ids of pixels,
+and a regressor."""
 
 from __future__ import annotations
 
@@ -29,11 +30,8 @@ POSITIONS = ("sinusoidal", "none")
 
 @dataclass(frozen=True)
 class EncodedDtN:
-    """``vector`` Float[B, D] of each map; ``tokens`` Float[B, n, D] of its columns; ``weights``
-    Float[B, n] of the columns in the vector, which sum to 1.
-
-    Indexed by samples like a tensor: ``encoded[rows]``, rows Int or Bool.
-    """
+    """Encoded maps: ``vector`` Float[B, D] of each map, ``tokens`` Float[B, n, D] of its columns,
+    ``weights`` Float[B, n] of the columns in the vector, which sum to 1; indexed by samples."""
 
     vector: Tensor
     tokens: Tensor
@@ -47,7 +45,7 @@ class EncodedDtN:
 
 
 class DtNEncoder(nn.Module):
-    """A map (B, n, n) -> one vector per map, and one per column.
+    """Transformer over the columns of a map (B, n, n): one vector per map, and one per column.
 
         v = (dtn - shift) / scale, per entry
         x = embedding(column of v) + time_proj(sinusoid(1000 t)) + sinusoid(column index)  (B, n, D)
@@ -60,8 +58,8 @@ class DtNEncoder(nn.Module):
     ``time_conditioning``: without it there is no ``time_proj``, and t is not read.
     ``pos``: ``sinusoidal``, or ``none``: then permuted columns give the same vector.
 
-    Deviation: the entries of maps are standardised by those of training; the description takes maps
-    as they are.
+    Deviation: the entries of maps are standardised by those of training; the description reads raw
+    maps.
     Deviation: t is multiplied by 1000; ``time_scale=1`` is the literal sinusoid of t in [0, 1].
 
     Raises ``ValueError`` for other values of these, an odd ``d_model``, and if ``n_heads`` does not
@@ -114,7 +112,7 @@ class DtNEncoder(nn.Module):
 
     @property
     def reads_time(self) -> bool:
-        """True if what comes out depends on t."""
+        """True if the output depends on t."""
         return self.time_proj is not None
 
     def fit_condition(self, dtn: Tensor) -> None:
@@ -130,18 +128,21 @@ class DtNEncoder(nn.Module):
             self.shift[row], self.scale[row] = shift, scale
 
     def forward(self, dtn: Tensor, t: Tensor | float | None = None) -> EncodedDtN:
-        """dtn Float[B, n, n], t Float[B] in [0, 1] or None: what comes out holds for every t.
+        """dtn Float[B, n, n], t Float[B] in [0, 1] or None, with which no time is read.
 
         Raises ``ValueError`` for other shapes.
         """
         self._check(dtn)
         weight = self.embedding.weight
+        # one token per standardised column
         dtn = dtn.to(torch.promote_types(dtn.dtype, self.shift.dtype))
         columns = rearrange((dtn - self.shift) / self.scale, "b row column -> b column row")
         x = self.embedding(columns.to(weight.dtype))  # (B, n, D)
+        # drop whole columns in training
         if self.training and self.token_dropout > 0:
             kept = F.dropout(torch.ones_like(x[..., :1]), self.token_dropout) > 0
             x = x.masked_fill(~kept, 0.0)
+        # add the time and the index of the column
         if self.time_proj is not None and t is not None:
             waves = sinusoid(self.time_scale * process_t(t, len(dtn), dtn.device), self.d_model)
             x = x + self.time_proj(waves.to(weight.dtype)).unsqueeze(1)
@@ -163,14 +164,14 @@ class DtNEncoder(nn.Module):
 
 
 def _without_unused_time(encoder: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Encoders without a time once had a ``time_proj`` that was never read."""
+    """Drop a ``time_proj`` that old checkpoints of encoders without a time have."""
     if encoder.time_proj is None:
         for name in ("weight", "bias"):
             state.pop(f"{prefix}time_proj.{name}", None)
 
 
 class AttentionPooling(nn.Module):
-    """A weighted sum of tokens, the weights made of the tokens themselves.
+    """Weighted sum of tokens, with weights computed from the tokens.
 
         w = softmax over the tokens of score(norm(x))                            (B, N)
         vector = sum_n w_n x_n                                                   (B, D)
@@ -201,9 +202,9 @@ class DtNUNet(nn.Module):
 
     With ``unet.token_dim`` the pixels also attend to the encoder's tokens.
 
-    At first the condition has no effect at all: the linear layers that read it start at 0. They
-    get a gradient only when the output layer has moved off 0, and the encoder only when they have:
-    with ``zero_init_out`` at the third step, without it at the second.
+    At first the condition has no effect: the linear layers that read it start at 0. They get a
+    gradient only when the output layer has moved off 0, and the encoder only when they have: with
+    ``zero_init_out`` at the third step, without it at the second.
 
     Raises ``ValueError`` if ``unet.token_dim`` is not ``encoder.d_model``.
     """
@@ -222,7 +223,7 @@ class DtNUNet(nn.Module):
 
     @property
     def encoder_reads_time(self) -> bool:
-        """True if what ``encode`` returns holds for one time only."""
+        """True if an encoded map holds for one time only."""
         return self.encoder.reads_time
 
     def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:
@@ -256,6 +257,7 @@ class DtNUNet(nn.Module):
             encoded = self.encode(dtn, sigma)
         cond = tokens = None
         if encoded is not None:
+            # vector and tokens of the map, and the pooling weights for ``diagnostics``
             cond, tokens = self.norm(self.bridge(encoded.vector)), encoded.tokens
         if self.training and not torch.compiler.is_compiling():
             self._last_weights = None if encoded is None else encoded.weights.detach()
@@ -266,26 +268,25 @@ class DtNUNet(nn.Module):
         """Numbers to log about the effect of the condition in the network.
 
         ``cond_gate``: mean of the gates. Of the last forward pass in training: ``time_film`` and
-        ``cond_film``, the root mean square of what time and condition add to scale and shift, over
-        samples and blocks; ``pool_entropy`` in nats and ``pool_largest`` of the pooling weights,
-        means over the samples.
+        ``cond_film`` (``FiLMUNet.film_sizes``); ``pool_entropy`` in nats and ``pool_largest`` of
+        the pooling weights, means over the samples.
         """
-        found = {"cond_gate": float(self.unet.gate.mean()), **self.unet.film_sizes()}
+        numbers = {"cond_gate": float(self.unet.gate.mean()), **self.unet.film_sizes()}
         if self._last_weights is not None:
             weights = self._last_weights.float()
-            found["pool_entropy"] = float(torch.special.entr(weights).sum(dim=-1).mean())
-            found["pool_largest"] = float(weights.amax(dim=-1).mean())
-        return found
+            numbers["pool_entropy"] = float(torch.special.entr(weights).sum(dim=-1).mean())
+            numbers["pool_largest"] = float(weights.amax(dim=-1).mean())
+        return numbers
 
 
 class FilmUNetTokens(nn.Module):
-    """Pixel ids in, a row of logits per pixel out; row-major, L = H W.
+    """The U-Net over images whose pixels are ids: row-major, L = H W, a row of logits per pixel.
 
-        x = embedding(x_t) as an image                                           (B, D, H, W)
+        x = embedding(x_t), arranged as an image                                 (B, D, H, W)
         logits = network(x, sigma, dtn)                                          (B, V, H, W)
 
-    D and V are the channels that ``network`` takes and returns. MASK is an id like any other: its
-    logit is left to the algorithm. Other methods are those of ``DtNUNet``.
+    D and V are the channels that ``network`` takes and returns. MASK is an id like any other; the
+    algorithm handles its logit. Other methods are those of ``DtNUNet``.
 
     Raises ``ValueError`` if the network cannot take images of ``height`` x ``width``.
     """
@@ -334,14 +335,14 @@ class FilmUNetTokens(nn.Module):
 
 
 class DtNRegressor(nn.Module):
-    """A Dirichlet-to-Neumann map to an image, as far as the encoder's vector says.
+    """Image expected of a map, from the vector of the encoder.
 
         image = head(norm(encoder(dtn).vector))                                  (B, C, H, W)
 
     ``shape``: (C, H, W). ``head_widths``: of the hidden layers of ``head``, each followed by GELU;
     the last layer starts at 0, and so does the image. ``read_tokens``: the head reads the n tokens
-    too, one after the other behind the vector. Noisy images are not read, times neither: the
-    encoder has none. Its weights fit those of a ``DtNUNet`` whose encoder reads no time.
+    too, behind the vector. Noisy images and times are not read. The encoder's weights fit those of
+    a ``DtNUNet`` whose encoder reads no time.
 
     Raises ``ValueError`` for an encoder that reads the time, or a width below 1.
     """
@@ -362,10 +363,12 @@ class DtNRegressor(nn.Module):
         self.encoder, self.shape, self.read_tokens = encoder, shape, read_tokens
         width = encoder.d_model * (1 + (encoder.num_boundary if read_tokens else 0))
         self.norm = nn.LayerNorm(width)
-        self.head = _perceptron(width, *head_widths, math.prod(shape))
+        widths = [*pairwise([width, *head_widths, math.prod(shape)])]
+        hidden = [layer for a, b in widths[:-1] for layer in (nn.Linear(a, b), nn.GELU())]
+        self.head = nn.Sequential(*hidden, zeroed(nn.Linear(*widths[-1])))
 
     def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:
-        """Fit conditions as ``DtNUNet.fit_conditions`` does."""
+        """Standardise maps as ``DtNUNet.fit_conditions`` does."""
         if "dtn" in conditions:
             self.encoder.fit_condition(conditions["dtn"])
 
@@ -384,17 +387,9 @@ class DtNRegressor(nn.Module):
                 f"{', '.join(map(str, self.shape))}) and as many maps"
             )
         channels, height, _ = self.shape
+        # the head reads the vector, or vector and tokens
         encoded = self.encoder(dtn)
         read = encoded.vector
         if self.read_tokens:
             read = torch.cat([read, rearrange(encoded.tokens, "b n d -> b (n d)")], dim=1)
         return rearrange(self.head(self.norm(read)), "b (c h w) -> b c h w", c=channels, h=height)
-
-
-def _perceptron(*widths: int) -> nn.Sequential:
-    """Linear layers with GELU between them, the last one 0."""
-    layers: list[nn.Module] = []
-    for inside, outside in pairwise(widths):
-        layers += [nn.Linear(inside, outside), nn.GELU()]
-    zeroed(layers[-2])
-    return nn.Sequential(*layers[:-1])

@@ -24,8 +24,8 @@ from discrete_diffusion.models import (
 
 
 class ConditionalResBlock(nn.Module):
-    """A residual block of two convolutions, steered by time and condition on separate paths:
-    feature-wise linear modulation (Perez et al., arXiv 1709.07871).
+    """Residual block of two convolutions, modulated by time and condition on separate paths
+    (feature-wise linear modulation, Perez et al., arXiv 1709.07871).
 
         scale, shift = time_cond(SiLU(time_emb)) + ctx_cond(SiLU(cond_emb))      each (B, C', 1, 1)
         h = conv1(SiLU(norm1(x)))
@@ -78,7 +78,7 @@ class ConditionalResBlock(nn.Module):
 
 
 class CrossAttention(MultiHeadCrossAttention):
-    """x + attention(norm(x), token_norm(tokens)): pixels that attend to the tokens of a condition.
+    """Attention of pixels to the tokens of a condition: x + attention(norm(x), token_norm(tokens)).
 
     ``out`` starts at 0, so the block starts as the identity.
 
@@ -95,10 +95,8 @@ class CrossAttention(MultiHeadCrossAttention):
     def forward(  # type: ignore[override]  # images in, images out
         self, x: Tensor, tokens: Tensor, keep: Tensor | None = None
     ) -> Tensor:
-        """x (B, C, H, W), tokens (B, N, D) -> (B, C, H, W).
-
-        ``keep``: Bool[B], False where a sample is left as it is.
-        """
+        """x (B, C, H, W), tokens (B, N, D) -> (B, C, H, W). ``keep``: Bool[B], False where a sample
+        stays unchanged."""
         pixels = rearrange(self.norm(x), "b c h w -> b (h w) c")
         branch = super().forward(pixels, self.token_norm(tokens))
         branch = rearrange(branch, "b (h w) c -> b c h w", h=x.shape[2])
@@ -108,7 +106,7 @@ class CrossAttention(MultiHeadCrossAttention):
 
 
 def group_norm(groups: int, channels: int) -> nn.GroupNorm:
-    """``nn.GroupNorm``, refused with the numbers of groups that would do."""
+    """``nn.GroupNorm``; ``ValueError`` with the numbers of groups that fit."""
     check_divides(groups, channels, f"{channels} channels", key="groups")
     return nn.GroupNorm(groups, channels)
 
@@ -166,10 +164,11 @@ class FiLMUNet(nn.Module):
         self.in_channels, self.out_channels = in_channels, out_channels
         self.cond_dim, self.token_dim = cond_dim, token_dim
         self.num_levels = len(multipliers)
-        # Both embeddings of the last forward pass in training, for ``film_sizes``:
+        # both embeddings of the last forward pass in training, for ``film_sizes``
         self._last_embeddings: tuple[Tensor, Tensor] | None = None
         widths = [int(m) * channels for m in multipliers]
         emb_dim = 4 * channels
+        # embeddings of time and condition
         self.time_embedder = TimestepEmbedder(
             emb_dim, frequency_embedding_size=channels, time_scale=time_scale
         )
@@ -178,6 +177,7 @@ class FiLMUNet(nn.Module):
         stage = partial(
             Stage, emb_dim=emb_dim, groups=groups, dropout=dropout, attention_heads=attention_heads
         )
+        # stages of the levels, down and up; the finest level has no attention
         steps = [*pairwise(widths)]
         per_level = [None, *[token_dim] * (self.num_levels - 1)]
         self.conv_in = nn.Conv2d(in_channels, channels, 3, padding=1)
@@ -190,7 +190,7 @@ class FiLMUNet(nn.Module):
             stage(2 * c, c, token_dim=t) for c, t in zip(widths, per_level, strict=True)
         )
         self.enlarge = nn.ModuleList(nn.Conv2d(d, c, 3, padding=1) for c, d in steps)
-        # Back at the finest level there are widths[0] channels; the stem has ``channels``.
+        # back at the finest level there are widths[0] channels; the stem has ``channels``
         self.norm = group_norm(groups, widths[0] + channels)
         self.conv_out = nn.Conv2d(widths[0] + channels, out_channels, 3, padding=1)
         if zero_init_out:
@@ -215,6 +215,7 @@ class FiLMUNet(nn.Module):
         Raises ``ValueError`` for other shapes, and if H or W cannot be halved at every level.
         """
         self._check(x, cond, tokens, keep)
+        # embeddings of time and of the condition, 0 where it is dropped
         time_emb = self.time_embedder(distinct_time(process_t(t, len(x), x.device)))  # (B or 1, E)
         cond_emb = torch.zeros_like(time_emb[:1])
         if cond is not None:
@@ -226,43 +227,49 @@ class FiLMUNet(nn.Module):
         attended = None
         if cond is not None and self.token_dim is not None and tokens is not None:
             attended = tokens.to(time_emb.dtype)
-        steering = time_emb, cond_emb, attended, keep
+        modulation = time_emb, cond_emb, attended, keep
+        # down, keeping the output of each level
         h = stem = self.conv_in(x.to(self.conv_in.weight.dtype))
         kept = []
         for level, stage in enumerate(self.down):
-            h = stage(h, *steering)
+            h = stage(h, *modulation)
             kept.append(h)
             if level < len(self.shrink):
                 h = self.shrink[level](h)
-        h = self.middle(h, *steering)
+        # middle, and up with what each level kept
+        h = self.middle(h, *modulation)
         for level in reversed(range(self.num_levels)):
-            h = self.up[level](torch.cat([h, kept[level]], dim=1), *steering)
+            h = self.up[level](torch.cat([h, kept[level]], dim=1), *modulation)
             if level > 0:
                 h = self.enlarge[level - 1](F.interpolate(h, scale_factor=2, mode="nearest"))
         return self.conv_out(F.silu(self.norm(torch.cat([h, stem], dim=1))))
 
     @property
     def gate(self) -> Tensor:
-        """Float[E] in (0, 1): how much of each channel of the condition goes in."""
+        """Float[E] in (0, 1): share of each channel of the condition that enters."""
         return torch.sigmoid(self.cond_gate)
 
     @torch.no_grad()
     def film_sizes(self) -> dict[str, float]:
-        """``time_film`` and ``cond_film``: root mean squares, over blocks and samples, of what time
-        and condition added to scale and shift in the last forward pass in training; empty before.
+        """``time_film`` and ``cond_film``: root mean squares, over blocks and samples, of the terms
+        of time and condition in scale and shift of the last forward pass in training; empty before.
         """
         if self._last_embeddings is None:
             return {}
-        # Under autocast the embeddings have another type than the weights:
+        # under autocast the embeddings have another type than the weights
         time_emb, cond_emb = (x.to(self.cond_gate.dtype) for x in self._last_embeddings)
         blocks = [module for module in self.modules() if isinstance(module, ConditionalResBlock)]
+        films = {
+            "time_film": [block.time_film(time_emb) for block in blocks],
+            "cond_film": [block.cond_film(cond_emb) for block in blocks],
+        }
         return {
-            "time_film": _mean_square([block.time_film(time_emb) for block in blocks]) ** 0.5,
-            "cond_film": _mean_square([block.cond_film(cond_emb) for block in blocks]) ** 0.5,
+            name: float(torch.stack([x.float().square().mean() for x in terms]).mean()) ** 0.5
+            for name, terms in films.items()
         }
 
     def check_size(self, height: int, width: int) -> None:
-        """Raise ``ValueError``, with sizes that would do, for images this network cannot take."""
+        """Raise ``ValueError``, with sizes that fit, for images this network cannot take."""
         unit = 2 ** (self.num_levels - 1)
         if height % unit == 0 and width % unit == 0 and height and width:
             return
@@ -298,10 +305,6 @@ class FiLMUNet(nn.Module):
                 f"keep is {keep.dtype} {tuple(keep.shape)}; expected torch.bool ({len(x)},), one "
                 "flag per sample"
             )
-
-
-def _mean_square(films: list[Tensor]) -> float:
-    return float(torch.stack([film.float().square().mean() for film in films]).mean())
 
 
 class Stage(nn.Module):
@@ -343,8 +346,8 @@ class Stage(nn.Module):
         tokens: Tensor | None,
         keep: Tensor | None,
     ) -> Tensor:
-        """x (B, C, H, W), embeddings (B or 1, E), tokens (B, N, D), keep Bool[B], False where the
-        tokens are not for a sample -> (B, C', H, W)."""
+        """x (B, C, H, W), embeddings (B or 1, E), tokens (B, N, D) -> (B, C', H, W). ``keep``:
+        Bool[B], False where a sample reads no tokens."""
         for block in self.blocks:
             x = block(x, time_emb, cond_emb)
         if self.attention is not None and tokens is not None:

@@ -23,8 +23,8 @@ POSITIONS = ("sinusoidal", "none")
 
 
 class GetRegion(nn.Module):
-    """GETRegionDiffusion, the masked region-motif transformer of GET (Fu et al., Nature 2025,
-    doi 10.1038/s41586-024-08391-z) given the time: N rows of M features in, clean rows out.
+    """GETRegionDiffusion: the masked region-motif transformer of GET (Fu et al., Nature 2025,
+    doi 10.1038/s41586-024-08391-z), conditioned on t: N rows of M features in, clean rows out.
 
         h = region_embedding(x_t)                                        (B, N, D)
         h = mask_token where masked, h + mask_token where noisy          (B, N, D)
@@ -109,7 +109,7 @@ class GetRegion(nn.Module):
     ) -> Tensor:
         """x_t Float[B, N, M], sigma Float[B] or None (read as 0) -> clean rows Float[B, N, M].
 
-        ``masked``: Bool[B, N], rows that are hidden. What x_t holds there, NaN included, changes
+        ``masked``: Bool[B, N], rows that are hidden; their values in x_t, NaN included, change
         neither outputs nor gradients.
         ``noisy``: Bool[B, N], rows that hold noisy values; a row that is masked too counts as
         masked.
@@ -120,12 +120,14 @@ class GetRegion(nn.Module):
         Raises ``ValueError`` for other shapes, or flags that are not Bool.
         """
         self._check(x_t, masked=masked, noisy=noisy, real=real)
+        # leave out columns without a real row; every row sees CLS
         if packing is None:
             packing = ColumnPacking.full(x_t.shape[1]) if real is None else pack_columns(real)
         x = self._embed(x_t, masked, noisy, real, packing)  # (B, 1 + K, D)
         mask = packing.key_mask
         if mask is not None:
-            mask = F.pad(mask, (1, 0), value=True)  # every row sees CLS
+            mask = F.pad(mask, (1, 0), value=True)
+        # blocks modulated by the time
         t = distinct_time(process_t(corrupted_share(sigma), len(x_t), x_t.device))  # (B or 1,)
         c = F.silu(self.timestep_embedder(t))
         for block in self.blocks:
@@ -142,7 +144,7 @@ class GetRegion(nn.Module):
     ) -> Tensor:
         """CLS and the K rows that are computed, (B, 1 + K, D)."""
         x = packing.pack(x_t).to(self.mask_token.dtype)  # (B, K, M)
-        # Zero first: the embedding's weight gets 0 times what stands in a row that is not read.
+        # zero first: values of a row that is not read must not reach the embedding's gradient
         for unread in (masked, None if real is None else ~real):
             if unread is not None:
                 x = x.masked_fill(packing.pack(unread).unsqueeze(-1), 0)
@@ -152,7 +154,8 @@ class GetRegion(nn.Module):
         if masked is not None:
             x = torch.where(packing.pack(masked).unsqueeze(-1), self.mask_token, x)
         if self.pos == "sinusoidal":
-            rows = packing.columns  # a row keeps its own index
+            # a row keeps its index in the window
+            rows = packing.columns
             if rows is None:
                 rows = torch.arange(x.shape[1], device=x.device)
             x = x + sinusoid(rows.float(), x.shape[2]).to(self.mask_token.dtype)

@@ -1,4 +1,10 @@
-"""Latent vectors."""
+"""From text to text through a few latent vectors.
+
+    source ids -> encoder -> compression -> middle -> adapter -> decoder -> target ids
+     (B, L)      (B, L, C)    (B, K, D)    (B, K, D)  (B, P, E)  (B, T, V)
+
+Encoder and decoder are ``text_models``; the parts between are here and need no library but torch.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +33,12 @@ rms_norm = partial(nn.RMSNorm, eps=1e-6)
 """x / sqrt(mean(x^2) + eps) * weight (Zhang & Sennrich, arXiv 1910.07467)."""
 
 _SHARPNESS = 4.0
-"""Deviation of the first attention logits over states of unit scale. A query then starts with a few
-states; in the mean of all, a word that occurs once is hard to find."""
+"""Standard deviation of the first attention logits over states of unit scale: a query starts with
+a few states, as a word that occurs once is lost in the mean of all."""
 
 
 class LatentEncoder(nn.Module):
-    """The states of an encoder, compressed to K latent vectors.
+    """Compression of the states of an encoder to K latent vectors.
 
         pool=mean:       z = rearrange(W2 GELU(W1 mean_l states_l), "(k d) -> k d")
         pool=attention:  z_k = W2 GELU(W1 (q_k + attention(q_k, states))), K learned queries q
@@ -67,7 +73,8 @@ class LatentEncoder(nn.Module):
             self.attention = MultiHeadCrossAttention(
                 d_model=hidden_dim, context_dim=hidden_dim, n_heads=num_heads
             )
-            with torch.no_grad():  # as they come, the weights make logits of deviation 0.1 / 3
+            # the initial weights make logits of deviation 0.1 / 3
+            with torch.no_grad():
                 self.attention.query.weight.mul_(3 * _SHARPNESS / 0.1)
             width = latent_dim
         self.projection = nn.Sequential(
@@ -79,11 +86,12 @@ class LatentEncoder(nn.Module):
 
         States at positions that are not real change nothing.
         """
+        # mean of the real states
         if self.pool == "mean":
             total = states.masked_fill(~real.unsqueeze(-1), 0.0).sum(dim=1)
             mean = total / real.sum(dim=1, keepdim=True).clamp(min=1)
             return rearrange(self.projection(mean), "b (k d) -> b k d", k=self.latent_seq_len)
-        # A softmax over no keys is undefined: a text without tokens sees all of its padding.
+        # a softmax over no keys is undefined: a text without tokens sees all of its padding
         keys = real | ~real.any(dim=1, keepdim=True)
         queries = repeat(self.queries, "k c -> b k c", b=len(states))
         pooled = self.attention(queries, states, mask=rearrange(keys, "b l -> b 1 1 l"))
@@ -239,8 +247,8 @@ class StopLatent(nn.Module):
         value = torch.zeros(latent_seq_len, latent_dim)
         if init == "random_normalized":
             generator = torch.Generator().manual_seed(seed)
-            drawn = torch.randn(value.shape, generator=generator, device="cpu")
-            value.copy_(F.normalize(drawn, dim=-1))
+            rows = torch.randn(value.shape, generator=generator, device="cpu")
+            value.copy_(F.normalize(rows, dim=-1))
         if learnable:
             self.value = nn.Parameter(value)
         else:
@@ -252,7 +260,7 @@ class StopLatent(nn.Module):
 
 
 _SMALLEST_NORM = 1e-3
-"""Shorter rows are not scaled to 1, or the gradient of a row of zeros would be without bound."""
+"""Shorter rows are not scaled to 1, as the gradient of a row of zeros would be unbounded."""
 
 
 def unit_rows(latents: Tensor) -> Tensor:
@@ -262,8 +270,8 @@ def unit_rows(latents: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class LatentOutput:
-    """``source_latents`` Float[B, K, D] of the encoder; ``latents`` Float[B, K, D] of the middle;
-    ``logits`` Float[B, T, V], those at t for target token t."""
+    """Output of ``LatentSpaceModel``: ``source_latents`` Float[B, K, D] of the encoder; ``latents``
+    Float[B, K, D] of the middle; ``logits`` Float[B, T, V], those at t for target token t."""
 
     source_latents: Tensor
     latents: Tensor
@@ -344,17 +352,16 @@ class LatentSpaceModel(nn.Module):
         return LatentOutput(source_latents, latents, logits)
 
     def _check_widths(self) -> None:
+        """Refuse parts whose sizes do not fit each other."""
+        latent = [f"{part}.latent_dim" for part in ("compression", "middle", "adapter")]
         shared = {
-            "states": ("encoder.hidden_size", "compression.hidden_dim"),
-            "latent vectors": (
-                *("compression.latent_dim", "middle.latent_dim", "adapter.latent_dim"),
-                "stop_latent.latent_dim",
-            ),
-            "sequences of latent vectors": (
+            "states": ["encoder.hidden_size", "compression.hidden_dim"],
+            "latent vectors": [*latent, "stop_latent.latent_dim"],
+            "sequences of latent vectors": [
                 "compression.latent_seq_len",
                 "stop_latent.latent_seq_len",
-            ),
-            "embeddings": ("adapter.decoder_dim", "decoder.hidden_size"),
+            ],
+            "embeddings": ["adapter.decoder_dim", "decoder.hidden_size"],
         }
         for what, names in shared.items():
             widths = [attrgetter(name)(self) for name in names]

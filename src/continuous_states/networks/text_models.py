@@ -15,11 +15,11 @@ from discrete_diffusion.hub import read_pretrained, transformers_library
 
 
 class TextEncoder(nn.Module):
-    """Ids -> one state per id, of a network of ``transformers`` without a head.
+    """Text encoder: a network of ``transformers`` without a head, one state per id.
 
     ``hidden_size``: width C of the states.
-    ``num_unfrozen_layers``: where training trains the encoder, it trains so many of its last layers
-    only, 0 for none; None: the whole encoder.
+    ``num_unfrozen_layers``: number of its last layers that training may train, 0 for none; None:
+    the whole encoder.
 
     Raises ``ValueError`` for more layers than the network has.
     """
@@ -36,7 +36,7 @@ class TextEncoder(nn.Module):
                 raise ValueError(f"{key}={num_unfrozen_layers}: the encoder has {held} layers")
 
     def requires_grad_(self, requires_grad: bool = True) -> TextEncoder:
-        """Freeze it, or unfreeze what ``num_unfrozen_layers`` allows."""
+        """Freeze it, or unfreeze the layers that ``num_unfrozen_layers`` allows."""
         if self.num_unfrozen_layers is None:
             return super().requires_grad_(requires_grad)
         super().requires_grad_(False)
@@ -56,8 +56,7 @@ class TextEncoder(nn.Module):
 
 
 class TextDecoder(nn.Module):
-    """Embeddings -> logits of the next id at each position, of a causal network of
-    ``transformers``.
+    """Text decoder: a causal network of ``transformers``, from embeddings to logits of next ids.
 
     ``hidden_size``: width E of the embeddings. ``vocab_size``: V.
     """
@@ -70,17 +69,15 @@ class TextDecoder(nn.Module):
         self.vocab_size: int = config.vocab_size
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Int[B, T] -> Float[B, T, E], scaled as the network itself scales what it embeds."""
+        """Int[B, T] -> Float[B, T, E], scaled as the network scales its embeddings."""
         return self.network.get_input_embeddings()(ids)
 
     def forward(
         self, embeddings: Tensor, *, num_logits: int | None = None, cache: Any = None
     ) -> Tensor:
         """Float[B, T, E] -> logits Float[B, N, V] of the last N = ``num_logits`` positions, None
-        for all T.
-
-        ``cache``: of ``new_cache``, the positions read so far, seen by all of the embeddings, which
-        are added to it.
+        for all T. ``cache``: of ``new_cache``, the positions read so far; the embeddings see them
+        and are added.
         """
         if num_logits is not None and not 1 <= num_logits <= embeddings.shape[1]:
             raise ValueError(
@@ -109,7 +106,7 @@ def build_text_encoder(
     path: str | None = None,
     download: bool = False,
 ) -> TextEncoder:
-    """A ModernBERT (arXiv 2412.13663) with random weights, by default as large as ModernBERT-base;
+    """ModernBERT (arXiv 2412.13663) with random weights, by default as large as ModernBERT-base;
     or, with ``path``, the encoder in that folder, of any size.
 
     ``download``: ``path`` may be a name on the Hugging Face hub, from where it is fetched.
@@ -121,11 +118,8 @@ def build_text_encoder(
     """
     library = transformers_library("a text encoder is built")
     if path is not None:
-        kind = library.AutoModel
-        return TextEncoder(
-            _read(kind, path, vocab_size=vocab_size, download=download, part="encoder"),
-            num_unfrozen_layers=num_unfrozen_layers,
-        )
+        network = _read("encoder", library.AutoModel, path, vocab_size, download)
+        return TextEncoder(network, num_unfrozen_layers=num_unfrozen_layers)
     _check_heads("encoder", num_heads, hidden_size)
     config = library.ModernBertConfig(
         vocab_size=vocab_size,
@@ -153,7 +147,7 @@ def build_text_decoder(
     path: str | None = None,
     download: bool = False,
 ) -> TextDecoder:
-    """A Gemma 3 (arXiv 2503.19786) with random weights, by default as large as Gemma-3-270m; or,
+    """Gemma 3 (arXiv 2503.19786) with random weights, by default as large as Gemma-3-270m; or,
     with ``path``, the causal network in that folder, of any size.
 
     ``download`` and errors as in ``build_text_encoder``; also for heads that do not fit each other,
@@ -162,9 +156,7 @@ def build_text_decoder(
     library = transformers_library("a text decoder is built")
     if path is not None:
         kind = library.AutoModelForCausalLM
-        decoder = TextDecoder(
-            _read(kind, path, vocab_size=vocab_size, download=download, part="decoder")
-        )
+        decoder = TextDecoder(_read("decoder", kind, path, vocab_size, download))
         _check_causal(decoder, path)
         return decoder
     _check_heads("decoder", num_heads, hidden_size)
@@ -197,15 +189,19 @@ _NO_SPECIAL_IDS = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": N
 """The data define the ids; the networks see masks."""
 
 _UNREAD = "pooler."
-"""Part of many encoders whose output ``TextEncoder`` does not read."""
+"""Part of many encoders; ``TextEncoder`` does not read its output."""
+
+_ROUNDING = 1e-5
+"""Share of the largest logit: differences as small may come from rounding."""
 
 
-def _read(kind: Any, path: str, *, vocab_size: int, download: bool, part: str) -> Any:
-    """The network in a folder, in float32; weights as safetensors, so that nothing is unpickled."""
+def _read(part: str, kind: Any, path: str, vocab_size: int, download: bool) -> Any:
+    """Read the network in a folder, in float32, from safetensors, so that nothing is unpickled."""
     key = f"model.{part}"
 
     def read(**options: Any) -> Any:
-        if torch.get_default_device().type == "meta":  # sizes only
+        # on the meta device only the sizes are wanted
+        if torch.get_default_device().type == "meta":
             library = transformers_library(f"the {part} is read")
             config = library.AutoConfig.from_pretrained(path, dtype=torch.float32, **options)
             return kind.from_config(config, trust_remote_code=False)
@@ -234,7 +230,8 @@ def _read(kind: Any, path: str, *, vocab_size: int, download: bool, part: str) -
 
 
 def _check_weights(found: dict[str, Any]) -> None:
-    """``found``: of the weights that were loaded; tied ones are not called missing."""
+    """Refuse weights of another shape, and missing ones other than tied ones. ``found``: the
+    loading info."""
     for name, held, needed in sorted(found["mismatched_keys"]):
         raise ValueError(
             f"its weights {name} are {tuple(held)}, config.json makes them {tuple(needed)}"
@@ -247,13 +244,9 @@ def _check_weights(found: dict[str, Any]) -> None:
         )
 
 
-_ROUNDING = 1e-5
-"""Share of the largest logit: differences as small may come from rounding."""
-
-
 @torch.no_grad()
 def _check_causal(decoder: TextDecoder, path: str) -> None:
-    """Another last id must not change the logits before it."""
+    """Refuse a network in which another last id changes the logits before it."""
     ids = torch.tensor([[0, 0, 0], [0, 0, 1]])
     if ids.is_meta:
         return
