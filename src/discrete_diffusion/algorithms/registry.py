@@ -9,7 +9,7 @@ Two ways to add one from outside (``docs/add_an_algorithm.md``):
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from discrete_diffusion.config.plugins import LazyEntry, Registry
 
@@ -17,33 +17,34 @@ if TYPE_CHECKING:
     from discrete_diffusion.algorithms.base import Algorithm
 
 
-def _lazy(where: str, *processes: str, **facts: Any) -> LazyEntry:
-    return LazyEntry(f"{__package__}.{where}", processes=processes, **facts)
-
-
+_lazy = LazyEntry.within(__package__)
 _BUILT_IN = {
-    "mdlm": _lazy("mdlm:MDLM", "absorbing"),
-    "udlm": _lazy("continuous_time:UDLM", "uniform"),
-    "marginal": _lazy("continuous_time:MarginalDiffusion", "marginal"),
-    "matrix": _lazy("continuous_time:MatrixDiffusion", "matrix", any_process=True),
-    "gidd": _lazy("continuous_time:GIDD", "hybrid"),
-    "sedd": _lazy("sedd:SEDD", "absorbing", "uniform"),
+    "mdlm": _lazy("mdlm:MDLM", processes=("absorbing",)),
+    "udlm": _lazy("continuous_time:UDLM", processes=("uniform",)),
+    "marginal": _lazy("continuous_time:MarginalDiffusion", processes=("marginal",)),
+    "matrix": _lazy("continuous_time:MatrixDiffusion", processes=("matrix",), any_process=True),
+    "gidd": _lazy("continuous_time:GIDD", processes=("hybrid",)),
+    "sedd": _lazy("sedd:SEDD", processes=("absorbing", "uniform")),
     "d3pm": _lazy(
         "d3pm:D3PM",
-        *("absorbing", "uniform", "marginal", "hybrid", "matrix"),
+        processes=("absorbing", "uniform", "marginal", "hybrid", "matrix"),
         any_process=True,
         discrete_time=True,
     ),
-    "bd3lm": _lazy("bd3lm:BD3LM", "absorbing", backbone_needs=("group_idxs",)),
+    "bd3lm": _lazy("bd3lm:BD3LM", processes=("absorbing",), backbone_needs=("group_idxs",)),
     "ar": _lazy(
         "ar:AR",
-        "absorbing",
+        processes=("absorbing",),
         backbone_needs=("causal",),
         samplers=("autoregressive", "first-hitting"),
     ),
-    "meld": _lazy("meld:MELD", "absorbing", learns_schedule=True),
-    "distill": _lazy("distill:Distill", "absorbing", samplers=("few-call",), has_teacher=True),
-    "reward": _lazy("reward:RewardTuning", "absorbing", has_teacher=True, has_reward=True),
+    "meld": _lazy("meld:MELD", processes=("absorbing",), learns_schedule=True),
+    "distill": _lazy(
+        "distill:Distill", processes=("absorbing",), samplers=("few-call",), has_teacher=True
+    ),
+    "reward": _lazy(
+        "reward:RewardTuning", processes=("absorbing",), has_teacher=True, has_reward=True
+    ),
 }
 
 

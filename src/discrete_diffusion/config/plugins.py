@@ -41,6 +41,11 @@ class LazyEntry:
         self.__module__, _, self.__qualname__ = where.partition(":")
         vars(self).update(facts)
 
+    @classmethod
+    def within(cls, package: str | None) -> Callable[..., LazyEntry]:
+        """Function that makes entries of the modules of a package."""
+        return lambda where, **facts: cls(f"{package}.{where}", **facts)
+
     def load(self) -> Any:
         """The class or function that it names."""
         return getattr(import_module(self.__module__), self.__qualname__)

@@ -66,9 +66,7 @@ def sample_token_model(
             drawn = complete_tokens(model, partial, real, entropy=entropy)
     if given is not None:
         reasons = trained.approximations(real=real, known=real & (partial >= 0))
-        if reasons:
-            logger.info("the completions are approximate: %s", "; ".join(reasons))
-        facts |= exactness(reasons)
+        facts |= exactness(reasons, of="completions")
 
     def write() -> SavedSamples:
         measured: dict[str, float] = {}

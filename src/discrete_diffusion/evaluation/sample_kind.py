@@ -304,13 +304,11 @@ def complete_kind(
         known=real & (partials.tokens[drawn.rows] >= 0),
         log_weights=drawn.log_weights if structure else None,
     )
-    if reasons:
-        logger.info("the completions are approximate: %s", "; ".join(reasons))
     facts = {
         "given": str(request.given),
         "num_inputs": num_inputs,
         "completions": len(asked) // num_inputs,
-        **exactness(reasons),
+        **exactness(reasons, of="completions"),
         **drawn.facts,
         **structure.facts([drawn], given=True),
     }

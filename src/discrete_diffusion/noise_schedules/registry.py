@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.noise_schedules.base import Schedule
 
 
-def _lazy(where: str, **facts: Any) -> LazyEntry:
-    return LazyEntry(f"{__package__}.{where}", **facts)
-
-
+_lazy = LazyEntry.within(__package__)
 _BUILT_IN = {
     "log_linear": _lazy("schedules:LogLinear"),
     "linear": _lazy("schedules:Linear"),

@@ -4,6 +4,7 @@ probability that a model gives to some of the tokens of a sequence, the others u
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from discrete_diffusion.categorical import log_prob_at
 from discrete_diffusion.sampling.base import Law, Sampler
 from discrete_diffusion.sampling.draft import time_of_masked_share
 from discrete_diffusion.sampling.model import not_finite
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -214,8 +217,11 @@ def approximations(
     return reasons
 
 
-def exactness(reasons: list[str]) -> dict[str, Any]:
-    """``exact`` and ``approximate_because``, as every ``metrics.json`` of samples has them."""
+def exactness(reasons: list[str], *, of: str = "") -> dict[str, Any]:
+    """``exact`` and ``approximate_because`` of ``metrics.json``; ``of``: name of samples whose
+    reasons are also logged, ``completions``."""
+    if of and reasons:
+        logger.info("the %s are approximate: %s", of, "; ".join(reasons))
     return {"exact": not reasons, "approximate_because": "; ".join(reasons) or None}
 
 

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.base import Sampler
 
 
-def _lazy(where: str, **facts: Any) -> LazyEntry:
-    return LazyEntry(f"{__package__}.{where}", **facts)
-
-
+_lazy = LazyEntry.within(__package__)
 _BUILT_IN = {
     "ancestral": _lazy("ancestral:Ancestral"),
     "autoregressive": _lazy("own_samplers:Autoregressive", absorbing_only=True, algorithms=("ar",)),

@@ -290,16 +290,14 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     with trained.sharing() as shard:
         model = size.model(trained.on(shard, numbered))
         drawn = complete_tokens(model, partial, real, entropy=(request.seed,))
-    reasons = _approximations(trained, size, partial)
-    if reasons:
-        logger.info("the completions are approximate: %s", "; ".join(reasons))
+    exact = exactness(_approximations(trained, size, partial), of="completions")
     texts = vocabulary.lines(drawn.tokens)
 
     def write() -> SavedSamples:
         path = request.out / SAMPLE_TEXTS
         write_texts(path, texts, [lines[row] for row in drawn.rows.tolist()])
         facts = {"given": str(given), "num_inputs": len(prompts), "completions": each}
-        facts |= {**exactness(reasons), **drawn.facts, **size.facts}
+        facts |= {**exact, **drawn.facts, **size.facts}
         facts |= _quality(vocabulary, drawn.tokens, judge)
         what = f"{counted(len(texts), 'completion')} of {counted(len(prompts), 'text')}"
         what = f"{what} in {drawn.seconds:.1f} s"

@@ -100,7 +100,7 @@ def complete_file(
     facts = {
         "completions": completion.num,
         "seconds": seconds,
-        **exactness(why),
+        **exactness(why, of="completions"),
         **weights,
         **choice_facts,
     }
@@ -122,12 +122,10 @@ def _check_file(request: SampleRequest, trained: TrainedModel) -> None:
 def _approximations(
     trained: TrainedModel, completed: Completions, num_particles: int | None
 ) -> list[str]:
-    """Reasons why completions are approximate, also logged; empty if they are exact."""
+    """Reasons why completions are approximate; empty if they are exact."""
     why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
     if num_particles is not None:
         why.append(f"{num_particles} particles of each line represent the whole distribution")
-    if reasons := "; ".join(why):
-        logger.info("the completions are approximate: %s", reasons)
     return why
 
 
