@@ -30,7 +30,7 @@ from PIL import Image
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.sample import run
-from discrete_diffusion.hub.published import published
+from discrete_diffusion.hub import published
 from floor_plans import read_diagrams
 from floor_plans.briefs.reading import read_brief
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid

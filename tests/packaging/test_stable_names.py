@@ -12,7 +12,7 @@ import pytest
 
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.config.files import CONFIG_GROUP
-from discrete_diffusion.hub.published import MODEL_GROUP
+from discrete_diffusion.hub import MODEL_GROUP
 from guide_code import DOCS, blocks, run_python
 
 PAGE = "stable_names.md"

@@ -25,7 +25,7 @@ from continuous_states.networks.text_models import build_text_decoder, build_tex
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints.contents import info_with_digest, read_contents
 from discrete_diffusion.checkpoints.files import INFO_KEY, read_training_file, write_weights_file
-from discrete_diffusion.checkpoints.initialising import read_starting_weights
+from discrete_diffusion.checkpoints.start import read_starting_weights
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.text.judge import TransformersJudge

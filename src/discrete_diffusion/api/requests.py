@@ -11,8 +11,12 @@ from typing import Any
 
 import torch
 
-from discrete_diffusion.checkpoints.contents import Checkpoint, read_checkpoint
-from discrete_diffusion.checkpoints.plugged_in import missing_plugin, modules_note
+from discrete_diffusion.checkpoints.contents import (
+    Checkpoint,
+    missing_plugin,
+    modules_note,
+    read_checkpoint,
+)
 from discrete_diffusion.composing.parts import defaults_of_sampler, given_settings, sampling_of
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.registry import (

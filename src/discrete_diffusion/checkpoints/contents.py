@@ -1,18 +1,22 @@
-"""Contents of a checkpoint, the digest that notices a changed bit, and how an algorithm is loaded.
+"""Contents of a checkpoint, parts of other packages that it needs, and loading of its algorithm.
 
-Both kinds of file, Lightning's ``.ckpt`` and the ``.safetensors`` beside it, carry the same *info*:
+Reading a file imports nothing that the file names. A person names modules by ``plugins``, and
+installed packages register themselves by their entry points; of all others a message states which
+module the file names, that it was not imported, and what to type to trust it.
+
+Both kinds of file, Lightning's ``.ckpt`` and its ``.safetensors``, carry the same *info*:
 
 =====================  ==========================================================================
 ``format``             number of this layout; a reader refuses one it does not know
 ``version``            version of the package that wrote it
 ``config``             the resolved config, enough to rebuild the algorithm
-``plugins``            what others registered of it, see ``plugged_in``; absent if nothing
-``vocabulary``         what ids or numbers mean, see ``Domain.vocabulary``
+``plugins``            its parts of other packages, see ``plugged_in``; absent if there are none
+``vocabulary``         meaning of ids or numbers, see ``Domain.vocabulary``
 ``size_counts``        training samples of each size
 ``data_fingerprint``   ``TokenDataset.fingerprint()`` of the data trained on; null if unknown
 ``step``               optimiser steps taken
 ``scheduled_steps``    optimiser steps after which the run was to end; null without an end
-``machine``            what the last bits depend on: threads, processes, device, torch
+``machine``            causes of different last bits: threads, processes, device, torch
 ``digest``             SHA-256 of all of the above and of the averaged weights
 =====================  ==========================================================================
 """
@@ -21,8 +25,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,41 +36,37 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.registry import ALGORITHMS
 from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.checkpoints.files import (
     BEST,
+    FORMAT,
     INFO_KEY,
     algorithm_weights,
+    check_header,
+    check_schema,
     checkpoint_file,
     is_weights_file,
     read_training_file,
     read_weights_file,
-)
-from discrete_diffusion.checkpoints.header import (
-    FORMAT,
-    check_header,
-    check_schema,
     unusual_settings,
     with_new_digest,
 )
-from discrete_diffusion.checkpoints.original import OriginalModel, read_original
-from discrete_diffusion.checkpoints.plugged_in import (
-    missing_plugin,
-    modules_note,
-    modules_of,
-    not_imported,
-    plugged_in,
-)
-from discrete_diffusion.config.files import renamed_settings
-from discrete_diffusion.domains.registry import domain_of
-from discrete_diffusion.hub.published import original_checkpoint
+from discrete_diffusion.checkpoints.original import read_original
+from discrete_diffusion.config.files import as_list, renamed_settings
+from discrete_diffusion.config.plugins import own_packages
+from discrete_diffusion.domains.registry import domain_of, get_domain
+from discrete_diffusion.forward_process.registry import PROCESSES
+from discrete_diffusion.hub import OriginalCheckpoint, original_checkpoint
 from discrete_diffusion.layout.vocab_config import VocabConfig
+from discrete_diffusion.models.registry import backbone_builder
+from discrete_diffusion.noise_schedules.registry import SCHEDULES
 from discrete_diffusion.runtime.package import __version__
+from discrete_diffusion.sampling.registry import SAMPLERS
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-
-    from discrete_diffusion.algorithms.base import Algorithm
 
 logger = logging.getLogger(__name__)
 
@@ -75,13 +77,16 @@ SENSELESS = (
 """Errors that Python, torch and the config library raise for values that fit no model."""
 
 _SCRATCH_TENSORS, _SCRATCH = 1_000, 2**28
-"""Tensors, and numbers, that are made besides the weights while a network is built, at most."""
+"""Most tensors, and numbers, that building a network makes in addition to the weights."""
+
+_OF_MODELS = ("domain", "backbone", "algorithm", "noise schedule", "forward process")
+"""Nouns of the parts of a model; another sampler can be named."""
 
 
 def checkpoint_info(
     config: Mapping[str, Any], size_counts: list[int], *, data_fingerprint: str | None
 ) -> dict[str, Any]:
-    """The part of the info known before training: plain containers, so that no pickle is needed."""
+    """Part of the info known before training: plain containers, which need no pickle."""
     return {
         "format": FORMAT,
         "version": __version__,
@@ -101,15 +106,18 @@ def info_with_digest(
     machine: dict[str, Any],
     scheduled_steps: int | None = None,
 ) -> dict[str, Any]:
-    """``info`` with where the run stands and the digest of it all and of the weights."""
+    """Add the state of the run to ``info``, and the digest of both and of the weights."""
     content = {**info, "step": step, "scheduled_steps": scheduled_steps, "machine": machine}
     return with_new_digest(content, algorithm_weights(state_dict))
 
 
 @dataclass(frozen=True)
 class Contents:
-    """Contents of a checkpoint. ``weights``: the averaged ones of the algorithm, by name;
-    ``state``: all of a ``.ckpt``, None of a ``.safetensors``."""
+    """Contents of a checkpoint.
+
+    ``weights``: the averaged ones of the algorithm, by name; ``state``: all of a ``.ckpt``, None of
+    a ``.safetensors``.
+    """
 
     path: Path
     info: dict[str, Any]
@@ -117,7 +125,7 @@ class Contents:
     state: dict[str, Any] | None
 
     def chosen_weights(self, *, ema: bool) -> dict[str, Tensor]:
-        """The averaged weights or the last training weights, which only a ``.ckpt`` has."""
+        """Averaged weights, or the last training weights, which only a ``.ckpt`` has."""
         if ema:
             return self.weights
         if self.state is None:
@@ -127,35 +135,35 @@ class Contents:
         return algorithm_weights(self.state.get("current_model_state")) or self.weights
 
     def load_into(self, algorithm: Algorithm, *, ema: bool = True) -> None:
-        """Load the weights, or raise ``ValueError`` saying what does not fit."""
+        """Load the weights; ``ValueError`` naming the first mismatch if they do not fit."""
         try:
             algorithm.load_state_dict(self.chosen_weights(ema=ema))
         except RuntimeError as error:
             raise ValueError(
-                f"the weights in {self.path} do not fit the config ({self.versions()}): "
+                f"the weights in {self.path} do not fit the config ({self.versions}): "
                 f"{str(error).splitlines()[-1].strip()}{_settings_note(self.info)}"
             ) from error
 
     def check_plugged_in(self) -> None:
-        """``ValueError`` naming the first part of its model that is not registered here, and the
-        module or package that has it."""
+        """Raise ``ValueError``, naming its module, for a part that is not registered."""
         if missing := missing_plugin(self.info):
             raise ValueError(f"{self.path} {missing}")
 
+    @property
     def versions(self) -> str:
         return f"written by version {self.info.get('version', '?')}, this is {__version__}"
 
 
 def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
-    """Read a ``.ckpt`` or a ``.safetensors``, once its info is known to be ours, readable by this
-    version, unchanged, and of the same vocabulary; or, of ``mdlm:PATH`` and such, a checkpoint of
-    other code (``original``). ``of_folder``: the file of a run folder that is read, see
-    ``checkpoint_file``. Nothing that the file names is imported, see ``plugged_in``.
+    """Read a ``.ckpt``, a ``.safetensors``, or ``mdlm:PATH`` and such, a checkpoint of other code.
+
+    Its info must be readable by this version, unchanged, and of the same vocabulary. ``of_folder``:
+    the file that is read of a run folder, see ``checkpoint_file``. No name of the file is imported.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence otherwise.
     """
     if (original := original_checkpoint(path)) is not None:
-        return _contents_of_original(read_original(original))
+        return _contents_of_original(original)
     path, state = checkpoint_file(path, of_folder), None
     if is_weights_file(path):
         info, weights = read_weights_file(path)
@@ -171,25 +179,28 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
 
 
 def _without_downloads(value: Any) -> Any:
-    """A config in which every ``download`` is off: what a file says makes nothing be fetched."""
+    """Turn every ``download`` of a config off, so that no file makes anything be fetched."""
     if isinstance(value, Mapping):
         return {k: False if k == "download" else _without_downloads(v) for k, v in value.items()}
     return [_without_downloads(each) for each in value] if isinstance(value, list) else value
 
 
-def _contents_of_original(found: OriginalModel) -> Contents:
-    sizes = [0] * found.length + [1]
-    info = checkpoint_info(found.config, sizes, data_fingerprint=None)
-    info |= {"step": found.step, "scheduled_steps": None, "machine": {}}
-    weights = {f"backbone.{name}": value for name, value in found.weights.items()}
-    trained = {f"algorithm.backbone.{name}": value for name, value in found.trained.items()}
+def _contents_of_original(checkpoint: OriginalCheckpoint) -> Contents:
+    original = read_original(checkpoint)
+    sizes = [0] * original.length + [1]
+    info = checkpoint_info(original.config, sizes, data_fingerprint=None)
+    info |= {"step": original.step, "scheduled_steps": None, "machine": {}}
+    weights = {f"backbone.{name}": value for name, value in original.weights.items()}
+    trained = {f"algorithm.backbone.{name}": value for name, value in original.trained.items()}
     state = {"current_model_state": trained}
-    return Contents(found.path, with_new_digest(info, weights), weights, state)
+    return Contents(original.path, with_new_digest(info, weights), weights, state)
 
 
 def remembered_modules(path: str | Path) -> list[str]:
-    """The modules with parts of a checkpoint (``modules_of``), read without importing any; empty
-    for a file that cannot be read."""
+    """Names of the modules with parts of a checkpoint (``modules_of``), none of which is imported.
+
+    Empty for a file that cannot be read.
+    """
     try:
         file = checkpoint_file(path)
         weights = is_weights_file(file)
@@ -204,13 +215,13 @@ def remembered_modules(path: str | Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A run brought back.
+    """A loaded model and facts of its run.
 
     ``algorithm``: in eval mode; a ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
     ``size_counts``: how many training samples are of size n, for n = 0, 1, ...
     ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on, None if that is
-    not known. ``path``: of the file that was read, ``info``: all that it says of itself. ``ema``:
-    its weights are the averaged ones.
+    not known. ``path``: of the file that was read, ``info``: its header. ``ema``: its weights are
+    the averaged ones.
     """
 
     algorithm: Any
@@ -224,8 +235,7 @@ class Checkpoint:
 
 
 class _Bounded(TorchDispatchMode):
-    """Refuses to make many more tensors and numbers than ``weights`` have, before memory is taken
-    for them."""
+    """Mode that refuses many more tensors and numbers than ``weights`` have, in advance."""
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -235,7 +245,8 @@ class _Bounded(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if args and isinstance(args[0], list | tuple):  # sizes of a new tensor
+        # the first argument of a constructor is the size of the new tensor
+        if args and isinstance(args[0], list | tuple):
             self.tensors -= 1
             self.numbers -= math.prod(size for size in args[0] if isinstance(size, int))
             if min(self.tensors, self.numbers) < 0:
@@ -246,45 +257,41 @@ class _Bounded(TorchDispatchMode):
 def read_checkpoint(
     path: str | Path, *, ema: bool = True, device: torch.device | str = "cpu"
 ) -> Checkpoint:
-    """The algorithm of a ``.ckpt`` or ``.safetensors``, and what else is known of the run.
+    """Load the algorithm of a ``.ckpt`` or ``.safetensors``, with the facts of its run.
 
-    ``ema``: the averaged weights or the last training weights, which only a ``.ckpt`` has.
+    ``ema``: the averaged weights; False for the last training weights, which only a ``.ckpt`` has.
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file, if it
     is damaged, of a newer format, or not a checkpoint of this package.
     """
     from omegaconf import OmegaConf
 
-    found = read_contents(path)
-    found.check_plugged_in()
-    info = found.info
+    contents = read_contents(path)
+    contents.check_plugged_in()
+    info = contents.info
+
+    # a network with random weights, within the memory of those in the file
     try:
         config = OmegaConf.create(info["config"])
-        # its first weights are random, and replaced below
-        with torch.random.fork_rng(devices=[]), _Bounded(found.weights):
+        with torch.random.fork_rng(devices=[]), _Bounded(contents.weights):
             algorithm = build_algorithm(config)
     except SENSELESS as error:
         raise ValueError(
-            f"the model of {path} ({found.versions()}) cannot be rebuilt: "
+            f"the model of {path} ({contents.versions}) cannot be rebuilt: "
             f"{reason_of(error)}{modules_note(info)}"
             f"{'' if type(error) is ValueError else _settings_note(info)}"
         ) from error
-    found.load_into(algorithm, ema=ema)
-    if unused := not_imported(info):
-        logger.info("%s: not imported, nor needed: %s", found.path, ", ".join(map(repr, unused)))
+    contents.load_into(algorithm, ema=ema)
+    if unused := _not_imported(info):
+        names = ", ".join(map(repr, unused))
+        logger.info("%s: not imported, nor needed: %s", contents.path, names)
     return Checkpoint(
-        algorithm.to(device).eval(),
-        config,
-        list(info["size_counts"]),
-        info["step"],
-        info["data_fingerprint"],
-        found.path,
-        info,
-        ema,
+        *(algorithm.to(device).eval(), config, list(info["size_counts"]), info["step"]),
+        *(info["data_fingerprint"], contents.path, info, ema),
     )
 
 
 def _check_data(info: Mapping[str, Any], path: Path) -> None:
-    """Check that the kind of data is known here and that its ids mean what they meant."""
+    """Check that the kind of data is known and that its ids have kept their meaning."""
     data, written = info["config"]["data"], info["vocabulary"]
     try:
         domain = domain_of(data)
@@ -296,6 +303,8 @@ def _check_data(info: Mapping[str, Any], path: Path) -> None:
         ours = vocabulary.digest()
     except SENSELESS as error:
         raise ValueError(f"{path}: its config.data makes no sense: {reason_of(error)}") from error
+
+    # sizes of samples that a graph of n_max nodes can have
     sizes = [size for size, count in enumerate(info["size_counts"]) if count]
     graph = vocabulary if isinstance(vocabulary, VocabConfig) else None
     if graph is not None and not 1 <= min(sizes) <= max(sizes) <= graph.n_max:
@@ -303,6 +312,8 @@ def _check_data(info: Mapping[str, Any], path: Path) -> None:
             f"{path}: size_counts has samples of {min(sizes)} to {max(sizes)} nodes; expected 1 to "
             f"{graph.n_max}, as data.n_max says"
         )
+
+    # the vocabulary of the data, as the file has it
     for key in ours:
         if written.get(key) == ours[key]:
             continue
@@ -313,13 +324,13 @@ def _check_data(info: Mapping[str, Any], path: Path) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """First line of a message; the kind of an error that has none."""
+    """First line of an error's message; without a message, the kind of the error."""
     text = str(error).replace(":\n\t", ": ").partition("\n")[0] or type(error).__name__
     return f"there is no {text}" if type(error) is KeyError else text
 
 
 def _settings_note(info: Mapping[str, Any]) -> str:
-    """``; settings that are not the usual ones: ...``, one of which may be the reason."""
+    """End of an error, ``; its settings that are not as shipped: ...``: possible reasons."""
     unusual = unusual_settings(info["config"])
     return f"; its settings that are not as shipped: {unusual}" if unusual else ""
 
@@ -329,3 +340,119 @@ def _first_difference(written: Any, ours: Any) -> str:
         k = next(k for k in range(len(ours)) if written[k] != ours[k])
         return f"number {k} is {written[k]} there and {ours[k]} here"
     return f"{written} there and {ours} here"
+
+
+def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Parts of a config's model, data and sampler that other packages registered.
+
+    Each has its ``noun`` and ``name``, its ``module`` and, if installed, the ``package``.
+    """
+    parts = []
+    for noun, name, find in _parts(config):
+        module = _module_of(find(name))
+        top = module.partition(".")[0]
+        if top not in own_packages():
+            part = {"noun": noun, "name": name, "module": module}
+            packages = packages_distributions().get(top, [])
+            parts.append({**part, "package": packages[0]} if packages else part)
+    return parts
+
+
+def modules_of(info: Mapping[str, Any]) -> list[str]:
+    """Modules in a checkpoint's ``plugins=[...]``, and those of its parts without a package."""
+    named = as_list(info["config"].get("plugins"))
+    own = [part["module"] for part in info.get("plugins", ()) if "package" not in part]
+    return list(dict.fromkeys([*named, *(module for module in own if module != "__main__")]))
+
+
+def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS) -> str | None:
+    """End of a message about the first part of a checkpoint that is not registered, or None.
+
+    It says what to do. Parts of other packages come first, and one of theirs is missing, too, where
+    this package has registered its name. ``nouns``: the kinds of parts that count.
+    """
+    finders = {noun: (name, find) for noun, name, find in _parts(info["config"])}
+    for part in info.get("plugins", ()):
+        noun, name, module = (part[key] for key in ("noun", "name", "module"))
+        used, find = finders.get(noun, (None, None))
+        if noun not in nouns or used != name or find is None:
+            continue
+        try:
+            if _module_of(find(name)).partition(".")[0] not in own_packages():
+                continue
+        except ValueError:
+            pass
+
+        # the package to install, the script to make a module of, or the module to trust
+        package = part.get("package")
+        if package is not None and not _is_installed(package):
+            return f"needs the package {_shown(package)}, which has its {noun} '{name}'; install it"
+        if module == "__main__":
+            return (
+                f"needs its {noun} '{name}', which a script or notebook registered; put that "
+                "into a module and add plugins=[MODULE]"
+            )
+        own = [each for each in _not_imported(info) if each.split(".")[0] == module.split(".")[0]]
+        return f"needs its {noun} '{name}', {_trust_hint(own or [module])}"
+
+    # names that are not known in any package
+    for noun, (name, find) in finders.items():
+        try:
+            if noun in nouns:
+                find(name)
+        except ValueError as error:
+            return f"cannot be rebuilt: {error}{modules_note(info)}"
+    return None
+
+
+def _not_imported(info: Mapping[str, Any]) -> list[str]:
+    """Modules in ``plugins`` of a checkpoint's config that this process has not imported."""
+    return [name for name in as_list(info["config"].get("plugins")) if name not in sys.modules]
+
+
+def modules_note(info: Mapping[str, Any]) -> str:
+    """End of an error that modules which were not imported may explain; empty if there are none."""
+    names = _not_imported(info)
+    return f"; the file names parts of other packages, {_trust_hint(names)}" if names else ""
+
+
+def _trust_hint(modules: Sequence[str]) -> str:
+    shown = [_shown(name) for name in modules]
+    noun, it = ("module", "it") if len(shown) == 1 else ("modules", "them")
+    quoted = ", ".join(f'"{name}"' for name in shown)
+    return (
+        f"of the {noun} {', '.join(shown)}, not imported because reading a file runs no code; if "
+        f"you trust {it}, add plugins=[{','.join(shown)}], in Python load(path, plugins=[{quoted}])"
+    )
+
+
+def _shown(name: Any) -> str:
+    """Show a name of a file without what a terminal would obey."""
+    return str(name) if str(name).isprintable() else repr(name)
+
+
+def _module_of(builder: Any) -> str:
+    return str(getattr(builder, "__module__", __name__))  # a partial function has none
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        distribution(package)
+    except (PackageNotFoundError, ValueError):
+        return False
+    return True
+
+
+def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[str], Any]]]:
+    """Noun and name of each part of a config, and the function that finds a part by its name."""
+    finders: dict[str, tuple[str, str, Callable[[str], Any]]] = {
+        "domain": ("data", "domain", lambda name: type(get_domain(name))),
+        "backbone": ("algo", "backbone", backbone_builder),
+        "algorithm": ("algo", "name", ALGORITHMS.find),
+        "noise schedule": ("noise", "name", SCHEDULES.find),
+        "forward process": ("forward_process", "name", PROCESSES.find),
+        "sampler": ("sampling", "name", SAMPLERS.find),
+    }
+    for noun, (group, key, find) in finders.items():
+        if (name := (config.get(group) or {}).get(key)) is not None:
+            yield noun, str(name), find

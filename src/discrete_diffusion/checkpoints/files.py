@@ -1,20 +1,24 @@
-"""The two kinds of checkpoint file, read without ever running what they hold.
+"""The two kinds of checkpoint file, read without running what they hold, and their header.
 
 ``.ckpt`` is Lightning's: a zip of a pickle and raw tensors, with all that training needs to go on.
-``.safetensors`` holds the averaged weights alone, and no pickle.
+``.safetensors`` holds the averaged weights alone, and no pickle. Both carry an *info*, the header
+that ``contents`` describes. Its schema is checked before anything else reads it, so that an odd
+value is one ``ValueError`` that names file and key.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import logging
 import pickle
+import re
 import struct
 import zipfile
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +27,12 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from discrete_diffusion.hub.published import WEIGHTS, published
+from discrete_diffusion.config.constructors import check_kinds_of, leaves
+from discrete_diffusion.config.files import shipped_config
+from discrete_diffusion.config.values import is_a
+from discrete_diffusion.hub import WEIGHTS, published
 from discrete_diffusion.runtime.atomic_files import atomic_write
+from discrete_diffusion.runtime.package import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -32,28 +40,27 @@ BEST, LAST = "best.ckpt", "last.ckpt"
 """Files of a run, in its folder ``checkpoints``."""
 
 INFO_KEY = "discrete_diffusion"
-"""Where Lightning's checkpoint and the metadata of the ``.safetensors`` keep the info."""
+"""Key of the info in Lightning's checkpoint and in the metadata of the ``.safetensors``."""
 
 _WEIGHTS_PREFIX = "algorithm."
-"""The algorithm's parameters inside the Lightning module."""
+"""Prefix of the algorithm's parameters inside the Lightning module."""
 
 DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, pickle.UnpicklingError, SafetensorError),
     *(RuntimeError, EOFError, LookupError, TypeError, AttributeError, ValueError),
     *(AssertionError, OverflowError, ImportError, MemoryError, OSError),
 )
-"""Errors that zipfile, torch's restricted unpickler and safetensors raise for bytes that make no
-sense."""
+"""Errors that zipfile, torch's restricted unpickler and safetensors raise for senseless bytes."""
 
 _WANTS_CODE = ("Unsupported global", "Unsupported class", "Unsupported operand", "GLOBAL")
 
 
 def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
-    """The file that ``path`` means: itself; of a run folder or its ``checkpoints`` the one of that
-    ``name``, which is logged; of a model in the box, or on the Hub, its weights (``published``).
+    """Find the file of a path: itself; in a run folder or its ``checkpoints`` the one of that name.
 
-    Raises ``ValueError`` for a folder without it, naming the checkpoints that it has, and what
-    ``published`` does.
+    A folder's choice is logged; of a model in the box, or on the Hub, it is the weights
+    (``published``). Raises ``ValueError`` for a folder without the file, naming the checkpoints
+    that it has, and the errors of ``published``.
     """
     path = published(path)
     if not path.is_dir():
@@ -61,14 +68,16 @@ def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
     if (weights := path / WEIGHTS).is_file():
         return weights
     for folder in (path, path / "checkpoints"):
-        if (found := folder / name).is_file():
-            logger.info("%s is a folder: taking %s", path, found)
-            return found
-    there = sorted((*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")))
-    others = [str(file) for file in there if not file.name.startswith(".")]
-    if others:
-        remedy = f"it has {', '.join(others[:3])}"
-    elif there:  # files that were being written
+        if (file := folder / name).is_file():
+            logger.info("%s is a folder: taking %s", path, file)
+            return file
+
+    # hidden files are those of a run that is still writing, or was killed while it did
+    others = sorted((*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")))
+    whole = [str(file) for file in others if not file.name.startswith(".")]
+    if whole:
+        remedy = f"it has {', '.join(whole[:3])}"
+    elif others:
         remedy = "its first checkpoint is not whole: wait if its run goes on, else train anew"
     else:
         remedy = "give a run folder or a .ckpt file"
@@ -76,8 +85,7 @@ def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
 
 
 def algorithm_weights(state_dict: Any) -> dict[str, Tensor]:
-    """The algorithm's own tensors of a Lightning ``state_dict``, by their name in it; none of
-    anything else."""
+    """Tensors of the algorithm in a Lightning ``state_dict``, by their name in it."""
     return {
         str(name).removeprefix(_WEIGHTS_PREFIX): value
         for name, value in (state_dict.items() if isinstance(state_dict, Mapping) else ())
@@ -86,7 +94,7 @@ def algorithm_weights(state_dict: Any) -> dict[str, Tensor]:
 
 
 def is_weights_file(path: Path) -> bool:
-    """True if a file starts like safetensors: eight bytes of length, then a JSON object.
+    """Return True if a file starts like safetensors: eight bytes of length, then a JSON object.
 
     Raises ``FileNotFoundError`` or ``ValueError`` if there is no file, or an empty one.
     """
@@ -96,11 +104,11 @@ def is_weights_file(path: Path) -> bool:
 
 
 def read_training_file(path: str | Path) -> dict[str, Any]:
-    """A ``.ckpt`` as plain containers and tensors: the zip's checksums are compared, which torch
-    does not do, then torch's restricted unpickler reads it (``weights_only=True``).
+    """Read a ``.ckpt`` as plain containers and tensors.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence: no file, damaged, not a
-    checkpoint, or a pickle that would run code.
+    The zip's checksums are compared, which torch does not do, then torch's restricted unpickler
+    reads it (``weights_only=True``). Raises ``FileNotFoundError`` or ``ValueError`` with one
+    sentence: no file, damaged, not a checkpoint, or a pickle that would run code.
     """
     path = Path(path)
     _check_is_file(path)
@@ -109,8 +117,8 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except DAMAGE as error:
         if isinstance(error, pickle.UnpicklingError) and any(w in str(error) for w in _WANTS_CODE):
-            beside = path.with_suffix(".safetensors")
-            remedy = f"; its averaged weights alone are {beside}" if beside.exists() else ""
+            weights = path.with_suffix(".safetensors")
+            remedy = f"; its averaged weights alone are {weights}" if weights.exists() else ""
             raise ValueError(
                 f"{path} is refused: its pickle would run code, which no checkpoint of "
                 f"discrete_diffusion does{remedy}"
@@ -118,10 +126,11 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not a readable checkpoint: damaged, or not one") from error
     if not isinstance(state, dict):
         raise ValueError(f"{path} is not a checkpoint: it holds a {type(state).__name__}")
+
+    # a sparse, negated or repeated tensor lacks bytes for each of its numbers
     size = path.stat().st_size
     for part in ("state_dict", "current_model_state"):
         for name, value in algorithm_weights(state.get(part)).items():
-            # a sparse, negated or repeated one has no bytes of its own for each of its numbers
             held = value.layout is torch.strided and value.device.type == "cpu"
             if not held or value.is_conj() or value.is_neg() or value.nbytes > size:
                 raise ValueError(f"{path}: {part} holds {name} without its numbers, one by one")
@@ -129,8 +138,10 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
 
 
 def check_readable(state: Mapping[str, Any]) -> None:
-    """``ValueError`` naming the first value of a checkpoint that ``read_training_file`` would
-    refuse: it holds tensors, numbers, texts, and lists and dicts of them."""
+    """Raise ``ValueError`` naming the first value that ``read_training_file`` would refuse.
+
+    A checkpoint holds tensors, numbers, texts, and lists and dicts of them.
+    """
     allowed = dict.fromkeys((str, bytes, bool, int, float, type(None)), True)
     for place, value in _leaves("", state):
         kind = type(value)
@@ -145,7 +156,7 @@ def check_readable(state: Mapping[str, Any]) -> None:
 
 
 def _leaves(place: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """What lies in dicts, lists and tuples, with its place: ``optimizer_states[0].state``."""
+    """Values in dicts, lists and tuples, with their place: ``optimizer_states[0].state``."""
     if type(value) in (dict, OrderedDict):
         for key, each in value.items():
             yield from _leaves(f"{place}.{key}" if place else str(key), each)
@@ -168,7 +179,7 @@ def _is_read_back(value: Any) -> bool:
 
 
 def read_weights_file(path: Path) -> tuple[Any, dict[str, Tensor]]:
-    """(info, weights by name) of a ``.safetensors``; the info is None if it has none of ours.
+    """Read (info, weights by name) of a ``.safetensors``; the info is None if there is none.
 
     Raises ``ValueError`` for a damaged file.
     """
@@ -206,16 +217,247 @@ def _check_is_file(path: Path) -> None:
 
 
 def check_zip(path: Path) -> None:
-    """Raise one of ``DAMAGE`` unless the zip is as torch writes it, without compression, which
-    could unpack to any size, and its checksums hold."""
+    """Raise one of ``DAMAGE`` unless the zip is as torch writes it, and its checksums hold.
+
+    It is not compressed: a compressed one could unpack to any size.
+    """
+    # torch would go on to read a bare pickle
     with path.open("rb") as file:
-        if file.read(4) != b"PK\x03\x04":  # torch would go on to read a bare pickle
-            raise zipfile.BadZipFile("no zip")
+        if file.read(4) != b"PK\x03\x04":
+            raise zipfile.BadZipFile("not a zip")
     size = path.stat().st_size
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
             stored = entry.compress_type == zipfile.ZIP_STORED
             if not stored or entry.file_size != entry.compress_size or entry.file_size > size:
-                raise zipfile.BadZipFile(f"{entry.filename} is not stored as it is")
+                raise zipfile.BadZipFile(f"{entry.filename} is compressed")
         if (broken := archive.testzip()) is not None:
             raise zipfile.BadZipFile(f"{broken} is damaged")
+
+
+FORMAT = 1
+
+_PARTS = ("data", "algo", "model", "noise", "forward_process")
+"""Groups of a config that a model is built from."""
+
+_NAMES = {"algo": ("name", "backbone"), "sampling": ("name",), "data": ("domain",)}
+"""Keys of the groups that must be there, and be texts."""
+
+_LARGEST = 2**53
+"""Bound of whole numbers: a model, its data and its run have none above."""
+
+_LARGEST_SIZE = 2**16
+"""Bound of sizes, such as widths, lengths and numbers of ids, of a network of fewer weights."""
+
+_MOST_VALUES, _LONGEST = 2**18, 2**28
+"""Bounds of the keys and values in a config, eightfold for other parts of an info, and of the
+characters of a part."""
+
+_WITHOUT_TENSOR = {
+    *("seed", "parameters", "counted", "plans", "samples", "windows", "words", "span", "split"),
+    *("batch", "theta", "period", "reward"),
+}
+"""Words in the keys of whole numbers that are not the size of a tensor."""
+
+
+def _is_count(value: Any) -> bool:
+    return is_a(int, value) and 0 <= value <= _LARGEST
+
+
+def _is_list_of(kind: type, value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(is_a(kind, each) for each in value)
+
+
+def _is_part(part: Any) -> bool:
+    """Return True for an entry of ``plugins``, see ``contents.plugged_in``."""
+    return (
+        isinstance(part, Mapping)
+        and part.keys() >= {"noun", "name", "module"}
+        and all(isinstance(value, str) for value in part.values())
+    )
+
+
+_SCHEMA: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "version": (lambda value: isinstance(value, str), "a text"),
+    "config": (lambda value: isinstance(value, Mapping), "keys, such as data and model"),
+    "plugins": (
+        lambda value: _is_list_of(object, value) and all(map(_is_part, value)),
+        "a list of parts, each with the texts noun, name and module",
+    ),
+    "vocabulary": (lambda value: isinstance(value, Mapping), "keys, such as n_max"),
+    "size_counts": (
+        lambda value: _is_list_of(int, value) and all(map(_is_count, value)) and any(value),
+        "a list of whole numbers, at least 0, not all of them 0",
+    ),
+    "data_fingerprint": (lambda value: value is None or isinstance(value, str), "a text or null"),
+    "step": (_is_count, "a whole number, at least 0"),
+    "scheduled_steps": (
+        lambda value: value is None or _is_count(value),
+        "a whole number, at least 0, or null",
+    ),
+    "machine": (lambda value: isinstance(value, Mapping), "keys, such as threads"),
+}
+"""Check of each key of an info, without ``format`` and ``digest``, and the expected value."""
+
+_OPTIONAL = ("version", "plugins", "scheduled_steps")
+
+
+def with_new_digest(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Return the info of a checkpoint with the digest that it has with other ``weights``.
+
+    The digest is the SHA-256 of the info as JSON, then of every tensor's name, type, shape and
+    bytes by name.
+    """
+    content = {key: value for key, value in info.items() if key != "digest"}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode())
+    for name in sorted(weights):
+        value = weights[name].detach().cpu().contiguous()
+        digest.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return {**content, "digest": digest.hexdigest()}
+
+
+def check_header(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
+    """Check an info by ``check_schema``, its digest, and its sizes against those of the weights.
+
+    Raises ``ValueError`` naming file and key.
+    """
+    _check_format(info, path)
+    _check_plain(info, path)
+    if not is_a(str, info.get("digest")):
+        raise ValueError(
+            f"{path} is refused: it has no digest, which every checkpoint of discrete_diffusion has"
+        )
+    if info["digest"] != with_new_digest(info, weights)["digest"]:
+        raise ValueError(f"{path} is a damaged checkpoint: its contents do not match its digest")
+    check_schema(info, path)
+
+    # a network of larger sizes would take all memory before it is found not to fit
+    most = max(_LARGEST_SIZE, sum(value.numel() for value in weights.values()))
+    parts = {group: info["config"][group] for group in _PARTS}
+    for key, value in leaves({**parts, "vocabulary": info["vocabulary"]}):
+        numbers = value if isinstance(value, list | tuple) else [value]
+        large = any(is_a(int, number) and abs(number) > most for number in numbers)
+        if large and _WITHOUT_TENSOR.isdisjoint(re.split(r"[._]", key)):
+            raise ValueError(
+                f"{path}: {key} is {_shown(value)}; expected at most {most}, as the file has no "
+                "weights for more"
+            )
+
+
+def check_schema(info: Any, path: Path) -> None:
+    """Raise ``ValueError`` naming file and key for an info that this version cannot read.
+
+    Every value must be of its kind: as in ``_SCHEMA``, and in the groups of the config as in the
+    shipped defaults.
+    """
+    _check_format(info, path)
+    _check_plain(info, path)
+    if missing := [key for key in _SCHEMA if key not in info and key not in _OPTIONAL]:
+        raise ValueError(
+            f"{path} is not a checkpoint of discrete_diffusion: it has no {', '.join(missing)}"
+        )
+    for key, (fits, expected) in _SCHEMA.items():
+        if key in info and not fits(info[key]):
+            raise ValueError(f"{path}: {key} is {_shown(info[key])}; expected {expected}")
+
+    # the parts that a model is built from, its sampler, and the modules that it names
+    config = info["config"]
+    if missing := [key for key in _PARTS if not isinstance(config.get(key), Mapping)]:
+        raise ValueError(
+            f"{path} is not a checkpoint of discrete_diffusion: its config has no "
+            f"{', '.join(missing)} with keys below"
+        )
+    plugins = config.get("plugins")
+    if not (plugins is None or is_a(str, plugins) or _is_list_of(str, plugins)):
+        raise ValueError(
+            f"{path}: config.plugins is {_shown(plugins)}; expected a list of names of modules"
+        )
+    for group in (*_PARTS, *(["sampling"] if "sampling" in config else [])):
+        _check_group(config[group], group, path)
+
+
+def _check_format(info: Any, path: Path) -> None:
+    written: Any = info.get("format") if isinstance(info, dict) else None
+    if not is_a(int, written) or written < 1:
+        raise ValueError(f"{path} is not a checkpoint of discrete_diffusion: it names no format")
+    if written > FORMAT:
+        raise ValueError(
+            f"{path} is a checkpoint of format {written}, written by version "
+            f"{info.get('version', '?')}; this version ({__version__}) reads up to {FORMAT}: "
+            "upgrade discrete-diffusion"
+        )
+
+
+def _check_plain(info: dict[str, Any], path: Path) -> None:
+    """Raise ``ValueError`` for values without a form in JSON, such as a tensor or a list in itself,
+    and for text that the config library would replace."""
+    for key, value in info.items():
+        text = _as_json(key, value, path)
+        _, live, rest = text.partition("${")
+        if key == "config" and (live or '"???"' in text):
+            raise ValueError(
+                f"{path} is refused: its config holds {live + rest[:40] or '???'!r}, which would "
+                "read values of this machine; a checkpoint of discrete_diffusion holds plain "
+                "values alone"
+            )
+
+
+def _as_json(key: str, value: Any, path: Path) -> str:
+    """Write a value of the info as JSON, up to a bound.
+
+    In a pickle a few lists that hold one another several times stand for any number of values.
+    """
+    most = _MOST_VALUES if key == "config" else 8 * _MOST_VALUES
+    pieces, length = [], 0
+    try:
+        for piece in json.JSONEncoder(sort_keys=True).iterencode(value):
+            pieces.append(piece)
+            length += len(piece)
+            if len(pieces) > most or length > _LONGEST:
+                break
+        else:
+            return "".join(pieces)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(
+            f"{path}: {key} holds more than keys, lists, numbers and texts: {error}"
+        ) from error
+    raise ValueError(f"{path}: {key} holds more values, or longer ones, than any checkpoint does")
+
+
+def _check_group(keys: Any, group: str, path: Path) -> None:
+    """Check a group of a config against the shipped one of its name, if there is one."""
+    if not isinstance(keys, Mapping):
+        raise ValueError(f"{path}: config.{group} is {_shown(keys)}; expected keys, such as name")
+    for key in _NAMES.get(group, ("name",)):
+        if not is_a(str, keys.get(key)) and (key in keys or group in _NAMES):
+            raise ValueError(f"{path}: {group}.{key} is {_shown(keys.get(key))}; expected a text")
+    for key, value in leaves(keys, f"{group}."):
+        if is_a(int, value) and abs(value) > _LARGEST:
+            raise ValueError(f"{path}: {key} is {_shown(value)}; expected at most {_LARGEST}")
+    try:
+        check_kinds_of({group: keys}, {group: shipped_config(group, keys.get("name", ""))})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def unusual_settings(config: Mapping[str, Any]) -> str:
+    """Settings of model, data and algorithm that differ from the shipped ones, for a message.
+
+    ``model.d_model=16, ...``: one of them may be the reason why a model cannot be built.
+    """
+    unusual = []
+    for group in ("model", "algo", "data"):
+        usual = dict(leaves(shipped_config(group, config[group].get("name", ""))))
+        unusual += [
+            f"{group}.{key}={_shown(value)}"
+            for key, value in leaves(config[group])
+            if key in usual and usual[key] != value
+        ]
+    return ", ".join(unusual[:8]) + (", ..." if len(unusual) > 8 else "")
+
+
+def _shown(value: Any) -> str:
+    """Quote a value of a file for a message: short, without what a terminal would obey."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

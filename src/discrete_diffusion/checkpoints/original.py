@@ -1,19 +1,41 @@
-"""Checkpoints of the code of MDLM, SEDD and Duo as models of ours."""
+"""Checkpoints of the code of MDLM, SEDD and Duo, read as models of this package.
+
+Nothing that a file holds is run. Their pickles hold settings of OmegaConf and tokenizers in
+addition to the weights. Objects of the libraries in ``_IGNORED`` are read as ``Unread``, which
+keeps their state and does nothing; a pickle that names anything else is refused.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
-from discrete_diffusion.checkpoints.original_files import OriginalFile, read_original_file
-from discrete_diffusion.checkpoints.original_weights import FREQUENCIES, ours, with_mask
+from discrete_diffusion.checkpoints.files import (
+    DAMAGE,
+    check_zip,
+    is_weights_file,
+    read_weights_file,
+)
+from discrete_diffusion.checkpoints.original_format import (
+    AS_PUBLISHED,
+    EMBEDDING,
+    FREQUENCIES,
+    IDS,
+    PARTS,
+    Sizes,
+    to_dit,
+)
 from discrete_diffusion.config.files import shipped_config
-from discrete_diffusion.hub.published import OriginalCheckpoint
+from discrete_diffusion.hub import CONFIG, WEIGHTS, OriginalCheckpoint
 
 logger = logging.getLogger(__name__)
 
@@ -21,34 +43,54 @@ LENGTH = 1024
 """Length of the published checkpoints, where neither name nor file says one."""
 
 _SPECIAL = {30_522: (103, 101), 35: (4, 2)}
-"""Ids of MASK and of what begins a sequence, by V, of tokenizers that have a MASK: of BERT, for
-LM1B, and of text8. To others, such as GPT-2's, the code appends MASK as the last id; what begins a
-sequence is the one before, the last of the tokenizer."""
+"""Ids of MASK and of the beginning of a sequence, by V, of tokenizers that have a MASK: of BERT,
+for LM1B, and of text8. To others, such as GPT-2's, the code appends MASK as the last id; a sequence
+begins with the one before, the last of the tokenizer."""
 
+_IN_FOLDERS = (
+    *(WEIGHTS, "pytorch_model.bin", "checkpoints-meta/checkpoint.pth", "checkpoint.pth"),
+    *("checkpoints/best.ckpt", "best.ckpt", "checkpoints/last.ckpt", "last.ckpt"),
+)
+"""Files of a folder that hold weights: of the Hub, of a run of SEDD, of one of MDLM or Duo."""
 
-@dataclass(frozen=True)
-class Parts:
-    """Names of the parts of ours that a kind of checkpoint is made of, and whether its network
-    reads sigma where its file does not say."""
+_IGNORED = frozenset(
+    {"omegaconf", "transformers", "tokenizers", "typing", "collections", "pathlib"}
+)
+"""Packages whose objects mean nothing for the weights."""
 
-    algo: str
-    process: str
-    sampler: str
-    time_conditioning: bool
+_TYPES = frozenset(
+    f"builtins.{each.__name__}"
+    for each in (dict, list, tuple, set, frozenset, int, float, str, bytes, bool, object)
+)
+"""Types of Python itself that settings name."""
 
+CONVERT = (
+    "python -c \"import torch; c = torch.load('{name}', map_location='cpu', weights_only=False); "
+    "torch.save({{k: c[k] for k in ('state_dict', 'model', 'ema') if k in c}}, 'weights.ckpt')\""
+)
+"""Command that keeps the weights alone, for the environment of the code that wrote a file."""
 
-PARTS = {
-    "mdlm": Parts("mdlm", "absorbing", "first-hitting", False),
-    "sedd": Parts("sedd", "absorbing", "first-hitting", True),
-    "duo": Parts("udlm", "uniform", "ancestral", True),
-    "ar": Parts("ar", "absorbing", "autoregressive", False),
+_STATES = ("state_dict", "model")
+"""Keys under which Lightning and SEDD keep the tensors; others keep them at the top."""
+
+_SETTING_KEYS = {
+    "length": ("model.length", "model_length", "length"),
+    "n_heads": ("model.n_heads", "n_heads"),
+    "dropout": ("model.dropout", "dropout"),
+    "time_conditioning": ("algo.time_conditioning", "time_conditioning"),
+    "noise": ("graph.type",),
+    "scale_by_sigma": ("model.scale_by_sigma",),
 }
+"""Settings by name, and their keys in the configs of MDLM, SEDD, Duo and the Hub."""
 
 
 @dataclass(frozen=True)
 class OriginalModel:
-    """A checkpoint as a model of ours. ``weights``: of the backbone ``dit``, averaged if the file
-    has the average; ``trained``: the network's own; ``config``: as ``train`` would have it."""
+    """A checkpoint as a model of this package.
+
+    ``weights``: of the backbone ``dit``, averaged if the file has the average; ``trained``: the
+    network's last ones; ``config``: as ``train`` would have it.
+    """
 
     path: Path
     config: dict[str, Any]
@@ -59,17 +101,28 @@ class OriginalModel:
 
 
 def read_original(checkpoint: OriginalCheckpoint) -> OriginalModel:
-    """The model of a checkpoint; errors of ``read_original_file``, and ``ValueError`` for a network
-    of another kind, and for settings that do not fit it."""
-    file = read_original_file(checkpoint)
+    """Read the model of a checkpoint.
+
+    Raises the errors of ``_read_file``, and ``ValueError`` for a network of another kind, and for
+    settings that do not fit it.
+    """
+    file = _read_file(checkpoint)
     _check_kind(checkpoint.kind, file)
-    settings = {**file.facts, **checkpoint.settings}
+    settings = {**file.settings, **checkpoint.settings}
     config = _config(checkpoint, file, settings)
     data = config["data"]
-    trained = ours(file.weights)
-    averaged = trained if file.averaged is None else ours(file.averaged)
+    trained = to_dit(file.weights)
+    averaged = trained if file.averaged is None else to_dit(file.averaged)
+
+    # MASK, a further id of zeros, which uniform noise never shows
     if checkpoint.kind == "duo":
-        trained, averaged = with_mask(trained), with_mask(averaged)
+        trained, averaged = (
+            {
+                name: torch.cat([value, torch.zeros_like(value[:1])]) if name in IDS else value
+                for name, value in weights.items()
+            }
+            for weights in (trained, averaged)
+        )
     logger.info(
         "%s: %s ids, MASK %d, length %d%s%s",
         *(checkpoint.name, f"{data['vocab_size']:,}", data["mask_id"], data["length"]),
@@ -83,14 +136,14 @@ def _check_kind(kind: str, file: OriginalFile) -> None:
     causal = file.sizes.cond_dim is None
     if causal != (kind == "ar"):
         ones = "no {}, as autoregressive ones" if causal else "{}, as those of diffusion"
-        what = ones.format("sigma_map.mlp.0.weight")
+        weight = ones.format("sigma_map.mlp.0.weight")
         others = "ar:PATH" if causal else "mdlm:PATH, sedd:PATH or duo:PATH"
-        raise ValueError(f"{file.path} has {what}; load it as {others}, not as {kind}:")
-    if kind == "sedd" and (file.facts.get("noise") == "uniform"):
+        raise ValueError(f"{file.path} has {weight}; load it as {others}, not as {kind}:")
+    if kind == "sedd" and (file.settings.get("noise") == "uniform"):
         raise ValueError(
             f"{file.path} has graph.type=uniform; sedd: reads checkpoints of absorbing noise alone"
         )
-    if kind == "sedd" and file.facts.get("scale_by_sigma") is False:
+    if kind == "sedd" and file.settings.get("scale_by_sigma") is False:
         raise ValueError(
             f"{file.path} has model.scale_by_sigma=false; sedd: reads networks whose output is "
             "scaled, model.scale_by_sigma=true"
@@ -100,10 +153,12 @@ def _check_kind(kind: str, file: OriginalFile) -> None:
 def _config(
     checkpoint: OriginalCheckpoint, file: OriginalFile, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    kind, sizes = PARTS[checkpoint.kind], file.sizes
+    parts, sizes = PARTS[checkpoint.kind], file.sizes
+
+    # data: ids without a meaning; for Duo all ids are noise, so MASK is one more
     mask_id, begin_id = _SPECIAL.get(sizes.vocab_size, (sizes.vocab_size - 1, sizes.vocab_size - 2))
     vocab_size = sizes.vocab_size
-    if checkpoint.kind == "duo":  # all of its ids are noise, so MASK is one more
+    if checkpoint.kind == "duo":
         mask_id, vocab_size = vocab_size, vocab_size + 1
     data = {
         **shipped_config("data", "text"),
@@ -112,30 +167,44 @@ def _config(
         "vocab_size": vocab_size,
         "mask_id": settings.get("mask_id", mask_id),
     }
-    timed = kind.time_conditioning
+
+    # the algorithm, and whether its network reads the noise level
+    timed = parts.time_conditioning
     if checkpoint.kind == "mdlm":
         timed = bool(settings.get("time_conditioning", timed))
-    algo = {**shipped_config("algo", kind.algo), "backbone": "dit", "time_conditioning": timed}
+    algo = {**shipped_config("algo", parts.algo), "backbone": "dit", "time_conditioning": timed}
     if checkpoint.kind == "ar":
         algo["begin_id"] = settings.get("begin_id", begin_id)
+    model = {
+        "name": checkpoint.kind,
+        "backbones": ["dit"],
+        "hidden_size": sizes.hidden_size,
+        "n_blocks": sizes.n_blocks,
+        "n_heads": _num_heads(checkpoint, file, settings),
+        "cond_dim": sizes.cond_dim,
+        "mlp_ratio": sizes.hidden_units / sizes.hidden_size,
+        "dropout": settings.get("dropout", 0.1),
+        "frequency_embedding_size": sizes.num_waves,
+        "adaln": sizes.cond_dim is not None,
+        **AS_PUBLISHED,
+    }
     return {
         "data": data,
         "algo": algo,
-        "model": _model(checkpoint, file, settings),
+        "model": model,
         "noise": shipped_config("noise", "log_linear"),
-        "forward_process": shipped_config("forward_process", kind.process),
-        "sampling": shipped_config("sampling", kind.sampler),
+        "forward_process": shipped_config("forward_process", parts.process),
+        "sampling": shipped_config("sampling", parts.sampler),
     }
 
 
-def _model(
+def _num_heads(
     checkpoint: OriginalCheckpoint, file: OriginalFile, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    sizes = file.sizes
+) -> int:
     heads = settings.get("n_heads")
     if FREQUENCIES in file.weights:
         given = checkpoint.settings.get("n_heads")
-        heads = sizes.hidden_size // (2 * len(file.weights[FREQUENCIES]))
+        heads = file.sizes.hidden_size // (2 * len(file.weights[FREQUENCIES]))
         if given not in (None, heads):
             raise ValueError(
                 f"{checkpoint.name}: n_heads={given}, but {FREQUENCIES} in {file.path} is that of "
@@ -146,26 +215,174 @@ def _model(
             f"{file.path} has no {FREQUENCIES}, which says how many heads there are; give "
             f"{checkpoint.name}{'&' if checkpoint.settings else '?'}n_heads=N"
         )
-    return {
-        "name": checkpoint.kind,
-        "backbones": ["dit"],
-        "hidden_size": sizes.hidden_size,
-        "n_blocks": sizes.n_blocks,
-        "n_heads": heads,
-        "cond_dim": sizes.cond_dim,
-        "mlp_ratio": sizes.hidden_units / sizes.hidden_size,
-        "dropout": settings.get("dropout", 0.1),
-        "frequency_embedding_size": sizes.num_waves,
-        "adaln": sizes.cond_dim is not None,
-        **AS_THEIRS,
-    }
+    return int(heads)
 
 
-AS_THEIRS = {
-    "time_scale": 1.0,
-    "tie_word_embeddings": False,
-    "bias": False,
-    "activation": "gelu_tanh",
-    "sigma_input": "sigma",
-}
-"""Settings of ``dit`` with which it is their network."""
+class Unread(dict[Any, Any]):
+    """Stand-in for an object of another library in a pickle; its state, if it is one of keys."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__()
+
+    def __setstate__(self, state: Any) -> None:
+        if isinstance(state, Mapping):
+            self.update(state)
+
+
+@dataclass(frozen=True)
+class OriginalFile:
+    """Contents of a file.
+
+    ``weights``: of the network, by their names; ``averaged``: their moving average, or None;
+    ``settings``: by name, such as ``length``; ``step``: optimiser steps taken, 0 if unknown.
+    """
+
+    path: Path
+    weights: dict[str, Tensor]
+    averaged: dict[str, Tensor] | None
+    sizes: Sizes
+    settings: dict[str, Any]
+    step: int
+
+
+def _read_file(checkpoint: OriginalCheckpoint) -> OriginalFile:
+    """Read the file of a checkpoint, or, of a folder, the first of ``_IN_FOLDERS`` in it.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` naming file, key and remedy: no such file,
+    damaged, a pickle of other things, a key that is missing or has another shape.
+    """
+    checkpoint.check_exists("checkpoint")
+    path = checkpoint.path
+    if path.is_dir():
+        files = (path / name for name in _IN_FOLDERS)
+        if (file := next((file for file in files if file.is_file()), None)) is None:
+            raise ValueError(
+                f"{path} is a folder without one of {', '.join(_IN_FOLDERS)}; give the file"
+            )
+        path = file
+
+    # settings of the Hub's config.json and of the pickle, then the tensors
+    settings = _settings_of_folder(path.parent)
+    if is_weights_file(path):
+        state: Mapping[str, Any] = read_weights_file(path)[1]
+    else:
+        state = _unpickle(path)
+        settings |= _known_settings(state.get("hyper_parameters"))
+    named, prefix = _network(state, path)
+    weights = {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}
+    try:
+        sizes = Sizes.of(weights)
+        sizes.check(weights)
+        averaged = _averaged(state.get("ema"), sizes)
+    except ValueError as error:
+        raise ValueError(
+            f"{path}: {f'behind {prefix!r}, ' if prefix else ''}{error}; expected the network of "
+            f"a checkpoint of {checkpoint.kind.upper()}, whole"
+        ) from error
+    step = next((state[k] for k in ("global_step", "step") if isinstance(state.get(k), int)), 0)
+    return OriginalFile(path, weights, averaged, sizes, settings, step)
+
+
+def _unpickle(path: Path) -> Mapping[str, Any]:
+    """Read a pickle in which every object of other libraries is ``Unread``."""
+    try:
+        check_zip(path)
+        named = get_unsafe_globals_in_checkpoint(path)
+        unknown = (name for name in named if name.partition(".")[0] not in _IGNORED)
+        refused = sorted(name for name in unknown if name not in _TYPES)
+        if not refused:
+            with safe_globals([(Unread, name) for name in named]):
+                state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except DAMAGE as error:
+        if not isinstance(error, pickle.UnpicklingError):
+            raise ValueError(f"{path} is not a readable checkpoint: damaged, or not one") from error
+        _, _, reason = str(error).rpartition("WeightsUnpickler error:")
+        raise ValueError(_refusal(path, reason.strip().split("\n")[0])) from error
+    if refused:
+        raise ValueError(_refusal(path, f"its pickle holds {', '.join(refused[:3])}"))
+    if not isinstance(state, Mapping):
+        raise ValueError(f"{path} is not a checkpoint: it holds a {type(state).__name__}")
+    return state
+
+
+def _refusal(path: Path, reason: str) -> str:
+    return (
+        f"{path} is refused by torch.load(weights_only=True): {reason}. If you trust it, keep its "
+        f"weights alone where the code that wrote it is installed: {CONVERT.format(name=path.name)}"
+    )
+
+
+def _network(state: Mapping[str, Any], path: Path) -> tuple[dict[str, Tensor], str]:
+    """Tensors by name, and the prefix of the names of the network's."""
+    inside = next((state[k] for k in _STATES if isinstance(state.get(k), Mapping)), state)
+    tensors = {str(k): v for k, v in inside.items() if isinstance(v, Tensor)}
+    prefixes = [key.removesuffix(EMBEDDING) for key in tensors if key.endswith(EMBEDDING)]
+    if len(prefixes) > 1 and "backbone." in prefixes:  # a student, kept with its teacher
+        prefixes = ["backbone."]
+    if len(prefixes) != 1:
+        held = ", ".join([*tensors][:3]) or "no tensors"
+        number = f"{len(prefixes)} keys end" if prefixes else "no key ends"
+        raise ValueError(
+            f"{path}: {number} in {EMBEDDING}, with which the network of MDLM, SEDD and Duo begins;"
+            f" it holds {held}, ...; give a checkpoint of their code, of one network"
+        )
+    return tensors, prefixes[0]
+
+
+def _averaged(ema: Any, sizes: Sizes) -> dict[str, Tensor] | None:
+    """Averaged weights by name, from the list ``shadow_params``.
+
+    It has the network's parameters in their order, then numbers of the noise schedule.
+    """
+    shadow = ema.get("shadow_params") if isinstance(ema, Mapping) else None
+    if not shadow:
+        return None
+    shapes = sizes.shapes()
+    more = shadow[len(shapes) :]
+    if len(shadow) < len(shapes) or any(value.numel() > 1 for value in more):
+        raise ValueError(
+            f"ema.shadow_params has {len(shadow)} tensors, but the network {len(shapes)} parameters"
+        )
+    for k, (key, shape) in enumerate(shapes.items()):
+        if tuple(shadow[k].shape) != shape:
+            raise ValueError(
+                f"ema.shadow_params[{k}] is {tuple(shadow[k].shape)}, but {key} is {shape}"
+            )
+    return dict(zip(shapes, shadow, strict=False))
+
+
+def _settings_of_folder(folder: Path) -> dict[str, Any]:
+    """Settings of the ``config.json`` of the Hub, in the folder of the weights."""
+    config = folder / CONFIG
+    if not config.is_file():
+        return {}
+    try:
+        return _known_settings(json.loads(config.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise ValueError(f"{config} is not valid JSON; repair it, or put it elsewhere") from error
+
+
+def _known_settings(settings: Any) -> dict[str, Any]:
+    """Settings by the names of ``_SETTING_KEYS``, the first value of each."""
+    plain = plain_values(settings)
+    config = plain.get("config", plain) if isinstance(plain, Mapping) else {}
+    known: dict[str, Any] = {}
+    for name, keys in _SETTING_KEYS.items():
+        for key in keys:
+            value: Any = config
+            for part in key.split("."):
+                value = value.get(part) if isinstance(value, Mapping) else None
+            if isinstance(value, int | float | str):
+                known.setdefault(name, value)
+    return known
+
+
+def plain_values(node: Any) -> Any:
+    """Values of a config of OmegaConf that was read as ``Unread``."""
+    if isinstance(node, Unread) and "_content" in node:
+        return plain_values(node["_content"])
+    if isinstance(node, Unread) and "_val" in node:
+        return node["_val"]
+    if isinstance(node, Mapping):
+        return {key: plain_values(value) for key, value in node.items()}
+    return node

@@ -1,8 +1,10 @@
-"""``save_pretrained``, ``push_to_hub``: a loaded model as a folder with a card, and on the Hub."""
+"""Loaded models written for others: a folder with a model card, the Hub, and ONNX."""
 
 from __future__ import annotations
 
 import json
+import logging
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,24 +14,37 @@ from typing import TYPE_CHECKING, Any
 import torch
 import yaml
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from discrete_diffusion.checkpoints.contents import with_new_digest
-from discrete_diffusion.checkpoints.files import save_weights
+from discrete_diffusion.categorical import make_generator, neg_inf
+from discrete_diffusion.checkpoints.files import save_weights, with_new_digest
 from discrete_diffusion.config.values import check_name
 from discrete_diffusion.domains.registry import domain_of
-from discrete_diffusion.hub.published import CARD, CONFIG, WEIGHTS, endpoint, hub_library
-from discrete_diffusion.runtime.atomic_files import written_together
+from discrete_diffusion.hub import CARD, CONFIG, WEIGHTS, endpoint, hub_library
+from discrete_diffusion.runtime.atomic_files import atomic_write, written_together
+from discrete_diffusion.runtime.package import install_command
 
 if TYPE_CHECKING:
+    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
     from discrete_diffusion.checkpoints.contents import Checkpoint
 
 _RECIPE = ("algo", "model", "noise", "forward_process", "optim", "trainer", "callbacks", "seed")
-_UNSAID = ("_unweighted", "_standard_error", "_reference", "_training")
-"""How the names of numbers end that say something of others."""
+_NOT_SHOWN = ("_unweighted", "_standard_error", "_reference", "_training")
+"""Ends of the names of numbers that describe other numbers."""
 _MOST_SHOWN = 1000
-"""Characters of a text."""
+"""Most characters of a text that the card shows whole."""
 
 _NO_METRICS = {"step", "steps", "seed", "parameters", "skipped_steps", "seconds", "threads"}
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+TOLERANCE = 1e-4
+"""Most that a logit of an exported network may differ by, times the largest one if above 1."""
+
+_CHATTY = ("torch.onnx", "onnxscript", "onnx_ir")
+
+_ROWS = 3
+"""Samples of the example that is traced; files take any number."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +52,8 @@ class About:
     """Facts on the card that are not in the checkpoint.
 
     ``name``: of the model, as ``load`` takes it. ``licence``: an identifier of SPDX, such as
-    ``mit``. ``recipe``: the command that trained it. ``limits``: what it is not good for.
-    ``metrics``: of ``evaluate`` or ``train``, what ``metrics.json`` holds.
+    ``mit``. ``recipe``: the command that trained it. ``limits``: uses that it is not good for.
+    ``metrics``: contents of a ``metrics.json`` of ``evaluate`` or ``train``.
     """
 
     name: str
@@ -51,12 +66,12 @@ class About:
 def read_metrics(path: str | Path) -> dict[str, Any]:
     """Read a ``metrics.json``; ``ValueError`` for another file."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        metrics = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"metrics={path} is not valid JSON; give a metrics.json") from error
-    if not isinstance(found, dict):
+    if not isinstance(metrics, dict):
         raise ValueError(f"metrics={path} is not a JSON object; give a metrics.json")
-    return found
+    return metrics
 
 
 def licence_of_card(path: Path) -> str | None:
@@ -66,17 +81,19 @@ def licence_of_card(path: Path) -> str | None:
     _, _, rest = path.read_text(encoding="utf-8", errors="replace").partition("---\n")
     head, end, _ = rest.partition("\n---")
     try:
-        found = yaml.safe_load(head) if end else None
+        metadata = yaml.safe_load(head) if end else None
     except yaml.YAMLError:
         return None
-    licence = found.get("license") if isinstance(found, dict) else None
+    licence = metadata.get("license") if isinstance(metadata, dict) else None
     return licence if isinstance(licence, str) else None
 
 
 def model_card(info: Mapping[str, Any], num_parameters: int, about: About) -> str:
-    """The ``README.md`` of a model, with the metadata that the Hugging Face Hub reads."""
+    """Text of the ``README.md`` of a model, with the metadata that the Hugging Face Hub reads."""
     config = info["config"]
     algo, domain = config["algo"], domain_of(config["data"])
+
+    # metadata, settings of the run, and sizes of its samples
     head = {
         "library_name": "discrete-diffusion",
         **({} if about.licence is None else {"license": about.licence}),
@@ -86,6 +103,8 @@ def model_card(info: Mapping[str, Any], num_parameters: int, about: About) -> st
     sizes = [n for n, count in enumerate(info["size_counts"]) if count]
     seen = f"samples of size {sizes[0]} to {sizes[-1]}" if sizes else "no samples"
     limits = "" if about.limits is None else f"{about.limits} "
+
+    # sections, with a blank line between them
     parts = [
         f"---\n{_yaml(head)}---",
         f"# {about.name}",
@@ -102,20 +121,21 @@ def model_card(info: Mapping[str, Any], num_parameters: int, about: About) -> st
         "## Metrics",
         _metrics(about.metrics),
         "## Limits",
-        f"{limits}Trained on {seen}; of other sizes it knows nothing. Measured on data of the "
-        "distribution that it was trained on, and on no other.",
+        f"{limits}Trained on {seen}; it has not seen other sizes. Measured on data of the "
+        "distribution that it was trained on alone.",
     ]
     return "\n\n".join(parts) + "\n"
 
 
 def _metrics(metrics: Mapping[str, Any]) -> str:
-    """A row per number, with its interval and what real data score if they were measured."""
+    """Table of the metrics: a row per number, with its interval and the score of real data."""
     intervals, real = metrics.get("intervals", {}), metrics.get("real", {})
     rows = []
     for name, value in metrics.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or name in _NO_METRICS or name.endswith(_UNSAID):
+        if not number or name in _NO_METRICS or name.endswith(_NOT_SHOWN):
             continue
+        # the interval, or the standard error, and the floor of a distance
         low, high = intervals.get(name, (None, None))
         error = metrics.get(f"{name}_standard_error")
         spread = "" if error is None else f"± {error:.2g}"
@@ -127,14 +147,16 @@ def _metrics(metrics: Mapping[str, Any]) -> str:
     if not rows:
         return "Not measured; `discrete-diffusion evaluate checkpoint=...` does."
     seeds = len(metrics.get("seeds", ())) or 1
-    about = f"Mean over {seeds} sampling seed{'s' if seeds > 1 else ''}, with the 95 % interval or "
-    about += "± the standard error; of distances, what real data score is the floor: as many real "
-    about += "samples in the model's place."
+    about = (
+        f"Mean over {seeds} sampling seed{'s' if seeds > 1 else ''}, with the 95 % interval or ± "
+        "the standard error; real data are as many real samples in place of the model's, the floor "
+        "of a distance."
+    )
     return "\n".join(["| | value | | real data |", "|---|---:|---:|---:|", *rows, "", about])
 
 
 def _short(value: Any) -> Any:
-    """A value; of a long text, such as a whole tokenizer, its beginning and length."""
+    """Shorten a long text, such as a whole tokenizer, to its beginning and length."""
     is_long = isinstance(value, str) and len(value) > _MOST_SHOWN
     return f"{value[:40]}... ({len(value):,} characters)" if is_long else value
 
@@ -143,9 +165,6 @@ def _yaml(values: Any) -> str:
     return str(
         yaml.safe_dump(json.loads(json.dumps(values)), sort_keys=False, default_flow_style=None)
     )
-
-
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def save_pretrained(
@@ -177,12 +196,15 @@ def save_pretrained(
         ValueError: ``dtype`` is another one, or the folder has one of these files and
             ``overwrite`` is False.
     """
+    # refuse to replace files, and read the metrics, before anything is written
     folder, names = Path(folder), (WEIGHTS, CONFIG, CARD)
     taken = [name for name in names if (folder / name).exists()]
     if taken and not overwrite:
         raise ValueError(f"{folder} has {', '.join(taken)}; overwrite=True replaces them")
     if not isinstance(metrics, Mapping):
-        metrics = _of_run(checkpoint) if metrics is None else read_metrics(metrics)
+        metrics = _metrics_of_run(checkpoint) if metrics is None else read_metrics(metrics)
+
+    # contents of the three files
     weights = _weights(checkpoint.algorithm, dtype)
     info = with_new_digest(checkpoint.info, weights)
     num = checkpoint.algorithm.num_parameters
@@ -190,6 +212,8 @@ def save_pretrained(
         about = {"licence": licence, **about}
     card = model_card(info, num, About(**{"name": folder.resolve().name, **about}, metrics=metrics))
     config = json.dumps(info, indent=1, sort_keys=True) + "\n"
+
+    # all three are written, or none
     with written_together([folder / name for name in names]) as unfinished:
         save_weights(unfinished[0], info, weights)
         for path, text in zip(unfinished[1:], (config, card), strict=True):
@@ -206,7 +230,7 @@ def push_to_hub(
     commit_message: str = "Upload a model of discrete-diffusion",
     **options: Any,
 ) -> str:
-    """Upload what ``save_pretrained`` writes to the Hugging Face Hub.
+    """Upload the files of ``save_pretrained`` to the Hugging Face Hub.
 
     Args:
         checkpoint: a loaded checkpoint; ``load(path).push_to_hub`` has it already.
@@ -238,15 +262,15 @@ def push_to_hub(
     return str(address)
 
 
-def _of_run(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The numbers of the run of a checkpoint, if they are of its step and its averaged weights."""
+def _metrics_of_run(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Metrics of the run of a checkpoint, if they are of its step and its averaged weights."""
     path = checkpoint.path.parent.parent / "metrics.json"
     metrics = read_metrics(path) if path.is_file() else {}
     return metrics if checkpoint.ema and metrics.get("step") == checkpoint.step else {}
 
 
 def _weights(algorithm: nn.Module, dtype: str | None) -> dict[str, Tensor]:
-    """The weights by name, learned ones as ``dtype``."""
+    """Weights by name, learned ones as ``dtype``."""
     if dtype is None:
         return algorithm.state_dict()
     check_name("dtype", dtype, DTYPES)
@@ -255,3 +279,95 @@ def _weights(algorithm: nn.Module, dtype: str | None) -> dict[str, Tensor]:
         name: value.to(DTYPES[dtype]) if name in learned else value
         for name, value in algorithm.state_dict().items()
     }
+
+
+class _Network(nn.Module):
+    """x_t Int[B, L], sigma Float[B] -> logits Float[B, L, V], as the algorithm calls it."""
+
+    def __init__(self, algorithm: TokenAlgorithm) -> None:
+        super().__init__()
+        self.algorithm = algorithm
+
+    def forward(self, x_t: Tensor, sigma: Tensor) -> Tensor:
+        level = sigma if self.algorithm.time_conditioning else None
+        return self.algorithm.apply_backbone(x_t, level, None)
+
+
+def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: Path) -> float:
+    """Write the network of ``algorithm`` as ONNX, and compare its logits in onnxruntime.
+
+    The file takes ``x_t`` Int64[B, L] and ``sigma`` Float32[B] for any B and gives ``logits``
+    Float32[B, L, V]. Its metadata hold the ``vocabulary``, the meaning of ids, and ``mask_id`` and
+    ``pad_id``, as JSON.
+
+    Returns the largest difference of the logits. Raises ``ValueError`` without onnxscript and
+    onnxruntime, for a network that is not on tokens or needs more than x_t and sigma, and for
+    logits that differ by more than ``TOLERANCE``.
+    """
+    try:
+        import onnxruntime
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise ValueError(
+            f"format=onnx takes onnxruntime and onnxscript: {install_command('onnx')}"
+        ) from error
+
+    # x_t and sigma alone: no condition, not even an encoded one that may be None
+    layout = getattr(algorithm, "layout", None)
+    needed = {*algorithm.call.required, *algorithm.provided_conditions}
+    needed |= {*algorithm.encoded_conditions}
+    if layout is None or needed:
+        why = f"also needs {', '.join(sorted(needed))}" if needed else "is not on tokens"
+        raise ValueError(
+            f"format=onnx takes networks of tokens that need x_t and sigma alone; this one {why}"
+        )
+
+    # trace the network, without the exporter's messages about itself
+    network = _Network(algorithm).eval()
+    batch = torch.export.Dim("batch", min=1)
+    with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH), torch.no_grad():
+        warnings.simplefilter("ignore")
+        for name in _CHATTY:
+            logging.getLogger(name).setLevel(logging.ERROR)
+        program = torch.onnx.export(
+            network,
+            _example(algorithm, _ROWS),
+            dynamo=True,
+            dynamic_shapes=({0: batch}, {0: batch}),
+            input_names=["x_t", "sigma"],
+            output_names=["logits"],
+            verbose=False,
+        )
+    assert program is not None
+    ids = {"mask_id": layout.mask_id, "pad_id": layout.pad_id}
+    for key, value in {"vocabulary": dict(vocabulary), **ids}.items():
+        program.model.metadata_props[key] = json.dumps(value)
+
+    # keep the file only if its logits are those of the network
+    with atomic_write(path) as unfinished:
+        program.save(unfinished)
+        session = onnxruntime.InferenceSession(str(unfinished), providers=["CPUExecutionProvider"])
+        gaps = [_gap(network, session, _example(algorithm, rows)) for rows in (1, _ROWS, 8)]
+        gap, largest = (max(each) for each in zip(*gaps, strict=True))
+        if not gap <= TOLERANCE * max(1, largest):
+            raise ValueError(f"format=onnx: logits of up to {largest:.3g} differ by {gap:.1g}")
+    return gap
+
+
+def _example(algorithm: TokenAlgorithm, rows: int) -> tuple[Tensor, Tensor]:
+    """Samples of random legal ids, with half of their positions masked, at several levels."""
+    layout, generator = algorithm.layout, make_generator(0, rows)
+    weight = layout.support.float()
+    x = torch.multinomial(weight.cpu(), rows, replacement=True, generator=generator).T
+    hidden = torch.rand(x.shape, generator=generator) < 0.5
+    return x.masked_fill(hidden, layout.mask_id), torch.linspace(0.05, 3.0, rows)
+
+
+def _gap(network: nn.Module, session: Any, example: tuple[Tensor, Tensor]) -> tuple[float, float]:
+    """Largest difference between logits, and largest logit of a legal id."""
+    x_t, sigma = example
+    (exported,) = session.run(None, {"x_t": x_t.numpy(), "sigma": sigma.numpy()})
+    with torch.no_grad():
+        logits = network(x_t, sigma)
+    legal = logits[logits > neg_inf(logits.dtype) / 2]
+    return float((torch.from_numpy(exported) - logits).abs().max()), float(legal.abs().max())

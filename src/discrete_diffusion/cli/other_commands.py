@@ -17,7 +17,7 @@ from discrete_diffusion.config.plugins import LazyEntry, refuse_taken
 from discrete_diffusion.config.values import check_name, counted, unknown_name
 from discrete_diffusion.domains.commands import SubCommand
 from discrete_diffusion.domains.registry import available_domains, get_domain
-from discrete_diffusion.hub.published import boxed_model, check_model
+from discrete_diffusion.hub import boxed_model, check_model
 from discrete_diffusion.models.registry import available_backbones
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import atomic_folder, claimed_file, write_text
@@ -171,7 +171,8 @@ def _export(config: DictConfig, out: Path) -> None:
     if out.exists() and not config.overwrite:
         raise ValueError(f"out={out} exists; give overwrite=true to replace it, or another name")
     from discrete_diffusion.checkpoints.contents import read_checkpoint
-    from discrete_diffusion.checkpoints.exporting import export_onnx, export_original
+    from discrete_diffusion.checkpoints.original_format import export_original
+    from discrete_diffusion.checkpoints.sharing import export_onnx
 
     found = read_checkpoint(str(config.checkpoint), ema=config.ema)
     with progress.task("exporting the network"):

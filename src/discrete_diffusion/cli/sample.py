@@ -25,7 +25,7 @@ from discrete_diffusion.domains.registry import (
     options_by_title,
 )
 from discrete_diffusion.evaluation.requests import Request, SampleRequest
-from discrete_diffusion.hub.published import boxed_model, check_model
+from discrete_diffusion.hub import boxed_model, check_model
 from discrete_diffusion.runtime.atomic_files import (
     check_folder,
     growing_file,

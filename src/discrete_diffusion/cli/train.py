@@ -31,7 +31,7 @@ from discrete_diffusion.config.values import (
     check_name,
 )
 from discrete_diffusion.domains.registry import domain_of, options_of
-from discrete_diffusion.hub.published import check_model
+from discrete_diffusion.hub import check_model
 from discrete_diffusion.models.registry import check_backbone_name
 from discrete_diffusion.runtime.devices import (
     PRECISIONS,
@@ -52,7 +52,7 @@ from discrete_diffusion.training.learning_rate import check_learning_rate
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.checkpoints.initialising import StartingWeights
+    from discrete_diffusion.checkpoints.start import StartingWeights
 
 
 check_optimizer = LazyEntry("discrete_diffusion.training.optimizers:check_optimizer")
@@ -249,7 +249,7 @@ def run_training(request: TrainRequest) -> dict[str, Any]:
 def starting_weights(config: DictConfig) -> StartingWeights | None:
     """Contents of ``init.checkpoint``; None without one, and for a run that is resumed. Raises the
     errors of ``read_starting_weights``."""
-    from discrete_diffusion.checkpoints.initialising import read_starting_weights
+    from discrete_diffusion.checkpoints.start import read_starting_weights
 
     init = plain(config.init)
     parts = init["parts"]

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.building.measurements import batches_of_epoch
-from discrete_diffusion.checkpoints.initialising import StartingWeights, start_from
-from discrete_diffusion.checkpoints.resuming import ResumePoint, check_resumable
+from discrete_diffusion.checkpoints.start import (
+    ResumePoint,
+    StartingWeights,
+    check_resumable,
+    start_from,
+)
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.domains.registry import complete_data

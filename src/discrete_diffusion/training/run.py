@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lightning.pytorch import Trainer
     from omegaconf import DictConfig
 
-    from discrete_diffusion.checkpoints.resuming import ResumePoint
+    from discrete_diffusion.checkpoints.start import ResumePoint
     from discrete_diffusion.evaluation.report import Report
     from discrete_diffusion.runtime.processes import Shard
     from discrete_diffusion.training.module import DiffusionModule

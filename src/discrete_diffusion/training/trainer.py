@@ -17,7 +17,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
 from discrete_diffusion.building.measurements import settle_validations
-from discrete_diffusion.checkpoints.resuming import ResumePoint
+from discrete_diffusion.checkpoints.start import ResumePoint
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.evaluation.report import Report
 from discrete_diffusion.runtime.processes import StopSignals, cluster_environment

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from continuous_states.networks.dtn_unet import DtNEncoder, DtNRegressor, DtNUNet, FilmUNetTokens
 from continuous_states.networks.film_unet import FiLMUNet
-from discrete_diffusion.checkpoints.initialising import StartingWeights, initialise
+from discrete_diffusion.checkpoints.start import StartingWeights, initialise
 
 CONFIG = {"algo": {"backbone": "dtn-regressor"}, "model": {"d_model": 8}, "data": {"size": 4}}
 

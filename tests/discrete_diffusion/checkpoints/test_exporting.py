@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.checkpoints.exporting import TOLERANCE, export_onnx
+from discrete_diffusion.checkpoints.sharing import TOLERANCE, export_onnx
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
 

@@ -11,8 +11,13 @@ import torch
 
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import read_checkpoint
-from discrete_diffusion.checkpoints.files import INFO_KEY, algorithm_weights, write_weights_file
-from discrete_diffusion.checkpoints.header import check_header, with_new_digest
+from discrete_diffusion.checkpoints.files import (
+    INFO_KEY,
+    algorithm_weights,
+    check_header,
+    with_new_digest,
+    write_weights_file,
+)
 from discrete_diffusion.config.constructors import leaves
 from made_checkpoints import training_state
 

@@ -27,7 +27,7 @@ from discrete_diffusion.checkpoints.files import (
     read_training_file,
     write_weights_file,
 )
-from discrete_diffusion.checkpoints.initialising import read_starting_weights
+from discrete_diffusion.checkpoints.start import read_starting_weights
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import plain
 from made_checkpoints import training_state

@@ -19,7 +19,7 @@ from torch import Tensor
 from discrete_diffusion import evaluate, load
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints.contents import read_checkpoint
-from discrete_diffusion.checkpoints.exporting import export_original
+from discrete_diffusion.checkpoints.original_format import export_original
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.domains import complete_data
@@ -317,7 +317,7 @@ def damaged(key: str, value: Tensor | None) -> dict[str, Tensor]:
             rf"blocks\.0\.attn_qkv\.weight is \({3 * D}, {D + 2}\).*\({3 * D}, {D}\).*{V}, {D}",
         ),
         (damaged("vocab_embed.embedding", torch.zeros(D)), r"embedding is .*expected 2 axes"),
-        (damaged("cond_map.weight", torch.zeros(2)), r"cond_map\.weight is no weight"),
+        (damaged("cond_map.weight", torch.zeros(2)), r"cond_map\.weight is not a weight"),
         (made_state(causal=True), r"sigma_map.*load it as ar:PATH"),
     ],
 )

@@ -9,7 +9,7 @@ from omegaconf import open_dict
 from discrete_diffusion import load
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints.files import INFO_KEY
-from discrete_diffusion.checkpoints.resuming import check_resumable
+from discrete_diffusion.checkpoints.start import check_resumable
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import plain
 from made_checkpoints import training_state

@@ -14,7 +14,7 @@ from discrete_diffusion import from_pretrained, load
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints.sharing import _weights
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.hub.published import CARD, CONFIG, WEIGHTS, is_published
+from discrete_diffusion.hub import CARD, CONFIG, WEIGHTS, is_published
 
 METRICS = {
     "valid": 0.97,

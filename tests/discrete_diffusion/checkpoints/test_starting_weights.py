@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.checkpoints.initialising import initialise, read_starting_weights
+from discrete_diffusion.checkpoints.start import initialise, read_starting_weights
 from discrete_diffusion.config.files import plain
 
 

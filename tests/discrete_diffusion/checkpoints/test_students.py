@@ -14,7 +14,7 @@ from torch import Tensor
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.checkpoints.contents import info_with_digest
 from discrete_diffusion.checkpoints.files import INFO_KEY, write_weights_file
-from discrete_diffusion.checkpoints.initialising import initialise, read_starting_weights
+from discrete_diffusion.checkpoints.start import initialise, read_starting_weights
 from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.models.mixtures import ComponentHead
@@ -96,8 +96,8 @@ def test_they_are_what_the_file_says_and_its_digest_covers_them(state, write):
 def test_the_function_does_not_depend_on_what_is_drawn_at_load(state, write, monkeypatch):
     path = write(state)
     before = says(path)
-    drawn = ComponentHead._drawn
-    monkeypatch.setattr(ComponentHead, "_drawn", lambda head: 1 + drawn(head))
+    drawn = ComponentHead._sample_directions
+    monkeypatch.setattr(ComponentHead, "_sample_directions", lambda head: 1 + drawn(head))
     assert torch.equal(says(path), before)
 
 

@@ -16,9 +16,12 @@ from omegaconf import OmegaConf
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.checkpoints.contents import info_with_digest
-from discrete_diffusion.checkpoints.files import algorithm_weights, read_training_file
-from discrete_diffusion.checkpoints.header import with_new_digest
-from discrete_diffusion.checkpoints.resuming import ResumePoint, machine_changes
+from discrete_diffusion.checkpoints.files import (
+    algorithm_weights,
+    read_training_file,
+    with_new_digest,
+)
+from discrete_diffusion.checkpoints.start import ResumePoint, machine_changes
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.domains.registry import DEFAULT, get_domain
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG

@@ -12,7 +12,7 @@ import yaml
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.hub.published import boxed_domain, boxed_model, in_the_box
+from discrete_diffusion.hub import boxed_domain, boxed_model, in_the_box
 from floor_plans import write_diagrams
 from floor_plans.diagrams.files.graph_formats import to_networkx
 

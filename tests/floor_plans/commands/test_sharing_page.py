@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from discrete_diffusion.hub.published import CARD
+from discrete_diffusion.hub import CARD
 from guide_code import run_python
 
 METRICS = {"valid": 0.97, "step": 7}

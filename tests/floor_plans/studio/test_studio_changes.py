@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 
 import studio_browser
 from discrete_diffusion import load
-from discrete_diffusion.hub.published import boxed_model
+from discrete_diffusion.hub import boxed_model
 from floor_plans import read_diagrams
 from studio_browser import BROWSER, DRIVER, Page, browser, served
 

@@ -15,7 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from discrete_diffusion import load
-from discrete_diffusion.hub.published import boxed_model
+from discrete_diffusion.hub import boxed_model
 from floor_plans import read_diagrams
 from floor_plans.plans.floor_plan import FloorPlan
 from studio_browser import BROWSER, DRIVER, Page, browser, served

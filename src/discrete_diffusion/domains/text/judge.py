@@ -18,7 +18,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.files import TextSource
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
-from discrete_diffusion.hub.pretrained import read_pretrained, transformers_library
+from discrete_diffusion.hub import read_pretrained, transformers_library
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel

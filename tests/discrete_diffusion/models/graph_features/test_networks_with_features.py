@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.checkpoints.initialising import StartingWeights, initialise
+from discrete_diffusion.checkpoints.start import StartingWeights, initialise
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.layout.vocab_config import VocabConfig

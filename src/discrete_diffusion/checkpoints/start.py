@@ -1,0 +1,451 @@
+"""Start of a run from a checkpoint: weights of another run, or the state of an interrupted one.
+
+An interrupted run goes on only as the run that wrote the checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.checkpoints.contents import SENSELESS, read_contents, reason_of
+from discrete_diffusion.checkpoints.files import LAST
+from discrete_diffusion.config.constructors import leaves
+from discrete_diffusion.config.values import counted, is_number, unknown_name
+from discrete_diffusion.domains.registry import domain_of
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Trainer
+
+    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+
+logger = logging.getLogger(__name__)
+
+_MAX_NAMED = 4
+_BACKBONE = "backbone."
+_DATA_SIZES = (
+    *("n_max", "length", "vocab_size", "num_features"),
+    *("channels", "size", "field_size", "num_boundary"),
+)
+"""Keys of ``config.data`` that decide the shapes of weights."""
+
+
+@dataclass(frozen=True)
+class StartingWeights:
+    """Weights of a checkpoint's backbone, by name inside it, and the config of its run."""
+
+    path: Path
+    weights: dict[str, Tensor]
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Initialised:
+    """Names of tensors after weights were copied.
+
+    ``loaded``: replaced in the backbone; ``missing``: of the same parts, left unchanged as the
+    checkpoint lacks them; ``unused``: of the same parts, in the checkpoint only. ``left``:
+    outermost parts of the backbone without a loaded tensor.
+    """
+
+    loaded: tuple[str, ...]
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeights:
+    """Read the weights of a checkpoint; ``path``, ``ema`` and errors as for ``load``."""
+    contents = read_contents(path)
+    own = {
+        name.removeprefix(_BACKBONE): value
+        for name, value in contents.chosen_weights(ema=ema).items()
+        if name.startswith(_BACKBONE)
+    }
+    return StartingWeights(contents.path, own, contents.info["config"])
+
+
+def start_from(start: StartingWeights, algorithm: Algorithm, config: Mapping[str, Any]) -> None:
+    """Copy ``init.parts`` of a run's ``config`` into the backbone, and log it.
+
+    Called after ``Algorithm.fit``, whose results, such as the scale of maps, belong to the weights
+    and are replaced with them.
+    """
+    chosen = config["init"]["parts"]
+    named = None if chosen is None else [*map(str, chosen)]
+    done = initialise(algorithm.backbone, start, parts=named, config=config)
+    if other := other_meanings(start.config, config):
+        logger.warning(
+            "%s of %s differs from this run's: ids or features may have another meaning",
+            *(", ".join(other), start.path),
+        )
+    parts = "the backbone" if named is None else ", ".join(named)
+    logger.info("%s starts from %s: %s", parts, start.path, counted(len(done.loaded), "tensor"))
+    if done.missing:
+        logger.warning("not in the file, so as initialised: %s", _first_of(done.missing))
+    if done.unused:
+        logger.info("in the file only: %s", _first_of(done.unused))
+    if done.left:
+        logger.info("not in init.parts, so as initialised: %s", ", ".join(done.left))
+
+
+def _first_of(names: tuple[str, ...]) -> str:
+    more = len(names) - _MAX_NAMED
+    return ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def initialise(
+    backbone: nn.Module,
+    start: StartingWeights,
+    *,
+    parts: Sequence[str] | None = None,
+    config: Mapping[str, Any],
+) -> Initialised:
+    """Copy weights and buffers into a backbone.
+
+    ``parts``: names of modules or tensors at any depth: ``encoder`` of one backbone goes into
+    ``network.encoder`` of another. Tensors that only one of the two has are left out. None: all of
+    the backbone, which must have the same tensors, except for those of modules that start at 0
+    (``zero_initialised``), which a checkpoint may lack. ``config``: of this run, to name the
+    settings that differ.
+
+    Raises ``ValueError`` for a part that one of the two does not have, or has several times, parts
+    without a common tensor, other tensors if ``parts`` is None, and other shapes.
+    """
+    # the name in the checkpoint of each tensor of the backbone
+    state = backbone.state_dict()
+    sources: dict[str, str] = {}
+    unused: list[str] = []
+    if parts is None:
+        zeros = {
+            f"{path}.{name}"
+            for path, module in backbone.named_modules()
+            if getattr(module, "zero_initialised", False)
+            for name in module.state_dict()
+        }
+        added = zeros - start.weights.keys()
+        _check_same(start, state.keys() - added, config)
+        parts, sources = (), {name: name for name in state if name not in added}
+    for part in parts:
+        there = _nearest(part, start.weights, f"the backbone of {start.path}")
+        here = _nearest(part, state, "this backbone")
+        own = {name: there + name.removeprefix(here) for name in _inside(here, state)}
+        if start.weights.keys().isdisjoint(own.values()):
+            raise ValueError(f"init.parts: '{part}' has no tensor in common with {start.path}")
+        unused += [name for name in _inside(there, start.weights) if name not in own.values()]
+        sources |= own
+
+    # copy them, and say which were not
+    loaded = {
+        name: start.weights[name_there]
+        for name, name_there in sources.items()
+        if name_there in start.weights
+    }
+    _check_shapes(start, loaded, state, config)
+    backbone.load_state_dict({**state, **loaded})
+    missing = tuple(name for name in sources if name not in loaded)
+    tops = dict.fromkeys(name.split(".")[0] for name in state)
+    reached = {name.split(".")[0] for name in (*loaded, *missing)}
+    left = tuple(top for top in tops if top not in reached)
+    return Initialised(tuple(loaded), missing, tuple(unused), left)
+
+
+def _nearest(part: str, names: Iterable[str], owner: str) -> str:
+    """Path of the module or tensor with the name ``part`` that is nearest to the top."""
+    paths = {path for name in names for path in accumulate(name.split("."), "{}.{}".format)}
+    matches = [path for path in paths if path == part or path.endswith(f".{part}")]
+    if not matches:
+        tops = {path for path in paths if "." not in path}
+        raise ValueError(f"init.parts: {owner}: {unknown_name('part', part, tops)}")
+    depth = min(path.count(".") for path in matches)
+    nearest = sorted(path for path in matches if path.count(".") == depth)
+    if len(nearest) > 1:
+        raise ValueError(
+            f"init.parts: {owner} has {len(nearest)} parts '{part}': {', '.join(nearest[:4])}"
+            f"{', ...' * (len(nearest) > 4)}; give the path of one"
+        )
+    return nearest[0]
+
+
+def _inside(path: str, names: Iterable[str]) -> list[str]:
+    return [name for name in names if name == path or name.startswith(f"{path}.")]
+
+
+def _check_same(start: StartingWeights, names: Set[str], config: Mapping[str, Any]) -> None:
+    if other := sorted(start.weights.keys() ^ names):
+        parts = ", ".join(sorted({name.split(".")[0] for name in start.weights}))
+        differing = _differing(start.config, config)
+        settings = f"set {', '.join(differing)} as it has, or " if differing else ""
+        backbone = start.config["algo"].get("backbone")
+        if backbone != config["algo"].get("backbone"):
+            settings = f"set algo.backbone={backbone}, or "
+        raise ValueError(
+            f"init.checkpoint={start.path} holds another backbone, {backbone}: only one of the two "
+            f"has {other[0]}; {settings}name parts to take with init.parts=[...], of {parts}"
+        )
+
+
+def _check_shapes(
+    start: StartingWeights,
+    loaded: Mapping[str, Tensor],
+    state: Mapping[str, Tensor],
+    config: Mapping[str, Any],
+) -> None:
+    for name, value in loaded.items():
+        if value.shape == state[name].shape:
+            continue
+        remedies = []
+        if differing := _differing(start.config, config):
+            remedies.append(f"with {', '.join(differing)} it has that of the file")
+
+        # outermost parts that both have, whose common tensors have the same shapes
+        common = start.weights.keys() & state.keys()
+        other = {k.split(".")[0] for k in common if start.weights[k].shape != state[k].shape}
+        if fitting := sorted({k.split(".")[0] for k in common} - other):
+            remedies.append(f"init.parts=[{','.join(fitting)}] takes the parts that fit")
+        raise ValueError(
+            f"init.checkpoint={start.path}: {name} is {tuple(value.shape)} there and "
+            f"{tuple(state[name].shape)} here{'; ' * bool(remedies)}{', or '.join(remedies)}"
+        )
+
+
+def other_meanings(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Keys of ``data`` that fix the meaning of ids or features and differ between two configs.
+
+    Empty for configs of two kinds of data.
+    """
+    domain = domain_of(now["data"])
+    if domain_of(was["data"]) is not domain:
+        return []
+    there, here = was["data"], now["data"]
+    keys = [k for k in domain.fixed_keys if None not in (there.get(k), here.get(k))]
+    return [f"data.{key}" for key in keys if there[key] != here[key]]
+
+
+def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Settings ``key=value`` of shapes that differ in ``now`` and could be set there."""
+    there, here = _sizes(was), _sizes(now)
+    differing = [k for k in there if k in here and there[k] != here[k]]
+    return [f"{k}={there[k]}" for k in differing if _can_be(now, k, there[k])]
+
+
+def _can_be(config: Mapping[str, Any], key: str, value: Any) -> bool:
+    """Return False for a value that follows from the data, such as the number of ids of a text."""
+    from omegaconf import OmegaConf
+
+    section, _, name = key.partition(".")
+    if section != "data":
+        return True
+    data = OmegaConf.create({**config["data"], name: value})
+    try:
+        domain_of(config["data"]).complete(data)
+    except (ValueError, OSError):
+        return False
+    return True
+
+
+def _sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+    described = {"name", "parameters", "backbones", "counted_at", "scales_with", "download"}
+    model = {
+        k: v for k, v in leaves(config["model"], "model.") if described.isdisjoint(k.split("."))
+    }
+    data = {f"data.{k}": v for k, v in config["data"].items() if k in _DATA_SIZES}
+    return {k: v for k, v in {**model, **data}.items() if v is not None}
+
+
+_KEPT = (
+    *("seed", "algo", "model", "noise", "forward_process", "optim"),
+    *("data.batch_size", "data.node_order", "data.symmetry", "callbacks.ema_decay"),
+    *("trainer.precision", "trainer.gradient_clip_val", "trainer.gradient_clip_algorithm"),
+    *("trainer.accumulate_grad_batches", "trainer.limit_train_batches", "trainer.overfit_batches"),
+)
+"""Config keys on which the numbers of a run depend; a resumed run keeps them."""
+
+_FREE = ("optim.max_skipped_steps", "model.encoder.download", "model.decoder.download")
+"""Keys among these on which no number depends."""
+
+_UNSET = {
+    "trainer.precision": "32-true",
+    "trainer.gradient_clip_val": 0,
+    "trainer.gradient_clip_algorithm": "norm",
+    "trainer.accumulate_grad_batches": 1,
+    "trainer.limit_train_batches": 1.0,
+    "trainer.overfit_batches": 0,
+    "algo.condition_dropout": 0.0,
+    "algo.weighting": "velocity",
+    "model.fact_dropout": 0.3,
+    "model.bias": True,
+    "model.activation": "gelu",
+    "model.sigma_input": "share",
+    "model.adaln": True,
+    "model.attention": "sdpa",
+}
+"""Meaning of an absent or null key: to Lightning, and in runs from before the key existed."""
+
+_BATCHES_OR_SHARE = ("trainer.limit_train_batches", "trainer.overfit_batches")
+"""Keys of which 1 is one batch and 1.0 is all of them."""
+
+_NUMBERS = {
+    "EMA": ("latest_update_step",),
+    "SkippedSteps": ("total",),
+    "RunCheckpoints": ("best_score", "best_step"),
+}
+"""Numbers, or nulls, in the state of callbacks."""
+
+_MAX_CHANGES = 6
+_ABSENT = "absent"
+
+
+@dataclass(frozen=True)
+class ResumePoint:
+    """State of an interrupted run.
+
+    ``step``: optimiser steps taken; ``config``, ``machine``: of the run that wrote it;
+    ``stream``: the state of its training ``BatchStream``, or None. ``validation_due``: it was
+    written before a validation, with which the resumed run begins.
+    """
+
+    path: Path
+    step: int
+    config: dict[str, Any]
+    machine: dict[str, Any]
+    stream: dict[str, int] | None
+    validation_due: bool = False
+
+    @property
+    def run_folder(self) -> Path | None:
+        """Folder of the run that wrote it, None if the file does not lie in one."""
+        folder = self.path.resolve().parent
+        return folder.parent if folder.name == "checkpoints" else None
+
+    def announce(self, config: Mapping[str, Any], trainer: Trainer, folder: Path) -> None:
+        """Log where the run goes on, and the differences."""
+        logger.info("resuming %s at step %d, in %s", self.path, self.step, folder)
+        if self.step == (steps := config["trainer"].get("max_steps")):
+            logger.info(
+                "it has all its trainer.max_steps=%d: no training, only the evaluation", steps
+            )
+        for sentence in (*code_left_out(self, config), *machine_changes(self, config, trainer)):
+            logger.warning("%s", sentence)
+
+
+def check_resumable(
+    path: str | Path,
+    algorithm: TokenAlgorithm,
+    *,
+    config: Mapping[str, Any],
+    data_fingerprint: str,
+) -> ResumePoint:
+    """Read the state of a run, from a ``.ckpt`` or a run folder, and load its weights.
+
+    A run with this ``config`` must repeat its numbers. The length, the validations and the machine
+    in ``trainer`` may differ, ``eval``, ``sampling``, ``logger``, ``threads``, and how the same
+    data is found.
+
+    Raises the errors of ``load``, and ``ValueError`` naming every key that differs with its old and
+    new value, if the weights do not fit ``algorithm``, or if this run ends before that one did.
+    """
+    contents = read_contents(path, of_folder=LAST)
+    path, info, state = contents.path, contents.info, contents.state
+    if state is None:
+        raise ValueError(f"{path} holds weights only; resume from the .ckpt of its run")
+
+    # settings and data must be the same
+    changes = _changes(info["config"], config)
+    if info["data_fingerprint"] != data_fingerprint:
+        changes.append(f"the data (fingerprint {info['data_fingerprint']} -> {data_fingerprint})")
+    if changes:
+        named = ", ".join(changes[:_MAX_CHANGES])
+        more = f" and {len(changes) - _MAX_CHANGES} more" if len(changes) > _MAX_CHANGES else ""
+        raise ValueError(
+            f"{path} and this run do not fit: {named}{more} (was -> is); restore these settings, "
+            "or start a new run without resume"
+        )
+    contents.load_into(algorithm)
+
+    # state of the loop and of the callbacks
+    if not {"global_step", "loops", "optimizer_states"} <= set(state):
+        raise ValueError(f"{path} holds no training state; resume from a run's last.ckpt")
+    try:
+        loop = state["loops"].get("fit_loop", {}).get("state_dict", {})
+        stream = (loop.get("combined_loader") or [None])[0]  # as Lightning keeps it
+        callbacks = state.get("callbacks", {})
+        saved = callbacks.get("RunCheckpoints", {})
+        for name, keys in _NUMBERS.items():
+            for key in keys:
+                value = (callbacks.get(name) or {}).get(key)
+                if value is not None and not is_number(value):
+                    raise TypeError(f"{name}.{key} is a {type(value).__name__}; expected a number")
+        due, step = bool(saved.get("validation_due", False)), int(state["global_step"])
+    except SENSELESS as error:
+        raise ValueError(f"{path} holds a broken training state: {reason_of(error)}") from error
+    steps = (config.get("trainer") or {}).get("max_steps")  # null and -1: no limit
+    if steps is not None and 0 < steps < step:
+        raise ValueError(
+            f"{path} is of step {step}, past trainer.max_steps={steps}; give a larger "
+            "trainer.max_steps"
+        )
+    return ResumePoint(path, step, info["config"], info["machine"], stream, due)
+
+
+def code_left_out(point: ResumePoint, config: Mapping[str, Any]) -> list[str]:
+    """Sentences about classes in the config of the interrupted run that this run leaves out.
+
+    A file does not choose code that is run, so the command must name it.
+    """
+    now = dict(leaves(config))
+    return [
+        f"{key.removesuffix('._target_')} of {point.path} is left out: a checkpoint cannot choose "
+        f"code; give {'+' * (not key.startswith('optim'))}{key}={value} to have it"
+        for key, value in leaves(point.config)
+        if key.endswith("_target_") and value is not None and now.get(key) != value
+    ]
+
+
+def machine_changes(point: ResumePoint, config: Mapping[str, Any], trainer: Trainer) -> list[str]:
+    """Sentences about changes of the machine that make numbers differ."""
+    now: dict[str, Any] = {"device": trainer.strategy.root_device.type, "torch": torch.__version__}
+    # threads of several processes are divided at launch
+    if trainer.world_size == 1 or config.get("threads") is not None:
+        now["threads"] = torch.get_num_threads()
+    was = point.machine
+    sentences = [
+        f"{name} was {was[name]} and is {value}: numbers may differ in their last bits"
+        for name, value in now.items()
+        if was.get(name, value) != value
+    ]
+    if (former := was.get("processes", trainer.world_size)) != trainer.world_size:
+        sentences.append(
+            f"the run had {former} processes and has {trainer.world_size}: each step sees other "
+            "batches, so numbers will differ"
+        )
+    return sentences
+
+
+def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Differing settings under ``_KEPT``, as ``key was -> is``; absent and null are equal."""
+    old, new = dict(leaves(was)), dict(leaves(now))
+    keys = [
+        k
+        for k in {**old, **new}
+        if k not in _FREE and any(k == kept or k.startswith(f"{kept}.") for kept in _KEPT)
+    ]
+    return [
+        f"{key} {old.get(key, _ABSENT)} -> {new.get(key, _ABSENT)}"
+        for key in keys
+        if _meaning(key, old.get(key)) != _meaning(key, new.get(key))
+    ]
+
+
+def _meaning(key: str, value: Any) -> Any:
+    """Value of a key, equal for two settings of the same meaning."""
+    value = _UNSET.get(key) if value is None else value
+    return (value, isinstance(value, int) and value == 1) if key in _BATCHES_OR_SHARE else value

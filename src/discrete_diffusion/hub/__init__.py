@@ -1,5 +1,0 @@
-"""Networks and models of others: the Hugging Face Hub and ``transformers``."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
