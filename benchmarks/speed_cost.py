@@ -100,7 +100,7 @@ class Model:
         x0 = sample_categorical(layout.uniform_log_probs().expand(len(real), -1, -1), generator)
         x0 = x0.masked_fill(~real, layout.pad_id or 0)
         self.algorithm = MDLM(backbone, Absorbing(layout, LogLinear()))
-        self.batch = self.algorithm.prepared(Batch(x0, real)).to(device)
+        self.batch = self.algorithm.prepare_batch(Batch(x0, real)).to(device)
         self.algorithm.to(device)
         self.parameters = list(self.algorithm.parameters())
         self.optimizer = AdamW(self.parameters, fused=True)

@@ -190,7 +190,7 @@ class Trainee:
     def step(self, rows: Tensor, lr_factor: float = 1.0) -> None:
         batch = self.plans.batch(rows, self.order)
         if not self.variant.dense:
-            batch = self.algorithm.prepared(batch)
+            batch = self.algorithm.prepare_batch(batch)
         if self.device.type == "cuda":
             batch = batch.pin_memory()
         batch = batch.to(self.device, non_blocking=True)

@@ -82,7 +82,7 @@ def chain(process: ForwardProcess, s: Tensor, t: Tensor) -> Tensor:
         passed = (process.log_alpha(s) - process.log_alpha(t)).clamp(max=750.0)
         if float(s.max()) == 0:
             passed = -torch.log1p(-process.one_minus_alpha(t)).clamp(min=-750.0)
-        return exponential(process.generators[process.cells()], passed.expand(-1, LENGTH))
+        return exponential(process.generators[process.matrix_index()], passed.expand(-1, LENGTH))
     if not isinstance(process, InterpolatingProcess):  # nothing else defines it
         return process.transition(s, t)
     keep = (process.alpha(t) / process.alpha(s)).unsqueeze(-1)

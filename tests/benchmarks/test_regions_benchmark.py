@@ -20,7 +20,7 @@ def test_a_model_that_says_the_column_mean_has_its_flat_correlation(measured):
     held_out = held_out_of(words)
     untrained = build_algorithm(complete_data(compose("train", words)))
     train = held_out.report.data.splits["train"]
-    untrained.fit(train.batch())
+    untrained.prepare(train.batch())
     found = held_out.measure(untrained)
     assert found["flat_r"] == pytest.approx(held_out.of_baselines["column_mean_flat_r"], abs=1e-5)
     assert found["flat_r"] > 0.1

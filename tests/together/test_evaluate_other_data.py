@@ -136,7 +136,7 @@ def trained(tmp_path_factory):
         data = build_data(config)
         torch.manual_seed(0)
         algorithm = build_algorithm(config)
-        algorithm.fit(data.splits["train"].batch())
+        algorithm.prepare(data.splits["train"].batch())
         info = checkpoint_info(
             OmegaConf.to_container(config, resolve=True),
             data.size_counts(),

@@ -69,8 +69,8 @@ class FlowMatching(Algorithm):
         self.path, self.scaling = StraightPath(), FieldScaling(channels)
         self.weighting, self.t_draw = weighting, t_draw
 
-    def fit(self, train: Batch) -> None:
-        super().fit(train)
+    def prepare(self, train: Batch) -> None:
+        super().prepare(train)
         self.scaling.fit(train.x0)
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
@@ -144,8 +144,8 @@ class Regression(Algorithm):
         super().__init__(backbone, time_conditioning=time_conditioning)
         self.scaling = FieldScaling(channels)
 
-    def fit(self, train: Batch) -> None:
-        super().fit(train)
+    def prepare(self, train: Batch) -> None:
+        super().prepare(train)
         self.scaling.fit(train.x0)
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:

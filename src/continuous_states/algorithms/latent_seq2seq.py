@@ -144,7 +144,7 @@ class LatentSeq2Seq(Algorithm):
         loss = output.loss + self.latent_weight * self._distance(y, self._target(batch))
         return LossOutput(loss, output.nelbo, output.num_real)
 
-    def prepared(self, batch: Batch) -> Batch:
+    def prepare_batch(self, batch: Batch) -> Batch:
         """Batch without columns that hold padding alone."""
         texts = {name: self._trimmed(texts) for name, texts in batch.conditions.items()}
         longest = _longest(batch.real)

@@ -96,8 +96,8 @@ class MaskedFeatures(Algorithm):
         self.mask_rate, self.draw = mask_rate, draw
         self.bound = "gaussian" if objective == "mask" else "gaussian_given_observed"
 
-    def fit(self, train: Batch) -> None:
-        super().fit(train)
+    def prepare(self, train: Batch) -> None:
+        super().prepare(train)
         self.scaling.fit(train.x0, train.real)
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:

@@ -10,14 +10,14 @@ from .continuous_time import MarginalDiffusion as MarginalDiffusion
 from .continuous_time import MatrixDiffusion as MatrixDiffusion
 from .d3pm import D3PM as D3PM
 from .distill import Distill as Distill
-from .draws import MaskDraw as MaskDraw
-from .draws import sample_masks as sample_masks
-from .draws import sample_times as sample_times
 from .mdlm import MDLM as MDLM
 from .meld import MELD as MELD
 from .registry import ALGORITHMS as ALGORITHMS
 from .registry import build_algorithm as build_algorithm
 from .registry import register_algorithm as register_algorithm
 from .sedd import SEDD as SEDD
+from .time_sampling import MaskDraw as MaskDraw
+from .time_sampling import sample_masks as sample_masks
+from .time_sampling import sample_times as sample_times
 from .token_algorithm import Shaping as Shaping
 from .token_algorithm import TokenAlgorithm as TokenAlgorithm

@@ -23,19 +23,20 @@ class AR(TokenAlgorithm):
     exactly; there is no noise, and every ``draw`` gives the same number. The loss is its mean over
     the batch divided by the constant L.
 
-    The backbone is causal and its input is shifted over the real positions: at l_k stands the token
-    of l_{k-1}, at l_1 ``begin_id``, by default MASK; elsewhere what stands there: PAD, or before
+    The backbone is causal and its input is shifted over the real positions: at l_k it has the token
+    of l_{k-1}, at l_1 ``begin_id``, by default MASK. Other positions keep their id: PAD, or before
     l_1 an id that is given (``TokenLayout.num_given``).
 
     ``time_conditioning``: the backbone is given how many tokens are real, as the sigma of a
     corrupted share, 1 - exp(-sigma) = n / (L + 1); other networks see n in the PAD of their input.
-    False hands it ``None``.
+    False gives it ``None``.
 
-    ``denoise`` on a partly masked x_t predicts each position from what stands before it in x_t,
-    which is right for the first MASK. Clamping is exact for a prefix; a clamp behind a free
-    position is not seen when that one is drawn.
+    ``denoise`` on a partly masked x_t predicts each position from the ones before it in x_t, which
+    is right for the first MASK. Clamping is exact for a prefix; a clamp behind a free position is
+    not seen when that one is sampled.
 
-    Raises ``ValueError`` for a backbone with ``causal`` False, and a ``begin_id`` that is no id.
+    Raises ``ValueError`` for a backbone with ``causal`` False, and a ``begin_id`` that is not an
+    id.
     """
 
     name = "ar"
@@ -70,7 +71,7 @@ class AR(TokenAlgorithm):
 
     @property
     def blocks(self) -> Tensor:
-        """Int[L]: every position is a block of its own."""
+        """Int[L]: every position is a block."""
         return self.position
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
@@ -89,18 +90,19 @@ class AR(TokenAlgorithm):
         return self.apply_backbone(tokens, self.size_sigma(real), others)
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
-        """The conditions under which ``denoise`` is right for every position, whatever x_t."""
+        """The conditions under which ``denoise`` is right at every position, for any x_t."""
         return {**batch.conditions, "context": batch.x0}
 
     def shifted(self, x: Tensor, real: Tensor) -> Tensor:
         """Int[B, L]: at each real position the token of the real position before it."""
+        # the last real position up to l, then before l; -1 before the first
         latest = torch.where(real, self.position, -1).cummax(dim=1).values
         before = torch.cat([torch.full_like(latest[:, :1], -1), latest[:, :-1]], dim=1)
         tokens = x.gather(1, before.clamp(min=0)).masked_fill(before < 0, self.begin_id)
         return torch.where(real, tokens, x)
 
     def size_sigma(self, real: Tensor) -> Tensor | None:
-        """-log(1 - n / (L + 1)) for n real tokens, Float[B]; None without ``time_conditioning``."""
+        """-log(1 - n / (L + 1)) for n real tokens, Float[B]; None if time conditioning is off."""
         if not self.time_conditioning:
             return None
         share = real.sum(dim=1).float() / (self.layout.length + 1)
@@ -109,16 +111,16 @@ class AR(TokenAlgorithm):
     def prefix_reader(
         self, x: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> PrefixReader:
-        """``denoise`` with a cache, for samples x Int[B, L] whose ``real`` Bool[B, L] and whose
-        PAD is the same."""
+        """``denoise`` with a cache, for samples x Int[B, L] of equal ``real`` Bool[B, L] and
+        PAD."""
         return PrefixReader(self, x, real, conditions)
 
 
 class PrefixReader:
     """Predicts real positions in ascending order, each column computed once.
 
-    The backbone keeps the keys and values of what it has read: its ``new_cache(positions)`` makes
-    the cache and ``forward(..., cache=cache)`` reads the next columns.
+    The backbone keeps keys and values of the columns that it has read: ``new_cache(positions)``
+    makes the cache and ``forward(..., cache=cache)`` reads the next columns.
     """
 
     def __init__(
@@ -133,17 +135,19 @@ class PrefixReader:
         self.num_read = 0
 
     def log_d0(self, x: Tensor, k: int) -> Tensor:
-        """log p of the k-th real position (from 0) given those before it in x: Float[B, V].
+        """log p of the k-th real position (from 0) given the ones before it in x: Float[B, V].
 
         ``x``: Int[B, L], filled before that position. ``k`` grows from call to call.
         """
         layout = self.algorithm.layout
+        # tokens that the cache does not have yet
         before = self.columns[max(self.num_read - 1, 0) : k]
         tokens = x[:, before]
         if self.num_read == 0:
             begin = torch.full_like(x[:, :1], self.algorithm.begin_id)
             tokens = torch.cat([x[:, self.given], begin, tokens], dim=1)
         self.num_read = k + 1
-        given = {**self.conditions, "cache": self.cache}
-        logits = self.algorithm.call(self.algorithm.backbone, tokens, self.sigma, given)[:, -1]
+        # the last column predicts position k
+        conditions = {**self.conditions, "cache": self.cache}
+        logits = self.algorithm.call(self.algorithm.backbone, tokens, self.sigma, conditions)[:, -1]
         return log_softmax_on(logits.float(), layout.support[self.columns[k]])

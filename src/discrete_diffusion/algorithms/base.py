@@ -1,4 +1,4 @@
-"""``Algorithm``: a backbone and the loss that training minimises, in whatever state."""
+"""``Algorithm``: a backbone and the loss that training minimises, for any representation."""
 
 from __future__ import annotations
 
@@ -41,17 +41,16 @@ Dropout = Annotated[float, Bounds(least=0, below=1)]
 
 
 class AlgorithmOptions(TypedDict, total=False):
-    """Arguments of every ``Algorithm``, which subclasses hand on."""
+    """Arguments of every ``Algorithm``, passed on by subclasses."""
 
     time_conditioning: bool
     condition_dropout: Dropout
 
 
 class Algorithm(Checked, nn.Module, ABC):
-    """A backbone and the loss that trains it, whatever samples are made of.
+    """A backbone and the loss that trains it, on tokens (``TokenAlgorithm``), rows or images.
 
-    Those on tokens are a ``TokenAlgorithm``. The backbone's signature is read once, to know how to
-    call it (``BackboneCall``).
+    The backbone's signature is read once, to know how to call it (``BackboneCall``).
 
     Args:
         backbone: the network.
@@ -70,16 +69,13 @@ class Algorithm(Checked, nn.Module, ABC):
     name: ClassVar[str]
     """The name that ``algo=`` takes."""
     state: ClassVar[str]
-    """The state that it denoises, one of ``registry.STATES``: its data and backbone have the same.
-    """
+    """The state that it denoises, one of ``registry.STATES``, the same as its data's."""
     processes: ClassVar[tuple[str, ...]] = ()
     """Forward processes that it works with; the first is the default."""
     any_process: ClassVar[bool] = False
-    """True if it works with every other one too, those of other packages among them: if it uses
-    nothing of a process but what every ``ForwardProcess`` has.
-    """
+    """True if it also works with every other one: it uses only what every process has."""
     samplers: ClassVar[tuple[str, ...] | None] = None
-    """The only samplers of the model that it trains; None: all that its noise and times allow."""
+    """The only samplers of its model; None: every one that its noise and times allow."""
     backbone_needs: ClassVar[tuple[str, ...]] = ()
     """Needs that a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
     discrete_time: ClassVar[bool] = False
@@ -119,11 +115,10 @@ class Algorithm(Checked, nn.Module, ABC):
                 f"{self.name} needs a backbone whose forward takes {' and '.join(missing)}; got "
                 f"{described(backbone)}: add what is missing to its arguments"
             )
+        # conditions that the backbone's ``encode`` reads: its arguments without a default
         encode = getattr(backbone, "encode", None)
         read = () if encode is None else signature(encode).parameters.values()
         self.encoded_conditions = tuple(p.name for p in read if p.default is p.empty)
-        """Conditions that the backbone's ``encode``, if any, reads: its arguments that have no
-        default."""
         if condition_dropout > 0 and not self.takes("keep"):
             raise ValueError(
                 f"condition_dropout={condition_dropout:g} needs a backbone whose forward takes "
@@ -138,7 +133,7 @@ class Algorithm(Checked, nn.Module, ABC):
         Args:
             batch: clean data.
             generator: source of the noise.
-            draw: name of the way in which t is sampled; None: the one the algorithm was built with.
+            draw: name of how t is sampled; None: the one the algorithm was built with.
 
         Returns:
             The loss, and the NELBO of each sample in nats.
@@ -147,7 +142,7 @@ class Algorithm(Checked, nn.Module, ABC):
     @property
     @abstractmethod
     def evaluation_draw(self) -> str:
-        """The way of sampling t of least variance, for reported bounds."""
+        """The ``draw`` of least variance, for reported bounds."""
 
     @classmethod
     def check_process(cls, process: ForwardProcess) -> None:
@@ -173,12 +168,11 @@ class Algorithm(Checked, nn.Module, ABC):
                 "use algo=meld, or a fixed schedule, such as noise=log_linear"
             )
 
-    def fit(self, train: Batch) -> None:
-        """Fit what depends on the whole training split before the first step: here, conditions.
+    def prepare(self, train: Batch) -> None:
+        """Fit statistics of the training split before the first step; here of its conditions.
 
         Args:
-            train: the training split, for whose conditions the backbone's ``fit_conditions`` is
-                called.
+            train: the training split; its conditions go to the backbone's ``fit_conditions``.
 
         Raises:
             ValueError: a condition is missing.
@@ -196,8 +190,8 @@ class Algorithm(Checked, nn.Module, ABC):
             generator: source of randomness.
         """
 
-    def prepared(self, batch: Batch) -> Batch:
-        """Add to a batch on the CPU what would have to be read back from its device later.
+    def prepare_batch(self, batch: Batch) -> Batch:
+        """Add conditions to a batch on the CPU that would have to be read back from a GPU later.
 
         Here the columns that hold no data (``packing``), if the backbone takes them.
 
@@ -231,8 +225,8 @@ class Algorithm(Checked, nn.Module, ABC):
             generator: source of randomness.
 
         Returns:
-            A batch whose condition ``keep`` Bool[B] is False for samples whose conditions are
-            dropped; without ``condition_dropout`` the batch as it is.
+            A batch with the condition ``keep`` Bool[B], False for samples whose conditions are
+            dropped; the same batch if ``condition_dropout`` is 0.
         """
         if self.condition_dropout == 0:
             return batch
@@ -242,7 +236,7 @@ class Algorithm(Checked, nn.Module, ABC):
 
     @property
     def num_parameters(self) -> int:
-        """Number of parameters, of the network and learnt beside it; on the meta device too."""
+        """Number of parameters, of the network and the algorithm; on the meta device too."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def takes(self, name: str) -> bool:
@@ -310,13 +304,13 @@ class Algorithm(Checked, nn.Module, ABC):
         return tuple(x_t.shape)
 
     def accepted(self, conditions: Conditions | None) -> dict[str, Any]:
-        """Conditions that the backbone takes; others are for other backbones.
+        """Conditions that the backbone takes; the others are left out.
 
         Args:
             conditions: conditions by name, or None.
 
         Returns:
-            A dict of its own.
+            A new dict.
         """
         return {name: x for name, x in (conditions or {}).items() if self.takes(name)}
 
@@ -330,7 +324,7 @@ class Algorithm(Checked, nn.Module, ABC):
             conditions: conditions by name, or None.
 
         Returns:
-            A dict of its own.
+            A new dict.
         """
         given, names = self.accepted(conditions), self.encoded_conditions
         holds = not getattr(self.backbone, "encoder_reads_time", True)
@@ -340,7 +334,7 @@ class Algorithm(Checked, nn.Module, ABC):
         return {**given, "encoded": self.backbone.encode(**read)}  # type: ignore[operator]
 
     def statistics(self) -> dict[str, float]:
-        """Numbers to log beside the metrics, such as a learned schedule; here the backbone's.
+        """Numbers to log with the metrics, such as a learned schedule; here the backbone's.
 
         Returns:
             By name, the backbone's ``diagnostics``, if it has any.

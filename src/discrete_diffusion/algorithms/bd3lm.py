@@ -10,58 +10,23 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Dropout
-from discrete_diffusion.algorithms.draws import Corruption, MaskDraw, sample_blocks, sample_masks
 from discrete_diffusion.algorithms.many_ids import passes_states
+from discrete_diffusion.algorithms.time_sampling import (
+    Corruption,
+    MaskDraw,
+    sample_blocks,
+    sample_masks,
+)
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.values import Count, are_whole_numbers
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
-from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.interpolating import Absorbing
 from discrete_diffusion.layout.token_layout import TokenLayout
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_BLOCK_SIZE = 16
-
-
-def contiguous_blocks(
-    layout: TokenLayout, block_size: int | None = None, block_lengths: Sequence[int] | None = None
-) -> Tensor:
-    """Int[L]: the block 0, 1, ... of each position, never decreasing.
-
-    ``block_size``: runs of k positions, the last one shorter if k does not divide L.
-    ``block_lengths``: the length of every block. Neither: the layout's groups if it has several,
-    else runs of ``DEFAULT_BLOCK_SIZE``.
-
-    Raises ``ValueError`` for sizes that are no whole numbers, lengths that do not add up to L, or
-    groups that are not contiguous.
-    """
-    length, device = layout.length, layout.group.device
-    if block_size is not None and block_lengths is not None:
-        raise ValueError(
-            f"algo.block_size={block_size} and algo.block_lengths={block_lengths} are both given; "
-            "leave one of them null"
-        )
-    if block_lengths is not None:
-        whole = are_whole_numbers(block_lengths)
-        if not whole or min(block_lengths, default=0) < 1 or sum(block_lengths) != length:
-            raise ValueError(
-                f"algo.block_lengths={block_lengths}: expected a list of positive whole numbers "
-                f"that add up to {length} positions"
-            )
-        lengths = torch.tensor(list(block_lengths), device=device)
-        return torch.arange(len(lengths), device=device).repeat_interleave(lengths)
-    if block_size is None and len(layout.group_names) > 1:
-        begins = layout.group.diff(prepend=layout.group[:1]) != 0
-        blocks = begins.long().cumsum(dim=0)
-        if not blocks.is_meta and int(blocks[-1]) + 1 != len(layout.group.unique()):
-            raise ValueError(
-                f"the groups {', '.join(layout.group_names)} are not contiguous runs of positions, "
-                "as blocks must be; set algo.block_size or algo.block_lengths"
-            )
-        return blocks
-    size = DEFAULT_BLOCK_SIZE if block_size is None else block_size
-    return torch.arange(length, device=device) // size
 
 
 class BD3LM(TokenAlgorithm):
@@ -84,12 +49,12 @@ class BD3LM(TokenAlgorithm):
     mean NELBO of the batch divided by the constant L.
 
     ``block_size``, ``block_lengths``: see ``contiguous_blocks``.
-    ``time_conditioning``: without it (the default) each block of a sample has a time of its own;
-    with it the blocks of one call share one, because a backbone is handed one sigma per sample.
+    ``time_conditioning``: if off (the default) each block of a sample has its own time; if on
+    the blocks of one call share one, because a backbone is given one sigma per sample.
     ``draw``: how the masks of a training batch are sampled, a ``MaskDraw``.
 
-    Clamped tokens are honoured exactly where they lie in the block being sampled or before it;
-    a clamp in a later block is not seen until its turn comes.
+    Clamped tokens are honoured exactly in the block being sampled or before it; a clamp in a later
+    block is not seen until its turn comes.
 
     Deviation: the paper clips t during training to lower the variance; ``forced_mask`` bounds it
     without leaving anything out.
@@ -142,22 +107,26 @@ class BD3LM(TokenAlgorithm):
         return self.block_of
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        # mask every block; a shared time is sampled as if there were one block
         all_at_once = self.takes("context")
         blocks = None if self.time_conditioning and all_at_once else self.blocks
         masked = sample_masks(
             draw or self.draw, self.process, batch, generator, blocks, self.num_blocks
         )
-        conditions = self.teacher_forcing(batch)
-        if not all_at_once:
+        # all blocks with the clean sequence as context, or one of them
+        if all_at_once:
+            conditions = self.teacher_forcing(batch)
+        else:
             masked, conditions = self._one_block(masked, batch, generator), batch.conditions
+        # weighted cross-entropy, Float[B, L]
         nll = self.nll(masked.xt, masked.t, batch, conditions, masked.weight > 0)
-        nelbo = masked.weight.to(nll.dtype) * nll  # (B, L)
+        nelbo = masked.weight.to(nll.dtype) * nll
         return self.output(nelbo.sum(dim=1), batch)
 
     def _one_block(
         self, masked: Corruption, batch: Batch, generator: torch.Generator
     ) -> Corruption:
-        """Values of one block of each sample, out of those sampled for every block."""
+        """Corruption of one random block per sample, out of one of every block."""
         block, num = sample_blocks(batch.real, self.blocks, self.num_blocks, generator)
         own = self.blocks == block.unsqueeze(1)  # (B, L)
         t = masked.t.gather(1, own.long().argmax(dim=1, keepdim=True)).squeeze(1)
@@ -168,24 +137,24 @@ class BD3LM(TokenAlgorithm):
     def logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """Logits with the clean sequence as ``context`` among the conditions, right for every
-        block; a network that does not take it is called once per block. Without, right for the
+        """Logits, right for every block given the clean sequence as the condition ``context``; a
+        network that does not take it is called once per block. Without ``context``, right for the
         first block that is not clean: earlier blocks are read from x_t, later ones are not seen."""
         given = {**(conditions or {}), "group_idxs": self.blocks.expand_as(x_t)}
         if self.takes("context"):
             return super().logits(x_t, t, real, given)
         clean = given.pop("context", None)
         if clean is None:
+            # the first block of each sample that has masks, Int[B]
             waiting = (x_t == self.layout.mask_id) & real
             block = torch.where(waiting, self.blocks, self.blocks[-1]).amin(dim=1)
             return super().logits(self._in_turn(x_t, x_t, real, block), t, real, given)
-        logits = None
+        # one call per block; each keeps the logits of its own positions
+        logits = x_t.new_zeros((*x_t.shape, 1), dtype=torch.float32)
         for block in self.blocks.unique():
             x_b = self._in_turn(x_t, clean, real, block.expand(len(x_t)))
-            found = super().logits(x_b, t, real, given)
             own = (self.blocks == block).unsqueeze(-1)
-            logits = found if logits is None else torch.where(own, found, logits)
-        assert logits is not None
+            logits = torch.where(own, super().logits(x_b, t, real, given), logits)
         return logits
 
     def _in_turn(self, x_t: Tensor, clean: Tensor, real: Tensor, block: Tensor) -> Tensor:
@@ -197,3 +166,43 @@ class BD3LM(TokenAlgorithm):
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
         """The conditions under which ``denoise`` is right for every block."""
         return {**batch.conditions, "context": batch.x0}
+
+
+def contiguous_blocks(
+    layout: TokenLayout, block_size: int | None = None, block_lengths: Sequence[int] | None = None
+) -> Tensor:
+    """Int[L]: the block 0, 1, ... of each position, never decreasing.
+
+    ``block_size``: runs of k positions, the last one shorter if k does not divide L.
+    ``block_lengths``: the length of every block. Neither: the layout's groups if it has several,
+    else runs of ``DEFAULT_BLOCK_SIZE``.
+
+    Raises ``ValueError`` for sizes that are not whole numbers, lengths that do not add up to L, or
+    groups that are not contiguous.
+    """
+    length, device = layout.length, layout.group.device
+    if block_size is not None and block_lengths is not None:
+        raise ValueError(
+            f"algo.block_size={block_size} and algo.block_lengths={block_lengths} are both given; "
+            "leave one of them null"
+        )
+    if block_lengths is not None:
+        whole = are_whole_numbers(block_lengths)
+        if not whole or min(block_lengths, default=0) < 1 or sum(block_lengths) != length:
+            raise ValueError(
+                f"algo.block_lengths={block_lengths}: expected a list of positive whole numbers "
+                f"that add up to {length} positions"
+            )
+        lengths = torch.tensor(list(block_lengths), device=device)
+        return torch.arange(len(lengths), device=device).repeat_interleave(lengths)
+    if block_size is None and len(layout.group_names) > 1:
+        begins = layout.group.diff(prepend=layout.group[:1]) != 0
+        blocks = begins.long().cumsum(dim=0)
+        if not blocks.is_meta and int(blocks[-1]) + 1 != len(layout.group.unique()):
+            raise ValueError(
+                f"the groups {', '.join(layout.group_names)} are not contiguous runs of positions, "
+                "as blocks must be; set algo.block_size or algo.block_lengths"
+            )
+        return blocks
+    size = DEFAULT_BLOCK_SIZE if block_size is None else block_size
+    return torch.arange(length, device=device) // size

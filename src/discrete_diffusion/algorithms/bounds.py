@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -10,16 +9,17 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from discrete_diffusion.categorical import log_prob_at, neg_inf
-from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
+from discrete_diffusion.forward_process.base import (
+    EVERYWHERE,
+    ForwardProcess,
+    chunks,
+    log_entries,
+    log_mixture,
+)
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
-from discrete_diffusion.forward_process.mixtures import log_entries, log_mixture
-
-AT_ONCE = 2**18
-"""Numbers of log D that are read at once, in float64: they stay in a processor's cache, and little
-memory is needed beside log D itself."""
 
 NO_NOISE = 1e-280
-"""Stands for a b(y) that is 0 or less than this; such a term is 0 in any sum."""
+"""Floor of b(y); the term of a smaller b(y) is 0 in any sum."""
 
 
 def general_bound(
@@ -34,8 +34,8 @@ def general_bound(
 ) -> Tensor:
     """The integrand of the NELBO at (xt, t) per position, Float64[B, L]; 0 where real is False.
 
-    Its sum over positions, averaged over t ~ U(0, 1), is the bound. Of a process of transition
-    matrices it is ``jump_bound``; of an interpolating one, with z = xt_l, the model's marginal
+    Its sum over positions, averaged over t ~ U(0, 1), is the bound. For a process of transition
+    matrices it is ``jump_bound``; for an interpolating one, with z = xt_l, the model's marginal
     Q = alpha D + b_t, the truth's q = alpha [y = x0] + b_t, and jumps y -> z reversed at the rates
     r_theta(y) = rate(z) Q(y) / Q(z) and r_hat(y) = rate(z) q(y) / q(z):
 
@@ -46,10 +46,10 @@ def general_bound(
     2205.14987; the second form is von Ruette et al.'s, arXiv 2503.04482, with sum Q = 1).
 
     ``xt``, ``x0``: Int[B, L], noisy and clean ids. ``t``: Float[B]. ``real``: Bool[B, L].
-    ``log_d0``: Float[B, L, V], log D; a score model passes any positive G(y) in its place, since
+    ``log_d0``: Float[B, L, V], log D; a score model passes any positive G(y) instead of D, since
     the formula never uses that D is normalised. The gradient goes to it alone, and is finite where
-    the bound is. Of an interpolating process ``log_d0`` may be that of some ``positions``, and so
-    is the result then; the ids are those of all.
+    the bound is. With an interpolating process ``log_d0`` and the result may be those of some
+    ``positions``; the ids are always those of all.
     """
     if not isinstance(process, InterpolatingProcess):
         return jump_bound(process, xt, x0, log_d0, t, real)
@@ -58,10 +58,11 @@ def general_bound(
 
 
 class _Noised(NamedTuple):
-    """Noisy and clean ids Int[B, N] of some positions, at times t Float[B], and what does not
-    depend on D: log alpha, and log b and the log of the rates at z and at x0, Float64[B, N] each.
+    """All of the bound that does not depend on D, at N positions: log alpha, log b at z and at x0,
+    and the log rate of jumps into z, Float64[B, N] each.
 
-    ``counted``: Bool[B, N]. ``process``, ``positions``: for the noise b at all ids.
+    ``xt``, ``x0``: Int[B, N]. ``counted``: Bool[B, N]. ``process``, ``positions``, ``t`` Float[B]:
+    for the noise b at all ids.
     """
 
     process: InterpolatingProcess
@@ -88,7 +89,7 @@ class _Noised(NamedTuple):
         log_alpha = process.log_alpha(t).double().expand(xt.shape)
         log_b_z, log_b_x = process.log_noise_at(xt, t), process.log_noise_at(x0, t)
         log_rate = process.log_rate_at(xt, t)
-        counted = real & (log_rate > neg_inf(log_rate.dtype) / 2)  # absorbing noise left some alone
+        counted = real & (log_rate > neg_inf(log_rate.dtype) / 2)  # nothing jumps into visible ids
         values = (xt, x0, counted, log_alpha, log_b_z, log_b_x, log_rate)
         return cls(process, positions, t, *(value[:, positions] for value in values))
 
@@ -100,7 +101,7 @@ class _Noised(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """The quantities of the bound at z and x0, in logarithms but for W and R; Float64[B, N] each.
+    """Quantities of the bound at z and x0, in logarithms except W and R; Float64[B, N] each.
 
     ``rise``: log(Q / b). ``log_ratio``: log(q / Q). ``w``, ``r``: 0 where nothing counts.
     """
@@ -119,8 +120,10 @@ class _Terms(NamedTuple):
         log_alpha, log_b_z, log_b_x = noised.log_alpha, noised.log_b_z, noised.log_b_x
         stays = noised.xt == noised.x0
         log_d_z, log_d_x = (log_prob_at(ids, log_d0) for ids in (noised.xt, noised.x0))
+        # log(Q / b) = softplus(log(alpha D / b))
         rise_z = _softplus(log_alpha + log_d_z - log_b_z)
         rise_x = _softplus(log_alpha + log_d_x - log_b_x)
+        # log(q / Q): q is alpha + b at x0, b elsewhere
         log_ratio_x = _softplus_difference(log_alpha - log_b_x, -log_d_x)
         log_ratio_z = torch.where(stays, log_ratio_x, -rise_z)
         truth_rise = torch.where(stays, _softplus(log_alpha - log_b_z), 0.0)  # log q(z) / b(z)
@@ -144,7 +147,7 @@ class _GeneralBound(torch.autograd.Function):
         R alpha D(y) - W b(y) share(y)      -  W alpha share(x0)                  at x0
                                             +  (W - R sum_y Q) share(z)           at z
 
-    What is divided by b or Q at z or x0 is in logarithms: those two may be too small for a float.
+    Divisions by b or Q at z or x0 are in logarithms: those two may be too small for a float.
     """
 
     @staticmethod
@@ -154,8 +157,10 @@ class _GeneralBound(torch.autograd.Function):
         scale = (w + r).clamp(min=torch.finfo(w.dtype).tiny)
         from_w, from_r = ((one / scale).unsqueeze(-1) for one in (w, r))
         slope = torch.empty_like(log_d0) if ctx.needs_input_grad[0] else None
-        data, risen = torch.empty_like(w), torch.empty_like(w)  # sums of alpha D and of b rise
-        for part in _parts(log_d0):
+
+        # sums over ids: of alpha D, and of b rise; the slopes at all ids on the way
+        data, risen = torch.empty_like(w), torch.empty_like(w)
+        for part in chunks(*log_d0.shape):
             model = (log_d0[part].double() + log_alpha[part].unsqueeze(-1)).exp_()  # alpha D
             noise = noised.noise(*part)
             ratio = model / noise
@@ -164,9 +169,10 @@ class _GeneralBound(torch.autograd.Function):
             if slope is not None:
                 slope[part] = model.mul_(from_r[part] - from_w[part] / ratio.add_(1))
 
+        # KL, and R - W, which may cancel
         alpha, b_x = log_alpha.exp(), noised.log_b_x.exp()
         divergence = alpha * terms.log_ratio_x + b_x * _softplus(log_alpha - noised.log_b_x) - risen
-        near = w * torch.expm1(terms.log_ratio_z.clamp(max=1.0))  # R - W, which may cancel
+        near = w * torch.expm1(terms.log_ratio_z.clamp(max=1.0))
         beyond = torch.where(terms.log_ratio_z < 1, near, r - w)
         if slope is not None:
             at_x0, at_z = _slopes(terms, noised, data)
@@ -180,10 +186,10 @@ class _GeneralBound(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         slope, scale = ctx.saved_tensors
         factor = (grad * scale).unsqueeze(-1)
-        found = torch.empty_like(slope)
-        for part in _parts(slope):
-            found[part] = factor[part] * slope[part]
-        return found, None
+        by_log_d0 = torch.empty_like(slope)
+        for part in chunks(*slope.shape):
+            by_log_d0[part] = factor[part] * slope[part]
+        return by_log_d0, None
 
 
 def _slopes(terms: _Terms, noised: _Noised, data: Tensor) -> tuple[Tensor, Tensor]:
@@ -195,16 +201,6 @@ def _slopes(terms: _Terms, noised: _Noised, data: Tensor) -> tuple[Tensor, Tenso
     q_z = noised.log_b_z.exp() + alpha * (noised.xt == noised.x0)
     slope_z = r * alpha * terms.log_d_z.exp() + (w * (1 - q_z) - r * (data + 1 - alpha)) * share_z
     return slope_x, slope_z
-
-
-def _parts(values: Tensor) -> Iterator[tuple[slice, slice]]:
-    """values (B, N, V) in parts of about ``AT_ONCE`` numbers: of samples, and of positions."""
-    num, length, size = values.shape
-    samples = max(1, AT_ONCE // max(length * size, 1))
-    positions = length if samples > 1 else max(1, AT_ONCE // max(size, 1))
-    for first in range(0, num, samples):
-        for begin in range(0, length, max(positions, 1)):
-            yield slice(first, first + samples), slice(begin, begin + positions)
 
 
 def _softplus(x: Tensor) -> Tensor:
@@ -228,29 +224,33 @@ def jump_bound(
 
         sum_{y != z} R_t(y, z) [ s - a + a log(a / s) ] = sum R_t a [ expm1(u) - u ],  u = log s/a
 
-    over the ids y that z can be jumped into from (``process.sources``): two for a chain of nearest
+    over the ids y that may jump into z (``process.sources``): two for a chain of nearest
     neighbours, all others in general. Ratios are differences of logarithms (Campbell et al., arXiv
     2205.14987, with the leave-one-out D; Lou et al., arXiv 2310.16834).
 
     ``log_d0``: Float[B, L, V], log D, or the log of positive scores; the gradient goes to it alone.
     """
-    cells, zero = process.cells(), torch.zeros_like(t)
+    # log a and log s of the W sources of each z, Float64[B, L, W]
+    index, zero = process.matrix_index(), torch.zeros_like(t)
     log_q = process.log_transition(zero, t)
-    sources = process.sources().expand(int(log_q.shape[1]), -1, -1)[cells, xt]  # (B, L, W)
+    sources = process.sources().expand(int(log_q.shape[1]), -1, -1)[index, xt]
     into = torch.cat([xt.unsqueeze(-1), sources], dim=-1)
-    log_truth = log_entries(log_q, cells, x0, into)
-    log_model = log_mixture(log_d0, log_q, cells, into)
+    log_truth = log_entries(log_q, index, x0, into)
+    log_model = log_mixture(log_d0, log_q, index, into)
     log_a = log_truth[..., 1:] - log_truth[..., :1]
     log_s = log_model[..., 1:] - log_model[..., :1]
 
+    # rates R_t(y, z); z itself, which fills up its sources, does not count
     sample = torch.arange(len(xt), device=xt.device)[:, None, None]
     rates = process.rates(t).expand(len(xt), -1, -1, -1)
-    rate = rates[sample, cells.unsqueeze(-1), sources, xt.unsqueeze(-1)].double()
+    rate = rates[sample, index.unsqueeze(-1), sources, xt.unsqueeze(-1)].double()
     counted = real.unsqueeze(-1) & (sources != xt.unsqueeze(-1)) & (rate > 0)
     log_rate = torch.where(counted, rate, 1.0).log()
+
+    # R a (expm1(u) - u) for small u, R s - R a (1 + u) for large ones
     u = torch.where(counted, log_s - log_a, 0.0)
-    right = torch.where(counted, (log_rate + log_a).exp(), 0.0)  # the true rate of going back
+    reverse = torch.where(counted, (log_rate + log_a).exp(), 0.0)  # R a
     near = u.clamp(max=1.0)
-    outflow = torch.where(counted & (u >= 1), log_rate + log_s, neg_inf(u.dtype)).exp()
-    cost = torch.where(u < 1, right * (near.expm1() - near), outflow - right * (1 + u))
+    outflow = torch.where(counted & (u >= 1), log_rate + log_s, neg_inf(u.dtype)).exp()  # R s
+    cost = torch.where(u < 1, reverse * (near.expm1() - near), outflow - reverse * (1 + u))
     return cost.sum(dim=-1)

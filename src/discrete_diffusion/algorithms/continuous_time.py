@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple, Unpack
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
+from discrete_diffusion.algorithms import many_ids
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.bounds import general_bound
-from discrete_diffusion.algorithms.draws import WeightedDraw, sample_weighted_times
-from discrete_diffusion.algorithms.many_ids import head_of
-from discrete_diffusion.algorithms.summed_terms import TermsOf, summed_terms
+from discrete_diffusion.algorithms.many_ids import Slopes, head_of, product_type
+from discrete_diffusion.algorithms.time_sampling import WeightedDraw, sample_weighted_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, neg_inf
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 from discrete_diffusion.forward_process.uniform import Hybrid
+
+TermsOf = Callable[[Tensor, slice, slice], Tensor]
+"""Function of logits Float32[b, n, V] of some samples and positions: terms Float64[b, n]."""
 
 Parameterization = Literal["leave_one_out", "posterior"]
 
@@ -31,7 +36,7 @@ class ContinuousTime(TokenAlgorithm):
     is the mean NELBO of the batch divided by the constant L.
 
     ``draw``: how the times of a training batch are sampled, a ``WeightedDraw``.
-    ``parameterization``: what the network's logits stand for. ``leave_one_out``: D, the prediction
+    ``parameterization``: the meaning of the network's logits. ``leave_one_out``: D, the prediction
     of a token from all others. ``posterior``: P, the prediction from all of xt, turned into
     D proportional to P(x0) / q_t(xt_l | x0); then untrained logits have an infinite bound.
 
@@ -55,6 +60,7 @@ class ContinuousTime(TokenAlgorithm):
         self.draw, self.parameterization = draw, parameterization
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        # times and their weights, Float64[B]; noisy ids, Int[B, L]
         t, time_weight = sample_weighted_times(
             draw or self.draw, self.process, len(batch), generator, batch.x0.device
         )
@@ -67,6 +73,7 @@ class ContinuousTime(TokenAlgorithm):
             z, x0, at, real = (value[samples] for value in whole)
             return general_bound(self.process, z, x0, log_d0, at, real, positions=positions)
 
+        # the loss has the training weight, the reported bound does not
         total, terms = self.summed(xt, t, batch, weight, terms_of)
         loss = (total / len(batch)).float() / self.layout.length
         return self.output((time_weight * terms).sum(dim=1), batch, loss)
@@ -74,8 +81,8 @@ class ContinuousTime(TokenAlgorithm):
     def summed(
         self, xt: Tensor, t: Tensor, batch: Batch, weight: Tensor, terms_of: TermsOf
     ) -> tuple[Tensor, Tensor]:
-        """Sum of weight * term, Float64[], and the terms, Float64[B, L], with no tensor
-        Float[B, L, V] of many ids, where the backbone gives its states.
+        """Sum of weight * term, Float64[], and the terms, Float64[B, L]. With many ids, and a
+        backbone that gives its states, no tensor Float[B, L, V] is made.
 
         ``terms_of``: terms of ``log_prediction`` at some samples and positions.
         """
@@ -88,11 +95,11 @@ class ContinuousTime(TokenAlgorithm):
             return (weight * terms).sum(), terms
         states = self.logits(xt, t, batch.real, {**batch.conditions, "states": True})
 
-        def of_logits(logits: Tensor, samples: slice, positions: slice) -> Tensor:
+        def terms_of_logits(logits: Tensor, samples: slice, positions: slice) -> Tensor:
             log_d0 = self.prediction_of(logits, xt[samples], t[samples], positions)
             return terms_of(log_d0, samples, positions)
 
-        return summed_terms(head, states, weight, of_logits)
+        return summed_terms(head, states, weight, terms_of_logits)
 
     @property
     def reads_logits(self) -> bool:
@@ -143,8 +150,8 @@ class MarginalDiffusion(ContinuousTime):
 
 class MatrixDiffusion(ContinuousTime):
     """The bound of a process of transition matrices: noise that moves an id to near ones where ids
-    have an order, or at rates of one's own (Campbell et al., arXiv 2205.14987). It is that of every
-    other process too."""
+    have an order, or at given rates (Campbell et al., arXiv 2205.14987). It is that of every other
+    process too."""
 
     name = "matrix"
     processes = ("matrix",)
@@ -166,7 +173,7 @@ class GIDD(ContinuousTime):
     b / (alpha + b) where C is near 1; with it the best D would shift.
 
     ``weighting``: ``dynamic`` or ``elbo``. ``draw``: of training times; the dynamic weight is
-    bounded and needs no importance draw.
+    bounded and needs no importance sampling.
 
     Raises ``ValueError`` for an unknown ``weighting``, and as ``ContinuousTime`` does.
     """
@@ -195,3 +202,83 @@ class GIDD(ContinuousTime):
         log_rate, at_mask = self.process.log_rate_at(xt, t), xt == self.layout.mask_id
         ratio = (self.process.log_noise_at(xt, t) - log_rate).exp()
         return torch.where(log_rate > neg_inf(log_rate.dtype) / 2, (1 + at_mask) * ratio, 0.0)
+
+
+# -- the sum over positions, where the vocabulary has many ids -----------------------------------
+
+
+def summed_terms(
+    head: nn.Linear, states: Tensor, weight: Tensor, terms_of: TermsOf
+) -> tuple[Tensor, Tensor]:
+    """sum over samples and positions of weight * term, Float64[], and the terms, Float64[B, L].
+
+    The gradient goes through the sum alone, to states and head; not to ``weight``. It is computed
+    with the sum, a chunk of logits at a time, which are made once and never kept.
+
+    ``states``: Float[B, L, D]. ``weight``: Float64[B, L or 1].
+    """
+    inputs = (states, head.weight, head.bias)
+    with_gradient = torch.is_grad_enabled() and any(
+        x is not None and x.requires_grad for x in inputs
+    )
+    weight = weight.detach().expand(states.shape[:2])
+    result: tuple[Tensor, Tensor] = _Summed.apply(*inputs, _Sum(weight, terms_of, with_gradient))
+    return result
+
+
+class _Sum(NamedTuple):
+    """Weights Float64[B, L], the terms, and whether to compute a gradient."""
+
+    weight: Tensor
+    terms_of: TermsOf
+    with_gradient: bool
+
+
+class _Summed(torch.autograd.Function):
+    """The sum and its derivatives by states, weight and bias of the head, times that of the sum.
+
+    Products are taken in the type of autocast, if it is on; the rest in float32 at least.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, work: _Sum
+    ) -> tuple[Tensor, Tensor]:
+        dtype = product_type(weight)
+        factor, offset = weight.to(dtype), None if bias is None else bias.to(dtype)
+        terms = states.new_zeros(states.shape[:2], dtype=torch.float64)
+        wide = torch.promote_types(weight.dtype, torch.float32)
+        slopes = Slopes.zeros(states, weight, wide) if work.with_gradient else None
+        for part in _sample_chunks(states.shape, len(weight)):
+            # logits Float[b, n, V] of the chunk, and their terms Float64[b, n]
+            rows = states[part].to(dtype)
+            logits = nn.functional.linear(rows, factor, offset).float()
+            with torch.set_grad_enabled(work.with_gradient):
+                logits.requires_grad_(work.with_gradient)
+                of_part = work.terms_of(logits, *part)
+            terms[part] = of_part.detach()
+            if slopes is not None:
+                (slope,) = torch.autograd.grad(of_part, logits, work.weight[part].to(of_part))
+                slopes.add(part, slope, rows, factor)
+        if slopes is not None:
+            ctx.save_for_backward(*slopes)
+            ctx.dtypes = [None if x is None else x.dtype for x in (states, weight, bias)]
+        ctx.mark_non_differentiable(terms)
+        return (work.weight * terms).sum(), terms
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        pairs = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        return *(None if to is None else (grad.to(x) * x).to(to) for x, to in pairs), None
+
+
+def _sample_chunks(shape: torch.Size, vocab_size: int) -> Iterator[tuple[slice, slice]]:
+    """Samples and positions of about ``AT_ONCE`` logits."""
+    num, length = shape[:2]
+    rows = max(1, many_ids.AT_ONCE // vocab_size)
+    samples, positions = max(1, rows // max(length, 1)), min(rows, length)
+    for first in range(0, num, samples):
+        for begin in range(0, length, max(positions, 1)):
+            end = min(begin + positions, length)
+            yield slice(first, min(first + samples, num)), slice(begin, end)

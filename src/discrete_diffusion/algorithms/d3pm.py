@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.draws import (
+from discrete_diffusion.algorithms.time_sampling import (
     TIME_DRAWS,
     WEIGHTED_DRAWS,
     WeightedDraw,
@@ -26,7 +26,7 @@ class D3PM(TokenAlgorithm):
 
         L_T = sum_i E KL( q(xs | xt, x0) || p(xs | xt) ),    s = (i - 1) / T, t = i / T
 
-    Both are the process's sampling posterior, q with a point mass on x0 in the place of D. The last
+    Both are the process's sampling posterior, q with a point mass on x0 instead of D. The last
     step (s = 0) costs -log P(x0), and the prior term is 0 because alpha(1) = 0. A bound at every T.
     Absorbing noise: (alpha_s - alpha_t) / (1 - alpha_t) * -log D(x0) at each MASK.
 
@@ -35,8 +35,8 @@ class D3PM(TokenAlgorithm):
 
     Deviation: no auxiliary cross-entropy; the loss is the bound, divided by L.
 
-    Raises ``ValueError`` for ``num_steps`` below 1 or no whole number, an unknown ``draw``, and as
-    ``TokenAlgorithm`` does.
+    Raises ``ValueError`` for ``num_steps`` that is not a positive whole number, an unknown
+    ``draw``, and as ``TokenAlgorithm`` does.
     """
 
     name = "d3pm"
@@ -59,8 +59,10 @@ class D3PM(TokenAlgorithm):
         self.num_steps, self.draw = num_steps, draw
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        # one step of each sample, and 1 / its probability, Float64[B]
         step, weight = self.sample_steps(draw or self.draw, len(batch), generator, batch.x0.device)
         t, s = step / self.num_steps, (step - 1) / self.num_steps
+        # the KL divergence of that step per position, Float[B, L]
         xt = self.process.corrupt(batch.x0, t, batch.real, generator)
         log_d0 = self.denoise(xt, t, batch.real, batch.conditions)
         terms = self.step_terms(xt, batch.x0, log_d0, t, s).masked_fill(~batch.real, 0.0)
@@ -79,15 +81,15 @@ class D3PM(TokenAlgorithm):
         return (truth.exp() * (truth - model)).sum(dim=-1)
 
     def sample_steps(
-        self, how: str, num: int, generator: torch.Generator, device: torch.device
+        self, draw: str, num: int, generator: torch.Generator, device: torch.device
     ) -> tuple[Tensor, Tensor]:
         """Steps 1..T and their weights 1 / probability, both Float64[num]."""
-        if how == "importance":
+        if draw == "importance":
             v = sample_times("low_discrepancy", num, generator, device)
             step = (v.square() * self.num_steps).ceil().clamp(min=1)
             root = (step / self.num_steps).sqrt() - ((step - 1) / self.num_steps).sqrt()
             return step, 1 / root
-        if how not in TIME_DRAWS:
-            raise ValueError(unknown_name("step draw", how, WEIGHTED_DRAWS))
-        step = (sample_times(how, num, generator, device) * self.num_steps).ceil().clamp(min=1)
+        if draw not in TIME_DRAWS:
+            raise ValueError(unknown_name("step draw", draw, WEIGHTED_DRAWS))
+        step = (sample_times(draw, num, generator, device) * self.num_steps).ceil().clamp(min=1)
         return step, torch.full_like(step, self.num_steps)

@@ -1,4 +1,4 @@
-"""-log D of clean tokens from a network's last states, where the vocabulary has many ids.
+"""Losses from a network's last states, where the vocabulary has many ids.
 
 The logits of all positions, Float[B, L, V], and what a softmax keeps of them, take gigabytes at
 V = 50,000. Here only positions that count go through the head, a chunk at a time.
@@ -24,16 +24,15 @@ AT_ONCE = 2**23
 """Logits of a chunk, 32 MiB in float32: half and twice as many take as long, an eighth longer."""
 
 ON_GPU = 8
-"""Times as many on a GPU. A step of ``dit_base`` on an H100 takes .82 of the time so, and .79 with
-32 times as many, in 2.4 GiB more (``python benchmarks/base_text.py --device cuda --at-once``)."""
+"""Factor on ``AT_ONCE`` on a GPU. A step of ``dit_base`` on an H100 takes .82 of the time so, and
+.79 with 32, in 2.4 GiB more (``python benchmarks/base_text.py --device cuda --at-once``)."""
 
 _Logits = TypeVar("_Logits", bound=Callable[..., Tensor])
 
 
 def passes_states(logits: _Logits) -> _Logits:
     """Mark a method ``logits`` that returns what the backbone gives for each position unchanged, so
-    that it returns states under the condition ``states``. One that overrides it counts as unmarked.
-    """
+    that it returns states under the condition ``states``. An override counts as unmarked."""
     logits.passes_states = True  # type: ignore[attr-defined]
     return logits
 
@@ -41,7 +40,7 @@ def passes_states(logits: _Logits) -> _Logits:
 def head_of(backbone: nn.Module, call: BackboneCall, vocab_size: int) -> nn.Linear | None:
     """The last layer, for many ids, of a backbone that can leave it out: with ``states=True`` its
     ``forward`` returns the last states, Float[B, L, D], and ``head(states)`` is what it returns
-    without, at legal ids. None of another backbone."""
+    otherwise, at legal ids. None for any other backbone."""
     head = getattr(backbone, "head", None)
     offers = "states" in call.conditions and isinstance(head, nn.Linear)
     return head if offers and vocab_size >= MANY_IDS else None
@@ -63,18 +62,18 @@ def nll_of_states(
     rows = torch.arange(counted.numel(), device=counted.device)
     if counted.device.type == "cpu":
         rows = rows[counted.flatten()]
-    found: Tensor = _NLL.apply(
+    of_rows: Tensor = _NLL.apply(
         states.flatten(0, 1).index_select(0, rows),
         head.weight,
         head.bias,
         _Targets(x0.flatten()[rows], rows % x0.shape[1], support),
     )
-    nll = found.new_zeros(counted.numel()).index_copy(0, rows, found)
+    nll = of_rows.new_zeros(counted.numel()).index_copy(0, rows, of_rows)
     return nll.view_as(x0).masked_fill(~counted, 0.0)
 
 
 class _Targets(NamedTuple):
-    """Ids Int[N] that stand at ``position`` Int[N], and what is legal there, Bool[L, V]."""
+    """Clean ids Int[N], their positions Int[N], and the legal ids of each position, Bool[L, V]."""
 
     ids: Tensor
     position: Tensor
@@ -96,8 +95,9 @@ class _NLL(torch.autograd.Function):
         ctx.dtype, ctx.targets = product_type(weight), targets
         log_total = states.new_empty(len(states), dtype=torch.float32)
         nll = torch.empty_like(log_total)
-        for part, logits in _chunks(states, weight, bias, targets, ctx.dtype):
+        for part, logits in _row_chunks(states, weight, bias, targets, ctx.dtype):
             at_x0 = logits.gather(1, targets.ids[part, None]).squeeze(1)
+            # log Z, with the largest logit taken out
             top = logits.amax(dim=1, keepdim=True)
             total = logits.sub_(top).exp_().sum(dim=1)
             log_total[part] = total.log() + top.squeeze(1)
@@ -110,24 +110,22 @@ class _NLL(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         states, weight, bias, log_total = ctx.saved_tensors
         targets, factor = ctx.targets, weight.to(ctx.dtype)
-        wide = torch.promote_types(weight.dtype, torch.float32)
-        by_states, by_weight = torch.empty_like(states), torch.zeros_like(weight, dtype=wide)
-        by_bias = by_weight.new_zeros(len(weight))
-        for part, logits in _chunks(states, weight, bias, targets, ctx.dtype):
+        slopes = Slopes.zeros(states, weight, states.dtype)
+        for part, logits in _row_chunks(states, weight, bias, targets, ctx.dtype):
+            # g (D - [id = x0])
             g = grad[part, None]
             slope = logits.sub_(log_total[part, None]).exp_().mul_(g)
             slope.scatter_add_(1, targets.ids[part, None], -g.to(slope))
-            by_bias += slope.sum(dim=0)
-            slope = slope.to(ctx.dtype)
-            by_states[part] = slope @ factor
-            add_product(by_weight, slope.t(), states[part].to(ctx.dtype))
-        return by_states, by_weight.to(weight), None if bias is None else by_bias.to(bias), None
+            slopes.add(part, slope, states[part].to(ctx.dtype), factor)
+        by_bias = None if bias is None else slopes.bias.to(bias)
+        return slopes.states, slopes.weight.to(weight), by_bias, None
 
 
-def _chunks(
+def _row_chunks(
     states: Tensor, weight: Tensor, bias: Tensor | None, targets: _Targets, dtype: torch.dtype
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Rows, and their logits Float32[n, V] with illegal ids at log 0, which the next overwrite."""
+    """Rows, and their logits Float32[n, V] with illegal ids at log 0; the next chunk overwrites
+    them."""
     num, size = len(states), max(1, AT_ONCE * (ON_GPU if weight.is_cuda else 1) // len(weight))
     states, factor = states.to(dtype), weight.to(dtype).t()
     offset = states.new_zeros(1) if bias is None else bias.to(dtype)
@@ -140,17 +138,39 @@ def _chunks(
         yield part, logits.float().masked_fill_(illegal, neg_inf(torch.float32))
 
 
+class Slopes(NamedTuple):
+    """Derivatives by the states, and, summed over rows, by weight and bias of the head."""
+
+    states: Tensor
+    weight: Tensor
+    bias: Tensor
+
+    @classmethod
+    def zeros(cls, states: Tensor, weight: Tensor, dtype: torch.dtype) -> Slopes:
+        """``dtype``: of the derivative by the states; the sums are float32 at least."""
+        wide = torch.promote_types(weight.dtype, torch.float32)
+        by_weight = torch.zeros_like(weight, dtype=wide)
+        by_states = torch.zeros_like(states, dtype=dtype)
+        return cls(by_states, by_weight, by_weight.new_zeros(len(weight)))
+
+    def add(
+        self, part: slice | tuple[slice, slice], slope: Tensor, rows: Tensor, factor: Tensor
+    ) -> None:
+        """Add a chunk. ``slope``: Float[..., V], by its logits; ``rows``: its states [..., D]."""
+        slope, rows = slope.flatten(0, -2), rows.flatten(0, -2)
+        self.bias.add_(slope.sum(dim=0))
+        slope = slope.to(factor)
+        self.states[part] = (slope @ factor).view_as(self.states[part]).to(self.states)
+        # weight += slope^T rows, for any types
+        if self.weight.dtype == slope.dtype:
+            self.weight.addmm_(slope.t(), rows)
+        else:
+            self.weight.add_(slope.t() @ rows)
+
+
 def product_type(weight: Tensor) -> torch.dtype:
-    """The type that a linear layer computes in, here and now."""
+    """Type in which a linear layer computes now: that of autocast, if it is on."""
     kind = weight.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)
     return weight.dtype
-
-
-def add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
-    """Add left @ right in place, whatever the types."""
-    if into.dtype == left.dtype:
-        into.addmm_(left, right)
-    else:
-        into += left @ right

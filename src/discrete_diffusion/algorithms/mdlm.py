@@ -1,4 +1,7 @@
-"""MDLM: masked diffusion (Sahoo et al., arXiv 2406.07524)."""
+"""MDLM: masked diffusion (Sahoo et al., arXiv 2406.07524).
+
+``sample_masks`` (time_sampling.py) masks a batch; ``TokenAlgorithm.nll`` calls the network.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.draws import MaskDraw, sample_masks
+from discrete_diffusion.algorithms.time_sampling import MaskDraw, sample_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.contracts import Batch, LossOutput
-from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import ForwardProcess
+from discrete_diffusion.forward_process.interpolating import Absorbing
 
 
 class MDLM(TokenAlgorithm):
@@ -24,7 +27,7 @@ class MDLM(TokenAlgorithm):
     The prior and reconstruction terms are exactly 0 because alpha(0) = 1 and alpha(1) = 0.
 
     The loss is the mean NELBO of the batch divided by the constant L, so that its gradient is the
-    gradient of the bound whatever sizes a batch happens to hold.
+    gradient of the bound for every mix of sizes in a batch.
 
     Args:
         backbone: the network, x_t Int[B, L] to logits Float[B, L, V].
@@ -33,7 +36,7 @@ class MDLM(TokenAlgorithm):
         **options: ``time_conditioning`` and ``condition_dropout`` of ``Algorithm``.
 
     Raises:
-        ValueError: the process is another one, or ``draw`` is unknown.
+        ValueError: the process is not absorbing, or ``draw`` is unknown.
     """
 
     name = "mdlm"
@@ -56,14 +59,17 @@ class MDLM(TokenAlgorithm):
         """Mask a batch and take the weighted cross-entropy.
 
         Args:
-            batch: clean data.
+            batch: clean data, ``x0`` Int[B, L].
             generator: source of the noise.
             draw: a ``MaskDraw``; None: the one the algorithm was built with.
 
         Returns:
             The loss, and the NELBO of each sample in nats.
         """
+        # xt Int[B, L] has MASK at some positions; t Float64[B]; weight Float64[B, L], 0 at the rest
         masked = sample_masks(draw or self.draw, self.process, batch, generator)
+        # -log D_l(x0_l), Float[B, L]: what the network, seeing xt, says of the clean tokens
         nll = self.nll(masked.xt, masked.t, batch, batch.conditions, masked.weight > 0)
-        nelbo = masked.weight.to(nll.dtype) * nll  # (B, L)
-        return self.output(nelbo.sum(dim=1), batch)
+        # the bound of each sample, Float[B]
+        nelbo = (masked.weight.to(nll.dtype) * nll).sum(dim=1)
+        return self.output(nelbo, batch)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.draws import Corruption, sample_times
 from discrete_diffusion.algorithms.mdlm import MDLM
+from discrete_diffusion.algorithms.time_sampling import Corruption, sample_times
 from discrete_diffusion.categorical import uniform_draws
 from discrete_diffusion.contracts import Batch, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
@@ -35,11 +35,11 @@ class MELD(MDLM):
     samples of the batch. df/dw alone is wrong.
 
     ``straight_through`` is a heuristic: every position's term is weighed by its own density
-    -alpha_l'(t), and what its mask does to the context of the others is left out. Its expectation
-    is not the gradient, and not zero where the gradient is.
+    -alpha_l'(t), and the effect of its mask on the context of the others is left out. Its
+    expectation is not the gradient, and not zero where the gradient is.
 
     Either way f itself is estimated with hard masks and bounds -log p. With the exact D nothing is
-    gained, since every order then gives the entropy; ``statistics`` shows where the exponents are.
+    gained, since every order then gives the entropy; ``statistics`` shows the exponents.
 
     Deviation: the exponents are parameters, see ``Learned``, and the loss is the bound.
 
@@ -76,21 +76,24 @@ class MELD(MDLM):
         if draw not in (None, "forced_mask"):
             with torch.no_grad():
                 return super().loss(batch, generator, draw)
+        # mask the last n positions of a race
         exponents = self.schedule.exponents()
         race = run_race(exponents, self.layout.mask_id, batch, generator)
         through = self.gradient == "straight_through"
         t, weight = (race.t.detach(), race.weight.detach()) if through else (race.t, race.weight)
-        hidden = race.xt == self.layout.mask_id
-        nll = self.nll(race.xt, t, batch, batch.conditions, hidden)
+
+        # f, Float[B]: the weighted cross-entropy of the masked tokens
+        nll = self.nll(race.xt, t, batch, batch.conditions, race.xt == self.layout.mask_id)
         terms = weight.to(nll.dtype) * nll  # (B, L)
-        nelbo, num_real = terms.sum(dim=1), batch.real.sum(dim=1)  # (B,)
+        nelbo, num_real = terms.sum(dim=1), batch.real.sum(dim=1)
+
+        # a number of which only the gradient to the exponents counts
         if through:
             log_density = exponents.log() + exponents * t.log().unsqueeze(1)  # of T_l at t, + log t
             slope = (terms.detach() * log_density).sum(dim=1)
         else:
             credit = nelbo.detach() - left_out_mean(nelbo.detach(), num_real)
             slope = credit * race.log_prob
-        # slope - slope.detach() adds nothing to the value and its gradient to that of the exponents
         return self.output(nelbo + slope - slope.detach(), batch)
 
     def statistics(self) -> dict[str, float]:
@@ -98,13 +101,13 @@ class MELD(MDLM):
         with torch.no_grad():
             exponents = self.schedule.exponents()
             half = self.process.alpha(torch.full((1,), 0.5, dtype=torch.float64).to(exponents))
-        found = super().statistics() | {"alpha_spread_at_half": float(half.max() - half.min())}
+        values = super().statistics() | {"alpha_spread_at_half": float(half.max() - half.min())}
         for index, name in enumerate(self.layout.group_names):
             own = exponents[self.layout.group == index]
             if own.numel():
-                found[f"exponent_min_{name}"] = float(own.min())
-                found[f"exponent_max_{name}"] = float(own.max())
-        return found
+                values[f"exponent_min_{name}"] = float(own.min())
+                values[f"exponent_max_{name}"] = float(own.max())
+        return values
 
 
 @dataclass(frozen=True)
@@ -119,27 +122,32 @@ class Race(Corruption):
 def run_race(exponents: Tensor, mask_id: int, batch: Batch, generator: torch.Generator) -> Race:
     """Reveal all but n real positions, n uniform on 1..L and stratified over the batch.
 
-    ``exponents``: Float64[L]. The same law as ``draw: forced_mask``.
+    ``exponents``: Float64[L]. The same distribution as that of the draw ``forced_mask``.
     """
     real, device = batch.real, batch.x0.device
     num_real = real.sum(dim=1)
+    # the order of arrival at -log T_l, Int[B, L]; positions that are not real never arrive
     u = uniform_draws(tuple(real.shape), generator, device).clamp(min=SMALLEST_TIME)
-    arrival = (-u.log() / exponents.detach()).masked_fill(~real, float("inf"))  # -log T_l
+    arrival = (-u.log() / exponents.detach()).masked_fill(~real, float("inf"))
     ordered, order = arrival.sort(dim=1)
+    # the number of arrivals, Int[B, 1]
     u = sample_times("low_discrepancy", len(batch), generator, device)
     revealed = (num_real - (u * num_real).ceil().long().clamp(min=1)).unsqueeze(1)
     turn = torch.arange(real.shape[1], device=device)
-    rates = (real * exponents).gather(1, order)
-    left = rates.flip(1).cumsum(dim=1).flip(1)  # the summed rates of those still in the race
 
+    # log p(S): each arrival has its rate over the summed rates of those still in the race
+    rates = (real * exponents).gather(1, order)
+    left = rates.flip(1).cumsum(dim=1).flip(1)
     before = turn < revealed
     steps = torch.where(before, rates, 1.0).log() - torch.where(before, left, 1.0).log()
 
+    # log t: minus the sum of the waiting times, each exponential of rate 1 over ``left``
     waited = turn <= revealed
     gaps = ordered.diff(dim=1, prepend=torch.zeros_like(ordered[:, :1]))
-    unit_gaps = torch.where(waited, gaps * left, 0.0).detach()  # exponential with rate 1
+    unit_gaps = torch.where(waited, gaps * left, 0.0).detach()
     log_t = -(unit_gaps / torch.where(waited, left, 1.0)).sum(dim=1)
 
+    # weights L w_l / (sum of w), the sum over the masked positions
     masked = torch.zeros_like(real).scatter(1, order, turn >= revealed) & real
     weight = masked * exponents
     return Race(

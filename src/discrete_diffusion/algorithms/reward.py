@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
-from discrete_diffusion.algorithms.draws import MaskDraw
 from discrete_diffusion.algorithms.mdlm import MDLM
+from discrete_diffusion.algorithms.time_sampling import MaskDraw
 from discrete_diffusion.categorical import (
     log_prob_at,
     log_softmax_on,
@@ -27,7 +27,7 @@ from discrete_diffusion.forward_process.base import ForwardProcess
 
 @dataclass(frozen=True)
 class Paths:
-    """Samples with the paths by which first-hitting drew them.
+    """Samples of first-hitting, with the order in which it revealed their tokens.
 
     ``batch``: the samples. ``order``: Int[B, L], real positions as they were revealed, then the
     others; ``times``: Float64[B, L], the network's time at each of these calls. ``log_ratio``:
@@ -46,22 +46,23 @@ class RewardTuning(MDLM):
 
         J = E[ r(x0) - beta log p(x0 | order) / p_teacher(x0 | order) ],   x0 ~ p(. | order)
 
-    where ``order`` is the order in which first-hitting reveals the positions, whose law does not
-    depend on the network. With a teacher whose D is exact, J is largest for the tilted law
+    where ``order`` is the order in which first-hitting reveals the positions; its distribution does
+    not depend on the network. With a teacher whose D is exact, J is largest for the tilted
+    distribution
 
         p(x0) exp(r(x0) / beta) / Z.
 
     Every training step samples groups of ``group_size``, of the sizes and conditions of a batch,
     and raises the log-probability of each path by its advantage, its value in J less the mean value
-    of the others of its group (leave-one-out, so that the gradient has no bias). Of the calls of
-    all paths some are trained, chosen in proportion to the advantage: where most samples have the
-    reward, those of the few that lack it. Under the tilted law all advantages are 0, so the
-    gradient is 0 without noise.
+    of the others of its group (leave-one-out, so that the gradient has no bias). Some calls of
+    all paths are trained, chosen in proportion to the advantage: where most samples have the
+    reward, those of the few that lack it. Under the tilted distribution all advantages are 0, so
+    the gradient is 0 without noise.
 
-    Training starts from the weights of a teacher (``init.checkpoint``). It has no dropout: what is
-    tuned is the sampler, which has none. Held-out bounds are those of ``MDLM``, on data.
+    Training starts from the weights of a teacher (``init.checkpoint``). It has no dropout, because
+    the sampler that is tuned has none. Held-out bounds are those of ``MDLM``, on data.
 
-    Sources: groups in the place of a critic, GRPO (Shao et al., arXiv 2402.03300); leave-one-out
+    Sources: groups instead of a critic, GRPO (Shao et al., arXiv 2402.03300); leave-one-out
     means, RLOO (Ahmadian et al., arXiv 2402.14740).
     Deviations: advantages are not divided by their standard deviation, which would move the
     optimum; KL is part of the value, which makes its gradient exact.
@@ -69,14 +70,14 @@ class RewardTuning(MDLM):
     Args:
         backbone: the network, that of the teacher.
         process: an absorbing process.
-        reward: name of the reward; training hands its function over, see ``score``.
+        reward: name of the reward; training sets its function, see ``score``.
         beta: price of a nat of KL divergence from the teacher, in units of the reward.
         group_size: samples of a group, a divisor of the batch size.
         path_calls: calls of a path that are trained in a step, on average over the paths.
         **options: those of ``MDLM``.
 
     Raises:
-        ValueError: ``beta`` is not above 0, or a number is no whole number, of a group above 1.
+        ValueError: ``beta`` is not above 0, or a number is not a whole number, of a group above 1.
     """
 
     name = "reward"
@@ -109,73 +110,47 @@ class RewardTuning(MDLM):
         return sum(parameter.numel() for parameter in self.backbone.parameters())
 
     def train(self, mode: bool = True) -> Self:
-        """Leave both networks in eval mode, in which samples are drawn.
-
-        Args:
-            mode: of all else.
-
-        Returns:
-            The algorithm itself.
-        """
+        """Set the mode of everything but the two networks, which stay in eval mode, as in
+        sampling."""
         super().train(mode)
         self.backbone.eval()
         self.teacher.eval()
         return self
 
     def before_first_step(self, train: Batch, generator: torch.Generator) -> None:
-        """Keep the weights that the network starts from as the teacher.
-
-        Args:
-            train: the training split.
-            generator: source of randomness.
-        """
+        """Keep the weights that the network starts from as the teacher."""
         self.teacher.load_state_dict(self.backbone.state_dict())
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         """Policy-gradient loss of fresh samples; with a ``draw`` the bound of ``MDLM`` on data.
 
-        Args:
-            batch: clean data, of which sizes and conditions are taken, and with ``draw`` all.
-            generator: source of the noise.
-            draw: a ``MaskDraw``; None: the loss that training minimises.
-
-        Returns:
-            A loss whose gradient is an unbiased estimate of that of -J / L, and -log p of the
-            samples along their paths.
+        The samples have the sizes and conditions of ``batch``. The gradient of the loss is an
+        unbiased estimate of that of -J / L; the bounds are -log p of the samples along their paths.
         """
         if draw is not None:
             return super().loss(batch, generator, draw)
+        # groups of samples, and the value of each, Float64[B]
         paths = self.sample_paths(self.grouped(batch), generator)
         reward = self.score(paths.batch.x0).to(paths.log_ratio)
         self._seen.append(torch.stack([reward.mean(), paths.log_ratio.mean()]))
+        # policy gradient with leave-one-out advantages
         advantage = self.advantages(reward - self.beta * paths.log_ratio)
         value = self.surrogate(paths, advantage, generator)
         return self.output(paths.nll, paths.batch, -value.float() / self.layout.length)
 
     def statistics(self) -> dict[str, float]:
-        """Means over the steps since the last call.
-
-        Returns:
-            ``reward``, and ``kl_to_teacher`` in nats; nothing before the first step.
-        """
-        found = super().statistics()
+        """Means over the steps since the last call: ``reward``, and ``kl_to_teacher`` in nats."""
+        values = super().statistics()
         if self._seen:
             reward, log_ratio = torch.stack(self._seen).mean(dim=0).tolist()
-            found |= {"reward": reward, "kl_to_teacher": log_ratio}
+            values |= {"reward": reward, "kl_to_teacher": log_ratio}
         self._seen = []
-        return found
+        return values
 
     def grouped(self, batch: Batch) -> Batch:
-        """The first rows of a batch, each as often as a group has samples.
+        """The first rows of a batch of B, each repeated ``group_size`` times: B rows.
 
-        Args:
-            batch: B rows.
-
-        Returns:
-            B rows, groups one after the other.
-
-        Raises:
-            ValueError: ``group_size`` does not divide B.
+        Raises ``ValueError`` if ``group_size`` does not divide B.
         """
         groups, rest = divmod(len(batch), self.group_size)
         if rest:
@@ -188,29 +163,16 @@ class RewardTuning(MDLM):
         return replace(batch, conditions=conditions).rows(rows)
 
     def advantages(self, values: Tensor) -> Tensor:
-        """Each value less the mean of the others of its group.
-
-        Args:
-            values: Float[B], groups one after the other.
-
-        Returns:
-            Float[B].
-        """
+        """Float[B]: each of values Float[B] less the mean of the others of its group."""
         groups = values.view(-1, self.group_size)
         others = (groups.sum(dim=1, keepdim=True) - groups) / (self.group_size - 1)
         return (groups - others).flatten()
 
     @torch.no_grad()
     def sample_paths(self, batch: Batch, generator: torch.Generator) -> Paths:
-        """Sample by first-hitting, one token a call, along paths that are kept.
-
-        Args:
-            batch: data of which sizes, given positions and conditions are taken.
-            generator: source of randomness.
-
-        Returns:
-            Samples and their paths.
-        """
+        """Sample by first-hitting, one token a call, and keep the paths; sizes, given positions and
+        conditions are those of ``batch``."""
+        # real positions in descending order of their unmask times
         real = batch.real
         u = uniform_draws(tuple(real.shape), generator, real.device)
         times = self.process.unmask_times(1 - u)
@@ -220,6 +182,7 @@ class RewardTuning(MDLM):
         nll = torch.zeros(len(x), dtype=torch.float64, device=x.device)
         log_ratio = torch.zeros_like(nll)
         for call in range(int(size.max())):
+            # the samples that are longer, and the position that each reveals
             rows = (size > call).nonzero().squeeze(1)
             at, t = order[rows, call], times[rows, call]
             state = replace(batch, x0=x).rows(rows)
@@ -234,26 +197,21 @@ class RewardTuning(MDLM):
         return Paths(replace(batch, x0=x, log_num_orders=None), order, times, log_ratio, nll)
 
     def surrogate(self, paths: Paths, advantage: Tensor, generator: torch.Generator) -> Tensor:
-        """Unbiased estimate of the mean of advantage * log p(x0 | order), with its gradient.
+        """Unbiased estimate of the mean of advantage * log p(x0 | order), Float64[], and of its
+        gradient; ``advantage``: Float64[B].
 
-        Of the calls of all paths ``path_calls`` a path are chosen, by systematic sampling in
+        From the calls of all paths ``path_calls`` a path are chosen, by systematic sampling in
         proportion to |advantage|, and summed as signs: no other weights have less variance where
         all calls have equal gradients. A call that is chosen several times is computed once.
-
-        Args:
-            paths: B samples.
-            advantage: Float64[B].
-            generator: source of randomness: which calls.
-
-        Returns:
-            Float64[].
         """
         size = paths.batch.real.sum(dim=1)
         weight = advantage.abs()
         if not weight.any():
             weight = torch.ones_like(weight)
+        # all calls: the row and the number of each in its path
         row = torch.arange(len(size), device=size.device).repeat_interleave(size)
         call = torch.arange(len(row), device=size.device) - (size.cumsum(0) - size)[row]
+        # evenly spaced points in the cumulated weights of the calls
         ends = weight[row].cumsum(0)
         num = self.path_calls * len(size)
         u = uniform_draws((1,), generator, size.device)
@@ -265,7 +223,7 @@ class RewardTuning(MDLM):
         return (advantage.sign()[row] * times * log_p).sum() * ends[-1] / (num * len(size))
 
     def _log_prob_of_calls(self, paths: Paths, row: Tensor, call: Tensor) -> Tensor:
-        """log p of the token that a call of a path revealed: Float64[K], of rows Int[K]."""
+        """log p of the token that a call of a path revealed: Float64[K], for K rows and calls."""
         rank = paths.order.argsort(dim=1)[row]  # (K, L): when a position is revealed
         samples = paths.batch.rows(row)
         later = (rank >= call.unsqueeze(1)) & samples.real
@@ -275,8 +233,7 @@ class RewardTuning(MDLM):
         return log_prob_at(paths.batch.x0[row, at], log_d0)
 
     def _log_d0(self, state: Batch, t: Tensor, at: Tensor) -> Tensor:
-        """log D at one position ``at`` Int[R] of each row of a state, whose ids are noisy:
-        Float[R, V]."""
+        """log D at one position ``at`` Int[R] of each row of a noisy state: Float[R, V]."""
         logits = self.logits(state.x0, t, state.real, state.conditions)
         rows = torch.arange(len(at), device=at.device)
         return log_softmax_on(logits[rows, at], self.layout.support[at])

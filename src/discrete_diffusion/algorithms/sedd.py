@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.continuous_time import ContinuousTime
-from discrete_diffusion.algorithms.draws import (
+from discrete_diffusion.algorithms.time_sampling import (
     MASK_DRAWS,
     WEIGHTED_DRAWS,
     MaskDraw,
@@ -19,22 +19,21 @@ from discrete_diffusion.algorithms.draws import (
 from discrete_diffusion.categorical import log_prob_at, log_softmax_on, mask_logits
 from discrete_diffusion.config.values import check_name
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
-from discrete_diffusion.forward_process.absorbing import Absorbing
 from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
-from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
+from discrete_diffusion.forward_process.interpolating import Absorbing, InterpolatingProcess
 
 LARGEST_LOG_TOTAL = 10.0
 """log S beyond which S is no longer the exponential; a trained network has S near 1."""
 
 
 class SEDD(ContinuousTime):
-    """Learns the ratios s(y) = p_t(xt_l -> y) / p_t(xt) freely, without normalising them:
+    """Learn the ratios s(y) = p_t(xt_l -> y) / p_t(xt) freely, without normalising them:
 
         G(y) = exp(logit(y)) / K_l  on the legal ids,  0 elsewhere
         log s(y) = log(b(y) + alpha G(y)) - log(b(z) + alpha G(z)),    z = xt_l
 
     s is positive, exactly 1 at y = z, and of bounded scale at every t. The loss, the denoising
-    score entropy, is ``general_bound`` with G in the place of D. For the absorbing process
+    score entropy, is ``general_bound`` with G instead of D. For the absorbing process
 
         log s = logit - log K - log(exp(sigma) - 1)
         loss  = sum over masked  w (S - 1 - log G(x0)),   S = sum_y G(y),  w = -alpha'/(1 - alpha)
@@ -47,7 +46,7 @@ class SEDD(ContinuousTime):
         Q = (alpha G + b) / (1 + alpha (S - 1))
         D = (Q - b) / alpha, proportional to G / S - (1 - 1 / S) b
 
-    clipped at 0; softmax(logit) for absorbing noise.
+    clipped at 0; for absorbing noise D is softmax(logit).
 
     Deviation: log S is that of the formula up to ``LARGEST_LOG_TOTAL``; beyond, S goes on along its
     tangent, linear in the logits. The scores are as free as before, and neither the loss nor its
@@ -56,7 +55,7 @@ class SEDD(ContinuousTime):
     Deviation: the paper's network returns log s itself; zero logits then have an infinite bound
     under absorbing noise. Here they cost sum_l log K_l.
 
-    ``draw``: of training times or masks; null takes the one of least variance for the process.
+    ``draw``: of training times or masks; None takes the one of least variance for the process.
 
     Raises ``ValueError`` for a ``draw`` that the process does not have, and as ``ContinuousTime``
     does.
@@ -94,9 +93,11 @@ class SEDD(ContinuousTime):
         self, logits: Tensor, x_t: Tensor, t: Tensor, positions: slice = EVERYWHERE
     ) -> Tensor:
         """log G of the logits at some positions, Float[B, N, V]."""
+        # log G = logit - log K on the legal ids
         log_k = self.layout.num_legal[positions].log().unsqueeze(-1)
         support = self.layout.support[positions]
         log_g = mask_logits(logits - log_k, support)
+        # beyond LARGEST_LOG_TOTAL S grows linearly
         excess = (log_g.logsumexp(dim=-1, keepdim=True) - LARGEST_LOG_TOTAL).clamp(min=0)
         return mask_logits(log_g + (excess.log1p() - excess), support)
 
@@ -106,6 +107,7 @@ class SEDD(ContinuousTime):
         log_g = self.log_prediction(x_t, t, real, conditions)
         if self.process.absorbing:
             return log_softmax_on(log_g, self.layout.support)
+        # G / S - (1 - 1 / S) b, clipped at 0
         log_s = log_g.double().logsumexp(dim=-1, keepdim=True).clamp(min=-600)
         d0 = (log_g.double() - log_s).exp() - (1 - (-log_s).exp()) * self.process.noise(t)
         d0 = d0.clamp(min=torch.finfo(torch.float64).tiny)

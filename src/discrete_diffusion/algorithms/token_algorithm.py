@@ -18,7 +18,7 @@ from discrete_diffusion.layout.token_layout import TokenLayout
 
 @dataclass(frozen=True)
 class Shaping:
-    """How D is changed before it is sampled: tempered, then narrowed, then cut to its nucleus.
+    """Changes of D before it is sampled: temperature, then a narrower support, then its nucleus.
 
     Args:
         support: Bool[B, L, V], a narrowing of the legal ids, or None.
@@ -51,7 +51,7 @@ class TokenAlgorithm(Algorithm):
 
     state = "tokens"
     num_steps: int | None = None
-    """Steps of a model of discrete time, whose network knows t = i / num_steps only."""
+    """Steps of a model of discrete time, which sees only t = i / num_steps."""
 
     def __init__(
         self, backbone: nn.Module, process: ForwardProcess, **options: Unpack[AlgorithmOptions]
@@ -70,7 +70,7 @@ class TokenAlgorithm(Algorithm):
         """Int[L]: positions are generated block after block, ascending; None if all at once."""
         return None
 
-    def fit(self, train: Batch) -> None:
+    def prepare(self, train: Batch) -> None:
         """Fit the conditions of the backbone, and the prior of the process.
 
         Args:
@@ -79,24 +79,17 @@ class TokenAlgorithm(Algorithm):
         Raises:
             ValueError: a condition is missing.
         """
-        super().fit(train)
+        super().prepare(train)
         self.process.fit(train.x0, train.real)
 
     def present(self, batch: Batch) -> Tensor:
-        """Positions that the backbone sees, given ones (``TokenLayout.num_given``) included.
-
-        Args:
-            batch: clean data.
-
-        Returns:
-            Bool[B, L].
-        """
+        """Positions that the backbone sees, given ones (``TokenLayout.num_given``) included."""
         return self.layout.is_real(batch.x0)
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
         """Conditions under which ``denoise`` is right at every position of a corrupted batch.
 
-        Those of the batch; an algorithm that generates in blocks adds what came before them.
+        An algorithm that generates in blocks adds the clean tokens.
 
         Args:
             batch: clean data.
@@ -107,15 +100,7 @@ class TokenAlgorithm(Algorithm):
         return batch.conditions
 
     def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
-        """Shape of logits.
-
-        Args:
-            x_t: Int[B, L], noisy ids.
-            conditions: tensors by name that the backbone is given.
-
-        Returns:
-            (B, L, V).
-        """
+        """Shape of logits, (B, L, V)."""
         return (*x_t.shape, self.layout.vocab_size)
 
     @passes_states
@@ -155,9 +140,7 @@ class TokenAlgorithm(Algorithm):
     def log_prediction(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """Prediction in the place of log D in the bound.
-
-        log D itself, or the log of a score, which need not be normalised.
+        """Prediction that the bound reads: log D, or the log of a score, which is not normalised.
 
         Args:
             x_t: Int[B, L], noisy ids.
@@ -221,12 +204,14 @@ class TokenAlgorithm(Algorithm):
             Log-probabilities and log importance weights, Float[B, L, V] each.
         """
         shaping = shaping or Shaping()
+        # the shaped D; importance weights undo the narrowing
         log_d0 = temper(log_d0, shaping.temperature)
         posterior, log_weights = self.process.posterior_log_probs, None
         if shaping.support is not None:
             narrowed = log_softmax_on(log_d0, shaping.support & self.layout.support)
             log_weights = posterior(x_t, log_d0, t, s) - posterior(x_t, narrowed, t, s)
             log_d0 = narrowed
+        # the posterior; positions that are not real stay
         log_probs = posterior(x_t, nucleus(log_d0, shaping.top_p), t, s)
         unchanged = log_one_hot(x_t, log_probs.shape[-1], log_probs.dtype)
         return Prediction(torch.where(real.unsqueeze(-1), log_probs, unchanged), log_weights)
@@ -281,9 +266,9 @@ class TokenAlgorithm(Algorithm):
         conditions: Conditions | None = None,
         counted: Tensor | None = None,
     ) -> Tensor:
-        """``cross_entropy`` of ``denoise``, without the logits of positions that do not count.
+        """-log D_l(x0_l) of the network's prediction from x_t: ``cross_entropy`` of ``denoise``.
 
-        Of many ids, with a backbone that gives its states, no tensor Float[B, L, V] is made.
+        With many ids, and a backbone that gives its states, no tensor Float[B, L, V] is made.
 
         Args:
             x_t: Int[B, L], noisy ids.
@@ -296,6 +281,7 @@ class TokenAlgorithm(Algorithm):
             Float[B, L], nats; 0 where ``real`` or ``counted`` is False.
         """
         counted = batch.real if counted is None else batch.real & counted
+        # the last layer of the network, if it can be applied to the counted positions alone
         head = None
         if type(self).denoise is TokenAlgorithm.denoise and hasattr(self.logits, "passes_states"):
             head = head_of(self.backbone, self.call, self.layout.vocab_size)
@@ -308,13 +294,13 @@ class TokenAlgorithm(Algorithm):
     def output(self, nelbo: Tensor, batch: Batch, loss: Tensor | None = None) -> LossOutput:
         """Result of ``loss`` from an estimate of the NELBO.
 
-        The loss is by default the mean NELBO divided by the constant L, which keeps the gradient
-        that of the bound, whatever sizes a batch happens to hold.
+        The loss is by default the mean NELBO divided by the constant L, so that its gradient is
+        that of the bound for every mix of sizes in a batch.
 
         Args:
             nelbo: Float[B], estimate of each sample's NELBO, nats.
             batch: clean data.
-            loss: Float[], a loss of its own, or None.
+            loss: Float[], a loss other than the bound, or None.
 
         Returns:
             Loss, NELBO and number of real positions.

@@ -205,7 +205,7 @@ def _bounds_by_batch(
 
     def measure(numbered: tuple[int, Batch]) -> SampleBounds:
         k, batch = numbered
-        moved = algorithm.prepared(batch).to(settings.device)
+        moved = algorithm.prepare_batch(batch).to(settings.device)
         outputs: list[LossOutput] = []
         for d in range(num_draws):
             generator = settings.generator(k, d)

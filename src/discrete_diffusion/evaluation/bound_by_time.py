@@ -12,7 +12,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import eval_mode
 from discrete_diffusion.algorithms.bounds import general_bound
-from discrete_diffusion.algorithms.draws import sample_times
+from discrete_diffusion.algorithms.time_sampling import sample_times
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_prob_at, log_softmax_on
 from discrete_diffusion.contracts import Batch

@@ -1,6 +1,6 @@
-from .absorbing import Absorbing as Absorbing
 from .base import ForwardProcess as ForwardProcess
 from .checking import check_process as check_process
+from .interpolating import Absorbing as Absorbing
 from .interpolating import InterpolatingProcess as InterpolatingProcess
 from .matrix import Matrix as Matrix
 from .registry import register_forward_process as register_forward_process

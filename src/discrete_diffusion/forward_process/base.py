@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from discrete_diffusion.categorical import (
     log_one_hot,
@@ -17,7 +19,6 @@ from discrete_diffusion.categorical import (
     uniform_draws,
 )
 from discrete_diffusion.config.signatures import Checked
-from discrete_diffusion.forward_process.mixtures import log_columns, log_mixture, log_rows
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, check_schedule, per_token
 
@@ -26,6 +27,10 @@ SIGMA_FLOOR = 1e-4
 
 EVERYWHERE = slice(None)
 """All positions."""
+
+AT_ONCE = 2**18
+"""Numbers of a sum or bound that are computed at once, in float64: they stay in a processor's
+cache, and little memory is needed on top of log D."""
 
 
 class ForwardProcess(Checked, nn.Module, ABC):
@@ -39,14 +44,14 @@ class ForwardProcess(Checked, nn.Module, ABC):
         q_t(y | x0) = Q_{0,t}(x0, y)                           sampled by ``corrupt``
         p(xs | xt)  ~ Q_{s,t}(xs, xt) sum_x0 D(x0) Q_{0,s}(x0, xs)   the sampling posterior
 
-    and whatever else an algorithm or a sampler needs follows here. A process of one's own defines
+    and everything else that an algorithm or a sampler needs follows here. A new process defines
 
-        ``prior``                        the law of every position at t = 1; alone, it is noise that
-                                         replaces a token by a sample of the prior
+        ``prior``                        the distribution of every position at t = 1; alone, it is
+                                         noise that replaces a token by a sample of the prior
         ``transition`` and ``rates``     any other noise, as matrices
 
     Noise that replaces tokens is cheaper as an ``InterpolatingProcess``, which has closed forms.
-    ``check_process`` holds one to all that is promised.
+    ``check_process`` checks all that is promised.
 
     Legal ids only: from a legal id of its position a token goes to legal ids or MASK. Rows of other
     ids are never read, and positions with ``real=False`` stay untouched.
@@ -91,7 +96,7 @@ class ForwardProcess(Checked, nn.Module, ABC):
             real: Bool[M, L], positions that carry data.
         """
 
-    # -- how much is left ------------------------------------------------------------------------
+    # -- signal that is left ---------------------------------------------------------------------
 
     def alpha(self, t: Tensor) -> Tensor:
         """Share of the signal that is left; by default the schedule's.
@@ -107,25 +112,11 @@ class ForwardProcess(Checked, nn.Module, ABC):
         return per_token(self.schedule.alpha(t))
 
     def one_minus_alpha(self, t: Tensor) -> Tensor:
-        """Corrupted share.
-
-        Args:
-            t: Float[B], times.
-
-        Returns:
-            Float[B, 1] or Float[B, L].
-        """
+        """Corrupted share, Float[B, 1] or Float[B, L], at times t Float[B]."""
         return per_token(self.schedule.one_minus_alpha(t))
 
     def log_alpha(self, t: Tensor) -> Tensor:
-        """log alpha(t).
-
-        Args:
-            t: Float[B], times.
-
-        Returns:
-            Float[B, 1] or Float[B, L].
-        """
+        """log alpha(t), Float[B, 1] or Float[B, L], at times t Float[B]."""
         return self.alpha(t).log()
 
     def sigma(self, t: Tensor, real: Tensor) -> Tensor:
@@ -147,13 +138,10 @@ class ForwardProcess(Checked, nn.Module, ABC):
 
     # -- the chain, as matrices ------------------------------------------------------------------
 
-    def cells(self) -> Tensor:
-        """Index, of the C matrices of ``transition`` and ``rates``, of that of each position.
+    def matrix_index(self) -> Tensor:
+        """Index, Int[L], of each position's matrix among the C of ``transition`` and ``rates``.
 
         By default each position has its own, C = L.
-
-        Returns:
-            Int[L].
         """
         return torch.arange(self.layout.length, device=self.layout.support.device)
 
@@ -184,25 +172,17 @@ class ForwardProcess(Checked, nn.Module, ABC):
         return beta * self.prior().unsqueeze(-2).expand(-1, self.layout.vocab_size, -1)
 
     def log_transition(self, s: Tensor, t: Tensor) -> Tensor:
-        """log Q_{s,t}(x, y).
+        """log Q_{s,t}(x, y), Float64[B, C, V, V], for times s <= t, Float[B] each.
 
         To be overridden where Q is too small for a float: the bound takes ratios of its entries,
         also near t = 0.
-
-        Args:
-            s: Float[B], earlier times.
-            t: Float[B], later times.
-
-        Returns:
-            Float64[B, C, V, V].
         """
         return self._log(self.transition(s, t))
 
     def sources(self) -> Tensor:
-        """Ids from which each id may be jumped into; by default all V.
+        """Ids that may jump into each id, Int[C, V, W]; by default all V.
 
-        Returns:
-            Int[C, V, W], the id itself where there are fewer than W.
+        An id with fewer than W sources is filled up with itself.
         """
         size = self.layout.vocab_size
         return torch.arange(size, device=self.layout.support.device).expand(1, size, -1)
@@ -238,23 +218,16 @@ class ForwardProcess(Checked, nn.Module, ABC):
         Returns:
             Int[B, L].
         """
-        log_probs = log_rows(self.log_transition(s, t), self.cells(), xs)
+        log_probs = log_rows(self.log_transition(s, t), self.matrix_index(), xs)
         u = uniform_draws(tuple(xs.shape), generator, xs.device)
         return torch.where(real, pick(log_probs, u), xs)
 
     def sample_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
-        """Sample tokens of which nothing is left, one per position.
+        """Sample corrupted tokens, Int[B, L], at times t Float[B].
 
         Here from the prior; from b_t / (1 - alpha) where that moves.
-
-        Args:
-            t: Float[B], times.
-            generator: source of randomness.
-
-        Returns:
-            Int[B, L].
         """
-        return self._draw_from(self.prior(), t.shape[0], generator)
+        return self._sample_from(self.prior(), t.shape[0], generator)
 
     def prior_sample(self, real: Tensor, generator: torch.Generator) -> Tensor:
         """Sample x1 from the prior.
@@ -283,7 +256,7 @@ class ForwardProcess(Checked, nn.Module, ABC):
             Float64[B, L, V].
         """
         log_q = self.log_transition(torch.zeros_like(t), t)
-        return log_mixture(log_d0, log_q, self.cells())
+        return log_mixture(log_d0, log_q, self.matrix_index())
 
     def posterior_log_probs(self, xt: Tensor, log_d0: Tensor, t: Tensor, s: Tensor) -> Tensor:
         """Sampling posterior of a step, log p(xs | xt); at s = 0 the ordinary posterior p(x0 | xt).
@@ -298,14 +271,10 @@ class ForwardProcess(Checked, nn.Module, ABC):
             Float[B, L, V].
         """
         marginal = self.marginal_log_probs(log_d0, s)
-        joint = marginal + log_columns(self.log_transition(s, t), self.cells(), xt)
-        possible = joint > neg_inf(joint.dtype) / 2
+        joint = marginal + log_columns(self.log_transition(s, t), self.matrix_index(), xt)
+        possible = (joint > neg_inf(joint.dtype) / 2).any(dim=-1, keepdim=True)
         # an impossible id, which a network may still be given, is taken for unchanged
-        joint = torch.where(
-            possible.any(dim=-1, keepdim=True),
-            joint,
-            log_one_hot(xt, joint.shape[-1], joint.dtype),
-        )
+        joint = torch.where(possible, joint, log_one_hot(xt, joint.shape[-1], joint.dtype))
         return mask_logits(joint.log_softmax(dim=-1), joint > neg_inf(joint.dtype) / 2)
 
     def leave_one_out(
@@ -314,19 +283,20 @@ class ForwardProcess(Checked, nn.Module, ABC):
         """log D from the ordinary posterior log P(x0 | xt): D(x0) ~ P(x0) / q_t(xt | x0).
 
         Args:
-            log_p: Float[B, L, V], log P; of some ``positions`` only, that of those.
+            log_p: Float[B, N, V], log P at ``positions``.
             xt: Int[B, L], ids at t.
             t: Float[B], times.
-            positions: those of ``log_p``.
+            positions: the N positions of ``log_p``.
 
         Returns:
-            As ``log_p``, normalised over the support.
+            Float[B, N, V], normalised over the support.
         """
         log_q = self.log_transition(torch.zeros_like(t), t)
-        seen = log_columns(log_q, self.cells(), xt).clamp(min=neg_inf(log_p.dtype))[:, positions]
-        return log_softmax_on(log_p - seen.to(log_p.dtype), self.layout.support[positions])
+        seen = log_columns(log_q, self.matrix_index(), xt).clamp(min=neg_inf(log_p.dtype))
+        log_d0 = log_p - seen[:, positions].to(log_p.dtype)
+        return log_softmax_on(log_d0, self.layout.support[positions])
 
-    # -- helpers ---------------------------------------------------------------------------------
+    # -- for subclasses --------------------------------------------------------------------------
 
     def _stay_or_jump(self, keep: Tensor, jump: Tensor) -> Tensor:
         """keep [x = y] + jump(y): Float64[B, L, V, V] of Float[B, 1 or L] and Float[B, L, V]."""
@@ -335,10 +305,10 @@ class ForwardProcess(Checked, nn.Module, ABC):
         return keep[..., None, None] * same + jump.unsqueeze(-2)
 
     @staticmethod
-    def _draw_from(probs: Tensor, num: int, generator: torch.Generator) -> Tensor:
-        """Sample ``num`` ids per position from probs Float64[L, V]: Int[num, L]; see ``draw``."""
+    def _sample_from(probs: Tensor, num: int, generator: torch.Generator) -> Tensor:
+        """Sample ``num`` ids per position from probs Float64[L, V]: Int[num, L]."""
         u = uniform_draws((num, probs.shape[0]), generator, probs.device)
-        if probs.stride(0) == 0:  # one row for all
+        if probs.stride(0) == 0:  # one row for all positions
             row = probs[0].cumsum(dim=-1)
             return torch.searchsorted(row, u * row[-1], right=True)
         cumulative = probs.cumsum(dim=-1)
@@ -353,3 +323,98 @@ class ForwardProcess(Checked, nn.Module, ABC):
     @staticmethod
     def _log(probs: Tensor) -> Tensor:
         return mask_logits(probs.clamp(min=torch.finfo(probs.dtype).tiny).log(), probs > 0)
+
+
+# -- a chain applied to ids or to a prediction ---------------------------------------------------
+# log_q: log of the transition matrices, Float64[B, C, V, V], rows the earlier id, columns the later
+# one. index: Int[L], the matrix of each position.
+
+
+def log_rows(log_q: Tensor, index: Tensor, ids: Tensor) -> Tensor:
+    """log q(ids_l -> y) for every y: Float64[B, L, V], for ids Int[B, L]."""
+    return log_q.expand(len(ids), -1, -1, -1)[_samples(ids), index, ids]
+
+
+def log_columns(log_q: Tensor, index: Tensor, ids: Tensor) -> Tensor:
+    """log q(x -> ids_l) for every x: Float64[B, L, V], for ids Int[B, L]."""
+    return log_rows(log_q.transpose(-1, -2), index, ids)
+
+
+def log_entries(log_q: Tensor, index: Tensor, ids: Tensor, into: Tensor) -> Tensor:
+    """log q(ids_l -> into_lw): Float64[B, L, W], for ids Int[B, L] and into Int[B, L, W]."""
+    log_q = log_q.expand(len(ids), -1, -1, -1)
+    return log_q[_samples(ids).unsqueeze(-1), index.unsqueeze(-1), ids.unsqueeze(-1), into]
+
+
+def log_mixture(log_d0: Tensor, log_q: Tensor, index: Tensor, into: Tensor | None = None) -> Tensor:
+    """log sum_x D(x) q(x -> y), Float64[B, L, W], for the ids y of ``into`` Int[B, L, W].
+
+    None is all V ids. The gradient goes to ``log_d0`` Float[B, L, V] alone. Nothing underflows, and
+    the V terms of each sum are never held all at once.
+    """
+    num = max(len(log_d0), len(log_q))
+    log_d0, log_q = log_d0.expand(num, -1, -1), log_q.expand(num, -1, -1, -1)
+    mixed: Tensor = _Mixture.apply(log_d0, log_q, index, into)
+    return mixed
+
+
+class _Mixture(torch.autograd.Function):
+    """``log_mixture``; the derivative by log D(x) is the share of x in the sum."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, log_d0: Tensor, log_q: Tensor, index: Tensor, into: Tensor | None
+    ) -> Tensor:
+        num, length, size = log_d0.shape
+        width = size if into is None else into.shape[-1]
+        out = log_q.new_empty(num, length, width)
+        for part in chunks(num, length, width * size):
+            out[part] = _joint(log_d0, log_q, index, into, part).logsumexp(dim=-1)
+        out.clamp_(min=neg_inf(out.dtype))
+        ctx.save_for_backward(log_d0, log_q, index, into, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        log_d0, log_q, index, into, out = ctx.saved_tensors
+        slope = torch.empty_like(log_d0)
+        # ids that cannot occur have no gradient
+        grad = grad.masked_fill(out <= neg_inf(out.dtype) / 2, 0.0)
+        num, length, width = out.shape
+        for part in chunks(num, length, width * log_d0.shape[2]):
+            share = (_joint(log_d0, log_q, index, into, part) - out[part].unsqueeze(-1)).exp_()
+            slope[part] = (grad[part].unsqueeze(-2) @ share).squeeze(-2).to(slope)
+        return slope, None, None, None
+
+
+def _joint(
+    log_d0: Tensor,
+    log_q: Tensor,
+    index: Tensor,
+    into: Tensor | None,
+    part: tuple[slice, slice],
+) -> Tensor:
+    """log D(x) + log q(x -> y) of some samples and positions: Float64[b, l, W, V]."""
+    samples, positions = part
+    by_later = log_q[samples].transpose(-1, -2)
+    if into is None:
+        log_q = by_later[:, index[positions]]
+    else:
+        ids = into[part]
+        log_q = by_later[_samples(ids).unsqueeze(-1), index[positions].unsqueeze(-1), ids]
+    return log_d0[part].double().unsqueeze(-2) + log_q
+
+
+def chunks(num: int, length: int, size: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of samples and of positions that hold about ``AT_ONCE`` numbers, ``size`` each."""
+    samples = max(1, AT_ONCE // max(length * size, 1))
+    positions = length if samples > 1 else max(1, AT_ONCE // max(size, 1))
+    for first in range(0, num, samples):
+        for begin in range(0, length, max(positions, 1)):
+            yield slice(first, first + samples), slice(begin, begin + positions)
+
+
+def _samples(ids: Tensor) -> Tensor:
+    """Int[B, 1]: the sample that each of ids [B, ...] belongs to."""
+    return torch.arange(len(ids), device=ids.device).unsqueeze(-1)

@@ -1,4 +1,4 @@
-"""The process of general transition matrices: for ids with an order, or rates of one's own."""
+"""Noise of general transition matrices: for ids with an order, or rates that a user gives."""
 
 from __future__ import annotations
 
@@ -16,215 +16,10 @@ from discrete_diffusion.noise_schedules.base import Schedule, per_token
 
 NUM_TERMS = 25
 """Terms of a series in h <= 1: those left out are below 1e-25 of it."""
-
-
-class Exponential(nn.Module):
-    """log expm(tau R) of C generators R, Float64[C, V, V], whose rows sum to 0.
-
-    With P = I + R / speed, speed the largest rate of leaving an id, and h = tau speed,
-
-        expm(tau R)(x, y) = sum_n e^-h h^n / n!  P^n(x, y)
-                          = h^d sum_k e^-h h^k / k! [ k! / (d + k)!  P^(d+k)(x, y) ]
-
-    (uniformisation), d(x, y) the least number of jumps from x to y. No term is negative, so nothing
-    cancels, and h^d stands outside, so nothing underflows: an entry of 1e-300 has all its digits,
-    where a sum of eigenvectors has none below 1e-16. Beyond h = 1 tau is halved until it is not,
-    and the result squared as often, rows normalised each time.
-
-    ``largest``: a tau beyond which all is forgotten; larger ones are taken for it.
-    """
-
-    terms: Tensor
-    jumps: Tensor
-    log_speed: Tensor
-
-    def __init__(self, generators: Tensor, *, largest: float) -> None:
-        super().__init__()
-        num, size, _ = generators.shape
-        speed = -generators.diagonal(dim1=1, dim2=2).amin(dim=1)
-        speed = torch.where(speed > 0, speed, 1.0)
-        same = torch.eye(size, dtype=torch.float64, device=generators.device)
-        step = (same + generators / speed[:, None, None]).clamp(min=0)
-        jumps = _least_jumps(step > 0)
-        terms = torch.zeros(num, NUM_TERMS, size, size, dtype=torch.float64, device=step.device)
-        power = same.expand_as(step)
-        reachable = jumps >= 0
-        for n in range(int(jumps.max()) + NUM_TERMS):
-            k = n - jumps
-            here = reachable & (k >= 0) & (k < NUM_TERMS)
-            factor = (torch.lgamma(k.double() + 1) - math.lgamma(n + 1)).exp()
-            value = torch.where(here, factor * power, 0.0).unsqueeze(1)
-            terms.scatter_add_(1, k.clamp(0, NUM_TERMS - 1).unsqueeze(1), value)
-            power = power @ step
-        self.log_largest = math.log(largest)
-        log_h = self.log_largest + math.log(float(speed.max()))
-        self.most_halvings = max(math.ceil(log_h / math.log(2)), 0)
-        self.register_buffer("terms", terms.flatten(2), persistent=False)
-        self.register_buffer("jumps", jumps, persistent=False)
-        self.register_buffer("log_speed", speed.log(), persistent=False)
-
-    def forward(self, log_tau: Tensor) -> Tensor:
-        """log expm(tau R): Float64[B, C, V, V], for log tau Float64[B, C]; -inf is tau = 0."""
-        floor = neg_inf(torch.float64)
-        log_h = log_tau.clamp(floor, self.log_largest) + self.log_speed  # (B, C)
-        halvings = (log_h / math.log(2)).ceil().clamp(min=0)
-        log_h = log_h - halvings * math.log(2)
-        k = torch.arange(NUM_TERMS, dtype=torch.float64, device=log_h.device)
-        h = log_h.unsqueeze(-1)
-        weight = (k * h - torch.lgamma(k + 1) - h.exp()).exp()  # (B, C, K)
-        total = torch.einsum("bck,ckv->bcv", weight, self.terms).unflatten(-1, self.jumps.shape[1:])
-        tiny = torch.finfo(torch.float64).tiny
-        log_q = total.clamp(min=tiny).log() + self.jumps * h.unsqueeze(-1)
-        log_q = torch.where(self.jumps < 0, floor, log_q).clamp(min=floor)
-        most = self._most(halvings)
-        if most == 0:
-            return log_q
-        q = log_q.exp()
-        for done in range(most):
-            squared = q @ q
-            squared = squared / squared.sum(dim=-1, keepdim=True)
-            q = torch.where((done < halvings)[..., None, None], squared, q)
-        by_squares = torch.where(q > 0, q.clamp(min=tiny).log(), floor)
-        return torch.where((halvings > 0)[..., None, None], by_squares, log_q)
-
-    def _most(self, halvings: Tensor) -> int:
-        """The largest of ``halvings`` Float64[B, C]; of another device than the CPU, which would
-        have to be waited for, the largest that there can be."""
-        if halvings.device.type != "cpu":
-            return self.most_halvings
-        return int(halvings.max()) if halvings.numel() else 0
-
-
-def _least_jumps(possible: Tensor) -> Tensor:
-    """Int[C, V, V]: the least number of jumps from each id to each other, -1 where there is no way;
-    ``possible`` Bool[C, V, V]."""
-    size = possible.shape[-1]
-    same = torch.eye(size, dtype=torch.bool, device=possible.device).expand_as(possible)
-    jumps = torch.where(same, 0, torch.full_like(possible, -1, dtype=torch.long))
-    reached, step = same, (possible | same).double()
-    for n in range(1, size):
-        further = (reached.double() @ step) > 0
-        if torch.equal(further, reached):
-            break
-        jumps = torch.where(further & ~reached, n, jumps)
-        reached = further
-    return jumps
-
-
 REACH = 8.0
 """Widths beyond which the Gaussian has no jumps: their rates would be below 1e-13 of all."""
-
-
-def neighbours(num: int) -> Tensor:
-    """Float64[K, K]: rate 1 to the id above and to the id below, a birth-death chain."""
-    return _with_diagonal((_apart(num) == 1).double())
-
-
-def gaussian(num: int, width: float) -> Tensor:
-    """Float64[K, K]: rates in proportion to exp(-(x - y)^2 / (2 width^2)) from x to y, K ids in
-    their order, 1 to the next.
-
-    The discretised Gaussian of D3PM (arXiv 2107.03006, appendix A.2.2), symmetric and with uniform
-    stationary law as there. Deviation: one width, in ids, at all times, where the paper's grows.
-    """
-    apart = _apart(num)
-    rates = (-(apart.square() - 1) / (2 * width**2)).exp()
-    return _with_diagonal(rates * (apart > 0) * (apart <= max(REACH * width, 1.0)))
-
-
-def on_legal_ids(kind: str, support: Tensor, width: float) -> Tensor:
-    """Float64[V, V]: the generator of one ``kind`` among the ids of ``support`` Bool[V], in their
-    order; others stay."""
-    ids = support.nonzero().squeeze(1)
-    among = neighbours(len(ids)) if kind == "neighbours" else gaussian(len(ids), width)
-    whole = torch.zeros(len(support), len(support), dtype=torch.float64, device=support.device)
-    whole[ids.unsqueeze(1), ids] = among.to(whole)
-    return whole
-
-
-def checked(generator: Tensor, layout: TokenLayout) -> Tensor:
-    """A user's generator, Float[V, V] or one for each position, Float[L, V, V], as Float64[L, V, V]
-    with exact diagonals, the rows of ids that never occur being 0.
-
-    Raises ``ValueError`` for another shape, a negative rate, rows that do not sum to 0, and rates
-    from a legal id of a position to one that is neither legal there nor MASK.
-    """
-    length, size = layout.length, layout.vocab_size
-    if generator.shape not in ((size, size), (length, size, size)):
-        raise ValueError(
-            f"generator has shape {tuple(generator.shape)}; expected ({size}, {size}), the rates "
-            f"from id to id, or ({length}, {size}, {size}), those of each position"
-        )
-    rates = generator.detach().double().to(layout.support.device).expand(length, -1, -1).clone()
-    occurs = layout.support.clone()
-    occurs[:, layout.mask_id] = True
-    rates[~occurs] = 0.0
-    diagonal = rates.diagonal(dim1=1, dim2=2).clone()
-    rates.diagonal(dim1=1, dim2=2).zero_()
-    if bad := _first((rates < 0) | ~rates.isfinite()):
-        position, x, y = bad
-        raise ValueError(
-            f"generator: the rate from id {x} to id {y} at position {position} is "
-            f"{float(rates[position, x, y]):g}; expected at least 0"
-        )
-    total = rates.sum(dim=-1)
-    if bad := _first((total + diagonal).abs() > 1e-6 * (1 + total)):
-        position, x = bad
-        raise ValueError(
-            f"generator: the row of id {x} at position {position} sums to "
-            f"{float((total + diagonal)[position, x]):g}; expected 0: the diagonal is minus the "
-            "sum of the rates (of a matrix of probabilities Q, take Q - I)"
-        )
-    if bad := _first((rates > 0) & layout.support.unsqueeze(-1) & ~occurs.unsqueeze(-2)):
-        position, x, y = bad
-        legal = layout.support[position].nonzero().flatten().tolist()
-        raise ValueError(
-            f"generator: from id {x} position {position} would jump to id {y}, which is not legal "
-            f"there; expected rates among {legal} and into MASK ({layout.mask_id}) only, or a "
-            "generator for each position"
-        )
-    into_mask = (rates[..., layout.mask_id] > 0).any(dim=-1)
-    rates[~into_mask, layout.mask_id] = 0.0  # MASK never occurs there
-    rates.diagonal(dim1=1, dim2=2).copy_(-rates.sum(dim=-1))
-    return rates
-
-
-def slowest_rate(generator: Tensor, alphabet: Tensor) -> float:
-    """The rate at which the slowest mode of a generator Float64[V, V] decays on the ids of
-    ``alphabet`` Bool[V]: the spectral gap, the second smallest real part of -R's eigenvalues.
-
-    1 for a single id. Raises ``ValueError`` if a second mode does not decay at all.
-    """
-    ids = alphabet.nonzero().squeeze(1)
-    if len(ids) == 1:
-        return 1.0
-    decay = -torch.linalg.eigvals(generator[ids.unsqueeze(1), ids]).real
-    gap = float(decay.sort().values[1])
-    if gap <= 1e-12 * float(decay.max()) or gap <= 0:
-        raise ValueError(
-            f"generator: among the ids {ids.tolist()} what a token was is never forgotten, because "
-            "they fall into parts that no rate connects; give rates by which all of them come to "
-            "one law"
-        )
-    return gap
-
-
-def _apart(num: int) -> Tensor:
-    index = torch.arange(num, dtype=torch.float64)
-    return (index.unsqueeze(1) - index).abs()
-
-
-def _with_diagonal(rates: Tensor) -> Tensor:
-    return rates - torch.diag(rates.sum(dim=-1))
-
-
-def _first(wrong: Tensor) -> list[int] | None:
-    """Indices of the first True, None if there is none."""
-    return wrong.nonzero()[0].tolist() if wrong.any() else None
-
-
 MOST_IDS = 256
-"""Ids of a vocabulary: a matrix has their square."""
+"""Largest vocabulary: a matrix has the square of its size."""
 FORGOTTEN = 750.0
 """tau at which the slowest mode, e^-tau, is 0 in a float."""
 
@@ -236,30 +31,31 @@ class Matrix(ForwardProcess):
 
     R is scaled so that its slowest mode decays as e^-tau: **alpha(t) is the share of the slowest
     mode that is left**, and all others are smaller. With alpha(0) = 1 and alpha(1) = 0 a token is
-    clean at t = 0 and has the stationary law of R at t = 1, whatever it was: the prior and
-    reconstruction terms of the bound are exactly 0, as for every process. ``sigma`` is -log alpha.
+    clean at t = 0 and has the stationary distribution of R at t = 1, for every clean token: the
+    prior and reconstruction terms of the bound are exactly 0, as for every process. ``sigma`` is
+    -log alpha.
 
-    ``kind``: what moves ids, in their order, among the legal ones of each position:
+    ``kind``: jumps among the legal ids of each position, in their order:
 
         neighbours   one up or one down, at equal rates
         gaussian     rate exp(-d^2 / (2 width^2)) to an id d away, the discretised Gaussian of D3PM
                      (arXiv 2107.03006)
 
-    Both have a uniform stationary law. ``width``: of ``gaussian``, in ids.
-    ``generator``: R itself in the place of these, Float[V, V] or one for each position,
-    Float[L, V, V]; its rows sum to 0, and it stays among legal ids and MASK. Of transition
+    Both have a uniform stationary distribution. ``width``: of ``gaussian``, in ids.
+    ``generator``: R itself instead of a kind, Float[V, V] or one for each position,
+    Float[L, V, V]; its rows sum to 0, and it stays among legal ids and MASK. From transition
     probabilities Q of single jumps, R = Q - I.
 
     Entries of Q are kept as logarithms, to full relative accuracy (``Exponential``): far ids are
     unlikely beyond what a float holds when t is small, and the bound takes their ratios.
 
     Raises ``ValueError`` for an unknown kind, a width that is not positive, more than ``MOST_IDS``
-    ids, and a generator that is none or has several stationary laws.
+    ids, and a generator that is not one or has several stationary distributions.
     """
 
     name = "matrix"
     generators: Tensor
-    cell: Tensor
+    index: Tensor
     first: Tensor
     pi: Tensor
     into: Tensor
@@ -279,29 +75,32 @@ class Matrix(ForwardProcess):
                 f"{layout.vocab_size}; choose forward_process=uniform"
             )
         super().__init__(layout, schedule)
-        if layout.support.is_meta:  # to count parameters, of which it has none
+        if layout.support.is_meta:  # built to count parameters, of which it has none
             return
+        # distinct generators, and the kind of each position
         if generator is None:
             rows, kinds = layout.support.unique(dim=0, return_inverse=True)
-            found = torch.stack([on_legal_ids(kind, row, float(width)) for row in rows])
+            distinct = torch.stack([_on_legal_ids(kind, row, float(width)) for row in rows])
         else:
-            found, kinds = checked(generator, layout).unique(dim=0, return_inverse=True)
-        cell, first = self._cells(kinds)
+            distinct, kinds = checked(generator, layout).unique(dim=0, return_inverse=True)
+        # one matrix per kind and schedule, scaled so that its slowest mode has rate 1
+        index, first = self._matrices(kinds)
         scaled = []
         for position in first.tolist():
-            own = found[kinds[position]]
+            own = distinct[kinds[position]]
             alphabet = layout.support[position] | (own > 0).any(dim=0)  # MASK too, if it occurs
             scaled.append(own / slowest_rate(own, alphabet))
-        generators = torch.stack(scaled)
+        generators = torch.stack(scaled)  # (C, V, V)
         self.exponential = Exponential(generators, largest=FORGOTTEN)
+        # the prior: a row of the chain after everything is forgotten
         forgotten = torch.full(generators.shape[:1], FORGOTTEN).to(generators).log()
         limit = self.exponential(forgotten.unsqueeze(0))[0].exp()  # (C, V, V)
         some_id = layout.support.long().argmax(dim=1)
         for key, value in {
             "generators": generators,
-            "cell": cell,
+            "index": index,
             "first": first,
-            "pi": limit[cell, some_id],
+            "pi": limit[index, some_id],
             "into": _sources(generators),
         }.items():
             self.register_buffer(key, value, persistent=False)
@@ -309,8 +108,8 @@ class Matrix(ForwardProcess):
     def prior(self) -> Tensor:
         return self.pi
 
-    def cells(self) -> Tensor:
-        return self.cell
+    def matrix_index(self) -> Tensor:
+        return self.index
 
     def sources(self) -> Tensor:
         return self.into
@@ -319,52 +118,264 @@ class Matrix(ForwardProcess):
         return self.log_transition(s, t).exp()
 
     def log_transition(self, s: Tensor, t: Tensor) -> Tensor:
-        tau_s, tau_t = self._log_tau(s), self._log_tau(t)  # logarithms
-        passed = tau_t + torch.log1p(-(tau_s - tau_t).clamp(max=0).exp())  # log(tau_t - tau_s)
-        passed = torch.where(tau_s > neg_inf(tau_s.dtype), passed, tau_t)
-        on_host = passed.device.type == "cpu"  # elsewhere it would be read back
-        if len(passed) > 1 and on_host and torch.equal(passed[1:], passed[:-1]):  # of a step
+        # log(tau_t - tau_s), Float64[B, C]
+        log_s, log_t = self._log_tau(s), self._log_tau(t)
+        passed = log_t + torch.log1p(-(log_s - log_t).clamp(max=0).exp())
+        passed = torch.where(log_s > neg_inf(log_s.dtype), passed, log_t)
+        # samples that share their times share their matrices; a GPU would have to be waited for
+        on_host = passed.device.type == "cpu"
+        if len(passed) > 1 and on_host and torch.equal(passed[1:], passed[:-1]):
             return self.exponential(passed[:1]).expand(len(passed), -1, -1, -1)
-        found: Tensor = self.exponential(passed)
-        return found
+        log_q: Tensor = self.exponential(passed)
+        return log_q
 
     def rates(self, t: Tensor) -> Tensor:
         beta = -per_token(self.schedule.dalpha(t)) / self.alpha(t)
-        return self._of_cells(beta)[..., None, None] * self.generators.clamp(min=0)
+        return self._per_matrix(beta)[..., None, None] * self.generators.clamp(min=0)
 
     def _log_tau(self, t: Tensor) -> Tensor:
-        """log(-log alpha(t)), Float64[B, C], from whichever of alpha and 1 - alpha is the smaller;
-        the finite log 0 at t = 0."""
+        """log(-log alpha(t)), Float64[B, C], from the smaller of alpha and 1 - alpha; the finite
+        log 0 at t = 0."""
         floor = neg_inf(torch.float64)
         share = self.one_minus_alpha(t).double()
+        # near t = 0: -log(1 - share) = share * ratio, the ratio near 1
         log_share = per_token(self.schedule.log_one_minus_alpha(t)).double().clamp(min=floor)
         small = share.clamp(max=0.5)
         ratio = torch.where(small > 1e-200, -torch.log1p(-small) / small.clamp(min=1e-200), 1.0)
+        # near t = 1: from alpha itself
         alpha = self.alpha(t).double().clamp(min=torch.finfo(torch.float64).tiny)
         log_tau = torch.where(share < 0.5, log_share + ratio.log(), (-alpha.log()).log())
         forgotten = torch.full_like(log_tau, FORGOTTEN).log()
-        return self._of_cells(torch.where(self.alpha(t) > 0, log_tau, forgotten))
+        return self._per_matrix(torch.where(self.alpha(t) > 0, log_tau, forgotten))
 
-    def _of_cells(self, value: Tensor) -> Tensor:
+    def _per_matrix(self, value: Tensor) -> Tensor:
         """Float[B, 1] or Float[B, L] as Float[B, C]."""
         if value.shape[1] == 1:
             return value.expand(-1, len(self.first))
         return value[:, self.first]
 
-    def _cells(self, kinds: Tensor) -> tuple[Tensor, Tensor]:
-        """Int[L], the cell of each position, and Int[C], the first position of each cell: those of
-        a cell have one kind of generator, Int[L], and one schedule."""
+    def _matrices(self, kinds: Tensor) -> tuple[Tensor, Tensor]:
+        """Int[L], the matrix of each position, and Int[C], the first position of each matrix.
+
+        Positions share one if they have the same kind of generator, ``kinds`` Int[L], and schedule.
+        """
         t = torch.linspace(0.0, 1.0, 34, dtype=torch.float64, device=kinds.device)[1:-1]
         with torch.no_grad():
             alpha = self.alpha(t).double().expand(-1, self.layout.length)
         same = torch.cat([kinds.double().unsqueeze(0), alpha])
-        _, cell = same.unique(dim=1, return_inverse=True)
-        num = int(cell.max()) + 1
-        place = torch.arange(len(cell), device=cell.device)
-        first = torch.full((num,), len(cell), device=cell.device).scatter_reduce(
-            0, cell, place, "amin"
+        _, index = same.unique(dim=1, return_inverse=True)
+        place = torch.arange(len(index), device=index.device)
+        first = torch.full((int(index.max()) + 1,), len(index), device=index.device)
+        return index, first.scatter_reduce(0, index, place, "amin")
+
+
+class Exponential(nn.Module):
+    """log expm(tau R) of C generators R, Float64[C, V, V], whose rows sum to 0.
+
+    With P = I + R / speed, speed the largest rate of leaving an id, and h = tau speed,
+
+        expm(tau R)(x, y) = sum_n e^-h h^n / n!  P^n(x, y)
+                          = h^d sum_k e^-h h^k / k! [ k! / (d + k)!  P^(d+k)(x, y) ]
+
+    (uniformisation), d(x, y) the least number of jumps from x to y. No term is negative, so nothing
+    cancels, and h^d stands outside, so nothing underflows: an entry of 1e-300 has all its digits,
+    where a sum of eigenvectors has none below 1e-16. Beyond h = 1 tau is halved until it is not,
+    and the result squared as often, rows normalised each time.
+
+    ``largest``: a tau at which all is forgotten; larger ones are replaced by it.
+    """
+
+    terms: Tensor
+    jumps: Tensor
+    log_speed: Tensor
+
+    def __init__(self, generators: Tensor, *, largest: float) -> None:
+        super().__init__()
+        num, size, _ = generators.shape
+        # P, Float64[C, V, V], and the least numbers of jumps d, Int[C, V, V]
+        speed = -generators.diagonal(dim1=1, dim2=2).amin(dim=1)
+        speed = torch.where(speed > 0, speed, 1.0)
+        same = torch.eye(size, dtype=torch.float64, device=generators.device)
+        step = (same + generators / speed[:, None, None]).clamp(min=0)
+        jumps = _least_jumps(step > 0)
+        # the brackets of the series, Float64[C, K, V, V]: term k = n - d of each entry
+        terms = torch.zeros(num, NUM_TERMS, size, size, dtype=torch.float64, device=step.device)
+        power = same.expand_as(step)
+        reachable = jumps >= 0
+        for n in range(int(jumps.max()) + NUM_TERMS):
+            k = n - jumps
+            here = reachable & (k >= 0) & (k < NUM_TERMS)
+            factor = (torch.lgamma(k.double() + 1) - math.lgamma(n + 1)).exp()
+            value = torch.where(here, factor * power, 0.0).unsqueeze(1)
+            terms.scatter_add_(1, k.clamp(0, NUM_TERMS - 1).unsqueeze(1), value)
+            power = power @ step
+        self.log_largest = math.log(largest)
+        log_h = self.log_largest + math.log(float(speed.max()))
+        self.most_halvings = max(math.ceil(log_h / math.log(2)), 0)
+        self.register_buffer("terms", terms.flatten(2), persistent=False)
+        self.register_buffer("jumps", jumps, persistent=False)
+        self.register_buffer("log_speed", speed.log(), persistent=False)
+
+    def forward(self, log_tau: Tensor) -> Tensor:
+        """log expm(tau R): Float64[B, C, V, V], for log tau Float64[B, C]; -inf is tau = 0."""
+        floor, tiny = neg_inf(torch.float64), torch.finfo(torch.float64).tiny
+        # halve h until it is at most 1
+        log_h = log_tau.clamp(floor, self.log_largest) + self.log_speed  # (B, C)
+        halvings = (log_h / math.log(2)).ceil().clamp(min=0)
+        log_h = log_h - halvings * math.log(2)
+        # sum the series, weights e^-h h^k / k!
+        k = torch.arange(NUM_TERMS, dtype=torch.float64, device=log_h.device)
+        h = log_h.unsqueeze(-1)
+        weight = (k * h - torch.lgamma(k + 1) - h.exp()).exp()  # (B, C, K)
+        total = torch.einsum("bck,ckv->bcv", weight, self.terms).unflatten(-1, self.jumps.shape[1:])
+        log_q = total.clamp(min=tiny).log() + self.jumps * h.unsqueeze(-1)
+        log_q = torch.where(self.jumps < 0, floor, log_q).clamp(min=floor)
+        # square as often as h was halved
+        num_squares = self._num_squares(halvings)
+        if num_squares == 0:
+            return log_q
+        q = log_q.exp()
+        for done in range(num_squares):
+            squared = q @ q
+            squared = squared / squared.sum(dim=-1, keepdim=True)
+            q = torch.where((done < halvings)[..., None, None], squared, q)
+        by_squares = torch.where(q > 0, q.clamp(min=tiny).log(), floor)
+        return torch.where((halvings > 0)[..., None, None], by_squares, log_q)
+
+    def _num_squares(self, halvings: Tensor) -> int:
+        """The largest of ``halvings`` Float64[B, C]; on a GPU, which would have to be waited for,
+        the largest possible number."""
+        if halvings.device.type != "cpu":
+            return self.most_halvings
+        return int(halvings.max()) if halvings.numel() else 0
+
+
+def _least_jumps(possible: Tensor) -> Tensor:
+    """Int[C, V, V]: the least number of jumps from each id to each other, -1 if never;
+    ``possible`` Bool[C, V, V]."""
+    size = possible.shape[-1]
+    same = torch.eye(size, dtype=torch.bool, device=possible.device).expand_as(possible)
+    jumps = torch.where(same, 0, torch.full_like(possible, -1, dtype=torch.long))
+    reached, step = same, (possible | same).double()
+    for n in range(1, size):
+        further = (reached.double() @ step) > 0
+        if torch.equal(further, reached):
+            break
+        jumps = torch.where(further & ~reached, n, jumps)
+        reached = further
+    return jumps
+
+
+def _on_legal_ids(kind: str, support: Tensor, width: float) -> Tensor:
+    """Float64[V, V]: the generator of one ``kind`` on the ids of ``support`` Bool[V], in their
+    order; others stay."""
+    ids = support.nonzero().squeeze(1)
+    among = neighbours(len(ids)) if kind == "neighbours" else gaussian(len(ids), width)
+    whole = torch.zeros(len(support), len(support), dtype=torch.float64, device=support.device)
+    whole[ids.unsqueeze(1), ids] = among.to(whole)
+    return whole
+
+
+def neighbours(num: int) -> Tensor:
+    """Float64[K, K]: rate 1 to the id above and to the id below, a birth-death chain."""
+    return _with_diagonal((_distances(num) == 1).double())
+
+
+def gaussian(num: int, width: float) -> Tensor:
+    """Float64[K, K]: rates in proportion to exp(-(x - y)^2 / (2 width^2)) from x to y, K ids in
+    their order, 1 to the next.
+
+    The discretised Gaussian of D3PM (arXiv 2107.03006, appendix A.2.2), symmetric and with uniform
+    stationary distribution as there. Deviation: one width, in ids, at all times, where the paper's
+    grows.
+    """
+    apart = _distances(num)
+    rates = (-(apart.square() - 1) / (2 * width**2)).exp()
+    return _with_diagonal(rates * (apart > 0) * (apart <= max(REACH * width, 1.0)))
+
+
+def _distances(num: int) -> Tensor:
+    index = torch.arange(num, dtype=torch.float64)
+    return (index.unsqueeze(1) - index).abs()
+
+
+def _with_diagonal(rates: Tensor) -> Tensor:
+    return rates - torch.diag(rates.sum(dim=-1))
+
+
+def checked(generator: Tensor, layout: TokenLayout) -> Tensor:
+    """A user's generator, Float[V, V] or one for each position, Float[L, V, V], as Float64[L, V, V]
+    with exact diagonals, the rows of ids that never occur being 0.
+
+    Raises ``ValueError`` for another shape, a negative rate, rows that do not sum to 0, and rates
+    from a legal id of a position to one that is neither legal there nor MASK.
+    """
+    length, size = layout.length, layout.vocab_size
+    if generator.shape not in ((size, size), (length, size, size)):
+        raise ValueError(
+            f"generator has shape {tuple(generator.shape)}; expected ({size}, {size}), the rates "
+            f"from id to id, or ({length}, {size}, {size}), those of each position"
         )
-        return cell, first
+    # rates of ids that may occur, Float64[L, V, V], apart from the diagonal
+    rates = generator.detach().double().to(layout.support.device).expand(length, -1, -1).clone()
+    occurs = layout.support.clone()
+    occurs[:, layout.mask_id] = True
+    rates[~occurs] = 0.0
+    diagonal = rates.diagonal(dim1=1, dim2=2).clone()
+    rates.diagonal(dim1=1, dim2=2).zero_()
+
+    if bad := _first_index((rates < 0) | ~rates.isfinite()):
+        position, x, y = bad
+        raise ValueError(
+            f"generator: the rate from id {x} to id {y} at position {position} is "
+            f"{float(rates[position, x, y]):g}; expected at least 0"
+        )
+    total = rates.sum(dim=-1)
+    if bad := _first_index((total + diagonal).abs() > 1e-6 * (1 + total)):
+        position, x = bad
+        raise ValueError(
+            f"generator: the row of id {x} at position {position} sums to "
+            f"{float((total + diagonal)[position, x]):g}; expected 0: the diagonal is minus the "
+            "sum of the rates (of a matrix of probabilities Q, take Q - I)"
+        )
+    if bad := _first_index((rates > 0) & layout.support.unsqueeze(-1) & ~occurs.unsqueeze(-2)):
+        position, x, y = bad
+        legal = layout.support[position].nonzero().flatten().tolist()
+        raise ValueError(
+            f"generator: from id {x} position {position} would jump to id {y}, which is not legal "
+            f"there; expected rates among {legal} and into MASK ({layout.mask_id}) only, or a "
+            "generator for each position"
+        )
+    # where nothing jumps into MASK, MASK never occurs
+    into_mask = (rates[..., layout.mask_id] > 0).any(dim=-1)
+    rates[~into_mask, layout.mask_id] = 0.0
+    rates.diagonal(dim1=1, dim2=2).copy_(-rates.sum(dim=-1))
+    return rates
+
+
+def _first_index(wrong: Tensor) -> list[int] | None:
+    """Indices of the first True, None if there is none."""
+    return wrong.nonzero()[0].tolist() if wrong.any() else None
+
+
+def slowest_rate(generator: Tensor, alphabet: Tensor) -> float:
+    """Rate at which the slowest mode of a generator Float64[V, V] decays on the ids of
+    ``alphabet`` Bool[V]: the spectral gap, the second smallest real part of -R's eigenvalues.
+
+    1 for a single id. Raises ``ValueError`` if a second mode does not decay at all.
+    """
+    ids = alphabet.nonzero().squeeze(1)
+    if len(ids) == 1:
+        return 1.0
+    decay = -torch.linalg.eigvals(generator[ids.unsqueeze(1), ids]).real
+    gap = float(decay.sort().values[1])
+    if gap <= 1e-12 * float(decay.max()) or gap <= 0:
+        raise ValueError(
+            f"generator: among the ids {ids.tolist()} what a token was is never forgotten, because "
+            "they fall into parts that no rate connects; give rates by which all of them come to "
+            "one stationary distribution"
+        )
+    return gap
 
 
 def _sources(generators: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _lazy = LazyEntry.within(__package__)
 _BUILT_IN = {
-    "absorbing": _lazy("absorbing:Absorbing", absorbing=True),
+    "absorbing": _lazy("interpolating:Absorbing", absorbing=True),
     "uniform": _lazy("uniform:Uniform"),
     "marginal": _lazy("uniform:Marginal"),
     "hybrid": _lazy("uniform:Hybrid"),

@@ -1,4 +1,4 @@
-"""Noise among legal ids: uniform, as frequent as in the data, or, in part, of MASK (hybrid)."""
+"""Noise of legal ids: uniform, as frequent as in the data, or mixed with MASK (hybrid)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from discrete_diffusion.noise_schedules.base import Schedule, per_token
 
 
 class Uniform(InterpolatingProcess):
-    """b_t(y) = (1 - alpha(t)) / K_l on the K_l legal ids of each position, 0 elsewhere
-    (Austin et al., arXiv 2107.03006; UDLM, arXiv 2412.10193).
+    """Uniform noise: b_t(y) = (1 - alpha(t)) / K_l on the K_l legal ids of each position, 0
+    elsewhere (Austin et al., arXiv 2107.03006; UDLM, arXiv 2412.10193).
 
     Deviation: the papers' prior is uniform on the whole vocabulary; a node type never enters an
-    edge slot here, and neither MASK nor PAD is ever drawn.
+    edge slot here, and neither MASK nor PAD is ever sampled.
     """
 
     name = "uniform"
@@ -31,18 +31,13 @@ class Uniform(InterpolatingProcess):
         super().__init__(layout, schedule)
         self.register_buffer("rows", self._uniform(layout), persistent=False)
 
-    @property
-    def pi(self) -> Tensor:
-        """Float64[L, V]."""
-        return self.rows.expand(self.layout.length, -1)
-
     def prior(self) -> Tensor:
-        return self.pi
+        return self.rows.expand(self.layout.length, -1)
 
 
 class Marginal(InterpolatingProcess):
-    """b_t(y) = (1 - alpha(t)) pi_g(y), pi_g the token frequencies of a position's group in the
-    training data (DiGress, Vignac et al., arXiv 2209.14734).
+    """Noise as frequent as the data: b_t(y) = (1 - alpha(t)) pi_g(y), pi_g the token frequencies
+    of a position's group in the training data (DiGress, Vignac et al., arXiv 2209.14734).
 
     ``fit`` estimates pi; until then it is uniform on the legal ids. It is stored in checkpoints.
     ``smoothing``: count added to every legal id, because a legal id that the prior never samples
@@ -70,16 +65,11 @@ class Marginal(InterpolatingProcess):
         Positions of a group share their counts; each keeps those of its own legal ids.
         """
         layout = self.layout
-        counts = torch.stack(
-            [
-                torch.bincount(
-                    x0[:, layout.group == g][real[:, layout.group == g]],
-                    minlength=layout.vocab_size,
-                )
-                for g in range(len(layout.group_names))
-            ]
-        )  # (groups, V)
-        weight = (counts.double() + self.smoothing)[layout.group] * layout.support
+        counts = torch.zeros(len(layout.group_names), layout.vocab_size, dtype=torch.float64)
+        for g in range(len(counts)):
+            own = layout.group == g
+            counts[g] = torch.bincount(x0[:, own][real[:, own]], minlength=layout.vocab_size)
+        weight = (counts.to(self.pi) + self.smoothing)[layout.group] * layout.support
         self.pi.copy_(weight / weight.sum(dim=1, keepdim=True))
 
 
@@ -93,7 +83,7 @@ class Hybrid(InterpolatingProcess):
         alpha = a / C,             b_t = (tau [MASK] + c u_l) / C
 
     so that the share of tokens that are uniform noise is 0 at both ends and p = ``p_uniform`` at
-    tau = 1/2, for every K_l. alpha(t) is the process's own and not the schedule's.
+    tau = 1/2, for every K_l. The schedule has a(t), the process alpha(t).
 
     Raises ``ValueError`` unless 0 < p_uniform < 1 and 0 < gamma <= 2: beyond 2, c/a falls near
     t = 1, where the jump rates would be negative.
@@ -120,7 +110,7 @@ class Hybrid(InterpolatingProcess):
         self.p_uniform, self.gamma = float(p_uniform), float(gamma)
         self.bump = 2**gamma * p_uniform / (1 - p_uniform)  # B
         mask_id = torch.tensor(layout.mask_id, device=layout.support.device)
-        mask = one_hot(mask_id, layout.vocab_size).double()
+        mask = one_hot(mask_id, layout.vocab_size).double()  # (V,)
         self.register_buffer("mask", mask, persistent=False)
         self.register_buffer("rows", self._uniform(layout), persistent=False)
 
@@ -133,7 +123,7 @@ class Hybrid(InterpolatingProcess):
         return self.mask.expand(self.layout.length, -1)
 
     def mixture(self, t: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(a, tau, c), each Float[B, 1] or Float[B, L]."""
+        """Return a, tau and c, each Float[B, 1] or Float[B, L]."""
         a = per_token(self.schedule.alpha(t))
         tau = per_token(self.schedule.one_minus_alpha(t))
         return a, tau, self.bump * (tau * a) ** (self.gamma / 2)
@@ -155,10 +145,8 @@ class Hybrid(InterpolatingProcess):
         return log_tau - c.log1p(), log_c - c.log1p()
 
     def noise(self, t: Tensor, positions: slice = EVERYWHERE) -> Tensor:
-        _, tau, c = (
-            part.expand(-1, self.layout.length)[:, positions].unsqueeze(-1)
-            for part in self.mixture(t)
-        )
+        whole = (-1, self.layout.length)
+        _, tau, c = (x.expand(whole)[:, positions].unsqueeze(-1) for x in self.mixture(t))
         return c / (1 + c) * self.uniform[positions] + tau / (1 + c) * self.mask
 
     def log_noise(self, t: Tensor) -> Tensor:
@@ -172,25 +160,28 @@ class Hybrid(InterpolatingProcess):
 
     def sample_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
         _, tau, c = self.mixture(t)
-        legal = self._draw_from(self.uniform, t.shape[0], generator)
+        legal = self._sample_from(self.uniform, t.shape[0], generator)
+        # tau of tau + c is MASK
         masked = uniform_draws(tuple(legal.shape), generator, legal.device) * (tau + c) < tau
         return torch.where(masked, self.layout.mask_id, legal)
 
     def sample_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
+        # masses of c = b_t - r b_s at MASK and at all legal ids
         keep = self.alpha(t) / self.alpha(s)
         (_, tau_t, c_t), (_, tau_s, c_s) = self.mixture(t), self.mixture(s)
         into_mask = (tau_t / (1 + c_t) - keep * tau_s / (1 + c_s)).clamp(min=0)
         into_legal = (c_t / (1 + c_t) - keep * c_s / (1 + c_s)).clamp(min=0)
-        legal = self._draw_from(self.uniform, t.shape[0], generator)
+        legal = self._sample_from(self.uniform, t.shape[0], generator)
         u = uniform_draws(tuple(legal.shape), generator, legal.device)
         return torch.where(u * (into_mask + into_legal) < into_mask, self.layout.mask_id, legal)
 
     def jump_rates(self, t: Tensor) -> Tensor:
-        """alpha d/dt [b_t(y) / alpha], b_t / alpha being tau/a at MASK and c u_l/a elsewhere:
+        """Float[B, L, V]: alpha d/dt [b_t(y) / alpha], where b_t / alpha is tau/a at MASK and
+        c u_l/a elsewhere:
 
         tau' / (C a) [MASK]  +  tau' c / (C a tau) (gamma/2 a + (1 - gamma/2) tau) u_l
         """
-        a, tau, c = (part.unsqueeze(-1) for part in self.mixture(t))
+        a, tau, c = (x.unsqueeze(-1) for x in self.mixture(t))
         into_mask = -per_token(self.schedule.dalpha(t)).unsqueeze(-1) / ((1 + c) * a)
         half = self.gamma / 2
         into_legal = into_mask * c / tau * (half * a + (1 - half) * tau)

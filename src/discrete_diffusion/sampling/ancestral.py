@@ -13,7 +13,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms.token_algorithm import Shaping, TokenAlgorithm
 from discrete_diffusion.categorical import pick, sample_categorical, uniform_draws
 from discrete_diffusion.config.values import Count, CountOrZero, Share
-from discrete_diffusion.forward_process.absorbing import Absorbing
+from discrete_diffusion.forward_process.interpolating import Absorbing
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.draft import Block, Draft, time_of_masked_share
 from discrete_diffusion.sampling.token_draws import FixedDraw

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.contracts import SampleOutput
-from discrete_diffusion.forward_process.absorbing import Absorbing
+from discrete_diffusion.forward_process.interpolating import Absorbing
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.models.calling import ColumnPacking, pack_columns
 from discrete_diffusion.runtime import progress

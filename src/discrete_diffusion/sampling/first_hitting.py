@@ -9,7 +9,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.values import Count
-from discrete_diffusion.forward_process.absorbing import Absorbing
+from discrete_diffusion.forward_process.interpolating import Absorbing
 from discrete_diffusion.sampling.base import Law
 from discrete_diffusion.sampling.draft import (
     Draft,

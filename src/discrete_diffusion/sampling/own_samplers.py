@@ -122,7 +122,7 @@ class FewCall(TokenSampler):
                 draft.conditions = {**given, "component": component}
             masked = draft.masked
             t = algorithm.process.time_of_masked(masked & draft.real, draft.real)
-            self.reveal(draft, masked & draft.free & (algorithm.plan == call), t)
+            self.reveal(draft, masked & draft.free & (algorithm.call_order == call), t)
             draft.record()
         draft.conditions = given
 

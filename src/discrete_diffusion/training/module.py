@@ -119,7 +119,7 @@ class DiffusionModule(LightningModule):
             )
 
     def on_before_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        return self.algorithm.prepared(batch)
+        return self.algorithm.prepare_batch(batch)
 
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.algorithms.trial import try_backbone
+from discrete_diffusion.algorithms.preflight import try_backbone
 from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.building.measurements import (
     Work,
@@ -229,7 +229,7 @@ def new_algorithm(config: DictConfig) -> Any:
 def fit_and_try(algorithm: Any, data: Any, config: DictConfig) -> None:
     """Fit it to the training split, and call its network on a small and a large sample of it,
     unless ``check_backbone=false``."""
-    algorithm.fit(data.splits["train"].batch())
+    algorithm.prepare(data.splits["train"].batch())
     some = data.splits["train"][:_LOOKED_THROUGH]
     if len(some) == 0 or not config.get("check_backbone", True):
         return  # no samples at all are refused where batches are made

@@ -110,7 +110,7 @@ def test_the_bound_of_grey_images_is_its_integral_and_its_end():
 def test_scaling_is_that_of_the_training_images():
     x0 = 3 + 2 * torch.randn(200, 1, 4, 4, generator=make_generator(0))
     model = FlowMatching(Grey(), channels=1)
-    model.fit(Batch(x0, torch.ones(200, 1, dtype=torch.bool)))
+    model.prepare(Batch(x0, torch.ones(200, 1, dtype=torch.bool)))
     scaled = model.scaling(x0)
     assert float(scaled.mean()) == pytest.approx(0.0, abs=1e-5)
     assert float(scaled.std()) == pytest.approx(1.0, abs=1e-3)

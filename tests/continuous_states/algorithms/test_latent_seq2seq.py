@@ -233,7 +233,7 @@ def test_a_draw_that_there_is_not():
 @pytest.mark.parametrize("options", STAGES)
 def test_columns_of_padding_alone_are_left_out_and_change_nothing(options):
     algorithm, batch = latent_algorithm(**options).eval(), text_pairs(3, longest=3)
-    found = algorithm.prepared(batch)
+    found = algorithm.prepare_batch(batch)
     assert found.x0.shape == found.real.shape == (3, 3)
     assert found.conditions["source"].shape == (3, 3)
     assert found.conditions["encoded_target"].shape == (3, 2)
@@ -246,7 +246,7 @@ def test_columns_of_padding_alone_are_left_out_and_change_nothing(options):
 def test_a_step_reads_nothing_back():
     """On the meta device, which holds no numbers."""
     algorithm, batch = latent_algorithm(), text_pairs()
-    output = algorithm.to("meta").loss(algorithm.prepared(batch).to("meta"), make_generator(0))
+    output = algorithm.to("meta").loss(algorithm.prepare_batch(batch).to("meta"), make_generator(0))
     output.loss.backward()
     assert output.nelbo.shape == (4,)
 

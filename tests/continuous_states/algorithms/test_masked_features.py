@@ -145,7 +145,7 @@ def random_batch(num: int = 5, num_rows: int = 6) -> Batch:
 def test_at_initialisation_the_loss_is_the_masked_second_moment(objective):
     batch = random_batch()
     model = MaskedFeatures(network(), process(6), num_features=3, objective=objective)
-    model.fit(batch)
+    model.prepare(batch)
     masked, _ = model.sample_rows(batch.real, make_generator(0))
     expected = model.scaling(batch.x0)[masked].square().mean()
     loss = model.loss(batch, make_generator(0)).loss.item()

@@ -99,7 +99,7 @@ def test_it_learns_the_mean_of_every_condition():
     torch.manual_seed(0)
     model, batch = regression().train(), batch_of(20_000)
     nn.init.zeros_(model.backbone.mean)
-    model.fit(batch)
+    model.prepare(batch)
     loss = model.loss(batch, make_generator(0)).loss
     (slope,) = torch.autograd.grad(loss, model.backbone.mean)
     found = -9 / 2 * slope * float(model.scaling.scale)  # the step of Newton that ends at the least

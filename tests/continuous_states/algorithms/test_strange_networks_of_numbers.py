@@ -52,7 +52,7 @@ class ImagesWithoutTime(OurImages):
 
 
 def losses(algorithm: Algorithm, batch: Batch) -> list[torch.Tensor]:
-    algorithm.fit(batch)
+    algorithm.prepare(batch)
     output = algorithm.loss(batch, make_generator(0))
     output.loss.backward()
     return [output.loss, algorithm.backbone.scale.grad]
@@ -93,4 +93,4 @@ def test_a_condition_in_the_place_of_sigma_is_refused():
     batch = Batch(torch.zeros(2, 1, 5, 5), torch.ones(2, 1, dtype=torch.bool))
     batch.conditions["dtn"] = torch.zeros(2, 3, 3)
     with pytest.raises(ValueError, match=r"MapSecond\.forward\(image, dtn\) has dtn, which comes"):
-        Regression(MapSecond(), channels=1).fit(batch)
+        Regression(MapSecond(), channels=1).prepare(batch)

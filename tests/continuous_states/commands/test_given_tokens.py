@@ -40,7 +40,7 @@ def built(name: str, data: DialogueTokens) -> TokenAlgorithm:
     """With a network whose answers are not all the same."""
     torch.manual_seed(0)
     algorithm = build_algorithm(config_of(name))
-    algorithm.fit(data.splits["train"].batch())
+    algorithm.prepare(data.splits["train"].batch())
     nn.init.normal_(algorithm.backbone.head.weight, std=0.5)
     for block in algorithm.backbone.blocks:
         for parameter in block.parameters():

@@ -9,7 +9,7 @@ import torch
 
 from discrete_diffusion.algorithms import BD3LM, MDLM, build_algorithm
 from discrete_diffusion.algorithms.bd3lm import contiguous_blocks
-from discrete_diffusion.algorithms.draws import MASK_DRAWS
+from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import Batch

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms import BD3LM
-from discrete_diffusion.algorithms.draws import sample_blocks
+from discrete_diffusion.algorithms.time_sampling import sample_blocks
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.evaluation.bound import MeasurementSettings

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from discrete_diffusion.algorithms import bounds, general_bound
+from discrete_diffusion.algorithms import general_bound
 from discrete_diffusion.categorical import log_softmax_on, make_generator
-from discrete_diffusion.forward_process import InterpolatingProcess
+from discrete_diffusion.forward_process import InterpolatingProcess, base
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Cosine, LogLinear
 from toy_algorithms import PROCESSES
@@ -20,7 +20,7 @@ from toy_world import PAD, ToyWorld, all_schedules, chain, toy_layout
 def jump_by_jump(process, xt, x0, log_d0, t):
     """sum over y != z of r_hat (expm1(u) - u), u = log r_theta - log r_hat; (B, L)."""
     chains = chain(process, torch.zeros_like(t), t).expand(len(t), -1, -1, -1)
-    rates = process.rates(t)[:, process.cells()]
+    rates = process.rates(t)[:, process.matrix_index()]
     out = torch.zeros(xt.shape, dtype=torch.float64)
     for b, row in enumerate(xt.tolist()):
         for position, z in enumerate(row):
@@ -148,8 +148,8 @@ def test_parts_change_nothing(name, at_once, monkeypatch):
     t = torch.linspace(0.01, 0.99, len(x0), dtype=torch.float64)
     xt = process.corrupt(x0, t, real, make_generator(4))
     found = []
-    for most in (bounds.AT_ONCE, at_once):
-        monkeypatch.setattr(bounds, "AT_ONCE", most)
+    for most in (base.AT_ONCE, at_once):
+        monkeypatch.setattr(base, "AT_ONCE", most)
         leaf = log_d0.clone().requires_grad_()
         terms = general_bound(process, xt, x0, leaf, t, real)
         terms.square().sum().backward()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from discrete_diffusion.algorithms import D3PM
-from discrete_diffusion.algorithms.draws import WEIGHTED_DRAWS
+from discrete_diffusion.algorithms.time_sampling import WEIGHTED_DRAWS
 from discrete_diffusion.categorical import log_one_hot, log_softmax_on, make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing

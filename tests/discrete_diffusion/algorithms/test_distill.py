@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM, Distill
-from discrete_diffusion.algorithms.trial import try_backbone
+from discrete_diffusion.algorithms.preflight import try_backbone
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
@@ -74,7 +74,7 @@ def student(components: int = 8, plan=(0, 1, 1), **options) -> Told:
         calls=calls,
         components=components,
     )
-    made.plan.copy_(torch.tensor(plan))
+    made.call_order.copy_(torch.tensor(plan))
     return made.eval()
 
 

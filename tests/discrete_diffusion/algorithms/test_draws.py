@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from discrete_diffusion.algorithms.draws import (
+from discrete_diffusion.algorithms.time_sampling import (
     MASK_DRAWS,
     TIME_DRAWS,
     WEIGHTED_DRAWS,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import D3PM, TokenAlgorithm, general_bound
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS
+from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS, WEIGHTED_DRAWS
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG

@@ -18,8 +18,8 @@ from discrete_diffusion.algorithms import (
     TokenAlgorithm,
     general_bound,
 )
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, WEIGHTED_DRAWS
 from discrete_diffusion.algorithms.sedd import LARGEST_LOG_TOTAL
+from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS, WEIGHTED_DRAWS
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, Uniform

@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 
 from discrete_diffusion.algorithms import AR, BD3LM, GIDD, MDLM, MELD, SEDD, UDLM, many_ids
 from discrete_diffusion.algorithms.many_ids import nll_of_states
-from discrete_diffusion.algorithms.trial import try_backbone
+from discrete_diffusion.algorithms.preflight import try_backbone
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing, Hybrid, Uniform
@@ -219,7 +219,7 @@ def test_nothing_is_read_back_from_a_device(name):
     layout = layout_of_positions()
     algorithm, batch = built(name, layout), some_data(layout)
     algorithm.loss(batch, make_generator(0))  # what is measured of a process once is known now
-    batch = algorithm.prepared(batch).to("meta")
+    batch = algorithm.prepare_batch(batch).to("meta")
     loss = algorithm.to("meta").loss(batch, make_generator(0)).loss
     loss.backward()
     assert algorithm.backbone.head.weight.grad.is_meta

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM, build_algorithm, general_bound
-from discrete_diffusion.algorithms.draws import MASK_DRAWS, sample_masks
+from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS, sample_masks
 from discrete_diffusion.algorithms.token_algorithm import Shaping
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose

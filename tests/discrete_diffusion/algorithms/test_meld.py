@@ -11,8 +11,8 @@ from torch import Tensor
 
 from discrete_diffusion import load
 from discrete_diffusion.algorithms import MDLM, MELD, build_algorithm
-from discrete_diffusion.algorithms.draws import MASK_DRAWS
 from discrete_diffusion.algorithms.meld import left_out_mean, run_race
+from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.contracts import Batch

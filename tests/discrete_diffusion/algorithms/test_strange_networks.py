@@ -130,7 +130,7 @@ BLOCKWISE = {**CONFIG, "algo": {"name": "bd3lm", "backbone": "strange"}}
 @pytest.mark.usefixtures("clean_registry")
 def test_what_nobody_gives_is_refused_by_name():
     with pytest.raises(ValueError, match=r"Labelled\.forward.* requires labels, which"):
-        MDLM(Labelled(), process()).fit(batch_of(4))
+        MDLM(Labelled(), process()).prepare(batch_of(4))
     register_backbone("strange")(lambda config, vocab_size: Labelled())
     with pytest.raises(ValueError, match="requires labels, which neither mdlm nor the data"):
         build_algorithm(OmegaConf.create(CONFIG))
@@ -191,4 +191,4 @@ def test_what_the_data_may_have_is_believed_until_it_is_read():
     register_backbone("strange", conditions=("labels",))(lambda config, vocab_size: Labelled())
     algorithm = build_algorithm(OmegaConf.create(CONFIG))
     with pytest.raises(ValueError, match="requires labels"):
-        algorithm.fit(batch_of(4))
+        algorithm.prepare(batch_of(4))

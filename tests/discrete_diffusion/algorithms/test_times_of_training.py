@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms import BD3LM, MDLM, TokenAlgorithm, general_bound
-from discrete_diffusion.algorithms.draws import TIME_DRAWS
+from discrete_diffusion.algorithms.time_sampling import TIME_DRAWS
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing

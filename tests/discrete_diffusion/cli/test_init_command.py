@@ -115,12 +115,12 @@ def test_a_student_takes_after_its_teacher(caplog):
     taught, found = load(teacher).backbone.state_dict(), load(student).backbone.state_dict()
     for name, value in taught.items():
         torch.testing.assert_close(found[name], value, rtol=0, atol=1e-6)
-    plan = load(student).plan
+    plan = load(student).call_order
     assert sorted(plan.unique().tolist()) == [0, 1, 2]
     assert len(load(student).sample(4)) == 4
     teacher.unlink()
     again = run("again", *words, *STILL, f"resume={student}", "trainer.max_steps=2")
-    assert torch.equal(load(again).plan, plan)
+    assert torch.equal(load(again).call_order, plan)
 
 
 @pytest.mark.slow

@@ -135,12 +135,12 @@ class Leaky(Uniform):
     """Draws PAD too."""
 
     def prior(self):
-        return torch.full_like(self.pi, 1 / VOCAB_SIZE)
+        return torch.full_like(super().prior(), 1 / VOCAB_SIZE)
 
 
 class Unnormalised(Uniform):
     def prior(self):
-        return self.pi * 1.1
+        return super().prior() * 1.1
 
 
 class WrongPosterior(Uniform):

@@ -90,7 +90,7 @@ def test_step_posterior_is_bayes_rule(process, world):
 
 def test_chapman_kolmogorov(process):
     """sum over xs of q(xt | xs) q_s(xs | x0) = q_t(xt | x0)."""
-    zero, cells = torch.zeros_like(S), process.cells()
+    zero, cells = torch.zeros_like(S), process.matrix_index()
     q_s, step, q_t = (
         process.transition(*times)[0][cells] for times in ((zero, S), (S, T), (zero, T))
     )
@@ -107,7 +107,7 @@ def test_rates_are_non_negative_and_match_finite_differences(process):
     assert (process.rates(t)[..., off] >= 0).all()
     h = 1e-8
     rows = process.layout.support | (process.prior() > 0)
-    found = (process.rates(T)[0][process.cells()] * off)[rows]
+    found = (process.rates(T)[0][process.matrix_index()] * off)[rows]
     expected = (chain(process, T, T + h)[0] * off / h)[rows]
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 

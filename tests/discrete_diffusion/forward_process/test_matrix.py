@@ -66,7 +66,7 @@ def test_alpha_is_what_is_left_of_the_slowest_mode(kind):
     layout = toy_layout()
     process = Matrix(layout, Cosine(), kind=kind)
     for time in (0.1, 0.5, 0.9):
-        q = process.transition(at(0.0), at(time))[0][process.cells()]
+        q = process.transition(at(0.0), at(time))[0][process.matrix_index()]
         for position, legal in enumerate(LEGAL):
             ids = torch.tensor(legal)
             modes = torch.linalg.eigvals(q[position][ids[:, None], ids]).real.sort().values
@@ -89,7 +89,7 @@ def test_ids_move_in_their_order_within_the_legal_ones():
     support = torch.zeros(2, 8, dtype=torch.bool)
     support[0, [0, 3, 5]] = support[1, [2]] = True
     process = Matrix(TokenLayout(support, mask_id=6, pad_id=7), LogLinear())
-    rates = process.rates(at(0.5))[0][process.cells()]
+    rates = process.rates(at(0.5))[0][process.matrix_index()]
     assert (rates[0] > 0).nonzero().tolist() == [[0, 3], [3, 0], [3, 5], [5, 3]]
     assert (rates[1] == 0).all()  # a single legal id stays
     assert process.prior()[0, [0, 3, 5]].tolist() == pytest.approx([1 / 3] * 3)
@@ -155,7 +155,7 @@ def test_a_generator_of_ones_own_may_end_anywhere():
     """Random rates among legal ids and MASK: its law at t = 1 is the null vector of R."""
     process = own_rates(toy_layout(), LogLinear())
     for position in range(3):
-        pi, rates = process.prior()[position], process.generators[process.cells()[position]]
+        pi, rates = process.prior()[position], process.generators[process.matrix_index()[position]]
         assert (pi @ rates).abs().max() < 1e-12
         assert float(pi[MASK]) > 0
     x1 = process.corrupt(
@@ -177,8 +177,8 @@ def test_positions_that_share_rates_and_schedule_share_a_matrix():
     )
     assert len(Matrix(same, LogLinear()).generators) == 1
     per_group = Matrix(same, all_schedules(layout)["per_group"])
-    assert per_group.cells().unique().numel() == 2
-    assert per_group.cells()[1] == per_group.cells()[2]
+    assert per_group.matrix_index().unique().numel() == 2
+    assert per_group.matrix_index()[1] == per_group.matrix_index()[2]
 
 
 def test_it_counts_on_the_meta_device():
@@ -242,5 +242,5 @@ def test_squares_that_nothing_needs_change_no_bit(monkeypatch):
     largest = torch.full((1, len(process.first)), exponential.log_largest, dtype=torch.float64)
     halvings = ((largest + exponential.log_speed) / torch.tensor(2.0).log().double()).ceil()
     assert counted == int(halvings.max())
-    monkeypatch.setattr(type(exponential), "_most", lambda self, halvings: counted)
+    monkeypatch.setattr(type(exponential), "_num_squares", lambda self, halvings: counted)
     assert torch.equal(process.log_transition(torch.zeros_like(t), t), asked)

@@ -130,7 +130,7 @@ def test_equal_rows_of_a_prior_are_held_once(kind, alike):
     support = torch.ones(5, 9, dtype=torch.bool)
     support[:, 8], support[0, 0] = False, alike
     process = kind(TokenLayout(support, mask_id=8), LogLinear())
-    probs = process.pi if kind is Uniform else process.uniform
+    probs = process.prior() if kind is Uniform else process.uniform
     assert probs.untyped_storage().nbytes() == probs.element_size() * 9 * (1 if alike else 5)
     t = torch.linspace(0.1, 1.0, 400, dtype=torch.float64)
     found = process.sample_noise(t, make_generator(0))

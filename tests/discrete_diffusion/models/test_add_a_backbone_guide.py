@@ -7,7 +7,7 @@ import torch
 
 from composed import composed
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.algorithms.trial import try_backbone
+from discrete_diffusion.algorithms.preflight import try_backbone
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG

@@ -117,7 +117,7 @@ def student(components):
     process = absorbing("log_linear")
     backbone = (ExactBackbone if components == 1 else Components)(process, tilt=3.0)
     algorithm = Distill(backbone, process, calls=2, components=components)
-    algorithm.plan.copy_(PLAN)
+    algorithm.call_order.copy_(PLAN)
     return algorithm.eval()
 
 

@@ -204,7 +204,7 @@ def on_meta(words: tuple[str, ...], monkeypatch) -> Draft:
     config = complete_data(compose("train", [*TINY, *words]))
     algorithm, data = build_algorithm(config), build_data(config)
     train = data.splits["train"].batch()
-    algorithm.fit(train)
+    algorithm.prepare(train)
     rows = train.real.sum(dim=1).argsort()[:8]
     real = train.real[rows]
     with monkeypatch.context() as patch:

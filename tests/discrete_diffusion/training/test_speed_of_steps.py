@@ -48,7 +48,7 @@ def module_of(*words: str) -> tuple[DiffusionModule, Batch]:
     config = complete_data(compose("train", list(words if REGIONS[0] in words else TINY + words)))
     torch.manual_seed(0)
     algorithm, data = build_algorithm(config), build_data(config)
-    algorithm.fit(data.splits["train"].batch())
+    algorithm.prepare(data.splits["train"].batch())
     batch = next(iter(BatchStream(data, batch_size=16, seed=0)))
     return DiffusionModule(algorithm, bound=data.bound, seed=0, lr=1e-3), batch
 

@@ -166,7 +166,7 @@ class CheckpointJudge(Judge):
         behind = (0, self.window - ids.shape[1])
         ids = torch.nn.functional.pad(ids.where(real, self.filling), behind, value=self.filling)
         real = torch.nn.functional.pad(real, behind, value=False)
-        batch = self.algorithm.prepared(Batch(ids, real))
+        batch = self.algorithm.prepare_batch(Batch(ids, real))
         return self.algorithm.loss(batch, make_generator(0, device=self.device)).nelbo
 
 

@@ -22,7 +22,7 @@ from torch.optim import AdamW
 from torch.optim.lr_scheduler import OneCycleLR
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.algorithms.draws import sample_masks
+from discrete_diffusion.algorithms.time_sampling import sample_masks
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout.vocab_config import VocabConfig

@@ -11,8 +11,8 @@ from torch import nn
 
 from composed import composed
 from discrete_diffusion.algorithms import ALGORITHMS, AR, BD3LM, MDLM, build_algorithm
-from discrete_diffusion.algorithms.leaks import filled
-from discrete_diffusion.algorithms.trial import try_backbone
+from discrete_diffusion.algorithms.leaks import random_where_zero
+from discrete_diffusion.algorithms.preflight import try_backbone
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.domains import complete_data
@@ -185,7 +185,7 @@ class GrowsALayer(Their):
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        (ExtraState, "saves _extra_state, which is no tensor"),
+        (ExtraState, "saves _extra_state, which is not a tensor"),
         (GrowsABuffer, "saves angles in another shape than it was built with ((10,), when built"),
         (GrowsALayer, "saves more.weight in another shape than it was built with"),
     ],
@@ -342,10 +342,10 @@ def test_nothing_is_left_behind():
 def test_the_random_numbers_in_empty_weights_are_gone_after_an_error():
     network = nn.Linear(3, 2)
     nn.init.zeros_(network.weight)
-    with filled(network):
+    with random_where_zero(network):
         assert network.weight.all()
     assert not network.weight.any()
-    with pytest.raises(RuntimeError), filled(network):
+    with pytest.raises(RuntimeError), random_where_zero(network):
         network(torch.ones(4))
     assert not network.weight.any()
 
@@ -416,7 +416,7 @@ def test_all_built_in_backbones_pass_with_every_algorithm(algorithm, backbone, c
     real = VocabConfig().real_positions(torch.tensor([4, 8]))
     x0 = torch.where(real, layout.support.long().argmax(dim=1), VOCAB.pad_id)
     batch = Batch(x0, real)
-    made.fit(batch)
+    made.prepare(batch)
     try_backbone(made, batch)
     assert caplog.text == ""
 
@@ -433,7 +433,7 @@ def test_the_network_of_images_of_ids_passes_too(algorithm, caplog):
     x0 = made.layout.support.long().argmax(dim=1).expand(2, -1)
     maps = torch.randn(2, 8, 8, generator=make_generator(0))
     batch = Batch(x0, torch.ones_like(x0, dtype=torch.bool), {"dtn": maps})
-    made.fit(batch)
+    made.prepare(batch)
     try_backbone(made, batch)
     assert caplog.text == ""
 
@@ -453,5 +453,5 @@ def test_an_algorithm_whose_loss_is_none_is_named(lost, named):
         def loss(self, *arguments):
             return lost(super().loss(*arguments))
 
-    with pytest.raises((TypeError, ValueError), match=rf"test_trial\.Own\.loss.*{named}"):
+    with pytest.raises((TypeError, ValueError), match=rf"test_preflight\.Own\.loss.*{named}"):
         tried(Single, Own)

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms import MDLM, Distill
-from discrete_diffusion.algorithms import plan as plans
-from discrete_diffusion.algorithms.plan import cheapest_cuts, even_plan, plan_calls
+from discrete_diffusion.algorithms import MDLM, Distill, distill
+from discrete_diffusion.algorithms.distill import cheapest_cuts, choose_call_order
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
@@ -73,7 +72,7 @@ def test_the_nats_of_a_plan_are_those_of_its_calls(seed, caplog):
     """What is logged; so that every move, either way, was judged by what it changes."""
     caplog.set_level(logging.INFO)
     algorithm, batch = told(seed=seed)
-    plan = plan_calls(algorithm, batch, 3, make_generator(seed))
+    plan = choose_call_order(algorithm, batch, 3, make_generator(seed))
     found = re.search(r"a sample takes (\d+\.\d+) nats", caplog.text)
     assert found is not None
     assert float(found[1]) == pytest.approx(cost_of(algorithm, batch, plan), abs=0.006)
@@ -87,10 +86,10 @@ def test_the_nats_of_a_plan_are_those_of_its_calls(seed, caplog):
 @pytest.mark.parametrize("seed", range(4))
 def test_an_order_is_cut_where_it_costs_least(seed, monkeypatch):
     """Of all ways to cut it, each measured for itself."""
-    monkeypatch.setattr(plans, "ORDERS", 1)
-    monkeypatch.setattr(plans, "MOST_MOVES", 0)
+    monkeypatch.setattr(distill, "NUM_ORDERS", 1)
+    monkeypatch.setattr(distill, "MOST_MOVES", 0)
     algorithm, batch = told(seed=seed)
-    plan = plan_calls(algorithm, batch, 3, make_generator(seed))
+    plan = choose_call_order(algorithm, batch, 3, make_generator(seed))
     generator = make_generator(seed)
     torch.randperm(len(batch), generator=generator)  # of the samples
     order = torch.randperm(5, generator=generator)
@@ -113,13 +112,13 @@ class Even(nn.Module):
 @pytest.mark.parametrize(("calls", "length"), [(65, 70), (70, 70), (64, 200), (90, 200)])
 def test_every_one_of_many_calls_draws_something(calls, length, monkeypatch):
     """More calls than a long sequence is usually cut into."""
-    monkeypatch.setattr(plans, "TOKENS", 0)
-    monkeypatch.setattr(plans, "FEWEST_SAMPLES", 2)
+    monkeypatch.setattr(distill, "TOKENS", 0)
+    monkeypatch.setattr(distill, "FEWEST_SAMPLES", 2)
     algorithm = Distill(Even(), bits(length), calls=calls, components=1)
     x0 = torch.randint(2, (4, length), generator=make_generator(0))
     algorithm.before_first_step(Batch(x0, torch.ones_like(x0, dtype=torch.bool)), make_generator(0))
-    assert algorithm.plan.bincount().shape == (calls,)
-    assert int(algorithm.plan.bincount().min()) >= 1
+    assert algorithm.call_order.bincount().shape == (calls,)
+    assert int(algorithm.call_order.bincount().min()) >= 1
 
 
 def test_more_calls_than_positions_are_refused_with_the_most_there_can_be():
@@ -168,19 +167,24 @@ def parts_copies(plan: Tensor) -> bool:
 def test_a_plan_draws_copies_in_different_calls():
     """At the least nats; the same plan for the same seed."""
     algorithm, batch = copies()
-    plan = plan_calls(algorithm, batch, 2, make_generator(0))
+    plan = choose_call_order(algorithm, batch, 2, make_generator(0))
     assert parts_copies(plan)
-    assert torch.equal(plan, plan_calls(algorithm, batch, 2, make_generator(0)))
+    assert torch.equal(plan, choose_call_order(algorithm, batch, 2, make_generator(0)))
 
 
 def test_moves_mend_what_one_order_cannot_cut(monkeypatch):
     algorithm, batch = copies()
-    monkeypatch.setattr(plans, "ORDERS", 1)
-    assert all(parts_copies(plan_calls(algorithm, batch, 2, make_generator(k))) for k in range(8))
-    monkeypatch.setattr(plans, "MOST_MOVES", 0)
-    found = [parts_copies(plan_calls(algorithm, batch, 2, make_generator(k))) for k in range(8)]
-    assert not all(found)
+    monkeypatch.setattr(distill, "NUM_ORDERS", 1)
+
+    def all_part() -> bool:
+        orders = [choose_call_order(algorithm, batch, 2, make_generator(k)) for k in range(8)]
+        return all(map(parts_copies, orders))
+
+    assert all_part()
+    monkeypatch.setattr(distill, "MOST_MOVES", 0)
+    assert not all_part()
 
 
 def test_even_plans_use_every_call():
-    assert even_plan(7, 3).bincount().tolist() == [3, 2, 2]
+    student = Distill(Even(), bits(7), calls=3, components=1)
+    assert student.call_order.bincount().tolist() == [3, 2, 2]
