@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
+EXAMPLES = DOCS.parent / "examples"
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -21,3 +22,15 @@ def run_python(page: str, *, word: str = "") -> dict[str, Any]:
         if word in code:
             exec(compile(code, str(DOCS / page), "exec"), scope)
     return scope
+
+
+def split_excerpts(page: str) -> tuple[list[str], dict[str, str]]:
+    """Python blocks of a page: those to run, and those that a file of ``examples`` has too, which
+    begin with its name."""
+    own, excerpts = [], {}
+    for code in blocks(page, "python"):
+        if match := re.match(r"# (examples/\S+)\n", code):
+            excerpts[match[1]] = code[match.end() :]
+        else:
+            own.append(code)
+    return own, excerpts

@@ -1,4 +1,5 @@
-"""``examples/train_minimal.py`` trains, samples and draws with the package's parts alone."""
+"""``examples/train_minimal.py`` trains, samples and draws with the package's parts alone, and
+``examples/sample_minimal.py`` samples with a network of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "train_minimal.py"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLE, SAMPLING = EXAMPLES / "train_minimal.py", EXAMPLES / "sample_minimal.py"
 HEAVY = {"hydra", "omegaconf", "lightning"}
 
 
@@ -32,8 +34,24 @@ def test_a_short_run_prints_its_bound_and_draws_its_plans(tmp_path, capsys):
     assert str(picture) in printed
 
 
-def test_it_needs_neither_configs_nor_a_trainer():
-    tree = ast.parse(EXAMPLE.read_text())
+def test_a_network_of_its_own_is_sampled_exactly(capsys):
+    runpy.run_path(str(SAMPLING))["main"](["--num", "200", "--seed", "1"])
+    printed = capsys.readouterr().out
+    texts = re.findall(r"^([acgt]{24})   24 network calls$", printed, flags=re.MULTILINE)
+    assert len(texts) == 200
+    pairs = [text[k : k + 2] for text in texts for k in range(23)]
+    kept = sum(pair[0] == pair[1] for pair in pairs) / len(pairs)
+    assert kept == pytest.approx(0.7, abs=4.5 * (0.21 / len(pairs)) ** 0.5)
+
+
+def test_a_network_of_its_own_is_short():
+    code = ast.unparse(ast.parse(SAMPLING.read_text()))
+    assert len([line for line in code.splitlines() if line.strip()]) <= 55
+
+
+@pytest.mark.parametrize("example", [EXAMPLE, SAMPLING], ids=lambda path: path.stem)
+def test_it_needs_neither_configs_nor_a_trainer(example):
+    tree = ast.parse(example.read_text())
     found = {
         name.split(".")[0]
         for node in ast.walk(tree)
@@ -50,4 +68,4 @@ def test_it_needs_neither_configs_nor_a_trainer():
     named = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
     attributes = [node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     private = {name for name in (*named, *attributes) if name.startswith("_")}
-    assert private <= {"__name__", "__doc__"}
+    assert private <= {"__name__", "__doc__", "__init__"}

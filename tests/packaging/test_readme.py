@@ -16,7 +16,6 @@ MOST_WORDS = {
     "README.md": 20,
     "CONTRIBUTING.md": 23,
     "SECURITY.md": 23,
-    "docs/reproducibility.md": 25,
     "docs/seeds.md": 25,
     "docs/stable_names.md": 25,
     "docs/tutorial.md": 25,

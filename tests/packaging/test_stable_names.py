@@ -13,7 +13,7 @@ import pytest
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.config.files import CONFIG_GROUP
 from discrete_diffusion.hub import MODEL_GROUP
-from guide_code import DOCS, blocks, run_python
+from guide_code import DOCS, EXAMPLES, blocks, run_python, split_excerpts
 
 PAGE = "stable_names.md"
 TEXT = (DOCS / PAGE).read_text()
@@ -46,7 +46,7 @@ def by_package() -> dict[str, list[str]]:
 
 BY_PACKAGE = by_package()
 
-GUIDES = ("add_a_domain.md", "add_a_part.md", "add_a_backbone.md", "add_an_algorithm.md")
+GUIDES = ("extend.md", "add_a_backbone.md")
 """Pages that strangers copy from."""
 
 
@@ -95,7 +95,12 @@ def test_packages_import_names_of_the_page(package):
 
 @pytest.mark.parametrize("page", GUIDES)
 def test_guides_import_names_of_the_page(page):
-    assert [name for code in blocks(page, "python") for name in unlisted(code)] == []
+    assert [name for code in split_excerpts(page)[0] for name in unlisted(code)] == []
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.stem)
+def test_examples_import_names_of_the_page(path):
+    assert unlisted(path.read_text()) == []
 
 
 def test_a_deep_path_or_an_unlisted_name_is_noticed():
@@ -146,7 +151,7 @@ def test_every_command_is_in_the_help(capsys):
 def test_the_entry_point_groups_are_those_of_the_guides():
     contract = spans(section("The contract of a backbone"))
     groups = {span for span in contract if re.fullmatch(r"discrete_diffusion\.\w+", span)}
-    guide = (DOCS / "add_a_part.md").read_text()
+    guide = (DOCS / "extend.md").read_text()
     rows = re.findall(r"^\| .*`register_.*$", guide, flags=re.MULTILINE)
     of_parts = {row.split("|")[4].strip(" `") for row in rows}
     assert groups == of_parts | {CONFIG_GROUP, MODEL_GROUP}

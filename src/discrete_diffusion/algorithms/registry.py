@@ -1,6 +1,6 @@
 """Algorithms by name. Each has a class, a YAML in ``configs/algo``, a line below.
 
-Two ways to add one from outside (``docs/add_an_algorithm.md``):
+Two ways to add one from outside (``docs/extend.md``):
 
 * decorate it: ``@register_algorithm("mine")``, in a module that ``plugins=[...]`` names;
 * ship it: an entry point of the group ``discrete_diffusion.algorithms`` in a package.

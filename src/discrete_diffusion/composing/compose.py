@@ -151,7 +151,7 @@ _WITH_GROUPS = ("algo.backbone=", "plugins=")
 """Beginnings of overrides that decide, with those of groups, which model preset fits."""
 
 _CLOSED = {
-    "data": "; other data needs a data set of its own, see docs/add_a_domain.md",
+    "data": "; other data needs a data set of its own, see docs/extend.md",
     "callbacks": "; a callback of your own is +callbacks.extra.NAME._target_=package.Class",
     "eval": "",
     "init": "",

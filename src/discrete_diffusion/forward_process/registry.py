@@ -1,6 +1,6 @@
 """Forward processes by name. Each has a class, a YAML in ``configs/forward_process``, a line below.
 
-Two ways to add one from outside (``docs/add_a_part.md``):
+Two ways to add one from outside (``docs/extend.md``):
 
 * decorate it: ``@register_forward_process("mine")``, in a module that ``plugins=[...]`` names;
 * ship it: an entry point of the group ``discrete_diffusion.forward_processes`` in a package.

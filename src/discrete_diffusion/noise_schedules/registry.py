@@ -1,6 +1,6 @@
 """Noise schedules by name. Each has a class, a YAML in ``configs/noise``, a line below.
 
-Two ways to add one from outside (``docs/add_a_part.md``):
+Two ways to add one from outside (``docs/extend.md``):
 
 * decorate it: ``@register_noise_schedule("mine")``, in a module that ``plugins=[...]`` names;
 * ship it: an entry point of the group ``discrete_diffusion.noise_schedules`` in a package.

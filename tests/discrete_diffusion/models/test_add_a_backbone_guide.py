@@ -1,6 +1,7 @@
 """``docs/add_a_backbone.md`` does what it says."""
 
 import re
+import runpy
 
 import pytest
 import torch
@@ -36,6 +37,7 @@ def test_the_code_of_the_guide_runs_and_keeps_the_pad_rule():
 @pytest.mark.parametrize("name", ["short", "block", "context"])
 def test_the_networks_of_the_guide_pass_the_trial_and_train(name, caplog):
     run_python(GUIDE.name)
+    runpy.run_path(str(GUIDE.parents[1] / "examples" / "block_backbones.py"))
     algorithm = "mdlm" if name == "short" else "bd3lm"
     words = [f"algo={algorithm}", f"algo.backbone={name}-transformer", "+model.width=32"]
     made = build_algorithm(composed("train", [*words, "model.n_heads=4"]))

@@ -20,6 +20,6 @@ def test_the_page_of_sharing_says_what_works(untrained, hub, monkeypatch, tmp_pa
     shutil.copy(untrained, tmp_path / "runs" / "first" / "checkpoints" / "best.ckpt")
     (tmp_path / "runs" / "first" / "metrics.json").write_text(json.dumps(METRICS))
     monkeypatch.setenv("HF_TOKEN", "hf_none")
-    run_python("sharing.md")
+    run_python("commands.md", word="save_pretrained")
     assert "me/first" in hub.models
     assert "| valid | 0.97 |" in (tmp_path / "first" / CARD).read_text()

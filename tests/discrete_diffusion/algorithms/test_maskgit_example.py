@@ -1,9 +1,11 @@
-"""``docs/add_an_algorithm.md`` does what it says."""
+"""``examples/maskgit``, of ``docs/extend.md``, trains, samples and passes its tests."""
 
 from __future__ import annotations
 
+import importlib
 import re
-from pathlib import Path
+import shlex
+import shutil
 
 import pytest
 import torch
@@ -16,59 +18,51 @@ from discrete_diffusion.contracts import Batch
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.sampling import build_sampler
 from fake_packages import forget_imports
-from guide_code import blocks, run_python
-from toy_algorithms import TOYS
+from guide_code import DOCS, EXAMPLES
 
-PAGE = "add_an_algorithm.md"
+EXAMPLE, PAGE = EXAMPLES / "maskgit", DOCS / "extend.md"
 
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
 
 @pytest.fixture
-def scope(monkeypatch):
-    """What the guide defines; the registries are as before afterwards."""
-    monkeypatch.setitem(TOYS, "maskgit", None)
-    return run_python(PAGE)
+def module(monkeypatch):
+    """Its module, imported; the registries are as before afterwards."""
+    monkeypatch.syspath_prepend(EXAMPLE)
+    yield importlib.import_module("my_algorithms")
+    forget_imports(EXAMPLE)
 
 
 @pytest.mark.slow
-def test_the_tests_of_the_guide_pass(scope):
-    tests = [value for name, value in scope.items() if name.startswith("test_")]
-    assert len(tests) == 2
-    for test in tests:
+def test_its_tests_pass(module):
+    tests = vars(importlib.import_module("test_maskgit"))
+    named = [value for name, value in tests.items() if name.startswith("test_")]
+    assert len(named) == 2
+    for test in named:
         test()
-
-
-def write_config(folder: Path) -> None:
-    (yaml,) = blocks(PAGE, "yaml")
-    path = folder / re.match(r"# my_configs/(.*)\n", yaml).group(1)
-    path.parent.mkdir(parents=True)
-    path.write_text(yaml)
 
 
 @pytest.mark.slow
 def test_its_commands_run_in_processes_of_their_own(site, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
-    write_config(tmp_path / "my_configs")
-    (tmp_path / "my_algorithms.py").write_text(blocks(PAGE, "python")[0])
-    words = ["algo=maskgit", "model=bd_tiny", "debug=default", "data.num_plans=200"]
-    words += ["plugins=[my_algorithms]", "hydra.run.dir=run"]
-    main(["train", "--config-dir", "my_configs", *words])
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    lines = re.findall(r"^discrete-diffusion .*my_algorithms.*", PAGE.read_text(), re.MULTILINE)
+    train, sample = (shlex.split(line)[1:] for line in lines)
+    main([*train, "debug=default", "data.num_plans=200"])
     del _ALGORITHM_BUILDERS["maskgit"]
     forget_imports(tmp_path)
-    words = ["plugins=[my_algorithms]", "checkpoint=run/checkpoints/last.ckpt"]
-    main(["sample", *words, "num_samples=2", "out=samples"])
+    main([*sample, "checkpoint=runs/mine/checkpoints/last.ckpt", "num_samples=2"])
     assert len((tmp_path / "samples" / "samples.jsonl").read_text().splitlines()) == 2
 
 
-def test_its_config_builds_trains_and_samples(scope, tmp_path):
-    write_config(tmp_path)
-    config = compose("train", ["algo=maskgit", "model=bd_tiny"], user_config_dir=tmp_path)
+def test_its_config_builds_trains_and_samples(module):
+    words, folder = ["algo=maskgit", "model=bd_tiny"], EXAMPLE / "my_configs"
+    config = compose("train", words, user_config_dir=folder)
     assert config.noise.name == "cosine"
     algorithm = build_algorithm(config)
-    assert isinstance(algorithm, scope["MaskGIT"])
+    assert isinstance(algorithm, module.MaskGIT)
 
     real = RPLAN_VOCAB_CONFIG.real_positions(torch.tensor([4, 8]))
     generator = make_generator(0)

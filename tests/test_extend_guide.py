@@ -1,9 +1,10 @@
-"""``docs/add_a_part.md`` does what it says, with public names alone."""
+"""``docs/extend.md`` does what it says, with public names alone."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from typing import Any
 
 import pytest
 import torch
@@ -18,12 +19,13 @@ from discrete_diffusion.domains.registry import ENTRY_POINT_GROUP as OF_DOMAINS
 from discrete_diffusion.models.registry import ENTRY_POINT_GROUP as OF_BACKBONES
 from discrete_diffusion.sampling import Ancestral
 from fake_packages import forget_imports
-from guide_code import DOCS, blocks, run_python
+from guide_code import DOCS, blocks, split_excerpts
 from toy_algorithms import TOYS, Toy
 from toy_world import FULL, PAD, ToyWorld, all_schedules, total_variation, toy_layout
 
-PAGE = "add_a_part.md"
+PAGE = "extend.md"
 TEXT = (DOCS / PAGE).read_text()
+OWN, EXCERPTS = split_excerpts(PAGE)
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
@@ -31,7 +33,8 @@ pytestmark = pytest.mark.usefixtures("clean_registry")
 @pytest.fixture
 def scope(monkeypatch):
     """What the guide defines, its process among those of the toy world."""
-    scope = run_python(PAGE)
+    scope: dict[str, Any] = {}
+    exec(compile("\n".join(OWN), PAGE, "exec"), scope)
     monkeypatch.setitem(toy_algorithms.PROCESSES, "mask-or-wrong", scope["MaskOrWrong"])
     return scope
 
@@ -39,6 +42,12 @@ def scope(monkeypatch):
 def test_it_uses_public_names_alone():
     for code in blocks(PAGE, "python"):
         assert not re.findall(r"(?<![\w])_(?!_)\w+|\._(?!_)\w+", code)
+
+
+@pytest.mark.parametrize("file", EXCERPTS)
+def test_what_it_shows_of_an_example_is_there(file):
+    assert len(EXCERPTS) == 2
+    assert EXCERPTS[file].strip("\n") in (DOCS.parent / file).read_text()
 
 
 def test_the_table_has_every_noun_with_its_group():
@@ -103,10 +112,11 @@ def test_its_commands_run(site, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "200")
-    (tmp_path / "my_parts.py").write_text("\n".join(blocks(PAGE, "python")))
+    (tmp_path / "my_parts.py").write_text("\n".join(OWN))
     few = ["model=bd_tiny", "debug=default", "trainer.max_steps=1", "data.num_plans=60"]
     few += ["eval.num_samples=1", "logger=none", "callbacks.num_samples=0"]
     commands = [shlex.split(x)[1:] for x in re.findall(r"^discrete-diffusion .*", TEXT, re.M)]
+    commands = [words for words in commands if "plugins=[my_parts]" in words]
     assert [words[0] for words in commands] == ["list", "train", "train", "train", "sample"]
     for words in commands:
         main([*words, *(few if words[0] == "train" else ())])

@@ -1,10 +1,12 @@
-"""``docs/add_a_domain.md`` does what it says: its package is installed, and every command runs."""
+"""The kinds of data of ``docs/extend.md``, ``examples/toy_brackets`` and ``toy_trees``: the package
+is installed, and every command of the page runs."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,22 +18,14 @@ from omegaconf import OmegaConf
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.config import plugins
-from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
+from discrete_diffusion.data.graph_tokens import decode_graphs
 from discrete_diffusion.domains import build_layout, complete_data, domain_of
 from discrete_diffusion.domains import registry as domains
-from discrete_diffusion.evaluation.token_report import TokenReport
 from fake_packages import forget_imports
-from guide_code import DOCS, blocks
+from guide_code import DOCS, EXAMPLES, blocks
 
-PAGE = "add_a_domain.md"
-LANGUAGES = ("toml", "python", "yaml")
+PAGE, EXAMPLE = "extend.md", EXAMPLES / "toy_brackets"
 TINY = ("debug=default", "data.num_strings=300")
-
-
-def files_of_the_page() -> dict[str, str]:
-    """The blocks that begin with a comment that is a file's name."""
-    found = [code for language in LANGUAGES for code in blocks(PAGE, language)]
-    return {match[1]: code for code in found if (match := re.match(r"# (\S+)\n", code))}
 
 
 def words_of(command: str, num: int = 0) -> list[str]:
@@ -45,13 +39,9 @@ def words_of(command: str, num: int = 0) -> list[str]:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory) -> Path:
-    """The package of the page, installed into a folder of its own."""
+    """The package, installed into a folder of its own."""
     project, site = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("site")
-    for name, code in files_of_the_page().items():
-        (project / name).parent.mkdir(parents=True, exist_ok=True)
-        (project / name).write_text(code)
-    for folder in ("toy_brackets", "toy_brackets/configs"):
-        (project / folder / "__init__.py").touch()
+    shutil.copytree(EXAMPLE, project, dirs_exist_ok=True)
     offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     subprocess.run(
         [sys.executable, "-m", "pip", "install", *offline, "--target", site, project],
@@ -198,7 +188,7 @@ def test_it_is_listed_and_its_command_runs(folder, capsys):
 def test_a_key_that_a_data_set_does_not_have_is_refused(folder):
     with pytest.raises(ValueError, match=r"^unknown key of data=toy_brackets 'lengths'.*'length'"):
         compose("train", ["data=toy_brackets", "+data.lengths=3"])
-    with pytest.raises(ValueError, match=r"of data=bubble_diagrams 'alphabet'.*add_a_domain"):
+    with pytest.raises(ValueError, match=r"of data=bubble_diagrams 'alphabet'.*extend"):
         compose("train", ["+data.alphabet=[single,double]"])
 
 
@@ -227,60 +217,32 @@ def test_the_rule_gives_what_is_measured_as_right(folder):
     assert domain_of(config.data).name == "toy_brackets"
 
 
-TREES = """
-domain: toy_trees
-name: toy_trees
-n_max: 7
-num_trees: 300
-node_order: given
-split: [0.8, 0.1, 0.1]
-batch_size: 32
-"""
-
-
 @pytest.mark.slow
+@pytest.mark.usefixtures("clean_registry")
 @pytest.mark.parametrize("backbone", ["bd-denoiser", "bd-denoiser-pair", "dit"])
-def test_the_graphs_of_the_page_are_trained_and_drawn(backbone, tmp_path, monkeypatch):
-    """Its only block without the name of a file; what is as for strings is written out here."""
-    (code,) = [code for code in blocks(PAGE, "python") if not code.startswith("# ")]
-    exec(compile(code, PAGE, "exec"), scope := {})
-
-    class Report(TokenReport):
-        def measure(self, samples):
-            graphs = decode_graphs(samples, self.data.vocab)
-            return {"share_of_trees": sum(map(is_tree, graphs)) / len(graphs)} if graphs else {}
-
-        def save(self, samples, folder):
-            pass
-
-    class Trees(scope["Trees"]):
-        report = Report
-
-    monkeypatch.setitem(domains._DOMAINS, "toy_trees", Trees())
+def test_the_graphs_are_trained_and_sampled(backbone, tmp_path, monkeypatch):
+    folder = EXAMPLES / "toy_trees"
+    monkeypatch.setattr(domains, "_DOMAINS", dict(domains._DOMAINS))
+    monkeypatch.setattr(plugins, "_LOADED", set(plugins._LOADED))
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "own" / "data" / "toy_trees.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(TREES)
-    words = ["--config-dir", "own", "data=toy_trees", f"algo.backbone={backbone}", "debug=default"]
-    main(["train", *words, "hydra.run.dir=run"])
-    assert 0 <= json.loads(Path("run/metrics.json").read_text())["share_of_trees"] <= 1
-    model = load("run")
-    assert (model.layout.length, model.layout.vocab_size) == (7 + 21, 3 + 4)
-    info = torch.load("run/checkpoints/last.ckpt", weights_only=True)["discrete_diffusion"]
-    assert info["vocabulary"]["edge_types"] == ["edge", "none"]
-    assert {len(graph.nodes) for graph in model.sample(num=20)} <= {*range(2, 8)}
-    data = Trees().build(OmegaConf.load(path))
-    assert all(map(is_tree, decode_graphs(data.splits["train"].x0, data.vocab)))
-
-
-def is_tree(graph: TypedGraph) -> bool:
-    """Check that there is an edge less than nodes, in one piece."""
-    piece = {0}
-    for _ in graph.nodes:
-        piece |= {k for i, j, _ in graph.edges if {i, j} & piece for k in (i, j)}
-    return len(graph.edges) == len(graph.nodes) - 1 == len(piece) - 1
+    monkeypatch.syspath_prepend(folder)
+    words = ["plugins=[toy_trees]", "--config-dir", str(folder / "my_configs"), "data=toy_trees"]
+    try:
+        main(["train", *words, f"algo.backbone={backbone}", "debug=default", "hydra.run.dir=run"])
+        toy_trees = importlib.import_module("toy_trees")
+        assert 0 <= json.loads(Path("run/metrics.json").read_text())["share_of_trees"] <= 1
+        assert Path("run/samples.json").is_file()
+        model = load("run", plugins=["toy_trees"])
+        assert (model.layout.length, model.layout.vocab_size) == (7 + 21, 3 + 4)
+        info = torch.load("run/checkpoints/last.ckpt", weights_only=True)["discrete_diffusion"]
+        assert info["vocabulary"]["edge_types"] == ["edge", "none"]
+        assert {len(graph.nodes) for graph in model.sample(num=20)} <= {*range(2, 8)}
+        data = toy_trees.Trees().build(OmegaConf.load(folder / "my_configs/data/toy_trees.yaml"))
+        assert all(map(toy_trees.is_tree, decode_graphs(data.splits["train"].x0, data.vocab)))
+    finally:
+        forget_imports(folder)
 
 
 def test_the_package_is_short():
-    python = [code for name, code in files_of_the_page().items() if name.endswith(".py")]
-    assert sum(len([x for x in code.splitlines() if x.strip()]) for code in python) < 90
+    code = [path.read_text() for path in EXAMPLE.rglob("*.py")]
+    assert sum(len([x for x in text.splitlines() if x.strip()]) for text in code) < 100

@@ -1,9 +1,0 @@
-"""The page of concepts runs as it stands."""
-
-from __future__ import annotations
-
-from guide_code import run_python
-
-
-def test_the_page_uses_a_denoiser_by_itself():
-    assert run_python("concepts.md")["node_logits"].abs().sum() == 0
