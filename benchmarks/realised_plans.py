@@ -33,16 +33,14 @@ from discrete_diffusion import load
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.plans.floor_plan import FloorPlan, floor_plans
 from floor_plans.plans.outline import FREE, Outline
-from floor_plans.rules.envelope import filled_share
+from floor_plans.rules.checks import filled_share
 from floor_plans.rules.finding import rooms_of
-from floor_plans.rules.judging import ALL, judge, shares
-from floor_plans.rules.rule_set import RULES, RuleSet, read_rules
-from floor_plans.solver.realising import Job, Realised, realise
+from floor_plans.rules.rule_set import ALL, RULES, RuleSet, judge, read_rules, shares
+from floor_plans.solver.realised import Job, Realised
+from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_model import PlanSpec
-from floor_plans.solver.room_sizes import RoomAreas
-from floor_plans.solver.shapes import OUTER_WALL
-from floor_plans.solver.windows import find_windows
+from floor_plans.solver.shapes import OUTER_WALL, find_windows
+from floor_plans.solver.spec import PlanSpec, RoomAreas
 from record import Part, Record, Sections, earlier, markdown_table, percent, publish
 
 SEED = 0

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
-from floor_plans.plans.box_rule import BoxRule
+from floor_plans.plans.box_model import BoxRule
 from floor_plans.plans.contradiction import contradiction
 from floor_plans.plans.verdict import EFFORT, LEVELS, find_boxes
 from record import Part, Record, Sections, markdown_table, percent, publish, typed

@@ -52,6 +52,6 @@ BRIEF_COMMANDS = {
         "FILE   what it means, whether it can be met, how rare it is in plans",
         _check_options,
         _check,
-    ),
+    )
 }
 """Sub-commands of ``discrete-diffusion brief``."""

@@ -20,8 +20,7 @@ from floor_plans.briefs.graph_model import GraphModel
 from floor_plans.briefs.refutation import is_refuted, least_and_most
 from floor_plans.briefs.sentences import named_sentence, sentence_of
 from floor_plans.diagrams.vocabulary import DIRECTIONS, ROOM_TYPES, PlanVocabulary
-from floor_plans.plans.box_model import boxes_of, is_installed
-from floor_plans.plans.box_rule import BoxRule
+from floor_plans.plans.box_model import BoxRule, boxes_of, is_installed
 
 if TYPE_CHECKING:
     from floor_plans.diagrams.diagram import BubbleDiagram

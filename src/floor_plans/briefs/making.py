@@ -19,10 +19,9 @@ from floor_plans.drawings.realised_files import summary
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.rule_set import read_rules
-from floor_plans.solver.ranking import Scores, rank_key, ranked_variants
-from floor_plans.solver.realising import Job, Realised, realise_all
+from floor_plans.solver.realised import Job, Realised, Scores, Shortfall, rank_key, ranked_variants
+from floor_plans.solver.realising import realise_all
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.shortfalls import Shortfall
 
 
 @dataclass(frozen=True)

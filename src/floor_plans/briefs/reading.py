@@ -38,7 +38,7 @@ from floor_plans.briefs.words import (
 )
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, node_of, read_node
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
-from floor_plans.plans.outline import front_door_problem
+from floor_plans.plans.doors import front_door_problem
 
 
 def read_brief(path: str | os.PathLike[str]) -> Brief:

@@ -15,7 +15,7 @@ from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.ifc import check_ifc
 from floor_plans.drawings.plan_formats import FORMATS, write_plan
 from floor_plans.plans.floor_plan import FloorPlan, check_units
-from floor_plans.rules.extents import check_extents
+from floor_plans.rules.finding import check_extents
 
 if TYPE_CHECKING:
     from floor_plans.diagrams.diagram import BubbleDiagram

@@ -21,9 +21,9 @@ from floor_plans.drawings.reading import ReadOptions
 from floor_plans.drawings.realise_file import run_realise
 from floor_plans.drawings.rule_report import drop_invalid_plans, judge_report
 from floor_plans.plans.box_model import cp_sat, is_installed
+from floor_plans.plans.contradiction import NUM_DECIDED, impossible_plans, infeasible_plans
 from floor_plans.plans.floor_plan import plans_with_boxes
-from floor_plans.plans.impossible_plans import NUM_DECIDED, impossible_plans, infeasible_plans
-from floor_plans.rules.extents import check_extents, check_rooms
+from floor_plans.rules.finding import check_extents, check_rooms
 from floor_plans.rules.rule_set import read_rules
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, inverse_relation
 from floor_plans.diagrams.files.json_text import check_keys
-from floor_plans.plans.door import Box
-from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.floor_plan import Box, FloorPlan
 from floor_plans.plans.floors import TOLERANCE
 
 if TYPE_CHECKING:

@@ -29,8 +29,15 @@ from floor_plans.drawings.drawn_parts import (
     type_of,
     unmoved_rooms,
 )
-from floor_plans.plans.door import FRONT_DOOR, Box, Door, Point, adjacent_rooms, ordered
-from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.floor_plan import (
+    FRONT_DOOR,
+    Box,
+    Door,
+    FloorPlan,
+    Point,
+    adjacent_rooms,
+    ordered,
+)
 from floor_plans.plans.floors import Unrotate, angle_of, drawn_floors
 
 if TYPE_CHECKING:

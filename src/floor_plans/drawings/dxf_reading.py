@@ -30,8 +30,7 @@ from floor_plans.drawings.dxf_entities import (
     reason_without_name,
     ring_of,
 )
-from floor_plans.plans.door import FRONT_DOOR
-from floor_plans.plans.floor_plan import Point
+from floor_plans.plans.floor_plan import FRONT_DOOR, Point
 from floor_plans.plans.floors import is_same
 from floor_plans.plans.outline import LONGEST
 

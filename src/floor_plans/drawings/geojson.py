@@ -24,8 +24,7 @@ from floor_plans.drawings.drawn_plan import (
     rooms_of_labels,
     scale_to_metres,
 )
-from floor_plans.plans.door import FRONT_DOOR, rooms_from_json, rooms_to_json
-from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.floor_plan import FRONT_DOOR, FloorPlan, rooms_from_json, rooms_to_json
 from floor_plans.rules.finding import ADDED, added_rooms
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from floor_plans.diagrams.files.code_tables import BEDROOM, CODE_TABLES
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, metres_per
 from floor_plans.drawings.drawn_plan import drawn_floor
-from floor_plans.plans.door import FRONT_DOOR, Box
-from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.floor_plan import FRONT_DOOR, Box, FloorPlan
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry

@@ -14,8 +14,7 @@ from floor_plans.diagrams.files.records import Note
 from floor_plans.diagrams.geometry import boxes_in_metres, metres_per
 from floor_plans.drawings.drawn_plan import TURNED, fill_notes, left_of_boxes
 from floor_plans.drawings.houseganpp import read_frame
-from floor_plans.plans.door import Box
-from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.floor_plan import Box, FloorPlan
 from floor_plans.plans.floors import TOLERANCE, Unrotate, angle_of, drawn_floors, rings_of
 
 if TYPE_CHECKING:

@@ -13,16 +13,14 @@ from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.drawings.drawing_style import DrawingStyle, names_of_rooms
 from floor_plans.drawings.drawn_plan import flip_point, flip_y
 from floor_plans.drawings.ifc_model import Frame, IfcModel
+from floor_plans.plans.doors import Swing, door_space
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.plans.swings import Swing, door_space
-from floor_plans.solver.shapes import PlanShapes, window_space
-from floor_plans.solver.windows import HEIGHT, SILL
+from floor_plans.solver.shapes import HEIGHT, SILL, PlanShapes, window_space
 
 if TYPE_CHECKING:
     from shapely import Geometry, Polygon
 
-    from floor_plans.plans.door import Door
-    from floor_plans.plans.floor_plan import Point
+    from floor_plans.plans.floor_plan import Door, Point
 
 DOOR_HEIGHT, RAILING_HEIGHT = 2.1, 1.0
 """Heights in metres."""

@@ -18,7 +18,7 @@ from floor_plans.drawings.ifc import ifc_of
 from floor_plans.drawings.rlvr import rlvr_of
 from floor_plans.drawings.wkt import wkt_of
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.rules.extents import check_extents
+from floor_plans.rules.finding import check_extents
 
 DEFAULT = DrawingStyle()
 

@@ -24,7 +24,7 @@ from floor_plans.plans.outline import Outline
 from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.changing import changed_jobs
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_sizes import RoomAreas
+from floor_plans.solver.spec import RoomAreas
 
 _PICTURES = (".svg", ".png")
 

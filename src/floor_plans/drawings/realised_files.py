@@ -25,9 +25,9 @@ from discrete_diffusion.runtime import (
 from floor_plans.drawings.drawing_style import DrawingStyle
 from floor_plans.drawings.plan_formats import DEFAULT, FORMATS, sheet_module, write_plan
 from floor_plans.rules.finding import added_rooms
-from floor_plans.solver.ranking import SCORES, Scores, ranked_variants
-from floor_plans.solver.realising import Job, Realised, realise_all
-from floor_plans.solver.room_sizes import least_areas
+from floor_plans.solver.realised import SCORES, Job, Realised, Scores, ranked_variants
+from floor_plans.solver.realising import realise_all
+from floor_plans.solver.spec import least_areas
 
 if TYPE_CHECKING:
     from floor_plans.plans.floor_plan import FloorPlan

@@ -15,8 +15,7 @@ from floor_plans.diagrams.files.records import Problem, ReadReport
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.plans.floor_plan import FloorPlan, floor_plans
 from floor_plans.rules.finding import added_rooms
-from floor_plans.rules.judging import ALL, Judgement, KeptShare, judge, shares
-from floor_plans.rules.rule_set import RULES, RuleSet
+from floor_plans.rules.rule_set import ALL, RULES, Judgement, KeptShare, RuleSet, judge, shares
 
 _CELLS = {True: "yes", False: "NO", None: "-"}
 

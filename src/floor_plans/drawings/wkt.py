@@ -27,8 +27,7 @@ from floor_plans.drawings.drawn_plan import (
     rooms_of_labels,
 )
 from floor_plans.drawings.levels import check_one_part
-from floor_plans.plans.door import FRONT_DOOR, Box, rooms_from_json, rooms_to_json
-from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.floor_plan import FRONT_DOOR, Box, FloorPlan, rooms_from_json, rooms_to_json
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry

@@ -36,7 +36,7 @@ from floor_plans.drawings.readers import read_report
 from floor_plans.drawings.reading import ReadOptions
 from floor_plans.learning.conditions.facts import FACTS_VERSION, Facts
 from floor_plans.plans.floor_plan import floor_plans, plans_with_boxes
-from floor_plans.solver.room_sizes import RoomAreas
+from floor_plans.solver.spec import RoomAreas
 
 if TYPE_CHECKING:
     from pathlib import Path

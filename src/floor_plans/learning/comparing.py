@@ -17,7 +17,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.tokens import decode
 from floor_plans.learning.report import NUM_LARGE_VERDICTS, DiagramReport
 from floor_plans.plans.box_model import is_installed
-from floor_plans.plans.scores import plan_shares
+from floor_plans.plans.verdict import plan_shares
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -38,7 +38,7 @@ from floor_plans.learning.real_data import (
     real_data_for_samples,
 )
 from floor_plans.learning.report import NUM_LARGE_VERDICTS
-from floor_plans.plans.scores import NUM_VERDICTS, PlanScores, score_plans
+from floor_plans.plans.verdict import NUM_VERDICTS, PlanScores, score_plans
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel

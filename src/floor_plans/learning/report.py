@@ -20,7 +20,7 @@ from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.build import DiagramDataset
-from floor_plans.plans.scores import plan_shares
+from floor_plans.plans.verdict import plan_shares
 
 NUM_LARGE_VERDICTS = 40
 """Default number of samples that the solver tries to build if plans have more than eight rooms,

@@ -21,7 +21,7 @@ from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.habitable import Habitable
 from floor_plans.solver.realising import realise_all
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_sizes import RoomAreas
+from floor_plans.solver.spec import RoomAreas
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation import SampleRequest, TrainedModel

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from importlib.util import find_spec
-from itertools import chain, combinations
-from typing import Any, ClassVar
+from itertools import chain, combinations, combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
 
 from discrete_diffusion.runtime import install_command, is_stopping, progress
+from floor_plans.diagrams.geometry import SECTORS
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
-from floor_plans.plans.box_rule import BoxRule, sectors_of
 
 Relations = Iterable[tuple[int, int, int]]
 """(i, j, code) with i < j, as in ``BubbleDiagram``."""
@@ -18,13 +21,69 @@ Relations = Iterable[tuple[int, int, int]]
 Boxes = tuple[tuple[int, int, int, int], ...]
 """(x0, y0, x1, y1) of every room, y downwards."""
 
-_SECTORS = {code: sectors_of(code) for code in range(len(RELATIONS) - 1) if code != SURROUNDING}
-
 AXES = (0, 1)
 """Horizontal and vertical axis."""
 
 CONTAIN = (INSIDE, SURROUNDING)
 """Relations of a room to a room inside it, in both directions."""
+
+_POLL_INTERVAL = 0.1
+"""Seconds between two checks for a signal that ends the search."""
+
+
+@dataclass(frozen=True)
+class BoxRule:
+    """Boxes with corners on a grid of ``grid`` x ``grid`` unit squares.
+
+    ``threshold``: largest gap between two related boxes, as in ``relations_from_boxes``.
+    ``min_side``: shortest side of a room; ``max_aspect``: its longest side / its shortest. The
+    defaults are those of RPLAN, 256 pixels for 18 m: a side is at least 0.56 m.
+
+    Raises ``ValueError`` for values that no box satisfies.
+    """
+
+    grid: int = 256
+    threshold: int = 9
+    min_side: int = 8
+    max_aspect: int = 6
+
+    def __post_init__(self) -> None:
+        for name, least in (("grid", 1), ("threshold", 0), ("min_side", 1), ("max_aspect", 1)):
+            if (value := getattr(self, name)) < least:
+                raise ValueError(f"{name}={value}: expected at least {least}")
+        if self.min_side > self.grid:
+            raise ValueError(f"min_side={self.min_side}: no such box fits grid={self.grid}")
+
+
+Sector = tuple[tuple[int, int], tuple[int, int]]
+"""(first, last) column and (first, last) row of a rectangle in ``SECTORS``."""
+
+
+def sectors_of(code: int) -> tuple[Sector, ...]:
+    """Rectangles of ``SECTORS`` that together cover a code other than "surrounding". A sector is a
+    place of room i's centre relative to the box of room j."""
+    if code == SURROUNDING:
+        raise ValueError("'surrounding' depends on all four sides, not on a centre; take another")
+    cells = {tuple(cell) for cell in np.argwhere(np.equal(SECTORS, code)).tolist()}
+    spans = list(combinations_with_replacement(range(5), 2))
+    rectangles = [each for each in product(spans, spans) if _cells(each) <= cells]
+    # greedy cover: the rectangle with most cells that are not covered yet
+    found: list[Sector] = []
+    left = set(cells)
+    while left:
+        largest = max(rectangles, key=lambda rectangle: len(_cells(rectangle) & left))
+        found.append(largest)
+        left -= _cells(largest)
+    return tuple(found)
+
+
+def _cells(sector: Sector) -> set[tuple[int, int]]:
+    """Cells (row, column) of a sector."""
+    (left, right), (top, bottom) = sector
+    return {*product(range(top, bottom + 1), range(left, right + 1))}
+
+
+_SECTORS = {code: sectors_of(code) for code in range(len(RELATIONS) - 1) if code != SURROUNDING}
 
 
 def is_installed() -> bool:
@@ -43,15 +102,11 @@ def cp_sat() -> Any:
     return cp_model
 
 
-_POLL_INTERVAL = 0.1
-"""Seconds between two checks for a signal that ends the search."""
-
-
 def search(solver: Any, model: Any) -> Any:
     """Solve a model and return its status. An exception in this thread or a signal ends the search
     with the incumbent.
 
-    Python handles no signal while the solver runs, so it runs in a thread of its own.
+    Python handles no signal while the solver runs, so it runs in another thread.
     """
     pool = ThreadPoolExecutor(1)
     work = pool.submit(solver.solve, model)
@@ -70,41 +125,19 @@ def search(solver: Any, model: Any) -> Any:
 
 
 class BoxModel:
-    """Boxes that satisfy all relations of a diagram, as constraints on integers.
+    """Boxes of rooms as integers of ``model``, a ``CpModel``, to which others add constraints.
 
-    ``buildable``: two rooms may share area only if a relation says that one is inside the other; it
-    then lies within the other. A room that contains others keeps a strip along one of its sides
-    free of them, at least ``rule.min_side`` wide.
-
-    Room i is the box [low[0][i], high[0][i]] x [low[1][i], high[1][i]]. The relation r of a pair i
-    < j holds if ``relations_from_boxes`` yields r for (i, j), or 9 - r for (j, i). Both count,
-    because that function is not symmetric and a renumbered diagram does not record the direction it
-    was measured in. Rooms without a relation are further apart than the threshold, which is
-    symmetric.
-
-    ``unknown``: pairs i < j that may have any relation, or none. The boxes then satisfy some
-    diagram that agrees with this one on all other pairs.
-
-    Centres are doubled to keep them integers.
-
-    ``off_line``: 1 if no centre may lie on the line of another room's side, 0 if it may.
+    Room i is the box [low[0][i], high[0][i]] x [low[1][i], high[1][i]]. Centres are doubled to
+    keep them integers. ``off_line``: 1 if no centre may lie on the line of another room's side, 0
+    if it may. ``always``: literals fixed to true in every call of ``solve``.
     """
 
-    off_line: ClassVar[int] = 0
-
-    def __init__(
-        self,
-        num_rooms: int,
-        relations: Relations,
-        rule: BoxRule,
-        *,
-        buildable: bool,
-        unknown: Iterable[tuple[int, int]] = (),
-    ) -> None:
+    def __init__(self, num_rooms: int, rule: BoxRule, *, off_line: int = 0) -> None:
         self._solver = cp_sat()
         self.model = self._solver.CpModel()
-        self.rule, rooms = rule, range(num_rooms)
+        self.rule, self._off_line, rooms = rule, off_line, range(num_rooms)
         self.value: Any = None
+        self.always: list[Any] = []
         self._free: dict[int, list[Any]] = {}
         new = self.model.new_int_var
         # corners of the boxes
@@ -112,33 +145,55 @@ class BoxModel:
         self.high = [[new(0, rule.grid, "") for _ in rooms] for _ in AXES]
         # least side and largest aspect ratio of each room
         for i in rooms:
-            width, height = self._sides(i)
+            width, height = self.sides(i)
             for side, other in ((width, height), (height, width)):
                 self.model.add(side >= rule.min_side)
                 self.model.add(side <= rule.max_aspect * other)
-        # one relation, or none, for each pair
+
+    def add_relations(
+        self,
+        relations: Relations,
+        *,
+        buildable: bool,
+        unknown: Iterable[tuple[int, int]] = (),
+        add_apart: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Add that each pair of rooms i < j has its relation, or none.
+
+        The relation r of a pair holds if ``relations_from_boxes`` yields r for (i, j), or 9 - r for
+        (j, i). Both count, because that function is not symmetric and a renumbered diagram does not
+        record the direction it was measured in. Rooms without a relation are further apart than the
+        threshold, which is symmetric.
+
+        ``buildable``: two rooms may share area only if a relation says that one is inside the
+        other; it then lies within the other. A room that contains others keeps a strip along one of
+        its sides free of them, at least ``rule.min_side`` wide. ``unknown``: pairs that may have
+        any relation, or none. The boxes then satisfy some diagram that agrees with this one on all
+        other pairs. ``add_apart``: adds that a pair shares no area, also one of unknown relation,
+        which is then not nested.
+        """
         codes = {(i, j): code for i, j, code in relations}
         is_unknown = frozenset(unknown)
-        for i, j in combinations(rooms, 2):
+        for i, j in combinations(range(len(self.low[0])), 2):
             code = codes.get((i, j), NO_EDGE)
             if (i, j) in is_unknown:
                 if buildable:
-                    self._add_apart_or_within(i, j)
-                continue
-            if code == NO_EDGE:
+                    (add_apart or self._add_apart_or_within)(i, j)
+            elif code == NO_EDGE:
                 # further apart than the threshold in some direction
-                far = rule.threshold + 1
-                self.model.add_bool_or([self._if(gap >= far) for gap in self._gaps(i, j)])
-                continue
-            if buildable and code in CONTAIN:
+                far = self.rule.threshold + 1
+                self.model.add_bool_or([self.literal(gap >= far) for gap in self.gaps(i, j)])
+            elif buildable and code in CONTAIN:
                 self._add_within(*((i, j) if code == INSIDE else (j, i)))
-                continue
-            for gap in self._gaps(i, j):
-                self.model.add(gap <= rule.threshold)
-            # the relation is read in one of its two directions
-            self.model.add_bool_or([*self._read(i, j, code), *self._read(j, i, 9 - code)])
-            if buildable:
-                self._add_apart(i, j)
+            else:
+                for gap in self.gaps(i, j):
+                    self.model.add(gap <= self.rule.threshold)
+                # the relation is read in one of its two directions
+                self.model.add_bool_or([*self._read(i, j, code), *self._read(j, i, 9 - code)])
+                if add_apart is not None:
+                    add_apart(i, j)
+                elif buildable:
+                    self.model.add_bool_or(self.apart(i, j))
 
     def solve(
         self,
@@ -177,9 +232,8 @@ class BoxModel:
         # hints: the boxes that are tried first
         sides = (*self.low, *self.high)
         if hint is not None:
-            for variables, values in zip(sides, zip(*hint, strict=True), strict=True):
-                for variable, value in zip(variables, values, strict=True):
-                    self.model.add_hint(variable, value)
+            for variable, value in _pairs(sides, hint):
+                self.model.add_hint(variable, value)
         # one worker and a deterministic limit make the outcome reproducible
         solver = self._solver.CpSolver()
         solver.parameters.max_deterministic_time = effort
@@ -194,7 +248,8 @@ class BoxModel:
         self.model.clear_assumptions()
         self.model.add_assumptions(assumed)
         is_part = step > 1 or around is not None
-        status = search(solver, self._with_fixed(fixed, step, hint or (), around))
+        literals = [*fixed, *self.always]
+        status = search(solver, self._with_fixed(literals, step, hint or (), around))
         assert status != self._solver.MODEL_INVALID, self.model.validate()
         self.model.clear_hints()  # a second one of the same variable makes the model invalid
         self.spent = solver.response_proto.deterministic_time
@@ -207,17 +262,14 @@ class BoxModel:
             return None, None
         # feasible: the boxes of the solution
         self.cost, self.value = solver.objective_value, solver.value
-        return True, tuple(
-            (solver.value(x0), solver.value(y0), solver.value(x1), solver.value(y1))
-            for x0, y0, x1, y1 in zip(*sides, strict=True)
-        )
+        values = ([solver.value(side) for side in each] for each in sides)
+        return True, tuple(zip(*values, strict=True))
 
     def _with_fixed(
         self, literals: Sequence[Any], step: int, near: Boxes, around: int | None
     ) -> Any:
-        """Return the model, or a restricted copy: these literals are true, sides are multiples of
-        ``step`` and at most ``around`` from those of boxes. Unlike assumptions this shrinks the
-        model before the search."""
+        """Return the model, or a copy that is restricted as ``solve`` says. Unlike assumptions this
+        shrinks the model before the search."""
         if not literals and step == 1 and around is None:
             return self.model
         copy, sides = self.model.clone(), (*self.low, *self.high)
@@ -226,58 +278,53 @@ class BoxModel:
             for side in chain(*sides):
                 copy.add(side == step * copy.new_int_var(0, self.rule.grid // step, ""))
         if around is not None:
-            for variables, values in zip(sides, zip(*near, strict=True), strict=True):
-                for side, value in zip(variables, values, strict=True):
-                    copy.add_linear_constraint(side, value - around, value + around)
+            for side, value in _pairs(sides, near):
+                copy.add_linear_constraint(side, value - around, value + around)
         return copy
 
-    def _if(self, *conditions: Any) -> Any:
+    def literal(self, *conditions: Any) -> Any:
         """Return a new literal that implies the conditions."""
         literal = self.model.new_bool_var("")
         for condition in conditions:
             self.model.add(condition).only_enforce_if(literal)
         return literal
 
-    def _sides(self, i: int) -> tuple[Any, Any]:
+    def sides(self, i: int) -> tuple[Any, Any]:
         """Width and height of a room."""
         width, height = (self.high[a][i] - self.low[a][i] for a in AXES)
         return width, height
 
-    def _margins(self, u: int, v: int) -> list[Any]:
+    def margins(self, u: int, v: int) -> list[Any]:
         """Margins of u within v: below u along each axis, then above it. A slice [a::2] has those
         of one axis."""
         before = [self.low[a][u] - self.low[a][v] for a in AXES]
         return before + [self.high[a][v] - self.high[a][u] for a in AXES]
 
-    def _gaps(self, i: int, j: int) -> Iterable[Any]:
+    def gaps(self, i: int, j: int) -> Iterable[Any]:
         """Distance by which one room lies behind the other, for each axis and direction."""
         for a in AXES:
             yield self.low[a][i] - self.high[a][j]
             yield self.low[a][j] - self.high[a][i]
 
-    def _add_apart(self, i: int, j: int) -> None:
-        """Add that two rooms share no area."""
-        self.model.add_bool_or(self._apart(i, j))
-
-    def _apart(self, i: int, j: int) -> list[Any]:
+    def apart(self, i: int, j: int) -> list[Any]:
         """Literals of which one holds if two rooms share no area."""
-        return [self._if(gap >= 0) for gap in self._gaps(i, j)]
+        return [self.literal(gap >= 0) for gap in self.gaps(i, j)]
 
     def _add_apart_or_within(self, i: int, j: int) -> None:
         """Add that two rooms share no area, or else are nested."""
         ways = [self.model.new_bool_var("") for _ in range(2)]
-        self.model.add_bool_or([*self._apart(i, j), *ways])
+        self.model.add_bool_or([*self.apart(i, j), *ways])
         for way, (u, v) in zip(ways, ((i, j), (j, i)), strict=True):
             self._add_within(u, v, way)
 
     def _add_within(self, u: int, v: int, *way: Any) -> None:
-        """Add that u lies within v and clear of its free strip. With a literal ``way``: only if it
+        """Add that u lies within v and clear of its free strip, only if the literal ``way``
         holds."""
-        for margin, is_free in zip(self._margins(u, v), self._free_sides(v), strict=True):
+        for margin, is_free in zip(self.margins(u, v), self.free_sides(v), strict=True):
             self.model.add(margin >= 0).only_enforce_if(*way)
             self.model.add(margin >= self.rule.min_side).only_enforce_if(*way, is_free)
 
-    def _free_sides(self, v: int) -> list[Any]:
+    def free_sides(self, v: int) -> list[Any]:
         """Four literals for the sides of a room that may keep a strip free. At least one holds."""
         if v not in self._free:
             self._free[v] = [self.model.new_bool_var("") for _ in range(4)]
@@ -289,30 +336,33 @@ class BoxModel:
         # u reaches beyond v on all four sides
         if code == SURROUNDING:
             around = [self.low[a][u] <= self.low[a][v] - 1 for a in AXES]
-            around += [self.high[a][u] >= self.high[a][v] + 1 for a in AXES]
-            return [self._if(*around)]
+            return [self.literal(*around, *(self.high[a][u] >= self.high[a][v] + 1 for a in AXES))]
         # otherwise u does not surround v, and its centre lies in a sector of the code
-        not_around = [self._if(self.low[a][u] >= self.low[a][v]) for a in AXES]
-        not_around += [self._if(self.high[a][u] <= self.high[a][v]) for a in AXES]
+        not_around = [self.literal(self.low[a][u] >= self.low[a][v]) for a in AXES]
+        not_around += [self.literal(self.high[a][u] <= self.high[a][v]) for a in AXES]
         ways = []
         for sector in _SECTORS[code]:
             sides = [side for a in AXES for side in self._centre_in_sector(a, u, v, *sector[a])]
-            ways.append(way := self._if(*sides))
+            ways.append(way := self.literal(*sides))
             self.model.add_bool_or([*not_around, way.negated()])
         return ways
 
     def _centre_in_sector(self, axis: int, u: int, v: int, first: int, last: int) -> list[Any]:
         """Conditions that the centre of u lies in the columns ``first`` to ``last`` of ``SECTORS``
-        relative to v.
-
-        Columns: 0 before its box, 1 on its lower side, 2 between, 3 on its upper side, 4 behind it.
-        """
-        centre, off = self.low[axis][u] + self.high[axis][u], self.off_line
+        relative to v: 0 before its box, 1 on its lower side, 2 between, 3 on its upper side, 4
+        behind it."""
+        centre, off = self.low[axis][u] + self.high[axis][u], self._off_line
         low, high = 2 * self.low[axis][v], 2 * self.high[axis][v]
         least = {1: low + off, 2: low + 1, 3: high + off, 4: high + 1}
         most = {0: low - 1, 1: low - off, 2: high - 1, 3: high - off}
         found = [centre >= least[first]] if first in least else []
         return found + ([centre <= most[last]] if last in most else [])
+
+
+def _pairs(sides: Sequence[Sequence[Any]], boxes: Boxes) -> Iterable[tuple[Any, int]]:
+    """Pairs of a side's variable and its value in ``boxes``."""
+    for variables, values in zip(sides, zip(*boxes, strict=True), strict=True):
+        yield from zip(variables, values, strict=True)
 
 
 def boxes_of(
@@ -324,6 +374,9 @@ def boxes_of(
     unknown: Iterable[tuple[int, int]] = (),
     hint: Boxes | None = None,
 ) -> tuple[bool | None, Boxes | None]:
-    """Solve the ``BoxModel`` of (number of rooms, relations). Safe to call in any thread."""
-    model = BoxModel(*graph, rule, buildable=buildable, unknown=unknown)
+    """Solve the ``BoxModel`` of (number of rooms, relations), see ``BoxModel.add_relations``. Safe
+    to call in any thread."""
+    num_rooms, relations = graph
+    model = BoxModel(num_rooms, rule)
+    model.add_relations(relations, buildable=buildable, unknown=unknown)
     return model.solve(effort, hint=hint)

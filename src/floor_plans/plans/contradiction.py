@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations, permutations
 
+import numpy as np
+
+from discrete_diffusion.config import counted
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.contradictions import ORDERS
+from floor_plans.diagrams.files.contradictions import ORDERS, StatedRelation, check_contradictions
+from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.diagrams.files.records import ReadReport
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.soundness import is_acyclic
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
-from floor_plans.plans.box_model import boxes_of
-from floor_plans.plans.box_rule import BoxRule
+from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, ROOM_TYPES, SURROUNDING
+from floor_plans.diagrams.vocabulary import RELATION_X_ORDER, RELATION_Y_ORDER
+from floor_plans.plans.box_model import BoxRule, boxes_of
+from floor_plans.plans.floor_plan import Box
 from floor_plans.plans.verdict import EFFORT, check_level, have_plans
 
 Member = tuple[int, int, int]
@@ -21,6 +29,14 @@ Member = tuple[int, int, int]
 
 _FORWARD = frozenset(map(RELATIONS.index, ("left-above", "left-of", "above", "inside")))
 """Relations preferred in sentences over their inverses."""
+
+_MAX_NAMED = 3
+
+NUM_DECIDED = 100
+"""Diagrams that the solver decides by default: about 5 CPU-seconds."""
+
+_EFFORT = 0.3
+"""Effort of the solver for a diagram, about a CPU-second."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +129,6 @@ def contradiction_sentence(
 def room_names(diagram: BubbleDiagram | PartialDiagram) -> tuple[str, ...]:
     """Names of rooms: ``living room``, ``kitchen``. Rooms of one type are numbered, ``bathroom 1``,
     ``bathroom 2``; a room of unknown type is a ``room``."""
-    # words of the type in lower case, numbered if there are several
     types = ["Room" if room is None else ROOM_TYPES[room] for room in diagram.rooms]
     words = [re.sub("(?<=[a-z])(?=[A-Z])", " ", each).lower() for each in types]
     return tuple(
@@ -123,15 +138,10 @@ def room_names(diagram: BubbleDiagram | PartialDiagram) -> tuple[str, ...]:
 
 
 class _Search:
-    """Search for sets of pairs that no boxes satisfy. Only the known pairs of a partial diagram
-    take part."""
+    """Search for sets of pairs, among the known ones of a diagram, that no boxes satisfy."""
 
     def __init__(
-        self,
-        diagram: BubbleDiagram | PartialDiagram,
-        buildable: bool,
-        rule: BoxRule,
-        effort: float,
+        self, diagram: BubbleDiagram | PartialDiagram, buildable: bool, rule: BoxRule, effort: float
     ) -> None:
         known = {(i, j): code for i, j, code in diagram.relations}
         all_known = isinstance(diagram, BubbleDiagram)
@@ -260,29 +270,28 @@ def _inverse(code: int) -> int:
 def _chained(members: Iterable[Member]) -> tuple[Member, ...]:
     """Order members so that each begins where the one before ended, if possible, and most read in
     the usual direction."""
+
+    def quality(chain: tuple[Member, ...]) -> tuple[int, int]:
+        # members that begin where their predecessor ended; the last precedes the first
+        joints = zip(chain, [*chain[1:], chain[0]], strict=True)
+        return sum(a[1] == b[0] for a, b in joints), sum(m[2] in _FORWARD for m in chain)
+
     members = sorted(members)
     turned = [(j, i, _inverse(code)) for i, j, code in members]
-    chains = [_chain_from(start, members) for start in (*members, *turned)]
-    return max(chains, key=lambda chain: (_joints(chain), sum(m[2] in _FORWARD for m in chain)))
-
-
-def _joints(chain: Sequence[Member]) -> int:
-    """Count members that begin where their predecessor ended. The last precedes the first."""
-    return sum(one[1] == other[0] for one, other in zip(chain, [*chain[1:], chain[0]], strict=True))
+    return max((_chain_from(start, members) for start in (*members, *turned)), key=quality)
 
 
 def _chain_from(start: Member, members: Sequence[Member]) -> tuple[Member, ...]:
     """Order members into a chain that begins with ``start``."""
-    left = {frozenset(member[:2]): member for member in members}
+    left = [member for member in members if {*member[:2]} != {*start[:2]}]
     chain = [start]
-    del left[frozenset(start[:2])]
     while left:
         end = chain[-1][1]
         # the next member begins at the end, or anywhere
-        following = [m for m in left.values() if end in m[:2]] or [*left.values()]
-        i, j, code = following[0]
+        following = next((member for member in left if end in member[:2]), left[0])
+        left.remove(following)
+        i, j, code = following
         chain.append((i, j, code) if j != end else (j, i, _inverse(code)))
-        del left[frozenset((i, j))]
     return tuple(chain)
 
 
@@ -290,3 +299,106 @@ def member_text(member: Member, names: Sequence[str]) -> str:
     """Return ``kitchen left-of bathroom``. ``names``: of all rooms."""
     i, j, code = member
     return f"{names[i]} {'not related to' if code == NO_EDGE else RELATIONS[code]} {names[j]}"
+
+
+def impossible_plans(report: ReadReport) -> list[str]:
+    """Return a sentence for each kind of contradiction, with the number of diagrams and the first
+    few."""
+    if not report.diagrams:
+        return []
+    found = {
+        "relations in a circle": relations_in_a_circle(report.diagrams),
+        "relations that contradict their own boxes": relations_against_boxes(report.diagrams),
+    }
+    return [_sentence(report, kind, plans) for kind, plans in found.items() if plans]
+
+
+def infeasible_plans(report: ReadReport, num: int) -> list[str]:
+    """Return sentences on the diagrams, of the first ``num``, that the solver finds infeasible or
+    leaves undecided.
+
+    Diagrams with relations in a circle are skipped. The first few infeasible ones are named with
+    their contradiction (see ``find_boxes``). Raises ``ValueError`` without OR-Tools.
+    """
+    asked = report.diagrams[:num]
+    if not all(diagram.vocabulary.has_directions for diagram in asked):
+        return []  # without directions no relations can be ruled out
+    # decide those without circles
+    circles = relations_in_a_circle(asked) if asked else {}
+    rows = [k for k in range(len(asked)) if k not in circles]
+    answers = have_plans([asked[k] for k in rows], effort=_EFFORT)
+    without = [k for k, answer in zip(rows, answers, strict=True) if answer is False]
+    # explain the first few
+    found = dict.fromkeys(without, "")
+    for k in without[:_MAX_NAMED]:
+        why = contradiction(asked[k], effort=_EFFORT)
+        found[k] = why.sentence() if why else "which relations contradict each other is unknown"
+    lines = [_sentence(report, "relations that no floor plan has", found, num)] if found else []
+    if undecided := answers.count(None):
+        lines.append(
+            f"{counted(undecided, 'diagram')} undecided: no floor plan found, nor ruled out"
+        )
+    return lines
+
+
+def _sentence(
+    report: ReadReport, kind: str, plans: Mapping[int, str], num: int | None = None
+) -> str:
+    """Return the sentence of one kind. ``num``: only the first ``num`` diagrams were examined."""
+    named = [f"{report.places[k]}: {why}" for k, why in [*plans.items()][:_MAX_NAMED]]
+    if len(plans) > _MAX_NAMED:
+        named.append(f"and {len(plans) - _MAX_NAMED:,} more")
+    total = counted(len(report.diagrams), "diagram")
+    if num is not None and num < len(report.diagrams):
+        total = f"the first {counted(num, 'diagram')}"
+    return f"{len(plans):,} of {total} with {kind}: {'; '.join(named)}"
+
+
+def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
+    """Problems, by index, of diagrams with a cycle of rooms: each left of, above or inside the
+    next. No arrangement of points has such relations."""
+    measured = DiagramSet.of(diagrams)
+    if not measured.vocabulary.has_directions:
+        return {}
+    sound = np.all([is_acyclic(measured.relations, order) for _, order in ORDERS], axis=0)
+    return {k: _circle(diagrams[k]) for k in np.flatnonzero(~sound).tolist()}
+
+
+def _circle(diagram: BubbleDiagram) -> str:
+    """Describe one circle of a diagram."""
+    try:
+        check_contradictions(StatedRelation("", i, j, r) for i, j, r in diagram.relations)
+    except DiagramError as error:
+        return error.reason
+    raise AssertionError("relations in a circle contradict each other")
+
+
+def relations_against_boxes(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
+    """Problems, by index, of diagrams with a relation that their boxes contradict: the first one.
+
+    The check holds for any gap and either direction of reading. The centre of a room left of
+    another is not right of the other's centre. If a room is inside another, its centre lies in the
+    other's box.
+    """
+    found: dict[int, str] = {}
+    for k, diagram in enumerate(diagrams):
+        boxes = diagram.boxes or ()
+        wrong = (each for each in diagram.relations if boxes and _is_against(boxes, *each))
+        if (first := next(wrong, None)) is not None:
+            i, j, _ = first
+            said = StatedRelation("", *first)
+            found[k] = f"{said}, but their boxes are {boxes[i]} and {boxes[j]}"
+    return found
+
+
+def _is_against(boxes: Sequence[Box], i: int, j: int, code: int) -> bool:
+    """Return True if two boxes contradict a relation."""
+    centres = [(x0 / 2 + x1 / 2, y0 / 2 + y1 / 2) for x0, y0, x1, y1 in (boxes[i], boxes[j])]
+    # the centre of the inner room lies in the outer box
+    if code in (INSIDE, SURROUNDING):
+        outer = boxes[j if code == INSIDE else i]
+        x, y = centres[code != INSIDE]
+        return not (outer[0] <= x <= outer[2] and outer[1] <= y <= outer[3])
+    # order of the centres on each axis
+    signs = RELATION_X_ORDER[code], RELATION_Y_ORDER[code]
+    return any(sign * (a - b) < 0 for sign, a, b in zip(signs, *centres, strict=True))

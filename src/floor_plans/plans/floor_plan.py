@@ -1,10 +1,11 @@
-"""``FloorPlan``: the rooms of a diagram as polygons in metres, with doors and an outline."""
+"""``FloorPlan`` and ``Door``: the rooms of a diagram as polygons in metres, with doors and an
+outline."""
 
 from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
@@ -12,7 +13,12 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import numpy as np
 
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.fields import DiagramError, finite_number
+from floor_plans.diagrams.files.fields import (
+    DiagramError,
+    checked_box,
+    checked_integer,
+    finite_number,
+)
 from floor_plans.diagrams.geometry import (
     UNITS,
     boxes_in_metres,
@@ -21,12 +27,158 @@ from floor_plans.diagrams.geometry import (
     threshold_of,
 )
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
-from floor_plans.plans.door import FRONT_DOOR, Door, Point, read_door
 from floor_plans.plans.floors import read_floors, rings_of
 
 if TYPE_CHECKING:
     from shapely import Polygon
     from shapely.geometry.base import BaseGeometry
+
+Point = tuple[float, float]
+"""x, y in metres, y downwards."""
+
+Box = tuple[float, float, float, float]
+
+FRONT_DOOR = -1
+"""Number that stands for the outside among the rooms of a door."""
+
+_OUTSIDE = "outside"
+"""Name of ``FRONT_DOOR`` in JSON."""
+
+_AROUND = 0.1
+"""Metres around a door within which the areas of rooms are compared to find the rooms it joins."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """Opening in the wall between two rooms, or a front door, from ``start`` to ``end``.
+
+    ``rooms``: numbers of the rooms, the smaller first; (room, ``FRONT_DOOR``) leads outside.
+    ``thickness``: of its wall; 0 if boxes of rooms end in the middle of walls.
+    """
+
+    rooms: tuple[int, int]
+    start: Point
+    end: Point
+    thickness: float = 0.0
+
+    @property
+    def is_front(self) -> bool:
+        return self.rooms[1] == FRONT_DOOR
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        return (*self.start, *self.end)
+
+    @property
+    def middle(self) -> Point:
+        (x0, y0), (x1, y1) = self.start, self.end
+        return (x0 + x1) / 2, (y0 + y1) / 2
+
+    def box(self, thickness: float) -> Box:
+        """Box (x0, y0, x1, y1) of the opening. ``thickness``: of its wall, if it states none."""
+        (x0, x1), (y0, y1) = (sorted(pair) for pair in zip(self.start, self.end, strict=True))
+        half = (self.thickness or thickness) / 2
+        if x1 - x0 >= y1 - y0:
+            return x0, y0 - half, x1, y1 + half
+        return x0 - half, y0, x1 + half, y1
+
+    @classmethod
+    def from_box(cls, rooms: tuple[int, int], box: Box) -> Door:
+        """Inverse of ``box``: the door is as wide as the longer side."""
+        x0, y0, x1, y1 = box
+        x, y = (x0 + x1) / 2, (y0 + y1) / 2
+        if x1 - x0 >= y1 - y0:
+            return cls(rooms, (x0, y), (x1, y), y1 - y0)
+        return cls(rooms, (x, y0), (x, y1), x1 - x0)
+
+    def to_json(self) -> dict[str, Any]:
+        ends = {"from": list(self.start), "to": list(self.end)}
+        thickness = {"thickness": self.thickness} if self.thickness else {}
+        return {"rooms": rooms_to_json(self.rooms), **ends, **thickness}
+
+    @classmethod
+    def from_json(cls, data: Any, num_rooms: int) -> Door:
+        """Read a door. Raises ``DiagramError`` naming what is wrong."""
+        # two ends of two coordinates
+        is_object = isinstance(data, Mapping)
+        ends: list[Any] = [data.get(key) if is_object else None for key in ("from", "to")]
+        if not all(isinstance(end, list | tuple) and len(end) == 2 for end in ends):
+            raise DiagramError(
+                "doors",
+                'expected {"rooms": [i, j or "outside"], "from": [x, y], "to": [x, y]}, got '
+                f"{reprlib.repr(data)}",
+            )
+        start, end = ((finite_number(x, "doors"), finite_number(y, "doors")) for x, y in ends)
+        thickness = finite_number(data.get("thickness", 0.0), "doors")
+        return cls(rooms_from_json(data.get("rooms"), num_rooms), start, end, thickness)
+
+
+def read_door(data: object, floors: Sequence[BaseGeometry], unit: str) -> Door:
+    """Read a door of a plan with these floors.
+
+    Accepts what ``Door.to_json`` writes, in metres, and {"type": "front-door" or "interior-door",
+    "box": [x0, y0, x1, y1], "rooms": [i, j]} in ``unit``. Without "rooms" the door joins the
+    nearest rooms.
+    """
+    if not isinstance(data, Mapping) or "box" not in data:
+        return Door.from_json(data, len(floors))
+    (box,) = boxes_in_metres([checked_box(data["box"], "doors")], unit)
+    if "rooms" in data:
+        rooms = rooms_from_json(data["rooms"], len(floors))
+    else:
+        rooms = adjacent_rooms(box, floors, is_front=data.get("type") == "front-door")
+    return Door.from_box(rooms, box)
+
+
+def adjacent_rooms(
+    box: Box, floors: Sequence[BaseGeometry], *, is_front: bool = False
+) -> tuple[int, int]:
+    """Rooms that a door joins: the two nearest, or the nearest and the outside. Among rooms at the
+    same distance, to a centimetre, those with most area around the door."""
+    import shapely
+
+    opening = shapely.box(*box)
+    around = opening.buffer(_AROUND)
+
+    def nearness(room: int) -> tuple[float, float]:
+        return round(opening.distance(floors[room]), 2), -around.intersection(floors[room]).area
+
+    # by distance, then by area around the door
+    nearest = sorted(range(len(floors)), key=nearness)
+    if is_front or len(nearest) == 1:
+        return nearest[0], FRONT_DOOR
+    return ordered(nearest[0], nearest[1])
+
+
+def ordered(first: int, second: int) -> tuple[int, int]:
+    """Order the rooms of a door: the smaller first, ``FRONT_DOOR`` last."""
+    in_order = second == FRONT_DOOR or FRONT_DOOR < first < second
+    return (first, second) if in_order else (second, first)
+
+
+def rooms_to_json(rooms: tuple[int, int]) -> list[int | str]:
+    """Return [i, j], or [i, "outside"]."""
+    return [rooms[0], _OUTSIDE if rooms[1] == FRONT_DOOR else rooms[1]]
+
+
+def rooms_from_json(value: object, num_rooms: float) -> tuple[int, int]:
+    """Inverse of ``rooms_to_json``, for rooms in any order. Raises ``DiagramError`` for anything
+    else."""
+    given = list(value) if isinstance(value, list | tuple) and len(value) == 2 else []
+    # each entry is a number of a room, or the outside
+    numbers = [
+        FRONT_DOOR if room == _OUTSIDE else checked_integer(room, "doors", "a room number")
+        for room in given
+    ]
+    known = all(room == FRONT_DOOR or 0 <= room < num_rooms for room in numbers)
+    if not known or len(set(numbers)) != 2:
+        raise DiagramError(
+            "doors",
+            f'expected the rooms [i, j or "outside"] of a plan with {num_rooms} rooms, got '
+            f"{reprlib.repr(value)}",
+        )
+    return ordered(numbers[0], numbers[1])
+
 
 T = TypeVar("T")
 
@@ -58,16 +210,6 @@ class computed_once(Generic[T]):
         value = instance.__dict__[self._name] = self._compute(instance)
         return value
 
-
-__all__ = [
-    "FRONT_DOOR",
-    "PLAN_KEYS",
-    "Door",
-    "FloorPlan",
-    "Point",
-    "floor_plans",
-    "plans_with_boxes",
-]
 
 PLAN_KEYS = ("unit", "boundary", "doors", "areas", "floors")
 """Keys of a plan's JSON in addition to those of its diagram."""
@@ -135,15 +277,20 @@ class FloorPlan:
         assert self.diagram.boxes is not None  # checked by the constructor
         return tuple(box(*each) for each in self.diagram.boxes)
 
+    @property
+    def shapes(self) -> list[BaseGeometry]:
+        """Polygon of every room as it was drawn, or its box."""
+        drawn = self.floors or (None,) * len(self.boxes)
+        return [b if f is None else f for b, f in zip(self.boxes, drawn, strict=True)]
+
     @computed_once
     def rooms(self) -> tuple[BaseGeometry, ...]:
         """Floor of every room: its polygon or its box, without smaller rooms. A living room with a
         kitchen in the corner of its box is L-shaped."""
         from shapely import union_all
 
-        drawn = self.floors or (None,) * len(self.boxes)
-        shapes = [b if f is None else f for b, f in zip(self.boxes, drawn, strict=True)]
         # each shape, less all smaller ones
+        shapes = self.shapes
         ranked = sorted(range(len(shapes)), key=lambda room: (shapes[room].area, room))
         return tuple(
             shape.difference(union_all([shapes[j] for j in ranked[: ranked.index(i)]]))
@@ -170,15 +317,15 @@ class FloorPlan:
         """Areas of the rooms' floors, in square metres."""
         return tuple(room.area for room in self.rooms)
 
-    def largest_area_error(self, targets: Sequence[float]) -> float:
-        """Largest of the ``area_errors``."""
-        return max(self.area_errors(targets))
-
     def area_errors(self, targets: Sequence[float]) -> tuple[float, ...]:
         """Deviations of the floor areas from ``targets``, as shares of the targets in square
         metres. Added rooms, which come last, have none."""
         own = self.areas[: len(targets)]
         return tuple(abs(a - t) / t for a, t in zip(own, targets, strict=True))
+
+    def largest_area_error(self, targets: Sequence[float]) -> float:
+        """Largest of the ``area_errors``."""
+        return max(self.area_errors(targets))
 
     @property
     def dead_area(self) -> float:
@@ -215,29 +362,22 @@ class FloorPlan:
             code, reverse = codes.get((i, j), NO_EDGE), int(backwards[j, i])
             # an inner room must lie within its outer one
             inner, outer = (i, j) if code == INSIDE else (j, i)
-            within = code not in (INSIDE, SURROUNDING) or self.boxes[outer].covers(
+            outside = code in (INSIDE, SURROUNDING) and not self.boxes[outer].covers(
                 self.boxes[inner]
             )
-            if not within or code not in (
-                forwards[i, j],
-                NO_EDGE if reverse == NO_EDGE else 9 - reverse,
-            ):
+            inverse = NO_EDGE if reverse == NO_EDGE else 9 - reverse
+            if outside or code not in (forwards[i, j], inverse):
                 yield i, j
 
     def relabelled(self, order: Sequence[int]) -> FloorPlan:
         """Return the plan with its rooms renumbered, see ``BubbleDiagram.relabelled``."""
         # new number of each old room, and of the outside
         new = {FRONT_DOOR: FRONT_DOOR} | {old: k for k, old in enumerate(order)}
-
-        def renumbered(door: Door) -> Door:
-            first, second = (new[room] for room in door.rooms)
-            in_order = door.is_front or first < second
-            return replace(door, rooms=(first, second) if in_order else (second, first))
-
+        rooms = [ordered(*(new[room] for room in door.rooms)) for door in self.doors]
         return replace(
             self,
             diagram=self.diagram.relabelled(order),
-            doors=tuple(map(renumbered, self.doors)),
+            doors=tuple(replace(d, rooms=each) for d, each in zip(self.doors, rooms, strict=True)),
             floors=tuple(self.floors[old] for old in order) if self.floors else (),
         )
 

@@ -25,8 +25,7 @@ from floor_plans.diagrams.rooms import (
     RELATIONS,
     SURROUNDING,
 )
-from floor_plans.plans.box_model import Boxes, boxes_of
-from floor_plans.plans.box_rule import BoxRule
+from floor_plans.plans.box_model import Boxes, BoxRule, boxes_of
 
 _NESTING = [{INSIDE: -1, SURROUNDING: 1}.get(code, 0) for code in range(len(RELATIONS))]
 

@@ -1,7 +1,6 @@
-"""``have_plans``: exact verdicts of the solver on which diagrams have a floor plan, and their
-cache.
+"""``have_plans``: exact verdicts of the solver on which diagrams have a floor plan.
 
-The cache is a SQLite database. Several processes may write to it, and reading a few verdicts does
+Their cache is a SQLite database. Several processes may write to it, and reading a few verdicts does
 not read the whole file.
 """
 
@@ -13,21 +12,23 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 
 from discrete_diffusion.data import CACHE_VARIABLE, cache_dir
+from discrete_diffusion.evaluation import Interval, TableRow, TableSection, share_interval
 from discrete_diffusion.runtime import is_stopping, progress
 from floor_plans.diagrams import geometry
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.plans import box_model, box_rule
-from floor_plans.plans.box_model import Boxes, boxes_of, cp_sat
-from floor_plans.plans.box_rule import BoxRule
+from floor_plans.plans import box_model
+from floor_plans.plans.box_model import Boxes, BoxRule, boxes_of, cp_sat, is_installed
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +39,29 @@ LEVELS = ("realisable", "buildable")
 """Levels of a verdict. "realisable": boxes with the diagram's relations exist. "buildable": such
 boxes exist that overlap only if one room is inside the other."""
 
-
 EFFORT = 2.0
 """Effort of the solver for a diagram, by default; see ``BoxModel.solve``."""
+
+NUM_VERDICTS = 200
+"""Samples that are decided by default."""
+
+_EFFORT_OF_SHARES = 0.3
+"""Effort of the solver for a diagram and a level in ``plan_shares``, about a CPU-second."""
+
+MEANINGS = {
+    "realisable": "share for which boxes with exactly these relations exist",
+    "buildable": "share for which such boxes exist that overlap only where one is inside the other",
+    "undecided": "share that took the solver too long; counted as neither",
+}
+
+_PATIENCE = 5.0
+"""Seconds to wait for another process that writes."""
+
+_AT_ONCE = 500
+"""Keys per query; SQLite allows at least 999."""
+
+_TABLE = """create table if not exists verdicts
+    (asked blob, diagram blob, answer integer, primary key (asked, diagram)) without rowid"""
 
 
 def find_boxes(
@@ -102,11 +123,7 @@ def check_level(level: str) -> None:
 
 
 def _solved(
-    diagrams: Sequence[BubbleDiagram],
-    level: str,
-    rule: BoxRule | None,
-    effort: float,
-    threads: int,
+    diagrams: Sequence[BubbleDiagram], level: str, rule: BoxRule | None, effort: float, threads: int
 ) -> list[tuple[bool | None, Boxes | None]]:
     """Solve diagrams in threads."""
     check_level(level)
@@ -142,16 +159,6 @@ def map_in_threads(
         for each in found:
             going.advance()
             yield each
-
-
-_PATIENCE = 5.0
-"""Seconds to wait for another process that writes."""
-
-_AT_ONCE = 500
-"""Keys per query; SQLite allows at least 999."""
-
-_TABLE = """create table if not exists verdicts
-    (asked blob, diagram blob, answer integer, primary key (asked, diagram)) without rowid"""
 
 
 def cache_file() -> Path:
@@ -228,7 +235,86 @@ def _key(asked: str) -> bytes:
 @cache
 def _solver_version() -> str:
     """Version of OR-Tools and hash of the sources that the model is built by."""
-    sources = b"".join(
-        Path(str(module.__file__)).read_bytes() for module in (box_model, box_rule, geometry)
-    )
+    sources = b"".join(Path(str(each.__file__)).read_bytes() for each in (box_model, geometry))
     return f"{version('ortools')}, {hashlib.blake2b(sources).hexdigest()}"
+
+
+def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> dict[str, float]:
+    """Shares of the first ``num`` diagrams that are "realisable", "buildable" (see ``find_boxes``)
+    and "undecided".
+
+    Undecided ones count as neither. ``num_verdicts``: the number decided. Empty without diagrams,
+    or without OR-Tools. Uses as many threads as torch has.
+    """
+    measured = list(diagrams[:num])
+    if not measured or not is_installed():
+        return {}
+    threads = torch.get_num_threads()
+    decide = partial(have_plans, effort=_EFFORT_OF_SHARES, threads=threads)
+    buildable = decide(measured, "buildable")
+    # a buildable diagram is realisable, so only the others are decided again
+    others = [k for k, answer in enumerate(buildable) if not answer]
+    realisable = [True] * len(measured)
+    found = have_plans(
+        [measured[k] for k in others], "realisable", effort=_EFFORT_OF_SHARES, threads=threads
+    )
+    for k, answer in zip(others, found, strict=True):
+        realisable[k] = bool(answer)
+    # a diagram undecided at either level
+    undecided = sum(None in answers for answers in zip(buildable, realisable, strict=True))
+    return {
+        "realisable": sum(realisable) / len(measured),
+        "buildable": sum(map(bool, buildable)) / len(measured),
+        "undecided": undecided / len(measured),
+        "num_verdicts": len(measured),
+    }
+
+
+@dataclass(frozen=True)
+class PlanScores:
+    """Shares of plans. ``per_seed``: ``plan_shares`` of every set of samples, by name; ``real``:
+    those of real plans."""
+
+    per_seed: dict[str, list[float]]
+    real: dict[str, float]
+
+    @property
+    def _num(self) -> int:
+        return int(sum(self.per_seed["num_verdicts"]))
+
+    @property
+    def intervals(self) -> dict[str, Interval]:
+        return {name: share_interval(self.per_seed[name], self._num) for name in MEANINGS}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Values for ``metrics.json``."""
+        means = {name: interval.mean for name, interval in self.intervals.items()}
+        return {**means, "num_verdicts": self._num, "plans": self.real}
+
+    def section(self) -> TableSection:
+        rows = tuple(
+            TableRow(name, interval.text(4), f"{self.real[name]:.4f}", "", MEANINGS[name])
+            for name, interval in self.intervals.items()
+        )
+        return TableSection("floor plans, decided by a constraint solver", rows)
+
+    def note(self) -> str:
+        real = int(self.real["num_verdicts"])
+        return (
+            f"Floor plans: of {self._num:,} samples, the first ones of each set, and of {real:,} "
+            "real plans; transitive is necessary for a plan, realisable and buildable are exact."
+        )
+
+
+def score_plans(
+    sample_sets: Sequence[Sequence[BubbleDiagram]], real: Sequence[BubbleDiagram], num: int
+) -> PlanScores | None:
+    """Score ``num`` samples, spread over the sets, and ``num`` real plans. None if ``num`` is 0, or
+    without OR-Tools."""
+    if num == 0 or not is_installed():
+        return None
+    of_each = -(-num // len(sample_sets))
+    found = [plan_shares(samples, of_each) for samples in sample_sets]
+    return PlanScores(
+        {name: [shares[name] for shares in found] for name in found[0]}, plan_shares(real, num)
+    )

@@ -1,20 +1,19 @@
-"""``Finding``: a violation of a rule, with the rooms and doors in words."""
+"""``Finding``: a violation of a rule, rooms and doors in words, and limits of plans."""
 
 from __future__ import annotations
 
+import math
 import reprlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.rooms import ROOM_TYPES
 from floor_plans.plans.contradiction import room_names
-from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
-
-if TYPE_CHECKING:
-    from shapely.geometry.base import BaseGeometry
+from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point
+from floor_plans.plans.outline import check_length
 
 ADDED = "added"
 """Key of a plan: numbers of the rooms that were added to its diagram."""
@@ -29,6 +28,25 @@ TOLERANCE = 0.01
 
 Parameters = Mapping[str, Any]
 """Parameters of a rule by name: numbers, kinds of rooms, or numbers by kind."""
+
+MOST_ROOMS, MOST_CORNERS = 64, 64
+"""Most rooms of a plan from an untrusted source, and most corners of its boundary."""
+
+FARTHEST = 1e7
+"""Largest coordinate, in any unit; in metres it exceeds the size of the earth."""
+
+_LEAST = 1e-6
+"""Least length of a side, metres."""
+
+_MOST_NUMBERS = 2 * MOST_ROOMS * MOST_CORNERS
+"""Most numbers under one key."""
+
+_MOST_ENTRIES = {
+    "rooms": MOST_ROOMS,
+    "relations": MOST_ROOMS**2,
+    "doors": 4 * MOST_ROOMS,
+    "boundary": MOST_CORNERS,
+}
 
 
 @dataclass(frozen=True)
@@ -61,21 +79,39 @@ def added_rooms(diagram: BubbleDiagram) -> list[int]:
     Raises ``DiagramError`` if the key is not a list of numbers of rooms.
     """
     added, num = diagram.metadata.get(ADDED, []), diagram.num_rooms
-    known = isinstance(added, list | tuple) and all(room in range(num) for room in added)
-    if not known:
+    if not (isinstance(added, list | tuple) and all(room in range(num) for room in added)):
         shown = reprlib.repr(added)
         raise DiagramError(ADDED, f"expected numbers of rooms, 0 to {num - 1}, got {shown}")
     return [*added]
 
 
-def kinds_of(plan: FloorPlan) -> tuple[str, ...]:
-    """Kind of every room: its type, or ``HALL`` if it was added.
+def remove_halls(diagram: BubbleDiagram) -> BubbleDiagram:
+    """Return the diagram, and its key "areas", without boxes and added rooms. Raises
+    ``DiagramError`` as ``added_rooms`` does."""
+    added = added_rooms(diagram)
+    own = [room for room in range(diagram.num_rooms) if room not in added]
+    # new numbers of the other rooms
+    number = {room: k for k, room in enumerate(own)}
+    metadata = {key: value for key, value in diagram.metadata.items() if key != ADDED}
+    areas = metadata.get("areas")
+    if added and isinstance(areas, list) and len(areas) == diagram.num_rooms:
+        metadata["areas"] = [areas[room] for room in own]
+    relations = tuple(
+        (number[i], number[j], code)
+        for i, j, code in diagram.relations
+        if i in number and j in number
+    )
+    rooms = tuple(diagram.rooms[room] for room in own)
+    return replace(diagram, rooms=rooms, relations=relations, boxes=None, metadata=metadata)
 
-    Raises ``DiagramError`` as ``added_rooms`` does.
-    """
+
+def kinds_of(plan: FloorPlan) -> tuple[str, ...]:
+    """Kind of every room: its type, or ``HALL`` if it was added. Raises ``DiagramError`` as
+    ``added_rooms`` does."""
     added = added_rooms(plan.diagram)
-    types = [ROOM_TYPES[room] for room in plan.diagram.rooms]
-    return tuple(HALL if k in added else name for k, name in enumerate(types))
+    return tuple(
+        HALL if k in added else ROOM_TYPES[room] for k, room in enumerate(plan.diagram.rooms)
+    )
 
 
 def rooms_of(plan: FloorPlan, kinds: Iterable[str]) -> list[int]:
@@ -87,7 +123,7 @@ def rooms_of(plan: FloorPlan, kinds: Iterable[str]) -> list[int]:
 def name_of(plan: FloorPlan, room: int) -> str:
     """Name of a room, as ``bathroom 2``. An added room is a ``hall``, numbered if there are
     several."""
-    # added rooms have no type of their own
+    # added rooms have no type
     halls = rooms_of(plan, [HALL])
     if room in halls:
         return "hall" if len(halls) == 1 else f"hall {halls.index(room) + 1}"
@@ -111,10 +147,71 @@ def name_of_door(plan: FloorPlan, door: Door) -> str:
     return f"{which} {names_of(plan, rooms_of_door(door))}"
 
 
-def sides_of(floor: BaseGeometry) -> tuple[float, float]:
-    """Shorter and longer side of the box around a floor, metres; 0 for an empty floor."""
-    if floor.is_empty:
-        return 0.0, 0.0
-    x0, y0, x1, y1 = floor.bounds
-    width, height = float(x1 - x0), float(y1 - y0)
-    return min(width, height), max(width, height)
+def plan_within_limits(data: Mapping[str, Any]) -> FloorPlan:
+    """Read a plan from an untrusted source.
+
+    Raises ``DiagramError`` naming the key, for too many entries, too large numbers or lengths,
+    before anything is computed, and for anything that ``FloorPlan.of`` refuses.
+    """
+    # numbers of entries
+    for key, most in _MOST_ENTRIES.items():
+        if isinstance(data.get(key), list) and len(data[key]) > most:
+            raise DiagramError(key, f"{len(data[key])} entries; expected at most {most}")
+    # numbers, at any depth
+    for key in ("boxes", "areas", "doors", "boundary", "floors"):
+        numbers = [*_numbers(data.get(key))]
+        if len(numbers) > _MOST_NUMBERS:
+            raise DiagramError(key, f"{len(numbers)} numbers; expected at most {_MOST_NUMBERS}")
+        for number in numbers:
+            if not abs(number) <= FARTHEST:  # NaN is not
+                raise DiagramError(key, f"{reprlib.repr(number)} is not within {FARTHEST:g} of 0")
+    # lengths of the plan as a whole
+    plan = FloorPlan.of(BubbleDiagram.from_json(data))
+    places = corners_of_boxes(plan)
+    check_within("boxes", places)
+    check_within("boundary", [*places, *(plan.boundary or ())])
+    for door in plan.doors:
+        x0, y0, x1, y1 = door.box(0)
+        check_within("doors", [*places, (x0, y0), (x1, y1)])
+    return plan
+
+
+def corners_of_boxes(plan: FloorPlan) -> list[Point]:
+    """Two opposite corners of the box of every room."""
+    boxes = plan.diagram.boxes or ()
+    return [corner for x0, y0, x1, y1 in boxes for corner in ((x0, y0), (x1, y1))]
+
+
+def check_within(key: str, places: list[Point]) -> None:
+    """Raise ``DiagramError`` for places that are further apart than a plan is long."""
+    width, height = (max(axis) - min(axis) for axis in zip(*places, strict=True))
+    check_length(key, width, height)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """Numbers in nested lists and objects."""
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, int | float):
+            yield value
+        elif isinstance(value, list | dict):
+            pending.extend(value.values() if isinstance(value, dict) else value)
+
+
+def check_rooms(plan: FloorPlan) -> None:
+    """Raise ``DiagramError`` naming a room whose box is a line or a point."""
+    for k, (x0, y0, x1, y1) in enumerate(plan.diagram.boxes or ()):
+        if min(x1 - x0, y1 - y0) < _LEAST:
+            sides = f"{x1 - x0:g} x {y1 - y0:g} m"
+            reason = f"{name_of(plan, k)} has no area ({sides}); give its box a width and a height"
+            raise DiagramError(f"boxes[{k}]", reason)
+
+
+def check_extents(plan: FloorPlan) -> None:
+    """Raise ``DiagramError`` naming a room without area, or a door without width."""
+    check_rooms(plan)
+    for k, door in enumerate(plan.doors):
+        if math.dist(door.start, door.end) < _LEAST:
+            name = name_of_door(plan, door)
+            raise DiagramError(f"doors[{k}]", f"{name} has no width; widen it, or leave it out")

@@ -1,46 +1,33 @@
-"""``RULES`` and ``RuleSet``: every rule by its name, and the parameters read from a YAML file."""
+"""``RuleSet`` and ``judge``: rules read from a YAML file, and those that a floor plan breaks."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.config import unknown_name
+from discrete_diffusion.evaluation import Interval, share_interval
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, read_node
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.rules import circulation, envelope, room_rules
-from floor_plans.rules.finding import ROOM_KINDS, Findings, Parameters
+from floor_plans.rules import checks
+from floor_plans.rules.finding import ROOM_KINDS, Finding, Findings, Parameters, check_rooms
 
 
 @dataclass(frozen=True)
-class Number:
-    """Parameter that is a number above 0."""
+class ParameterType:
+    """Type of a parameter: "number" above 0, "share" above 0 and at most 1, list of "kinds" of
+    rooms, or a number for some of these ``names`` ("number by kind")."""
 
-
-@dataclass(frozen=True)
-class Share:
-    """Parameter that is a number above 0 and at most 1."""
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """Parameter that is a list of kinds of rooms."""
-
-
-@dataclass(frozen=True)
-class NumberByKind:
-    """Parameter that is a number above 0 for some of these ``names``."""
-
+    name: str
     names: tuple[str, ...] = ROOM_KINDS
 
 
-ParameterType = Number | Share | Kinds | NumberByKind
-
-NUMBER, SHARE, KINDS, BY_KIND = Number(), Share(), Kinds(), NumberByKind()
+NUMBER, SHARE, KINDS = map(ParameterType, ("number", "share", "kinds"))
+BY_KIND = ParameterType("number by kind")
 
 
 @dataclass(frozen=True)
@@ -56,49 +43,45 @@ class Rule:
 _OUTER: Mapping[str, ParameterType] = {"rooms": KINDS, "wall": NUMBER}
 
 RULES: Mapping[str, Rule] = {
-    "apart": Rule(room_rules.apart, {"overlap": NUMBER}, "no two rooms share floor"),
-    "front": Rule(circulation.front_door, {"rooms": KINDS}, "a front door into a common room"),
+    "apart": Rule(checks.apart, {"overlap": NUMBER}, "no two rooms share floor"),
+    "front": Rule(checks.front_door, {"rooms": KINDS}, "a front door into a common room"),
     "access": Rule(
-        circulation.access,
+        checks.access,
         {"reached": KINDS, "through": KINDS},
         "rooms are reached from it through common rooms alone",
     ),
-    "bath": Rule(
-        circulation.bath_access,
-        {"rooms": KINDS, "through": KINDS},
-        "so is a bathroom",
-    ),
+    "bath": Rule(checks.bath_access, {"rooms": KINDS, "through": KINDS}, "so is a bathroom"),
     "doors": Rule(
-        circulation.door_widths,
-        {"least": NumberByKind((*ROOM_KINDS, circulation.OUTSIDE))},
+        checks.door_widths,
+        {"least": ParameterType(BY_KIND.name, (*ROOM_KINDS, checks.OUTSIDE))},
         "least widths of doors",
     ),
-    "swings": Rule(circulation.door_swings, {"overlap": NUMBER}, "doors turn without colliding"),
-    "width": Rule(room_rules.least_widths, {"least": BY_KIND}, "least widths of rooms"),
-    "area": Rule(room_rules.least_areas, {"least": BY_KIND}, "least areas of rooms"),
+    "swings": Rule(checks.door_swings, {"overlap": NUMBER}, "doors turn without colliding"),
+    "width": Rule(checks.least_widths, {"least": BY_KIND}, "least widths of rooms"),
+    "area": Rule(checks.least_areas, {"least": BY_KIND}, "least areas of rooms"),
     "walls": Rule(
-        room_rules.shared_walls,
+        checks.shared_walls,
         {"facing": NUMBER, "wall": NUMBER, "on_wall": SHARE},
         "a wall and nothing else between related rooms; doors in walls",
     ),
-    "facade": Rule(envelope.facade, {**_OUTER, "length": NUMBER}, "rooms have an outer wall"),
+    "facade": Rule(checks.facade, {**_OUTER, "length": NUMBER}, "rooms have an outer wall"),
     "window": Rule(
-        envelope.window,
+        checks.window,
         {**_OUTER, "share": SHARE, "height": NUMBER},
         "outer walls are long enough for windows (necessary)",
     ),
     "escape": Rule(
-        envelope.facade,
+        checks.facade,
         {**_OUTER, "length": NUMBER},
         "bedrooms have an outer wall for a window to escape by (necessary)",
     ),
     "compact": Rule(
-        envelope.compact,
+        checks.compact,
         {"corners": NUMBER, "perimeter": NUMBER, "sliver": NUMBER, "wall": NUMBER},
         "few corners and a short outline, where it is free",
     ),
     "fill": Rule(
-        envelope.fill, {"share": SHARE, "wall": NUMBER}, "rooms fill the outline that is given"
+        checks.fill, {"share": SHARE, "wall": NUMBER}, "rooms fill the outline that is given"
     ),
 }
 """Rules in the order of tables."""
@@ -150,7 +133,8 @@ def read_rules(name: str | os.PathLike[str], key: str = "rules") -> RuleSet:
 def _rules_of(path: Path) -> dict[str, Parameters]:
     """Read the rules of a file."""
     try:
-        entries = dict(_entries(read_node(path, "file of rules", "base: and width:")))
+        root = read_node(path, "file of rules", "base: and width:")
+        entries = dict(root.entries(f"rules ({', '.join(RULES)}) with their parameters"))
         # start from the base set, then change it
         rules = _base(entries.pop(BASE, None))
         for name, node in entries.items():
@@ -175,11 +159,8 @@ def _base(node: Node | None) -> dict[str, Parameters]:
     return dict(read_rules(node.value).rules)
 
 
-def _entries(node: Node) -> Mapping[str, Node]:
-    return node.entries(f"rules ({', '.join(RULES)}) with their parameters")
-
-
 def _check_name(node: Node, noun: str, name: Any, known: Iterable[str]) -> None:
+    """Refuse an unknown name, with the closest one, by ``BriefError``."""
     if name not in known:
         raise node.error(unknown_name(noun, name, known))
 
@@ -192,35 +173,34 @@ def _parameters(node: Node, rule: str, base: Parameters) -> Parameters:
     for name, each in node.entries(f"parameters: {', '.join(types)}").items():
         _check_name(each, f"parameter of {rule}", name, types)
         value = _value(each, types[name])
-        if isinstance(value, dict):
-            value = {**base.get(name, {}), **value}
-        read[name] = value
+        read[name] = {**base.get(name, {}), **value} if isinstance(value, dict) else value
     if missing := [name for name in types if name not in read]:
         raise node.error(f"needs {', '.join(missing)}, or base: default, which has defaults")
     return read
 
 
 def _value(node: Node, kind: ParameterType) -> float | tuple[str, ...] | dict[str, float]:
-    """Read one parameter of that kind."""
+    """Read one parameter of that type."""
     # lists, numbers by kind, and numbers
-    if isinstance(kind, Kinds):
+    if kind == KINDS:
         items = node.items("a list of kinds of rooms")
         for item in items:
             _check_name(item, "kind of room", item.value, ROOM_KINDS)
         return tuple(str(item.value) for item in items)
-    if isinstance(kind, NumberByKind):
+    if kind.name == BY_KIND.name:
         entries = node.entries("a number for each kind of room")
         for name, each in entries.items():
             _check_name(each, "kind of room", name, kind.names)
         return {name: _number(each) for name, each in entries.items()}
     number = _number(node)
-    if isinstance(kind, Share) and number > 1:
+    if kind == SHARE and number > 1:
         remedy = f"; {number:g} % is {number / 100:g}" if 2 <= number <= 100 else ""
         raise node.error(f"expected a share, above 0 and at most 1, got {number:g}{remedy}")
     return number
 
 
 def _number(node: Node) -> float:
+    """Read a number above 0."""
     try:
         number = float(node.words)
     except ValueError:
@@ -228,3 +208,77 @@ def _number(node: Node) -> float:
     if not (math.isfinite(number) and number > 0) or isinstance(node.value, dict | tuple):
         raise node.error(f"expected a number above 0, got {node.shown}")
     return number
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Findings of every rule on a plan, by its name. A rule that does not apply has None."""
+
+    findings: Mapping[str, Findings]
+
+    @property
+    def kept(self) -> dict[str, bool | None]:
+        """True for each rule that the plan satisfies; None where it does not apply."""
+        return {name: None if found is None else not found for name, found in self.findings.items()}
+
+    @property
+    def keeps_all(self) -> bool:
+        """True if the plan breaks no rule."""
+        return False not in self.kept.values()
+
+    @property
+    def broken(self) -> list[tuple[str, Finding]]:
+        """Rules and findings, in the order of the rules."""
+        return [(name, each) for name, found in self.findings.items() for each in found or ()]
+
+    def to_json(self) -> dict[str, Any]:
+        broken = [{"rule": name} | each.to_json() for name, each in self.broken]
+        return {"kept": self.kept, "broken": broken}
+
+
+def judge(plan: FloorPlan, rules: RuleSet) -> Judgement:
+    """Judge a plan, realised, read or drawn, by its floors and doors alone.
+
+    Raises ``DiagramError`` for a room without area, or a wrong key "added", see ``kinds_of``.
+    """
+    check_rooms(plan)
+    given = rules.rules
+    return Judgement(
+        {name: rule.judge(plan, given[name]) for name, rule in RULES.items() if name in given}
+    )
+
+
+@dataclass(frozen=True)
+class KeptShare:
+    """Number of plans that satisfy a rule, ``num_kept``, out of those it applies to,
+    ``num_judged``."""
+
+    num_kept: int
+    num_judged: int
+
+    @property
+    def interval(self) -> Interval | None:
+        """Share and its interval (Wilson, 95 %); None if the rule applies to no plan."""
+        if not self.num_judged:
+            return None
+        return share_interval([self.num_kept / self.num_judged], self.num_judged)
+
+    def to_json(self) -> dict[str, Any]:
+        data: dict[str, Any] = {"num_kept": self.num_kept, "num_judged": self.num_judged}
+        if (found := self.interval) is not None:
+            data |= {"share": found.mean, "low": found.low, "high": found.high}
+        return data
+
+
+ALL = "all"
+"""Name that stands for all rules together."""
+
+
+def shares(judgements: Sequence[Judgement], rules: RuleSet) -> dict[str, KeptShare]:
+    """Share of plans that satisfy each rule, and ``ALL`` of them."""
+    found = {}
+    for name in [name for name in RULES if name in rules.rules]:
+        # plans that the rule does not apply to are not counted
+        kept = [judgement.kept[name] for judgement in judgements]
+        found[name] = KeptShare(kept.count(True), len(kept) - kept.count(None))
+    return found | {ALL: KeptShare(sum(each.keeps_all for each in judgements), len(judgements))}

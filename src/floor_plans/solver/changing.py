@@ -16,10 +16,10 @@ from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.plans.contradiction import room_names
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import FREE, PER_METRE, Outline
-from floor_plans.rules.finding import added_rooms
-from floor_plans.solver.hall import remove_halls
-from floor_plans.solver.near_model import LOCKS, PLACE, SIDES, EarlierPlan
-from floor_plans.solver.realising import Job, Realised, realise
+from floor_plans.rules.finding import added_rooms, remove_halls
+from floor_plans.solver.near_search import LOCKS, PLACE, SIDES, EarlierPlan
+from floor_plans.solver.realised import Job, Realised
+from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import CHANGE_KEYS, PlanRequest, given_areas
 
 _SAME = 0.006
@@ -129,23 +129,23 @@ class Change:
         outline = self._outline(request.outline)
         sized = replace(request, outline=outline, total_area=None)
         job = sized.job(1, self._with_areas(diagram, shared, request))
-        # the earlier plan on the grid of the solver
-        x, y = job.spec.outline.origin
+
+        # the earlier plan on the grid of the solver, in decimetres from its origin
+        def on_grid(metres: float, axis: int) -> int:
+            return round((metres - job.spec.outline.origin[axis]) * PER_METRE)
+
         boxes: list[tuple[int, int, int, int] | None] = [None] * (diagram.num_rooms + bool(added))
         for room, k in number.items():
             assert self.plan.diagram.boxes is not None  # of a plan
             x0, y0, x1, y1 = self.plan.diagram.boxes[room]
-            boxes[k] = (_grid(x0 - x), _grid(y0 - y), _grid(x1 - x), _grid(y1 - y))
-        near = EarlierPlan(
-            tuple(boxes),
-            {number[room]: lock for room, lock in self.locked.items()},
-            {
-                (number[room], side): _grid(to - (x, y)[SIDES.index(side) % 2])
-                for (room, side), to in self.moved.items()
-            },
-            frozenset(self.areas) | frozenset(range(shared, diagram.num_rooms)),
-            bool(added),
-        )
+            boxes[k] = (on_grid(x0, 0), on_grid(y0, 1), on_grid(x1, 0), on_grid(y1, 1))
+        moved = {
+            (number[room], side): on_grid(to, SIDES.index(side) % 2)
+            for (room, side), to in self.moved.items()
+        }
+        locked = {number[room]: lock for room, lock in self.locked.items()}
+        wanted = frozenset(self.areas) | frozenset(range(shared, diagram.num_rooms))
+        near = EarlierPlan(tuple(boxes), locked, moved, wanted, bool(added))
         return replace(job, other_areas=(), hall=False, near=near)
 
     def _outline(self, requested: Outline) -> Outline:
@@ -226,30 +226,22 @@ def changed_jobs(
                 found.append(request.job(number, diagram))
                 continue
             # changes of a line, relative to its earlier plan
-            _check_keys(diagram.metadata)
+            for key in diagram.metadata:
+                close = get_close_matches(key, CHANGE_KEYS, 1, 0.8)
+                if close and key not in CHANGE_KEYS:
+                    raise DiagramError(
+                        key, f"did you mean {close[0]!r}? Nothing is read from {key!r}"
+                    )
             locked, moved = (diagram.metadata.get(key) for key in CHANGE_KEYS)
             areas = _requested_areas(plan, remove_halls(diagram))
-            own = _with_own_boundary(request, plan, diagram.metadata.get("boundary"))
+            # a boundary, unless the earlier plan has the same one
+            outline = Outline(boundary=diagram.metadata.get("boundary"))
+            is_new = outline.boundary not in (None, plan.boundary)
+            own = replace(request, outline=outline) if is_new else request
             found.append(Change.read(plan, locked, areas, moved).job(own, diagram))
         except ValueError as error:
             raise DiagramError("", f"{places[number - 1]}, {error}") from error
     return found
-
-
-def _check_keys(metadata: Mapping[str, Any]) -> None:
-    """Raise ``DiagramError`` for a key that resembles one of ``CHANGE_KEYS`` and would have no
-    effect."""
-    for key in metadata:
-        if key not in CHANGE_KEYS and (close := get_close_matches(key, CHANGE_KEYS, 1, 0.8)):
-            raise DiagramError(key, f"did you mean {close[0]!r}? Nothing is read from {key!r}")
-
-
-def _with_own_boundary(request: PlanRequest, plan: FloorPlan, corners: Any) -> PlanRequest:
-    """Request with the boundary of a diagram, unless the earlier plan has the same one."""
-    if corners is None:
-        return request
-    outline = Outline(boundary=corners)
-    return request if outline.boundary == plan.boundary else replace(request, outline=outline)
 
 
 def _requested_areas(plan: FloorPlan, diagram: BubbleDiagram) -> dict[int, float]:
@@ -269,7 +261,6 @@ def _entries(key: str, entries: Any, types: Mapping[str, Any]) -> Iterable[dict[
     if not isinstance(entries, list):
         raise DiagramError(key, f"expected a list, got {reprlib.repr(entries)}")
     for k, entry in enumerate(entries):
-        # an object with exactly these fields, of these types
         if (
             not isinstance(entry, dict)
             or entry.keys() != types.keys()
@@ -280,8 +271,3 @@ def _entries(key: str, entries: Any, types: Mapping[str, Any]) -> Iterable[dict[
                 f"{key}[{k}]", f"expected an object of {names}, got {reprlib.repr(entry)}"
             )
     return entries
-
-
-def _grid(metres: float) -> int:
-    """Decimetres, rounded."""
-    return round(metres * PER_METRE)

@@ -30,11 +30,11 @@ from floor_plans.plans.rejection import (
     accept,
 )
 from floor_plans.plans.verdict import cache_verdicts, cached_answers, have_plans, map_in_threads
-from floor_plans.rules.judging import judge as judge_plan
 from floor_plans.rules.rule_set import RuleSet
-from floor_plans.solver.realising import Job, Realised, realise
+from floor_plans.rules.rule_set import judge as judge_plan
+from floor_plans.solver.realised import Job, Realised, shortfalls_of
+from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.shortfalls import shortfalls_of
 
 logger = logging.getLogger(__name__)
 
@@ -151,12 +151,7 @@ def _planner_version() -> str:
 
 
 def keep_habitable(
-    draw: Draw,
-    num: int,
-    habitable: Habitable,
-    *,
-    tries: int = TRIES,
-    on_kept: OnKept | None = None,
+    draw: Draw, num: int, habitable: Habitable, *, tries: int = TRIES, on_kept: OnKept | None = None
 ) -> Accepted:
     """Accept the habitable samples, and count the rules that reject the others.
 

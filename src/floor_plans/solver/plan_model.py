@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise, product
-from typing import Any, Unpack
+from typing import Any
 
 from floor_plans.diagrams.rooms import ROOM_TYPES
 from floor_plans.plans.box_model import AXES, CONTAIN, Boxes, Relations
 from floor_plans.plans.outline import PER_METRE
-from floor_plans.plans.soft_constraints import Priority, Requirement
 from floor_plans.rules.finding import TOLERANCE
-from floor_plans.solver.outline_model import HIGH, LOW
-from floor_plans.solver.room_model import ModelOptions, PlanSpec, SoftConstraint
-from floor_plans.solver.soft_model import SoftModel
+from floor_plans.solver.outline_constraints import OutlineConstraints
+from floor_plans.solver.room_constraints import HIGH, LOW, RoomConstraints
+from floor_plans.solver.soft_search import SoftSearch
+from floor_plans.solver.spec import PlanSpec, Priority, Requirement, SoftConstraint
 
 _LIVING, _ENTRANCE, _KITCHEN = map(ROOM_TYPES.index, ("LivingRoom", "Entrance", "Kitchen"))
 
@@ -23,15 +23,12 @@ _NO_PASSAGE = tuple(map(ROOM_TYPES.index, ("Bathroom", "Balcony", "Storage", "Wa
 
 _PUBLIC = tuple(map(ROOM_TYPES.index, ("LivingRoom", "DiningRoom", "Entrance")))
 
+DOOR_WALL, FRONT_WALL = 10, 12
+"""Decimetres of wall that a door needs, and of outer wall that a front door needs."""
+
 _SLIT, _DETOUR = 50, 300
 """Penalties in square decimetres: for related rooms without a shared wall, and for a room reached
 through a private one."""
-
-DOOR_WALL = 10
-"""Decimetres of wall that a door needs."""
-
-FRONT_WALL = 12
-"""Decimetres of outer wall that a front door needs."""
 
 _DARK, _WINDOW_WALL = 150, 12
 """Penalty in square decimetres for a kitchen without facade, and the decimetres of facade that it
@@ -51,294 +48,315 @@ _JOG, _NEARLY = 100, 8
 nearly in line."""
 
 
-class PlanModel(SoftModel):
-    """Floor plans of a diagram in an outline. Soft constraints are satisfied by priority.
+class PlanModel:
+    """Floor plans of a diagram in an outline: groups of constraints on the boxes of one
+    ``box_model``, and an objective. Soft constraints are satisfied by priority (``search``).
 
     The objective is 2 x (area of the outline - area of all floors) + sum of |floor - target|, plus
     penalties. These are for slits between related rooms, access through private rooms, recesses,
     kitchens without facade, and living rooms in the north. Boxes end in the middle of walls.
+
+    ``hall``: add a hall. ``unknown``: pairs with any relation. ``requested``: rooms with a target
+    area, the only ones; None: all rooms. ``least_grid``: least side of the grid, decimetres.
     """
 
     def __init__(
         self,
-        rooms: Sequence[int],
+        rooms: Collection[int],
         relations: Relations,
         spec: PlanSpec,
-        **free: Unpack[ModelOptions],
+        *,
+        hall: bool = False,
+        unknown: Iterable[tuple[int, int]] = (),
+        requested: Collection[int] | None = None,
+        least_grid: int = 0,
     ) -> None:
-        relations = tuple(relations)
-        super().__init__(rooms, relations, spec, **free)
-        # the objective
-        self._cost = 2 * self.dead + sum(self._deviations())
-        self._cost += _CUT * sum(cut.is_used for cut in self.cuts)
-        if spec.north is not None:
-            self._cost += sum(self._north_costs(spec.north))
-        if self._rule("facade") is not None:
-            self._cost += sum(self._dark_kitchens())
-        if self.hall is not None:
-            self._cost += 2 * self.floors[self.hall]
-        self._cost += sum(self._add_doors(relations))
+        pairs = tuple(relations)
+        self.spec = spec
+        # groups of constraints, on the boxes of one model
+        self.rooms = RoomConstraints(
+            tuple(rooms), pairs, spec, hall=hall, unknown=unknown, least_grid=least_grid
+        )
+        self.requested = self.rooms.add_area_targets(requested)
+        self.outline = OutlineConstraints(self.rooms)
+        self.box_model, self.cp = self.rooms.box_model, self.rooms.cp
+        # the objective, and doors with their costs
+        self._cost = 2 * self.outline.dead + sum(self._deviations())
+        self._cost += _CUT * sum(cut.is_used for cut in self.outline.cuts)
+        self._cost += sum(self._north_costs())
+        if spec.rule("facade") is not None:
+            self._cost += sum(self.dark_kitchens())
+        if self.rooms.hall is not None:
+            self._cost += 2 * self.rooms.floors[self.rooms.hall]
+        self._cost += sum(DoorConstraints(self.outline, pairs).costs)
+        self.search = SoftSearch(self.outline)
 
     def find_best(
         self, effort: float, polish: float, seed: int
     ) -> tuple[bool | None, Boxes | None]:
-        """Find the best plan within the efforts given. Returns the answer of ``solve`` and the
-        boxes.
+        """Find the best plan within the efforts given. Returns the answer of ``BoxModel.solve`` and
+        the boxes.
 
         ``effort`` goes into satisfying soft constraints, which then stay satisfied. ``polish`` goes
         into the objective: near the incumbent, anywhere, near it again, and at last into straight
         walls.
         """
-        answer, boxes = self._satisfy_soft(effort, seed)
+        search = self.search
+        answer, boxes = search.satisfy(effort, seed)
         if boxes is None:
             return answer, None
         # violated soft constraints become penalties
-        cost = self._cost + _MISSED * sum(constraint.negated() for constraint in self._fix_met())
+        cost = self._cost + _MISSED * sum(literal.negated() for literal in search.fix_met())
         each = polish / 4
         # local search, global search, local search
-        self.model.minimize(cost)
-        boxes, least, _ = self._improve_nearby(boxes, math.inf, each, seed)
-        boxes, least = self._improve(boxes, least, each, seed, light=True)
-        boxes, least, _ = self._improve_nearby(boxes, least, each, seed)
+        self.cp.minimize(cost)
+        boxes, least, _ = search.improve_nearby(boxes, math.inf, each, seed)
+        boxes, least = search.improve(boxes, least, each, seed, light=True)
+        boxes, least, _ = search.improve_nearby(boxes, least, each, seed)
         # straighten the walls
-        self.model.minimize(cost + _JOG * sum(self._jogs(boxes)))
-        return True, self._improve_nearby(boxes, math.inf, each, seed)[0]
+        self.cp.minimize(cost + _JOG * sum(self._jogs(boxes)))
+        return True, search.improve_nearby(boxes, math.inf, each, seed)[0]
 
-    def _jogs(self, boxes: Boxes) -> Iterable[Any]:
+    def _jogs(self, boxes: Boxes) -> Iterator[Any]:
         """Literals that walls nearly in line in ``boxes`` are out of line."""
+
+        def jog(a: Any, b: Any, is_out: bool) -> Any:
+            literal = self.cp.new_bool_var("")
+            self.cp.add(a == b).only_enforce_if(literal.negated())
+            self.cp.add_hint(literal, is_out)
+            return literal
+
         for axis in AXES:
             lines: dict[int, list[Any]] = {}
             for i, box in enumerate(boxes):
-                lines.setdefault(box[axis], []).append(self.low[axis][i])
-                lines.setdefault(box[axis + 2], []).append(self.high[axis][i])
+                low, high = self.rooms.span(axis, i)
+                lines.setdefault(box[axis], []).append(low)
+                lines.setdefault(box[axis + 2], []).append(high)
             for first, second in pairwise(sorted(lines)):
-                # different lines that could become one
+                # different lines that could become one, then walls that are in line already
                 if second - first <= _NEARLY:
                     for a, b in product(lines[first], lines[second]):
-                        jog = self.model.new_bool_var("")
-                        self.model.add(a == b).only_enforce_if(jog.negated())
-                        self.model.add_hint(jog, True)
-                        yield jog
-                # walls that are in line already
+                        yield jog(a, b, True)
                 for a, b in pairwise(lines[first]):
-                    jog = self.model.new_bool_var("")
-                    self.model.add(a == b).only_enforce_if(jog.negated())
-                    self.model.add_hint(jog, False)
-                    yield jog
+                    yield jog(a, b, False)
 
     def differ_from(self, boxes: Boxes) -> None:
         """Add that half of the rooms, at least one, have a side a metre or more from its place in
         ``boxes``."""
         moved = []
         for i, sides in enumerate(boxes):
-            variables = (self.low[0][i], self.low[1][i], self.high[0][i], self.high[1][i])
             ways = []
-            for variable, value in zip(variables, sides, strict=True):
-                ways += [self._if(variable <= value - PER_METRE)]
-                ways += [self._if(variable >= value + PER_METRE)]
-            moved.append(moves := self.model.new_bool_var(""))
-            self.model.add_bool_or(ways).only_enforce_if(moves)
-        self.model.add(sum(moved) >= (len(moved) + 1) // 2)
+            for variable, value in zip(self.sides_of(i), sides, strict=True):
+                ways += [self.rooms.literal(variable <= value - PER_METRE)]
+                ways += [self.rooms.literal(variable >= value + PER_METRE)]
+            moved.append(moves := self.cp.new_bool_var(""))
+            self.cp.add_bool_or(ways).only_enforce_if(moves)
+        self.cp.add(sum(moved) >= (len(moved) + 1) // 2)
 
-    def _north_costs(self, north: float) -> Iterable[Any]:
+    def sides_of(self, i: int) -> tuple[Any, ...]:
+        """Sides of a room as in ``Boxes``: x0, y0, x1, y1."""
+        low, high = self.box_model.low, self.box_model.high
+        return low[0][i], low[1][i], high[0][i], high[1][i]
+
+    def _north_costs(self) -> Iterator[Any]:
         """Costs of living rooms north of the plan's middle; negative south of it."""
-        turned = math.radians(north)
+        if self.spec.north is None:
+            return
+        turned = math.radians(self.spec.north)
         way = round(_SHADE * math.sin(turned)), -round(_SHADE * math.cos(turned))
-        for i, room in enumerate(self.rooms):
-            if room == _LIVING:
-                for a in AXES:
-                    yield way[a] * (self.low[a][i] + self.high[a][i] - self.size[a])
+        for i, a in product(range(len(self.rooms.rooms)), AXES):
+            if self.rooms.rooms[i] == _LIVING:
+                yield way[a] * (sum(self.rooms.span(a, i)) - self.outline.size[a])
 
-    def _dark_kitchens(self) -> Iterable[Any]:
+    def dark_kitchens(self) -> Iterator[Any]:
         """Penalties for kitchens without facade, where rules do not require windows."""
-        for i, room in enumerate(self.rooms):
+        for i, room in enumerate(self.rooms.rooms):
             if room == _KITCHEN:
-                yield _DARK * self.outer_wall(i, _WINDOW_WALL).negated()
+                yield _DARK * self.outline.outer_wall(i, _WINDOW_WALL).negated()
 
-    def _deviations(self) -> Iterable[Any]:
+    def _deviations(self) -> Iterator[Any]:
         """Absolute deviations of floors from their targets, in square decimetres."""
-        own = self.floors[: len(self.spec.areas)]
+        own = self.rooms.floors[: len(self.spec.areas)]
         for floor, area in zip(own, self.spec.areas, strict=True):
             target = round(area * PER_METRE**2)
-            off = self.model.new_int_var(0, max(target, self.rule.grid**2), "")
-            self.model.add_abs_equality(off, floor - target)
+            off = self.cp.new_int_var(0, max(target, self.rooms.grid**2), "")
+            self.cp.add_abs_equality(off, floor - target)
             yield off
 
-    def _add_doors(self, relations: Relations) -> list[Any]:
-        """Add a tree of doors from the root, through common rooms where the rules require it, and
-        return the costs of slits and detours. A room inside another has its door to it."""
-        num, root = len(self.rooms), self._root()
+
+class DoorConstraints:
+    """A tree of doors from the room that is entered first, through common rooms where the rules
+    require it. A room inside another has its door to it.
+
+    ``costs``: of slits between related rooms, and of detours through private rooms.
+    """
+
+    def __init__(
+        self, outline: OutlineConstraints, relations: tuple[tuple[int, int, int], ...]
+    ) -> None:
+        self.outline, self.rooms, self.spec = outline, outline.rooms, outline.spec
+        self.cp, self.literal = outline.cp, outline.literal
+        num, types, hall = len(self.rooms.rooms), self.rooms.rooms, self.rooms.hall
+        # the root: an entrance, or else a living room, or else the hall
+        own, other = types[:hall], 0 if hall is None else hall
+        root = next((own.index(room) for room in (_ENTRANCE, _LIVING) if room in own), other)
         doors = self._possible_doors(relations)
         # penalties for related rooms that share no wall
         slits = [doors[frozenset((i, j))] for i, j, code in relations if code not in CONTAIN]
-        costs = [_SLIT * shared.negated() for shared in slits]
+        self.costs = [_SLIT * shared.negated() for shared in slits]
         # depth in the tree orders the rooms, so that doors form no circle
-        depth = [self.model.new_int_var(0, num - 1, "") for _ in range(num)]
-        reached = [self.model.new_bool_var("") for _ in range(num)]
-        common = [self.model.new_bool_var("") for _ in range(num)]
-        through, from_hall = self._common_rooms(), []
-        for i in range(num):
-            if i == root:
-                continue
+        depth = [self.cp.new_int_var(0, num - 1, "") for _ in range(num)]
+        reached = [self.cp.new_bool_var("") for _ in range(num)]
+        common = [self.cp.new_bool_var("") for _ in range(num)]
+        rules = [self.spec.rule(name) or {} for name in ("access", "bath")]
+        through = {kind for rule in rules for kind in rule.get("through", ())}
+        from_hall = []
+        for i in (i for i in range(num) if i != root):
             # rooms from which i can be entered, private ones only without a choice
             near = [j for j in range(num) if frozenset((i, j)) in doors]
-            ways = [j for j in near if self.rooms[j] not in _NO_PASSAGE or j == root] or near
             parents, directly = [], []
-            for j in ways:
-                parents.append(parent := self._if(depth[i] >= depth[j] + 1))
-                self.model.add_implication(parent, reached[j])
-                if self.rooms[j] not in _PUBLIC and self.rooms[i] not in _NO_PASSAGE:
-                    costs.append(_DETOUR * parent)
+            for j in [j for j in near if types[j] not in _NO_PASSAGE or j == root] or near:
+                parents.append(parent := self.literal(depth[i] >= depth[j] + 1))
+                self.cp.add_implication(parent, reached[j])
+                if types[j] not in _PUBLIC and types[i] not in _NO_PASSAGE:
+                    self.costs.append(_DETOUR * parent)
                 door = doors[frozenset((i, j))]
                 if door is not None:
-                    self.model.add_implication(parent, door)
+                    self.cp.add_implication(parent, door)
                 # reached through common rooms alone
-                if j in through:
-                    directly.append(way := self.model.new_bool_var(""))
-                    self.model.add_implication(way, parent)
-                    self.model.add_implication(way, common[j])
-                    if j == self.hall:
+                if self.rooms.kinds[j] in through:
+                    directly.append(way := self.cp.new_bool_var(""))
+                    self.cp.add_implication(way, parent)
+                    self.cp.add_implication(way, common[j])
+                    if j == hall:
                         from_hall.append(way)
-            self.model.add_bool_or([*parents, reached[i].negated()])
-            self.model.add_bool_or([*directly, common[i].negated()])
+            self.cp.add_bool_or([*parents, reached[i].negated()])
+            self.cp.add_bool_or([*directly, common[i].negated()])
             if parents:  # a room without relations has no door
-                requirement = Requirement("a door leads to {}", rooms=(i,))
-                self.soft.append(SoftConstraint(Priority.ACCESS, reached[i], requirement))
+                self._add_soft(Priority.ACCESS, reached[i], "a door leads to {}", "", i)
         self._add_access(root, common)
         # a hall leads from common rooms to another room
-        if self.hall in through:
-            self.model.add(common[self.hall] == 1)
-            self.model.add_bool_or(from_hall)
-        return costs
+        if hall is not None and self.rooms.kinds[hall] in through:
+            self.cp.add(common[hall] == 1)
+            self.cp.add_bool_or(from_hall)
 
-    def _possible_doors(self, relations: Relations) -> dict[frozenset[int], Any]:
+    def _add_soft(
+        self, priority: Priority, literal: Any, text: str, rule: str, *rooms: int
+    ) -> None:
+        """Add a literal as a soft constraint."""
+        requirement = Requirement(text, rule, rooms)
+        self.rooms.soft.append(SoftConstraint(priority, literal, requirement))
+
+    def _possible_doors(
+        self, relations: tuple[tuple[int, int, int], ...]
+    ) -> dict[frozenset[int], Any]:
         """Literals, by pair of rooms, that they share a wall for a door; None if one room is inside
         the other. Adds the soft constraints that rooms facing each other touch."""
-        doors: dict[frozenset[int], Any] = {frozenset(pair): None for pair in self.inside}
-        doors |= {frozenset(pair): self._wall_of_unknown(*pair) for pair in self.unknown}
+        doors: dict[frozenset[int], Any] = {frozenset(pair): None for pair in self.rooms.inside}
+        box_model = self.rooms.box_model
+        # pairs of any relation, as with a hall, may also be far apart
+        for i, j in self.rooms.unknown:
+            doors[frozenset((i, j))] = self._shared_wall(i, j)
+            gaps = box_model.gaps(i, j)
+            far = [self.literal(gap > box_model.rule.threshold) for gap in gaps]
+            self._add_no_void(i, j, doors[frozenset((i, j))], *far)
         for i, j, code in relations:
             if code not in CONTAIN:
                 doors[frozenset((i, j))] = shared = self._shared_wall(i, j)
                 self._add_no_void(i, j, shared)
         return doors
 
-    def _root(self) -> int:
-        """Room that is entered first: an entrance, or else a living room, or else the hall."""
-        own = self.rooms[: self.hall]
-        other = 0 if self.hall is None else self.hall
-        return next((own.index(room) for room in (_ENTRANCE, _LIVING) if room in own), other)
-
-    def _wall_of_unknown(self, i: int, j: int) -> Any:
-        """Literal that two rooms of any relation, as to a hall, share a wall. Adds the soft
-        constraint that they touch if they face each other and are near."""
-        shared = self._shared_wall(i, j)
-        far = [self._if(gap > self.rule.threshold) for gap in self._gaps(i, j)]
-        self._add_no_void(i, j, shared, *far)
-        return shared
-
-    def _common_rooms(self) -> list[int]:
-        """Rooms that the rules allow for access to others."""
-        kinds = {
-            k for name in ("access", "bath") for k in (self._rule(name) or {}).get("through", ())
-        }
-        return [i for i, kind in enumerate(self.kinds) if kind in kinds]
-
     def _add_access(self, root: int, common: list[Any]) -> None:
         """Add soft constraints on access: the front door, common rooms and a bathroom."""
+        kinds = list(enumerate(self.rooms.kinds))
         # the front door: an outer wall, and perhaps a given place
-        if root not in self.nested:
-            outer = self.outer_wall(root, FRONT_WALL) == 1
-            requirement = Requirement("{} has outer wall for the front door", "front", (root,))
-            self._add_soft(Priority.ACCESS, outer, requirement=requirement)
+        if root not in {u for u, _ in self.rooms.inside}:
+            outer = self.literal(self.outline.outer_wall(root, FRONT_WALL) == 1)
+            text = "{} has outer wall for the front door"
+            self._add_soft(Priority.ACCESS, outer, text, "front", root)
             if (door := self.spec.front_door) is not None:
                 origin = self.spec.outline.origin
                 point = [PER_METRE * (x - least) for x, least in zip(door, origin, strict=True)]
-                wall = self.wall_at(root, point, FRONT_WALL)
-                requirement = Requirement(
-                    "the front door leads from its place into {}", rooms=(root,)
-                )
-                self.soft.append(SoftConstraint(Priority.ACCESS, wall, requirement))
+                wall = self.outline.wall_at(root, point, FRONT_WALL)
+                text = "the front door leads from its place into {}"
+                self._add_soft(Priority.ACCESS, wall, text, "", root)
         # rooms reached through common rooms
-        if (access := self._rule("access")) is not None:
-            for i, kind in enumerate(self.kinds):
-                if kind in access["reached"]:
-                    requirement = Requirement("{} is reached through common rooms", "access", (i,))
-                    self.soft.append(SoftConstraint(Priority.ACCESS, common[i], requirement))
+        if (access := self.spec.rule("access")) is not None:
+            for i in (i for i, kind in kinds if kind in access["reached"]):
+                text = "{} is reached through common rooms"
+                self._add_soft(Priority.ACCESS, common[i], text, "access", i)
         # at least one bathroom is
-        if (bath := self._rule("bath")) is not None:
-            baths = [i for i, kind in enumerate(self.kinds) if kind in bath["rooms"]]
-            if baths:
-                some = self.model.new_bool_var("")
-                self.model.add_bool_or([*(common[i] for i in baths), some.negated()])
-                requirement = Requirement(
-                    "a bathroom is reached through common rooms", "bath", tuple(baths)
-                )
-                self.soft.append(SoftConstraint(Priority.ACCESS, some, requirement))
+        if (bath := self.spec.rule("bath")) is not None and (
+            baths := [i for i, kind in kinds if kind in bath["rooms"]]
+        ):
+            some = self.cp.new_bool_var("")
+            self.cp.add_bool_or([*(common[i] for i in baths), some.negated()])
+            text = "a bathroom is reached through common rooms"
+            self._add_soft(Priority.ACCESS, some, text, "bath", *baths)
 
     def _add_no_void(self, i: int, j: int, *others: Any) -> None:
         """Add the soft constraint that related rooms touch where they face each other. One of
         ``others`` may hold instead."""
-        walls = self._rule("walls")
-        if walls is None:
+        if (walls := self.spec.rule("walls")) is None:
             return
         facing = math.ceil((walls["facing"] - TOLERANCE) * PER_METRE)
         ways = [*others, *self._touching_walls(i, j)]
         # diagonal neighbours do not face each other
         passed = []
         for a in AXES:
-            sides = [
-                self._if(self.high[a][u] - self.low[a][v] < facing) for u, v in ((i, j), (j, i))
-            ]
-            passed.append(past := self.model.new_bool_var(""))
-            self.model.add_bool_or([*sides, past.negated()])
-        diagonal = self.model.new_bool_var("")
+            (low_i, high_i), (low_j, high_j) = self.rooms.span(a, i), self.rooms.span(a, j)
+            sides = [self.literal(each < facing) for each in (high_i - low_j, high_j - low_i)]
+            passed.append(past := self.cp.new_bool_var(""))
+            self.cp.add_bool_or([*sides, past.negated()])
+        diagonal = self.cp.new_bool_var("")
         for past in passed:
-            self.model.add_implication(diagonal, past)
-        met = self.model.new_bool_var("")
-        self.model.add_bool_or([*ways, diagonal, met.negated()])
-        requirement = Requirement("nothing but a wall is between {} and {}", "walls", (i, j))
-        self.soft.append(SoftConstraint(Priority.WALLS, met, requirement))
+            self.cp.add_implication(diagonal, past)
+        met = self.cp.new_bool_var("")
+        self.cp.add_bool_or([*ways, diagonal, met.negated()])
+        text = "nothing but a wall is between {} and {}"
+        self._add_soft(Priority.WALLS, met, text, "walls", i, j)
 
     def _shared_wall(self, i: int, j: int) -> Any:
         """Literal that two rooms share enough wall for a door, free of rooms inside them."""
         ways = self._touching_walls(i, j, DOOR_WALL)
         for pair in ((i, j), (j, i)):
-            if pair in self.in_corner:
+            if pair in self.rooms.in_corner:
                 ways += self._walls_of_corner(*pair)
-        shared = self.model.new_bool_var("")
-        self.model.add_bool_or(ways).only_enforce_if(shared)
+        shared = self.cp.new_bool_var("")
+        self.cp.add_bool_or(ways).only_enforce_if(shared)
         return shared
 
     def _touching_walls(self, i: int, j: int, length: int = 0) -> list[Any]:
         """Literals of which one holds if a wall of one room lies along the other's for ``length``
         decimetres, free of rooms inside them."""
-        ways = []
+        rooms, ways = self.rooms, []
         for a, (u, v) in product(AXES, ((i, j), (j, i))):
-            ways.append(way := self._if(self.high[a][u] == self.low[a][v]))
-            occupants = [*self._occupants(u, a, HIGH), *self._occupants(v, a, LOW)]
+            ways.append(way := self.literal(rooms.span(a, u)[HIGH] == rooms.span(a, v)[LOW]))
+            occupants = [*rooms.occupants(u, a, HIGH), *rooms.occupants(v, a, LOW)]
             least = max(length, 1) if occupants else length
-            self.add_clear_wall(
-                way, 1 - a, [self._span(1 - a, k) for k in (u, v)], least, occupants
+            rooms.add_clear_wall(
+                way, 1 - a, [rooms.span(1 - a, k) for k in (u, v)], least, occupants
             )
         return ways
 
-    def _walls_of_corner(self, u: int, v: int) -> Iterable[Any]:
+    def _walls_of_corner(self, u: int, v: int) -> Iterator[Any]:
         """Literals that u lies in a corner of the box of v and has a wall for a door to its floor.
         Other rooms in v leave that wall free."""
-        low, high = self.low, self.high
-        if all(k == u for k, _, _ in self._occupants(v, 0, LOW)):
-            yield self.in_corner[u, v]
+        low, high = self.rooms.box_model.low, self.rooms.box_model.high
+        corner = self.rooms.in_corner[u, v]
+        if all(k == u for k, _, _ in self.rooms.occupants(v, 0, LOW)):
+            yield corner
             return
         for a, side in product(AXES, (LOW, HIGH)):
-            way = self._if(low[a][u] > low[a][v] if side == LOW else high[a][u] < high[a][v])
-            self.model.add_implication(way, self.in_corner[u, v])
+            way = self.literal(low[a][u] > low[a][v] if side == LOW else high[a][u] < high[a][v])
+            self.cp.add_implication(way, corner)
             # other rooms in v that are not behind u could take the wall
             occupants = []
-            for k, _, elsewhere in self._occupants(v, a, side):
+            for k, _, elsewhere in self.rooms.occupants(v, a, side):
                 if k != u:
                     behind, away = low[a][k] >= low[a][u], high[a][k] < low[a][u]
                     if side == HIGH:
                         behind, away = high[a][k] <= high[a][u], low[a][k] > high[a][u]
-                    occupants.append((k, away, [*elsewhere, self._if(behind)]))
-            self.add_clear_wall(way, 1 - a, [self._span(1 - a, u)], DOOR_WALL, occupants)
+                    occupants.append((k, away, [*elsewhere, self.literal(behind)]))
+            self.rooms.add_clear_wall(way, 1 - a, [self.rooms.span(1 - a, u)], DOOR_WALL, occupants)
             yield way

@@ -1,120 +1,73 @@
-"""``realise``: finds a floor plan with dimensions for a diagram."""
+"""``realise``: finds a floor plan with dimensions for a diagram, and explains why none keeps all
+rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import combinations
+
+import numpy as np
 
 from discrete_diffusion.runtime import progress
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.geometry import boxes_in_metres
-from floor_plans.plans.box_model import cp_sat
-from floor_plans.plans.contradiction import contradiction, room_names
-from floor_plans.plans.door_placement import find_doors
+from floor_plans.diagrams.geometry import boxes_in_metres, relations_from_boxes, threshold_of
+from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.plans.box_model import Boxes, cp_sat
+from floor_plans.plans.contradiction import Member, contradiction, room_names
+from floor_plans.plans.doors import find_doors
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.plans.outline import FREE
-from floor_plans.plans.soft_constraints import WITHOUT_RULES
+from floor_plans.plans.outline import FREE, PER_METRE
 from floor_plans.plans.verdict import find_boxes, map_in_threads
-from floor_plans.rules.judging import judge
-from floor_plans.solver.hall import CIRCULATION_RULES, halls_connect, plan_of, remove_halls
-from floor_plans.solver.near_model import LOCKS, EarlierPlan, NearModel
+from floor_plans.rules.finding import ADDED, added_rooms
+from floor_plans.rules.rule_set import judge
+from floor_plans.solver.near_search import LOCKS, EarlierPlan, NearSearch
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.plan_search import (
-    EFFORT,
-    NO_EXPLANATION,
+from floor_plans.solver.realised import (
+    CIRCULATION_RULES,
+    Conflict,
     Explanation,
-    PlanSearch,
-    explain_conflicts,
+    Job,
+    Realised,
+    Shortfall,
+    rooms_with_split_floors,
+    shortfalls_of,
 )
-from floor_plans.solver.room_model import PlanSpec
-from floor_plans.solver.shortfalls import Shortfall, rooms_with_split_floors, shortfalls_of
+from floor_plans.solver.room_constraints import HALL_TYPE
+from floor_plans.solver.spec import ONLY_AREAS, WITHOUT_RULES, PlanSpec
 
-_POLISH, _POLISH_ALONE = 0.48, 0.6
-"""Effort of the solver, see ``BoxModel.solve``, to improve an incumbent: with rules, and
-without."""
+EFFORT = 0.6
+"""Effort of the solver, see ``BoxModel.solve``, to find a first plan; to decide whether soft
+constraints can be satisfied; to show that requirements conflict, and again to reduce the
+conflict."""
 
-_LEAST_CHANGE = 0.6
-"""Effort to bring a plan closer to an earlier one."""
+_EFFORT_AREAS, _EFFORT_RULES = 0.9, 1.2
+"""Efforts to decide whether all soft constraints but areas can be satisfied, and those of the
+rules."""
+
+_POLISH, _POLISH_ALONE, _LEAST_CHANGE = 0.48, 0.6, 0.6
+"""Effort to improve an incumbent: with rules, without, and to bring it closer to an earlier
+plan."""
+
+_EFFORT_WHY = 0.3
+"""Effort of each call of the solver that explains a missing plan."""
+
+_EFFORT_INSTEAD, _EFFORT_EACH = 1.5, 0.3
+"""Effort to find another relation, and of each one that is tried."""
 
 _SPARE = 2
 """Further plans searched to replace ones that break rules although the soft constraints of the
 rules hold."""
 
-_EFFORT_WHY = 0.3
-"""Effort of each call of the solver that explains a missing plan."""
+_PROVABLE = ("front", "access", "bath", "width", "area")
+"""Rules whose soft constraints are necessary for the rule. If these are infeasible, so is the rule.
+Soft constraints of other rules may be stricter than the rule."""
+
+StopAsked = Callable[[], bool]
 
 
-@dataclass(frozen=True)
-class Job:
-    """Plan to find: of ``diagram``, as ``spec`` says, in ``variants`` different ones.
-
-    ``other_areas``: further target areas to try if those of the spec or a rule are not met.
-    ``hall``: a hall may be added if that satisfies more. ``near``: an earlier plan to keep close
-    to. ``proofs``: examine whether broken rules can be kept at all.
-    """
-
-    diagram: BubbleDiagram
-    spec: PlanSpec
-    variants: int = 1
-    seed: int = 0
-    other_areas: tuple[tuple[float, ...], ...] = ()
-    hall: bool = False
-    near: EarlierPlan | None = None
-    proofs: bool = True
-
-
-@dataclass(frozen=True)
-class Realised:
-    """Plans found for a job, the best first, with their target ``areas``. Added rooms have no
-    targets.
-
-    ``shortfalls``: unmet requirements of each plan. ``reason``: explains why no plan was found.
-    ``excluded``: the plans break a rule, and the solver showed that no plan it considers keeps all
-    rules, for any shapes and areas of rooms. As the model is stricter than some rules, a plan drawn
-    by hand may still keep them. ``explanation``: conflicting requirements and a remedy.
-    """
-
-    plans: tuple[FloorPlan, ...] = ()
-    areas: tuple[float, ...] = ()
-    shortfalls: tuple[tuple[Shortfall, ...], ...] = ()
-    reason: str = ""
-    excluded: bool = False
-    explanation: Explanation = NO_EXPLANATION
-
-    @property
-    def given_up(self) -> tuple[Shortfall, ...]:
-        """Requirements that any of the plans does not meet."""
-        return tuple(dict.fromkeys(each for found in self.shortfalls for each in found))
-
-    @property
-    def broken(self) -> frozenset[str]:
-        """Rules that any of the plans breaks."""
-        return frozenset(each.rule for each in self.given_up if each.rule)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the diagram's rooms, and of a hall; empty without a plan."""
-        if not self.plans:
-            return ()
-        return (*room_names(remove_halls(self.plans[0].diagram)), "the hall")
-
-    @property
-    def may_improve(self) -> bool:
-        """True if other target areas may lead to a plan with fewer shortfalls."""
-        areas = any(each.demand == "areas" for each in self.given_up)
-        return bool(areas or self.broken) and not self.excluded
-
-    @property
-    def rank(self) -> tuple[int, int, int]:
-        """Sort key, smaller for better plans: broken circulation rules, broken rules,
-        shortfalls."""
-        rules = [each.rule for each in self.given_up if each.rule]
-        circulation = sum(rule in CIRCULATION_RULES for rule in rules)
-        return circulation, len(rules), len(self.given_up)
-
-
-def realise(job: Job, *, stop_asked: Callable[[], bool] = lambda: False) -> Realised:
+def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
     """Find floor plans of a diagram. Their boxes have exactly the diagram's relations, and rooms
     overlap only if one is inside the other.
 
@@ -147,23 +100,117 @@ def realise(job: Job, *, stop_asked: Callable[[], bool] = lambda: False) -> Real
     # none was found: does the diagram have any plan?
     answer, boxes = find_boxes(job.diagram, "buildable")
     if answer is False:
-        why = contradiction(job.diagram, effort=_EFFORT_WHY)
-        return Realised(reason="no floor plan exists" + (f": {why.sentence()}" if why else ""))
+        return Realised(reason=_no_plan_reason(job, ""))
     if boxes is None:
         return Realised(reason="no floor plan was found, and none was ruled out in time")
     # its boxes are a plan in a free outline
     if job.spec.outline == FREE:
         plan = find_doors(FloorPlan(replace(job.diagram, boxes=boxes_in_metres(boxes, "pixels"))))
-        areas = job.spec.areas
         shortfalls = (shortfalls_of(plan, job.spec) + _missing_variants(job, [plan]),)
-        return _add_proofs(job, Realised((plan,), areas, shortfalls))
+        return _add_proofs(job, Realised((plan,), job.spec.areas, shortfalls))
     if decided:
         return Realised(reason="no plan with rooms of half a metre or more fits the outline")
     return Realised(reason="no plan was found that fits the outline")
 
 
+def realise_all(
+    jobs: Sequence[Job], *, threads: int = 1, stop_asked: StopAsked = lambda: False
+) -> Iterator[Realised]:
+    """Return ``realise`` of each job, in their order, see ``map_in_threads``."""
+    cp_sat()
+    find = partial(realise, stop_asked=stop_asked)
+    return map_in_threads(find, jobs, threads=threads, doing="finding plans")
+
+
+def plan_of(
+    diagram: BubbleDiagram, spec: PlanSpec, boxes: Boxes, *, stays: bool = False
+) -> FloorPlan:
+    """Return the floor plan of boxes, with the doors that its walls have room for. A free outline
+    begins at 0, unless it ``stays``.
+
+    A box more than there are rooms is that of a hall. It becomes the last room, of the type of an
+    entrance, with its number in "added" and the relations that are measured on its box.
+    """
+    x, y = spec.outline.origin
+    if spec.outline.boundary is None and not stays:
+        left, top = min(box[0] for box in boxes), min(box[1] for box in boxes)
+        boxes = tuple((x0 - left, y0 - top, x1 - left, y1 - top) for x0, y0, x1, y1 in boxes)
+    # from grid units to metres
+    metres = tuple(
+        (x + x0 / PER_METRE, y + y0 / PER_METRE, x + x1 / PER_METRE, y + y1 / PER_METRE)
+        for x0, y0, x1, y1 in boxes
+    )
+    hall = diagram.num_rooms
+    if len(boxes) == hall:
+        placed = replace(diagram, boxes=metres)
+    else:
+        codes = relations_from_boxes(np.array(metres), threshold_of("metres", None))
+        read = [(i, hall, int(codes[i, hall])) for i in range(hall) if codes[i, hall] != NO_EDGE]
+        relations = tuple(sorted((*diagram.relations, *read)))
+        metadata = {**diagram.metadata, ADDED: [hall]}
+        placed = BubbleDiagram((*diagram.rooms, HALL_TYPE), relations, metres, metadata)
+    return find_doors(FloorPlan(placed, boundary=spec.outline.boundary), front=spec.front_door)
+
+
+class PlanSearch:
+    """Search for plans of a diagram, with an added hall if one is allowed.
+
+    ``excluded``, after ``models``: True if the solver showed that no plan it considers keeps all
+    rules, with or without a hall.
+    """
+
+    def __init__(self, job: Job, spec: PlanSpec) -> None:
+        self._seed, self._spec, self._may_have_hall = job.seed, spec, job.hall
+        self._model = partial(PlanModel, job.diagram.rooms, job.diagram.relations, spec)
+        self.excluded = False
+
+    def models(self, *, meet_all: bool) -> Iterator[PlanModel]:
+        """Yield the models to search, the most promising first.
+
+        A model with a hall comes first if it satisfies more than areas, keeps all rules, or may
+        keep more of ``CIRCULATION_RULES``. ``meet_all``: yield nothing unless all soft constraints
+        can be satisfied without a hall.
+        """
+        plain = self._model(hall=False)
+        if plain.search.meets(EFFORT, self._seed) or not self._spec.rules.rules:
+            yield plain
+            return
+        if meet_all:
+            return
+        halls = [self._model(hall=True)] if self._may_have_hall else []
+        rules_alone = self._spec.dropped_for_rules
+        for dropped, effort in ((ONLY_AREAS, _EFFORT_AREAS), (rules_alone, _EFFORT_RULES)):
+            answers = []
+            for model in (plain, *halls):
+                answers.append(answer := model.search.meets(effort, self._seed, dropped))
+                if answer:
+                    yield from (model, plain) if model in halls else (plain,)
+                    return
+            # every answer is a proof, of all rules
+            self.excluded = dropped == WITHOUT_RULES and None not in answers
+        # no model keeps all rules: does a hall help with circulation?
+        kept = plain.search.can_keep(CIRCULATION_RULES, EFFORT, self._seed)
+        helpful = [
+            each
+            for each in halls
+            if not kept and each.search.can_keep(CIRCULATION_RULES, EFFORT, self._seed)
+        ]
+        yield from (*helpful, plain) if kept is False else (plain, *helpful)
+
+    def proved(self, broken: Collection[str]) -> frozenset[str]:
+        """Return the ``broken`` rules that the solver shows to be infeasible, with and without a
+        hall."""
+        models = [self._model(hall=hall) for hall in (False, True)[: 1 + self._may_have_hall]]
+        return frozenset(
+            rule
+            for rule in broken
+            if rule in _PROVABLE
+            and all(each.search.can_keep((rule,), EFFORT, self._seed) is False for each in models)
+        )
+
+
 def _search_plans(
-    job: Job, spec: PlanSpec, before: Realised | None, stop_asked: Callable[[], bool]
+    job: Job, spec: PlanSpec, before: Realised | None, stop_asked: StopAsked
 ) -> tuple[bool, Realised | None]:
     """Search the models of one set of areas. Returns True if the solver ruled all plans out, and
     the best plans found.
@@ -171,48 +218,55 @@ def _search_plans(
     ``before``: best plans for other areas. If they keep all rules, only a plan without shortfalls
     is of interest.
     """
-    best, ruled_out = None, False
-    search = PlanSearch(job.diagram, spec, job.seed, may_have_hall=job.hall)
-    meet_all = before is not None and not before.broken
-    for model in search.models(meet_all=meet_all):
-        # a plan counts if its added hall leads somewhere
+    best, ruled_out, search = None, False, PlanSearch(job, spec)
+    for model in search.models(meet_all=before is not None and not before.broken):
         answer, plans = _find_variants(job, spec, model, stop_asked)
-        ruled_out = ruled_out or (answer is False and model.hall is None)
-        plans = tuple(plan for plan in plans if halls_connect(plan))
+        has_hall = model.rooms.hall is not None
+        ruled_out = ruled_out or (answer is False and not has_hall)
+        # a plan counts if its added hall leads somewhere
+        plans = tuple(plan for plan in plans if _halls_connect(plan))
         if plans:
             shortfalls = tuple(shortfalls_of(plan, spec) for plan in plans)
             found = Realised(plans, spec.areas, shortfalls)
             found = replace(found, excluded=search.excluded and bool(found.broken))
             best = found if best is None else min(best, found, key=lambda each: each.rank)
-        if best is None and model.hall is None:
-            break  # a hall does not help either
-        if best is not None and not best.rank[0]:
+        # without a plan a hall does not help either
+        if (not best.rank[0]) if best is not None else not has_hall:
             break
     return ruled_out, best
 
 
-def _realise_near(job: Job, near: EarlierPlan, stop_asked: Callable[[], bool]) -> Realised:
+def _halls_connect(plan: FloorPlan) -> bool:
+    """Return True if every added room has at least two doors."""
+    return all(
+        sum(room in door.rooms for door in plan.doors) >= 2 for room in added_rooms(plan.diagram)
+    )
+
+
+def _realise_near(job: Job, near: EarlierPlan, stop_asked: StopAsked) -> Realised:
     """Find plans near an earlier one. Rooms without a requested area keep the one they get. If a
     rule is broken, aligned walls are kept in line if that breaks fewer rules."""
-    of = job.diagram.rooms, job.diagram.relations, job.spec, near
-    model = NearModel(*of)
+
+    def num_broken(plans: Sequence[FloorPlan]) -> int:
+        return len({rule for rule, _ in judge(plans[0], job.spec.rules).broken})
+
+    new = partial(NearSearch, job.diagram.rooms, job.diagram.relations, job.spec, near)
+    model = new()
     answer, plans = _find_variants(job, job.spec, model, stop_asked)
     # walls that were in line may help to keep rules
-    if plans and (broken := _num_broken(plans, job)) and not stop_asked():
-        straight = _find_variants(job, job.spec, NearModel(*of, in_line=True), stop_asked)[1]
-        if len(straight) == len(plans) and _num_broken(straight, job) < broken:
+    if plans and (broken := num_broken(plans)) and not stop_asked():
+        straight = _find_variants(job, job.spec, new(in_line=True), stop_asked)[1]
+        if len(straight) == len(plans) and num_broken(straight) < broken:
             plans = straight
     # the reason why there is none
     if not plans:
-        kept = [_lock_text(job, near, *what) for what, _ in model.locks]
         if answer is None:
-            return Realised(reason=f"no plan was found in time that keeps {_joined(kept)}")
+            kept = _locks_text(job, [what for what, _ in model.locks])
+            return Realised(reason=f"no plan was found in time that keeps {kept}")
         if not model.excluded:
-            why = contradiction(job.diagram, effort=_EFFORT_WHY)
-            sentence = f": {why.sentence()}" if why else " with these relations in this outline"
-            return Realised(reason="no floor plan exists" + sentence)
-        kept = [_lock_text(job, near, *what) for what in model.excluded]
-        return Realised(reason=f"no plan of this diagram in this outline keeps {_joined(kept)}")
+            return Realised(reason=_no_plan_reason(job, " with these relations in this outline"))
+        kept = _locks_text(job, model.excluded)
+        return Realised(reason=f"no plan of this diagram in this outline keeps {kept}")
     # the plan's own areas are the targets of other rooms
     areas = tuple(
         target if room in near.wanted else plans[0].areas[room]
@@ -224,22 +278,22 @@ def _realise_near(job: Job, near: EarlierPlan, stop_asked: Callable[[], bool]) -
     return Realised(plans, areas, shortfalls)
 
 
-def _num_broken(plans: Sequence[FloorPlan], job: Job) -> int:
-    """Number of rules that the first plan breaks."""
-    return len({rule for rule, _ in judge(plans[0], job.spec.rules).broken})
+def _no_plan_reason(job: Job, otherwise: str) -> str:
+    """Sentence that no floor plan exists, with a contradiction, or ``otherwise`` that text."""
+    why = contradiction(job.diagram, effort=_EFFORT_WHY)
+    return "no floor plan exists" + (f": {why.sentence()}" if why else otherwise)
 
 
-def _lock_text(job: Job, near: EarlierPlan, room: int, what: str) -> str:
-    """Lock in words: ``the place of kitchen``, ``the left wall of kitchen where it is to be``."""
+def _locks_text(job: Job, locks: Sequence[tuple[int, str]]) -> str:
+    """Locks in words: ``the place of kitchen and the left wall of kitchen where it is to be``."""
     names = [*room_names(job.diagram), "the hall"]
-    if what in LOCKS:
-        return f"the {what} of {names[room]}"
-    return f"the {what} wall of {names[room]} where it is to be"
-
-
-def _joined(words: Sequence[str]) -> str:
-    """Join locks in words."""
-    return " and ".join(words) if words else "near to the earlier plan"
+    words = [
+        f"the {what} of {names[room]}"
+        if what in LOCKS
+        else f"the {what} wall of {names[room]} where it is to be"
+        for room, what in locks
+    ]
+    return " and ".join(words) or "near to the earlier plan"
 
 
 def _add_proofs(job: Job, found: Realised) -> Realised:
@@ -247,9 +301,8 @@ def _add_proofs(job: Job, found: Realised) -> Realised:
     if not (found.broken and job.proofs):
         return found
     spec = replace(job.spec, areas=found.areas)
-    search = PlanSearch(job.diagram, spec, job.seed, may_have_hall=job.hall)
     # prove each broken rule by itself, then explain
-    proved = search.proved(found.broken)
+    proved = PlanSearch(job, spec).proved(found.broken)
     shortfalls = tuple(
         tuple(replace(each, proved=each.rule in proved) for each in words)
         for words in found.shortfalls
@@ -261,7 +314,7 @@ def _add_proofs(job: Job, found: Realised) -> Realised:
 
 
 def _find_variants(
-    job: Job, spec: PlanSpec, model: PlanModel, stop_asked: Callable[[], bool]
+    job: Job, spec: PlanSpec, model: PlanModel | NearSearch, stop_asked: StopAsked
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
     """Search one model for up to ``job.variants`` plans. Returns the answer of ``BoxModel.solve``
     and the plans.
@@ -270,32 +323,33 @@ def _find_variants(
     earlier plan the nearest comes first.
     """
     answer: bool | None = None
-    polish = _POLISH if spec.rules.rules else _POLISH_ALONE
-    if job.near is not None:
-        polish = _LEAST_CHANGE
+    polish, spare = (_POLISH if spec.rules.rules else _POLISH_ALONE), _SPARE
+    if isinstance(model, NearSearch):
+        polish, spare = _LEAST_CHANGE, 0
     plans: list[FloorPlan] = []
     others: list[tuple[frozenset[str], FloorPlan]] = []
-    spare = _SPARE if job.near is None else 0
     with progress.calls(name="variant") as going:
         going.expect(job.variants, exact=False)
         for turn in range(job.variants + spare):
             if turn > 0 and stop_asked():
                 break
-            seed, wanted = job.seed + turn, turn < job.variants
-            if wanted and job.variants > 1:
-                going.begin()
+            seed = job.seed + turn
+            if turn < job.variants:
+                if job.variants > 1:
+                    going.begin()
             # a spare plan has to be more compact, and to satisfy as much
-            if not wanted and any("compact" in flaws for flaws, _ in others):
-                model.tighten()
-            if not wanted and not model.meets(EFFORT, seed, model.missed):
-                break
+            elif isinstance(model, PlanModel):
+                if any("compact" in flaws for flaws, _ in others):
+                    model.outline.tighten()
+                if not model.search.meets(EFFORT, seed, model.search.missed):
+                    break
             found, boxes = model.find_best(EFFORT, polish, seed)
             answer = found if turn == 0 else answer
             if boxes is None:
                 break
             # a plan with flaws is set aside
             plan = plan_of(job.diagram, spec, boxes, stays=job.near is not None)
-            flaws = _flaws(plan, spec, model) if job.near is None else frozenset()
+            flaws = _flaws(plan, spec, model) if isinstance(model, PlanModel) else frozenset()
             if flaws:
                 others.append((flaws, plan))
             else:
@@ -311,21 +365,84 @@ def _flaws(plan: FloorPlan, spec: PlanSpec, model: PlanModel) -> frozenset[str]:
     """Flaws of a plan: rules that it breaks although their soft constraints hold, and "floors" if
     one is split."""
     split = {"floors"} if rooms_with_split_floors(plan) else set()
-    is_met = model.missed <= WITHOUT_RULES
+    is_met = model.search.missed <= WITHOUT_RULES
     broken = {rule for rule, _ in judge(plan, spec.rules).broken} if is_met else set()
     return frozenset(split | broken)
-
-
-def realise_all(
-    jobs: Sequence[Job], *, threads: int = 1, stop_asked: Callable[[], bool] = lambda: False
-) -> Iterator[Realised]:
-    """Return ``realise`` of each job, in their order, see ``map_in_threads``."""
-    cp_sat()
-    find = partial(realise, stop_asked=stop_asked)
-    return map_in_threads(find, jobs, threads=threads, doing="finding plans")
 
 
 def _missing_variants(job: Job, plans: Sequence[FloorPlan]) -> tuple[Shortfall, ...]:
     """Shortfall that there are fewer plans than ``variants``; empty if there are enough."""
     text = f"{len(plans)} of {job.variants} variants were found"
     return (Shortfall(text, demand="variants"),) if len(plans) < job.variants else ()
+
+
+def explain_conflicts(
+    diagram: BubbleDiagram,
+    spec: PlanSpec,
+    seed: int,
+    *,
+    may_have_hall: bool,
+    broken: Collection[int] = (),
+) -> Explanation:
+    """Explain why no plan of a diagram keeps all rules, and look for a relation that would allow
+    one.
+
+    Shapes and areas of rooms are free, apart from the least widths and areas of the rules. The
+    relation allows a plan without a hall. ``broken``: rooms of rules that the best plan breaks.
+    """
+    conflicts = tuple(_conflicts(diagram, spec, seed, may_have_hall))
+    needed = [requirement for conflict in conflicts for requirement in conflict.requirements]
+    concerned = {room for requirement in needed for room in requirement.rooms}
+    return Explanation(conflicts, _instead(diagram, spec, seed, concerned or broken))
+
+
+def _conflicts(
+    diagram: BubbleDiagram, spec: PlanSpec, seed: int, may_have_hall: bool
+) -> Iterator[Conflict]:
+    """Conflicts without a hall and with one, or of both together."""
+    search = PlanModel(diagram.rooms, diagram.relations, spec).search
+    requirements = search.conflicting_requirements(EFFORT, seed, WITHOUT_RULES)
+    if not may_have_hall:
+        if requirements:
+            yield Conflict(requirements)
+        return
+    with_hall = PlanModel(diagram.rooms, diagram.relations, spec, hall=True).search
+    # a hall does not resolve the conflict
+    if requirements and with_hall.is_infeasible(requirements, EFFORT, seed):
+        yield Conflict(requirements)
+        return
+    if requirements:
+        yield Conflict(requirements, hall=False)
+    if requirements := with_hall.conflicting_requirements(EFFORT, seed, WITHOUT_RULES):
+        yield Conflict(requirements, hall=True)
+
+
+def _instead(
+    diagram: BubbleDiagram, spec: PlanSpec, seed: int, concerned: Collection[int]
+) -> tuple[Member, Member] | None:
+    """Find another relation of a pair with which a plan without a hall keeps all rules. Pairs of
+    the ``concerned`` rooms are tried first."""
+    codes = {(i, j): code for i, j, code in diagram.relations}
+    pairs = sorted(
+        combinations(range(diagram.num_rooms), 2),
+        key=lambda pair: (-sum(room in concerned for room in pair), pair not in codes),
+    )
+    left = _EFFORT_INSTEAD
+    for pair in pairs:
+        if left <= 0:
+            break
+        # leave the pair open and see what the solver chooses
+        others = [relation for relation in diagram.relations if relation[:2] != pair]
+        model = PlanModel(diagram.rooms, others, spec, unknown=[pair])
+        found = model.search.solve_all(spec.dropped_for_rules, _EFFORT_EACH, seed)
+        left -= found.spent
+        if found.boxes is None:
+            continue
+        # check the relation on the plan itself
+        metres = np.array(found.boxes) / PER_METRE
+        code = int(relations_from_boxes(metres, threshold_of("metres", None))[pair])
+        new = tuple(sorted([*others, *([(*pair, code)] if code != NO_EDGE else [])]))
+        plan = plan_of(replace(diagram, relations=new), spec, found.boxes)
+        if plan.honours_diagram and not judge(plan, spec.rules).broken:
+            return (*pair, codes.get(pair, NO_EDGE)), (*pair, code)
+    return None

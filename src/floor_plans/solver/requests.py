@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
+from floor_plans.plans.doors import front_door_problem
 from floor_plans.plans.floor_plan import PLAN_KEYS, Point
-from floor_plans.plans.outline import FREE, MOST_AREA, Outline, front_door_problem
+from floor_plans.plans.outline import FREE, MOST_AREA, Outline
+from floor_plans.rules.finding import remove_halls
 from floor_plans.rules.rule_set import NO_RULES, RuleSet
-from floor_plans.solver.hall import AUTO, CIRCULATION_RULES, HALLS, remove_halls
-from floor_plans.solver.realising import Job, Realised, realise_all
-from floor_plans.solver.room_model import PlanSpec
-from floor_plans.solver.room_sizes import RoomAreas, least_areas
+from floor_plans.solver.realised import CIRCULATION_RULES, Job, Realised
+from floor_plans.solver.realising import realise_all
+from floor_plans.solver.spec import PlanSpec, RoomAreas, least_areas
 
-if TYPE_CHECKING:
-    from floor_plans.solver.realising import Realised
+AUTO, NEVER = HALLS = ("auto", "never")
+"""Options for halls: "auto" adds one if the solver then satisfies more; "never"."""
 
 _FILLED = (0.85, 0.8, 0.7, 0.6)
 """Shares of a boundary's area for all rooms together; the first that leads to a plan counts. Under
@@ -74,9 +75,7 @@ class PlanRequest:
 
     def __post_init__(self) -> None:
         # each number is in its range
-        if self.total_area is not None and not (
-            math.isfinite(self.total_area) and self.total_area > 0
-        ):
+        if self.total_area is not None and not 0 < self.total_area < math.inf:
             raise ValueError(f"total_area={self.total_area}: expected square metres above 0")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance={self.tolerance}: expected a share between 0 and 1")
@@ -144,7 +143,9 @@ class PlanRequest:
         metadata = dict(diagram.metadata)
         # keys of an earlier plan leave the metadata
         own = {key: metadata.pop(key, None) for key in (*PLAN_KEYS, *_EARLIER_PLAN_KEYS)}
-        _check_unchanged(metadata)
+        for key in CHANGE_KEYS:
+            if metadata.get(key):
+                raise DiagramError(key, "needs near=FILE, the earlier plan; or leave it out")
         outline = self.outline
         if own["boundary"] is not None:
             outline = Outline(boundary=own["boundary"])
@@ -166,9 +167,7 @@ class PlanRequest:
         bare = replace(diagram, metadata=metadata | ({} if north is None else {"north": north}))
         if self.front_door is not None:
             _check_front_door(self.front_door, outline)
-        spec = PlanSpec(
-            areas, self.tolerance, outline, self.rules, front_door=self.front_door, north=north
-        )
+        spec = PlanSpec(areas, self.tolerance, outline, self.rules, self.front_door, north)
         hall = self.hall == AUTO and not self.rules.rules.keys().isdisjoint(CIRCULATION_RULES)
         return Job(bare, spec, self.variants, self.seed, tuple(others), hall)
 
@@ -254,13 +253,6 @@ def _scale_areas(
     return tuple(areas)
 
 
-def _check_unchanged(metadata: Mapping[str, Any]) -> None:
-    """Raise ``DiagramError`` for locks or moves of a diagram without an earlier plan."""
-    for key in CHANGE_KEYS:
-        if metadata.get(key):
-            raise DiagramError(key, "needs near=FILE, the earlier plan; or leave it out")
-
-
 def _check_front_door(place: Point, outline: Outline) -> None:
     """Raise ``DiagramError`` for a place off the boundary."""
     why = "its place is on a boundary; give boundary"
@@ -272,12 +264,17 @@ def _check_front_door(place: Point, outline: Outline) -> None:
 
 def given_areas(areas: Any, num_rooms: int) -> list[float | None]:
     """Square metres or None for every room. Raises ``DiagramError`` for anything else."""
+
+    def is_area(area: Any) -> bool:
+        is_number = isinstance(area, int | float) and not isinstance(area, bool)
+        return is_number and math.isfinite(area) and area > 0
+
     if areas is None:
         return [None] * num_rooms
     if (
         not isinstance(areas, list)
         or len(areas) != num_rooms
-        or not all(area is None or _is_area(area) for area in areas)
+        or not all(area is None or is_area(area) for area in areas)
     ):
         raise DiagramError(
             "areas",
@@ -285,12 +282,6 @@ def given_areas(areas: Any, num_rooms: int) -> list[float | None]:
             f"{reprlib.repr(areas)}",
         )
     return [None if area is None else float(area) for area in areas]
-
-
-def _is_area(area: Any) -> bool:
-    """Return True for a finite number above 0."""
-    is_number = isinstance(area, int | float) and not isinstance(area, bool)
-    return is_number and math.isfinite(area) and area > 0
 
 
 class Diagrams(list[BubbleDiagram]):

@@ -1,21 +1,39 @@
-"""``PlanShapes``: walls, railings, doors and dimension lines of a plotted floor plan, in metres."""
+"""``PlanShapes``: walls, railings, doors, windows and dimension lines of a plotted floor plan.
+
+Lengths are in metres. Windows are a proposal; the solver places none.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from floor_plans.plans.floor_plan import Door, FloorPlan
-from floor_plans.plans.floor_plan import Point as Corner
-from floor_plans.plans.swings import door_space, hang_doors, is_sliding, wall_space
-from floor_plans.plans.walls import fill_gaps
-from floor_plans.solver.windows import Window, find_windows
+from floor_plans.plans.doors import door_space, hang_doors, is_sliding, wall_space
+from floor_plans.plans.floor_plan import Door, FloorPlan, Point
+from floor_plans.plans.outline import THICKEST, Wall, fill_gaps, outer_walls
+from floor_plans.rules.finding import rooms_of
+from floor_plans.rules.rule_set import read_rules
 
 if TYPE_CHECKING:
     from shapely import Geometry, MultiPolygon, Polygon
+
+SILL, HEIGHT = 0.9, 1.3
+"""Heights of every window, metres: from the floor to its sill, and from there to its head."""
+
+_SERVICE = ("Kitchen", "Bathroom")
+"""Kinds of rooms with windows that no rule requires."""
+
+_NARROWEST, _WIDEST, _STEP = 0.6, 2.4, 0.1
+_FROM_CORNER = 0.3
+"""Metres between a window and the end of its wall, half an outer wall included."""
+_FROM_DOOR = 0.2
+_ON_WALL = 0.01
+"""Largest distance of a window from the border of its room's floor, metres."""
+
 
 OUTER_WALL, INNER_WALL, RAILING = 0.3, 0.1, 0.07
 """Thickness in metres."""
@@ -25,6 +43,91 @@ _PANE = 0.05
 _ARROW = (0.1, 0.5, 0.24)
 """Distances from the wall to the tip and to the base of a front door's arrow, and half its
 width."""
+
+_LEAST_STEP = 0.3
+"""Least metres between two walls for a dimension of their own."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Window of ``room`` from ``start`` to ``end``, along the middle of its outer wall."""
+
+    room: int
+    start: Point
+    end: Point
+
+    @property
+    def width(self) -> float:
+        return math.dist(self.start, self.end)
+
+
+def find_windows(plan: FloorPlan) -> tuple[Window, ...]:
+    """Place windows in the habitable rooms, kitchens and bathrooms of a plan. Returns them by room.
+
+    The windows of a room have the share of its floor that the rule ``window`` of ``default``
+    requires (8 %), at a height of ``HEIGHT``. They are in its longest outer wall, towards a balcony
+    too, then in the next ones, clear of corners and doors. If the walls are too short there is
+    less. The same plan always gets the same windows.
+    """
+    rooms = rooms_of(plan, (*_window_rule()[0], *_SERVICE))
+    return tuple(window for room in rooms for window in _windows_of(plan, room))
+
+
+def window_share(plan: FloorPlan) -> float | None:
+    """Square metres of window per square metre of floor of the habitable rooms; None without such
+    rooms."""
+    rooms = rooms_of(plan, _window_rule()[0])
+    floor = sum(plan.areas[room] for room in rooms)
+    width = sum(window.width for room in rooms for window in _windows_of(plan, room))
+    return width * HEIGHT / floor if floor else None
+
+
+@cache
+def _window_rule() -> tuple[tuple[str, ...], float]:
+    """Kinds of habitable rooms, and the share of their floors."""
+    rule = read_rules("default").rules["window"]
+    return rule["rooms"], rule["share"]
+
+
+def _windows_of(plan: FloorPlan, room: int) -> Iterator[Window]:
+    """Windows of a room, wall by wall, until the share is reached."""
+    from shapely import LineString, box, union_all
+
+    width = _window_rule()[1] * plan.areas[room] / HEIGHT  # of all of them together
+    # outer walls clear of doors, the longest first
+    doors = union_all([box(*door.box(THICKEST)).buffer(_FROM_DOOR) for door in plan.doors])
+    border = plan.rooms[room].boundary.buffer(_ON_WALL)
+    walls = [
+        piece
+        for wall in outer_walls(plan, room, to_balconies=True)
+        for piece in wall.clear_pieces(
+            wall.strip_in_front(-_FROM_DOOR, _FROM_DOOR).intersection(doors)
+        )
+    ]
+    for wall in sorted(walls, key=lambda wall: (-round(wall.length, 6), wall.axis, wall.at)):
+        for start, end in _spans(wall, width):
+            line = LineString([start, end])
+            if border.covers(line):  # not along a slanted wall
+                width -= line.length
+                yield Window(room, start, end)
+
+
+def _spans(wall: Wall, width: float) -> Iterator[tuple[Point, Point]]:
+    """Ends of evenly spaced windows along a wall, of that total ``width`` if it is long enough."""
+    free = wall.length - 2 * _FROM_CORNER
+    if width < _STEP / 2 or free < _NARROWEST:
+        return
+    # number and width of the windows
+    wanted = min(max(width, _NARROWEST), free)
+    number = math.ceil(wanted / _WIDEST - 1e-9)
+    each = math.ceil(wanted / number / _STEP - 1e-6) * _STEP
+    space = free / number
+    each = min(each, space if number == 1 else space - _FROM_CORNER)
+    for k in range(number):
+        middle = wall.low + _FROM_CORNER + (k + 0.5) * space
+        ends = [wall.point(middle + side * each / 2) for side in (-1, 1)]
+        first, last = ((round(x, 6), round(y, 6)) for x, y in ends)
+        yield first, last
 
 
 class PlanShapes:
@@ -46,23 +149,15 @@ class PlanShapes:
         from shapely import LineString, Polygon, get_parts, union_all
 
         # floors, indoors and on balconies
-        types = plan.diagram.room_names
-        indoors = [
-            floor for floor, name in zip(plan.rooms, types, strict=True) if name != "Balcony"
-        ]
-        balconies = [floor for floor in plan.rooms if all(floor is not room for room in indoors)]
+        named = list(zip(plan.rooms, plan.diagram.room_names, strict=True))
+        indoors = [floor for floor, name in named if name != "Balcony"]
+        balconies = [floor for floor, name in named if name == "Balcony"]
         self.plan, self.floors = plan, plan.rooms
         self.house = fill_gaps(union_all(indoors))
-        shell = union_all([Polygon(part.exterior) for part in get_parts(self.house)])
-        self.shell = shell
+        self.shell = union_all([Polygon(part.exterior) for part in get_parts(self.house)])
         # walls, without and with their openings
-        self.solid = union_all(
-            [
-                _ring(shell, OUTER_WALL),
-                *(_ring(floor, INNER_WALL) for floor in indoors),
-                self.house.difference(union_all(indoors)),
-            ]
-        )
+        rings = [_ring(self.shell, OUTER_WALL), *(_ring(floor, INNER_WALL) for floor in indoors)]
+        self.solid = union_all([*rings, self.house.difference(union_all(indoors))])
         doors = [door for door in plan.doors if door.start != door.end]
         openings = union_all([door_space(door) for door in doors])
         self.windows = find_windows(plan)
@@ -72,7 +167,7 @@ class PlanShapes:
         self.boundary = LineString() if plan.boundary is None else plan.outline.exterior
         self.boundary = self.boundary.difference(openings)
         self.railings = union_all([_ring(floor, RAILING) for floor in balconies]).difference(
-            shell.buffer(OUTER_WALL / 2, join_style="mitre")
+            self.shell.buffer(OUTER_WALL / 2, join_style="mitre")
         )
         # dead area
         everything = fill_gaps(union_all(plan.rooms))
@@ -93,22 +188,16 @@ class PlanShapes:
         taken = [self.solid, self.railings, *(swing.sector for swing in self.swings)]
         return self.floors[room].difference(union_all(taken).buffer(INNER_WALL / 2))
 
-    def _arrow(self, door: Door) -> list[Corner]:
+    def _arrow(self, door: Door) -> list[Point]:
         """Triangle that points into a front door."""
-        from shapely import Point
+        from shapely import Point as ShapelyPoint
 
-        (x0, y0), (x1, y1) = door.start, door.end
-        length = math.hypot(x1 - x0, y1 - y0)
-        ux, uy = (x1 - x0) / length, (y1 - y0) / length
-        x, y = (x0 + x1) / 2, (y0 + y1) / 2
+        (ux, uy), (x, y) = _direction(door), door.middle
         # the side of the door that its room is on
-        inside = Point(x - 0.3 * uy, y + 0.3 * ux)
+        inside = ShapelyPoint(x - 0.3 * uy, y + 0.3 * ux)
         side = -1 if self.plan.boxes[door.rooms[0]].covers(inside) else 1
-        tip, base, half = (
-            (OUTER_WALL / 2 + _ARROW[0]) * side,
-            (OUTER_WALL / 2 + _ARROW[1]) * side,
-            _ARROW[2],
-        )
+        tip, base = (side * (OUTER_WALL / 2 + distance) for distance in _ARROW[:2])
+        half = _ARROW[2]
         return [
             (x - tip * uy, y + tip * ux),
             (x - base * uy + half * ux, y + base * ux + half * uy),
@@ -116,11 +205,15 @@ class PlanShapes:
         ]
 
 
-def _panes(door: Door) -> list[list[Corner]]:
+def _direction(door: Door) -> Point:
+    """Unit vector along a door."""
+    (x0, y0), (x1, y1), length = door.start, door.end, math.dist(door.start, door.end)
+    return (x1 - x0) / length, (y1 - y0) / length
+
+
+def _panes(door: Door) -> list[list[Point]]:
     """Two panes of a sliding door, which overlap."""
-    (x0, y0), (x1, y1) = door.start, door.end
-    length = math.hypot(x1 - x0, y1 - y0)
-    ux, uy = (x1 - x0) / length, (y1 - y0) / length
+    (x0, y0), (ux, uy), length = door.start, _direction(door), math.dist(door.start, door.end)
     found = []
     # corners along the door and across it
     for first, last, across in (
@@ -164,10 +257,6 @@ def _ring(area: Polygon | MultiPolygon, thickness: float) -> Geometry:
     """Wall of that thickness along the border of an area."""
     grown, shrunken = (area.buffer(sign * thickness / 2, join_style="mitre") for sign in (1, -1))
     return grown.difference(shrunken)
-
-
-_LEAST_STEP = 0.3
-"""Least metres between two walls for a dimension of their own."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from floor_plans.drawings.pictures.plan_pictures import plot_plan
 from floor_plans.drawings.plan_formats import FORMATS
 from floor_plans.plans.contradiction import contradiction, room_names
 from floor_plans.plans.verdict import have_plans
-from floor_plans.rules.extents import check_extents, plan_within_limits
+from floor_plans.rules.finding import check_extents, plan_within_limits
 from floor_plans.studio.sampling import DiagramModel
 
 NO_DIRECTIONS = "{} which rooms meet, not their directions, which a floor plan needs"
@@ -105,11 +105,7 @@ def check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) -> 
 
 
 def answer_brief(
-    model: DiagramModel,
-    asked: Mapping[str, Any],
-    num: int,
-    seed: int,
-    given: PartialDiagram | None,
+    model: DiagramModel, asked: Mapping[str, Any], num: int, seed: int, given: PartialDiagram | None
 ) -> list[BubbleDiagram]:
     """Sample diagrams that meet a brief.
 

@@ -53,10 +53,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
     )
     # resources
     parser.add_argument(
-        "--threads",
-        type=int,
-        metavar="P",
-        help="that the network uses (default: one per core)",
+        "--threads", type=int, metavar="P", help="that the network uses (default: one per core)"
     )
     parser.add_argument(
         "--workers",

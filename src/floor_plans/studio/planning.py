@@ -17,8 +17,8 @@ from floor_plans.briefs.making import candidate_diagrams, no_plan_reason, possib
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.sheet import svg_of
 from floor_plans.drawings.pictures.plan_pictures import plot_plan
-from floor_plans.solver.ranking import rank_key, ranked_variants
-from floor_plans.solver.realising import Job, realise
+from floor_plans.solver.realised import Job, rank_key, ranked_variants
+from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.studio.answering import NO_DIRECTIONS, answer_brief, check_brief, diagrams_as_json
 from floor_plans.studio.jobs import Report

@@ -17,7 +17,7 @@ from floor_plans.drawings.dxf_reading import plot_of_dxf
 from floor_plans.plans.floor_plan import Point
 from floor_plans.plans.outline import Outline
 from floor_plans.rules.rule_set import read_rules
-from floor_plans.solver.realising import Job
+from floor_plans.solver.realised import Job
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.studio import answering
 from floor_plans.studio.answering import NO_DIRECTIONS

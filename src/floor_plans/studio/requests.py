@@ -10,7 +10,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import read_triple, relation_code, room_code
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.vocabulary import INVERSE
-from floor_plans.rules.extents import (
+from floor_plans.rules.finding import (
     FARTHEST,
     MOST_CORNERS,
     MOST_ROOMS,

@@ -53,10 +53,7 @@ class Studio:
         self.exports, self.exporting = Workers(1, **_STRICT), Errands("exports")
         # briefs and plans
         self.briefs = Errands("briefs", most_waiting=8)
-        self.workers, self.pickled = (
-            Workers(workers, seconds=_PLAN_SECONDS),
-            pickled_model(model),
-        )
+        self.workers, self.pickled = (Workers(workers, seconds=_PLAN_SECONDS), pickled_model(model))
         self.realising = Errands("realising", threads=workers)
         self.jobs = Jobs(threads=workers)
         self.began = time.monotonic()

@@ -153,11 +153,7 @@ class Workers:
         process.end()
 
     def _answer(
-        self,
-        process: _Process,
-        function: Callable[[A], T],
-        argument: A,
-        stop: Callable[[], bool],
+        self, process: _Process, function: Callable[[A], T], argument: A, stop: Callable[[], bool]
     ) -> T:
         """Send a task to a process and wait: for "begun", then for its result."""
         self._busy.add(process)

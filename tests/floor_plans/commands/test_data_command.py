@@ -21,7 +21,7 @@ from floor_plans import BubbleDiagram, generate_plans, read_diagrams, write_diag
 from floor_plans.commands.data_commands import COMMANDS
 from floor_plans.diagrams.procedural.generator import cached_plans
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
-from floor_plans.plans import box_model, impossible_plans
+from floor_plans.plans import box_model, contradiction
 
 PLANS = generate_plans(6, seed=1)
 NINE = BubbleDiagram((0,) * 9, ())
@@ -122,7 +122,7 @@ def test_check_says_which_relations_no_plan_has(capsys, folder, monkeypatch):
     assert without.startswith("warning: 4 of 6 diagrams")
     assert without.endswith("; and 1 more")
     assert output(capsys, "check", "plans.jsonl", "--plans", "0") == counts + "\n"
-    monkeypatch.setattr(impossible_plans, "_EFFORT", 1e-9)
+    monkeypatch.setattr(contradiction, "_EFFORT", 1e-9)
     assert "6 diagrams undecided" in output(capsys, "check", "plans.jsonl")
 
 

@@ -10,7 +10,7 @@ from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.metrics.structure import structure_metrics
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
 from floor_plans.drawings.readers import read_report
-from floor_plans.plans.impossible_plans import (
+from floor_plans.plans.contradiction import (
     impossible_plans,
     relations_against_boxes,
     relations_in_a_circle,

@@ -24,10 +24,9 @@ from floor_plans.diagrams.procedural.programme import PAD, sample_programmes
 from floor_plans.diagrams.procedural.siting import choose_sites
 from floor_plans.diagrams.rooms import NO_EDGE, ROOM_TYPES
 from floor_plans.learning.build import training_areas
-from floor_plans.plans.door_placement import find_doors
+from floor_plans.plans.doors import find_doors
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_set import read_rules
+from floor_plans.rules.rule_set import judge, read_rules
 
 JUDGED = ("front", "access", "bath", "facade", "window", "escape", "compact", "area", "apart")
 

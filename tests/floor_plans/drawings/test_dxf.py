@@ -22,8 +22,7 @@ from floor_plans.drawings.plan_formats import write_plan
 from floor_plans.drawings.readers import read_report
 from floor_plans.drawings.reading import ReadOptions
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
-from floor_plans.solver.shapes import PlanShapes
-from floor_plans.solver.windows import find_windows
+from floor_plans.solver.shapes import PlanShapes, find_windows
 
 recover = pytest.importorskip("ezdxf.recover", reason="dimensioned plans take the extra plans")
 ezdxf = pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")

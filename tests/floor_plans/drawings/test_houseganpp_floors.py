@@ -14,7 +14,7 @@ from floor_plans import write_diagrams
 from floor_plans.drawings.line_formats import parse_plan
 from floor_plans.drawings.readers import read_report
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.solver.room_sizes import RoomAreas
+from floor_plans.solver.spec import RoomAreas
 
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 

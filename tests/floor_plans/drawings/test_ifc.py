@@ -12,7 +12,7 @@ from floor_plans.drawings import ifc
 from floor_plans.drawings.drawing_style import DrawingStyle
 from floor_plans.drawings.drawn_plan import flip_y
 from floor_plans.drawings.plan_formats import write_plan
-from floor_plans.solver.windows import HEIGHT, SILL, find_windows
+from floor_plans.solver.shapes import HEIGHT, SILL, find_windows
 
 ifcopenshell = pytest.importorskip("ifcopenshell", reason="IFC takes the extra ifc")
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

@@ -9,8 +9,7 @@ import pytest
 from floor_plans.drawings.levels import level_keys
 from floor_plans.drawings.readers import read_report
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_set import read_rules
+from floor_plans.rules.rule_set import judge, read_rules
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

@@ -15,7 +15,7 @@ from floor_plans.drawings.plan_formats import FORMATS, write_plan
 from floor_plans.drawings.readers import read_report
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_sizes import RoomAreas
+from floor_plans.solver.spec import RoomAreas
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

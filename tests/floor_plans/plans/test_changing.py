@@ -18,11 +18,11 @@ from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import Outline
 from floor_plans.rules.finding import added_rooms
-from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_set import read_rules
+from floor_plans.rules.rule_set import judge, read_rules
 from floor_plans.solver.changing import Change, change_plan, changed_jobs
-from floor_plans.solver.near_model import NearModel
-from floor_plans.solver.realising import Job, realise
+from floor_plans.solver.near_search import NearSearch
+from floor_plans.solver.realised import Job
+from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
 from plan_examples import floor_plan
 
@@ -132,7 +132,7 @@ def test_walls_of_neighbours_stay_in_line_if_that_is_asked():
     job = Change(THREE, moved={(2, "left"): -0.8}).job()
     of = (job.diagram.rooms, job.diagram.relations, job.spec, job.near)
     for in_line in (False, True):
-        boxes = NearModel(*of, in_line=in_line).find_best(0.6, 0.6, 0)[1]
+        boxes = NearSearch(*of, in_line=in_line).find_best(0.6, 0.6, 0)[1]
         assert boxes[2][0] == -8
         assert (boxes[1][0] == -8) == in_line
 

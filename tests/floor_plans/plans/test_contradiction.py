@@ -10,8 +10,7 @@ from all_boxes import PAIRS, diagram_of, pairs_of_all_boxes, triples_of_all_boxe
 
 from floor_plans import BubbleDiagram, PartialDiagram, generate_plans
 from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
-from floor_plans.plans.box_model import BoxModel
-from floor_plans.plans.box_rule import BoxRule
+from floor_plans.plans.box_model import BoxRule, boxes_of
 from floor_plans.plans.contradiction import contradiction, contradiction_sentence, room_names
 from floor_plans.plans.verdict import LEVELS, have_plans
 from floor_plans.solver.realising import realise
@@ -86,11 +85,15 @@ def test_unknown_pairs_may_have_any_relation():
     for level, code in product(LEVELS, range(11)):
         boxes = AllBoxes(SMALL, level)
         relations = [] if code == NO_EDGE else [(0, 2, code)]
-        model = BoxModel(
-            3, relations, SMALL, buildable=level == "buildable", unknown=[(0, 1), (1, 2)]
+        found, _ = boxes_of(
+            (3, relations),
+            rule=SMALL,
+            buildable=level == "buildable",
+            effort=1.0,
+            unknown=[(0, 1), (1, 2)],
         )
         possible = any(triple[1] == code for triple in boxes.triples)
-        assert model.solve(1.0)[0] == possible
+        assert found == possible
 
 
 @pytest.mark.slow
@@ -160,14 +163,14 @@ def test_sets_in_larger_diagrams_are_irreducible():
             rooms = sorted({room for pair in kept for room in pair})
             place = {room: k for k, room in enumerate(rooms)}
             stated = {(place[i], place[j]): code for (i, j), code in kept.items()}
-            model = BoxModel(
-                len(rooms),
-                [(*pair, code) for pair, code in stated.items() if code != NO_EDGE],
-                BoxRule(),
+            answer, _ = boxes_of(
+                (len(rooms), [(*pair, code) for pair, code in stated.items() if code != NO_EDGE]),
+                rule=BoxRule(),
                 buildable=True,
+                effort=2.0,
                 unknown=[p for p in combinations(range(len(rooms)), 2) if p not in stated],
             )
-            assert model.solve(2.0)[0] is (left_out is not None)
+            assert answer is (left_out is not None)
     assert len(sizes) > 1
 
 
@@ -178,10 +181,13 @@ def test_no_two_relations_contradict_each_other(level):
     for first in range(6):
         for second in range(11):
             relations = [(i, j, c) for i, j, c in ((0, 1, first), (0, 2, second)) if c != NO_EDGE]
-            model = BoxModel(
-                3, relations, BoxRule(), buildable=level == "buildable", unknown=[(1, 2)]
-            )
-            assert model.solve(2.0)[0]
+            assert boxes_of(
+                (3, relations),
+                rule=BoxRule(),
+                buildable=level == "buildable",
+                effort=2.0,
+                unknown=[(1, 2)],
+            )[0]
 
 
 @pytest.mark.slow

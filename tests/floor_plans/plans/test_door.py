@@ -8,8 +8,7 @@ import pytest
 
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.plans.door import FRONT_DOOR, Door, adjacent_rooms
-from floor_plans.plans.floor_plan import FloorPlan
+from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, adjacent_rooms
 
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 

@@ -14,8 +14,8 @@ from plan_examples import FLAT, floor_plan
 
 shapely = pytest.importorskip("shapely", reason="shapely measures walls")
 
-from floor_plans.plans.door_placement import APART, DOOR, FRONT, find_doors, unreached  # noqa: E402
-from floor_plans.plans.walls import outer_walls, shared_walls  # noqa: E402
+from floor_plans.plans.doors import APART, DOOR, FRONT, find_doors, unreached  # noqa: E402
+from floor_plans.plans.outline import outer_walls, shared_walls  # noqa: E402
 
 LIVING = ("LivingRoom", (0.0, 0.0, 6.0, 4.0))
 

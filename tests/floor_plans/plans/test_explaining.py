@@ -18,15 +18,13 @@ from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
 from floor_plans.drawings.realised_files import PlanFiles, broken_rules, summary
 from floor_plans.plans.contradiction import room_names
 from floor_plans.plans.outline import FREE, Outline
-from floor_plans.plans.soft_constraints import WITHOUT_RULES, Priority, Requirement
-from floor_plans.rules.judging import judge
+from floor_plans.rules.rule_set import judge
 from floor_plans.solver.habitable import Habitable
-from floor_plans.solver.hall import plan_of
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.plan_search import Conflict, Explanation, explain_conflicts
-from floor_plans.solver.realising import Job, realise
+from floor_plans.solver.realised import Conflict, Explanation, Job
+from floor_plans.solver.realising import explain_conflicts, plan_of, realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_model import PlanSpec, dropped_for_rules
+from floor_plans.solver.spec import WITHOUT_RULES, PlanSpec, Priority, Requirement
 
 
 def plot(width: float, height: float) -> Outline:
@@ -94,9 +92,9 @@ def test_a_conflict_has_nothing_that_could_be_left_out():
     assert [requirement.rooms for requirement in conflict.requirements] == [(0,), (1,)]
     for hall in (False, True):
         model = PlanModel(SIDE_BY_SIDE.rooms, SIDE_BY_SIDE.relations, NARROW, hall=hall)
-        assert model.is_infeasible(conflict.requirements, 1.0, 0)
+        assert model.search.is_infeasible(conflict.requirements, 1.0, 0)
         for fewer in combinations(conflict.requirements, 1):
-            assert not model.is_infeasible(fewer, 1.0, 0)
+            assert not model.search.is_infeasible(fewer, 1.0, 0)
 
 
 def test_nothing_is_ruled_out_where_a_plan_keeps_the_rules():
@@ -109,25 +107,25 @@ def test_nothing_is_ruled_out_where_a_plan_keeps_the_rules():
 def test_a_pair_of_any_relation_is_apart_and_the_others_as_they_are():
     spec = replace(BEHIND_DEMANDS, rules=only("access", "walls"))
     model = PlanModel(BEHIND.rooms, BEHIND.relations, spec, unknown=[(0, 2)])
-    boxes, spent = model.boxes_dropping(WITHOUT_RULES, 1.0, 0)
-    assert 0 < spent <= 1.5
-    assert boxes is not None
-    plan = plan_of(BEHIND, spec, boxes)
+    found = model.search.solve_all(WITHOUT_RULES, 1.0, 0)
+    assert 0 < found.spent <= 1.5
+    assert found.boxes is not None
+    plan = plan_of(BEHIND, spec, found.boxes)
     assert set(plan.misread_pairs()) == {(0, 2)}
     assert plan.overlap == 0
     assert any(
-        constraint.requirement.rooms == (0, 2)
-        for constraint in model.soft
-        if constraint.priority == Priority.WALLS
+        each.requirement.rooms == (0, 2)
+        for each in model.rooms.soft
+        if each.priority == Priority.WALLS
     )
 
 
 def test_in_a_free_outline_rules_take_no_room_of_more_than_twice_its_area():
-    assert dropped_for_rules(PlanSpec((20.0,), outline=FREE)) == WITHOUT_RULES - {Priority.LARGEST}
-    assert dropped_for_rules(PlanSpec((20.0,), outline=Outline(ratio=1.5))) == WITHOUT_RULES - {
+    assert PlanSpec((20.0,), outline=FREE).dropped_for_rules == WITHOUT_RULES - {Priority.LARGEST}
+    assert PlanSpec((20.0,), outline=Outline(ratio=1.5)).dropped_for_rules == WITHOUT_RULES - {
         Priority.LARGEST
     }
-    assert dropped_for_rules(NARROW) == WITHOUT_RULES
+    assert NARROW.dropped_for_rules == WITHOUT_RULES
 
 
 def test_a_long_conflict_is_cut_short_in_words_alone():

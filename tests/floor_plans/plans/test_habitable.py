@@ -23,11 +23,11 @@ from discrete_diffusion.sampling import build_sampler
 from floor_plans.diagrams.rooms import RELATIONS, ROOM_TYPES
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.rejection import Accepted, DrawnDiagram
-from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_set import RuleSet, read_rules
+from floor_plans.rules.rule_set import RuleSet, judge, read_rules
 from floor_plans.solver import habitable
 from floor_plans.solver.habitable import Habitable, counting_judge, keep_habitable
-from floor_plans.solver.realising import Realised, realise
+from floor_plans.solver.realised import Realised
+from floor_plans.solver.realising import realise
 from tabulated_diagrams import tabulated_mdlm
 from toy_world import noise_floor, total_variation
 

@@ -15,13 +15,13 @@ from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.geometry import relations_from_boxes, threshold_of
 from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_set import NO_RULES, read_rules
-from floor_plans.solver.hall import remove_halls
+from floor_plans.rules.finding import remove_halls
+from floor_plans.rules.rule_set import NO_RULES, judge, read_rules
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.realising import Job, Realised, realise
+from floor_plans.solver.realised import Job, Realised
+from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_model import PlanSpec
+from floor_plans.solver.spec import PlanSpec
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
@@ -138,8 +138,8 @@ def test_without_effort_nothing_is_proved():
     model = PlanModel(
         BEHIND_A_BATH.rooms, BEHIND_A_BATH.relations, PlanSpec(AREAS, rules=DEFAULT), hall=True
     )
-    assert model.can_keep(("access",), 0.0, 0) is None
-    assert model.can_keep(("access",), 0.6, 0) is True
+    assert model.search.can_keep(("access",), 0.0, 0) is None
+    assert model.search.can_keep(("access",), 0.6, 0) is True
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from plan_examples import FLAT, floor_plan
 shapely = pytest.importorskip("shapely", reason="shapely draws plans")
 
 from floor_plans.drawings.pictures.plan_pictures import plot_plan, plot_plans  # noqa: E402
-from floor_plans.plans.door_placement import find_doors  # noqa: E402
+from floor_plans.plans.doors import find_doors  # noqa: E402
 from floor_plans.solver.shapes import PlanShapes, hatching, wall_chain  # noqa: E402
 
 HOME = find_doors(FLAT)

@@ -15,16 +15,13 @@ from floor_plans import generate_plans
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.rooms import RELATIONS, ROOM_TYPES
 from floor_plans.plans.outline import Outline
-from floor_plans.plans.soft_constraints import WITHOUT_RULES, Priority
-from floor_plans.rules.envelope import filled_share
-from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_set import read_rules
-from floor_plans.solver.hall import plan_of
+from floor_plans.rules.checks import filled_share
+from floor_plans.rules.rule_set import judge, read_rules
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.plan_search import PlanSearch
-from floor_plans.solver.realising import Job, realise
+from floor_plans.solver.realised import Job
+from floor_plans.solver.realising import PlanSearch, plan_of, realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_model import PlanSpec
+from floor_plans.solver.spec import WITHOUT_RULES, PlanSpec, Priority
 
 ROOMS = tuple(map(ROOM_TYPES.index, ("LivingRoom", "MasterRoom")))
 FLAT = BubbleDiagram(ROOMS, ((0, 1, RELATIONS.index("left-of")),))
@@ -33,12 +30,14 @@ PLOT = Outline(boundary=((0.0, 0.0), (8.0, 0.0), (8.0, 6.0), (0.0, 6.0)))
 
 def test_sides_on_a_coarse_grid_are_multiples_of_its_step():
     model = PlanModel(FLAT.rooms, FLAT.relations, PlanSpec((24.0, 12.0), rules=only("access")))
-    literals = [constraint.literal for constraint in model.soft]
-    answer, boxes = model.solve(1.0, fixed=literals, light=True, step=4)
+    literals = [each.literal for each in model.rooms.soft]
+    answer, boxes = model.box_model.solve(1.0, fixed=literals, light=True, step=4)
     assert answer is True
     assert boxes is not None
     assert all(side % 4 == 0 for side in chain(*boxes))
-    assert any(side % 4 for side in chain(*model.solve(1.0, seed=3)[1]))  # the model stays as it is
+    assert any(
+        side % 4 for side in chain(*model.box_model.solve(1.0, seed=3)[1])
+    )  # the model stays as it is
 
 
 def test_no_boxes_on_a_coarse_grid_are_no_answer():
@@ -46,23 +45,24 @@ def test_no_boxes_on_a_coarse_grid_are_no_answer():
     plot = Outline(boundary=((0.0, 0.0), (7.5, 0.0), (7.5, 5.3), (0.0, 5.3)))
     full = only("fill", fill={"share": 1.0})
     model = PlanModel(FLAT.rooms, FLAT.relations, PlanSpec((26.0, 13.7), outline=plot, rules=full))
-    literals = [
-        constraint.literal for constraint in model.soft if constraint.priority == Priority.FILL
-    ]
-    assert model.solve(1.0, fixed=literals, light=True, step=4) == (None, None)
-    assert model.meets(1.0, 0, WITHOUT_RULES) is True
+    literals = [each.literal for each in model.rooms.soft if each.priority == Priority.FILL]
+    assert model.box_model.solve(1.0, fixed=literals, light=True, step=4) == (None, None)
+    assert model.search.meets(1.0, 0, WITHOUT_RULES) is True
 
 
 def test_boxes_around_a_hint_are_near_to_it():
     model = PlanModel(FLAT.rooms, FLAT.relations, PlanSpec((24.0, 12.0)))
-    boxes = model.solve(1.0)[1]
-    model.model.minimize(model.dead)
-    answer, near = model.solve(1.0, hint=boxes, around=2)
+    boxes = model.box_model.solve(1.0)[1]
+    model.cp.minimize(model.outline.dead)
+    answer, near = model.box_model.solve(1.0, hint=boxes, around=2)
     assert answer is True
     assert all(abs(a - b) <= 2 for a, b in zip(chain(*boxes), chain(*near), strict=True))
-    model.model.add(model.high[0][1] >= boxes[1][2] + 3)
-    assert model.solve(1.0, hint=boxes, around=2) == (None, None)  # says nothing of others
-    assert model.solve(1.0)[0] is True
+    model.cp.add(model.box_model.high[0][1] >= boxes[1][2] + 3)
+    assert model.box_model.solve(1.0, hint=boxes, around=2) == (
+        None,
+        None,
+    )  # says nothing of others
+    assert model.box_model.solve(1.0)[0] is True
 
 
 def test_the_solver_counts_a_filled_plot_as_the_rule_does():
@@ -74,11 +74,9 @@ def test_the_solver_counts_a_filled_plot_as_the_rule_does():
     limit = math.floor(100 * notch**2)
     for left, possible in ((limit, True), (limit + 1, False)):
         model = PlanModel(FLAT.rooms, FLAT.relations, spec)
-        model.model.add(model.dead >= left)
-        fixed = [
-            constraint.literal for constraint in model.soft if constraint.requirement.rule == "fill"
-        ]
-        answer, boxes = model.solve(2.0, fixed=fixed)
+        model.cp.add(model.outline.dead >= left)
+        fixed = [each.literal for each in model.rooms.soft if each.requirement.rule == "fill"]
+        answer, boxes = model.box_model.solve(2.0, fixed=fixed)
         assert answer is possible
         if boxes is not None:
             assert judge(plan_of(FLAT, spec, boxes), rules).kept["fill"] is True
@@ -97,12 +95,12 @@ def test_a_plot_is_filled_from_a_plan_that_meets_all_else():
 def test_a_plan_that_keeps_the_rules_alone_is_not_excluded():
     """A plot of 48 m2, filled, for rooms of 13 m2: no room can be near its area."""
     spec = PlanSpec((8.0, 5.0), outline=PLOT, rules=only("fill"))
-    search = PlanSearch(FLAT, spec, 0, may_have_hall=False)
+    search = PlanSearch(Job(FLAT, spec), spec)
     (model,) = search.models(meet_all=False)
     assert not search.excluded
     assert model.find_best(1.0, 0.1, 0)[0] is True
-    assert Priority.FILL not in model.missed
-    assert Priority.LARGEST in model.missed
+    assert Priority.FILL not in model.search.missed
+    assert Priority.LARGEST in model.search.missed
     found = realise(Job(FLAT, spec))
     assert not found.broken
     assert not found.excluded
@@ -111,7 +109,7 @@ def test_a_plan_that_keeps_the_rules_alone_is_not_excluded():
 def test_other_areas_count_where_they_meet_all():
     """Where only areas are given up, the plan of others is taken if it gives up nothing."""
     spec = PlanSpec((8.0, 5.0), outline=PLOT, rules=only("fill"))
-    assert not list(PlanSearch(FLAT, spec, 0, may_have_hall=False).models(meet_all=True))
+    assert not list(PlanSearch(Job(FLAT, spec), spec).models(meet_all=True))
     found = realise(Job(FLAT, spec, other_areas=((31.0, 16.0),)))
     assert found.areas == (31.0, 16.0)
     assert not found.given_up

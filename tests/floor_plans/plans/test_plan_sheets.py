@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from floor_plans.drawings.drawing_style import DrawingStyle, names_of_rooms
 from floor_plans.drawings.plan_formats import write_plan
-from floor_plans.plans.door_placement import find_doors
+from floor_plans.plans.doors import find_doors
 from plan_examples import FLAT, floor_plan
 
 shapely = pytest.importorskip("shapely", reason="shapely draws plans")

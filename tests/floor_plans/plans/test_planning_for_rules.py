@@ -11,18 +11,16 @@ import pytest
 
 from floor_plans import BubbleDiagram, generate_plans
 from floor_plans.drawings.realised_files import PlanFiles, broken_rules
-from floor_plans.plans.door_placement import find_doors
+from floor_plans.plans.doors import find_doors
 from floor_plans.plans.outline import FREE, Outline
-from floor_plans.plans.soft_constraints import ONLY_AREAS, WITHOUT_RULES, Priority
-from floor_plans.rules.judging import judge
-from floor_plans.rules.rule_set import NO_RULES, RuleSet, read_rules
+from floor_plans.rules.rule_set import NO_RULES, RuleSet, judge, read_rules
 from floor_plans.solver import plan_model
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.realising import Job, Realised, realise
+from floor_plans.solver.realised import Job, Realised, shortfalls_of
+from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_model import PlanSpec
-from floor_plans.solver.shortfalls import shortfalls_of
-from floor_plans.solver.windows import find_windows
+from floor_plans.solver.shapes import find_windows
+from floor_plans.solver.spec import ONLY_AREAS, WITHOUT_RULES, PlanSpec, Priority
 from plan_examples import diagram_of, floor_plan, only
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
@@ -62,10 +60,10 @@ def test_what_breaks_a_rule_keeps_it_where_the_solver_knows_it(name):
 def allows(model: PlanModel, boxes: list[tuple[int, int, int, int]], *literals: Any) -> bool | None:
     """True if rooms in these boxes, decimetres, meet the literals."""
     for i, box in enumerate(boxes):
-        sides = (model.low[0][i], model.low[1][i], model.high[0][i], model.high[1][i])
+        sides = model.sides_of(i)
         for side, value in zip(sides, box, strict=True):
-            model.model.add(side == value)
-    return model.solve(1.0, assumed=literals)[0]
+            model.cp.add(side == value)
+    return model.box_model.solve(1.0, assumed=literals)[0]
 
 
 @pytest.mark.parametrize(("length", "expected"), [(20, True), (21, False)])
@@ -76,7 +74,7 @@ def test_an_outer_wall_counts_where_no_room_inside_takes_it(length, expected):
     spec = PlanSpec((20.0, 16.0, 12.0, 12.0))
     model = PlanModel(diagram.rooms, diagram.relations, spec)
     boxes = [(0, 0, 60, 60), (0, 0, 40, 40), (60, 0, 80, 60), (0, 60, 60, 80)]
-    assert allows(model, boxes, model.outer_wall(0, length)) is expected
+    assert allows(model, boxes, model.outline.outer_wall(0, length)) is expected
 
 
 @pytest.mark.parametrize(("left", "expected"), [(49, False), (30, True)])
@@ -88,9 +86,7 @@ def test_related_rooms_meet_where_no_room_inside_lies_between(left, expected):
     spec = PlanSpec((40.0, 16.0, 5.6), rules=DEFAULT)
     model = PlanModel(diagram.rooms, diagram.relations, spec)
     boxes = [(0, 0, 111, 66), (49, 31, 111, 57), (left, 57, 111, 66)]
-    walls = [
-        constraint.literal for constraint in model.soft if constraint.priority is Priority.WALLS
-    ]
+    walls = [each.literal for each in model.rooms.soft if each.priority is Priority.WALLS]
     assert allows(model, boxes, *walls) is expected
 
 
@@ -99,9 +95,7 @@ def compact_model(changed: dict[str, Any]) -> tuple[PlanModel, Any]:
     rules = only("compact", compact=changed)
     diagram = diagram_of("LivingRoom Kitchen", "0 left-of 1")
     model = PlanModel(diagram.rooms, diagram.relations, PlanSpec((20.0, 6.0), rules=rules))
-    (compact,) = [
-        constraint.literal for constraint in model.soft if constraint.priority is Priority.FILL
-    ]
+    (compact,) = [each.literal for each in model.rooms.soft if each.priority is Priority.FILL]
     return model, compact
 
 
@@ -119,7 +113,7 @@ def test_a_compact_plan_is_a_box_but_for_its_corners(corners, expected):
 def test_a_tightened_outline_is_short_for_its_area(perimeter, expected):
     model, compact = compact_model({"perimeter": perimeter})
     assert allows(model, STEPPED, compact)
-    model.tighten()
+    model.outline.tighten()
     assert allows(model, STEPPED, compact) is expected
 
 
@@ -129,7 +123,7 @@ def test_the_walls_of_a_tightened_outline_are_in_line(step, expected):
     model, compact = compact_model({})
     boxes = [(0, 0, 50, 40), (50, step, 75, 20 + step)]
     assert allows(model, boxes, compact)
-    model.tighten()
+    model.outline.tighten()
     assert allows(model, boxes, compact) is expected
 
 
@@ -137,19 +131,13 @@ def test_outer_walls_of_balconies_are_no_rule():
     """They are left out where only so the rules are kept, and no proof that these are not."""
     diagram = diagram_of("LivingRoom Balcony", "0 left-of 1")
     model = PlanModel(diagram.rooms, diagram.relations, PlanSpec((20.0, 4.0), rules=DEFAULT))
-    walls = [
-        constraint
-        for constraint in model.soft
-        if constraint.requirement.text.endswith("outer wall")
-    ]
-    balconies = [constraint for constraint in walls if constraint.requirement.rooms == (1,)]
-    assert [(constraint.priority, constraint.requirement.rule) for constraint in balconies] == [
+    walls = [each for each in model.rooms.soft if each.requirement.text.endswith("outer wall")]
+    balconies = [each for each in walls if each.requirement.rooms == (1,)]
+    assert [(each.priority, each.requirement.rule) for each in balconies] == [
         (Priority.BALCONIES, "")
     ]
     assert Priority.BALCONIES in WITHOUT_RULES
-    assert {
-        constraint.priority for constraint in walls if constraint.requirement.rooms == (0,)
-    } == {Priority.FACADE}
+    assert {each.priority for each in walls if each.requirement.rooms == (0,)} == {Priority.FACADE}
 
 
 def test_a_balcony_without_an_outer_wall_and_the_areas_of_rooms_are_given_up_by_name():
@@ -266,7 +254,7 @@ def test_a_room_in_the_middle_has_the_outer_wall_that_a_rule_wants():
 )
 def test_a_wall_in_a_recess_of_the_outline_is_an_outer_wall(kitchen, names, is_outside):
     model = PlanModel(MIDDLE.rooms, MIDDLE.relations, PlanSpec(AROUND, rules=only(*names)))
-    assert allows(model, around_the_middle(kitchen), model.outer_wall(0, 12)) is is_outside
+    assert allows(model, around_the_middle(kitchen), model.outline.outer_wall(0, 12)) is is_outside
 
 
 @pytest.mark.slow
@@ -275,48 +263,50 @@ def test_fixed_literals_are_answered_as_assumed_ones(hall):
     model = PlanModel(MIDDLE.rooms, MIDDLE.relations, PlanSpec(AROUND, rules=DEFAULT), hall=hall)
     answers = []
     for rule in ("front", "access", "width"):
-        literals = [
-            constraint.literal for constraint in model.soft if constraint.requirement.rule == rule
-        ]
-        fixed, boxes = model.solve(2.0, fixed=literals)
+        literals = [each.literal for each in model.rooms.soft if each.requirement.rule == rule]
+        fixed, boxes = model.box_model.solve(2.0, fixed=literals)
         assert fixed is not None
-        assert fixed == model.solve(4.0, assumed=literals)[0]
-        assert fixed == model.solve(4.0, fixed=literals, taking_turns=True)[0]
+        assert fixed == model.box_model.solve(4.0, assumed=literals)[0]
+        assert fixed == model.box_model.solve(4.0, fixed=literals, taking_turns=True)[0]
         if boxes is not None:
-            assert all(model.value(literal) for literal in literals)
+            assert all(model.box_model.value(literal) for literal in literals)
         answers.append(fixed)
-    literals = [constraint.literal for constraint in model.soft]
+    literals = [each.literal for each in model.rooms.soft]
     none = [literals[0].negated()]
-    assert model.solve(1.0, fixed=[*literals, *none])[0] is False
-    assert model.solve(1.0)[0] is True  # nothing stays fixed
+    assert model.box_model.solve(1.0, fixed=[*literals, *none])[0] is False
+    assert model.box_model.solve(1.0)[0] is True  # nothing stays fixed
     assert answers[0]
 
 
 def test_what_meets_all_is_what_the_plan_begins_with(monkeypatch):
     model = PlanModel(FLAT.rooms, FLAT.relations, PlanSpec((20.0, 5.0), rules=DEFAULT))
-    assert model.meets(1.0, 0) is True
+    assert model.search.meets(1.0, 0) is True
     asked: list[dict[str, Any]] = []
-    solve = model.solve
-    monkeypatch.setattr(model, "solve", lambda *a, **k: (asked.append(k), solve(*a, **k))[1])
+    solve = model.box_model.solve
+    monkeypatch.setattr(
+        model.box_model, "solve", lambda *a, **k: (asked.append(k), solve(*a, **k))[1]
+    )
     answer, boxes = model.find_best(1.0, 0.1, 0)
     assert answer
     assert boxes is not None
     assert all(each.get("hint") is not None for each in asked)  # it is only bettered
-    assert all(model.value(constraint.literal) for constraint in model.soft)
+    assert all(model.box_model.value(each.literal) for each in model.rooms.soft)
 
 
 def test_what_meets_all_but_areas_is_begun_with(monkeypatch):
     """A plot of 48 m2, filled, for rooms of 34 m2."""
     spec = PlanSpec((28.0, 6.0), outline=PLOT, rules=only("fill", "access", "facade"))
     model = PlanModel(FLAT.rooms, FLAT.relations, spec)
-    assert model.meets(1.0, 0) is False
-    assert model.meets(1.0, 0, ONLY_AREAS) is True
+    assert model.search.meets(1.0, 0) is False
+    assert model.search.meets(1.0, 0, ONLY_AREAS) is True
     asked: list[Any] = []
-    ask = model._solve_all
-    monkeypatch.setattr(model, "_solve_all", lambda *words: (asked.append(words), ask(*words))[1])
+    ask = model.search.solve_all
+    monkeypatch.setattr(
+        model.search, "solve_all", lambda *words: (asked.append(words), ask(*words))[1]
+    )
     assert model.find_best(1.0, 0.1, 0)[0] is True
     assert not asked
-    lost = {constraint.priority for constraint in model.soft if not model.value(constraint.literal)}
+    lost = {each.priority for each in model.rooms.soft if not model.box_model.value(each.literal)}
     assert lost == {Priority.AREAS}
 
 
@@ -354,14 +344,14 @@ def test_rules_that_exclude_each_other_are_told(tmp_path):
 def test_a_hint_is_of_one_solve():
     """Two for one variable make a model invalid."""
     model = PlanModel(FLAT.rooms, FLAT.relations, PlanSpec((20.0, 5.0), rules=DEFAULT))
-    boxes = model.solve(1.0)[1]
+    boxes = model.box_model.solve(1.0)[1]
     for _ in range(3):
-        assert model.solve(1.0, hint=boxes)[0] is True
-    variable = model.low[0][0]
-    model.model.add_hint(variable, 1)
-    model.model.add_hint(variable, 2)
+        assert model.box_model.solve(1.0, hint=boxes)[0] is True
+    variable = model.box_model.low[0][0]
+    model.cp.add_hint(variable, 1)
+    model.cp.add_hint(variable, 2)
     with pytest.raises(AssertionError, match="duplicate"):
-        model.solve(1.0)
+        model.box_model.solve(1.0)
 
 
 @pytest.mark.slow
@@ -388,10 +378,10 @@ def test_living_rooms_lie_to_the_south_of_a_plot_that_leaves_a_choice(north, axi
 
 def test_a_kitchen_without_an_outer_wall_costs_and_one_with_it_does_not():
     model = PlanModel(THREE.rooms, THREE.relations, PlanSpec((20.0, 6.0, 12.0), rules=DEFAULT))
-    (cost,) = model._dark_kitchens()
-    lit = model.outer_wall(1, plan_model._WINDOW_WALL)
+    (cost,) = model.dark_kitchens()
+    lit = model.outline.outer_wall(1, plan_model._WINDOW_WALL)
     for literal, expected in ((lit, 0), (lit.negated(), plan_model._DARK)):
-        assert model.solve(1.0, fixed=[literal])[0] is True
-        assert model.value(cost) == expected
+        assert model.box_model.solve(1.0, fixed=[literal])[0] is True
+        assert model.box_model.value(cost) == expected
     found = found_for(THREE, (20.0, 6.0, 12.0), DEFAULT)
     assert {each.room for each in find_windows(found.plans[0])} == {0, 1, 2}

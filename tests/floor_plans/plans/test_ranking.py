@@ -7,10 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from floor_plans.plans.door_placement import find_doors
-from floor_plans.solver.ranking import ranked_variants, scores_of
-from floor_plans.solver.realising import Realised
-from floor_plans.solver.shortfalls import Shortfall
+from floor_plans.plans.doors import find_doors
+from floor_plans.solver.realised import Realised, Shortfall, ranked_variants, scores_of
 from plan_examples import FLAT, floor_plan
 
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

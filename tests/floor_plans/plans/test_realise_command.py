@@ -23,8 +23,8 @@ from discrete_diffusion.sampling import FirstHitting
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver import realising
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.ranking import scores_of
-from floor_plans.solver.realising import Realised, realise
+from floor_plans.solver.realised import Realised, scores_of
+from floor_plans.solver.realising import realise
 from interrupting import stop_at_call, stopped
 
 SMALL = BubbleDiagram((0, 2, 3), [(0, 1, 2), (0, 2, 6)])

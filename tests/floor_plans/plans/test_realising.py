@@ -11,16 +11,14 @@ from discrete_diffusion.runtime import progress
 from floor_plans import BubbleDiagram, generate_plans
 from floor_plans.diagrams.rooms import ROOM_TYPES
 from floor_plans.plans.box_model import BoxModel
-from floor_plans.plans.door_placement import unreached
+from floor_plans.plans.doors import unreached
 from floor_plans.plans.floor_plan import FloorPlan, floor_plans
 from floor_plans.plans.outline import Outline
-from floor_plans.solver import plan_search, realising, shortfalls
-from floor_plans.solver.hall import plan_of
+from floor_plans.solver import realising
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.realising import Job, realise, realise_all
-from floor_plans.solver.room_model import PlanSpec
-from floor_plans.solver.room_sizes import MAX_ASPECTS, min_width
-from floor_plans.solver.shortfalls import Shortfall
+from floor_plans.solver.realised import Job, Shortfall
+from floor_plans.solver.realising import plan_of, realise, realise_all
+from floor_plans.solver.spec import MAX_ASPECTS, PlanSpec, min_width
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
@@ -155,7 +153,7 @@ def test_the_area_of_a_room_in_a_corner_is_taken_off_once(kitchen):
     diagram = diagram_of("LivingRoom DiningRoom Kitchen", (0, 1, 5), kitchen, (1, 2, 0))
     spec = PlanSpec((30.0, 12.0, 3.0))
     model = PlanModel(diagram.rooms, diagram.relations, spec)
-    assert (2, 1) not in model.in_corner
+    assert (2, 1) not in model.rooms.in_corner
     answer, boxes = model.find_best(0.5, 0.1, seed=0)
     assert answer
     plan = plan_of(diagram, spec, boxes)
@@ -168,8 +166,8 @@ def test_a_hall_in_a_corner_leaves_the_room_its_relations():
     diagram = diagram_of("Kitchen Bathroom", (0, 1, 2))
     spec = PlanSpec((7.0, 5.0))
     model = PlanModel(diagram.rooms, diagram.relations, spec, hall=True)
-    model.model.maximize(model.floors[2])
-    answer, boxes = model.solve(0.5, seed=0, fixed=[model.in_corner[2, 0]])
+    model.cp.maximize(model.rooms.floors[2])
+    answer, boxes = model.box_model.solve(0.5, seed=0, fixed=[model.rooms.in_corner[2, 0]])
     assert answer
     kitchen, hall = boxes[0], boxes[2]
     longer = [kitchen[a + 2] - kitchen[a] - (hall[a + 2] - hall[a]) for a in (0, 1)]
@@ -180,7 +178,7 @@ def test_a_hall_in_a_corner_leaves_the_room_its_relations():
 def test_every_variant_says_what_it_does_not_meet(monkeypatch):
     """Doors are found for each plan apart, so that one may have less than another."""
     unreached = iter([(), (1,)])
-    monkeypatch.setattr(shortfalls, "unreached", lambda plan: next(unreached))
+    monkeypatch.setattr("floor_plans.solver.realised.unreached", lambda plan: next(unreached))
     diagram = diagram_of("LivingRoom Kitchen", (0, 1, 2))
     found = realise(job(diagram, areas=(30.0, 8.0), variants=2))
     missed = Shortfall("no door leads to kitchen", demand="doors", rooms=(1,))
@@ -235,7 +233,6 @@ def test_why_there_is_no_plan():
 
 def test_what_takes_too_long_is_said_to_be_open(monkeypatch):
     monkeypatch.setattr(realising, "EFFORT", 1e-9)
-    monkeypatch.setattr(plan_search, "EFFORT", 1e-9)
     monkeypatch.setattr(realising, "find_boxes", lambda *_: (None, None))
     found = realise(job(PLANS[0]))
     assert found.plans == ()

@@ -14,7 +14,7 @@ from floor_plans.plans.floor_plan import FloorPlan, floor_plans
 from floor_plans.plans.outline import Outline
 from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.room_sizes import MIN_WIDTHS, TYPICAL_AREAS, RoomAreas, min_width
+from floor_plans.solver.spec import MIN_WIDTHS, TYPICAL_AREAS, RoomAreas, min_width
 
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 

@@ -15,12 +15,9 @@ from discrete_diffusion.cli import main
 from floor_plans import generate_plans, read_diagrams
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.plans.door import Door
-from floor_plans.plans.door_placement import find_doors
-from floor_plans.plans.floor_plan import FloorPlan, plans_with_boxes
-from floor_plans.plans.swings import hang_doors
-from floor_plans.rules.judging import ALL, judge, shares
-from floor_plans.rules.rule_set import NONE, RULES, read_rules, shipped_sets
+from floor_plans.plans.doors import find_doors, hang_doors
+from floor_plans.plans.floor_plan import Door, FloorPlan, plans_with_boxes
+from floor_plans.rules.rule_set import ALL, NONE, RULES, judge, read_rules, shares, shipped_sets
 from plan_examples import floor_plan
 from rule_examples import BATH, BREAKING, KITCHEN, LIVING, MASTER, PLOT, SECOND, flat
 

@@ -9,8 +9,8 @@ import pytest
 
 from discrete_diffusion.cli import main
 from floor_plans import BubbleDiagram, generate_plans, write_diagrams
-from floor_plans.plans import scores
-from floor_plans.plans.scores import plan_shares, score_plans
+from floor_plans.plans import verdict
+from floor_plans.plans.verdict import plan_shares, score_plans
 from plan_examples import CIRCLE
 
 pytest.importorskip("ortools", reason="OR-Tools decides which diagrams have a plan")
@@ -30,7 +30,7 @@ def test_shares_are_of_the_first_ones():
 
 
 def test_what_is_not_decided_counts_as_neither(monkeypatch):
-    monkeypatch.setattr(scores, "_EFFORT", 1e-9)
+    monkeypatch.setattr(verdict, "_EFFORT_OF_SHARES", 1e-9)
     shares = plan_shares([PLANS[0], CIRCLE])
     assert shares["undecided"] == 0.5
     assert shares["realisable"] == shares["buildable"] == 0.0
@@ -42,7 +42,7 @@ def test_sets_share_the_number_of_verdicts(monkeypatch):
     assert found.real["num_verdicts"] == 4
     assert found.as_dict()["num_verdicts"] == 4
     assert score_plans([PLANS], PLANS, 0) is None
-    monkeypatch.setattr(scores, "is_installed", lambda: False)
+    monkeypatch.setattr(verdict, "is_installed", lambda: False)
     assert score_plans([PLANS], PLANS, 4) is None
     assert plan_shares(PLANS) == {}
 

@@ -12,7 +12,7 @@ from floor_plans import BubbleDiagram, generate_plans
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
 from floor_plans.plans import verdict
-from floor_plans.plans.box_rule import BoxRule
+from floor_plans.plans.box_model import BoxRule
 from floor_plans.plans.verdict import LEVELS, find_boxes, have_plans
 
 pytest.importorskip("ortools", reason="OR-Tools decides which diagrams have a plan")

@@ -12,7 +12,7 @@ import pytest
 from discrete_diffusion.data.files import cached_files, clear_cache
 from floor_plans import BubbleDiagram, generate_plans
 from floor_plans.plans import verdict
-from floor_plans.plans.box_rule import BoxRule
+from floor_plans.plans.box_model import BoxRule
 from floor_plans.plans.verdict import cache_file, cache_verdicts, cached_verdicts, have_plans
 
 pytest.importorskip("ortools", reason="verdicts are those of OR-Tools")

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from floor_plans import generate_plans
-from floor_plans.plans.door_placement import find_doors
+from floor_plans.plans.doors import find_doors
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.solver.windows import HEIGHT, find_windows, window_share
+from floor_plans.solver.shapes import HEIGHT, find_windows, window_share
 from plan_examples import FLAT, floor_plan
 
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

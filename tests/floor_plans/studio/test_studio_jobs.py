@@ -14,8 +14,8 @@ from fastapi.testclient import TestClient
 from discrete_diffusion import load
 from floor_plans import BubbleDiagram
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.solver.realising import Job
-from floor_plans.solver.room_model import PlanSpec
+from floor_plans.solver.realised import Job
+from floor_plans.solver.spec import PlanSpec
 from floor_plans.studio.answers import ShownPlan
 from floor_plans.studio.app import create_app
 from floor_plans.studio.batching import Errands, TooBusy

@@ -24,7 +24,7 @@ from floor_plans.solver.shapes import OUTER_WALL, extent
 if TYPE_CHECKING:
     from floor_plans.drawings.drawing_style import DrawingStyle
     from floor_plans.plans.floor_plan import FloorPlan
-    from floor_plans.solver.ranking import Scores
+    from floor_plans.solver.realised import Scores
 
 _INCH = 25.4
 """Millimetres per inch."""

@@ -1,14 +1,19 @@
-"""Placement of doors, so that every room is reached from the front door."""
+"""Doors of a floor plan: their places, so that every room is reached, and their swings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, TypeAlias
 
 from floor_plans.diagrams.rooms import NO_EDGE, ROOM_TYPES
-from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point
-from floor_plans.plans.walls import Wall, longest, outer_walls, shared_walls
+from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, computed_once
+from floor_plans.plans.outline import THICKEST, Wall, outer_walls, shared_walls
+
+if TYPE_CHECKING:
+    from shapely import Geometry, Polygon
 
 DOOR, FRONT = 0.8, 1.0
 """Widths of an interior door and of a front door, metres."""
@@ -29,6 +34,15 @@ _PASSAGE = {"Entrance": 0, "LivingRoom": 0, "DiningRoom": 1, "Kitchen": 10} | di
 )
 """Cost of walking through a room; other rooms cost ``_PRIVATE``."""
 _PRIVATE, _NOT_ITS_MASTER = 100, 100_000
+
+_ARC_POINTS = 17
+_CLOSETS = ("Storage", "Wall-in")
+_SWUNG_INTO_LAST = ("MasterRoom", "Kitchen", "DiningRoom", "Entrance", "LivingRoom", *_CLOSETS)
+"""Rooms that doors avoid to open into, the first ones least."""
+_SPECK = 0.02
+"""Square metres of wall, or of another swing, that a swing may overlap at no cost."""
+_ACROSS = THICKEST / 2 + 0.3
+"""Metres that an opening reaches to both sides of a door."""
 
 Pair = tuple[int, int]
 Spot = tuple[Point, Point]
@@ -63,16 +77,13 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
         placement = _place_doors(plan, walls, reserved, front)
         best = placement if best is None else min(best, placement, key=lambda each: each.cost)
         # reserve a place for the first pair whose wall others have filled, and place all again
-        wanted = [pair for pair in placement.full if pair not in reserved]
-        spot = wanted and _place(
-            walls[wanted[0]],
-            DOOR,
-            plan.boxes[wanted[0][0]].centroid.coords[0],
-            reserved.values(),
-        )
-        if not spot:
+        wanted = next((pair for pair in placement.full if pair not in reserved), None)
+        if wanted is not None:
+            middle = plan.boxes[wanted[0]].centroid.coords[0]
+            spot = _place(walls[wanted], DOOR, middle, reserved.values())
+        if wanted is None or spot is None:
             return replace(plan, doors=best.doors)
-        reserved[wanted[0]] = spot
+        reserved[wanted] = spot
 
 
 @dataclass(frozen=True)
@@ -94,12 +105,13 @@ def _place_doors(
     left, root = dict(reserved), _root(plan)
     front = _front_door(plan, left.values(), near)
     doors, suites = ([front] if front else []), _suites(plan, walls)
-    entered = {root: _middle(front) if front else plan.boxes[root].centroid.coords[0]}
+    entered = {root: front.middle if front else plan.boxes[root].centroid.coords[0]}
     costs, full = {root: 0}, list[Pair]()
+    longest = {pair: max(wall.length for wall in each) for pair, each in walls.items()}
     # enter the next room by the cheapest door, as in Dijkstra's algorithm
     while True:
         ways = [
-            (costs[a] + _cost(plan, a, b, suites), -longest(walls[pair]), b, a, pair)
+            (costs[a] + _cost(plan, a, b, suites), -longest[pair], b, a, pair)
             for pair in walls
             for a, b in (pair, pair[::-1])
             if a in costs and b not in costs and pair not in full
@@ -115,7 +127,7 @@ def _place_doors(
             full.append(pair)
             continue
         doors.append(Door(pair, *spot))
-        costs[room], entered[room] = cost, _middle(doors[-1])
+        costs[room], entered[room] = cost, doors[-1].middle
 
 
 def unreached(plan: FloorPlan) -> tuple[int, ...]:
@@ -126,6 +138,18 @@ def unreached(plan: FloorPlan) -> tuple[int, ...]:
     while more := {room for pair in inner if reached & {*pair} for room in pair} - reached:
         reached |= more
     return tuple(room for room in range(plan.diagram.num_rooms) if room not in reached)
+
+
+def front_door_problem(place: Point, boundary: Sequence[Point]) -> str:
+    """Say why a front door cannot be at a place. Empty for a place on the boundary, or within the
+    width of a front door of it."""
+    from shapely import LinearRing
+    from shapely import Point as ShapelyPoint
+
+    away = LinearRing(boundary).distance(ShapelyPoint(place))
+    if away <= FRONT:
+        return ""
+    return f"{away:,.1f} m from the boundary; expected a place [x, y] on it, in metres"
 
 
 def _rooms_of_types(plan: FloorPlan, *names: str) -> list[int]:
@@ -164,7 +188,7 @@ def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
                 continue
             is_inside = plan.boxes[master].covers(plan.boxes[bath])
             if for_all - {bath, *found}:
-                ways.append((not is_inside, -longest(walls[pair]), bath))
+                ways.append((not is_inside, -max(wall.length for wall in walls[pair]), bath))
         if ways:
             found[min(ways)[-1]] = master
     return found
@@ -173,7 +197,7 @@ def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
 def _front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> Door | None:
     """Place the front door. None if no room that may have one has a place for it."""
     least, found = LEAST_WALL + FRONT - DOOR, []
-    middle = plan.outline.centroid.coords[0]
+    middle, kitchens = plan.outline.centroid.coords[0], _rooms_of_types(plan, "Kitchen")
     # the first wall that fits, or with ``near`` all walls
     for room in _rooms_of_types(plan, *_PUBLIC):
         fitting = [wall for wall in outer_walls(plan, room) if wall.length >= least - 1e-6]
@@ -182,17 +206,9 @@ def _front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> 
                 door = Door((room, FRONT_DOOR), *spot)
                 if near is None:
                     return door
-                found.append(door)
+                found.append((room in kitchens, round(math.dist(door.middle, near), 6), door))
     # with ``near``: the nearest place, kitchens last
-    kitchens = _rooms_of_types(plan, "Kitchen")
-    return min(
-        found,
-        key=lambda door: (
-            door.rooms[0] in kitchens,
-            round(math.dist(_middle(door), near or middle), 6),
-        ),
-        default=None,
-    )
+    return min(found, key=lambda each: each[:2])[-1] if found else None
 
 
 def _place(
@@ -212,7 +228,8 @@ def _place(
     for wall in walls:
         # every place of the wall that is clear of other doors
         for start, is_corner in _starts(wall, width):
-            begin, end = (_rounded(wall.point(along)) for along in (start, start + width))
+            ends = [wall.point(along) for along in (start, start + width)]
+            begin, end = ((round(x, 6), round(y, 6)) for x, y in ends)
             spot = LineString([begin, end])
             if all(spot.distance(other) >= APART - 1e-6 for other in others):
                 away = math.dist(spot.centroid.coords[0], near)
@@ -231,12 +248,150 @@ def _starts(wall: Wall, width: float) -> Iterator[tuple[float, bool]]:
         yield first + k * _STEP, False
 
 
-def _middle(door: Door) -> Point:
-    """Middle of a door."""
-    (x0, y0), (x1, y1) = door.start, door.end
-    return (x0 + x1) / 2, (y0 + y1) / 2
+Cost: TypeAlias = tuple[float, int, float]
+"""Cost of a swing: square metres of walls and other swings it sweeps, rank of its room, metres from
+its hinge to a corner."""
 
 
-def _rounded(point: Point) -> Point:
-    """Round to micrometres."""
-    return round(point[0], 6), round(point[1], 6)
+Way: TypeAlias = tuple[Cost, "Swing"]
+
+
+@dataclass(frozen=True)
+class Swing:
+    """Door that opens into ``room``. ``leaf``: from the hinge to the end of the open leaf; ``arc``:
+    from there to where the door is shut."""
+
+    door: Door
+    room: int
+    leaf: tuple[Point, Point]
+    arc: tuple[Point, ...]
+
+    @computed_once
+    def sector(self) -> Polygon:
+        """Floor that the door sweeps."""
+        from shapely import Polygon
+
+        return Polygon([self.leaf[0], *self.arc])
+
+    def swept_outside(self, plan: FloorPlan) -> float:
+        """Area swept outside its room and its own wall, in square metres."""
+        wall = wall_space(self.door.start, self.door.end, THICKEST / 2)
+        allowed = plan.rooms[self.room].union(wall)
+        return _swept(self.sector.difference(allowed))
+
+    def swept_with(self, other: Swing) -> float:
+        """Area that both doors sweep, in square metres."""
+        return _swept(self.sector.intersection(other.sector))
+
+
+def door_space(door: Door) -> Polygon:
+    """Opening of a door through the full thickness of its wall."""
+    return wall_space(door.start, door.end, max(_ACROSS, door.thickness))
+
+
+def wall_space(start: Point, end: Point, across: float = _ACROSS) -> Polygon:
+    """Opening from ``start`` to ``end``, ``across`` metres to both sides."""
+    from shapely import LineString
+
+    return LineString([start, end]).buffer(across, cap_style="flat")
+
+
+def is_sliding(plan: FloorPlan, door: Door) -> bool:
+    """Return True for a door to a balcony, which opens into no room."""
+    names = plan.diagram.room_names
+    return any(room != FRONT_DOOR and names[room] == "Balcony" for room in door.rooms)
+
+
+def hang_doors(plan: FloorPlan) -> list[Swing]:
+    """Choose a swing for each door that does not slide, in their order.
+
+    The choice has the least total cost: first the area swept of walls and by two doors, then the
+    number of doors that open into public rooms rather than private ones, then the distance of
+    hinges from corners. So if two swings collide, no choice is free of collisions.
+    """
+    # doors of different groups cannot meet, so each group is solved alone
+    doors = [door for door in plan.doors if door.start != door.end and not is_sliding(plan, door)]
+    ways = [list(_ways(plan, door)) for door in doors]
+    found: dict[int, Swing] = {}
+    for group in _groups(ways):
+        found |= zip(group, _best([ways[k] for k in group]), strict=True)
+    return [found[k] for k in range(len(doors))]
+
+
+def _ways(plan: FloorPlan, door: Door) -> Iterator[Way]:
+    """Swings of a door into each of its rooms and on each side, with their own costs."""
+    from shapely import Point as ShapelyPoint
+    from shapely import get_parts
+
+    for room, swap in product(door.rooms, (False, True)):
+        if room == FRONT_DOOR:
+            continue
+        # the leaf opens to the side that has more of the room
+        floor = plan.rooms[room]
+        swing = max(
+            (_swing(door, room, swap, side) for side in (1, -1)),
+            key=lambda swing: floor.intersection(swing.sector).area,
+        )
+        # a hinge belongs in a corner
+        parts = [part for part in get_parts(floor) if not part.is_empty]
+        corners = [ShapelyPoint(corner) for part in parts for corner in part.exterior.coords]
+        hinge = ShapelyPoint(swing.leaf[0])
+        near = min((hinge.distance(c) for c in corners), default=math.dist(*swing.leaf))
+        name = plan.diagram.room_names[room]
+        rank = _SWUNG_INTO_LAST.index(name) + 1 if name in _SWUNG_INTO_LAST else 0
+        yield (swing.swept_outside(plan), rank, round(near, 3)), swing
+
+
+def _groups(ways: Sequence[Sequence[Way]]) -> list[list[int]]:
+    """Partition the doors, by number, into groups whose swings cannot meet."""
+    from shapely import union_all
+
+    reach: list[Geometry] = [union_all([swing.sector for _, swing in each]) for each in ways]
+    groups: list[list[int]] = []
+    for k, mine in enumerate(reach):
+        # a door joins all groups that its swings can reach
+        near = [group for group in groups if any(mine.intersects(reach[j]) for j in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append([*sorted(j for group in near for j in group), k])
+    return groups
+
+
+def _best(ways: Sequence[Sequence[Way]]) -> list[Swing]:
+    """Choose a swing for each door of least total cost, by branch and bound."""
+    best: tuple[Cost, list[Swing]] = ((math.inf, 0, 0.0), [])
+
+    def extend(cost: Cost, chosen: list[Swing]) -> None:
+        nonlocal best
+        # bound: this choice cannot beat the incumbent
+        if cost >= best[0]:
+            return
+        if len(chosen) == len(ways):
+            best = cost, chosen
+            return
+        # branch: each swing of the next door
+        for own, swing in ways[len(chosen)]:
+            shared = sum(swing.swept_with(other) for other in chosen)
+            swept = round(cost[0] + own[0] + shared, 3)
+            extend((swept, cost[1] + own[1], cost[2] + own[2]), [*chosen, swing])
+
+    extend((0.0, 0, 0.0), [])
+    return best[1]
+
+
+def _swept(area: Geometry) -> float:
+    """Area of a shape; 0 if it is a speck."""
+    return float(area.area) if area.area > _SPECK else 0.0
+
+
+def _swing(door: Door, room: int, swap: bool, side: int) -> Swing:
+    """Swing of a door. ``swap``: hinge at its end; ``side``: 1 or -1, the side it opens to."""
+    (x0, y0), (x1, y1) = (door.end, door.start) if swap else (door.start, door.end)
+    dx, dy = x1 - x0, y1 - y0
+    # direction of the open leaf, then a quarter circle to the closed one
+    ux, uy = -dy * side, dx * side
+    arc = []
+    for k in range(_ARC_POINTS):
+        angle = math.pi / 2 * k / (_ARC_POINTS - 1)
+        cos, sin = math.cos(angle), math.sin(angle)
+        arc.append((x0 + cos * ux + sin * dx, y0 + cos * uy + sin * dy))
+    return Swing(door, room, ((x0, y0), arc[0]), tuple(arc))

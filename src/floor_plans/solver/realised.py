@@ -1,0 +1,340 @@
+"""``Job`` and ``Realised``: floor plans to find, those that were found, and how good they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from discrete_diffusion.config import counted
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
+from floor_plans.plans.contradiction import Member, member_text, room_names
+from floor_plans.plans.doors import FRONT, unreached
+from floor_plans.plans.floor_plan import FloorPlan, Point
+from floor_plans.plans.outline import fill_gaps
+from floor_plans.rules.checks import facade_lengths
+from floor_plans.rules.finding import name_of, remove_halls
+from floor_plans.rules.rule_set import judge, read_rules
+from floor_plans.solver.near_search import EarlierPlan
+from floor_plans.solver.outline_constraints import BALCONY, BALCONY_WALL
+from floor_plans.solver.shapes import OUTER_WALL, window_share
+from floor_plans.solver.spec import PlanSpec, Requirement, has_usual_shapes
+
+CIRCULATION_RULES = ("front", "access", "bath")
+"""Rules that a hall is added for."""
+
+SCORES = "scores"
+"""Key of a plan's line in JSON."""
+
+_SHARES = ("compactness", "fill", "area_error", "light", "total")
+
+_ENOUGH_LIGHT = 0.08
+"""Window area per floor area that counts in full, as in the rule ``window``."""
+
+_MOST_NAMED = 6
+"""Requirements that a sentence names."""
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Job:
+    """Floor plan to find: of ``diagram``, as ``spec`` says, in ``variants`` different ones.
+
+    ``other_areas``: further target areas to try if those of the spec or a rule are not met.
+    ``hall``: a hall may be added if that satisfies more. ``near``: an earlier plan to keep close
+    to. ``proofs``: examine whether broken rules can be kept at all.
+    """
+
+    diagram: BubbleDiagram
+    spec: PlanSpec
+    variants: int = 1
+    seed: int = 0
+    other_areas: tuple[tuple[float, ...], ...] = ()
+    hall: bool = False
+    near: EarlierPlan | None = None
+    proofs: bool = True
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """Requirement that a plan does not meet: a ``rule`` that it breaks, or a ``demand``; the other
+    is empty.
+
+    ``demand``: "areas", "shapes", "doors", "front door", "whole floors", "balconies" or "variants".
+    ``found``: the state of the plan, in words. ``rooms``: the rooms concerned; for areas the worst
+    first. ``proved``: the solver showed that no plan it considers keeps the rule and the relations.
+    """
+
+    found: str
+    rule: str = ""
+    demand: str = ""
+    rooms: tuple[int, ...] = ()
+    proved: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Name of the requirement: ``areas``, ``rule access``."""
+        return f"rule {self.rule}" if self.rule else self.demand
+
+    def sentence(self) -> str:
+        """Return ``access: kitchen is not reached ...``."""
+        return f"{self.rule}: {self.found}" if self.rule else self.found
+
+    def to_json(self) -> dict[str, Any]:
+        rooms = list(self.rooms)
+        if not self.rule:
+            return {"demand": self.demand, "rooms": rooms, "found": self.found}
+        return {"rule": self.rule, "rooms": rooms, "found": self.found, "proved": self.proved}
+
+
+def shortfalls_of(plan: FloorPlan, spec: PlanSpec) -> tuple[Shortfall, ...]:
+    """Requirements that the plan does not meet, judged by the plan alone."""
+
+    def names(rooms: Sequence[int]) -> str:
+        return ", ".join(name_of(plan, room) for room in rooms)
+
+    found = []
+    # areas and shapes
+    off = plan.area_errors(spec.areas)
+    if rooms := tuple(k for k, error in enumerate(off) if error > spec.tolerance + _ROUNDING):
+        rooms = tuple(sorted(rooms, key=lambda room: -off[room]))
+        text = f"areas are up to {max(off):.0%} off their targets: {names(rooms)}"
+        found.append(Shortfall(text, "", "areas", rooms))
+    if not has_usual_shapes(plan, spec.areas):
+        found.append(Shortfall("rooms are narrower or longer than usual", demand="shapes"))
+    # doors
+    if rooms := unreached(plan):
+        found.append(Shortfall(f"no door leads to {names(rooms)}", "", "doors", rooms))
+    if (place := spec.front_door) is not None and (missing := _front_door_off(plan, place)):
+        found.append(missing)
+    # floors, and balconies without facade
+    if rooms := rooms_with_split_floors(plan):
+        text = f"the floor of {names(rooms)} is in parts"
+        found.append(Shortfall(text, "", "whole floors", rooms))
+    balconies = [k for k, room in enumerate(plan.diagram.rooms) if room == BALCONY]
+    walls = facade_lengths(plan, balconies, OUTER_WALL)
+    if rooms := tuple(k for k, length in walls.items() if length < BALCONY_WALL - _ROUNDING):
+        found.append(Shortfall(f"{names(rooms)} has no outer wall", "", "balconies", rooms))
+    # rules
+    broken = judge(plan, spec.rules).broken
+    found += [Shortfall(each.found, rule, rooms=each.rooms) for rule, each in broken]
+    return tuple(found)
+
+
+def _front_door_off(plan: FloorPlan, place: Point) -> Shortfall | None:
+    """Shortfall of a front door that is further from its place than it is wide."""
+    doors = [door for door in plan.doors if door.is_front]
+    off = min((math.dist(door.middle, place) for door in doors), default=math.inf)
+    if off <= FRONT:
+        return None
+    text = f"the front door is {off:.1f} m from its place" if doors else "a front door is missing"
+    return Shortfall(text, demand="front door", rooms=tuple(door.rooms[0] for door in doors))
+
+
+def rooms_with_split_floors(plan: FloorPlan) -> tuple[int, ...]:
+    """Rooms whose floor is split by the rooms inside them."""
+    return tuple(k for k, floor in enumerate(plan.rooms) if floor.geom_type != "Polygon")
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Requirements that no plan considered by the solver satisfies together. ``hall``: with an
+    added hall, or without; None: either way, or a hall is not allowed."""
+
+    requirements: tuple[Requirement, ...]
+    hall: bool | None = None
+
+    def sentence(self, names: Sequence[str]) -> str:
+        """Return ``ruled out without a hall: kitchen is reached through common rooms``. ``names``:
+        of all rooms, the hall's last."""
+        where = {None: "", True: " with a hall", False: " without a hall"}[self.hall]
+        together = " together" if len(self.requirements) > 1 else ""
+        named = [requirement.sentence(names) for requirement in self.requirements[:_MOST_NAMED]]
+        if left := len(self.requirements) - len(named):
+            named.append(f"{left} more")
+        return f"ruled out{together}{where}: {', '.join(named)}"
+
+    def to_json(self, names: Sequence[str]) -> dict[str, Any]:
+        needs = [requirement.to_json(names) for requirement in self.requirements]
+        return {"hall": self.hall, "needs": needs}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Explanation why no plan keeps all rules. ``conflicts``: those the solver shows, without a
+    hall and with one. ``instead``: a relation of the diagram, or its absence, and a replacement
+    that lets a plan keep all rules."""
+
+    conflicts: tuple[Conflict, ...] = ()
+    instead: tuple[Member, Member] | None = None
+
+    @property
+    def excludes(self) -> bool:
+        """True if the conflicts rule out every plan, with a hall and without."""
+        halls = {conflict.hall for conflict in self.conflicts}
+        return None in halls or halls == {True, False}
+
+    def sentences(self, names: Sequence[str]) -> list[str]:
+        """Return ``possible with kitchen above bathroom (now left-above)``. ``names``: as for
+        ``Conflict.sentence``."""
+        said = [conflict.sentence(names) for conflict in self.conflicts]
+        if self.instead is not None:
+            (*_, now), new = self.instead
+            named = "not related" if now == NO_EDGE else RELATIONS[now]
+            said.append(f"possible with {member_text(new, names)} (now {named})")
+        return said
+
+    def renumbered(self, rooms: Sequence[int]) -> Explanation:
+        """Return the explanation for a diagram in which room k has the number ``rooms[k]``, a hall
+        the last."""
+        conflicts = tuple(
+            replace(each, requirements=tuple(one.renumbered(rooms) for one in each.requirements))
+            for each in self.conflicts
+        )
+        if self.instead is None:
+            return Explanation(conflicts)
+        now, new = ((rooms[i], rooms[j], code) for i, j, code in self.instead)
+        return Explanation(conflicts, (now, new))
+
+    def to_json(self, names: Sequence[str]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self.conflicts:
+            found["conflicts"] = [conflict.to_json(names) for conflict in self.conflicts]
+        if self.instead is not None:
+            (*rooms, now), (*_, new) = self.instead
+            said = {"rooms": rooms, "now": RELATIONS[now], "relation": RELATIONS[new]}
+            found["instead"] = said
+        return found
+
+
+NO_EXPLANATION = Explanation()
+
+
+@dataclass(frozen=True)
+class Realised:
+    """Plans found for a job, the best first, with their target ``areas``. Added rooms have no
+    targets.
+
+    ``shortfalls``: unmet requirements of each plan. ``reason``: explains why no plan was found.
+    ``excluded``: the plans break a rule, and the solver showed that no plan it considers keeps all
+    rules, for any shapes and areas of rooms. As the model is stricter than some rules, a plan drawn
+    by hand may still keep them. ``explanation``: conflicting requirements and a remedy.
+    """
+
+    plans: tuple[FloorPlan, ...] = ()
+    areas: tuple[float, ...] = ()
+    shortfalls: tuple[tuple[Shortfall, ...], ...] = ()
+    reason: str = ""
+    excluded: bool = False
+    explanation: Explanation = NO_EXPLANATION
+
+    @property
+    def given_up(self) -> tuple[Shortfall, ...]:
+        """Requirements that any of the plans does not meet."""
+        return tuple(dict.fromkeys(each for found in self.shortfalls for each in found))
+
+    @property
+    def broken(self) -> frozenset[str]:
+        """Rules that any of the plans breaks."""
+        return frozenset(each.rule for each in self.given_up if each.rule)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the diagram's rooms, and of a hall; empty without a plan."""
+        if not self.plans:
+            return ()
+        return (*room_names(remove_halls(self.plans[0].diagram)), "the hall")
+
+    @property
+    def may_improve(self) -> bool:
+        """True if other target areas may lead to a plan with fewer shortfalls."""
+        areas = any(each.demand == "areas" for each in self.given_up)
+        return bool(areas or self.broken) and not self.excluded
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Sort key, smaller for better plans: broken circulation rules, broken rules,
+        shortfalls."""
+        rules = [each.rule for each in self.given_up if each.rule]
+        circulation = sum(rule in CIRCULATION_RULES for rule in rules)
+        return circulation, len(rules), len(self.given_up)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of a plan.
+
+    ``kept``: for every rule of ``default``, True if the plan keeps it; None where it does not
+    apply. ``compactness``: length of the outline of a square of the same area / length of the
+    outline. ``fill``: share of the outline that belongs to rooms. ``area_error``: largest relative
+    error of a room's area. ``light``: window per floor of habitable rooms, see ``window_share``;
+    None without such rooms.
+    """
+
+    kept: Mapping[str, bool | None]
+    compactness: float
+    fill: float
+    area_error: float
+    light: float | None
+
+    @property
+    def num_broken(self) -> int:
+        """Number of rules that the plan breaks."""
+        return sum(each is False for each in self.kept.values())
+
+    @property
+    def total(self) -> float:
+        """Mean of compactness, fill, 1 - area error, and light up to 8 %; the best is 1."""
+        light = 1.0 if self.light is None else min(1.0, self.light / _ENOUGH_LIGHT)
+        return (self.compactness + self.fill + max(0.0, 1 - self.area_error) + light) / 4
+
+    def to_json(self) -> dict[str, Any]:
+        shares = {name: getattr(self, name) for name in _SHARES}
+        rounded = {k: v if v is None else round(v, 4) for k, v in shares.items()}
+        return {"num_broken": self.num_broken, **rounded}
+
+    def sentence(self) -> str:
+        """Return ``0 rules broken, compactness 0.91, fill 95 %, area error 3 %, light 8.2 %``."""
+        light = "" if self.light is None else f", light {self.light:.1%}"
+        text = (
+            f"{counted(self.num_broken, 'rule')} broken, compactness {self.compactness:.2f}, "
+            f"fill {self.fill:.0%}, area error {self.area_error:.0%}{light}"
+        )
+        return text.replace("%", " %")
+
+
+def scores_of(plan: FloorPlan, targets: Sequence[float]) -> Scores:
+    """Scores of a plan with these target areas."""
+    from shapely import get_parts, union_all
+
+    # outline of the built area, walls included
+    built = fill_gaps(union_all(plan.rooms))
+    around = sum(part.exterior.length for part in get_parts(built))
+    return Scores(
+        kept=judge(plan, read_rules("default")).kept,
+        compactness=4 * math.sqrt(built.area) / around,
+        fill=1 - plan.dead_area / plan.outline.area,
+        area_error=plan.largest_area_error(targets),
+        light=window_share(plan),
+    )
+
+
+def rank_key(shortfalls: Sequence[Shortfall], scores: Scores) -> tuple[float, ...]:
+    """Key that sorts plans, the best first: by unmet requirements, then broken rules, then
+    ``total``."""
+    return len(shortfalls), scores.num_broken, -scores.total
+
+
+def ranked_variants(found: Realised) -> tuple[Realised, tuple[Scores, ...]]:
+    """Return the plans, best first (``rank_key``), and their scores."""
+    scores = [scores_of(plan, found.areas) for plan in found.plans]
+    order = sorted(range(len(scores)), key=lambda k: rank_key(found.shortfalls[k], scores[k]))
+    in_order = replace(
+        found,
+        plans=tuple(found.plans[k] for k in order),
+        shortfalls=tuple(found.shortfalls[k] for k in order),
+    )
+    return in_order, tuple(scores[k] for k in order)

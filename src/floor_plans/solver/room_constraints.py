@@ -1,0 +1,305 @@
+"""``RoomConstraints``: rooms of a floor plan, with their shapes and areas, in decimetres."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from itertools import product
+from typing import Any
+
+from floor_plans.diagrams.geometry import threshold_of
+from floor_plans.diagrams.rooms import INSIDE, ROOM_TYPES
+from floor_plans.plans.box_model import AXES, CONTAIN, BoxModel, BoxRule
+from floor_plans.plans.outline import PER_METRE
+from floor_plans.rules.finding import HALL, TOLERANCE
+from floor_plans.solver.spec import (
+    MAX_ASPECTS,
+    NO_REQUIREMENT,
+    PlanSpec,
+    Priority,
+    Requirement,
+    SoftConstraint,
+    area_range,
+    min_width,
+)
+
+BENT = tuple(
+    k
+    for k, name in enumerate(ROOM_TYPES)
+    if name not in ("Bathroom", "Balcony", "Storage", "Wall-in")
+)
+"""Rooms that may be L-shaped: another room may lie in a corner of their box."""
+
+PASSAGE = 9
+"""Clear width in decimetres of a hall, and next to a room inside another that does not touch its
+walls."""
+
+HALL_SHARE = 0.12
+"""Largest share of the area of all rooms that an added hall has."""
+
+HALL_TYPE = ROOM_TYPES.index("Entrance")
+"""Type of an added hall in a diagram; files say "corridor" for it."""
+
+NARROWEST, LONGEST = 5, 12
+"""Least side in decimetres, and largest ratio of sides, of rooms as hard constraints."""
+
+_ROUGHLY, _AT_MOST = 0.5, 1.0
+"""Looser tolerances of areas, with priority over a filled outline, and over walls: no room has more
+than twice its area."""
+
+_CLOSELY = 0.02
+"""Tolerance of an area that is requested for a change, as a share."""
+
+_ROOMY = 2.2
+"""Side of the grid / side of a square as large as all rooms, for outlines up to twice as long as
+wide."""
+
+LOW, HIGH = 0, 1
+"""Sides of a room along an axis."""
+
+Occupant = tuple[int, Any, list[Any]]
+"""A room that may lie in another and take part of its wall: its number, the condition that it is
+off the wall, and literals that it lies elsewhere."""
+
+
+class RoomConstraints:
+    """Constraints on the shapes and floors of rooms, on the boxes of ``box_model``.
+
+    ``floors``: square decimetres of every room's floor. ``inside``: pairs (inner, outer) by their
+    relations; ``in_corner``: literals that the first room lies in a corner of the second's box.
+    ``soft``: soft constraints, to which other groups add theirs. Rooms without a relation are at
+    least 0.7 m apart, as the rule relates rooms up to 0.63 m. No centre lies on the line of a side:
+    the rule could read it on either side, as decimetres are not exact in metres.
+
+    ``hall``: number of an added room, the last one, or None. It has any relation to others, but
+    does not overlap them; ``kinds`` and ``areas`` (targets, 0 for it) include it. ``unknown``:
+    pairs with any relation, those of the hall included. ``least_grid``: least side of the grid in a
+    free outline, decimetres.
+    """
+
+    def __init__(
+        self,
+        rooms: Sequence[int],
+        relations: Sequence[tuple[int, int, int]],
+        spec: PlanSpec,
+        *,
+        hall: bool,
+        unknown: Iterable[tuple[int, int]],
+        least_grid: int,
+    ) -> None:
+        self.spec, self.hall = spec, len(rooms) if hall else None
+        self.rooms = [*rooms, *([HALL_TYPE] if hall else [])]
+        self.kinds = [*(ROOM_TYPES[room] for room in rooms), *([HALL] if hall else [])]
+        self.areas = [*spec.areas, *([0.0] if hall else [])]
+        self.unknown = [*unknown, *((i, len(rooms)) for i in range(len(rooms) if hall else 0))]
+        # a grid that is large enough for the outline
+        if spec.outline.boundary is not None:
+            grid = max(1, *spec.outline.size)
+        else:
+            roomy = _ROOMY * math.sqrt(max(1, spec.outline.elongation / 2))
+            grid = max(math.ceil(roomy * PER_METRE * math.sqrt(sum(spec.areas))), least_grid)
+        self.grid = grid
+        threshold = math.floor(threshold_of("metres", None) * PER_METRE)
+        rule = BoxRule(grid, threshold, min_side=min(grid, NARROWEST), max_aspect=LONGEST)
+        # constraints: boxes, then floors, shapes and least sizes
+        self.soft: list[SoftConstraint] = []
+        self.inside = {(i, j) if r == INSIDE else (j, i) for i, j, r in relations if r in CONTAIN}
+        self.in_corner: dict[tuple[int, int], Any] = {}
+        self.box_model = BoxModel(len(self.rooms), rule, off_line=1)
+        self.cp, self.literal = self.box_model.model, self.box_model.literal
+        self.box_model.add_relations(
+            relations, buildable=True, unknown=self.unknown, add_apart=self._add_apart
+        )
+        self.floors = self._add_floors()
+        self._add_shapes()
+        self._add_least_sizes()
+
+    def add_soft(
+        self, priority: Priority, *conditions: Any, requirement: Requirement = NO_REQUIREMENT
+    ) -> SoftConstraint:
+        """Add and return a soft constraint, whose literal implies the conditions."""
+        self.soft.append(SoftConstraint(priority, self.literal(*conditions), requirement))
+        return self.soft[-1]
+
+    def add_area_targets(self, requested: Collection[int] | None) -> list[SoftConstraint]:
+        """Add soft constraints on areas within their tolerance, and on their sum within half of it:
+        each at three tolerances with three priorities.
+
+        ``requested``: constrain these rooms alone, first within the tolerance, then closely.
+        Returns these constraints.
+        """
+        tolerance, targets = self.spec.tolerance, self.spec.areas
+        if requested is not None:
+            ranges = product(sorted(requested), (tolerance, min(_CLOSELY, tolerance)))
+            return [
+                self._add_area(Priority.ACCESS, self.floors[k], targets[k], off)
+                for k, off in ranges
+            ]
+        own = self.floors[: len(targets)]
+        sizes = [(floor, area, tolerance) for floor, area in zip(own, targets, strict=True)]
+        for floor, area, share in (*sizes, (sum(own), sum(targets), tolerance / 2)):
+            for priority, off in (
+                (Priority.AREAS, share),
+                (Priority.ROUGH_AREAS, max(share, _ROUGHLY)),
+                (Priority.LARGEST, max(share, _AT_MOST)),
+            ):
+                self._add_area(priority, floor, area, off)
+        return []
+
+    def _add_area(
+        self, priority: Priority, floor: Any, target: float, off: float
+    ) -> SoftConstraint:
+        """Add that a floor deviates from its target by at most the share ``off``."""
+        least, most = area_range(target, off)
+        return self.add_soft(priority, floor >= least, floor <= most)
+
+    def span(self, axis: int, room: int) -> tuple[Any, Any]:
+        """Range of a room along an axis."""
+        return self.box_model.low[axis][room], self.box_model.high[axis][room]
+
+    def occupants(self, room: int, axis: int, side: int) -> list[Occupant]:
+        """Rooms that lie or may lie in the box of a room and take part of one of its walls."""
+        found: list[tuple[int, list[Any]]] = [(u, []) for u, v in self.inside if v == room]
+        found += [(u, [lies.negated()]) for (u, v), lies in self.in_corner.items() if v == room]
+        low, high = self.box_model.low[axis], self.box_model.high[axis]
+        return [
+            (k, low[k] > low[room] if side == LOW else high[k] < high[room], elsewhere)
+            for k, elsewhere in found
+        ]
+
+    def add_clear_wall(
+        self,
+        way: Any,
+        axis: int,
+        spans: Sequence[tuple[Any, Any]],
+        length: int,
+        occupants: Sequence[Occupant],
+    ) -> None:
+        """Add that ``way`` implies a piece of wall along an axis, as long as ``length``. It lies
+        within all ``spans`` and clear of occupants.
+
+        It lies before or behind an occupant, or the occupant is off the wall or lies elsewhere.
+        """
+        if not occupants:
+            for (low, _), (_, high) in product(spans, spans):
+                self.cp.add(high - low >= length).only_enforce_if(way)
+            return
+        # the piece lies within every span
+        start = self.cp.new_int_var(0, self.grid, "")
+        for low, high in spans:
+            self.cp.add(start >= low).only_enforce_if(way)
+            self.cp.add(start + length <= high).only_enforce_if(way)
+        # and clear of every occupant
+        for k, is_away, lies_elsewhere in occupants:
+            low, high = self.span(axis, k)
+            clear = [self.literal(side) for side in (high <= start, low >= start + length, is_away)]
+            self.cp.add_bool_or([*clear, *lies_elsewhere, way.negated()])
+
+    def _width_of(self, room: int) -> int:
+        """Usual least width of a room, decimetres."""
+        width = min_width(self.rooms[room], self.areas[room])
+        return max(NARROWEST, math.floor(PER_METRE * width))
+
+    def _add_apart(self, i: int, j: int) -> None:
+        """Add that two rooms share no area, or the smaller one lies in a corner of the other's box.
+        The latter is excluded if the other is inside a third, whose floor would lose its area
+        twice."""
+        ways = self.box_model.apart(i, j)
+        # the smaller room in a corner of the larger
+        u, v = sorted((i, j), key=lambda room: self.areas[room])
+        is_nested = any(outer == u or inner == v for inner, outer in self.inside)
+        if self.rooms[v] in BENT and not is_nested:
+            ways.append(self._corner_literal(u, v))
+        self.cp.add_bool_or(ways)
+
+    def _corner_literal(self, u: int, v: int) -> Any:
+        """Literal that u lies in a corner of the box of v, clear of its free strip."""
+        # flush with v on each axis, with a passage left on the other side
+        margins = self.box_model.margins(u, v)
+        corner = self.literal(*(margin >= 0 for margin in margins))
+        flush = [self.literal(margin == 0) for margin in margins]
+        for axis in AXES:
+            self.cp.add_bool_or([*flush[axis::2], corner.negated()])
+            self.cp.add(sum(margins[axis::2]) >= PASSAGE).only_enforce_if(corner)
+        # a hall on the centre of v would be read as a room that v is inside
+        if u == self.hall:
+            sides = zip(self.box_model.sides(u), self.box_model.sides(v), strict=True)
+            off = [self.literal(2 * own < others) for own, others in sides]
+            self.cp.add_bool_or([*off, corner.negated()])
+        # elsewhere flush or a passage wide, with v's own width kept
+        for margin, is_flush in zip(margins, flush, strict=True):
+            self.cp.add_bool_or([is_flush, self.literal(margin >= PASSAGE), corner.negated()])
+        for margin, is_free in zip(margins, self.box_model.free_sides(v), strict=True):
+            self.cp.add(margin >= self._width_of(v)).only_enforce_if(corner, is_free)
+        # no chain of rooms in corners of each other
+        before = [other for (_, outer), other in self.in_corner.items() if outer == u]
+        behind = [
+            other for (inner, outer), other in self.in_corner.items() if inner == v and outer != u
+        ]
+        for other in (*before, *behind):
+            self.cp.add_bool_or([corner.negated(), other.negated()])
+        self.in_corner[u, v] = corner
+        return corner
+
+    def _add_shapes(self) -> None:
+        """Add soft constraints on usual widths and shapes, and hard ones on those of the hall.
+        Rooms inside another leave no slivers next to them and do not split its floor."""
+        for i, room in enumerate(self.rooms):
+            width, height = self.box_model.sides(i)
+            # the hall is wide enough, and a small part of the plan
+            if i == self.hall:
+                for side in (width, height):
+                    self.cp.add(side >= PASSAGE)
+                self.cp.add(100 * self.floors[i] <= round(100 * HALL_SHARE) * sum(self.floors))
+                continue
+            # width and aspect ratio
+            conditions = [side >= self._width_of(i) for side in (width, height)]
+            conditions += [width <= MAX_ASPECTS[room] * height, height <= MAX_ASPECTS[room] * width]
+            usual = self.add_soft(Priority.SHAPES, *conditions).literal
+            for u, axis in product(sorted(u for u, v in self.inside if v == i), AXES):
+                margins = self.box_model.margins(u, i)
+                for margin in margins[axis::2]:
+                    clear = [self.literal(margin == 0), self.literal(margin >= PASSAGE)]
+                    self.cp.add_bool_or([*clear, usual.negated()])
+                # floor on both sides along one axis only if it touches a wall on the other
+                around = [self.literal(margin >= 1) for margin in margins[axis::2]]
+                around += [self.literal(margin == 0) for margin in margins[1 - axis :: 2]]
+                self.cp.add_bool_or([*around, usual.negated()])
+
+    def _add_least_sizes(self) -> None:
+        """Add soft constraints on the least widths and areas of the rules. Limits are rounded up to
+        the grid, less the tolerance."""
+        widths, areas = (
+            (self.spec.rule(name) or {"least": {}})["least"] for name in ("width", "area")
+        )
+        for i, kind in enumerate(self.kinds):
+            if (least := widths.get(kind)) is not None:
+                narrow = math.ceil((least - TOLERANCE) * PER_METRE)
+                wide = [side >= narrow for side in self.box_model.sides(i)]
+                requirement = Requirement(f"{{}} is at least {least:g} m wide", "width", (i,))
+                self.add_soft(Priority.SIZES, *wide, requirement=requirement)
+            if (least := areas.get(kind)) is not None:
+                small = math.ceil((least - TOLERANCE) * PER_METRE**2)
+                requirement = Requirement(f"{{}} has at least {least:g} m2", "area", (i,))
+                self.add_soft(Priority.SIZES, self.floors[i] >= small, requirement=requirement)
+
+    def _add_floors(self) -> list[Any]:
+        """Areas of the floors: of boxes, less the boxes directly inside and in their corners."""
+        most, new = self.grid**2, self.cp.new_int_var
+        boxes = [new(0, most, "") for _ in self.rooms]
+        for i, area in enumerate(boxes):
+            self.cp.add_multiplication_equality(area, self.box_model.sides(i))
+        floors = []
+        for v in range(len(self.rooms)):
+            floors.append(floor := new(1, most, ""))
+            # rooms directly inside, not within another inner room
+            inner = [u for u in range(len(boxes)) if (u, v) in self.inside]
+            taken = [boxes[u] for u in inner if not any((u, k) in self.inside for k in inner)]
+            # rooms in a corner, if they are there
+            for (u, outer), corner in self.in_corner.items():
+                if outer == v:
+                    taken.append(part := new(0, most, ""))
+                    self.cp.add(part == boxes[u]).only_enforce_if(corner)
+                    self.cp.add(part == 0).only_enforce_if(corner.negated())
+            self.cp.add(floor == boxes[v] - sum(taken))
+        return floors

@@ -1,0 +1,258 @@
+"""``SoftSearch``: boxes that satisfy as many soft constraints as possible, by priority."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from floor_plans.plans.box_model import Boxes
+from floor_plans.solver.outline_constraints import OutlineConstraints
+from floor_plans.solver.spec import NO_REQUIREMENT, NOTHING, Priority, Requirement, SoftConstraint
+
+_STEPS, _STEPS_OF_PLOTS = (4, 2, 1), (4, 1, 2)
+"""Decimetres of the grids searched for a plan that satisfies all soft constraints, the coarsest
+first.
+
+Most plans exist on grids of 0.4 m, where they are found three times as fast. If an outline is to be
+filled, a failure there usually means infeasibility, which the finest grid shows.
+"""
+
+_NEAR, _EACH = 6, 0.1
+"""Radius of the local search in decimetres, and effort of each step."""
+
+_TO_REDUCE, _EFFORT_EACH = 5, 0.3
+"""Effort to reduce a conflict, as a multiple of that to show it; effort of each attempt."""
+
+
+@dataclass(frozen=True)
+class _Incumbent:
+    """Result of a search for a plan that satisfies ``soft``: the ``answer``; if it is True, boxes
+    and values; the effort ``spent``."""
+
+    soft: Sequence[SoftConstraint] = ()
+    answer: bool | None = None
+    boxes: Boxes | None = None
+    value: Any = None
+    spent: float = 0.0
+
+
+class SoftSearch:
+    """Search for boxes that satisfy soft constraints together, by priority.
+
+    ``missed``: priorities with violated soft constraints, after ``fix_met``.
+    """
+
+    def __init__(self, outline: OutlineConstraints) -> None:
+        self._outline, self._soft = outline, outline.rooms.soft
+        self._box_model, self._cp = outline.rooms.box_model, outline.cp
+        self.missed: frozenset[Priority] = NOTHING
+        # results of ``meets`` by dropped priorities; ``satisfy`` starts from them
+        self._asked: dict[frozenset[Priority], _Incumbent] = {}
+
+    def meets(
+        self, effort: float, seed: int, dropped: frozenset[Priority] = NOTHING
+    ) -> bool | None:
+        """Return True if some plan satisfies all soft constraints except ``dropped`` priorities,
+        False if none does, None if undecided. Call it before ``satisfy``, which starts from the
+        result."""
+        self._asked[dropped] = found = self.solve_all(dropped, effort, seed)
+        return found.answer
+
+    def solve_all(self, dropped: frozenset[Priority], effort: float, seed: int) -> _Incumbent:
+        """Find a plan that satisfies all soft constraints except ``dropped`` priorities: first on a
+        coarse grid, and there first without cuts."""
+        self._cp.clear_objective()
+        soft = self._without(dropped)
+        literals = _literals(soft)
+        # searches in turn, each with a part of the effort
+        uncut = [cut.is_used.negated() for cut in self._outline.cuts]
+        steps = _STEPS_OF_PLOTS if self._outline.filling else _STEPS
+        tries = [([*literals, *uncut], steps[0])] if uncut else []
+        tries += [(literals, step) for step in steps]
+        answer, boxes, spent, each = None, None, 0.0, effort / len(tries)
+        for fixed, step in tries:
+            is_fine = step == 1
+            answer, boxes = self._box_model.solve(
+                each, seed=seed, fixed=fixed, taking_turns=is_fine, light=not is_fine, step=step
+            )
+            spent += self._box_model.spent
+            # still undecided: fill the outline step by step
+            if answer is None and is_fine:
+                answer, boxes, more = self._solve_by_filling(soft, each, seed)
+                spent += more
+            if answer is not None:
+                break
+        return _Incumbent(soft, answer, boxes, self._box_model.value, spent)
+
+    def satisfy(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
+        """Find boxes that satisfy as many soft constraints as possible. Returns the answer of
+        ``BoxModel.solve`` and the boxes.
+
+        The search starts from the best result of ``meets``. Without one, all constraints are tried
+        at once, without those that conflict. If that is undecided, they are added priority by
+        priority.
+        """
+        # start from what is known to be feasible
+        asked, self._asked = self._asked, {}
+        self._cp.clear_objective()
+        soft = sorted(self._soft, key=lambda constraint: constraint.priority)
+        met = [each for each in asked.values() if each.answer]
+        found = max(met, key=lambda each: len(each.soft), default=_Incumbent())
+        if not asked:
+            answer, boxes = self._meet(soft, effort / 3, seed)
+            if answer is not None:
+                return answer, boxes
+        # add priority by priority; one that is undecided is dropped
+        for priority in Priority:
+            of_priority = [constraint for constraint in soft if constraint.priority == priority]
+            if not (new := _not_among(of_priority, found.soft)):
+                continue
+            tried = [*found.soft, *new]
+            answer, boxes = self._meet(tried, effort / 3, seed, found.boxes)
+            if answer:
+                found = _Incumbent(tried, answer, boxes, self._box_model.value)
+        # not even the first priority: any boxes will do
+        if found.boxes is None:
+            return self._box_model.solve(2 * effort, seed=seed, taking_turns=True)
+        self._box_model.value = found.value
+        return True, found.boxes
+
+    def improve(
+        self, boxes: Boxes, cost: float, effort: float, seed: int, **how: Any
+    ) -> tuple[Boxes, float]:
+        """Find boxes of a lower objective. Returns these, or the given ones, and the objective."""
+        model = self._box_model
+        found = model.solve(effort, seed=seed, hint=boxes, taking_turns=True, **how)[1]
+        return (boxes, cost) if found is None or model.cost >= cost else (found, model.cost)
+
+    def improve_nearby(
+        self, boxes: Boxes, cost: float, effort: float, seed: int, **how: Any
+    ) -> tuple[Boxes, float, float]:
+        """Improve boxes by local search, as long as that lowers the objective; this is much faster
+        than a global search. Returns the effort spent in addition."""
+        spent = 0.0
+        while spent < effort:
+            before, each = cost, min(effort - spent, _EACH)
+            boxes, cost = self.improve(boxes, cost, each, seed, around=_NEAR, **how)
+            spent += self._box_model.spent
+            if cost == before:
+                break
+        return boxes, cost, spent
+
+    def fix_met(self) -> list[Any]:
+        """Fix the soft constraints that the incumbent satisfies. Returns the literals of the
+        others."""
+        value = self._box_model.value
+        missed = [constraint for constraint in self._soft if not value(constraint.literal)]
+        self._cp.add_bool_and(_literals(_not_among(self._soft, missed)))
+        self.missed = frozenset(constraint.priority for constraint in missed)
+        return _literals(missed)
+
+    def is_infeasible(
+        self, requirements: Collection[Requirement], effort: float, seed: int
+    ) -> bool:
+        """Return True if the solver shows that no plan satisfies the soft constraints of these
+        requirements."""
+        fixed = _literals(each for each in self._soft if each.requirement in requirements)
+        return self._box_model.solve(effort, seed=seed, fixed=fixed, taking_turns=True)[0] is False
+
+    def can_keep(self, rules: Collection[str], effort: float, seed: int) -> bool | None:
+        """Return True if some plan satisfies the soft constraints of these rules. False if the
+        solver shows that none does, None if undecided or there are none. Call it before
+        ``fix_met``, which adds to the model."""
+        fixed = _literals(each for each in self._soft if each.requirement.rule in rules)
+        return self._box_model.solve(effort, seed=seed, fixed=fixed)[0] if fixed else None
+
+    def conflicting_requirements(
+        self, effort: float, seed: int, dropped: frozenset[Priority]
+    ) -> tuple[Requirement, ...]:
+        """Find requirements that no plan satisfies together, except for ``dropped`` priorities.
+        Empty if no conflict is shown.
+
+        The conflict is reduced as far as the effort allows: requirements are removed, all of a rule
+        at once and those of no rule first, then single ones, while the others still conflict.
+        """
+        soft = self._without(dropped)
+        left = [each.requirement for each in soft if each.requirement != NO_REQUIREMENT]
+        if not self.is_infeasible(left, effort, seed):
+            return ()
+        # a smaller conflict from the assumptions
+        soft = [each for each in self._soft if each.requirement in left]
+        if self._box_model.solve(effort, seed=seed, assumed=_literals(soft))[0] is False:
+            core = {literal.index for literal in self._box_model.conflict}
+            left = [each.requirement for each in soft if each.literal.index in core]
+        # groups of a rule, then single requirements
+        rules = dict.fromkeys(requirement.rule for requirement in reversed(left))
+        groups = [{each for each in left if each.rule == rule} for rule in sorted(rules, key=bool)]
+        budget = _TO_REDUCE * effort
+        for group in (*groups, *({requirement} for requirement in reversed(left))):
+            fewer = [requirement for requirement in left if requirement not in group]
+            if budget > 0 and len(fewer) < len(left):
+                # the others still conflict without this group
+                if fewer and self.is_infeasible(fewer, min(budget, _EFFORT_EACH), seed):
+                    left = fewer
+                budget -= self._box_model.spent
+        return tuple(left)
+
+    def _without(self, dropped: frozenset[Priority]) -> list[SoftConstraint]:
+        """Soft constraints except those of ``dropped`` priorities."""
+        return [constraint for constraint in self._soft if constraint.priority not in dropped]
+
+    def _solve_by_filling(
+        self, soft: Sequence[SoftConstraint], effort: float, seed: int
+    ) -> tuple[bool | None, Boxes | None, float]:
+        """Find boxes that satisfy all but the fill of the outline, then fill it by local search.
+        Returns the answer of ``BoxModel.solve``, boxes that satisfy all, and the effort spent."""
+        model, others = self._box_model, _literals(_not_among(soft, self._outline.filling))
+        if len(others) == len(soft):
+            return None, None, 0.0
+        # a plan that need not fill the outline
+        boxes = model.solve(effort, seed=seed, fixed=others, light=True, step=_STEPS[0])[1]
+        spent = model.spent
+        if boxes is None:
+            return None, None, spent
+        # less dead area, by local search, then all constraints on the result
+        self._cp.minimize(self._outline.dead)
+        boxes, _, more = self.improve_nearby(boxes, math.inf, effort, seed, fixed=others)
+        self._cp.clear_objective()
+        answer, met = model.solve(effort, seed=seed, hint=boxes, fixed=_literals(soft), around=0)
+        return answer, met, spent + more + model.spent
+
+    def _meet(
+        self, soft: list[SoftConstraint], effort: float, seed: int, hint: Boxes | None = None
+    ) -> tuple[bool | None, Boxes | None]:
+        """Solve with these constraints. Of those that conflict, one of the lowest priority is
+        removed each time."""
+        model, left = self._box_model, effort
+        while left > 0:
+            literals = _literals(soft)
+            # fixed literals are fast, but yield no conflict
+            answer, boxes = model.solve(left, seed=seed, hint=hint, fixed=literals)
+            left -= model.spent
+            if answer is not False or not soft:
+                return answer, boxes
+            if left <= 0:
+                break
+            # so the conflict takes a second search
+            answer, boxes = model.solve(left, seed=seed, hint=hint, assumed=literals)
+            left -= model.spent
+            if answer is not False or not model.conflict:
+                return answer, boxes
+            conflict = {literal.index for literal in model.conflict}
+            del soft[max(k for k, literal in enumerate(literals) if literal.index in conflict)]
+        return None, None
+
+
+def _literals(soft: Iterable[SoftConstraint]) -> list[Any]:
+    """Literals of soft constraints."""
+    return [constraint.literal for constraint in soft]
+
+
+def _not_among(
+    soft: Sequence[SoftConstraint], others: Sequence[SoftConstraint]
+) -> list[SoftConstraint]:
+    """Soft constraints that are not among the others."""
+    indices = {constraint.literal.index for constraint in others}
+    return [constraint for constraint in soft if constraint.literal.index not in indices]

@@ -1,0 +1,217 @@
+"""``PlanSpec``: what a floor plan is to have, by priority, and the usual sizes of rooms."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from random import Random
+from typing import Any
+
+from floor_plans.diagrams.rooms import ROOM_TYPES
+from floor_plans.plans.floor_plan import FloorPlan, Point
+from floor_plans.plans.outline import FREE, PER_METRE, Outline
+from floor_plans.rules.finding import Parameters
+from floor_plans.rules.rule_set import NO_RULES, RuleSet
+
+
+class Priority(IntEnum):
+    """Priorities of soft constraints, the most important first.
+
+    Relations, the outline and the absence of overlaps are hard constraints. Of soft constraints
+    that exclude each other, one of the lowest priority is dropped.
+    """
+
+    ACCESS = 0
+    SIZES = 1
+    LARGEST = 2
+    SHAPES = 3
+    WALLS = 4
+    FACADE = 5
+    BALCONIES = 6
+    ROUGH_AREAS = 7
+    FILL = 8
+    AREAS = 9
+
+
+NOTHING: frozenset[Priority] = frozenset()
+"""Priorities to drop: none."""
+
+ONLY_AREAS = frozenset({Priority.AREAS})
+"""Priorities to drop: target areas."""
+
+WITHOUT_RULES = frozenset(
+    {Priority.LARGEST, Priority.SHAPES, Priority.BALCONIES, Priority.ROUGH_AREAS, Priority.AREAS}
+)
+"""Priorities to drop: those that serve no rule."""
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """Something a floor plan is to have. ``text`` has {} for each of the ``rooms`` it concerns.
+    ``rule``: the rule that requires it, or empty."""
+
+    text: str = ""
+    rule: str = ""
+    rooms: tuple[int, ...] = ()
+
+    def sentence(self, names: Sequence[str]) -> str:
+        """Return ``kitchen is reached through common rooms``. ``names``: of all rooms."""
+        return self.text.format(*(names[room] for room in self.rooms))
+
+    def renumbered(self, rooms: Sequence[int]) -> Requirement:
+        """Return the requirement for a diagram in which room k has the number ``rooms[k]``."""
+        return replace(self, rooms=tuple(rooms[room] for room in self.rooms))
+
+    def to_json(self, names: Sequence[str]) -> dict[str, Any]:
+        return {"rule": self.rule, "rooms": list(self.rooms), "need": self.sentence(names)}
+
+
+NO_REQUIREMENT = Requirement()
+
+
+@dataclass(frozen=True)
+class SoftConstraint:
+    """Literal that is true in as many plans as possible. ``requirement``: its meaning in words."""
+
+    priority: Priority
+    literal: Any
+    requirement: Requirement = NO_REQUIREMENT
+
+
+@dataclass(frozen=True)
+class PlanSpec:
+    """Specification of a floor plan, in addition to its diagram.
+
+    ``areas``: square metres of every room's floor, kept within the share ``tolerance``, and their
+    sum within half of it. ``rules``: rules of living to keep. Rooms also have the least widths and
+    the shapes usual for their types, and doors lead to all of them. ``front_door``: its place on
+    the boundary of the outline, metres. ``north``: degrees clockwise from up; plans with living
+    rooms in the south cost less.
+    """
+
+    areas: tuple[float, ...]
+    tolerance: float = 0.1
+    outline: Outline = FREE
+    rules: RuleSet = NO_RULES
+    front_door: Point | None = None
+    north: float | None = None
+
+    def rule(self, name: str) -> Parameters | None:
+        """Parameters of a rule; None if the plan need not keep it."""
+        return self.rules.rules.get(name)
+
+    @property
+    def dropped_for_rules(self) -> frozenset[Priority]:
+        """Priorities that are dropped to keep the rules. In a free outline rooms stay below twice
+        their target area, as no plot requires more."""
+        is_free = self.outline.boundary is None
+        return WITHOUT_RULES - {Priority.LARGEST} if is_free else WITHOUT_RULES
+
+
+_SIZES = {
+    "LivingRoom": (32.0, 2.6, 3),
+    "MasterRoom": (17.0, 2.4, 3),
+    "Kitchen": (7.0, 1.4, 4),
+    "Bathroom": (5.0, 1.0, 4),
+    "DiningRoom": (10.0, 1.9, 3),
+    "ChildRoom": (11.0, 2.0, 3),
+    "StudyRoom": (9.0, 1.9, 3),
+    "SecondRoom": (13.0, 2.0, 3),
+    "GuestRoom": (12.0, 2.0, 3),
+    "Balcony": (5.5, 0.8, 8),
+    "Entrance": (4.0, 1.1, 4),
+    "Storage": (2.5, 0.7, 4),
+    "Wall-in": (2.0, 0.7, 4),
+}
+"""Typical area in square metres, least width in metres, longest side / shortest.
+
+Areas of master and second bedrooms, kitchens, bathrooms, balconies and storage rooms are about the
+medians of 999 real plans. A living room has the living area of those plans (48) less a dining room
+and an entrance.
+"""
+
+TYPICAL_AREAS, MIN_WIDTHS, MAX_ASPECTS = zip(*(_SIZES[name] for name in ROOM_TYPES), strict=True)
+
+_SPREAD = 0.2
+"""Relative range of sampled typical areas."""
+
+_NARROWEST = 0.8
+"""Least width as a share of the side of the square of the target area, as small rooms may be
+narrower than usual."""
+
+
+class RoomAreas:
+    """Source of target areas: the floors of rooms of ``plans``, or typical areas."""
+
+    def __init__(self, plans: Sequence[FloorPlan] = ()) -> None:
+        self._programmes = [Counter(plan.diagram.rooms) for plan in plans]
+        self._areas: list[dict[int, list[float]]] = []
+        self._of_type: dict[int, list[float]] = defaultdict(list)
+        for plan in plans:
+            self._areas.append(defaultdict(list))
+            for room, area in zip(plan.diagram.rooms, plan.areas, strict=True):
+                self._areas[-1][room].append(area)
+                self._of_type[room].append(area)
+
+    def draw(self, rooms: Sequence[int], random: Random) -> tuple[float, ...]:
+        """Sample square metres for each room.
+
+        They come from one of the plans that share most types of rooms with these. Rooms that it
+        lacks get the area of any plan's room of that type, or a typical one.
+        """
+        areas: dict[int, list[float]] = {}
+        if self._programmes:
+            # plans that share most room types with the request
+            asked = Counter(rooms)
+            shared = [(asked & programme).total() for programme in self._programmes]
+            most = max(shared)
+            plan = random.choice([k for k, num in enumerate(shared) if num == most])
+            # areas of one of them, in random order
+            areas = {
+                room: random.sample(each, len(each)) for room, each in self._areas[plan].items()
+            }
+
+        def sampled(room: int) -> float:
+            if areas.get(room):
+                return areas[room].pop()
+            if self._of_type[room]:
+                return random.choice(self._of_type[room])
+            return TYPICAL_AREAS[room] * random.uniform(1 - _SPREAD, 1 + _SPREAD)
+
+        return tuple(map(sampled, rooms))
+
+
+def min_width(room: int, area: float) -> float:
+    """Least side of a room of that type and target area, metres."""
+    return min(MIN_WIDTHS[room], _NARROWEST * math.sqrt(area))
+
+
+def least_areas(rooms: Sequence[int], rules: RuleSet) -> list[float]:
+    """Least square metres that rules require of each room: its floor, or a square of the least
+    width; 0 without such rules."""
+    areas, widths = (rules.rules.get(name, {"least": {}})["least"] for name in ("area", "width"))
+    kinds = [ROOM_TYPES[room] for room in rooms]
+    return [max(areas.get(kind, 0.0), widths.get(kind, 0.0) ** 2) for kind in kinds]
+
+
+def area_range(target: float, tolerance: float) -> tuple[int, int]:
+    """Range of a floor in square decimetres around a target in square metres."""
+    area = target * PER_METRE**2
+    least, most = math.ceil(area * (1 - tolerance)), math.floor(area * (1 + tolerance))
+    return max(1, least), max(1, most)
+
+
+def has_usual_shapes(plan: FloorPlan, areas: Sequence[float]) -> bool:
+    """Return True if rooms of these target areas have the least widths, to a decimetre, and the
+    aspect ratios of their types. Added rooms, which come last, may have any shape."""
+    num = len(areas)
+    boxes, rooms = (plan.diagram.boxes or ())[:num], plan.diagram.rooms[:num]
+    for room, area, (x0, y0, x1, y1) in zip(rooms, areas, boxes, strict=True):
+        shorter, longer = sorted((x1 - x0, y1 - y0))
+        narrow = shorter < min_width(room, area) - 1 / PER_METRE
+        if narrow or longer > MAX_ASPECTS[room] * shorter + 1e-6:
+            return False
+    return True
