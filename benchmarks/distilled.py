@@ -25,7 +25,7 @@ from scipy.stats import binomtest
 
 from buildable import buildable
 from discrete_diffusion.data import SplitBatches
-from discrete_diffusion.evaluation import MeasurementSettings, confidence_interval, metric_floors
+from discrete_diffusion.evaluation import MeasurementSettings, confidence_interval, real_vs_real
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
@@ -131,7 +131,7 @@ def floors(model: Model, num: int, known: int, draws: int, verdicts: int) -> dic
     vocab = VocabConfig(n_max=model.checkpoint.config.data.n_max)
     real = DiagramSet(decode(model.data.splits["train"].x0[:known], vocab)).prepare()
     sizes = {"num_samples": num, "num_reference": len(model.reference), "draws": draws}
-    mean = metric_floors(real, bubble_metrics, **sizes).mean
+    mean = real_vs_real(real, bubble_metrics, **sizes).mean
     some = [model.reference[k] for k in range(verdicts)]
     return {**{key: mean[key] for key in FLOORS}, "buildable": len(buildable(some)) / verdicts}
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from discrete_diffusion.evaluation import metric_floors
+from discrete_diffusion.evaluation import real_vs_real
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics
@@ -82,7 +82,7 @@ def main() -> None:
     def floors(diagrams: list[BubbleDiagram], size: int) -> dict[str, float]:
         real = DiagramSet.of(diagrams).prepare()
         sizes = {"num_samples": size, "num_reference": size, "draws": arguments.draws}
-        return metric_floors(real, bubble_metrics, **sizes).mean
+        return real_vs_real(real, bubble_metrics, **sizes).mean
 
     structure = {
         f"real ({SIZE} + {SIZE})": floors(real, SIZE),

@@ -270,8 +270,6 @@ def variants() -> list[Cell]:
             _budgets(1.2, order="random", groups_in_turn=True),
         ),
         *_cells("mdlm", "remdm, rescale", "remdm", _steps(24, strategy="rescale", eta=0.1)),
-        *_cells("mdlm", "remdm, confidence", "remdm", _steps(24, strategy="confidence", eta=0.5)),
-        *_cells("mdlm", "remdm, loop", "remdm", _steps(24, strategy="loop")),
     ]
 
 

@@ -48,8 +48,6 @@ IN_STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "renoise": ("renoise", {}),
     "remdm, cap": ("remdm", {"strategy": "cap"}),
     "remdm, rescale": ("remdm", {"strategy": "rescale"}),
-    "remdm, confidence": ("remdm", {"strategy": "confidence"}),
-    "remdm, loop": ("remdm", {"strategy": "loop"}),
 }
 IN_CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     f"{name}, k = {k}": (name, {"tokens_per_call": k})
@@ -69,16 +67,11 @@ PANELS = {
 }
 
 
-def has_a_law(options: dict[str, Any]) -> bool:
-    """True for a sampler on a grid, unless what it does depends on more than the state."""
-    return "steps" in options and options.get("strategy") not in ("confidence", "loop")
-
-
 def measure(
     world: ToyWorld, process: str, sampler: str, num: int, **options: Any
 ) -> dict[str, float]:
     """Total variation to the data, and network calls per sample."""
-    algorithm, enumerated = exact(PROCESSES[process]), has_a_law(options)
+    algorithm, enumerated = exact(PROCESSES[process]), "steps" in options
     output = draw_from(algorithm, sampler, min(num, CALLS_FROM) if enumerated else num, **options)
     law = world.distribution(output.x0)
     if enumerated:

@@ -47,7 +47,7 @@ REFERENCE = {
     "Contracts": (
         "discrete_diffusion.algorithms.base.Algorithm",
         "discrete_diffusion.algorithms.token_algorithm.TokenAlgorithm",
-        "discrete_diffusion.algorithms.token_algorithm.Shaping",
+        "discrete_diffusion.algorithms.token_algorithm.SamplingOptions",
         "discrete_diffusion.sampling.tokens.TokenSampler",
         "discrete_diffusion.forward_process.base.ForwardProcess",
         "discrete_diffusion.noise_schedules.base.Schedule",

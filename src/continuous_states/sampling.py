@@ -20,7 +20,7 @@ from discrete_diffusion.categorical import nucleus, sample_categorical, send, un
 from discrete_diffusion.config import Bounds, Count, NotNegative, Share
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling import Guidance, Law, Sampler, check_given
+from discrete_diffusion.sampling import Exactness, Guidance, Sampler, check_given
 
 
 @dataclass
@@ -63,7 +63,7 @@ class RowAncestral(Sampler[MaskedFeatures]):
     """
 
     name = "row-ancestral"
-    law = Law.APPROXIMATE
+    exactness = Exactness.APPROXIMATE
     state = "features"
     algorithms = ("masked-features",)
 
@@ -187,7 +187,7 @@ class Ode(Sampler[FlowMatching]):
     """
 
     name = "ode"
-    law = Law.APPROXIMATE
+    exactness = Exactness.APPROXIMATE
     state = "field"
     algorithms = ("flow-matching",)
 
@@ -294,7 +294,7 @@ class Direct(Sampler[Regression]):
     """
 
     name = "direct"
-    law = Law.APPROXIMATE  # the expectation, not a sample
+    exactness = Exactness.APPROXIMATE  # the expectation, not a sample
     state = "field"
     algorithms = ("regression",)
 
@@ -345,7 +345,7 @@ class Generate(Sampler[LatentSeq2Seq]):
     """
 
     name = "generate"
-    law = Law.MODEL
+    exactness = Exactness.MODEL
     state = "latent"
     algorithms = ("latent-seq2seq",)
 

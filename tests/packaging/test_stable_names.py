@@ -65,7 +65,7 @@ def test_the_table_has_what_a_package_exports(package):
     if Path(module.__file__ or "").with_suffix(".pyi").is_file():
         assert {*names} == {*module.__all__}, f"{PAGE} and __init__.pyi differ"
         files = {path.stem for path in Path(module.__file__ or "").parent.iterdir()}
-        assert {*names} & files <= {"progress", "exactness", "measured_data"}
+        assert {*names} & files <= {"progress", "measured_data"}
 
 
 def imported(code: str) -> Iterator[tuple[str, str]]:
@@ -104,10 +104,11 @@ def test_examples_import_names_of_the_page(path):
 
 
 def test_a_deep_path_or_an_unlisted_name_is_noticed():
-    code = "from discrete_diffusion.sampling.draft import Draft\nimport discrete_diffusion.data\n"
-    code += "from discrete_diffusion.sampling import Draft, SAMPLERS\n"
+    code = "from discrete_diffusion.sampling.partial_samples import PartialSamples\n"
+    code += "import discrete_diffusion.data\n"
+    code += "from discrete_diffusion.sampling import PartialSamples, SAMPLERS\n"
     assert unlisted(code) == [
-        "from discrete_diffusion.sampling.draft import Draft",
+        "from discrete_diffusion.sampling.partial_samples import PartialSamples",
         "from discrete_diffusion.data import ",
         "from discrete_diffusion.sampling import SAMPLERS",
     ]

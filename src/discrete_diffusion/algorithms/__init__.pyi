@@ -19,5 +19,5 @@ from .sedd import SEDD as SEDD
 from .time_sampling import MaskDraw as MaskDraw
 from .time_sampling import sample_masks as sample_masks
 from .time_sampling import sample_times as sample_times
-from .token_algorithm import Shaping as Shaping
+from .token_algorithm import SamplingOptions as SamplingOptions
 from .token_algorithm import TokenAlgorithm as TokenAlgorithm

@@ -17,7 +17,7 @@ from discrete_diffusion.layout.token_layout import TokenLayout
 
 
 @dataclass(frozen=True)
-class Shaping:
+class SamplingOptions:
     """Changes of D before it is sampled: temperature, then a narrower support, then its nucleus.
 
     Args:
@@ -159,7 +159,7 @@ class TokenAlgorithm(Algorithm):
         t: Tensor,
         s: Tensor,
         real: Tensor,
-        shaping: Shaping | None = None,
+        options: SamplingOptions | None = None,
         *,
         conditions: Conditions | None = None,
     ) -> Prediction:
@@ -172,14 +172,14 @@ class TokenAlgorithm(Algorithm):
             t: Float[B], times.
             s: Float[B], times before t.
             real: Bool[B, L], False where x_t stays.
-            shaping: how D is changed; None for the model itself.
+            options: how D is changed; None for the model itself.
             conditions: conditions by name, or None.
 
         Returns:
             Log-probabilities and log importance weights, Float[B, L, V] each.
         """
         log_d0 = self.denoise(x_t, t, real, conditions)
-        return self.step(log_d0, x_t, t, s, real, shaping)
+        return self.step(log_d0, x_t, t, s, real, options)
 
     def step(
         self,
@@ -188,7 +188,7 @@ class TokenAlgorithm(Algorithm):
         t: Tensor,
         s: Tensor,
         real: Tensor,
-        shaping: Shaping | None = None,
+        options: SamplingOptions | None = None,
     ) -> Prediction:
         """``predict`` with log D already computed.
 
@@ -198,21 +198,21 @@ class TokenAlgorithm(Algorithm):
             t: Float[B], times.
             s: Float[B], times before t.
             real: Bool[B, L], False where x_t stays.
-            shaping: how D is changed; None for the model itself.
+            options: how D is changed; None for the model itself.
 
         Returns:
             Log-probabilities and log importance weights, Float[B, L, V] each.
         """
-        shaping = shaping or Shaping()
+        options = options or SamplingOptions()
         # the shaped D; importance weights undo the narrowing
-        log_d0 = temper(log_d0, shaping.temperature)
+        log_d0 = temper(log_d0, options.temperature)
         posterior, log_weights = self.process.posterior_log_probs, None
-        if shaping.support is not None:
-            narrowed = log_softmax_on(log_d0, shaping.support & self.layout.support)
+        if options.support is not None:
+            narrowed = log_softmax_on(log_d0, options.support & self.layout.support)
             log_weights = posterior(x_t, log_d0, t, s) - posterior(x_t, narrowed, t, s)
             log_d0 = narrowed
         # the posterior; positions that are not real stay
-        log_probs = posterior(x_t, nucleus(log_d0, shaping.top_p), t, s)
+        log_probs = posterior(x_t, nucleus(log_d0, options.top_p), t, s)
         unchanged = log_one_hot(x_t, log_probs.shape[-1], log_probs.dtype)
         return Prediction(torch.where(real.unsqueeze(-1), log_probs, unchanged), log_weights)
 

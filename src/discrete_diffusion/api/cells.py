@@ -29,7 +29,7 @@ from discrete_diffusion.evaluation.held_out import held_out_split
 from discrete_diffusion.evaluation.json_values import finite_or_none, read_json, write_json
 from discrete_diffusion.runtime.atomic_files import put_aside
 from discrete_diffusion.runtime.package import __version__
-from discrete_diffusion.sampling.exactness import approximations, exactness
+from discrete_diffusion.sampling.exactness import approximations, exactness_facts
 from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.sampling.registry import build_sampler
 
@@ -292,7 +292,11 @@ def measure_cell(
             "data_fingerprint": data.fingerprint(),
             "terms": protocol.as_dict(),
             "sampling": plain(config.sampling),
-            **(exactness(approximations(model.sampler, algorithm)) if protocol.num_samples else {}),
+            **(
+                exactness_facts(approximations(model.sampler, algorithm))
+                if protocol.num_samples
+                else {}
+            ),
             "steps": checkpoint.step,
             "split": held_out_split(data),
             **dict.fromkeys(("quantity", "ordering", "rows", "bounds")),

@@ -28,7 +28,7 @@ from discrete_diffusion.domains.registry import available_domains, domain_of, ge
 from discrete_diffusion.evaluation.report import Evaluation
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.runtime.inputs import GivenObjects
-from discrete_diffusion.sampling.guidance import check_given
+from discrete_diffusion.sampling.base import check_given
 from discrete_diffusion.sampling.likelihood import Order, order_log_probs, order_sampler
 
 

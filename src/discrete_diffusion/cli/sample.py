@@ -145,13 +145,13 @@ def check_values(config: DictConfig) -> SampleRequest:
 def _sample(request: SampleRequest, config: DictConfig) -> None:
     from discrete_diffusion.api.requests import sample
     from discrete_diffusion.evaluation.json_values import write_metrics
-    from discrete_diffusion.sampling.exactness import exactness
+    from discrete_diffusion.sampling.exactness import exactness_facts
 
     here, folder = where_to_compute(config), request.out
     trained = opened_model(config, request, here)
     trained.refuse_overwriting_data(folder, _outputs(), request.get("data"))
     facts = {"checkpoint": trained.path, "seed": request.seed, "precision": request.precision}
-    facts |= exactness(trained.approximations())  # a domain that knows more says so
+    facts |= exactness_facts(trained.approximations())  # a domain that knows more says so
     try:
         with CommandSignals() as signals, _unfinished(folder, trained) as append:
             done = sample(request, _written_if_stopped(trained, signals, append)).write()

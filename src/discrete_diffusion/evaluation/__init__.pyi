@@ -45,10 +45,10 @@ from .report import scalars_first as scalars_first
 from .requests import EvaluateRequest as EvaluateRequest
 from .requests import Request as Request
 from .requests import SampleRequest as SampleRequest
-from .sample_scores import Floors as Floors
 from .sample_scores import Metric as Metric
+from .sample_scores import RealVsReal as RealVsReal
 from .sample_scores import SampleScores as SampleScores
-from .sample_scores import metric_floors as metric_floors
+from .sample_scores import real_vs_real as real_vs_real
 from .sample_scores import shown_sizes as shown_sizes
 from .sample_sets import facts_of_files as facts_of_files
 from .sample_sets import sample_and_measure as sample_and_measure

@@ -17,7 +17,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.values import check_name
 from discrete_diffusion.data.base import SPLITS, Dataset
 from discrete_diffusion.runtime.processes import end_if_stopping
-from discrete_diffusion.sampling.exactness import exactness
+from discrete_diffusion.sampling.exactness import exactness_facts
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.requests import EvaluateRequest, Request
@@ -192,5 +192,5 @@ def sampling_facts(request: Request, trained: TrainedModel) -> dict[str, Any]:
     return {
         "sampling": trained.sampling,
         "sampling_steps": request.steps,
-        **exactness(trained.approximations()),
+        **exactness_facts(trained.approximations()),
     }

@@ -22,7 +22,7 @@ from discrete_diffusion.evaluation.token_samples import (
     sample_fresh,
 )
 from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line
-from discrete_diffusion.sampling.exactness import exactness
+from discrete_diffusion.sampling.exactness import exactness_facts
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -66,7 +66,7 @@ def sample_token_model(
             drawn = complete_tokens(model, partial, real, entropy=entropy)
     if given is not None:
         reasons = trained.approximations(real=real, known=real & (partial >= 0))
-        facts |= exactness(reasons, of="completions")
+        facts |= exactness_facts(reasons, of="completions")
 
     def write() -> SavedSamples:
         measured: dict[str, float] = {}

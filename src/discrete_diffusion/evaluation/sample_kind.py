@@ -30,7 +30,7 @@ from discrete_diffusion.evaluation.token_samples import (
     requested_sizes,
     sample_fresh,
 )
-from discrete_diffusion.sampling.exactness import exactness
+from discrete_diffusion.sampling.exactness import exactness_facts
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.sampling.model import Model
-    from discrete_diffusion.sampling.narrowing import Narrowing
+    from discrete_diffusion.sampling.partial_samples import Narrowing
 
 logger = logging.getLogger(__name__)
 
@@ -249,7 +249,7 @@ def sample_kind(
         drawn = sample_fresh(trained, model, num, entropy=(request.seed,), size=wanted)
     facts = drawn.facts
     if structure:
-        facts |= exactness(trained.approximations(log_weights=drawn.log_weights))
+        facts |= exactness_facts(trained.approximations(log_weights=drawn.log_weights))
         facts |= structure.facts([drawn])
     samples = kind.decode(drawn.tokens)
     more = structure.weights(drawn.log_weights)
@@ -308,7 +308,7 @@ def complete_kind(
         "given": str(request.given),
         "num_inputs": num_inputs,
         "completions": len(asked) // num_inputs,
-        **exactness(reasons, of="completions"),
+        **exactness_facts(reasons, of="completions"),
         **drawn.facts,
         **structure.facts([drawn], given=True),
     }

@@ -130,7 +130,7 @@ S = TypeVar("S", bound=_Set)
 
 
 @dataclass(frozen=True)
-class Floors:
+class RealVsReal:
     """Every metric between two disjoint random sets of real samples, over ``draws`` such pairs.
 
     ``mean``, ``sd``: by metric name; ``sd`` is the spread of one pair (n - 1; 0 for one pair).
@@ -153,7 +153,7 @@ class Floors:
         }
 
 
-def metric_floors(
+def real_vs_real(
     real: S,
     metrics: Callable[[S, S], Mapping[str, float]],
     *,
@@ -161,7 +161,7 @@ def metric_floors(
     num_reference: int,
     draws: int = 20,
     seed: int = 0,
-) -> Floors:
+) -> RealVsReal:
     """The ``metrics`` of ``num_samples`` real samples against ``num_reference`` others.
 
     A distance between finite sets is above 0 even if both come from one distribution, and the
@@ -189,7 +189,7 @@ def metric_floors(
         theirs = real.select(order[num_samples : num_samples + num_reference])
         found.append(metrics(ours, theirs))
     table = {name: np.array([scores[name] for scores in found]) for name in found[0]}
-    return Floors(
+    return RealVsReal(
         mean={name: float(v.mean()) for name, v in table.items()},
         sd={name: float(v.std(ddof=1)) if draws > 1 else 0.0 for name, v in table.items()},
         num_samples=num_samples,

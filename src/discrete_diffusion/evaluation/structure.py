@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.token_samples import TokenSamples
     from discrete_diffusion.evaluation.trained_model import Model
     from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.sampling.narrowing import Narrowing
+    from discrete_diffusion.sampling.partial_samples import Narrowing
 
 _MEANINGS = {
     "forced_draws_per_sample": "tokens whose draw was changed",

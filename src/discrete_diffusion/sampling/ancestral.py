@@ -1,4 +1,4 @@
-"""Ancestral sampling: the reverse process on a grid of times; and what else goes down a grid."""
+"""Ancestral sampling, the reverse process on a grid of times, and other samplers on a grid."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.token_algorithm import Shaping, TokenAlgorithm
+from discrete_diffusion.algorithms.token_algorithm import SamplingOptions, TokenAlgorithm
 from discrete_diffusion.categorical import pick, sample_categorical, uniform_draws
 from discrete_diffusion.config.values import Count, CountOrZero, Share
-from discrete_diffusion.forward_process.interpolating import Absorbing
-from discrete_diffusion.sampling.base import Law
-from discrete_diffusion.sampling.draft import Block, Draft, time_of_masked_share
-from discrete_diffusion.sampling.token_draws import FixedDraw
+from discrete_diffusion.sampling.base import Exactness
+from discrete_diffusion.sampling.partial_samples import Block, PartialSamples
 from discrete_diffusion.sampling.tokens import TokenSampler
 
 
 @dataclass(kw_only=True)
 class GridSampler(TokenSampler):
-    """Works for every process, on a grid of T = ``steps`` times from 1 to 0.
+    """Sampler for every process, on a grid of T = ``steps`` times from 1 to 0.
 
     ``grid``: ``uniform``, t = i / T; ``squared``, t = (i / T)^2, finer near t = 0; ``auto`` takes
     the first for absorbing processes and the second for the others, which decide most there. A
@@ -43,7 +41,7 @@ class GridSampler(TokenSampler):
         return 1
 
     def times(self, algorithm: TokenAlgorithm, steps: int) -> Tensor:
-        """Float64[T + 1]: the grid, from 1 down to 0; T is at most ``algorithm.num_steps``."""
+        """Grid from 1 down to 0, Float64[T + 1]; T is at most ``algorithm.num_steps``."""
         num_steps = algorithm.num_steps
         steps = steps if num_steps is None else min(steps, num_steps)
         t = torch.linspace(0, 1, steps + 1, dtype=torch.float64)
@@ -60,67 +58,68 @@ class GridSampler(TokenSampler):
         times = 1 if blocks is None else len(blocks.unique())
         return num * self.steps * self.calls_per_step * times
 
-    def run(self, draft: Draft) -> None:
-        steps = self.steps if draft.steps is None else draft.steps
-        times = self.times(draft.algorithm, steps).tolist()
-        blocks = draft.blocks
+    def run(self, samples: PartialSamples) -> None:
+        steps = self.steps if samples.steps is None else samples.steps
+        times = self.times(samples.algorithm, steps).tolist()
+        blocks = samples.blocks
         done, num_steps = 0, len(blocks) * (len(times) - 1)
         for block in blocks:
             for t, s in pairwise(times):
-                draft.calls.come(done / num_steps, (num_steps - done) * self.calls_per_step)
+                samples.calls.come(done / num_steps, (num_steps - done) * self.calls_per_step)
                 done += 1
-                self.step(draft, block, t, s)
-                draft.record()
+                self.step(samples, block, t, s)
+                samples.record()
 
     @abstractmethod
-    def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
-        """One step of the positions ``block.free`` from t to s <= t."""
+    def step(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
+        """Take the positions ``block.free`` from t to s <= t."""
 
     @staticmethod
-    def bernoulli(draft: Draft, share: Tensor) -> Tensor:
-        """Bool[B, L]: True with probability ``share``, Float[B, 1] or Float[B, L]."""
-        return uniform_draws(tuple(draft.x.shape), draft.generator, draft.x.device) < share
+    def bernoulli(samples: PartialSamples, share: Tensor) -> Tensor:
+        """Sample Bool[B, L], True with probability ``share``, Float[B, 1] or Float[B, L]."""
+        u = uniform_draws(tuple(samples.x.shape), samples.generator, samples.x.device)
+        return u < share
 
-    def resample(self, draft: Draft, block: Block, t: float, s: float) -> None:
-        """Draw x_s at the positions ``block.free`` from the sampling posterior; one network call,
+    def resample(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
+        """Sample x_s at the positions ``block.free`` from the sampling posterior; one network call,
         but for guidance."""
-        if draft.fixed:
-            self._resample_all(draft, block, t, s)
+        if samples.has_fixed_shapes:
+            self._resample_all(samples, block, t, s)
             return
         rows = block.free.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
-        support = None if draft.support is None else draft.support[rows]
-        prediction = draft.algorithm.step(
-            self.log_d0(draft, rows, draft.at(t)[rows]),
-            draft.x[rows],
-            draft.at(t)[rows],
-            draft.at(s)[rows],
-            draft.real[rows],
-            Shaping(support, self.temperature, self.top_p),
+        # p(x_s | x_t) of the samples that have free positions
+        support = None if samples.support is None else samples.support[rows]
+        at_t, at_s = samples.times(t)[rows], samples.times(s)[rows]
+        prediction = samples.algorithm.step(
+            self.log_d0(samples, rows, at_t),
+            *(samples.x[rows], at_t, at_s, samples.real[rows]),
+            SamplingOptions(support, self.temperature, self.top_p),
         )
+        # a token for each of these positions
         here = block.free[rows]
-        tokens = sample_categorical(prediction.log_probs[here], draft.generator)
-        by_outcome = prediction.log_weights
-        if by_outcome is not None:
-            by_outcome = by_outcome[here].gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-        draft.write(block.free, tokens, by_outcome)
+        tokens = sample_categorical(prediction.log_probs[here], samples.generator)
+        log_weights = prediction.log_weights
+        if log_weights is not None:
+            log_weights = log_weights[here].gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+        samples.write(block.free, tokens, log_weights)
 
-    def _resample_all(self, draft: Draft, block: Block, t: float, s: float) -> None:
+    def _resample_all(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
         """``resample`` of all samples, with the same random numbers."""
-        if block.num is None or not block.num.any():
+        if not block.num.any():
             return
-        at_t, shaping = draft.at(t), Shaping(draft.support, self.temperature, self.top_p)
-        prediction = draft.algorithm.step(
-            self.log_d0_of_all(draft, block.free.any(dim=1), at_t),
-            *(draft.x, at_t, draft.at(s), draft.real, shaping),
+        at_t = samples.times(t)
+        prediction = samples.algorithm.step(
+            self.log_d0_of_all(samples, block.free.any(dim=1), at_t),
+            *(samples.x, at_t, samples.times(s), samples.real),
+            SamplingOptions(samples.support, self.temperature, self.top_p),
         )
-        draw = FixedDraw(draft, self.shaped, self.uniform)
-        tokens = pick(prediction.log_probs, draw.numbers(block.free, block.num))
-        by_outcome = prediction.log_weights
-        if by_outcome is not None:
-            by_outcome = by_outcome.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-        draft.write_grid(block.free, tokens, by_outcome)
+        tokens = pick(prediction.log_probs, self._uniform_grid(samples, block.free, block.num))
+        log_weights = prediction.log_weights
+        if log_weights is not None:
+            log_weights = log_weights.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+        samples.write_grid(block.free, tokens, log_weights)
 
 
 class Ancestral(GridSampler):
@@ -132,21 +131,22 @@ class Ancestral(GridSampler):
     """
 
     name = "ancestral"
-    law = Law.GRID
+    exactness = Exactness.GRID
 
     def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
         most = super().work(num, algorithm)
         once = self.calls_per_step == 1 and algorithm is not None and algorithm.process.absorbing
         return min(most, num * num) if once else most  # a step that reveals nothing makes no call
 
-    def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
-        process = draft.algorithm.process
+    def step(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
+        process = samples.algorithm.process
         if not process.absorbing:
-            self.resample(draft, block, t, s)
+            self.resample(samples, block, t, s)
             return
-        stays = process.one_minus_alpha(draft.at(s)) / process.one_minus_alpha(draft.at(t))
-        masked = block.free & draft.masked
-        self.reveal(draft, masked & ~self.bernoulli(draft, stays), draft.at(t))
+        at_t, at_s = samples.times(t), samples.times(s)
+        stays = process.one_minus_alpha(at_s) / process.one_minus_alpha(at_t)
+        masked = block.free & samples.masked
+        self.reveal(samples, masked & ~self.bernoulli(samples, stays), at_t)
 
 
 @dataclass(kw_only=True)
@@ -164,7 +164,7 @@ class PredictorCorrector(Ancestral):
     """
 
     name = "predictor-corrector"
-    law = Law.APPROXIMATE
+    exactness = Exactness.APPROXIMATE
 
     corrections: CountOrZero = 1
     steps: Count = 50
@@ -173,15 +173,15 @@ class PredictorCorrector(Ancestral):
     def calls_per_step(self) -> int:
         return 1 + self.corrections
 
-    def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
-        super().step(draft, block, t, s)
-        process = draft.algorithm.process
+    def step(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
+        super().step(samples, block, t, s)
+        process = samples.algorithm.process
         for _ in range(self.corrections if s > 0 and t < 1 else 0):
-            draft.record()
-            draft.x = process.corrupt_further(
-                draft.x, draft.at(s), draft.at(t), block.free, draft.generator
+            samples.record()
+            samples.x = process.corrupt_further(
+                samples.x, samples.times(s), samples.times(t), block.free, samples.generator
             )
-            super().step(draft, block, t, s)
+            super().step(samples, block, t, s)
 
 
 class Renoise(GridSampler):
@@ -199,109 +199,57 @@ class Renoise(GridSampler):
     """
 
     name = "renoise"
-    law = Law.APPROXIMATE
+    exactness = Exactness.APPROXIMATE
 
-    def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
-        process = draft.algorithm.process
+    def step(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
+        process, at_s = samples.algorithm.process, samples.times(s)
         if not process.absorbing:
-            self.resample(draft, block, t, 0.0)
-            draft.x = process.corrupt(draft.x, draft.at(s), block.free, draft.generator)
+            self.resample(samples, block, t, 0.0)
+            samples.x = process.corrupt(samples.x, at_s, block.free, samples.generator)
             return
-        hide = block.free & self.bernoulli(draft, process.one_minus_alpha(draft.at(s)))
-        self.reveal(draft, block.free & draft.masked & ~hide, draft.at(t))
-        draft.x.masked_fill_(hide, draft.algorithm.layout.mask_id)
+        hide = block.free & self.bernoulli(samples, process.one_minus_alpha(at_s))
+        self.reveal(samples, block.free & samples.masked & ~hide, samples.times(t))
+        samples.x.masked_fill_(hide, samples.algorithm.layout.mask_id)
 
 
 @dataclass(kw_only=True)
 class ReMDM(GridSampler):
     """ReMDM: masked diffusion that hides tokens again, to revise them.
 
-    From t to s a visible token is hidden with probability sigma_l, and a MASK revealed with
+    From t to s a visible token is hidden with probability sigma, and a MASK revealed with
 
-        (alpha_s - (1 - sigma_l) alpha_t) / (1 - alpha_t),
-        sigma_l <= s_max = min(1, (1 - alpha_s) / alpha_t)
+        (alpha_s - (1 - sigma) alpha_t) / (1 - alpha_t),
+        sigma <= s_max = min(1, (1 - alpha_s) / alpha_t)
 
-    (Wang et al., arXiv 2503.00307); sigma = 0 is ancestral sampling. A sigma that is the same for
-    MASKs leaves the marginals of the absorbing process as they are. ``strategy``:
+    (Wang et al., arXiv 2503.00307); sigma = 0 is ancestral sampling. The marginals of the absorbing
+    process stay as they are. ``strategy``:
 
         cap         sigma = min(eta, s_max)
         rescale     sigma = eta s_max
-        confidence  sigma_l = eta s_max softmax(-p)_l over the visible tokens, p the probability
-                    that D gave a token when it was last sampled; 0 at MASKs, so that more tokens
-                    are hidden than the schedule has
-        loop        from t = 1 to ``loop_from`` ordinary steps take alpha to ``loop_alpha``; until
-                    ``loop_until`` it stays there, and tokens are hidden and redrawn as by ``cap``;
-                    from there ordinary steps take it to 1
-
-    Deviation: with ``confidence`` the network is given the time of the masked share.
 
     ``steps``: one call each, except where nothing is revealed. Clamped tokens stay.
 
-    Raises ``ValueError`` for an unknown strategy, an ``eta`` or ``loop_alpha`` outside (0, 1], or
-    loop times that are not 0 <= until < from <= 1.
+    Raises ``ValueError`` for an unknown strategy, or an ``eta`` outside (0, 1].
     """
 
     name = "remdm"
-    law = Law.APPROXIMATE
+    exactness = Exactness.APPROXIMATE
     absorbing_only = True
 
-    strategy: Literal["cap", "rescale", "confidence", "loop"] = "cap"
+    strategy: Literal["cap", "rescale"] = "cap"
     eta: Share = 0.1
-    loop_from: float = 0.55
-    loop_until: float = 0.05
-    loop_alpha: Share = 0.9
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.loop_until < self.loop_from <= 1:
-            raise ValueError(
-                f"sampling.loop_from={self.loop_from}, sampling.loop_until={self.loop_until}: "
-                "expected 0 <= loop_until < loop_from <= 1"
-            )
-
-    def times(self, algorithm: TokenAlgorithm, steps: int) -> Tensor:
-        """Float64[T + 1]: from 1 down to 0; a loop stays where alpha is ``loop_alpha``."""
-        grid = super().times(algorithm, steps)
-        if self.strategy != "loop":
-            return grid
-        hidden = 1 - self.loop_alpha
-        before = hidden + (1 - hidden) * (grid - self.loop_from) / max(1 - self.loop_from, 1e-9)
-        after = hidden * grid / max(self.loop_until, 1e-9)
-        share = torch.where(grid < self.loop_until, after, before.clamp(min=hidden))
-        process, layout = algorithm.process, algorithm.layout
-        assert isinstance(process, Absorbing)
-        share = share.to(layout.support.device)
-        everywhere = share.new_ones(len(share), layout.length, dtype=torch.bool)
-        t = process.time_of_share(share, everywhere).cpu()
-        if algorithm.num_steps is not None:
-            t = (t * algorithm.num_steps).round().clamp(min=1) / algorithm.num_steps
-        t[0], t[-1] = 1.0, 0.0
-        stays = (share == hidden).cpu()
-        keep = (t.diff() < 0) | (stays[1:] & stays[:-1])  # rounded times stay in the loop only
-        return torch.cat([t[:1], t[1:][keep]])
-
-    def step(self, draft: Draft, block: Block, t: float, s: float) -> None:
-        process, at_t = draft.algorithm.process, draft.at(t)
-        masked = block.free & draft.masked
+    def step(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
+        process, at_t = samples.algorithm.process, samples.times(t)
+        masked = block.free & samples.masked
         visible = block.free & ~masked
+        # probability of hiding a token again, at most s_max
         alpha_t, hidden_t = process.alpha(at_t), process.one_minus_alpha(at_t)
-        hidden_s = process.one_minus_alpha(draft.at(s))
+        hidden_s = process.one_minus_alpha(samples.times(s))
         most = (hidden_s / alpha_t.clamp(min=1e-12)).clamp(max=1.0)
-        sigma = self._sigma(draft, most, visible, looping=t == s)
+        sigma = self.eta * most if self.strategy == "rescale" else most.clamp(max=self.eta)
+        # positions that change: MASKs are revealed, visible tokens hidden
         stays = torch.where(masked, (hidden_s - sigma * alpha_t) / hidden_t, 1 - sigma)
-        changes = block.free & ~self.bernoulli(draft, stays)
-        if self.strategy == "confidence":
-            at_t = time_of_masked_share(draft.algorithm, draft.masked, block.real)
-        self.reveal(draft, changes & masked, at_t)
-        draft.x.masked_fill_(changes & visible, draft.algorithm.layout.mask_id)
-
-    def _sigma(self, draft: Draft, most: Tensor, visible: Tensor, *, looping: bool) -> Tensor:
-        """Probability of hiding each token, broadcastable to [B, L]; ``most``: the largest one."""
-        if self.strategy == "rescale":
-            return self.eta * most
-        if self.strategy == "confidence":
-            share = (-draft.probs).masked_fill(~visible, -torch.inf).softmax(dim=1)
-            return (self.eta * most * share.nan_to_num(0.0)).masked_fill(~visible, 0.0)
-        if self.strategy == "loop" and not looping:
-            return torch.zeros_like(most)
-        return most.clamp(max=self.eta)
+        changes = block.free & ~self.bernoulli(samples, stays)
+        self.reveal(samples, changes & masked, at_t)
+        samples.x.masked_fill_(changes & visible, samples.algorithm.layout.mask_id)

@@ -10,9 +10,9 @@ from torch import Tensor
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.values import Count
 from discrete_diffusion.forward_process.interpolating import Absorbing
-from discrete_diffusion.sampling.base import Law
-from discrete_diffusion.sampling.draft import (
-    Draft,
+from discrete_diffusion.sampling.base import Exactness
+from discrete_diffusion.sampling.partial_samples import (
+    PartialSamples,
     are_sampled_together,
     number_of_calls,
     order_of_unmasking,
@@ -49,14 +49,81 @@ class FirstHitting(TokenSampler):
     """
 
     name = "first-hitting"
-    law = Law.MODEL
+    exactness = Exactness.MODEL
     absorbing_only = True
     continuous_time_only = True
 
     tokens_per_call: Count = 1
 
+    def run(self, samples: PartialSamples) -> None:
+        """Reveal the free positions in their calls, at their times.
+
+        Args:
+            samples: the samples at their start; afterwards all their tokens are clean.
+        """
+        call, t = self.call_order(samples)
+        counts = self._tokens_by_call(samples)
+        samples.calls.expect(len(counts))
+        # all samples make their last call together, so those of few calls wait at first
+        wait = len(counts) - 1 - call.amax(dim=1, keepdim=True)
+        for k, num_tokens in enumerate(counts):
+            own = k - wait  # (B, 1), number of each sample's call, negative while it waits
+            where = (call == own) & samples.free
+            now = t.gather(1, own.clamp(min=0)).squeeze(1)
+            self.reveal(samples, where, now, num_tokens)
+            samples.record()
+
+    def call_order(self, samples: PartialSamples) -> tuple[Tensor, Tensor]:
+        """Calls that reveal the free positions, and their times.
+
+        Args:
+            samples: the samples at their start.
+
+        Returns:
+            The call 0, 1, ... of each free position, Int[B, L] (-1 elsewhere), and the time of each
+            call, Float64[B, L].
+        """
+        process, free = samples.algorithm.process, samples.free
+        assert isinstance(process, Absorbing)
+        # unmask times T_l with 1 - alpha_l(T_l) = 1 - u_l
+        every = torch.ones(free.shape, dtype=torch.bool)
+        u = self.uniform(samples, every).view_as(free)
+        times = process.unmask_times(1 - u)
+        # latest first, block by block, as evenly as possible
+        call = torch.full_like(free, -1, dtype=torch.long)
+        calls = torch.zeros_like(call[:, :1])
+        for block in samples.blocks:
+            rank = order_of_unmasking(times, block.free).argsort(dim=1)  # in the block, from 0
+            num = block.free.sum(dim=1, keepdim=True)  # (B, 1)
+            number = number_of_calls(self.tokens_per_call, samples.steps, num)
+            call = torch.where(block.free, calls + rank * number // num.clamp(min=1), call)
+            calls = calls + number
+        # a call has the largest time of its tokens
+        t = torch.zeros_like(times).scatter_reduce(
+            1, call.clamp(min=0), times.masked_fill(~free, 0.0), "amax"
+        )
+        return call, t
+
+    def _tokens_by_call(self, samples: PartialSamples) -> Tensor:
+        """Number of tokens that each of all C calls reveals, Int[C, B] on the host.
+
+        The last call of every sample is the last of all.
+        """
+        nums = [block.num.unsqueeze(1) for block in samples.blocks]
+        calls = [number_of_calls(self.tokens_per_call, samples.steps, num) for num in nums]
+        left = torch.stack(calls).sum(dim=0)  # (B, 1)
+        most = int(left.max()) if left.numel() else 0
+        counts = left.new_zeros(most, len(left))
+        begin = most - left  # first call of a block
+        for num, number in zip(nums, calls, strict=True):
+            in_block = tokens_by_call(num, number)
+            place = begin.T + torch.arange(len(in_block)).unsqueeze(1)
+            counts.scatter_add_(0, place.clamp(max=most - 1), in_block)
+            begin = begin + number
+        return counts
+
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
-        """Check that this sampler samples the model that an algorithm trains.
+        """Check that this sampler can sample the model of an algorithm.
 
         Args:
             algorithm: the algorithm.
@@ -75,7 +142,7 @@ class FirstHitting(TokenSampler):
         super().check(algorithm, steps)
 
     def samples_together(self, num: int, steps: int | None = None) -> bool:
-        """True if one call may sample several of ``num`` tokens, independently of each other.
+        """Return True if one call may sample several of ``num`` tokens independently.
 
         Args:
             num: number of tokens to sample.
@@ -85,70 +152,3 @@ class FirstHitting(TokenSampler):
             True if it may.
         """
         return are_sampled_together(self.tokens_per_call, steps, num)
-
-    def run(self, draft: Draft) -> None:
-        """Reveal the free positions in their calls, at their times.
-
-        Args:
-            draft: the samples at their start; afterwards all their tokens are clean.
-        """
-        call, t = self.plan(draft)
-        left = call.amax(dim=1) + 1 if call.shape[1] else call.new_zeros(len(call))
-        counts = self._counts(draft) if draft.fixed else None
-        num_calls = len(counts) if counts is not None else int(left.max()) if left.numel() else 0
-        draft.calls.expect(num_calls)
-        for remaining in range(num_calls, 0, -1):
-            index = (left - remaining).unsqueeze(1)  # of the call of each sample, or negative
-            now = t.gather(1, index.clamp(min=0)).squeeze(1)
-            where = (call == index) & draft.free
-            if counts is None:
-                self.reveal(draft, where, now)
-            else:
-                self.reveal(draft, where, now, counts[num_calls - remaining])
-            draft.record()
-
-    def _counts(self, draft: Draft) -> Tensor:
-        """How many tokens of each sample each of all C calls reveals, Int[C, B] on the host.
-
-        All samples make their last call together.
-        """
-        nums = [num.unsqueeze(1) for _, _, num in draft.blocks if num is not None]
-        calls = [number_of_calls(self.tokens_per_call, draft.steps, num) for num in nums]
-        left = torch.stack(calls).sum(dim=0)  # (B, 1)
-        most = int(left.max()) if left.numel() else 0
-        counts = left.new_zeros(most, len(left))
-        begin = most - left  # of a block
-        for num, number in zip(nums, calls, strict=True):
-            found = tokens_by_call(num, number)
-            place = begin.T + torch.arange(len(found)).unsqueeze(1)
-            counts.scatter_add_(0, place.clamp(max=most - 1), found)
-            begin = begin + number
-        return counts
-
-    def plan(self, draft: Draft) -> tuple[Tensor, Tensor]:
-        """Calls that reveal the free positions, and their times.
-
-        Args:
-            draft: the samples at their start.
-
-        Returns:
-            The call 0, 1, ... of each free position, Int[B, L] (-1 elsewhere), and the time of each
-            call, Float64[B, L].
-        """
-        process, free = draft.algorithm.process, draft.free
-        assert isinstance(process, Absorbing)
-        every = torch.ones(free.shape, dtype=torch.bool)
-        u = self.uniform(draft, every).view_as(free)
-        times = process.unmask_times(1 - u)
-        call = torch.full_like(free, -1, dtype=torch.long)
-        calls = torch.zeros_like(call[:, :1])
-        for block in draft.blocks:
-            rank = order_of_unmasking(times, block.free).argsort(dim=1)  # in the block, from 0
-            num = block.free.sum(dim=1, keepdim=True)  # (B, 1)
-            number = number_of_calls(self.tokens_per_call, draft.steps, num)
-            call = torch.where(block.free, calls + rank * number // num.clamp(min=1), call)
-            calls = calls + number
-        t = torch.zeros_like(times).scatter_reduce(
-            1, call.clamp(min=0), times.masked_fill(~free, 0.0), "amax"
-        )
-        return call, t

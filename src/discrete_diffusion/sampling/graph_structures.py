@@ -14,18 +14,18 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.sampling.narrowing import Narrowing
+from discrete_diffusion.sampling.partial_samples import Narrowing
 
 _NONE = -1
-"""In the place of an edge: there is none."""
+"""Stands for no edge."""
 
 
 def is_planar(num_nodes: int, edges: Sequence[tuple[int, int]]) -> bool:
-    """Whether a graph can be drawn in the plane without crossings, for every pair of a sample.
+    """Return True if a graph can be drawn in the plane without crossings.
 
     The left-right test (de Fraysseix and Rosenstiehl) as in U. Brandes, "The left-right planarity
-    test", without the embedding. ``networkx.check_planarity``, which it agrees with, takes five
-    times as long.
+    test", without the embedding. ``networkx.check_planarity`` gives the same answer and takes five
+    times as long, which counts since it runs for every pair of a sample.
 
     ``edges``: pairs of different nodes below ``num_nodes``, each once.
     """
@@ -35,11 +35,11 @@ def is_planar(num_nodes: int, edges: Sequence[tuple[int, int]]) -> bool:
 
 
 class _LeftRight:
-    """The test of one graph. A directed edge v -> w is the number v n + w.
+    """Left-right test of one graph. A directed edge v -> w is the number v n + w.
 
     ``low``, ``low2``: the two least heights that return edges from an edge or below it reach.
-    ``stack``: of conflict pairs [left low, left high, right low, right high], two intervals of
-    return edges that must lie on different sides; ``ref``: the next lower edge of an interval.
+    ``stack``: conflict pairs [left low, left high, right low, right high], two intervals of return
+    edges that must lie on different sides; ``ref``: the next lower edge of an interval.
     """
 
     def __init__(self, num_nodes: int, edges: Sequence[tuple[int, int]]) -> None:
@@ -66,25 +66,27 @@ class _LeftRight:
                     return False
         return True
 
-    def _into(self, v: int) -> int:
-        """The edge of the search tree that leads to v."""
+    def _parent_edge(self, v: int) -> int:
+        """Edge of the search tree that leads to v."""
         return self.parent[v] * self.n + v if self.parent[v] >= 0 else _NONE
 
     def _orient(self, v: int) -> None:
-        """Depth-first search: directs the edges, and finds how low each returns."""
+        """Direct the edges by depth-first search, and find how low each returns."""
         n, height, low, low2 = self.n, self.height, self.low, self.low2
-        here, into = height[v], self._into(v)
+        here, into = height[v], self._parent_edge(v)
         for w in self.near[v]:
             edge = v * n + w
             if edge in low or w * n + v in low:
                 continue
             low[edge] = low2[edge] = here
             self.out[v].append(w)
+            # a tree edge, or a return edge
             if height[w] < 0:
                 self.parent[w], height[w] = v, here + 1
                 self._orient(w)
             else:
                 low[edge] = height[w]
+            # order of the edges at v, and low points of the edge above
             lowest, second = low[edge], low2[edge]
             self.nesting[edge] = 2 * lowest + (second < here)
             if lowest < low[into]:
@@ -96,7 +98,7 @@ class _LeftRight:
 
     def _test(self, v: int) -> bool:
         """Put the return edges below v on two sides; False if that cannot be done."""
-        n, here, into, out = self.n, self.height[v], self._into(v), self.out[v]
+        n, here, into, out = self.n, self.height[v], self._parent_edge(v), self.out[v]
         out.sort(key=lambda w: self.nesting[v * n + w])
         for w in out:
             edge, bottom = v * n + w, len(self.stack)
@@ -106,7 +108,8 @@ class _LeftRight:
             else:
                 self.low_edge[edge] = edge
                 self.stack.append([_NONE, _NONE, edge, edge])
-            if self.low[edge] < here:  # it returns below v
+            # merge the constraints of what returns below v
+            if self.low[edge] < here:
                 if w == out[0]:
                     self.low_edge[into] = self.low_edge[edge]
                 elif not self._add(edge, into, bottom):
@@ -119,7 +122,8 @@ class _LeftRight:
         """Merge the constraints of ``edge`` with those of its earlier siblings."""
         low, ref, stack = self.low, self.ref, self.stack
         merged = [_NONE] * 4
-        while len(stack) > bottom:  # return edges of this edge, all on the right
+        # return edges of this edge go to the right
+        while len(stack) > bottom:
             pair = stack.pop()
             if pair[0] != _NONE:
                 pair = pair[2:] + pair[:2]
@@ -133,10 +137,11 @@ class _LeftRight:
                 merged[2] = pair[2]
             else:
                 ref[pair[2]] = self.low_edge[into]
+        # return edges of siblings that conflict with it go to the left
         while stack and (
             self._conflicts(stack[-1][1], edge) or self._conflicts(stack[-1][3], edge)
         ):
-            pair = stack.pop()  # return edges of siblings that end above, all on the left
+            pair = stack.pop()
             if self._conflicts(pair[3], edge):
                 pair = pair[2:] + pair[:2]
             if self._conflicts(pair[3], edge):
@@ -160,6 +165,7 @@ class _LeftRight:
     def _trim(self, u: int) -> None:
         """Forget the return edges that end at u, the parent."""
         stack, low = self.stack, self.low
+        # pairs of which all edges end there
         while stack:
             lows = [low[edge] for edge in (stack[-1][0], stack[-1][2]) if edge != _NONE]
             if min(lows) != self.height[u]:
@@ -167,6 +173,7 @@ class _LeftRight:
             stack.pop()
         if not stack:
             return
+        # intervals of the next pair of which some do
         pair = stack[-1]
         for side, other in ((0, 2), (2, 0)):
             while pair[side + 1] != _NONE and pair[side + 1] % self.n == u:
@@ -177,13 +184,13 @@ class _LeftRight:
 
 
 _LEAST_EDGES = 9
-"""Of a graph that is not planar."""
+"""Fewest edges of a graph that is not planar."""
 
 
 class GraphNarrowing(Narrowing):
     """Narrowing of pairs of nodes by the pairs that are sampled already; nodes are not narrowed.
 
-    A subclass says whether a pair may have an edge, whether it may have none, or both.
+    A subclass says whether a pair may have an edge, whether it may have no edge, or both.
     """
 
     shuffles = True
@@ -195,16 +202,17 @@ class GraphNarrowing(Narrowing):
         self.slots = vocab.edge_positions
 
     def allows_edge(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """Bool[R]: may the pair (i, j), Int[R] each, of the graphs x Int[R, L] have an edge?"""
+        """Return True where the pair (i, j), Int[R] each, of x Int[R, L] may have an edge."""
         return torch.ones(len(x), dtype=torch.bool)
 
     def allows_none(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """Bool[R]: likewise, may it have none?"""
+        """Return True where the pair may have no edge, Bool[R]."""
         return torch.ones(len(x), dtype=torch.bool)
 
     def support(self, x: Tensor, position: Tensor) -> Tensor:
         vocab, device = self.vocab, x.device
         x, position = x.cpu(), position.cpu()
+        # only pairs are narrowed
         allowed = torch.ones(len(x), vocab.vocab_size, dtype=torch.bool)
         rows = (position >= vocab.n_max).nonzero().squeeze(1)
         if len(rows):
@@ -221,32 +229,33 @@ class GraphNarrowing(Narrowing):
         return {row: self.contradiction(x[row]) for row in rows}
 
     def is_possible(self, x: Tensor) -> Tensor:
-        """Bool[R]: whether a graph with the tokens x Int[R, L] may have the property."""
+        """Return True where a graph with the tokens x Int[R, L] may have the property, Bool[R]."""
         return torch.ones(len(x), dtype=torch.bool)
 
     def contradiction(self, x: Tensor) -> str:
-        """Why none with the tokens x Int[L] has it, of which that is so."""
+        """Reason for which no graph with the tokens x Int[L] has the property, if none has."""
         return "no graph with its edges is possible"
 
     def is_edge(self, tokens: Tensor) -> Tensor:
-        """Bool[...]: which tokens are edges."""
+        """Return True where tokens are edges."""
         first = self.vocab.edge_offset
         return (tokens >= first) & (tokens < first + self.vocab.no_edge)
 
     def may_be_edge(self, tokens: Tensor) -> Tensor:
-        """Bool[...]: which tokens are edges, or MASK."""
+        """Return True where tokens are edges, or MASK."""
         return self.is_edge(tokens) | (tokens == self.vocab.mask_id)
 
     def pairs(self, x: Tensor) -> Tensor:
-        """Int[..., E]: the tokens of all pairs."""
+        """Tokens of all pairs, Int[..., E]."""
         return x[..., self.vocab.n_max :]
 
     def edges(self, x: Tensor) -> list[tuple[int, int]]:
-        """The edges of one graph x Int[L]."""
+        """Edges of one graph x Int[L]."""
         return [(i, j) for i, j in self.ends[self.is_edge(self.pairs(x))].tolist()]
 
     def pieces(self, linked: Tensor) -> Tensor:
-        """Int[R, n_max]: in which piece every node is, of the pairs ``linked`` Bool[R, E]."""
+        """Piece that each node is in, Int[R, n_max], of the pairs ``linked`` Bool[R, E]."""
+        # one sparse graph of all rows
         n = self.vocab.n_max
         row, pair = linked.nonzero(as_tuple=True)
         u, v = ((row * n + end).numpy() for end in self.ends[pair].unbind(dim=1))
@@ -255,13 +264,13 @@ class GraphNarrowing(Narrowing):
         return torch.from_numpy(connected_components(graph, directed=False)[1]).view(-1, n)
 
     def are_joined(self, linked: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """Bool[R]: whether i and j, Int[R], are in one piece of the pairs ``linked`` Bool[R, E]."""
+        """Return True where ``linked`` Bool[R, E] joins i and j, Int[R]."""
         pieces = self.pieces(linked)
         return pieces.gather(1, i.unsqueeze(1)).eq(pieces.gather(1, j.unsqueeze(1))).squeeze(1)
 
 
 class Forest(GraphNarrowing):
-    """No circles: an edge is excluded where edges join both ends already."""
+    """Graphs without cycles: an edge is excluded where edges join both ends already."""
 
     def allows_edge(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return ~self.are_joined(self.is_edge(self.pairs(x)), i, j)
@@ -281,11 +290,14 @@ class Forest(GraphNarrowing):
 
 
 class Connected(GraphNarrowing):
-    """One piece: "none" is excluded where the other edges and MASKs would not join all nodes."""
+    """Graphs in one piece: a pair needs an edge where the other edges and MASKs cannot join all
+    nodes."""
 
     def allows_none(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        # most pairs can be joined by a third node
         near = self._may_be_near(x, i) & self._may_be_near(x, j)
-        allowed = near.any(dim=1)  # by a third node: most pairs, most of the time
+        allowed = near.any(dim=1)
+        # the others by what remains without the pair
         rows = (~allowed).nonzero().squeeze(1)
         if len(rows):
             linked = self.may_be_edge(self.pairs(x[rows]))
@@ -295,15 +307,15 @@ class Connected(GraphNarrowing):
         return allowed
 
     def _may_be_near(self, x: Tensor, node: Tensor) -> Tensor:
-        """Bool[R, n_max]: the other nodes that ``node`` Int[R] has an edge to, or may have."""
-        found = self.may_be_edge(x.gather(1, self.slots[node]))
-        return found.scatter(1, node.unsqueeze(1), False)
+        """Return True for other nodes that ``node`` Int[R] may have an edge to, Bool[R, n_max]."""
+        near = self.may_be_edge(x.gather(1, self.slots[node]))
+        return near.scatter(1, node.unsqueeze(1), False)
 
     def is_possible(self, x: Tensor) -> Tensor:
         return ~self._apart(x).any(dim=1)
 
     def _apart(self, x: Tensor) -> Tensor:
-        """Bool[R, n_max]: the nodes that nothing can join to node 0."""
+        """Return True for nodes that nothing can join to node 0, Bool[R, n_max]."""
         pieces = self.pieces(self.may_be_edge(self.pairs(x)))
         return (x[:, : self.vocab.n_max] != self.vocab.pad_id) & (pieces != pieces[:, :1])
 
@@ -313,8 +325,11 @@ class Connected(GraphNarrowing):
 
 
 class Tree(Forest, Connected):
-    """One piece without circles: both rules, which never exclude all of a pair: what edges join
-    stays joined without it."""
+    """Trees: graphs in one piece without cycles.
+
+    Both rules together never exclude all values of a pair, since ends that edges join stay joined
+    without it.
+    """
 
     def is_possible(self, x: Tensor) -> Tensor:
         return Forest.is_possible(self, x) & Connected.is_possible(self, x)
@@ -325,18 +340,20 @@ class Tree(Forest, Connected):
 
 
 class Planar(GraphNarrowing):
-    """Planar: an edge is excluded if the edges there and it cannot be drawn without crossings.
+    """Planar graphs: an edge is excluded if it cannot be drawn without crossing those there.
 
     The test is left out where the answer is known: ends in different pieces, few edges, or more
     than 3 n - 6.
     """
 
     def allows_edge(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        # by the number of edges
         linked = self.is_edge(self.pairs(x))
         num_edges = 1 + linked.sum(dim=1)
         num_nodes = (x[:, : self.vocab.n_max] != self.vocab.pad_id).sum(dim=1)
         few = num_edges < _LEAST_EDGES
         allowed = few | (num_edges <= 3 * num_nodes - 6)
+        # by the test, unless the ends are in different pieces
         unsure = (allowed & ~few).nonzero().squeeze(1)
         if len(unsure):
             unsure = unsure[self.are_joined(linked[unsure], i[unsure], j[unsure])]
@@ -346,10 +363,10 @@ class Planar(GraphNarrowing):
         return allowed
 
     def is_possible(self, x: Tensor) -> Tensor:
-        found = self.is_edge(self.pairs(x)).sum(dim=1) < _LEAST_EDGES
-        for row in (~found).nonzero().squeeze(1).tolist():
-            found[row] = is_planar(self.vocab.n_max, self.edges(x[row]))
-        return found
+        possible = self.is_edge(self.pairs(x)).sum(dim=1) < _LEAST_EDGES
+        for row in (~possible).nonzero().squeeze(1).tolist():
+            possible[row] = is_planar(self.vocab.n_max, self.edges(x[row]))
+        return possible
 
     def contradiction(self, x: Tensor) -> str:
         return "its edges cannot be drawn in the plane without crossings"

@@ -1,4 +1,4 @@
-"""Likelihood: the path of a sampler to tokens that are known, call by call."""
+"""Log-probabilities of known tokens: of whole samples along a sampler's path, or of some tokens."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import Algorithm, eval_mode
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import make_generator, uniform_draws
+from discrete_diffusion.categorical import log_prob_at, make_generator, uniform_draws
 from discrete_diffusion.config.values import are_whole_numbers, unknown_name
 from discrete_diffusion.contracts import Batch, Conditions
 from discrete_diffusion.layout.token_layout import TokenLayout
-from discrete_diffusion.sampling.draft import Draft
+from discrete_diffusion.sampling.exactness import unseen_position
 from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.model import not_finite
+from discrete_diffusion.sampling.partial_samples import PartialSamples, time_of_masked_share
 from discrete_diffusion.sampling.tokens import TokenSampler
 from discrete_diffusion.sampling.unmasking import (
     ONE_PATH,
@@ -28,21 +30,24 @@ from discrete_diffusion.sampling.unmasking import (
 AT_ONCE = 2**22
 """Numbers of log D in memory at once, unless a single sample has more."""
 _ROWS = 32
-"""Rows of a forward pass at most, a power of 2."""
+"""Most rows of a forward pass, a power of 2."""
 
 Order = str | Sequence[int]
-"""A name, or all positions, the first to reveal first."""
+"""Name of an order, or all positions, the first to reveal first."""
 
 
 def order_sampler(
     algorithm: TokenAlgorithm, order: Order, key: str = "likelihood"
 ) -> EntropyBounded | None:
-    """The sampler whose likelihood an order has: ``entropy-bounded`` of budget 0, one token a call
-    but for those that are certain; None for ``own_order``, whose -log p is the algorithm's loss.
+    """Build the sampler whose likelihood an order has.
 
-    Raises ``ValueError``, naming the ``key`` and what to do, for an order that leads to a sample by
+    It is ``entropy-bounded`` of budget 0: one token a call but for those that are certain. None for
+    ``own_order``, whose -log p is the algorithm's loss.
+
+    Raises ``ValueError``, naming the ``key`` and a remedy, for an order that leads to a sample by
     many paths, an unknown one, and a model that does not sample in that order.
     """
+    # orders that lead to a sample by many paths
     name, own = order if isinstance(order, str) else None, own_order(algorithm)
     known = ONE_PATH if own is None else (own,)
     if name in READ_TOKENS:
@@ -55,12 +60,14 @@ def order_sampler(
             f"{key}={name}: every order of the tokens leads to a sample; evaluate with orders=K, "
             "which bounds -log p by K of them"
         )
+    # an algorithm that has one order
     if own is not None and order != own:
         raise ValueError(
             f"{key}={order}: {algorithm.name} samples in an order of its own; set {key}={own}"
         )
     if own is not None:
         return None
+    # names, or all positions
     if name not in known and not (isinstance(order, Sequence) and are_whole_numbers(order)):
         raise ValueError(
             f"{unknown_name(key, order, known)}; approximate samplers reach a sample by "
@@ -75,8 +82,10 @@ def order_sampler(
 
 
 def own_order(algorithm: Algorithm) -> str | None:
-    """The only order of a model whose loss is -log p itself: ``left-to-right``, or of a student
-    ``plan``, its plan of calls; None of others."""
+    """Only order of a model whose loss is -log p itself, or None for other models.
+
+    ``left-to-right``, or of a student ``plan``, its plan of calls.
+    """
     if algorithm.evaluation_draw != "exact":
         return None
     return "left-to-right" if "causal" in algorithm.backbone_needs else "plan"
@@ -98,7 +107,7 @@ def check_orders(algorithm: TokenAlgorithm) -> None:
 
 
 def refuse_other_noise(algorithm: TokenAlgorithm, shown: str) -> None:
-    """Raise ``ValueError`` unless each token is revealed once."""
+    """Raise ``ValueError`` for noise under which a token changes more than once."""
     if not algorithm.process.absorbing:
         raise ValueError(
             f"{shown}: {algorithm.name} with {algorithm.process.name} noise reaches a sample by "
@@ -109,10 +118,10 @@ def refuse_other_noise(algorithm: TokenAlgorithm, shown: str) -> None:
 def order_log_probs(algorithm: TokenAlgorithm, batch: Batch, order: Order) -> Tensor:
     """log p of samples under the sampler of an order, see ``order_sampler``: Float64[M], nats.
 
-        log p(x) = sum over calls of  log D_l(x_l | what is visible),   l revealed by that call
+        log p(x) = sum over calls of  log D_l(x_l | visible tokens),   l revealed by that call
 
-    What is visible decides which tokens come next, so one path leads to each x and the sum over
-    all x of p(x) is 1 (arXiv 2603.01367). A network that is told t gets the time of the masked
+    The visible tokens decide which tokens come next, so one path leads to each x and the sum over
+    all x of p(x) is 1 (arXiv 2603.01367). A network conditioned on t gets the time of the masked
     share. In eval mode and in parts, see ``path_log_prob``. Raises ``ValueError`` as
     ``order_sampler`` does.
     """
@@ -142,15 +151,16 @@ def random_order_log_probs(algorithm: TokenAlgorithm, batch: Batch, u: Tensor) -
 
 
 def order_draws(real: Tensor, number: int, entropy: tuple[int, ...]) -> Tensor:
-    """Float64[M, L] in [0, 1): the draws of order ``number`` = 0, 1, ... of each sample.
+    """Random numbers of order ``number`` = 0, 1, ... of each sample, Float64[M, L] in [0, 1).
 
     Each number by itself is independent and uniform for every position of ``real`` Bool[M, L],
-    which makes a mean over orders right; of n numbers in a row every one of a sample's n positions
-    is first once (stratified), which makes it vary less. A function of ``entropy`` and number.
+    which makes a mean over orders right. In n orders in a row every one of a sample's n positions
+    is first once (stratified), which reduces the variance. A function of ``entropy`` and number.
     """
     shape = tuple(real.shape)
     keys = uniform_draws(shape, make_generator(*entropy, 0)).masked_fill(~real, 2.0)
     u = uniform_draws(shape, make_generator(*entropy, 1, number))
+    # swap the least number to the position whose turn it is to be first
     turn = number % real.sum(dim=1, keepdim=True).clamp(min=1)
     first = keys.argsort(dim=1, stable=True).gather(1, turn)  # (M, 1)
     least = u.masked_fill(~real, 2.0).argmin(dim=1, keepdim=True)
@@ -161,41 +171,41 @@ def order_draws(real: Tensor, number: int, entropy: tuple[int, ...]) -> Tensor:
 def path_log_prob(sampler: TokenSampler, algorithm: TokenAlgorithm, batch: Batch) -> Tensor:
     """log p of samples on the path that a sampler takes to them: Float64[B], nats.
 
-    The sampler itself runs, and reads each token where it would sample it (``Draft.known``). The
-    network sees parts of equal shape, so that, on a CPU by one thread, the bits of a sample's log p
-    do not depend on the samples beside it. Gradients flow unless the caller turns them off.
+    The sampler itself runs, and reads each token instead of sampling it (``PartialSamples.known``).
+    The network is called in chunks of a fixed shape, so that, on a CPU by one thread, the bits of a
+    sample's log p do not depend on the other samples. Gradients flow unless turned off.
     """
     given = torch.where(batch.real, -1, batch.x0)
     generator = make_generator(0, device=batch.x0.device)
     in_parts = cast(TokenAlgorithm, _InParts(algorithm))
-    draft = Draft.start(in_parts, batch.real, given, generator)
-    draft.known, draft.conditions = batch.x0, algorithm.accepted(batch.conditions)
-    sampler.run(draft)
-    return draft.log_weights
+    samples = PartialSamples.start(in_parts, batch.real, given, generator)
+    samples.known, samples.conditions = batch.x0, algorithm.accepted(batch.conditions)
+    sampler.run(samples)
+    return samples.log_weights
 
 
 @dataclass(kw_only=True)
 class _AtTimes(FirstHitting):
-    """First-hitting at unmask times that ``u`` Float64[B, L] decides."""
+    """First-hitting sampling at unmask times given by ``u`` Float64[B, L]."""
 
     u: Tensor
 
-    def uniform(self, draft: Draft, where: Tensor) -> Tensor:
+    def uniform(self, samples: PartialSamples, where: Tensor) -> Tensor:
         return self.u[where.to(self.u.device)]
 
 
 def _own_log_prob(algorithm: TokenAlgorithm, batch: Batch) -> Tensor:
-    """log p that is the loss of an algorithm itself: Float64[B]."""
-    generator, found = make_generator(0, device=batch.x0.device), batch.x0.new_zeros(len(batch))
-    found = found.double()
+    """log p of an algorithm whose loss is -log p: Float64[B]."""
+    generator = make_generator(0, device=batch.x0.device)
+    log_p = batch.x0.new_zeros(len(batch)).double()
     for part, filled in _parts(algorithm.layout, batch.x0):
         output = algorithm.loss(batch.rows(filled), generator, algorithm.evaluation_draw)
-        found[part] = -output.nelbo[: len(part)].double()
-    return found
+        log_p[part] = -output.nelbo[: len(part)].double()
+    return log_p
 
 
 class _InParts:
-    """An algorithm whose network sees parts of equal shape, whatever it is asked."""
+    """Algorithm that calls its network in chunks of a fixed shape."""
 
     def __init__(self, algorithm: TokenAlgorithm) -> None:
         self.algorithm = algorithm
@@ -207,21 +217,24 @@ class _InParts:
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """``TokenAlgorithm.denoise``."""
-        rows, found = [], []
+        rows, predictions = [], []
         for part, filled in _parts(self.algorithm.layout, x_t):
             given = {name: value[filled] for name, value in (conditions or {}).items()}
             times = t[filled]
-            # a network may compute once what depends on t alone, if all rows have the same: none do
+            # unequal times: a network may compute once for all rows what depends on t alone
             times[-1] = torch.where(times[0] < 0.5, (1 + times[0]) / 2, times[0] / 2)
             log_d0 = self.algorithm.denoise(x_t[filled], times, real[filled], given)
-            found.append(log_d0[: len(part)])
+            predictions.append(log_d0[: len(part)])
             rows.append(part)
-        return torch.cat(found)[torch.cat(rows).argsort()]
+        return torch.cat(predictions)[torch.cat(rows).argsort()]
 
 
 def _parts(layout: TokenLayout, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """The rows of x Int[B, L] in parts that hold PAD at the same positions, and the same rows
-    filled up to as many in every part, at least by one, by repeating the first."""
+    """Yield the rows of x Int[B, L] in parts that hold PAD at the same positions.
+
+    With each part the same rows filled up to a fixed number, at least by one, by repeating the
+    first.
+    """
     num = 2 ** (min(_ROWS, max(2, _samples_at_once(layout))).bit_length() - 1)
     kinds = layout.is_real(x).unique(dim=0, return_inverse=True)[1]
     for kind in kinds.unique():
@@ -234,10 +247,9 @@ def _samples_at_once(layout: TokenLayout) -> int:
 
 
 def _measured(algorithm: TokenAlgorithm, batch: Batch, score: Callable[[Tensor], Tensor]) -> Tensor:
-    """``score`` of the rows of a batch, as many at once as ``AT_ONCE`` allows: Float64[M].
+    """Apply ``score`` to the rows of a batch, as many at once as ``AT_ONCE`` allows: Float64[M].
 
-    In eval mode and, on a CPU, by one thread: where threads share a tensor, bits depend on the
-    place in it.
+    In eval mode and, on a CPU, by one thread: bits depend on how threads divide a tensor.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if batch.x0.device.type == "cpu" else threads)
@@ -247,3 +259,127 @@ def _measured(algorithm: TokenAlgorithm, batch: Batch, score: Callable[[Tensor],
             return torch.cat([score(part) for part in rows])
     finally:
         torch.set_num_threads(threads)
+
+
+@dataclass(frozen=True)
+class KnownLogProb:
+    """Result of ``log_prob_of``.
+
+    ``log_prob``: Float64[B], the log-probability of each row's known tokens, nats.
+    ``num_evaluated``: sequences that the network was shown, over all rows, in ``num_batches``
+    forward passes; equal ones count once.
+    """
+
+    log_prob: Tensor
+    num_evaluated: int
+    num_batches: int
+
+
+def log_prob_of(
+    algorithm: TokenAlgorithm,
+    tokens: Tensor,
+    known: Tensor,
+    real: Tensor,
+    *,
+    generator: torch.Generator,
+    batch_size: int = 1024,
+) -> KnownLogProb:
+    """log p of the tokens Int[B, L] at the positions ``known`` Bool[B, L]; ``real``: Bool[B, L].
+
+    For absorbing noise the chain rule, from the state that is all MASK on:
+
+        log p(known) = sum_k log D_{l_k}(x_{l_k} | x_{l_1}, ..., x_{l_{k-1}})
+
+    l_1, l_2, ... ascending by block and position, the network's time being that at which as many
+    tokens are masked. Exact where the network's predictions are those of one joint distribution;
+    a trained network's depend a little on the order.
+
+    For other noise D is computed once, at t = 1 on noise sampled from the prior, and the tokens'
+    logs add up: an approximation that takes them for independent.
+
+    Raises ``ValueError`` if the algorithm has ``blocks`` and would not see a known token, see
+    ``unseen_position``, or for logits that are not finite.
+    """
+    if (unseen := unseen_position(algorithm, known, real)) is not None:
+        raise ValueError(
+            f"position {unseen[1]} of row {unseen[0]} is known, but {algorithm.name} samples an "
+            "earlier block without seeing it"
+        )
+    if len(tokens) == 0:
+        return KnownLogProb(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0, 0)
+    score = _chain_rule_log_prob if algorithm.process.absorbing else _independent_log_prob
+    with eval_mode(algorithm):
+        result = score(algorithm, tokens, known, real, generator, batch_size)
+    check_weighed(algorithm, result.log_prob)
+    return result
+
+
+def check_weighed(algorithm: TokenAlgorithm, log_probs: Tensor) -> None:
+    """Raise ``ValueError`` if log-probabilities of given tokens are NaN, so the logits were not
+    finite."""
+    if log_probs.isnan().any():
+        raise not_finite(algorithm.backbone, "while it weighed what is given")
+
+
+def _chain_rule_log_prob(
+    algorithm: TokenAlgorithm,
+    tokens: Tensor,
+    known: Tensor,
+    real: Tensor,
+    generator: torch.Generator,
+    batch_size: int,
+) -> KnownLogProb:
+    # known positions of each row, ascending by block
+    length = tokens.shape[1]
+    blocks = torch.zeros_like(tokens[0]) if algorithm.blocks is None else algorithm.blocks
+    place = blocks * length + torch.arange(length, device=tokens.device)
+    order = place.masked_fill(~known, length * length).argsort(dim=1, stable=True)  # (B, L)
+    count = known.sum(dim=1)
+    x = algorithm.process.prior_sample(real, generator)
+    log_prob = torch.zeros(len(tokens), dtype=torch.float64, device=tokens.device)
+    num_evaluated = num_batches = 0
+    for k in range(int(count.max())):
+        # the k-th known token of every row that has one, equal states computed once
+        rows = (count > k).nonzero().squeeze(1)
+        position = order[rows, k]
+        states = torch.stack([x[rows], real[rows].long()], dim=1)
+        states = torch.cat([states.flatten(1), position.unsqueeze(1)], dim=1)
+        distinct, which = states.unique(dim=0, return_inverse=True)
+        batches = distinct.split(batch_size)
+        log_d0 = torch.cat([_log_d0_at(algorithm, part, length) for part in batches])
+        # add its log-probability, and show it
+        token = tokens[rows, position]
+        log_prob[rows] += log_d0[which, token].double()
+        x[rows, position] = token
+        num_evaluated += len(distinct)
+        num_batches += len(batches)
+    return KnownLogProb(log_prob, num_evaluated, num_batches)
+
+
+def _log_d0_at(algorithm: TokenAlgorithm, states: Tensor, length: int) -> Tensor:
+    """log D Float[R, V] at one position: states Int[R, 2 L + 1] holds x, real and the position."""
+    x, real, position = states[:, :length], states[:, length:-1].bool(), states[:, -1]
+    of_block = real
+    if algorithm.blocks is not None:
+        of_block = real & (algorithm.blocks == algorithm.blocks[position].unsqueeze(1))
+    t = time_of_masked_share(algorithm, x == algorithm.layout.mask_id, of_block)
+    here = torch.arange(len(x), device=x.device)
+    return algorithm.denoise(x, t, real)[here, position]
+
+
+def _independent_log_prob(
+    algorithm: TokenAlgorithm,
+    tokens: Tensor,
+    known: Tensor,
+    real: Tensor,
+    generator: torch.Generator,
+    batch_size: int,
+) -> KnownLogProb:
+    # D on noise, once for each set of positions
+    distinct, which = real.unique(dim=0, return_inverse=True)
+    x = algorithm.process.prior_sample(distinct, generator)
+    t = torch.ones(len(x), dtype=torch.float64, device=x.device)
+    batches = list(zip(*(part.split(batch_size) for part in (x, t, distinct)), strict=True))
+    log_d0 = torch.cat([algorithm.denoise(*batch) for batch in batches])[which]
+    log_p = log_prob_at(tokens.clamp(min=0), log_d0)
+    return KnownLogProb(log_p.masked_fill(~known, 0.0).sum(dim=1), len(distinct), len(batches))

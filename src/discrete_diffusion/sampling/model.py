@@ -1,9 +1,9 @@
-"""``Model``: an algorithm, a sampler that fits it, and where they compute; many samples of it."""
+"""``Model``: an algorithm with a sampler and a device; many samples of it, in batches."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,28 +20,27 @@ from discrete_diffusion.runtime.processes import Shard, Stop
 logger = logging.getLogger(__name__)
 
 _MOST_ROWS = {"cpu": 256}
-"""``batch_size`` by device: past that a CPU's caches overflow (``benchmarks/speed.py``). Others
+"""``batch_size`` by device: beyond it a CPU's caches overflow (``benchmarks/speed.py``). Others
 take 4,096: a call of fewer small samples takes a GPU as long."""
 
 _MOST_LOGITS = {"cpu": 1 << 26}
-"""Of all samples at once, by device: 256 MB in float32, of which there are a few copies."""
+"""Logits of a batch at most, by device: 256 MB in float32, of which there are a few copies."""
 
 _MOST_TOKENS = 1 << 20
-"""Of all samples at once, for what a network holds of each: a few GiB of a GPU."""
+"""Tokens of a batch at most, so that the states of a network take a few GiB of a GPU."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """An algorithm, a sampler that fits it, and where they compute.
+    """An algorithm, a sampler that fits it, and the device they compute on.
 
     ``steps``: of the sampler, None for its default. ``batch_size``: samples made at once, None for
     the default of the device. ``shard``: this process among those that share the work.
-    ``on_sampled``: of a process by itself, given the rows Int[b] of every batch and its samples,
-    as soon as they are there; with it a ``Stop`` ends the sampling and the samples are those that
-    were finished by then; before the first of them it is raised.
-    ``narrowing``: makes the one of every batch, see ``TokenSampler.sample``; of tokens only.
-    ``shared_conditions``: conditions that all samples share, tensors of one row, by name; of
-    tokens only.
+    ``on_sampled``: of a single process, given the rows Int[b] of every batch and its samples, as
+    soon as they are there. With it a ``Stop`` ends the sampling, and the samples that are finished
+    are returned; before the first of them it is raised.
+    ``narrowing``: builds the ``Narrowing`` of a batch. ``shared_conditions``: conditions that all
+    samples share, tensors of one row, by name. Both are for tokens only.
 
     Raises ``ValueError`` for ``batch_size`` below 1.
     """
@@ -61,7 +60,7 @@ class Model:
             check_whole_number("batch_size", self.batch_size, least=1)
 
     def shared_conditions_of(self, num: int) -> dict[str, Tensor]:
-        """``shared_conditions``, a row for each of ``num`` samples."""
+        """Repeat ``shared_conditions``, a row for each of ``num`` samples."""
         return {
             name: value.to(self.device).expand(num, -1)
             for name, value in self.shared_conditions.items()
@@ -76,12 +75,12 @@ class Model:
         conditions: Conditions | None = None,
         keep_trajectory: bool = False,
     ) -> SampleOutput:
-        """Samples of tokens for the rows of ``real`` Bool[B, L], all at once; on the CPU. The
-        arguments as for ``TokenSampler.sample``, on any device.
+        """Sample tokens for the rows of ``real`` Bool[B, L], all at once; returns them on the CPU.
 
-        Raises ``ValueError``, with a remedy, for ids that come of logits that are not finite, and
-        for those that a sampler of another package must not leave; ``TypeError`` for a network
-        instead of an algorithm."""
+        The arguments are those of ``TokenSampler.sample``, on any device. Raises ``ValueError``,
+        with a remedy, for logits that are not finite and for illegal ids of a sampler of another
+        package; ``TypeError`` for a network instead of an algorithm.
+        """
         self.sampler.check(self.algorithm, self.steps)
         device = self.algorithm.layout.support.device
         output: SampleOutput = self.sampler.sample(
@@ -99,7 +98,7 @@ class Model:
 
     @property
     def rows_at_once(self) -> int:
-        """``batch_size``, or the default of the device and of how many logits a sample has."""
+        """``batch_size``, or the default for the device and the logits of a sample."""
         layout = getattr(self.algorithm, "layout", None)
         if self.batch_size or layout is None:
             return self.batch_size or rows_at_once(self.device)
@@ -107,16 +106,20 @@ class Model:
 
 
 def rows_at_once(device: torch.device | str, length: int = 1, vocab_size: int = 1) -> int:
-    """How many samples of ``length`` tokens are taken at once on ``device`` by default."""
+    """Default number of samples of ``length`` tokens in a batch on ``device``."""
     kind = torch.device(device).type
     most = min(_MOST_ROWS.get(kind, 4096), _MOST_TOKENS // length)
     return max(1, min(most, _MOST_LOGITS.get(kind, 1 << 28) // (length * vocab_size)))
 
 
 def check_drawn(algorithm: Any, x0: Tensor, real: Tensor, sampler: Any = None) -> None:
-    """Raise ``ValueError``, naming sample and position, where x0 Int[B, L] is illegal at a position
-    of ``real`` Bool[B, L]: only logits that are not finite give such an id, MASK aside, or a
-    ``sampler`` of another package (None: it is one of ours), which is named."""
+    """Raise ``ValueError``, naming sample and position, for an illegal id of x0 Int[B, L] where
+    ``real`` Bool[B, L].
+
+    Only logits that are not finite give such an id (which may be MASK), or a ``sampler`` of another
+    package, which is named; None: it is a built-in one.
+    """
+    # illegal ids
     layout = algorithm.layout
     ids = x0.clamp(0, layout.support.shape[-1] - 1)
     legal = layout.support.gather(-1, ids.T).T & (ids == x0)
@@ -124,6 +127,7 @@ def check_drawn(algorithm: Any, x0: Tensor, real: Tensor, sampler: Any = None) -
     wrong = real & ~legal & ((x0 != layout.mask_id) if ours else True)
     if not wrong.any():
         return
+    # the network or the sampler is at fault
     sample, position = wrong.nonzero()[0].tolist()
     where, left = f"sample {sample}, position {position}", int(x0[sample, position])
     if ours:
@@ -136,7 +140,7 @@ def check_drawn(algorithm: Any, x0: Tensor, real: Tensor, sampler: Any = None) -
 
 
 def not_finite(backbone: nn.Module, when: str) -> ValueError:
-    """Error of a network whose logits are not finite, with a remedy; ``when`` they were seen."""
+    """Build the error of a network whose logits are not finite, seen ``when``, with a remedy."""
     if all(weight.isfinite().all() for weight in backbone.parameters()):
         remedy = (
             "its weights are finite: look in it for a division by 0, or a softmax over nothing but "
@@ -151,9 +155,9 @@ def not_finite(backbone: nn.Module, when: str) -> ValueError:
 
 
 _SHARES = 8
+"""Number of batches that a request is cut into, so that processes can share it."""
 _LEAST_SHARE = {"cpu": 32}
-"""A request is cut into about ``_SHARES`` batches, so that processes can share it, if they hold
-``_LEAST_SHARE`` rows each, by device; 4,096 on a GPU, for which a call of fewer takes as long."""
+"""Fewest rows of such a batch, by device; 4,096 on a GPU, where a call of fewer takes as long."""
 
 
 def sample_in_batches(
@@ -165,15 +169,15 @@ def sample_in_batches(
     conditions: Conditions | None = None,
     trajectories: int = 0,
 ) -> SampleOutput:
-    """One sample of tokens per row of ``real`` Bool[M, L], on the CPU, in the order of the rows.
+    """Sample tokens for every row of ``real`` Bool[M, L]; returns them on the CPU, in their order.
 
     ``clamp``, ``conditions``: see ``TokenSampler.sample``; with M rows. ``trajectories``: keep the
     states of the first so many rows, Int[K, min(trajectories, M), L]; those that are finished early
     keep their last state. Rows of one size are sampled together, so that batches hold no PAD.
 
     The processes of ``model.shard`` make the same request; each samples some of the batches and
-    returns all samples. Each batch has a generator of its own, seeded by ``generator``, so a sample
-    does not depend on the number of processes. It does on ``model.batch_size``.
+    returns all samples. Every batch has its own generator, seeded by ``generator``, so a sample
+    does not depend on the number of processes, but it does on ``model.batch_size``.
 
     Raises ``ValueError`` as ``Model.sample_batch`` and ``TokenSampler.sample`` do; ``Stop`` before
     the first batch is finished, or without ``model.on_sampled``.
@@ -181,11 +185,11 @@ def sample_in_batches(
     device, world_size = model.algorithm.layout.support.device, model.shard.world_size
     batches = _batches(real.sum(dim=1), model.rows_at_once, device)
     seeds = sample_seeds(generator, len(batches))
-    drawn: list[tuple[Tensor, SampleOutput]] = []
+    finished: list[tuple[Tensor, SampleOutput]] = []
 
     def sample(batch: tuple[Tensor, int]) -> SampleOutput:
         rows, seed = batch
-        drawing.take(len(rows) * world_size)
+        sampling.take(len(rows) * world_size)
         kept = rows < trajectories
         output = model.sample_batch(
             real[rows],
@@ -197,44 +201,39 @@ def sample_in_batches(
         if output.trajectory is not None:
             output = replace(output, trajectory=output.trajectory[:, kept])
         if model.on_sampled is not None:
-            drawn.append((rows, output))
+            finished.append((rows, output))
             model.on_sampled(rows, output)
-        drawing.advance(len(rows) * world_size)
+        sampling.advance(len(rows) * world_size)
         return output
 
-    with progress.task("sampling", len(real), "samples") as drawing:
+    with progress.task("sampling", len(real), "samples") as sampling:
         try:
             outputs = model.shard.map(sample, zip(batches, seeds, strict=True))
         except Stop:
-            if not drawn:
+            if not finished:
                 raise
-            batches, outputs = _finished(drawn, len(real))
+            batches, outputs = map(list, zip(*finished, strict=True))
+            logger.warning(
+                "%s of %s samples are finished; large ones come first, so small ones are missing",
+                *(f"{sum(map(len, batches)):,}", f"{len(real):,}"),
+            )
     return _joined(outputs, torch.cat(batches), trajectories)
 
 
-def _finished(
-    drawn: Sequence[tuple[Tensor, SampleOutput]], asked: int
-) -> tuple[list[Tensor], list[SampleOutput]]:
-    """Rows and samples of the batches before a ``Stop``, which the log says."""
-    batches, outputs = map(list, zip(*drawn, strict=True))
-    logger.warning(
-        "%s of %s samples are finished; large ones come first, so small ones are missing",
-        *(f"{sum(map(len, batches)):,}", f"{asked:,}"),
-    )
-    return batches, outputs
-
-
 def sample_seeds(generator: torch.Generator, num: int) -> list[int]:
-    """Seeds of other generators, from a generator on any device."""
+    """Seeds of ``num`` other generators, from a generator on any device."""
     return torch.randint(2**62, (num,), generator=generator, device=generator.device).tolist()
 
 
 def _batches(sizes: Tensor, batch_size: int, device: torch.device) -> list[Tensor]:
-    """Rows Int[<= batch_size] that are sampled together, of one size each but for the few of a rare
-    size; the costliest first. A function of ``sizes`` Int[M], ``batch_size`` and the device, for
-    which ``least`` rows make a batch that is worth its calls; half of them one without PAD."""
+    """Group rows into batches of at most ``batch_size``, the costliest first.
+
+    A batch holds rows of one size of ``sizes`` Int[M], but rare sizes share one. ``least`` rows
+    make a batch that is worth its calls on the device; half of them one without PAD.
+    """
     least = _LEAST_SHARE.get(device.type, 4096)
     most = min(batch_size, max(least, -(-len(sizes) // _SHARES)))
+    # sizes in ascending order, rare ones joined
     groups, rare = [], 0
     for count in sizes.unique(return_counts=True)[1].tolist():
         rare += count
@@ -243,6 +242,7 @@ def _batches(sizes: Tensor, batch_size: int, device: torch.device) -> list[Tenso
             rare = 0
     if rare or not groups:
         groups.append(rare)
+    # equal batches within each group
     batches = [
         rows
         for group in sizes.argsort(stable=True).split(groups)
@@ -252,7 +252,7 @@ def _batches(sizes: Tensor, batch_size: int, device: torch.device) -> list[Tenso
 
 
 def _joined(outputs: list[SampleOutput], order: Tensor, trajectories: int) -> SampleOutput:
-    """All rows, in their own order again; ``order``: Int[M], the row that each sample is of."""
+    """Join batches in the order of the request; ``order``: Int[M], the row of each sample."""
     back = order.argsort()
     forced = [output.num_forced for output in outputs if output.num_forced is not None]
     states = [output.trajectory for output in outputs if output.trajectory is not None]
@@ -267,7 +267,7 @@ def _joined(outputs: list[SampleOutput], order: Tensor, trajectories: int) -> Sa
 
 
 def _joined_trajectories(parts: list[Tensor], back: Tensor) -> Tensor | None:
-    """Int[K, M, L], the shorter of Int[K_i, M_i, L] lengthened by their last state."""
+    """Join trajectories Int[K_i, M_i, L] into Int[K, M, L], repeating last states."""
     if not parts:
         return None
     longest = max(map(len, parts))

@@ -1,4 +1,4 @@
-"""Samplers by name. Each has a class, a YAML in ``configs/sampling``, a line below.
+"""Samplers by name: a class, a YAML in ``configs/sampling`` and a line below for each.
 
 Two ways to add one from outside:
 
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 _lazy = LazyEntry.within(__package__)
 _BUILT_IN = {
     "ancestral": _lazy("ancestral:Ancestral"),
-    "autoregressive": _lazy("own_samplers:Autoregressive", absorbing_only=True, algorithms=("ar",)),
+    "autoregressive": _lazy(
+        "exact_samplers:Autoregressive", absorbing_only=True, algorithms=("ar",)
+    ),
     "confidence": _lazy("unmasking:Confidence", absorbing_only=True),
     "entropy": _lazy("unmasking:Entropy", absorbing_only=True),
     "entropy-bounded": _lazy("unmasking:EntropyBounded", absorbing_only=True),
-    "few-call": _lazy("own_samplers:FewCall", absorbing_only=True, algorithms=("distill",)),
+    "few-call": _lazy("exact_samplers:FewCall", absorbing_only=True, algorithms=("distill",)),
     "first-hitting": _lazy(
         "first_hitting:FirstHitting", absorbing_only=True, continuous_time_only=True
     ),
@@ -34,7 +36,7 @@ _BUILT_IN = {
     "predictor-corrector": _lazy("ancestral:PredictorCorrector"),
     "remdm": _lazy("ancestral:ReMDM", absorbing_only=True),
     "renoise": _lazy("ancestral:Renoise"),
-    "speculative": _lazy("speculative:Speculative", absorbing_only=True),
+    "speculative": _lazy("exact_samplers:Speculative", absorbing_only=True),
 }
 
 _SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]] | LazyEntry] = {**_BUILT_IN}
@@ -59,33 +61,20 @@ Raises:
 
 
 def build_sampler(config: Mapping[str, Any]) -> Sampler[Any]:
-    """The sampler of a composed config, or of its ``sampling`` part.
+    """Build the sampler of a composed config, or of its ``sampling`` part.
 
-    Args:
-        config: ``sampling``, or its keys: ``name`` and arguments of the constructor.
-
-    Returns:
-        The sampler.
-
-    Raises:
-        ValueError: the name is unknown, or the sampler does not have an option.
+    ``config``: ``sampling``, or its keys: ``name`` and arguments of the constructor. Raises
+    ``ValueError`` for an unknown name, or an option that the sampler does not have.
     """
     sampler: Sampler[Any] = build_part("sampling", SAMPLERS, config.get("sampling", config))
     return sampler
 
 
 def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None = None) -> None:
-    """Check that a sampler samples the model that an algorithm trains.
+    """Check that a sampler can sample the model of an algorithm, in ``steps`` or its default.
 
-    Args:
-        sampler: the sampler.
-        algorithm: the algorithm.
-        steps: the requested number of time steps, or network calls; None for the default.
-
-    Raises:
-        ValueError: it does not, or cannot make so many ``steps``; the message names samplers that
-            do.
-        TypeError: ``algorithm`` is another object.
+    Raises ``ValueError`` that names samplers that fit if it cannot, and ``TypeError`` if
+    ``algorithm`` is another object.
     """
     if sampler.state != getattr(algorithm, "state", sampler.state):
         able = algorithm.samplers or [
@@ -100,13 +89,6 @@ def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None
 
 
 def sampler_state(name: str) -> str:
-    """State that a sampler of the registry samples.
-
-    Args:
-        name: name of a sampler.
-
-    Returns:
-        One of ``registry.STATES``; of an unknown name, tokens.
-    """
+    """State of the samples of a registered sampler; of an unknown name tokens."""
     known = name in _SAMPLER_BUILDERS or name in SAMPLERS.names()
     return getattr(SAMPLERS.entry(name), "state", "tokens") if known else "tokens"

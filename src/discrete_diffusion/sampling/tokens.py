@@ -1,8 +1,9 @@
-"""``TokenSampler``: what samplers of tokens share."""
+"""``TokenSampler``: requests, network calls and token sampling that samplers of tokens share."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,21 +25,23 @@ from discrete_diffusion.categorical import (
 from discrete_diffusion.config.values import NotNegative, Positive, Share
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling.base import Sampler
-from discrete_diffusion.sampling.draft import Draft, check_request, keeps_shapes
-from discrete_diffusion.sampling.guidance import Guidance, check_given
-from discrete_diffusion.sampling.narrowing import Narrowing
-from discrete_diffusion.sampling.token_draws import FixedDraw, NarrowedDraw
+from discrete_diffusion.sampling.base import Guidance, Sampler, check_given
+from discrete_diffusion.sampling.partial_samples import (
+    Narrowing,
+    PartialSamples,
+    check_request,
+    keeps_shapes,
+)
 
 
 @dataclass(kw_only=True)
 class TokenSampler(Sampler[TokenAlgorithm]):
     """Samples x0 from an algorithm's reverse process.
 
-    A sampler of one's own defines ``run``, which finishes a ``Draft``. It samples ``free``
-    positions with ``reveal`` or ``sample_at``, which heed the rest of the request. Where the
-    algorithm has ``blocks``, positions are filled block after block in ascending order
-    (``Draft.blocks``). All arguments are 1 for samples of the model itself.
+    A subclass defines ``run``, which finishes ``PartialSamples``. It samples ``free`` positions
+    with ``reveal`` or ``sample_at``, which heed the rest of the request. Where the algorithm has
+    ``blocks``, positions are filled block after block in ascending order
+    (``PartialSamples.blocks``). All arguments are 1 for samples of the model itself.
 
     Args:
         temperature: D^(1/T) before every token is sampled.
@@ -64,7 +67,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         self._guidance = Guidance(self.guidance)
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
-        """Check that this sampler samples the model that an algorithm trains.
+        """Check that this sampler can sample the model of an algorithm.
 
         Args:
             algorithm: the algorithm.
@@ -106,7 +109,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             algorithm: the trained algorithm.
             real: Bool[B, L], the positions to fill.
             generator: source of randomness.
-            steps: number of time steps, or of network calls for samplers that have none; None: the
+            steps: number of time steps, or of network calls for samplers without steps; None: the
                 sampler's default.
             clamp: Int[B, L], ids to hold fixed, -1 where free. Visible from the first network call
                 on and never re-noised: the exact conditional for absorbing processes, an
@@ -137,24 +140,26 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             ValueError: as for ``Sampler``, and, naming sample and position, for a clamp on an
                 illegal id or a support that leaves nothing.
         """
+        # check the request
         clamp = torch.full_like(real, -1, dtype=torch.long) if clamp is None else clamp
         self.check(algorithm, steps)
         if narrowing is not None:
             self._check_narrowing(algorithm)
         check_request(algorithm.layout, real, clamp, support)
-        if algorithm.condition_dropout == 0:  # it has never done without
+        if algorithm.condition_dropout == 0:  # trained with a condition always
             check_given(algorithm, conditions)
         self._guidance.check_conditions(algorithm, conditions)
+        # start from the prior, and run
         with eval_mode(algorithm), progress.calls(each=self._guidance.calls) as calls:
-            draft = Draft.start(algorithm, real, clamp, generator)
-            draft.calls = calls
-            draft.steps, draft.support, draft.narrowing = steps, support, narrowing
+            samples = PartialSamples.start(algorithm, real, clamp, generator)
+            samples.calls = calls
+            samples.steps, samples.support, samples.narrowing = steps, support, narrowing
             if narrowing is not None:
-                narrowing.start(draft.x)
-            draft.conditions = algorithm.encoded(conditions)
-            draft.frames = [draft.x.clone()] if keep_trajectory else None
-            self.run(draft)
-        return draft.output()
+                narrowing.start(samples.x)
+            samples.conditions = algorithm.encoded(conditions)
+            samples.frames = [samples.x.clone()] if keep_trajectory else None
+            self.run(samples)
+        return samples.output()
 
     def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
         """Raise ``ValueError`` if a narrowing cannot read which tokens are sampled."""
@@ -165,80 +170,130 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             )
 
     @abstractmethod
-    def run(self, draft: Draft) -> None:
-        """Finish the draft: sample clean tokens at all positions ``draft.free``.
+    def run(self, samples: PartialSamples) -> None:
+        """Sample clean tokens at all positions ``samples.free``.
 
-        Afterwards ``draft.x`` Int[B, L] holds them. The request is checked; the algorithm is in
+        Afterwards ``samples.x`` Int[B, L] holds them. The request is checked; the algorithm is in
         eval mode, without gradients.
 
         Args:
-            draft: the samples so far, and the request.
+            samples: the samples so far, and the request.
         """
 
-    def reveal(self, draft: Draft, where: Tensor, t: Tensor, counts: Tensor | None = None) -> None:
+    def reveal(
+        self, samples: PartialSamples, where: Tensor, t: Tensor, counts: Tensor | None = None
+    ) -> None:
         """Sample MASKs from D, independently of each other.
 
-        One network call for the samples that have any; none if no sample has. Of a draft that is
-        ``fixed`` a call for all samples.
+        One network call for the samples that have any; none if no sample has. With
+        ``has_fixed_shapes`` a call for all samples.
 
         Args:
-            draft: the samples so far.
+            samples: the samples so far.
             where: Bool[B, L], positions to sample, all MASK.
             t: Float64[B], times.
             counts: Int[B] on the host, how many of each sample's they are, where that is known.
         """
-        if draft.fixed:
-            log_d0 = self.log_d0_of_all(draft, where.any(dim=1), t)
-            FixedDraw(draft, self.shaped, self.uniform).at(where, log_d0, counts)
+        if samples.has_fixed_shapes:
+            log_d0 = self.log_d0_of_all(samples, where.any(dim=1), t)
+            self._sample_grid(samples, where, log_d0, counts)
             return
         rows = where.any(dim=1).nonzero().squeeze(1)
         if rows.numel() == 0:
             return
         here = where[rows]
-        self.sample_at(draft, where, self.log_d0(draft, rows, t[rows])[here])
+        self.sample_at(samples, where, self.log_d0(samples, rows, t[rows])[here])
 
-    def sample_at(self, draft: Draft, where: Tensor, log_d0: Tensor) -> None:
+    def sample_at(self, samples: PartialSamples, where: Tensor, log_d0: Tensor) -> None:
         """Sample the tokens at N positions from their D, which is tempered, narrowed and cut here.
 
-        The draft gets them with their weights and probabilities; of tokens that are known
-        (``Draft.known``) the log of their probabilities.
+        The samples get them with their weights; of tokens that are known (``samples.known``) the
+        log of their probabilities.
 
         Args:
-            draft: the samples so far.
+            samples: the samples so far.
             where: Bool[B, L], the N positions.
             log_d0: Float[N, V], the network's log D there, row by row.
         """
-        if draft.known is not None:
-            known = draft.known[where]
-            draft.write(where, known, log_prob_at(known, self.shaped(log_d0, None)[0]))
+        # known tokens are scored instead
+        if samples.known is not None:
+            known = samples.known[where]
+            samples.write(where, known, log_prob_at(known, self.adjusted(log_d0, None)[0]))
             return
-        u = self.uniform(draft, where)
-        if draft.narrowing is not None:
-            NarrowedDraw(draft, draft.narrowing, self.shaped).at(where, log_d0, u)
+        u = self.uniform(samples, where)
+        # with a narrowing one after the other
+        if samples.narrowing is not None:
+            _Narrowed(samples, samples.narrowing, self.adjusted).sample(where, log_d0, u)
             return
-        support = None if draft.support is None else draft.legal_at(*where.nonzero(as_tuple=True))
-        log_d0, log_kept = self.shaped(log_d0, support)
+        support = None
+        if samples.support is not None:
+            support = samples.legal_at(*where.nonzero(as_tuple=True))
+        log_d0, log_kept = self.adjusted(log_d0, support)
         tokens = pick(log_d0, u)
-        draft.write(where, tokens, log_kept)
-        draft.probs[where] = log_prob_at(tokens, log_d0).exp()
+        samples.write(where, tokens, log_kept)
+        samples.is_nan[where] = log_prob_at(tokens, log_d0).isnan()
 
-    def uniform(self, draft: Draft, where: Tensor) -> Tensor:
-        """Uniform random numbers for N positions, of the draft's generator.
+    def _sample_grid(
+        self, samples: PartialSamples, where: Tensor, log_d0: Tensor, counts: Tensor | None = None
+    ) -> None:
+        """``sample_at`` by masks, so that nothing is read back from the device.
+
+        ``where``: Bool[B, L]; ``log_d0``: Float[B, L, V]. ``counts``: Int[B] on the host, how many
+        positions each row has. With it the random numbers are those of rows sampled one by one, and
+        the largest bounds what is computed.
+        """
+        most = where.shape[1] if counts is None else int(counts.max()) if len(counts) else 0
+        if most == 0:
+            return
+        # the first M positions of each row, those to sample first
+        position = where.byte().argsort(dim=1, descending=True, stable=True)[:, :most]  # (B, M)
+        taken = where.gather(1, position)
+        ids = position.unsqueeze(-1).expand(-1, -1, log_d0.shape[-1])
+        support = None
+        if samples.support is not None:
+            support = samples.algorithm.layout.support[position] & samples.support.gather(1, ids)
+        # sample them all, and keep those that are taken
+        log_d0, log_kept = self.adjusted(log_d0.gather(1, ids), support)
+        tokens = pick(log_d0, self._uniform_grid(samples, taken, counts))
+        is_nan = log_prob_at(tokens, log_d0).isnan()
+        for old, new in ((samples.x, tokens), (samples.is_nan, is_nan)):
+            old.scatter_(1, position, torch.where(taken, new, old.gather(1, position)))
+        samples.log_weights += log_kept.double().masked_fill(~taken, 0.0).sum(dim=1)
+
+    def _uniform_grid(
+        self, samples: PartialSamples, taken: Tensor, counts: Tensor | None
+    ) -> Tensor:
+        """Random numbers in [0, 1) for the places ``taken`` Bool[B, M], Float64[B, M].
+
+        With ``counts``, of each row, no number is sampled for another place.
+        """
+        if counts is None:
+            every = torch.ones(taken.shape, dtype=torch.bool)
+            return self.uniform(samples, every).view(taken.shape)
+        turn = torch.arange(taken.shape[1])
+        u = self.uniform(samples, turn < counts.unsqueeze(1))  # row by row
+        place = (taken.flatten().cumsum(dim=0) - 1).clamp(min=0)
+        return u[place].view(taken.shape)
+
+    def uniform(self, samples: PartialSamples, where: Tensor) -> Tensor:
+        """Uniform random numbers for N positions, of the samples' generator.
 
         Args:
-            draft: the samples so far.
+            samples: the samples so far.
             where: Bool[B, L], the N positions, or as many True in each row; on any device.
 
         Returns:
-            Float64[N] in [0, 1), row by row, on the device of the draft.
+            Float64[N] in [0, 1), row by row, on the device of the samples.
         """
-        return uniform_draws((int(where.sum()),), draft.generator, draft.x.device)
+        return uniform_draws((int(where.sum()),), samples.generator, samples.x.device)
 
-    def log_d0(self, draft: Draft, rows: Tensor, t: Tensor, x: Tensor | None = None) -> Tensor:
+    def log_d0(
+        self, samples: PartialSamples, rows: Tensor, t: Tensor, x: Tensor | None = None
+    ) -> Tensor:
         """log D, guided: one network call, two with guidance.
 
         Args:
-            draft: the samples so far.
+            samples: the samples so far.
             rows: Int[R], indices of samples.
             t: Float64[R], times.
             x: Int[R, L], tokens to show the network instead of the samples', in which case a sample
@@ -247,35 +302,35 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         Returns:
             Float[R, L, V].
         """
-        draft.begin_call()
-        draft.nfe.index_add_(0, rows, torch.full_like(rows, self._guidance.calls))
-        x, real = draft.x[rows] if x is None else x, draft.real[rows]
-        return self._guided(draft.algorithm, x, t, real, draft.conditions_of(rows))
+        samples.begin_call()
+        samples.nfe.index_add_(0, rows, torch.full_like(rows, self._guidance.calls))
+        x, real = samples.x[rows] if x is None else x, samples.real[rows]
+        return self._guided(samples.algorithm, x, t, real, samples.conditions_of(rows))
 
-    def log_d0_of_all(self, draft: Draft, counted: Tensor, t: Tensor) -> Tensor:
+    def log_d0_of_all(self, samples: PartialSamples, counted: Tensor, t: Tensor) -> Tensor:
         """``log_d0`` of all samples, in shapes that are the same in every call.
 
         Args:
-            draft: the samples so far, ``fixed``.
+            samples: the samples so far, ``has_fixed_shapes``.
             counted: Bool[B], those that need the call, in whose ``nfe`` it counts.
             t: Float64[B], times.
 
         Returns:
             Float[B, L, V].
         """
-        draft.begin_call()
-        draft.nfe += counted * self._guidance.calls
-        given = draft.conditions
-        if draft.on_host is not None and draft.on_host.packing is not None:
-            given = {**given, "packing": draft.on_host.packing}
-        return self._guided(draft.algorithm, draft.x, t, draft.real, given)
+        samples.begin_call()
+        samples.nfe += counted * self._guidance.calls
+        given = samples.conditions
+        if samples.on_host is not None and samples.on_host.packing is not None:
+            given = {**given, "packing": samples.on_host.packing}
+        return self._guided(samples.algorithm, samples.x, t, samples.real, given)
 
     def _guided(
         self, algorithm: TokenAlgorithm, x: Tensor, t: Tensor, real: Tensor, conditions: Conditions
     ) -> Tensor:
         inputs = self._guidance.inputs(conditions, x)
-        found = [self.denoised(algorithm, x, t, real, given) for given in inputs]
-        return self._guidance.mix_log_probs(found, algorithm.layout.support)
+        predictions = [self.denoised(algorithm, x, t, real, given) for given in inputs]
+        return self._guidance.mix_log_probs(predictions, algorithm.layout.support)
 
     def denoised(
         self,
@@ -303,7 +358,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             return algorithm.denoise(x, t, real, conditions)
         return algorithm.denoise(x[:1], t[:1], real[:1]).expand(len(x), -1, -1)
 
-    def shaped(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:
+    def adjusted(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:
         """log D tempered, then narrowed, then cut to its nucleus, as in ``TokenAlgorithm.predict``.
 
         Args:
@@ -316,7 +371,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         log_d0 = temper(log_d0, self.temperature)
         log_kept = torch.zeros_like(log_d0[..., 0])
         if support is not None:
-            # what keeps all mass changes no bit
+            # a support that keeps all mass changes no bit
             cuts = (~support & (log_d0 > neg_inf(log_d0.dtype) / 2)).any(dim=-1)
             kept = torch.logsumexp(mask_logits(log_d0, support), dim=-1)
             log_kept = torch.where(cuts, kept, log_kept)
@@ -325,14 +380,100 @@ class TokenSampler(Sampler[TokenAlgorithm]):
 
 
 def are_alike(*tensors: Tensor) -> bool:
-    """True if all rows of each tensor are equal and it is cheap to know, as on the CPU.
+    """Return True if all rows of each tensor are equal and it is cheap to know, as on the CPU.
 
-    Args:
-        *tensors: tensors with a batch axis.
-
-    Returns:
-        True if they are.
+    ``tensors``: with a batch axis.
     """
     if any(keeps_shapes(tensor.device) for tensor in tensors):
         return False
     return all(bool((tensor == tensor[:1]).all()) for tensor in tensors)
+
+
+_LEAST = 1e-100
+"""A mass below which nothing is sampled: of the least float64 numbers no share can be taken."""
+
+
+@dataclass(frozen=True)
+class _Narrowed:
+    """Samples tokens one after the other under a ``Narrowing``, with their weights.
+
+    ``adjusted``: as ``TokenSampler.adjusted``.
+    """
+
+    samples: PartialSamples
+    narrowing: Narrowing
+    adjusted: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]
+
+    def sample(self, where: Tensor, log_d0: Tensor, u: Tensor) -> None:
+        """Sample at N positions ``where`` Bool[B, L], from log D Float[N, V] there.
+
+        ``u``: Float64[N], uniform numbers for the first tries.
+        """
+        rows, position = where.nonzero(as_tuple=True)
+        # turn of each position in its sample, from 1
+        turn = where.cumsum(dim=1)
+        if self.narrowing.shuffles and int(turn[:, -1].max()) > 1:
+            keys = uniform_draws(tuple(where.shape), self.samples.generator, where.device)
+            turn = keys.masked_fill(~where, 2.0).argsort(dim=1).argsort(dim=1) + 1
+        turn = turn[where]
+        # a token of each sample in every turn
+        for k in range(1, int(turn.max()) + 1):
+            now = turn == k
+            self._sample_one_each(rows[now], position[now], log_d0[now], u[now])
+
+    def _sample_one_each(self, rows: Tensor, position: Tensor, log_d0: Tensor, u: Tensor) -> None:
+        """Sample a token at ``position`` Int[R] of each of the samples ``rows`` Int[R].
+
+        Until no token is refused.
+        """
+        samples, narrowing = self.samples, self.narrowing
+        legal = samples.legal_at(rows, position)
+        support = legal & narrowing.support(samples.x[rows], position)
+        # forced: what D gave first is excluded
+        first = pick(self.adjusted(log_d0, legal)[0], u)
+        counted = support.any(dim=-1) & ~support.gather(-1, first.unsqueeze(-1)).squeeze(-1)
+        samples.num_forced[rows] += counted
+        while len(rows):
+            # dead ends have no id left: any legal one, at weight 0
+            dead = ~support.any(dim=-1)
+            log_d, log_kept = self.adjusted(log_d0, torch.where(dead.unsqueeze(-1), legal, support))
+            tokens = pick(log_d, u)
+            samples.x[rows, position] = tokens
+            refused = narrowing.refuses(rows, samples.x[rows], position) & ~dead
+            log_kept = log_kept.double().masked_fill(dead, -torch.inf)
+            if narrowing.probes:
+                log_kept += self._log_mass_kept(rows, position, log_d, ~refused & ~dead)
+            samples.log_weights[rows[~refused]] += log_kept[~refused]
+            samples.is_nan[rows, position] = log_prob_at(tokens, log_d).isnan()
+            samples.num_forced[rows] += refused & ~counted
+            # refused ids leave the support, and their samples try again
+            counted = refused[refused]
+            support = support[refused].scatter(-1, tokens[refused].unsqueeze(-1), False)
+            rows, position, log_d0, legal = (a[refused] for a in (rows, position, log_d0, legal))
+            u = uniform_draws(tuple(rows.shape), samples.generator, log_d0.device)
+
+    def _log_mass_kept(
+        self, rows: Tensor, position: Tensor, log_d: Tensor, asked: Tensor
+    ) -> Tensor:
+        """log of D(v) + (1 - D(v)) [y is not refused], Float64[R]; 0 unless ``asked`` Bool[R].
+
+        D is Float[R, V], v the ids at ``position`` Int[R] of ``rows`` Int[R], y another id.
+        """
+        samples = self.samples
+        log_kept = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+        # D without v
+        sampled = samples.x[rows, position].unsqueeze(-1)
+        others = log_d.double().exp().scatter(-1, sampled, 0.0)
+        missing = others.sum(dim=-1)
+        asked = asked & (missing > _LEAST)
+        if not asked.any():
+            return log_kept
+        rows, position, others = rows[asked], position[asked], others[asked]
+        # would y have been refused?
+        u = uniform_draws(tuple(rows.shape), samples.generator, others.device)
+        x = samples.x[rows]
+        x[torch.arange(len(x), device=x.device), position] = pick(others.log(), u)
+        refused = self.narrowing.refuses(rows, x, position)
+        lost = torch.where(refused, missing[asked], 0.0)
+        log_kept[asked] = torch.log1p(-lost.clamp(max=1.0)).clamp(min=neg_inf(lost.dtype))
+        return log_kept

@@ -34,7 +34,7 @@ from discrete_diffusion.evaluation.bound import MeasurementSettings, estimate_bo
 from discrete_diffusion.models.acceleration import check_compiler
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.processes import distributed_shard
-from discrete_diffusion.sampling.exactness import approximations, exactness
+from discrete_diffusion.sampling.exactness import approximations, exactness_facts
 from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.sampling.registry import build_sampler, check_sampler
 
@@ -198,7 +198,7 @@ class Run:
             "data_fingerprint": self.fingerprint,
             **self.report.findings(bound, samples),
             **statistics,
-            **({} if drawn is None else exactness(drawn)),
+            **({} if drawn is None else exactness_facts(drawn)),
         }
 
     def _take_best(self, trainer: Trainer) -> int:

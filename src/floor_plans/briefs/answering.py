@@ -17,7 +17,7 @@ from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.evaluation import Samples, SavedSamples, sample_fresh, share_error
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling import FirstHitting, exactness, sample_seeds
+from discrete_diffusion.sampling import FirstHitting, exactness_facts, sample_seeds
 from floor_plans.briefs.brief_request import (
     BriefPredicate,
     load_brief,
@@ -205,7 +205,7 @@ class BriefRequest:
         # the acceptance rate estimates the probability of the brief
         facts = {
             **kept.facts,
-            **exactness(self.trained.approximations()),
+            **exactness_facts(self.trained.approximations()),
             "probability": self.share * p,
             "probability_standard_error": self.share * share_error(p, kept.num_drawn),
         }
@@ -240,7 +240,7 @@ class BriefRequest:
         error = float(estimates.std()) / math.sqrt(REPEATS)
         few = f"{num:,} particles, worth {effective:.1f} independent samples, stand for all"
         facts = {
-            **exactness([*self.trained.approximations(), few]),
+            **exactness_facts([*self.trained.approximations(), few]),
             "num_particles": num,
             "effective_samples": effective,
             "moves_accepted": accepted,

@@ -14,7 +14,7 @@ import torch
 from discrete_diffusion.categorical import sample_categorical
 from discrete_diffusion.config import is_number
 from discrete_diffusion.runtime import GivenObjects
-from discrete_diffusion.sampling import Draft, FirstHitting
+from discrete_diffusion.sampling import FirstHitting, PartialSamples
 from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.checking import verdict
 from floor_plans.briefs.feasibility import feasibility
@@ -64,23 +64,23 @@ class SoftGuidance(Steered):
         if not 0 <= self.doubt <= 1:
             raise ValueError(f"doubt={self.doubt}: expected a share, 0 to 1")
 
-    def run(self, draft: Draft) -> None:
+    def run(self, samples: PartialSamples) -> None:
         # one network call reveals one token of every row that still has masks
-        call, t = self.plan(draft)
+        call, t = self.call_order(samples)
         left = call.amax(dim=1) + 1
         num_calls = int(left.max()) if len(left) else 0
-        draft.calls.expect(num_calls)
+        samples.calls.expect(num_calls)
         for k in range(num_calls):
             rows = (left > k).nonzero().squeeze(1)
             position = (call[rows] == k).int().argmax(dim=1)
-            log_d, log_h = self._outlook(draft, rows, position, t[rows, k])
+            log_d, log_h = self._outlook(samples, rows, position, t[rows, k])
             # tilt by h^gamma in log space; rows that h excludes entirely fall back to D
             tilt = self.gamma * log_h.clamp(min=math.log(self.doubt) if self.doubt else -math.inf)
             log_r = log_d + (torch.zeros_like(tilt) if self.gamma == 0 else tilt)
             none = log_r.amax(dim=-1, keepdim=True) == -torch.inf
             log_r = torch.where(none, log_d, log_r).log_softmax(dim=-1)
-            draft.x[rows, position] = sample_categorical(log_r, draft.generator)
-            draft.record()
+            samples.x[rows, position] = sample_categorical(log_r, samples.generator)
+            samples.record()
             if self.on_sampled is not None:
                 self.on_sampled(len(rows))
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.config import counted
 from discrete_diffusion.evaluation import (
     Evaluation,
-    Floors,
+    RealVsReal,
     TableRow,
     TableSection,
     checkpoint_facts,
-    metric_floors,
+    real_vs_real,
     sample_fresh,
     sampling_facts,
 )
@@ -232,7 +232,7 @@ def evaluate_brief(
         answers, left_out = _answers(request, asked)
         verdicts = {name: asked.meets(answer.diagrams) for name, answer in answers.items()}
     # score each answer, with floors of real data sets of the same size
-    floors: dict[int, Floors | None] = {}
+    floors: dict[int, RealVsReal | None] = {}
     scores = []
     for name, answer in answers.items():
         size = len(answer.diagrams)
@@ -322,12 +322,12 @@ def _answer_by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answ
     return Answer(decode(drawn.tokens, asked.vocab), facts)
 
 
-def _floors(request: EvaluateRequest, matches: Matches, size: int) -> Floors | None:
-    """Floors of the metrics: their values for ``size`` real diagrams that meet the brief."""
+def _floors(request: EvaluateRequest, matches: Matches, size: int) -> RealVsReal | None:
+    """Real-vs-real values of the metrics for ``size`` real diagrams that meet the brief."""
     draws = FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws)
     if not draws or not size or matches.reference is None or len(matches.known) < 2:
         return None
-    return metric_floors(
+    return real_vs_real(
         matches.known.measured.prepare(),
         bubble_metrics,
         num_samples=size,

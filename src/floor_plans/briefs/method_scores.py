@@ -21,7 +21,7 @@ from floor_plans.diagrams.metrics.diagrams import (
 from floor_plans.diagrams.metrics.structure import structure_metrics
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation import Floors
+    from discrete_diffusion.evaluation import RealVsReal
     from floor_plans.briefs.answering import Answer
     from floor_plans.briefs.brief import Brief
     from floor_plans.diagrams.diagram import BubbleDiagram
@@ -166,7 +166,7 @@ class MethodScores:
     facts: dict[str, Any]
     coverage: dict[str, dict[str, float]]
     metrics: dict[str, float]
-    floors: Floors | None
+    floors: RealVsReal | None
 
     @classmethod
     def of(
@@ -176,7 +176,7 @@ class MethodScores:
         verdicts: Sequence[bool | None],
         matches: Matches,
         words: PlanVocabulary,
-        floors: Floors | None,
+        floors: RealVsReal | None,
     ) -> MethodScores:
         """Score an answer; ``verdicts``: True for each diagram that meets the brief."""
         diagrams, metrics = answer.diagrams, {}

@@ -18,7 +18,7 @@ from discrete_diffusion.categorical import (
     uniform_draws,
 )
 from discrete_diffusion.contracts import Conditions, SampleOutput
-from discrete_diffusion.sampling import Draft, FirstHitting
+from discrete_diffusion.sampling import FirstHitting, PartialSamples
 
 
 class Constraint(ABC):
@@ -58,12 +58,12 @@ class Steered(FirstHitting):
             )
 
     def _outlook(
-        self, draft: Draft, rows: Tensor, position: Tensor, t: Tensor
+        self, samples: PartialSamples, rows: Tensor, position: Tensor, t: Tensor
     ) -> tuple[Tensor, Tensor]:
         """log D_l(v) and log h(x with v), both Float64[R, V], at ``position`` Int[R] of samples
         ``rows`` Int[R] at times t Float64[R]."""
-        log_d0 = self.shaped(self.log_d0(draft, rows, t), None)[0]
-        log_chance = self.constraint.log_chances(draft.x[rows], position, log_d0)
+        log_d0 = self.adjusted(self.log_d0(samples, rows, t), None)[0]
+        log_chance = self.constraint.log_chances(samples.x[rows], position, log_d0)
         here = log_d0[torch.arange(len(rows), device=rows.device), position].double()
         return here.masked_fill(here <= neg_inf(log_d0.dtype) / 2, -torch.inf), log_chance
 
@@ -100,73 +100,75 @@ class Particles(Steered):
         if not 0 <= self.resample <= 1:
             raise ValueError(f"resample={self.resample}: expected a share, 0 to 1")
 
-    def run(self, draft: Draft) -> None:
+    def run(self, samples: PartialSamples) -> None:
         # order and times of the calls of each row
-        num, device = len(draft.x), draft.x.device
-        draft.ancestors = torch.arange(num, device=device)
-        call, t = self.plan(draft)
+        num, device = len(samples.x), samples.x.device
+        samples.ancestors = torch.arange(num, device=device)
+        call, t = self.call_order(samples)
         # h of the present samples, and log-probabilities of the next token
         left = call.amax(dim=1) + 1
         log_h = torch.zeros(num, dtype=torch.float64, device=device)
-        log_r = torch.zeros(num, draft.algorithm.layout.vocab_size, dtype=torch.float64)
+        log_r = torch.zeros(num, samples.algorithm.layout.vocab_size, dtype=torch.float64)
         log_r, whole = log_r.to(device), left == 0
-        draft.log_weights[whole] += self.constraint.met(draft.x[whole]).double().log()
+        samples.log_weights[whole] += self.constraint.met(samples.x[whole]).double().log()
         num_calls = int(left.max()) if num else 0
-        draft.calls.expect(num_calls)
+        samples.calls.expect(num_calls)
         # call k reveals one token of every particle with weight
         for k in range(num_calls):
-            rows, position = _alive(draft, call, k)
+            rows, position = _alive(samples, call, k)
             if not len(rows):
                 break
             # proposal r(v) = D(v) h(x with v) / Z, weight times Z / h(x)
-            here, log_chance = self._outlook(draft, rows, position, t[rows, k])
+            here, log_chance = self._outlook(samples, rows, position, t[rows, k])
             log_r[rows] = here + log_chance
             log_z = log_r[rows].logsumexp(dim=-1)
-            draft.log_weights[rows] += log_z - log_h[rows]
+            samples.log_weights[rows] += log_z - log_h[rows]
             # h of each possible next sample, carried along in resampling
             chance = torch.full_like(log_r, -torch.inf)
             chance[rows] = log_chance
-            if self._worn(draft.log_weights):
-                _resample(draft, call, t, log_h, log_r, chance)
-            rows, position = _alive(draft, call, k)  # without particles that died just now
+            if self._worn(samples.log_weights):
+                _resample(samples, call, t, log_h, log_r, chance)
+            rows, position = _alive(samples, call, k)  # without particles that died just now
             # sample the token, and keep its h
-            tokens = sample_categorical(log_r[rows].log_softmax(dim=-1), draft.generator)
-            draft.x[rows, position] = tokens
+            tokens = sample_categorical(log_r[rows].log_softmax(dim=-1), samples.generator)
+            samples.x[rows, position] = tokens
             log_h[rows] = chance[rows, tokens]
-            draft.record()
+            samples.record()
             if self.on_sampled is not None:
                 self.on_sampled(len(rows))
         # dead particles get any legal ids
-        dead = draft.masked & draft.real
-        draft.x = torch.where(dead, draft.algorithm.layout.support.int().argmax(dim=-1), draft.x)
+        dead = samples.masked & samples.real
+        samples.x = torch.where(
+            dead, samples.algorithm.layout.support.int().argmax(dim=-1), samples.x
+        )
 
     def _worn(self, log_weights: Tensor) -> bool:
         finite = log_weights.isfinite().any()
         return bool(finite) and effective_number(log_weights) < self.resample * len(log_weights)
 
 
-def _alive(draft: Draft, call: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _alive(samples: PartialSamples, call: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Particles with weight that have a call k, and the positions it samples, both Int[R].
 
     ``call``: call of each position, Int[B, L].
     """
     has_call = call.amax(dim=1) >= k
-    rows = (has_call & draft.log_weights.isfinite()).nonzero().squeeze(1)
+    rows = (has_call & samples.log_weights.isfinite()).nonzero().squeeze(1)
     return rows, (call[rows] == k).int().argmax(dim=1)
 
 
-def _resample(draft: Draft, *carried: Tensor) -> None:
+def _resample(samples: PartialSamples, *carried: Tensor) -> None:
     """Resample particles in proportion to their weights, and set these to their mean.
 
     ``carried``: other tensors with a row for each particle.
     """
-    assert draft.ancestors is not None
-    kept = systematic(draft.log_weights, len(draft.x), draft.generator)
-    for tensor in (draft.x, *carried):
+    assert samples.ancestors is not None
+    kept = systematic(samples.log_weights, len(samples.x), samples.generator)
+    for tensor in (samples.x, *carried):
         tensor.copy_(tensor[kept])
-    draft.real, draft.free = draft.real[kept], draft.free[kept]
-    draft.ancestors = draft.ancestors[kept]
-    draft.log_weights.fill_(log_mean(draft.log_weights))
+    samples.real, samples.free = samples.real[kept], samples.free[kept]
+    samples.ancestors = samples.ancestors[kept]
+    samples.log_weights.fill_(log_mean(samples.log_weights))
 
 
 def effective_samples(parts: Sequence[SampleOutput], vocab_size: int) -> float:

@@ -12,7 +12,7 @@ import torch
 
 from discrete_diffusion.config import counted
 from discrete_diffusion.evaluation import Samples, SavedSamples, requested_sizes, sample_fresh
-from discrete_diffusion.sampling import exactness
+from discrete_diffusion.sampling import exactness_facts
 from floor_plans.diagrams.files.writers import lines_of
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.structure import structure_metrics
@@ -80,7 +80,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
         save_trajectory(drawn.trajectory, request.out, vocab)
         facts = {
             **drawn.facts,
-            **exactness(trained.approximations(log_weights=drawn.log_weights)),
+            **exactness_facts(trained.approximations(log_weights=drawn.log_weights)),
             **weights,
         }
         return sampled(request, trained, counted(len(diagrams), "sample"), diagrams, facts)
@@ -128,7 +128,7 @@ def _sample_rejecting(
         "seconds": time.perf_counter() - start,
         **({} if way.rules is None else {"habitable": way.rules.name}),
         **kept.facts,
-        **exactness(trained.approximations(log_weights=log_weights)),
+        **exactness_facts(trained.approximations(log_weights=log_weights)),
         **way.facts(log_weights, SolverWork()),
     }
 

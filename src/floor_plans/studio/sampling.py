@@ -12,7 +12,13 @@ from torch import Tensor
 from discrete_diffusion.categorical import make_generator, uniform_draws
 from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.domains import domain_of
-from discrete_diffusion.sampling import FirstHitting, Law, check_drawn, check_sampler, rows_at_once
+from discrete_diffusion.sampling import (
+    Exactness,
+    FirstHitting,
+    check_drawn,
+    check_sampler,
+    rows_at_once,
+)
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.type_codes import codes_of
@@ -24,7 +30,7 @@ from floor_plans.learning.ways import Way
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import TokenAlgorithm
     from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.sampling import Draft
+    from discrete_diffusion.sampling import PartialSamples
 
 Revealed = dict[str, Any]
 """``{"completion": 0, "room": 2, "type": "Kitchen"}`` or ``{"completion": 0, "pair": [0, 2],
@@ -63,22 +69,24 @@ class RowByRow(FirstHitting):
     ``on_revealed`` gets the positions of new tokens, Bool[B, L], and all tokens, Int[B, L].
     """
 
-    law = Law.MODEL
+    exactness = Exactness.MODEL
 
     generators: Sequence[torch.Generator] = ()
     on_revealed: Callable[[Tensor, Tensor], None]
 
-    def uniform(self, draft: Draft, where: Tensor) -> Tensor:
+    def uniform(self, samples: PartialSamples, where: Tensor) -> Tensor:
         counts = where.sum(dim=1).tolist()
         draws = [
             uniform_draws((count,), generator)
             for count, generator in zip(counts, self.generators, strict=True)
         ]
-        return torch.cat(draws).to(draft.x.device)
+        return torch.cat(draws).to(samples.x.device)
 
-    def reveal(self, draft: Draft, where: Tensor, t: Tensor, counts: Tensor | None = None) -> None:
-        super().reveal(draft, where, t, counts)
-        self.on_revealed(where, draft.x)
+    def reveal(
+        self, samples: PartialSamples, where: Tensor, t: Tensor, counts: Tensor | None = None
+    ) -> None:
+        super().reveal(samples, where, t, counts)
+        self.on_revealed(where, samples.x)
 
 
 class DiagramModel:

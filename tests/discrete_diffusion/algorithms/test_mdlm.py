@@ -10,7 +10,7 @@ from torch import nn
 
 from discrete_diffusion.algorithms import MDLM, build_algorithm, general_bound
 from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS, sample_masks
-from discrete_diffusion.algorithms.token_algorithm import Shaping
+from discrete_diffusion.algorithms.token_algorithm import SamplingOptions
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import Batch
@@ -237,7 +237,9 @@ def test_log_prob_step_keeps_padding_and_narrowing_reports_its_mass():
     support = algorithm.layout.support.clone()
     support[1, 3] = False
     zero = torch.zeros_like(t)
-    narrowed = algorithm.predict(xt, t, zero, real, Shaping(support.expand(len(xt), -1, -1)))
+    narrowed = algorithm.predict(
+        xt, t, zero, real, SamplingOptions(support.expand(len(xt), -1, -1))
+    )
     full = algorithm.predict(xt, t, zero, real)
     masked = xt[:, 1] == MASK
     assert (narrowed.log_probs[masked, 1, 3].exp() == 0).all()

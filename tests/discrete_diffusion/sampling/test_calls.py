@@ -14,7 +14,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import FirstHitting, build_sampler, tokens
-from discrete_diffusion.sampling.draft import time_of_masked_share
+from discrete_diffusion.sampling.partial_samples import time_of_masked_share
 from toy_algorithms import TOYS, ZeroBackbone
 from toy_samplers import (
     CASES,
@@ -126,18 +126,6 @@ def test_the_share_counts_all_groups_when_they_take_turns(groups_in_turn):
     for call in calls:
         masked = call.x_t == MASK
         expected = time_of_masked_share(algorithm, masked, call.real)
-        torch.testing.assert_close(call.t, expected)
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_remasking_by_confidence_is_told_the_time_of_the_masked_share(schedule):
-    """More is masked than the schedule has at the time of the grid."""
-    algorithm = exact("mdlm", schedule)
-    calls = record_calls(algorithm)
-    draw_from(algorithm, "remdm", 200, steps=8, strategy="confidence", eta=1.0)
-    assert len(calls) > 1
-    for call in calls:
-        expected = time_of_masked_share(algorithm, call.x_t == MASK, call.real)
         torch.testing.assert_close(call.t, expected)
 
 

@@ -173,8 +173,8 @@ class Leaves(FirstHitting):
         super().__init__()
         self.left = left
 
-    def run(self, draft) -> None:
-        draft.x.fill_(self.left)
+    def run(self, samples) -> None:
+        samples.x.fill_(self.left)
 
 
 @pytest.mark.parametrize(("left", "what"), [(VOCAB.mask_id, "MASK"), (VOCAB.pad_id, "id ")])

@@ -18,10 +18,10 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.sampling import build_sampler, tokens
-from discrete_diffusion.sampling import draft as drafts
+from discrete_diffusion.sampling import partial_samples as drafts
 from discrete_diffusion.sampling.ancestral import GridSampler
-from discrete_diffusion.sampling.draft import Draft
 from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.partial_samples import PartialSamples
 from laws import grid, grid_law
 from no_read_back import META, Unread
 from toy_samplers import exact
@@ -52,8 +52,6 @@ OF_ONE_LAW = [
     ("mdlm", "entropy-bounded", {"order": "max-probability", "budget": 0.7}),
     ("mdlm", "entropy-bounded", {"order": [2, 0, 1], "budget": 0.0}),
     ("bd3lm", "entropy-bounded", {"groups_in_turn": True}),
-    ("mdlm", "remdm", {"strategy": "confidence", "eta": 1.0, "steps": 4}),
-    ("mdlm", "remdm", {"strategy": "loop", "eta": 0.5, "steps": 8}),
     ("bd3lm", "ancestral", {"steps": 4}),
 ]
 
@@ -144,7 +142,7 @@ class OwnNumbers(FirstHitting):
 
     generators: Sequence[torch.Generator] = ()
 
-    def uniform(self, draft: Draft, where: Tensor) -> Tensor:
+    def uniform(self, samples: PartialSamples, where: Tensor) -> Tensor:
         counts = where.sum(dim=1).tolist()
         rows = zip(counts, self.generators, strict=True)
         return torch.cat([torch.rand(num, generator=g).double() for num, g in rows])
@@ -182,10 +180,7 @@ ON_META = [
     (("algo=mdlm",), {"name": "predictor-corrector"}),
     (("algo=mdlm",), {"name": "confidence"}),
     (("algo=mdlm",), {"name": "margin", "groups_in_turn": True}),
-    *(
-        (("algo=mdlm",), {"name": "remdm", "strategy": strategy})
-        for strategy in ("cap", "rescale", "confidence")
-    ),
+    *((("algo=mdlm",), {"name": "remdm", "strategy": strategy}) for strategy in ("cap", "rescale")),
     (("algo=meld",), {"name": "first-hitting"}),
     (("algo=distill",), {"name": "few-call"}),
     *(
@@ -199,8 +194,8 @@ ON_META = [
 ]
 
 
-def on_meta(words: tuple[str, ...], monkeypatch) -> Draft:
-    """A draft of plans of several sizes, begun on the CPU and moved with its algorithm."""
+def on_meta(words: tuple[str, ...], monkeypatch) -> PartialSamples:
+    """A samples of plans of several sizes, begun on the CPU and moved with its algorithm."""
     config = complete_data(compose("train", [*TINY, *words]))
     algorithm, data = build_algorithm(config), build_data(config)
     train = data.splits["train"].batch()
@@ -210,26 +205,28 @@ def on_meta(words: tuple[str, ...], monkeypatch) -> Draft:
     with monkeypatch.context() as patch:
         patch.setattr(drafts, "keeps_shapes", lambda device: True)
         free = torch.full_like(real, -1, dtype=torch.long)
-        draft = Draft.start(algorithm, real, free, make_generator(0))
+        samples = PartialSamples.start(algorithm, real, free, make_generator(0))
     algorithm.eval().to(META)
-    moved = {f.name: getattr(draft, f.name) for f in fields(draft)}
+    moved = {f.name: getattr(samples, f.name) for f in fields(samples)}
     moved = {k: x.to(META) if isinstance(x, Tensor) else x for k, x in moved.items()}
-    packing = draft.on_host.packing
+    packing = samples.on_host.packing
     assert packing is not None
-    return replace(draft, **{**moved, "on_host": draft.on_host._replace(packing=packing.to(META))})
+    return replace(
+        samples, **{**moved, "on_host": samples.on_host._replace(packing=packing.to(META))}
+    )
 
 
 @pytest.mark.parametrize(("words", "sampling"), ON_META)
 def test_a_sampler_reads_nothing_back(words, sampling, monkeypatch):
     """From its start, when sizes are known, to its end; on the meta device (``no_read_back``)."""
-    draft = on_meta(words, monkeypatch)
+    samples = on_meta(words, monkeypatch)
     sampler = build_sampler(sampling)
-    draft.steps = 4 if isinstance(sampler, GridSampler) else None
-    begun, calls = draft.begin_call, []
-    monkeypatch.setattr(Draft, "begin_call", lambda self: calls.append(begun()))
+    samples.steps = 4 if isinstance(sampler, GridSampler) else None
+    begun, calls = samples.begin_call, []
+    monkeypatch.setattr(PartialSamples, "begin_call", lambda self: calls.append(begun()))
     with torch.no_grad(), Unread():
-        sampler.run(draft)
-    assert draft.x.is_meta
+        sampler.run(samples)
+    assert samples.x.is_meta
     assert len(calls) > 1
 
 
@@ -241,22 +238,22 @@ def test_a_sampler_on_a_gpu_waits_for_nothing(name):
     algorithm, data = build_algorithm(config).to("cuda").eval(), build_data(config)
     real = data.splits["train"].real[:8].to("cuda")
     free = torch.full(real.shape, -1, device="cuda")
-    draft = Draft.start(algorithm, real, free, make_generator(0, device="cuda"))
+    samples = PartialSamples.start(algorithm, real, free, make_generator(0, device="cuda"))
     torch.cuda.set_sync_debug_mode("error")
     try:
         with torch.no_grad():
-            build_sampler({"name": name}).run(draft)
+            build_sampler({"name": name}).run(samples)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    assert not bool((draft.masked & draft.free).any())
+    assert not bool((samples.masked & samples.free).any())
 
 
 @pytest.mark.slow
 def test_entropy_bounded_reads_once_a_call_whether_it_was_the_last(monkeypatch):
-    draft = on_meta(("algo=mdlm",), monkeypatch)
-    begun, calls = draft.begin_call, []
-    monkeypatch.setattr(Draft, "begin_call", lambda self: calls.append(begun()))
+    samples = on_meta(("algo=mdlm",), monkeypatch)
+    begun, calls = samples.begin_call, []
+    monkeypatch.setattr(PartialSamples, "begin_call", lambda self: calls.append(begun()))
     with torch.no_grad(), Unread(answer=True) as mode:
-        build_sampler({"name": "entropy-bounded"}).run(draft)
-    assert len(calls) == int(draft.on_host.free.sum(dim=1).max())
+        build_sampler({"name": "entropy-bounded"}).run(samples)
+    assert len(calls) == int(samples.on_host.free.sum(dim=1).max())
     assert mode.num_read == len(calls) - 1

@@ -92,10 +92,6 @@ def test_options_of_k_per_call(name):
         ("remdm", {"strategy": "cup"}, "did you mean 'cap'"),
         ("remdm", {"eta": 0.0}, r"sampling\.eta=0\.0: expected a number in \(0, 1\]"),
         ("remdm", {"eta": 1.1}, r"sampling\.eta=1\.1"),
-        ("remdm", {"loop_alpha": 0.0}, r"sampling\.loop_alpha=0\.0"),
-        ("remdm", {"loop_from": 0.1, "loop_until": 0.1}, r"0 <= loop_until < loop_from <= 1"),
-        ("remdm", {"loop_from": 1.2}, r"sampling\.loop_from=1\.2"),
-        ("remdm", {"loop_until": -0.1}, r"sampling\.loop_until=-0\.1"),
         ("margin", {"groups_in_turn": "yes"}, r"sampling\.groups_in_turn=yes: expected true or f"),
         ("speculative", {"tokens_per_round": 0}, r"sampling\.tokens_per_round=0: expected a whole"),
         ("speculative", {"tokens_per_round": 1.5}, r"tokens_per_round=1\.5"),
@@ -117,21 +113,6 @@ def test_the_grid_is_finer_near_the_data_where_noise_leaves_doubt():
         if make is not ReMDM:
             assert torch.equal(make().times(uniform, 4), even**2)
             assert torch.equal(make(grid="uniform").times(uniform, 4), even)
-
-
-@pytest.mark.parametrize("grid", ["uniform", "squared"])
-@pytest.mark.parametrize("strategy", ["cap", "loop"])
-@pytest.mark.parametrize(("start", "stop"), [(0.55, 0.05), (1.0, 0.0), (0.4, 0.3)])
-@pytest.mark.parametrize("steps", [1, 2, 7, 40])
-def test_times_of_remdm_never_rise(grid, strategy, start, stop, steps):
-    sampler = ReMDM(strategy=strategy, grid=grid, loop_from=start, loop_until=stop)
-    for name in ("mdlm", "d3pm-absorbing"):
-        times = sampler.times(exact(name), steps)
-        assert times[0] == 1
-        assert times[-1] == 0
-        assert (times.diff() <= 0).all()
-        if name == "mdlm" and strategy == "cap":
-            assert len(times) == steps + 1
 
 
 def test_a_model_of_discrete_steps_is_asked_at_its_own_times():

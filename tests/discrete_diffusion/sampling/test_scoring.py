@@ -10,7 +10,7 @@ import torch
 from discrete_diffusion.algorithms import AR, BD3LM, MDLM
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.sampling.exactness import log_prob_of, unseen_position
+from discrete_diffusion.sampling.likelihood import log_prob_of, unseen_position
 from toy_algorithms import TOYS
 from toy_world import (
     FULL,

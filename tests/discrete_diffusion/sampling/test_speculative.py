@@ -16,7 +16,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.sampling.draft import time_of_masked_share
+from discrete_diffusion.sampling.partial_samples import time_of_masked_share
 from laws import grid, grid_law, order_law
 from toy_samplers import CODE, EVERY_STATE, absorbing, bd3lm, draw_from, exact, record_calls
 from toy_world import (

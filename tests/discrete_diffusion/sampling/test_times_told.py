@@ -13,7 +13,7 @@ from discrete_diffusion.algorithms import D3PM, MDLM, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.sampling import FirstHitting, build_sampler
-from discrete_diffusion.sampling.exactness import log_prob_of
+from discrete_diffusion.sampling.likelihood import log_prob_of
 from laws import grid, grid_law
 from toy_samplers import Call, absorbing, ar, bd3lm, draw_from, record_calls
 from toy_world import FULL, MASK, PADDED, ExactBackbone, ToyWorld, noise_floor, total_variation
@@ -54,7 +54,6 @@ BY_SHARE = {
     "two at once": {"name": "margin", "tokens_per_call": 2},
     "entropy-bounded": {"budget": 0.1},
     "speculative": {},
-    "remdm": {"strategy": "confidence", "steps": 6},
 }
 
 
@@ -72,12 +71,12 @@ def test_the_time_is_that_of_the_masked_share_of_real_tokens(case, make: Callabl
         torch.testing.assert_close(call.t.double(), expected, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("sampler", ["confidence", "speculative", "remdm"])
+@pytest.mark.parametrize("sampler", ["confidence", "speculative"])
 def test_a_model_of_steps_is_told_the_next_later_of_its_times(sampler):
     process = absorbing("per_group")
     algorithm = D3PM(ExactBackbone(process, tilt=3.0), process, num_steps=7)
     calls = record_calls(algorithm)
-    sample(algorithm, sampler, **({"strategy": "confidence"} if sampler == "remdm" else {}))
+    sample(algorithm, sampler)
     for call in calls:
         late = call.t.double() - time_of_share(call)
         assert ((late >= -1e-6) & (late < 1 / 7 - 1e-6)).all()

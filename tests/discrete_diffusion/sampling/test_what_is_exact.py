@@ -15,8 +15,8 @@ import torch
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.sampling import build_sampler
-from discrete_diffusion.sampling.base import Law
-from discrete_diffusion.sampling.exactness import approximations, exactness
+from discrete_diffusion.sampling.base import Exactness
+from discrete_diffusion.sampling.exactness import approximations, exactness_facts
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from laws import GridLaw, grid
 from toy_samplers import absorbing, draw_from, exact
@@ -220,7 +220,7 @@ class Stranger(FirstHitting):
 
 
 class Outspoken(FirstHitting):
-    name, law = "outspoken", Law.MODEL
+    name, exactness = "outspoken", Exactness.MODEL
 
 
 def test_a_sampler_that_says_nothing_is_not_believed():
@@ -244,8 +244,8 @@ def test_steps_are_counted_against_the_tokens_there_are():
 def test_every_reason_is_told():
     sampler = FirstHitting(temperature=0.5, top_p=0.9)
     why = approximations(sampler, network("told"), steps=1)
-    facts = exactness(why)
+    facts = exactness_facts(why)
     assert facts["exact"] is False
     for named in ("several tokens", "sampling.temperature=0.5", "sampling.top_p=0.9"):
         assert named in facts["approximate_because"]
-    assert exactness([]) == {"exact": True, "approximate_because": None}
+    assert exactness_facts([]) == {"exact": True, "approximate_because": None}

@@ -247,10 +247,10 @@ def test_a_signal_leaves_the_samples_that_are_finished(model, number, monkeypatc
 def test_a_signal_before_the_first_sample_leaves_nothing(model, monkeypatch, capsys):
     whole = Ancestral.log_d0
 
-    def stop(self, draft, *arguments, **options):
-        if draft.calls.begun == 1:
+    def stop(self, samples, *arguments, **options):
+        if samples.calls.begun == 1:
             signal.raise_signal(signal.SIGINT)
-        return whole(self, draft, *arguments, **options)
+        return whole(self, samples, *arguments, **options)
 
     monkeypatch.setattr(Ancestral, "log_d0", stop)
     error = stopped(capsys, "sample", f"checkpoint={model}", *CUT, "out=cut")

@@ -1,18 +1,18 @@
-"""Floors: two halves of one distribution, at the sizes that were asked for."""
+"""Real against real data: two halves of one distribution, at the sizes that were asked for."""
 
 import numpy as np
 import pytest
 from diagram_examples import SOUND, random_diagrams
 
-from discrete_diffusion.evaluation import Floors, metric_floors
+from discrete_diffusion.evaluation import RealVsReal, real_vs_real
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics
 from floor_plans.diagrams.metrics.structure import structure_metrics
 
 
-def floors_of(real, **options) -> Floors:
-    return metric_floors(DiagramSet.of(real).prepare(), bubble_metrics, **options)
+def floors_of(real, **options) -> RealVsReal:
+    return real_vs_real(DiagramSet.of(real).prepare(), bubble_metrics, **options)
 
 
 @pytest.mark.parametrize(

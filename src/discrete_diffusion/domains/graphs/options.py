@@ -21,7 +21,7 @@ from discrete_diffusion.runtime.inputs import FileKind, Head, begins_with_text, 
 
 if TYPE_CHECKING:
     from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.sampling.narrowing import Narrowing
+    from discrete_diffusion.sampling.partial_samples import Narrowing
 
 ENDS = (
     ("source", "target"),

@@ -31,7 +31,7 @@ from discrete_diffusion.evaluation.measured_data import RealData
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind, SampleKindReport
-from discrete_diffusion.evaluation.sample_scores import SampleScores, metric_floors, shown_sizes
+from discrete_diffusion.evaluation.sample_scores import SampleScores, real_vs_real, shown_sizes
 from discrete_diffusion.evaluation.table import TableRow, TableSection
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
@@ -259,7 +259,7 @@ class GraphSamples(SampleKind[TypedGraph]):
         distances = partial(metrics.squared_mmds, kernel=kernel)
         floors = None
         if draws and len(sets[0]) and len(real.known) >= 2:
-            floors = metric_floors(
+            floors = real_vs_real(
                 GraphSet(real.known),
                 distances,
                 num_samples=len(sets[0]),

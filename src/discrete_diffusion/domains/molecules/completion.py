@@ -29,7 +29,7 @@ from discrete_diffusion.domains.molecules.molecule_files import read_rows
 from discrete_diffusion.evaluation.sample_kind import Partials
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line
-from discrete_diffusion.sampling.exactness import log_prob_of
+from discrete_diffusion.sampling.likelihood import log_prob_of
 
 if TYPE_CHECKING:
     from discrete_diffusion.layout.vocab_config import VocabConfig

@@ -16,7 +16,7 @@ from discrete_diffusion.config.plugins import LazyEntry, Registry
 
 if TYPE_CHECKING:
     from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.sampling.narrowing import Narrowing
+    from discrete_diffusion.sampling.partial_samples import Narrowing
 
 STRUCTURES: Registry[Callable[[VocabConfig], Narrowing]] = Registry(
     "structure",

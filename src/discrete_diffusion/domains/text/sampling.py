@@ -36,7 +36,7 @@ from discrete_diffusion.evaluation.token_samples import (
     sample_tokens,
 )
 from discrete_diffusion.runtime.inputs import JSON_LINES, GivenObjects, place_of_line
-from discrete_diffusion.sampling.exactness import exactness
+from discrete_diffusion.sampling.exactness import exactness_facts
 from discrete_diffusion.sampling.model import Model
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     with trained.sharing() as shard:
         model = size.model(trained.on(shard, numbered))
         drawn = complete_tokens(model, partial, real, entropy=(request.seed,))
-    exact = exactness(_approximations(trained, size, partial), of="completions")
+    exact = exactness_facts(_approximations(trained, size, partial), of="completions")
     texts = vocabulary.lines(drawn.tokens)
 
     def write() -> SavedSamples:

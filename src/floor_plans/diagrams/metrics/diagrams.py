@@ -254,7 +254,7 @@ def bubble_metrics(
     """Compute every metric of samples against a reference, by name as in ``METRIC_MEANINGS``.
 
     ``novelty`` needs ``training``. Distances and coverage depend on the sizes of both sets; report
-    them with these sizes and ``metric_floors``. For several sets against one reference, convert it
+    them with these sizes and ``real_vs_real``. For several sets against one reference, convert it
     to a ``DiagramSet`` first, so that it is measured only once.
     """
     # both sides are measured once

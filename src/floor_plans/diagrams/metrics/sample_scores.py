@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from discrete_diffusion.evaluation import (
-    Floors,
+    RealVsReal,
     SampleScores,
     error_note,
-    metric_floors,
+    real_vs_real,
     shown_sizes,
 )
 from discrete_diffusion.runtime import progress
@@ -84,7 +84,7 @@ def _notes(
     sizes: Sequence[int],
     reference: DiagramSet,
     num_unreadable: int,
-    floors: Floors | None,
+    floors: RealVsReal | None,
 ) -> list[str]:
     """Notes on the table."""
     # sizes and errors
@@ -131,12 +131,12 @@ def _floors(
     *,
     draws: int,
     seed: int,
-) -> Floors | None:
-    """Floors: metrics of as many ``known`` diagrams as samples; None for no ``draws``, or for too
-    few known diagrams."""
+) -> RealVsReal | None:
+    """Metrics of as many ``known`` diagrams as samples; None for no ``draws``, or for too few known
+    diagrams."""
     if not draws or len(known) < 2:
         return None
-    return metric_floors(
+    return real_vs_real(
         DiagramSet.of(known, reference.vocabulary).prepare(),
         bubble_metrics,
         num_samples=num_samples,

@@ -13,7 +13,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config import counted
 from discrete_diffusion.evaluation import Samples, SavedSamples, warn_of_sizes
 from discrete_diffusion.runtime import place_of_line
-from discrete_diffusion.sampling import exactness
+from discrete_diffusion.sampling import exactness_facts
 from floor_plans.diagrams.files.writers import lines_of, write_diagrams
 from floor_plans.diagrams.metrics.structure import never_valid
 from floor_plans.diagrams.pictures.completion_pictures import CompletedRow, plot_completions
@@ -100,7 +100,7 @@ def complete_file(
     facts = {
         "completions": completion.num,
         "seconds": seconds,
-        **exactness(why, of="completions"),
+        **exactness_facts(why, of="completions"),
         **weights,
         **choice_facts,
     }

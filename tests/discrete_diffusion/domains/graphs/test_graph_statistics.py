@@ -22,7 +22,7 @@ from discrete_diffusion.domains.graphs.graph_set import (
     statistics_of,
 )
 from discrete_diffusion.domains.graphs.metrics import MMDS, kernel_values, ratios, squared_mmds
-from discrete_diffusion.evaluation.sample_scores import metric_floors
+from discrete_diffusion.evaluation.sample_scores import real_vs_real
 
 RANDOM = [of_networkx(nx.gnp_random_graph(5 + k % 4, 0.45, seed=k)) for k in range(12)]
 OTHERS = [of_networkx(nx.random_labeled_tree(4 + k % 5, seed=k)) for k in range(9)]
@@ -166,15 +166,15 @@ def test_ratios_leave_out_what_training_has_exactly():
 def test_floors_are_distances_of_disjoint_sets():
     real = GraphSet([*RANDOM, *OTHERS])
     sizes, distances = {"num_samples": 5, "num_reference": 8}, partial(squared_mmds, kernel="tv")
-    floors = metric_floors(real, distances, **sizes, draws=3, seed=1)
-    again = metric_floors(real, distances, **sizes, draws=3, seed=1)
+    floors = real_vs_real(real, distances, **sizes, draws=3, seed=1)
+    again = real_vs_real(real, distances, **sizes, draws=3, seed=1)
     assert (floors.mean, floors.sd) == (again.mean, again.sd)
     order = np.random.default_rng([1, 0]).permutation(len(real))
-    one = metric_floors(real, distances, **sizes, draws=1, seed=1)
+    one = real_vs_real(real, distances, **sizes, draws=1, seed=1)
     ours, theirs = GraphSet(real[k] for k in order[:5]), GraphSet(real[k] for k in order[5:13])
     assert one.mean == pytest.approx(distances(ours, theirs))
     assert set(one.sd.values()) == {0.0}
-    few = metric_floors(real, distances, num_samples=40, num_reference=15, draws=1, seed=0)
+    few = real_vs_real(real, distances, num_samples=40, num_reference=15, draws=1, seed=0)
     assert (few.num_samples, few.num_reference) == (10, 11)
 
 

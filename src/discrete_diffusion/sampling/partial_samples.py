@@ -1,7 +1,8 @@
-"""``Draft``: unfinished samples of tokens; the number of their network calls, and their times."""
+"""``PartialSamples``: unfinished samples of tokens, their calls and times; ``Narrowing`` rules."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,25 +16,26 @@ from discrete_diffusion.forward_process.interpolating import Absorbing
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.models.calling import ColumnPacking, pack_columns
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.sampling.narrowing import Narrowing
 
 _ROUNDING = 1e-9
 """Steps that a time may be late by its own rounding."""
 
 
 def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Tensor:
-    """Int[B, 1]: in how many calls ``num`` Int[B, 1] tokens are revealed: ``steps``, or as few as
+    """Number of calls that reveal ``num`` Int[B, 1] tokens, Int[B, 1]: ``steps``, or as few as
     there can be with ``tokens_per_call``; never more than one per token.
 
     Call c = 0, 1, ... of C reveals those with floor(r C / num) = c, r the rank of a token in the
-    order of the sampler: as evenly as can be.
+    order of the sampler: as evenly as possible.
     """
     return -(-num // tokens_per_call) if steps is None else num.clamp(max=steps)
 
 
 def tokens_by_call(num: Tensor, calls: Tensor) -> Tensor:
-    """Int[C, B]: how many of ``num`` Int[B, 1] tokens each of ``calls`` Int[B, 1] calls reveals, C
-    the largest number of calls; 0 behind the last of a sample."""
+    """Number of tokens that each call reveals, Int[C, B], C the largest number of calls.
+
+    ``num``: Int[B, 1], tokens of each sample; ``calls``: Int[B, 1], its calls. 0 after the last.
+    """
     most = int(calls.max()) if calls.numel() else 0
     call = torch.arange(most + 1, device=num.device)
     first = -(-call * num // calls.clamp(min=1))  # (B, C + 1), the least rank of a call
@@ -41,19 +43,22 @@ def tokens_by_call(num: Tensor, calls: Tensor) -> Tensor:
 
 
 def are_sampled_together(tokens_per_call: int, steps: int | None, num: int) -> bool:
-    """True if a call of ``number_of_calls`` reveals several of ``num`` tokens."""
+    """Return True if a call of ``number_of_calls`` reveals several of ``num`` tokens."""
     return num > steps if steps is not None else min(num, tokens_per_call) > 1
 
 
 def order_of_unmasking(times: Tensor, free: Tensor) -> Tensor:
-    """Int[B, L]: the positions ``free`` Bool[B, L] by their unmask times Float64[B, L], latest
-    first, then the others."""
+    """Positions ``free`` Bool[B, L] by their unmask times Float64[B, L], latest first, then the
+    others: Int[B, L]."""
     return times.masked_fill(~free, -1.0).argsort(dim=1, descending=True, stable=True)
 
 
 def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, real: Tensor) -> Tensor:
-    """Float64[B]: the time at which as many of the positions ``real`` Bool[B, L] are masked as now
-    are, ``masked`` Bool[B, L]; for a model of discrete steps the next later of its own times."""
+    """Time at which as many positions are masked as now, Float64[B].
+
+    ``masked``: Bool[B, L], counted among ``real`` Bool[B, L]. For a model of discrete steps it is
+    the next later of its own times.
+    """
     process, num_steps = algorithm.process, algorithm.num_steps
     assert isinstance(process, Absorbing)
     t = process.time_of_masked(masked, real)
@@ -63,7 +68,7 @@ def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, real: Tensor
 
 
 def keeps_shapes(device: torch.device) -> bool:
-    """True for a device that works on while the host prepares what comes next, as a GPU does.
+    """Return True for a device that works on while the host prepares the next call, as a GPU.
 
     A shape that depends on a value there would make the host wait for it: samplers compute all
     samples in every call, finished ones too, and choose by masks.
@@ -71,19 +76,80 @@ def keeps_shapes(device: torch.device) -> bool:
     return device.type != "cpu"
 
 
+class Narrowing(ABC):
+    """Rule for the tokens that may still be sampled, given those sampled so far.
+
+    Passed to ``TokenSampler.sample``.
+
+    Let p be the model and r the distribution of the samples. Sampled one by one in an order that
+    does not read them, samples have ``log_weights`` log w, the log of the mass that D kept at every
+    token, with
+
+        p(x) = w(x) r(x)    for every x of which no token is excluded on the way:
+
+    weighted, they are distributed as p given that, and the mean weight is its probability.
+
+    The ids that ``refuses`` would have refused, had they been sampled, are not known. With
+    ``probes`` it is called for one more id y ~ D other than the sampled v: the mass kept is
+    then D(v) + (1 - D(v)) [y is not refused], in the mean the right one for any v, and so is its
+    product over all tokens. Without, everything not refused counts as kept, and w is too large.
+
+    One object serves one call of ``sample``. Rows are those of its batch.
+    """
+
+    probes: bool = False
+    shuffles: bool = False
+    """True: the tokens of one call are sampled in a random order, else in that of positions."""
+    narrows_order: bool = True
+    """False: orders that read D, such as ``entropy``, read it as the network gives it. For rules
+    that take too long for all positions at every call."""
+
+    def start(self, x: Tensor) -> None:
+        """Begin, or raise ``ValueError`` naming a sample whose given tokens make it pointless."""
+        for row, why in self.contradictions(x).items():
+            raise ValueError(f"clamp, sample {row}: {why}")
+        self.begin(x)
+
+    def contradictions(self, x: Tensor) -> dict[int, str]:
+        """Reasons by row for which no sample can have the tokens of x Int[B, L], MASK and PAD
+        among them, and keep the rule."""
+        return {}
+
+    def begin(self, x: Tensor) -> None:
+        """Read the samples Int[B, L] before the first token: MASK, PAD and clamped tokens."""
+
+    @abstractmethod
+    def support(self, x: Tensor, position: Tensor) -> Tensor:
+        """Ids that may be sampled at ``position`` Int[R] of the samples x Int[R, L], Bool[R, V].
+
+        x has MASK where nothing is sampled yet. Where no id is left, the token is sampled without
+        narrowing and the sample has weight 0, log w = -inf.
+        """
+
+    def refuses(self, rows: Tensor, x: Tensor, position: Tensor) -> Tensor:
+        """Return True where the new token at ``position`` Int[R] is refused, Bool[R].
+
+        ``x``: Int[R, L], the samples ``rows`` Int[R]. A refused id is taken out of the support and
+        another one sampled; for rules that ``support`` would take too long to compute. A function
+        of x: it may be called for tokens that do not stay.
+        """
+        return torch.zeros_like(rows, dtype=torch.bool)
+
+
 class Block(NamedTuple):
-    """Positions that are filled before any of the next block, one of all positions if the algorithm
-    has no ``blocks``. ``free``: Bool[B, L], those to sample; ``real``: Bool[B, L], those whose
-    noise level t is. ``num``: Int[B] on the host, how many are free; None unless ``Draft.fixed``.
+    """Positions that are filled before the next block; all, for an algorithm without ``blocks``.
+
+    ``free``: Bool[B, L], those to sample; ``real``: Bool[B, L], those whose noise level t is.
+    ``num``: Int[B] on the host, how many are free.
     """
 
     free: Tensor
     real: Tensor
-    num: Tensor | None = None
+    num: Tensor
 
 
 class OnHost(NamedTuple):
-    """What the host knows of a draft on another device, read back once at its start.
+    """Copies on the host of samples on another device, read back once at their start.
 
     ``free``: Bool[B, L]. ``blocks``: Int[L] of the algorithm, or None. ``group``: Int[L] of the
     layout. ``packing``: of the columns, on the device itself; None if the backbone takes none.
@@ -95,8 +161,8 @@ class OnHost(NamedTuple):
     packing: ColumnPacking | None
 
     @classmethod
-    def of(cls, algorithm: TokenAlgorithm, x: Tensor, free: Tensor) -> OnHost:
-        """Of the samples x Int[B, L] at their start."""
+    def read(cls, algorithm: TokenAlgorithm, x: Tensor, free: Tensor) -> OnHost:
+        """Read back the samples x Int[B, L] at their start."""
         layout, blocks = algorithm.layout, algorithm.blocks
         packed = "packing" in algorithm.call.conditions
         return cls(
@@ -106,18 +172,9 @@ class OnHost(NamedTuple):
             packing=pack_columns(layout.is_real(x)) if packed else None,
         )
 
-    def num_free(self, block: int | None, group: int | None) -> Tensor:
-        """Int[B]: how many positions of a block and of a group are free; None: of all."""
-        free = self.free
-        if block is not None:
-            free = free & (self.blocks == block)
-        if group is not None:
-            free = free & (self.group == group)
-        return free.sum(dim=1)
-
 
 @dataclass
-class Draft:
+class PartialSamples:
     """A request and the state of its samples, whose tensors a sampler changes in place.
 
     ``algorithm``: whose model is sampled. ``generator``: of all random numbers.
@@ -125,15 +182,16 @@ class Draft:
     not clamped. ``steps``, ``support``, ``conditions``: of the request, see
     ``TokenSampler.sample``.
 
-    ``x``: Int[B, L]. ``probs``: Float64[B, L], what D gave to the token that
-        ``TokenSampler.reveal`` last drew at a position, hidden again or not; 0 where it drew none.
+    ``x``: Int[B, L]. ``is_nan``: Bool[B, L], True where the last token that
+        ``TokenSampler.reveal`` sampled has the probability NaN.
     ``nfe``: Int[B] network calls so far. ``log_weights``: Float64[B] log importance weights so far.
     ``num_forced``: Int[B], tokens so far for which the narrowing excluded what D gave first.
     ``frames``: the states to keep, the first one included, or None. ``ancestors``: Int[B], of
         particles, or None.
-    ``calls``: those of the network as a command shows them; ``begin_call`` counts one.
-    ``known``: Int[B, L] clean tokens, of a likelihood: what ``TokenSampler.sample_at`` would sample
-        it reads here, and adds the log of its probability to ``log_weights``; None: it samples.
+    ``calls``: network calls as a command shows them; ``begin_call`` counts one.
+    ``known``: Int[B, L] clean tokens, of a likelihood: ``TokenSampler.sample_at`` reads a token
+        here instead of sampling it, and adds the log of its probability to ``log_weights``; None:
+        it samples.
     ``on_host``: None on the CPU, see ``keeps_shapes``.
     """
 
@@ -142,7 +200,7 @@ class Draft:
     free: Tensor
     generator: torch.Generator
     x: Tensor
-    probs: Tensor
+    is_nan: Tensor
     nfe: Tensor
     log_weights: Tensor
     num_forced: Tensor
@@ -159,8 +217,8 @@ class Draft:
     @classmethod
     def start(
         cls, algorithm: TokenAlgorithm, real: Tensor, clamp: Tensor, generator: torch.Generator
-    ) -> Draft:
-        """x1 ~ prior with the ids of ``clamp`` Int[B, L], -1 where free, already in place."""
+    ) -> PartialSamples:
+        """Sample x1 ~ prior, with the ids of ``clamp`` Int[B, L] in place, -1 where free."""
         prior = algorithm.process.prior_sample(real, generator)
         x = torch.where(clamp >= 0, clamp, prior)
         num, device = x.shape[0], x.device
@@ -171,17 +229,19 @@ class Draft:
             free=free,
             generator=generator,
             x=x,
-            probs=torch.zeros(x.shape, dtype=torch.float64, device=device),
+            is_nan=torch.zeros_like(free),
             nfe=torch.zeros(num, dtype=torch.long, device=device),
             log_weights=torch.zeros(num, dtype=torch.float64, device=device),
             num_forced=torch.zeros(num, dtype=torch.long, device=device),
-            on_host=OnHost.of(algorithm, x, free) if keeps_shapes(device) else None,
+            on_host=OnHost.read(algorithm, x, free) if keeps_shapes(device) else None,
         )
 
     @property
-    def fixed(self) -> bool:
-        """True if no shape may depend on a value on the device. Not where tokens are known, nor
-        with a narrowing, which reads them."""
+    def has_fixed_shapes(self) -> bool:
+        """True if no shape may depend on a value on the device.
+
+        Not where tokens are known, nor with a narrowing, which reads them.
+        """
         return self.on_host is not None and self.narrowing is None and self.known is None
 
     @property
@@ -191,7 +251,7 @@ class Draft:
 
     @property
     def blocks_and_groups(self) -> list[Block]:
-        """Of each block one group of the layout after the other; ``Block.real`` is the block's."""
+        """Groups of the layout in turn, block by block; ``Block.real`` is the block's."""
         return self._parts(range(len(self.algorithm.layout.group_names)))
 
     def _parts(self, groups: Sequence[int | None]) -> list[Block]:
@@ -201,28 +261,37 @@ class Draft:
         return [self._part(block, group) for block in numbers for group in groups]
 
     def _part(self, block: int | None, group: int | None) -> Block:
-        real, blocks = self.real, self.algorithm.blocks
-        if block is not None:
-            real = real & (blocks == block)
+        """Positions of a block and a group; None: of all."""
+        algorithm, host = self.algorithm, self.on_host
+        real = self.real if block is None else self.real & (algorithm.blocks == block)
         free = self.free & real
         if group is not None:
-            free = free & (self.algorithm.layout.group == group)
-        if not self.fixed or self.on_host is None:
-            return Block(free, real)
-        return Block(free, real, self.on_host.num_free(block, group))
+            free = free & (algorithm.layout.group == group)
+        if not self.has_fixed_shapes or host is None:
+            return Block(free, real, free.sum(dim=1).cpu())
+        # the same on the host, to count without waiting for the device
+        counted = host.free
+        if block is not None:
+            counted = counted & (host.blocks == block)
+        if group is not None:
+            counted = counted & (host.group == group)
+        return Block(free, real, counted.sum(dim=1))
 
     @property
     def masked(self) -> Tensor:
         """Bool[B, L]: where MASK stands."""
         return self.x == self.algorithm.layout.mask_id
 
-    def at(self, t: float) -> Tensor:
-        """Float64[B]: the time t for every sample."""
+    def times(self, t: float) -> Tensor:
+        """Time t of every sample, Float64[B]."""
         return torch.full(self.nfe.shape, t, dtype=torch.float64, device=self.x.device)
 
     def begin_call(self) -> None:
-        """A network call begins. A command that shows progress may read here, once in a while, how
-        many tokens are finished; nothing else is read from a GPU."""
+        """Count a network call.
+
+        A command that shows progress may read here, once in a while, how many tokens are finished;
+        nothing else is read from a GPU.
+        """
         share = None
         if self.calls.wants_share and self.algorithm.process.absorbing:
             share = 1 - float((self.masked & self.free).sum() / self.free.sum().clamp(min=1))
@@ -230,24 +299,25 @@ class Draft:
 
     @staticmethod
     def most_calls(parts: Sequence[Block]) -> int:
-        """Calls that fill parts one after the other, if each samples a token of every sample that
-        has any left there."""
-        nums = [part.free.sum(dim=1) if part.num is None else part.num for part in parts]
-        return int(sum(num.max() for num in nums if len(num)))
+        """Number of calls that fill parts one after the other, one token of a sample per call."""
+        return int(sum(part.num.max() for part in parts if len(part.num)))
 
     def conditions_of(self, rows: Tensor) -> dict[str, Any]:
-        """The conditions of the samples ``rows`` Int[R]."""
+        """Conditions of the samples ``rows`` Int[R]."""
         return {name: value[rows] for name, value in self.conditions.items()}
 
     def legal_at(self, rows: Tensor, position: Tensor) -> Tensor:
-        """The legal ids Bool[N, V] at ``position`` Int[N] of the samples ``rows`` Int[N], narrowed
-        by ``support``."""
+        """Legal ids at ``position`` Int[N] of the samples ``rows`` Int[N], narrowed by ``support``:
+        Bool[N, V]."""
         legal = self.algorithm.layout.support[position]
         return legal if self.support is None else legal & self.support[rows, position]
 
     def support_at(self, rows: Tensor, here: Tensor) -> Tensor | None:
-        """The narrowed legal ids Bool[N, V] of the samples ``rows`` Int[R] at their N positions
-        ``here`` Bool[R, L]; None if nothing narrows them. All that are legal where none is left."""
+        """Narrowed legal ids of the samples ``rows`` Int[R] at N positions, Bool[N, V].
+
+        ``here``: Bool[R, L], the positions. All legal ids where none is left; None if nothing
+        narrows them.
+        """
         narrowing = self.narrowing
         if narrowing is not None and not narrowing.narrows_order:
             narrowing = None
@@ -276,29 +346,35 @@ class Draft:
             self.log_weights += log_weights.double().masked_fill(~where, 0.0).sum(dim=1)
 
     def record(self) -> None:
-        """Keep the present state, if any are kept and it is a new one."""
-        if self.frames is not None and (self.fixed or not torch.equal(self.x, self.frames[-1])):
+        """Keep the present state, if states are kept and it is a new one."""
+        if self.frames is None:
+            return
+        if self.has_fixed_shapes or not torch.equal(self.x, self.frames[-1]):
             self.frames.append(self.x.clone())
 
     def output(self) -> SampleOutput:
-        """The finished samples; -1 for a token whose probability is NaN."""
+        """Finished samples; -1 for a token whose probability is NaN."""
         trajectory = None if self.frames is None else torch.stack(self.frames)
-        if trajectory is not None and self.fixed:  # equal states are still among them
+        if trajectory is not None and self.has_fixed_shapes:  # equal states are still among them
             new = (trajectory.diff(dim=0) != 0).flatten(1).any(dim=1)
             trajectory = torch.cat([trajectory[:1], trajectory[1:][new]])
         forced = None if self.narrowing is None else self.num_forced
-        x0 = self.x.masked_fill(self.probs.isnan(), -1)
+        x0 = self.x.masked_fill(self.is_nan, -1)
         return SampleOutput(x0, self.nfe, self.log_weights, trajectory, self.ancestors, forced)
 
 
 def check_request(layout: TokenLayout, real: Tensor, clamp: Tensor, support: Tensor | None) -> None:
-    """Raise ``ValueError``, naming sample and position, for shapes that do not fit, a clamp on an
+    """Check shapes, clamped ids and support of a request.
+
+    Raises ``ValueError``, naming sample and position, for shapes that do not fit, a clamp on an
     illegal id or on PAD (unless the position is given), or a support that leaves a real position
-    nothing."""
+    nothing.
+    """
     if real.ndim != 2 or real.shape[1] != layout.length:
         raise ValueError(f"real: expected Bool[B, {layout.length}], got {tuple(real.shape)}")
     if clamp.shape != real.shape:
         raise ValueError(f"clamp: expected {tuple(real.shape)}, got {tuple(clamp.shape)}")
+    # a support leaves every real position an id
     allowed = layout.support.expand(*real.shape, -1)
     if support is not None:
         if support.shape != allowed.shape:
@@ -309,6 +385,7 @@ def check_request(layout: TokenLayout, real: Tensor, clamp: Tensor, support: Ten
         if (bad := (real & ~allowed.any(dim=-1)).nonzero()).numel():
             sample, position = bad[0].tolist()
             raise ValueError(f"support leaves no id at sample {sample}, position {position}")
+    # a clamped id is allowed where it stands
     ids = clamp.clamp(0, layout.vocab_size - 1)
     legal = allowed.gather(-1, ids.unsqueeze(-1)).squeeze(-1) & (clamp < layout.vocab_size)
     seen = real.clone()

@@ -1,0 +1,338 @@
+"""Samplers that are exact in their own way: speculative, autoregressive and few-call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms.ar import AR
+from discrete_diffusion.algorithms.distill import Distill
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.categorical import log_softmax_on, pick, uniform_draws
+from discrete_diffusion.config.values import Count
+from discrete_diffusion.forward_process.interpolating import Absorbing
+from discrete_diffusion.sampling.base import Exactness
+from discrete_diffusion.sampling.partial_samples import (
+    Block,
+    PartialSamples,
+    order_of_unmasking,
+    time_of_masked_share,
+)
+from discrete_diffusion.sampling.tokens import TokenSampler, are_alike
+
+
+@dataclass(frozen=True)
+class Chain:
+    """States that the proposals of a round make, one after the other: a row for each.
+
+    ``rows``: Int[R], samples; ``number``: Int[R], how many states each has. Of the N states, those
+    of the first sample first:
+
+    ``which``: Int[N], the place in ``rows`` of the sample; ``step``: Int[N], how many proposals it
+    shows; ``x``: Int[N, L]. ``position``: Int[N], the one to sample next; ``tokens``: Int[N], the
+    proposal for it, by ``q`` Float64[N, V]; 0 for the last state of a sample, which has none.
+    """
+
+    rows: Tensor
+    number: Tensor
+    which: Tensor
+    step: Tensor
+    x: Tensor
+    position: Tensor
+    tokens: Tensor
+    q: Tensor
+
+
+@dataclass(kw_only=True)
+class Speculative(TokenSampler):
+    """Speculative sampling: propose several tokens at once, keep those that one by one would have
+    been sampled as well.
+
+    The order l_1, l_2, ... of the MASKs is that of their unmask times, as in ``FirstHitting``. A
+    round samples y_j ~ q_j for the next positions from the network's last prediction, at an earlier
+    state, independently; then one call evaluates the k states that they make one after the other,
+
+        p_j = D_{l_j}(. | visible, y_1, ..., y_{j-1}),    j = 1, ..., k.
+
+    y_j is kept with probability min(1, p_j(y_j) / q_j(y_j)). At the first that is not, j, and at
+    j = k, for which nothing is proposed (q_k = 0), the token is sampled from the remainder,
+
+        r(v) proportional to max(p_j(v) - q_j(v), 0),
+
+    and the round ends. Token after token is thus distributed as p_j for any q (Leviathan et al.,
+    arXiv 2211.17192, section 2.3), and a round that keeps n proposals samples n + 1 tokens. The
+    first round has nothing to propose from: it samples one token.
+
+    The samples are those of one token per call in this order, D being given the time at which as
+    many tokens are masked as now: of ``FirstHitting``, if the network is not given t.
+    ``FirstHitting`` gives it the unmask time instead, so for a network given t the two differ.
+
+    A round is one call with up to k rows per sample, whose rows do not wait for each other, so a
+    sample takes at most as many rounds as it has tokens, and fewer of them the less the tokens
+    depend on each other. ``nfe`` counts the rows: they are never fewer than the tokens, and more
+    wherever a proposal is refused. It takes less time where k rows take less than k calls. A
+    network that gives all p_j of an order in one row would save rows as well (any-subset models,
+    Guo and Ermon, arXiv 2504.20456; causal heads on masked ones, Campbell et al., arXiv
+    2510.03929); the bidirectional networks here do not.
+
+    ``tokens_per_round``: k, the most tokens a round can sample, and the rows it evaluates; null:
+    the whole rest. A trajectory has one frame per round. With ``blocks`` each block begins anew.
+
+    Raises ``ValueError`` for a k below 1, if ``steps`` is given, or for a narrowing by tokens.
+    """
+
+    name = "speculative"
+    exactness = Exactness.MASKED_SHARE
+    absorbing_only = True
+
+    tokens_per_round: Count | None = 8
+
+    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
+        if steps is not None:
+            raise ValueError(
+                "speculative sampling takes as many rounds as its proposals need; leave steps "
+                "unset and set sampling.tokens_per_round"
+            )
+        super().check(algorithm, steps)
+
+    def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
+        super()._check_narrowing(algorithm)
+        raise ValueError(
+            "speculative sampling proposes several tokens at once, but each of them narrows what "
+            "the others may be; use sampling=first-hitting"
+        )
+
+    def run(self, samples: PartialSamples) -> None:
+        process, free = samples.algorithm.process, samples.free
+        assert isinstance(process, Absorbing)
+        every = torch.ones(free.shape, dtype=torch.bool)
+        u = self.uniform(samples, every).view_as(free)
+        times = process.unmask_times(1 - u)
+        samples.calls.expect(samples.most_calls(samples.blocks), exact=False)
+        for block in samples.blocks:
+            self._fill(samples, block, order_of_unmasking(times, block.free))
+
+    def _fill(self, samples: PartialSamples, block: Block, order: Tensor) -> None:
+        """Sample a block in ``order`` Int[B, L], its free positions first."""
+        num = block.free.sum(dim=1)
+        done, log_q = torch.zeros_like(num), None
+        # a round of the samples that have tokens left
+        while (rows := (done < num).nonzero().squeeze(1)).numel():
+            chain = self._propose(samples, rows, order[rows], done[rows], num[rows], log_q)
+            kept, log_d0 = self._verify(samples, block, chain)
+            done[rows] += kept + 1
+            if log_q is None:
+                log_q = log_d0.new_zeros(len(num), *log_d0.shape[1:])
+            log_q[rows] = log_d0
+            samples.record()
+
+    def _propose(
+        self,
+        samples: PartialSamples,
+        rows: Tensor,
+        order: Tensor,
+        done: Tensor,
+        num: Tensor,
+        log_q: Tensor | None,
+    ) -> Chain:
+        """Propose tokens for the samples ``rows`` Int[R].
+
+        ``done`` of ``num`` Int[R] positions of ``order`` Int[R, L] are filled. ``log_q``: Float[B,
+        L, V], the network's last prediction; None at first.
+        """
+        # N states: the next positions of each sample, one after the other
+        most = 1 if log_q is None else self.tokens_per_round or order.shape[1]
+        number = (num - done).clamp(max=most)
+        which = torch.arange(len(rows), device=rows.device).repeat_interleave(number)
+        step = torch.arange(len(which), device=rows.device) - (number.cumsum(0) - number)[which]
+        sample, position = rows[which], order[which, done[which] + step]
+        # proposals y_j ~ q_j, none for the last state
+        tokens, V = torch.zeros_like(position), samples.algorithm.layout.vocab_size
+        q = torch.zeros(len(which), V, dtype=torch.float64, device=rows.device)
+        if log_q is not None:
+            q, _ = self._probs_at(samples, sample, position, log_q[sample, position])
+            tokens = pick(q.log(), uniform_draws(tuple(which.shape), samples.generator, q.device))
+            q[step == number[which] - 1] = 0.0
+        # state j shows the proposals before it
+        proposed = samples.x[rows]
+        proposed[which, position] = tokens
+        shown = order.argsort(dim=1)[which] < (done[which] + step).unsqueeze(1)
+        x = torch.where(shown, proposed[which], samples.x[sample])
+        return Chain(rows, number, which, step, x, position, tokens, q)
+
+    def _verify(self, samples: PartialSamples, block: Block, chain: Chain) -> tuple[Tensor, Tensor]:
+        """Keep proposals, and sample the token after them.
+
+        Returns how many each sample keeps, Int[R], and log D Float[R, L, V] of the state that shows
+        them.
+        """
+        which, step = chain.which, chain.step
+        generator, device = samples.generator, chain.q.device
+        sample = chain.rows[which]
+        # p of all states, in one call
+        masked = chain.x == samples.algorithm.layout.mask_id
+        t = time_of_masked_share(samples.algorithm, masked, block.real[sample])
+        log_d0 = self.log_d0(samples, sample, t, chain.x)
+        each = torch.arange(len(which), device=device)
+        p, log_kept = self._probs_at(samples, sample, chain.position, log_d0[each, chain.position])
+        # kept: proposals before the first that is refused
+        u = uniform_draws(tuple(which.shape), generator, device)
+        refused = u * chain.q[each, chain.tokens] >= p[each, chain.tokens]
+        refused |= step == chain.number[which] - 1
+        kept = chain.number.scatter_reduce(
+            0, which, torch.where(refused, step, chain.number[which]), "amin"
+        )
+        # the next token is sampled from the remainder
+        last = chain.number.cumsum(0) - chain.number + kept
+        rest = (p - chain.q)[last].clamp(min=0)
+        rest = torch.where(rest.sum(dim=-1, keepdim=True) > 0, rest, p[last])  # p = q, rounded
+        samples.x[chain.rows] = chain.x[last]
+        samples.x[chain.rows, chain.position[last]] = pick(
+            rest.log(), uniform_draws(tuple(kept.shape), generator, device)
+        )
+        new = step <= kept[which]
+        samples.log_weights.index_add_(0, sample[new], log_kept[new].double())
+        return kept, log_d0[last]
+
+    def _probs_at(
+        self, samples: PartialSamples, rows: Tensor, position: Tensor, log_d0: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Probabilities of sampled tokens, Float64[N, V], and the log of the mass kept, Float[N].
+
+        ``log_d0``: Float[N, V], log D at ``position`` Int[N] of the samples ``rows`` Int[N].
+        """
+        support = None if samples.support is None else samples.legal_at(rows, position)
+        log_d0, log_kept = self.adjusted(log_d0, support)
+        p = log_d0.double().exp()
+        return p / p.sum(dim=-1, keepdim=True), log_kept
+
+
+class Autoregressive(TokenSampler):
+    """Left-to-right sampling of autoregressive models, each column computed once.
+
+    Sample the free positions from left to right, keeping the backbone's keys and values.
+
+    The distribution of ``first-hitting`` on the same algorithm. One call per free position, which
+    computes the columns that were not read yet (one, unless clamped ones lie between) and no PAD.
+    Samples whose real, clamped and given positions are the same share their calls.
+
+    Clamping is exact for a prefix: a clamp behind a free position is not seen when that is sampled.
+
+    Raises ``ValueError`` for an algorithm other than ``ar``, for a backbone without ``new_cache``,
+    or if ``steps`` is given.
+    """
+
+    name = "autoregressive"
+    exactness = Exactness.MODEL
+    absorbing_only = True
+    algorithms = ("ar",)
+
+    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
+        if steps is not None:
+            raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
+        super().check(algorithm, steps)
+        if not hasattr(algorithm.backbone, "new_cache"):
+            raise ValueError(
+                f"autoregressive sampling needs a backbone with new_cache, such as dit; "
+                f"{type(algorithm.backbone).__name__} has none: use sampling=first-hitting"
+            )
+
+    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+        return num
+
+    def run(self, samples: PartialSamples) -> None:
+        seen = samples.algorithm.layout.is_real(samples.x)
+        positions = torch.stack([samples.real, samples.free, seen], dim=1).byte()
+        patterns, kind = torch.unique(positions, dim=0, return_inverse=True)
+        samples.calls.expect(int(patterns[:, 1].sum()))
+        for k in range(len(patterns)):
+            self._fill(samples, (kind == k).nonzero().squeeze(1))
+
+    def _fill(self, samples: PartialSamples, rows: Tensor) -> None:
+        """Fill the samples ``rows``, whose real, free and given positions are the same."""
+        algorithm = samples.algorithm
+        assert isinstance(algorithm, AR)
+        # a reader keeps the keys and values of what it has read
+        real = samples.real[rows]
+        inputs = self._guidance.inputs(samples.conditions_of(rows), real)
+        readers = [
+            algorithm.prefix_reader(samples.x[rows], real, conditions) for conditions in inputs
+        ]
+        is_free = samples.free[rows[0]].tolist()
+        for k, position in enumerate(readers[0].columns.tolist()):
+            if not is_free[position]:
+                continue
+            # one token of each sample
+            legal = algorithm.layout.support[position]
+            samples.begin_call()
+            predictions = [reader.log_d0(samples.x[rows], k) for reader in readers]
+            where = torch.zeros_like(samples.free)
+            where[rows, position] = True
+            self.sample_at(samples, where, self._guidance.mix_log_probs(predictions, legal))
+            samples.nfe[rows] += self._guidance.calls
+            samples.record()
+
+
+class FewCall(TokenSampler):
+    """Few-call sampling of students: as many network calls as they were distilled to.
+
+    Call after call a component z is chosen at random for each sample, all equally likely, then the
+    tokens of the call's set from D(. | z): exactly the distribution whose -log p ``Distill``
+    minimises.
+
+    Clamped tokens are visible from the first call on, which the student did not see in training,
+    and z does not heed them: an approximation.
+
+    Raises ``ValueError`` for an algorithm other than ``distill``, or if ``steps`` is given.
+    """
+
+    name = "few-call"
+    exactness = Exactness.MODEL  # of as many calls as the student has
+    sees_given = False
+    absorbing_only = True
+    algorithms = ("distill",)
+
+    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
+        if steps is not None:
+            raise ValueError(
+                f"few-call sampling makes the calls that the student was distilled to; leave "
+                f"steps={steps} unset, or train with algo=distill algo.calls={steps}"
+            )
+        super().check(algorithm, steps)
+
+    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+        return num * (num if algorithm is None else cast(Distill, algorithm).calls)
+
+    def run(self, samples: PartialSamples) -> None:
+        algorithm = cast(Distill, samples.algorithm)
+        given = samples.conditions
+        for call in range(algorithm.calls):
+            samples.calls.come(call / algorithm.calls, algorithm.calls - call)
+            # a random component of the mixture
+            if algorithm.components > 1:
+                u = uniform_draws((len(samples.x),), samples.generator, samples.x.device)
+                component = (u * algorithm.components).long()
+                samples.conditions = {**given, "component": component}
+            # the tokens of this call
+            masked = samples.masked
+            t = algorithm.process.time_of_masked(masked & samples.real, samples.real)
+            self.reveal(samples, masked & samples.free & (algorithm.call_order == call), t)
+            samples.record()
+        samples.conditions = given
+
+    def denoised(
+        self,
+        algorithm: TokenAlgorithm,
+        x: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: dict[str, Any],
+    ) -> Tensor:
+        """Predict, computing each component once where samples are otherwise alike."""
+        if [*conditions] != ["component"] or not are_alike(x, t, real):
+            return super().denoised(algorithm, x, t, real, conditions)
+        logits = cast(Distill, algorithm).by_component(x[:1], t[:1], real[:1])  # (1, M, L, V)
+        return log_softmax_on(logits[0], algorithm.layout.support)[conditions["component"]]
