@@ -1,4 +1,4 @@
-"""Commands."""
+"""``evaluate`` and ``sample`` of a model of rows: hidden rows are predicted and filled in."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from einops import rearrange, repeat
+from torch.nn.functional import pad
 
 from continuous_states.evaluation import bound_row, held_out_bound, known_numbers
 from continuous_states.regions.files import GivenRows, read_given_rows
@@ -59,7 +60,18 @@ from discrete_diffusion.sampling import Model
 
 logger = logging.getLogger(__name__)
 
-_WHO = {
+NUM_WINDOWS = 64
+MASK_RATE = 0.5
+"""The share of the rows of a held-out window that is hidden, if none is given."""
+
+COMPLETIONS = 4
+"""Completions of each given window, if they differ."""
+
+_GIVE = "give windows of your own with given=FILE.npz"
+_GIVEN_STREAM = 73
+"""Stream of random numbers of these fillings, apart from those of held-out windows."""
+
+_METHODS = {
     "": ("model", "its expected rows, one network call"),
     "filled_": ("model, filled", "the rows that the sampler filled in"),
     "column_mean_": ("column mean", "the mean training row"),
@@ -67,13 +79,13 @@ _WHO = {
     "neighbour_mean_": ("neighbour mean", "of the observed rows near by, shrunk"),
     "oracle_": ("oracle", "the mean training row of the true programme: the ceiling"),
 }
-_WHAT = ("per_motif_r", "per_motif_r2", "masked_mse")
+_METRICS = ("per_motif_r", "per_motif_r2", "masked_mse")
 
 
 @dataclass(frozen=True)
 class RowEvaluation(Evaluation):
-    """``filling``: of the first sampling seed. ``scores``: of every one. ``by_rate``: at several
-    mask rates. ``facts``: how all was measured, for ``metrics.json``."""
+    """``facts``: settings of the measurement, for ``metrics.json``. ``filling``: of the first
+    sampling seed. ``scores``: of each. ``by_rate``: at several mask rates."""
 
     facts: dict[str, Any]
     report: RowReport
@@ -84,33 +96,42 @@ class RowEvaluation(Evaluation):
     measured_on: MeasuredData
 
     @cached_property
-    def per_seed(self) -> dict[str, list[float]]:
+    def seed_scores(self) -> dict[str, list[float]]:
         """Every score by name, one per sampling seed."""
-        found = [scores.as_dict() for scores in self.scores]
-        return {name: [each[name] for each in found] for name in found[0]}
+        scores = [each.as_dict() for each in self.scores]
+        return {name: [each[name] for each in scores] for name in scores[0]}
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
         """Intervals of every score over the sampling seeds."""
-        return {name: confidence_interval(values) for name, values in self.per_seed.items()}
+        return {name: confidence_interval(values) for name, values in self.seed_scores.items()}
 
     def sections(self) -> list[TableSection]:
-        return [_row_section(self.intervals), _rate_section(self.by_rate), self._bound_section()]
+        bound, of = self.bound, "a window's rows"
+        if bound.quantity == "gaussian_given_observed":
+            of = "a window's hidden rows given the others, at all mask rates"
+        name = f"nelbo_{bound.quantity}_per_token"
+        rows = (
+            bound_row(bound, f"{of}, scaled"),
+            TableRow(name, f"{bound.per_token:.4f}", meaning="the bound per row"),
+        )
+        held_out = TableSection("the model on held-out data", rows)
+        return [_row_section(self.intervals), _rate_section(self.by_rate), held_out]
 
     def notes(self) -> list[str]:
         first, num = self.scores[0], len(self.scores)
-        hidden = [int(each) for each in self.per_seed["num_masked_rows"]]
+        hidden = [int(each) for each in self.seed_scores["num_masked_rows"]]
         shown = " to ".join(f"{num:,}" for num in sorted({min(hidden), max(hidden)}))
         seeds = (
-            f"± of scores is one standard error over {num} sampling seeds, each with masks of its "
-            "own; metrics.json has 95 % intervals."
+            f"± of scores is one standard error over {num} sampling seeds, each with other masks; "
+            "metrics.json has 95 % intervals."
         )
         return [
             f"Windows: {self.facts['reference']}.",
             *self.measured_on.notes(),
             f"{shown} rows hidden in {first.num_windows:,} windows at mask rate "
-            f"{first.mask_rate:g}; {self.per_seed['num_columns'][0]:,} columns, "
-            f"{self.per_seed['dropped_columns'][0]:,} constant ones left out.",
+            f"{first.mask_rate:g}; {self.seed_scores['num_columns'][0]:,} columns, "
+            f"{self.seed_scores['dropped_columns'][0]:,} constant ones left out.",
             "Means over columns: per_motif_r, the correlation with the truth; per_motif_r2, the "
             "share of the spread about the training mean that is explained; masked_mse, the "
             "squared error in training standard deviations.",
@@ -121,49 +142,32 @@ class RowEvaluation(Evaluation):
 
     def metrics(self) -> dict[str, Any]:
         """Contents of ``metrics.json``; scores are means over sampling seeds, with intervals."""
+        names = self.scores[0].scores()
         return {
             **self.facts,
             **self.bound.as_dict(),
             **{name: interval.mean for name, interval in self.intervals.items()},
             "intervals": {
-                name: [self.intervals[name].low, self.intervals[name].high]
-                for name in self.scores[0].scores()
+                name: [self.intervals[name].low, self.intervals[name].high] for name in names
             },
-            "per_seed": self.per_seed,
-            "by_mask_rate": [
-                {"mask_rate": scores.mask_rate, **scores.scores()} for scores in self.by_rate
-            ],
+            "per_seed": self.seed_scores,
+            "by_mask_rate": [{"mask_rate": s.mask_rate, **s.scores()} for s in self.by_rate],
         }
 
     def save(self, folder: Path) -> None:
-        """The windows of the first sampling seed."""
+        """Write the windows of the first sampling seed."""
         self.report.write(self.filling, folder)
 
     def plot(self, folder: Path) -> None:
-        """Maps of the first windows; scores by feature and by mask rate."""
+        """Plot maps of the first windows, and scores by feature and by mask rate."""
         self.report.plot(self.filling, folder / "samples.png")
         names = self.report.data.feature_names
         plot_row_scores(self.scores[0], self.by_rate, names, folder / "row_scores.png")
 
-    def _bound_section(self) -> TableSection:
-        bound = self.bound
-        of = "a window's rows"
-        if bound.quantity == "gaussian_given_observed":
-            of = "a window's hidden rows given the others, at all mask rates"
-        rows = (
-            bound_row(bound, f"{of}, scaled"),
-            TableRow(
-                f"nelbo_{bound.quantity}_per_token",
-                f"{bound.per_token:.4f}",
-                meaning="the bound per row",
-            ),
-        )
-        return TableSection("the model on held-out data", rows)
-
 
 def evaluate_rows(request: EvaluateRequest, trained: TrainedModel) -> RowEvaluation:
-    """Measure a model of rows on windows that its checkpoint held out, or on other ones, scaled as
-    those that it was trained on.
+    """Measure a model of rows on held-out windows of its checkpoint or of other data, scaled as in
+    training.
 
     Raises ``ValueError`` if the data of the checkpoint cannot be read.
     """
@@ -181,7 +185,7 @@ def evaluate_rows(request: EvaluateRequest, trained: TrainedModel) -> RowEvaluat
     with trained.sharing() as shard:
         model = trained.on(shard)
         with next(parts):
-            filling, scores, drawn = _fill_by_seed(request, model, report)
+            filling, scores, seed_facts = _fill_by_seed(request, model, report)
         with next(parts):
             bound = held_out_bound(request, model, data, split)
         with next(parts):
@@ -190,7 +194,7 @@ def evaluate_rows(request: EvaluateRequest, trained: TrainedModel) -> RowEvaluat
         **checkpoint_facts(request, trained, data),
         **measured_on.facts(request),
         **sampling_facts(request, trained),
-        **drawn,
+        **seed_facts,
     }
     return RowEvaluation(facts, report, filling, scores, by_rate, bound, measured_on)
 
@@ -198,12 +202,13 @@ def evaluate_rows(request: EvaluateRequest, trained: TrainedModel) -> RowEvaluat
 def _fill_by_seed(
     request: EvaluateRequest, model: Model, report: RowReport
 ) -> tuple[Filling, tuple[FillingScores, ...], dict[str, Any]]:
-    """The filling of the first sampling seed, the scores of all, and how they were made."""
+    """The filling of the first sampling seed, the scores of all, and facts about the sampling."""
     fillings: list[Filling] = []
     scores, calls, seconds = [], [], []
     seeds = sampling_seeds(request)
     for seed in seeds:
         filling = report.fill(model, request.num_samples, seed)
+        # after a signal only the first seed is kept
         if fillings:
             end_if_stopping()
         else:
@@ -224,18 +229,18 @@ def _fill_by_seed(
 
 
 def _row_section(intervals: Mapping[str, Interval]) -> TableSection:
-    """Who predicts hidden rows, and how well, from the intervals of ``FillingScores.scores``."""
+    """Metrics of each method that predicts hidden rows."""
     rows = []
-    for prefix, (name, meaning) in _WHO.items():
-        if prefix + _WHAT[0] in intervals:
-            r, r2, mse = (_shown(intervals[prefix + what]) for what in _WHAT)
+    for prefix, (name, meaning) in _METHODS.items():
+        if prefix + _METRICS[0] in intervals:
+            r, r2, mse = (intervals[prefix + metric].text(4) for metric in _METRICS)
             rows.append(TableRow(name, r, r2, mse, meaning))
-    heads = ("hidden rows predicted by", *_WHAT)
+    heads = ("hidden rows predicted by", *_METRICS)
     return TableSection("hidden rows, from those observed", tuple(rows), heads)
 
 
 def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
-    """``per_motif_r`` by how much is hidden."""
+    """``per_motif_r`` by mask rate."""
     rows = []
     for scores in by_rate:
         r = [plus_minus(each.mean_r, None, 4) for each in scores.by_name.values()]
@@ -245,28 +250,11 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
     return TableSection("by how much is hidden", tuple(rows), heads)
 
 
-def _shown(interval: Interval) -> str:
-    return interval.text(4)
-
-
-NUM_WINDOWS = 64
-MASK_RATE = 0.5
-"""The share of the rows of a held-out window that is hidden, if none is given."""
-
-COMPLETIONS = 4
-"""Completions of each window that is given, if they differ."""
-
-_GIVE = "give windows of your own with given=FILE.npz"
-
-_GIVEN_STREAM = 73
-"""Keeps these fillings apart from those of held-out windows with the same seed."""
-
-
 def sample_rows(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Fill hidden rows of the first ``num_samples`` windows that the checkpoint held out, or of the
     windows of ``given``: a ``Filling``, of given windows all of them ``completions`` times over.
 
-    Written as ``samples.npz`` and ``samples.png``; observed rows are as they were, bit for bit.
+    Written as ``samples.npz`` and ``samples.png``; observed rows are unchanged, bit for bit.
     """
     return (_fill_held_out if request.given is None else _fill_given)(request, trained)
 
@@ -289,29 +277,26 @@ def _fill_held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
         report.write(filling, folder)
         report.plot(filling, folder / request.picture)
         summary = f"{counted(len(filling), 'window')} of the {split} split filled"
-        return _sampled(request, trained, filling, scores, {"split": split}, summary)
+        return _saved(request, trained, filling, scores, {"split": split}, summary)
 
     return Samples(filling, write)
 
 
 def _fill_given(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """Fill every window of ``given`` ``completions`` times.
-
-    ``samples.npz``: ``filled`` Float32[C, W, N, M], ``predicted`` Float32[W, N, M] by one network
-    call, ``masked`` Bool[W, N], ``feature_names``, and ``truth`` Float32[W, N, M] if the file has
-    it; then the fillings are scored too, against what the checkpoint's training split says.
-    """
-    names = tuple(trained.data_config.feature_names)
-    most_rows = trained.data_config.rows
-    scaling = trained.algorithm.scaling
+    """Fill every window of ``given`` ``completions`` times."""
+    config = trained.data_config
     given = read_given_rows(
-        request.given, feature_names=names, most_rows=most_rows, scaling=scaling
+        request.given,
+        feature_names=tuple(config.feature_names),
+        most_rows=config.rows,
+        scaling=trained.algorithm.scaling,
     )
-    completions = _completions(request, trained)
+    completions = _num_completions(request, trained)
     with trained.sharing() as shard:
-        filling = _fill(given, trained.on(shard), most_rows, completions, request.seed)
+        filling = _fill(given, trained.on(shard), config.rows, completions, request.seed)
+    # a signal may have left fewer: whole completions count
     given = given[: len(filling)]
-    completions = len(filling) // len(given)  # a signal may have left fewer: whole ones count
+    completions = len(filling) // len(given)
     filling = filling[: completions * len(given)]
     _check_finite(trained.path, filling, len(given))
     return Samples(filling, lambda: _write_given(request, trained, given, filling, completions))
@@ -324,31 +309,31 @@ def _write_given(
     filling: Filling,
     completions: int,
 ) -> SavedSamples:
-    folder, names = request.out, tuple(trained.data_config.feature_names)
+    """Write ``samples.npz``: ``filled`` Float32[C, W, N, M], ``predicted`` Float32[W, N, M] by one
+    network call, ``masked`` Bool[W, N], ``feature_names``, and ``truth`` Float32[W, N, M] if the
+    file has it; then the fillings are scored too, against baselines of the training split."""
+    names = tuple(trained.data_config.feature_names)
     scores = _scores_of_given(given, filling, trained, request.seed) if given.has_truth else {}
     assert filling.filled is not None  # there is a sampler
     filled = rearrange(filling.filled, "(c w) n m -> c w n m", c=completions)
     predicted = filling.predicted[: len(given)]
     tensors = {"filled": filled, "predicted": predicted, "masked": given.masked}
-    write_rows(folder, tensors | ({"truth": given.rows} if given.has_truth else {}), names)
+    write_rows(request.out, tensors | ({"truth": given.rows} if given.has_truth else {}), names)
+    # a picture of the first completion
+    truth = given.rows if given.has_truth else predicted
+    shown = Filling(truth, filling.real[: len(given)], given.masked, predicted, filled[0])
     plot_region_maps(
-        Filling(
-            truth=given.rows if given.has_truth else predicted,
-            real=filling.real[: len(given)],
-            masked=given.masked,
-            predicted=predicted,
-            filled=filled[0],
-        ),
-        folder / request.picture,
+        shown,
+        request.out / request.picture,
         feature_names=names,
         truth_title="True" if given.has_truth else "Predicted by one call",
     )
     facts = {"given": str(request.given), "num_inputs": len(given), "completions": completions}
     summary = f"{counted(len(filling), 'filling')} of {counted(len(given), 'window')}"
-    return _sampled(request, trained, filling, scores, facts, summary)
+    return _saved(request, trained, filling, scores, facts, summary)
 
 
-def _sampled(
+def _saved(
     request: SampleRequest,
     trained: TrainedModel,
     filling: Filling,
@@ -356,8 +341,7 @@ def _sampled(
     facts: Mapping[str, Any],
     summary: str,
 ) -> SavedSamples:
-    """``facts`` and ``summary``, completed by how long it took and how the rows correlate with the
-    truth."""
+    """``facts`` and ``summary``, completed by the time and the correlations with the truth."""
     assert filling.nfe is not None  # there is a sampler
     correlations = {
         "filled_per_motif_r": "per-motif r",
@@ -366,20 +350,19 @@ def _sampled(
     }
     known = known_numbers(scores, correlations)
     shown = f": {known}" if known else ""
-    return SavedSamples(
-        {
-            "sampling": trained.sampling,
-            **facts,
-            "num_samples": len(filling),
-            "network_calls_per_sample": float(filling.nfe.double().mean()),
-            "seconds": filling.seconds,
-            **scores,
-        },
-        f"{summary} in {filling.seconds:.1f} s{shown}; {request.out / request.picture}",
-    )
+    facts = {
+        "sampling": trained.sampling,
+        **facts,
+        "num_samples": len(filling),
+        "network_calls_per_sample": float(filling.nfe.double().mean()),
+        "seconds": filling.seconds,
+        **scores,
+    }
+    picture = request.out / request.picture
+    return SavedSamples(facts, f"{summary} in {filling.seconds:.1f} s{shown}; {picture}")
 
 
-def _completions(request: SampleRequest, trained: TrainedModel) -> int:
+def _num_completions(request: SampleRequest, trained: TrainedModel) -> int:
     """Number of completions: one by default if the sampler adds no noise."""
     temperature = trained.sampler.temperature
     if temperature is None:
@@ -399,32 +382,29 @@ def _fill(given: GivenRows, model: Model, most_rows: int, completions: int, seed
     start = time.perf_counter()
     num_rows = given.masked.shape[1]
     everywhere, padding = torch.ones_like(given.masked), most_rows - num_rows
-    hidden = torch.where(given.masked.unsqueeze(-1), 0.0, given.rows)  # no one is shown the truth
+    # windows as long as those of training, without the hidden values
     windows = {
-        "rows": torch.nn.functional.pad(hidden, (0, 0, 0, padding)),
-        "masked": torch.nn.functional.pad(given.masked, (0, padding)),
-        "real": torch.nn.functional.pad(everywhere, (0, padding)),
+        "rows": pad(torch.where(given.masked.unsqueeze(-1), 0.0, given.rows), (0, 0, 0, padding)),
+        "masked": pad(given.masked, (0, padding)),
+        "real": pad(everywhere, (0, padding)),
     }
     several = {name: repeat(x, "w ... -> (c w) ...", c=completions) for name, x in windows.items()}
     predicted = predict_rows(model, windows)[:, :num_rows]
     filled = fill_rows(model, several, (seed, _GIVEN_STREAM))
-    done = slice(len(filled))
-    return Filling(
-        truth=repeat(given.rows, "w n m -> (c w) n m", c=completions)[done],
-        real=repeat(everywhere, "w n -> (c w) n", c=completions)[done],
-        masked=repeat(given.masked, "w n -> (c w) n", c=completions)[done],
-        predicted=repeat(predicted, "w n m -> (c w) n m", c=completions)[done],
-        filled=filled.values["rows"][:, :num_rows],
-        nfe=filled.values["nfe"],
-        seconds=time.perf_counter() - start,
+    # as many rows as were given, of the windows that are finished
+    tensors = given.rows, everywhere, given.masked, predicted
+    truth, real, masked, predicted = (
+        repeat(x, "w ... -> (c w) ...", c=completions)[: len(filled)] for x in tensors
     )
+    rows, seconds = filled.values["rows"][:, :num_rows], time.perf_counter() - start
+    return Filling(truth, real, masked, predicted, rows, filled.values["nfe"], seconds)
 
 
 def _scores_of_given(
     given: GivenRows, filling: Filling, trained: TrainedModel, seed: int
 ) -> dict[str, Any]:
-    """Scores of the expected rows and of the fillings pooled, beside baselines fitted to the
-    checkpoint's training data; nothing, and a line in the log, if that cannot be read."""
+    """Scores of the expected rows, the fillings pooled, and baselines fitted to the checkpoint's
+    training data; none, and a line in the log, if those cannot be read."""
     try:
         data = checkpoint_data(trained)
     except UnreadableDataError as error:
@@ -438,8 +418,8 @@ def _scores_of_given(
 
 
 def _check_finite(checkpoint: str, filling: Filling, num_windows: int) -> None:
-    """``ValueError`` if the model at ``checkpoint`` made rows that hold NaN or infinity, with the
-    indices of the first. ``num_windows``: that are filled, over and over."""
+    """``ValueError`` with the indices of the first row of NaN or infinity that the model at
+    ``checkpoint`` made of ``num_windows`` windows, which may be filled repeatedly."""
     for rows in (filling.predicted, filling.filled):
         if rows is not None and not rows.isfinite().all():
             window, row = (~rows.isfinite()).any(dim=-1).nonzero()[0].tolist()

@@ -1,4 +1,4 @@
-"""Regions as a data set."""
+"""Regions as a data set: windows of peaks, simulated or cut from a table."""
 
 from __future__ import annotations
 
@@ -31,8 +31,15 @@ from discrete_diffusion.layout import Sequences
 
 logger = logging.getLogger(__name__)
 
+Ints = NDArray[np.int64]
+
+FEWEST_ROWS = 2
+"""A window of one row has nothing to predict it from."""
+
 _CHUNK = 16
-"""Windows looked at at once; a split may fill much of the memory."""
+"""Windows that are compared at once; a split may fill much of the memory."""
+
+_PEAK_NAME = re.compile(r"([^\s:]+):(\d{1,12})-(\d{1,12})")
 
 
 class RegionDataset(Dataset):
@@ -44,9 +51,9 @@ class RegionDataset(Dataset):
     ``programmes``: by split Int64[W, N], the regulatory programme each peak was simulated from, -1
     where not real; None for data that was read. The best prediction of a row from the others is not
     better than the mean row of its programme.
-    ``places``: text by name and split that says where windows come from: ``peak_names`` text[W, N],
-    "" where not real, and ``cell_types`` text[W], if the data names them; none if simulated.
-    ``source``: what the data is called in the log.
+    ``places``: origin of the windows as text, by name and split: ``peak_names`` text[W, N], "" if
+    not real, and ``cell_types`` text[W], if the data names them; none if simulated.
+    ``source``: name of the data in the log.
     """
 
     state = "features"
@@ -66,11 +73,11 @@ class RegionDataset(Dataset):
 
     def beside(self, trained_on: RegionDataset | None) -> RegionDataset:
         """Data without programmes: those of one data set mean nothing in another."""
-        made = super().beside(trained_on)
+        data = super().beside(trained_on)
         if trained_on is not None:
-            made.__dict__.pop("constant_features", None)  # of other training rows
-            made.programmes = None
-        return made
+            data.__dict__.pop("constant_features", None)  # of other training rows
+            data.programmes = None
+        return data
 
     @cached_property
     def constant_features(self) -> tuple[str, ...]:
@@ -83,9 +90,7 @@ class RegionDataset(Dataset):
         constant = torch.ones_like(first, dtype=torch.bool)
         for x0, real in zip(examples.x0.split(_CHUNK), examples.real.split(_CHUNK), strict=True):
             constant &= (x0[real] == first).all(dim=0)
-        return tuple(
-            name for name, k in zip(self.feature_names, constant.tolist(), strict=True) if k
-        )
+        return tuple(self.feature_names[k] for k in constant.nonzero().flatten().tolist())
 
     def _meaning(self) -> str:
         return repr(self.feature_names)
@@ -102,157 +107,19 @@ class RegionDataset(Dataset):
         return summary
 
 
-Ints = NDArray[np.int64]
-
-FEWEST_ROWS = 2
-"""A window of one row has nothing to predict it from."""
-
-_PEAK_NAME = re.compile(r"([^\s:]+):(\d{1,12})-(\d{1,12})")
-
-
-@dataclass(frozen=True)
-class PeakPositions:
-    """Places of P peaks: ``chromosome`` Int64[P], numbered in natural order (chr2 before chr10),
-    ``start`` and ``end`` Int64[P] in base pairs."""
-
-    chromosome: Ints
-    start: Ints
-    end: Ints
-
-    def genome_order(self) -> Ints:
-        """Int64[P]: peaks sorted by chromosome, then start, then end."""
-        return np.lexsort((self.end, self.start, self.chromosome))
-
-
-def read_positions(names: Sequence[str], source: str) -> PeakPositions:
-    """Positions of peaks named ``CHROMOSOME:START-END``.
-
-    Raises ``ValueError`` naming ``source`` and line for a name of another form, or one given twice.
-    """
-    chromosomes: list[str] = []
-    ends = np.zeros((len(names), 2), np.int64)
-    lines: dict[str, int] = {}
-    for row, name in enumerate(names):
-        match = _PEAK_NAME.fullmatch(name)
-        if match is None or int(match[2]) >= int(match[3]):
-            raise ValueError(
-                f"{source}: peak_names, line {row + 1}: {name!r} is not a peak name; "
-                "expected CHROMOSOME:START-END with START < END, e.g. chr1:100-600"
-            )
-        if (first := lines.setdefault(name, row)) != row:
-            raise ValueError(
-                f"{source}: peak_names, line {row + 1}: {name!r} is in line {first + 1} too; "
-                "give every peak once"
-            )
-        chromosomes.append(match[1])
-        ends[row] = int(match[2]), int(match[3])
-    numbers = {name: k for k, name in enumerate(sorted(set(chromosomes), key=_natural))}
-    chromosome = np.array([numbers[name] for name in chromosomes], np.int64)
-    return PeakPositions(chromosome, ends[:, 0], ends[:, 1])
-
-
-def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """Runs of digits compare as numbers and come before letters."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return [(not p.isdigit(), int(p) if p.isdigit() else 0, p) for p in parts]
-
-
-def cut_table(
-    table: RegionTable,
-    *,
-    rows: int,
-    fractions: Sequence[float],
-    max_span: int,
-    quantitative_atac: bool,
-) -> RegionDataset:
-    """Windows of ``rows`` consecutive peaks of one chromosome that span less than ``max_span`` bp.
-
-    All peaks, in genome order (chromosomes in natural order, then start), are cut into the shares
-    ``fractions`` first; each share is cut into windows by itself, cell type by cell type. So no
-    peak is on both sides of a split, whatever the cell type; the peaks next to a cut are neighbours
-    all the same. A cell type has the peaks with aTPM above 0; without any, one cell type has all.
-    A window with fewer than ``rows`` peaks (the end of a chromosome or share, a gap) is padded. How
-    many peaks are left out, counted once per cell type, is logged.
-    """
-    positions = read_positions(table.peak_names, table.source)
-    order = positions.genome_order()
-    named = np.array([*table.peak_names, ""])  # -1, past the end, takes the last
-    splits, peak_names, cell_types, num_left_out = {}, {}, {}, 0
-    for split, share in shares_of(len(order), fractions).items():
-        x0, cut, of = [], [], []
-        for cell_type, values in table.atpm.items() or [("", None)]:
-            peaks = order[share]
-            peaks = peaks if values is None else peaks[values[peaks] > 0]
-            windows = cut_windows(peaks, positions, rows, max_span)
-            num_left_out += len(peaks) - int((windows >= 0).sum())
-            x0.append(_features(table.scores, values if quantitative_atac else None, windows))
-            cut.append(windows)
-            of.append(np.full(len(windows), cell_type))
-        peaks = np.concatenate(cut)
-        splits[split] = Examples(torch.from_numpy(np.concatenate(x0)), torch.from_numpy(peaks >= 0))
-        peak_names[split], cell_types[split] = named[peaks], np.concatenate(of)
-    if num_left_out:
-        logger.warning(
-            "%s: left out %s without a neighbour in the same split and chromosome, within "
-            "data.max_span=%d",
-            table.source,
-            counted(num_left_out, "peak"),
-            max_span,
-        )
-    kinds = counted(len(table.atpm), "cell type") if table.atpm else "no atpm"
-    return RegionDataset(
-        splits,
-        feature_names=(*table.motif_names, ACCESSIBILITY),
-        source=f"{table.source} ({counted(len(order), 'peak')}, {kinds})",
-        places={"peak_names": peak_names} | ({"cell_types": cell_types} if table.atpm else {}),
-    )
-
-
-def cut_windows(peaks: Ints, positions: PeakPositions, rows: int, max_span: int) -> Ints:
-    """Int64[W, N] peaks of every window, -1 past its end; ``peaks`` Int64[P] in genome order.
-
-    Each window takes as many peaks as it may from where the last one ended: up to ``rows``, of one
-    chromosome, from first start to last end less than ``max_span`` bp. One of a single peak is left
-    out.
-    """
-    chromosome, start = positions.chromosome[peaks], positions.start[peaks]
-    windows, first = [], 0
-    while first < len(peaks):
-        block = slice(first, first + rows)
-        reach = np.maximum.accumulate(positions.end[peaks[block]]) - start[first]
-        fits = (chromosome[block] == chromosome[first]) & (reach < max_span)
-        num = max(1, len(fits) if fits.all() else int(np.argmin(fits)))
-        if num >= FEWEST_ROWS:
-            windows.append(np.pad(peaks[first : first + num], (0, rows - num), constant_values=-1))
-        first += num
-    return np.array(windows, np.int64).reshape(len(windows), rows)
-
-
-def _features(
-    scores: NDArray[np.float32], access: NDArray[np.float32] | None, windows: Ints
-) -> NDArray[np.float32]:
-    """Float32[W, N, K + 1] with accessibility (1 if None) last; 0 past the end of a window."""
-    real = windows >= 0
-    x0 = np.zeros((*windows.shape, scores.shape[1] + 1), np.float32)
-    x0[real, :-1] = scores[windows[real]]
-    x0[real, -1] = 1.0 if access is None else access[windows[real]]
-    return x0
-
-
 def complete_regions(config: DictConfig) -> None:
-    """Write what the data decides into ``config``: ``num_features``, motifs and accessibility, and
-    ``feature_names``, which are compared with a model's later.
+    """Write the facts that the data decides into ``config``: ``num_features``, motifs and
+    accessibility, and ``feature_names``, which are compared with a model's later.
 
     Raises ``ValueError`` for a number that is not that of the data.
     """
     names = _feature_names(config)
-    found = len(names)
-    if config.num_features not in (None, found):
+    if config.num_features not in (None, len(names)):
         raise ValueError(
-            f"data.num_features={config.num_features}, but the data has {found} (motifs and "
+            f"data.num_features={config.num_features}, but the data has {len(names)} (motifs and "
             "accessibility); leave it out"
         )
-    config.num_features, config.feature_names = found, list(names)
+    config.num_features, config.feature_names = len(names), list(names)
 
 
 def region_vocabulary(config: Mapping[str, Any]) -> Sequences:
@@ -272,7 +139,7 @@ def build_regions(config: DictConfig) -> RegionDataset:
         raise ValueError(
             f"data.quantitative_atac={config.quantitative_atac}: expected true or false"
         )
-    dataset = _simulated(config) if config.path is None else _read(config)
+    dataset = _simulate(config) if config.path is None else _read(config)
     _check_splits(dataset, config)
     if len(dataset.constant_features) == len(dataset.feature_names):
         raise ValueError(
@@ -283,10 +150,11 @@ def build_regions(config: DictConfig) -> RegionDataset:
 
 
 def build_test_regions(config: DictConfig) -> RegionDataset:
-    """The table at ``path`` as the test split of what a model with this config was trained on.
+    """The table at ``path`` as the test split of the data that a model with this config was trained
+    on.
 
-    Raises ``ValueError`` naming the first feature that is another than the model was trained on,
-    and what ``build_regions`` raises.
+    Raises ``ValueError`` naming the first feature that differs from the model's, and the errors of
+    ``build_regions``.
     """
     names, known = _feature_names(config), tuple(config.feature_names)
     if names != known:
@@ -315,8 +183,8 @@ def _feature_names(config: DictConfig) -> tuple[str, ...]:
     return (*read_motif_names(config.path), ACCESSIBILITY)
 
 
-def _simulated(config: DictConfig) -> RegionDataset:
-    """Windows are independent of each other: the first are train, the next val, the last test."""
+def _simulate(config: DictConfig) -> RegionDataset:
+    """Simulated windows, independent of each other: the first are train, then val, then test."""
     settings = _settings(config)
     shares = shares_of(settings.num_windows, config.split)
     if config.cell_types is not None:
@@ -353,7 +221,7 @@ def _read(config: DictConfig) -> RegionDataset:
 
 
 def _check_splits(dataset: RegionDataset, config: DictConfig) -> None:
-    """Every split that is to have a share has a window."""
+    """Check that every split with a share has a window."""
     fix = "give more data.num_windows or another data.split"
     if config.path is not None:
         fix = "give more peaks or another data.split: each share needs two neighbouring peaks"
@@ -368,3 +236,129 @@ def _check_splits(dataset: RegionDataset, config: DictConfig) -> None:
                 f"{dataset.source}: the {name} share of data.split={list(config.split)} has no "
                 f"window; {fix}"
             )
+
+
+@dataclass(frozen=True)
+class PeakPositions:
+    """Places of P peaks: ``chromosome`` Int64[P], numbered in natural order (chr2 before chr10),
+    ``start`` and ``end`` Int64[P] in base pairs."""
+
+    chromosome: Ints
+    start: Ints
+    end: Ints
+
+    def genome_order(self) -> Ints:
+        """Int64[P]: peaks sorted by chromosome, then start, then end."""
+        return np.lexsort((self.end, self.start, self.chromosome))
+
+
+def read_positions(names: Sequence[str], source: str) -> PeakPositions:
+    """Positions of peaks named ``CHROMOSOME:START-END``.
+
+    Raises ``ValueError`` naming ``source`` and line for a name of another form, or one given twice.
+    """
+    chromosomes: list[str] = []
+    ends = np.zeros((len(names), 2), np.int64)
+    lines: dict[str, int] = {}
+    for row, name in enumerate(names):
+        match, place = _PEAK_NAME.fullmatch(name), f"{source}: peak_names, line {row + 1}: {name!r}"
+        if match is None or int(match[2]) >= int(match[3]):
+            raise ValueError(
+                f"{place} is not a peak name; expected CHROMOSOME:START-END with START < END, "
+                "e.g. chr1:100-600"
+            )
+        if (first := lines.setdefault(name, row)) != row:
+            raise ValueError(f"{place} is in line {first + 1} too; give every peak once")
+        chromosomes.append(match[1])
+        ends[row] = int(match[2]), int(match[3])
+    numbers = {name: k for k, name in enumerate(sorted(set(chromosomes), key=_natural_key))}
+    chromosome = np.array([numbers[name] for name in chromosomes], np.int64)
+    return PeakPositions(chromosome, ends[:, 0], ends[:, 1])
+
+
+def _natural_key(name: str) -> list[tuple[bool, int, str]]:
+    """Sorting key in which runs of digits compare as numbers and come before letters."""
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    return [(not p.isdigit(), int(p) if p.isdigit() else 0, p) for p in parts]
+
+
+def cut_table(
+    table: RegionTable,
+    *,
+    rows: int,
+    fractions: Sequence[float],
+    max_span: int,
+    quantitative_atac: bool,
+) -> RegionDataset:
+    """Windows of ``rows`` consecutive peaks of one chromosome that span less than ``max_span`` bp.
+
+    All peaks, in genome order (chromosomes in natural order, then start), are cut into the shares
+    ``fractions`` first; each share is cut into windows by itself, cell type by cell type. So no
+    peak is on both sides of a split in any cell type, though the peaks next to a cut are
+    neighbours. A cell type has the peaks with aTPM above 0; without any, one cell type has all.
+    A window with fewer than ``rows`` peaks (the end of a chromosome or share, a gap) is padded. The
+    number of peaks that are left out, counted once per cell type, is logged.
+    """
+    positions = read_positions(table.peak_names, table.source)
+    order = positions.genome_order()
+    named = np.array([*table.peak_names, ""])  # -1, past the end, takes the last
+    splits, peak_names, cell_types, num_left_out = {}, {}, {}, 0
+    for split, share in shares_of(len(order), fractions).items():
+        x0, cut, kinds = [], [], []
+        for cell_type, access in table.atpm.items() or [("", None)]:
+            # peaks of this share that the cell type has, cut into windows
+            peaks = order[share]
+            peaks = peaks if access is None else peaks[access[peaks] > 0]
+            windows = cut_windows(peaks, positions, rows, max_span)
+            num_left_out += len(peaks) - int((windows >= 0).sum())
+            x0.append(_features(table.scores, access if quantitative_atac else None, windows))
+            cut.append(windows)
+            kinds.append(np.full(len(windows), cell_type))
+        peaks = np.concatenate(cut)
+        splits[split] = Examples(torch.from_numpy(np.concatenate(x0)), torch.from_numpy(peaks >= 0))
+        peak_names[split], cell_types[split] = named[peaks], np.concatenate(kinds)
+    if num_left_out:
+        logger.warning(
+            "%s: left out %s without a neighbour in the same split and chromosome, within "
+            "data.max_span=%d",
+            *(table.source, counted(num_left_out, "peak"), max_span),
+        )
+    num_types = counted(len(table.atpm), "cell type") if table.atpm else "no atpm"
+    return RegionDataset(
+        splits,
+        feature_names=(*table.motif_names, ACCESSIBILITY),
+        source=f"{table.source} ({counted(len(order), 'peak')}, {num_types})",
+        places={"peak_names": peak_names} | ({"cell_types": cell_types} if table.atpm else {}),
+    )
+
+
+def cut_windows(peaks: Ints, positions: PeakPositions, rows: int, max_span: int) -> Ints:
+    """Int64[W, N] peaks of every window, -1 past its end; ``peaks`` Int64[P] in genome order.
+
+    Each window takes as many peaks as it may from the end of the last one: up to ``rows``, of one
+    chromosome, from first start to last end less than ``max_span`` bp. One of a single peak is left
+    out.
+    """
+    chromosome, start = positions.chromosome[peaks], positions.start[peaks]
+    windows, first = [], 0
+    while first < len(peaks):
+        block = slice(first, first + rows)
+        reach = np.maximum.accumulate(positions.end[peaks[block]]) - start[first]
+        # the peaks before the first that does not fit
+        fits = (chromosome[block] == chromosome[first]) & (reach < max_span)
+        num = max(1, len(fits) if fits.all() else int(np.argmin(fits)))
+        if num >= FEWEST_ROWS:
+            windows.append(np.pad(peaks[first : first + num], (0, rows - num), constant_values=-1))
+        first += num
+    return np.array(windows, np.int64).reshape(len(windows), rows)
+
+
+def _features(
+    scores: NDArray[np.float32], access: NDArray[np.float32] | None, windows: Ints
+) -> NDArray[np.float32]:
+    """Float32[W, N, K + 1] with accessibility (1 if None) last; 0 past the end of a window."""
+    real = windows >= 0
+    x0 = np.zeros((*windows.shape, scores.shape[1] + 1), np.float32)
+    x0[real, :-1] = scores[windows[real]]
+    x0[real, -1] = 1.0 if access is None else access[windows[real]]
+    return x0

@@ -1,4 +1,8 @@
-"""Files of regions."""
+"""Files of regions: tables of motif scores to train on, and windows of rows to fill.
+
+A table has motif scores by peak, and how open each peak is in each cell type. It is an ``.npz``
+file, or a zarr folder in the layout of GET.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +37,19 @@ from discrete_diffusion.runtime import GivenObjects
 logger = logging.getLogger(__name__)
 
 Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
 
 ACCESSIBILITY = "accessibility"
 """Name of the last feature."""
 
+FARTHEST = 1e6
+"""An observed number this far from those of training, on their scale, is taken for a mistake."""
+
 _KEYS = ("data", "peak_names", "motif_names")
 _ATPM = "atpm/"
+_ARRAYS = ("rows", "masked", "feature_names")
+_ARRAY_FILES = (b"PK", b"\x93N")
+"""First bytes of the files that numpy.savez and numpy.save write."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class RegionTable:
 
     ``scores``: Float32[P, K] raw motif scores. ``peak_names``: P names ``chr1:100-600``.
     ``motif_names``: K distinct names. ``atpm``: by cell type Float32[P], accessibility of every
-    peak, 0 where the cell type has none; may be empty. ``source``: what errors call the table.
+    peak, 0 where the cell type has none; may be empty. ``source``: name of the table in errors.
 
     Raises ``ValueError`` with the key and the fix for shapes that disagree, a name that comes twice
     and a value that is negative or not finite.
@@ -78,7 +89,7 @@ class RegionTable:
             self._check_values(key, values[:, None], [f"cell type '{name}'"])
 
     def _check_values(self, key: str, values: Floats, columns: Sequence[str]) -> None:
-        """Float32[P, C]: every value is finite and at least 0."""
+        """Check that every value of Float32[P, C] is finite and at least 0."""
         if values.size == 0 or (values.min() >= 0 and np.isfinite(values.max())):
             return  # NaN fails the first comparison
         row, column = np.argwhere(~((values >= 0) & np.isfinite(values)))[0].tolist()
@@ -93,26 +104,34 @@ def read_regions(path: str | Path, *, cell_types: Sequence[str] | None = None) -
     """The table at ``path``: ``data``, ``peak_names``, ``motif_names`` and any ``atpm/CELLTYPE``.
 
     ``cell_types``: the ones to read; None reads all. Raises ``FileNotFoundError`` or ``ValueError``
-    with file, key and fix for what is missing, damaged or of the wrong shape or kind, for a cell
-    type that is not there and for an array ``atpm`` of none. Arrays that are not used are logged.
+    with file, key and fix for a key that is missing, damaged or of the wrong shape or kind, an
+    unknown cell type, and an array ``atpm`` without a cell type. Unused arrays are logged.
     """
-    with _open(Path(path)) as store:
-        _check_keys(store)
-        keys = {name: f"{_ATPM}{name}" for name in _chosen(store, cell_types)}
+    with _open_table(Path(path)) as store:
+        source = store.source
+        if "atpm" in store.keys:
+            raise ValueError(
+                f"{source}: array 'atpm' has no cell type; name it atpm/CELLTYPE, e.g. "
+                'np.savez(f, **{"atpm/b_cell": values})'
+            )
+        unused = sorted(key for key in store.keys - {*_KEYS} if not key.startswith(_ATPM))
+        if unused:
+            logger.info("%s: not used: %s", source, first_names(unused, most=8))
+        chosen = _chosen_cell_types(store, cell_types)
         return RegionTable(
-            scores=numbers_of(_required(store, "data"), "data", store.source),
-            peak_names=names_of(_required(store, "peak_names"), "peak_names", store.source),
+            scores=numbers_of(_require(store, "data"), "data", source),
+            peak_names=names_of(_require(store, "peak_names"), "peak_names", source),
             motif_names=_motif_names(store),
             atpm={
-                name: numbers_of(store.read(key), key, store.source) for name, key in keys.items()
+                name: numbers_of(store.read(_ATPM + name), _ATPM + name, source) for name in chosen
             },
-            source=store.source,
+            source=source,
         )
 
 
 def read_motif_names(path: str | Path) -> tuple[str, ...]:
     """``motif_names`` of the table at ``path`` alone; errors as in ``read_regions``."""
-    with _open(Path(path)) as store:
+    with _open_table(Path(path)) as store:
         return _motif_names(store)
 
 
@@ -132,7 +151,7 @@ def first_names(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def _open(path: Path) -> AbstractContextManager[StoredArrays]:
+def _open_table(path: Path) -> AbstractContextManager[StoredArrays]:
     if not path.exists():
         raise FileNotFoundError(
             f"no regions at {path.absolute()}; check data.path (null: simulate)"
@@ -146,29 +165,17 @@ def _open(path: Path) -> AbstractContextManager[StoredArrays]:
     )
 
 
-def _check_keys(store: StoredArrays) -> None:
-    if "atpm" in store.keys:
-        raise ValueError(
-            f"{store.source}: array 'atpm' has no cell type; name it atpm/CELLTYPE, e.g. "
-            'np.savez(f, **{"atpm/b_cell": values})'
-        )
-    unused = sorted(key for key in store.keys - set(_KEYS) if not key.startswith(_ATPM))
-    if unused:
-        logger.info("%s: not used: %s", store.source, first_names(unused, most=8))
-
-
-def _required(store: StoredArrays, key: str) -> NDArray:
+def _require(store: StoredArrays, key: str) -> NDArray:
     return require_array(store, key, "data, peak_names and motif_names")
 
 
 def _motif_names(store: StoredArrays) -> tuple[str, ...]:
-    names = names_of(_required(store, "motif_names"), "motif_names", store.source)
+    names = names_of(_require(store, "motif_names"), "motif_names", store.source)
     _check_motif_names(names, store.source)
     return names
 
 
 def _check_motif_names(names: Sequence[str], source: str) -> None:
-    """Check that there is one, each once, and none is the name of the last feature."""
     if not names:
         raise ValueError(f"{source}: motif_names is empty; expected a name for each motif")
     if ACCESSIBILITY in names:
@@ -178,12 +185,10 @@ def _check_motif_names(names: Sequence[str], source: str) -> None:
         )
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise ValueError(
-            f"{source}: motif_names has '{twice}' twice; give every motif its own name"
-        )
+        raise ValueError(f"{source}: motif_names has '{twice}' twice; give each motif one name")
 
 
-def _chosen(store: StoredArrays, cell_types: Sequence[str] | None) -> list[str]:
+def _chosen_cell_types(store: StoredArrays, cell_types: Sequence[str] | None) -> list[str]:
     """Cell types in the requested order, else by name."""
     known = sorted(key.removeprefix(_ATPM) for key in store.keys if key.startswith(_ATPM))
     if cell_types is None:
@@ -199,23 +204,12 @@ def _chosen(store: StoredArrays, cell_types: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(cell_types))
 
 
-Flags = NDArray[np.bool_]
-
-FARTHEST = 1e6
-"""An observed number this far from those of training, on their scale, is taken for a mistake."""
-
-_ARRAYS = ("rows", "masked", "feature_names")
-
-_ARRAY_FILES = (b"PK", b"\x93N")
-"""First bytes of what numpy.savez and numpy.save write."""
-
-
 @dataclass(frozen=True)
 class GivenRows:
     """W windows of N rows of M raw features.
 
-    ``rows``: Float32[W, N, M], 0 in masked rows of which the file says nothing. ``masked``:
-    Bool[W, N], rows to fill. ``has_truth``: whether the file has values for all of those.
+    ``rows``: Float32[W, N, M], 0 in masked rows whose values the file does not hold. ``masked``:
+    Bool[W, N], rows to fill. ``has_truth``: True if the file has values for all of those.
     """
 
     rows: Tensor
@@ -233,12 +227,12 @@ class GivenRows:
 class _Windows:
     """The array ``rows`` of a file, Float32[W, N, M]; ``single``: it is stored without W."""
 
-    values: NDArray[np.float32]
+    values: Floats
     single: bool
     source: str
 
     def error(self, index: Iterable[int], what: str) -> ValueError:
-        """``rows[1, 3] is ...``, with the indices of the array as it is stored."""
+        """Error ``rows[1, 3] is ...``, with the indices of the stored array."""
         stored = [str(k) for k in index][self.single :]
         place = f"rows[{', '.join(stored)}]" if stored else "rows"
         return ValueError(f"{self.source}: {place} {what}")
@@ -255,7 +249,7 @@ def read_given_rows(
 
     ``rows``: (W, N, M) or, of one window, (N, M), raw values; a row to fill is NaN throughout, or
     None in the list of an object. ``masked``, optional: bool (W, N) or (N,), further rows to fill,
-    whatever they hold. ``feature_names``, optional: text (M,), to be those of the model. Other
+    with or without values. ``feature_names``, optional: text (M,), to be those of the model. Other
     arrays are ignored, and logged.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with file or object, array and index for a file
@@ -266,8 +260,8 @@ def read_given_rows(
     """
 
     def read(store: StoredArrays) -> GivenRows:
-        windows = _windows(store, len(feature_names), most_rows)
-        masked = _masked(store, windows)
+        windows = _read_windows(store, len(feature_names), most_rows)
+        masked = _read_masks(store, windows)
         if "feature_names" in store.keys:
             names = names_of(store.read("feature_names"), "feature_names", store.source)
             _check_names(names, feature_names, store.source)
@@ -278,12 +272,13 @@ def read_given_rows(
             )
         _check_windows(windows, masked)
         _check_sizes(windows, masked, scaling, feature_names)
+        # masked rows without values become 0
         known = np.isfinite(windows.values)
         filled = np.where(masked[..., None] & ~known, np.float32(0), windows.values)
         return GivenRows(torch.from_numpy(filled), torch.from_numpy(masked), bool(known.all()))
 
     if isinstance(given, GivenObjects):
-        return _joined([read(store) for store in _stores_of(given, len(feature_names))], given)
+        return _join([read(store) for store in _object_stores(given, len(feature_names))], given)
     path = Path(str(given))
     if not path.is_file():
         raise FileNotFoundError(f"no windows at {path.absolute()}; expected an .npz file")
@@ -297,19 +292,22 @@ def read_given_rows(
         return read(store)
 
 
-def _stores_of(given: GivenObjects, num_features: int) -> list[ArraysInMemory]:
-    """Arrays of every object; ``ValueError`` naming one that is no mapping of arrays."""
+def _object_stores(given: GivenObjects, num_features: int) -> list[ArraysInMemory]:
+    """Arrays of every object, or line of JSON; ``ValueError`` naming one that has none."""
     stores = []
     for k, value in enumerate(given.objects):
         place = f"{given}[{k}]"
-        found = _parsed(value, place)
-        if not isinstance(found, Mapping):
+        try:
+            parsed = load_json(value) if isinstance(value, str) else value
+        except ValueError as error:
+            raise ValueError(f"{place}: not valid JSON: {error}") from error
+        if not isinstance(parsed, Mapping):
             raise ValueError(
                 f'{place}: expected an object such as {{"rows": [[0.5, ...], None, ...]}}, got '
-                f"{type(found).__name__}"
+                f"{type(parsed).__name__}"
             )
         arrays = {}
-        for key, array in found.items():
+        for key, array in parsed.items():
             listed = _with_nan(array, num_features) if key == "rows" else array
             try:
                 arrays[str(key)] = np.asarray(listed)
@@ -321,18 +319,8 @@ def _stores_of(given: GivenObjects, num_features: int) -> list[ArraysInMemory]:
     return stores
 
 
-def _parsed(value: Any, place: str) -> Any:
-    """The object itself, or that of a line of JSON."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return load_json(value)
-    except ValueError as error:
-        raise ValueError(f"{place}: not valid JSON: {error}") from error
-
-
 def _with_nan(rows: Any, num_features: int) -> Any:
-    """Nested lists with NaN in the place of None, which stands for a number or a whole row."""
+    """Nested lists with NaN instead of None, which stands for a number or a whole row."""
     if not isinstance(rows, list | tuple):
         return rows
     nested = any(isinstance(part, list | tuple | np.ndarray) for part in rows)
@@ -340,7 +328,7 @@ def _with_nan(rows: Any, num_features: int) -> Any:
     return [missing if part is None else _with_nan(part, num_features) for part in rows]
 
 
-def _joined(parts: Sequence[GivenRows], given: GivenObjects) -> GivenRows:
+def _join(parts: Sequence[GivenRows], given: GivenObjects) -> GivenRows:
     """All windows; ``ValueError`` for different numbers of rows."""
     lengths = [part.masked.shape[1] for part in parts]
     for k, length in enumerate(lengths):
@@ -356,31 +344,32 @@ def _joined(parts: Sequence[GivenRows], given: GivenObjects) -> GivenRows:
     )
 
 
-def _windows(store: StoredArrays, num_features: int, most_rows: int) -> _Windows:
-    expected = f"windows to fill, raw values (W, N, {num_features})"
-    values = numbers_of(require_array(store, "rows", expected), "rows", store.source)
+def _read_windows(store: StoredArrays, num_features: int, most_rows: int) -> _Windows:
+    source, shape = store.source, f"(W, N, {num_features})"
+    array = require_array(store, "rows", f"windows to fill, raw values {shape}")
+    values = numbers_of(array, "rows", source)
     if values.ndim not in (2, 3) or 0 in values.shape:
         raise ValueError(
-            f"{store.source}: rows has shape {values.shape}; expected (W, N, {num_features}) for W "
-            f"windows, or (N, {num_features}) for one"
+            f"{source}: rows has shape {values.shape}; expected {shape} for W windows, or "
+            f"(N, {num_features}) for one"
         )
     num_rows, num_found = values.shape[-2:]
     if num_found != num_features:
         raise ValueError(
-            f"{store.source}: rows has {num_found} features, the model was trained on "
-            f"{num_features}; give those, in the order of its data"
+            f"{source}: rows has {num_found} features, the model was trained on {num_features}; "
+            "give those, in the order of its data"
         )
     if num_rows > most_rows:
         raise ValueError(
-            f"{store.source}: a window has {num_rows} rows, the model was trained on {most_rows} "
-            "at most; cut it into several windows"
+            f"{source}: a window has {num_rows} rows, the model was trained on {most_rows} at "
+            "most; cut it into several windows"
         )
     single = values.ndim == 2
-    return _Windows(values[None] if single else values, single, store.source)
+    return _Windows(values[None] if single else values, single, source)
 
 
-def _masked(store: StoredArrays, windows: _Windows) -> Flags:
-    """Rows that are NaN throughout or named."""
+def _read_masks(store: StoredArrays, windows: _Windows) -> Flags:
+    """Bool[W, N]: rows that are NaN throughout, or named by ``masked``."""
     masked = np.asarray(np.isnan(windows.values).all(axis=2))
     if "masked" not in store.keys:
         return masked
@@ -400,43 +389,36 @@ def _check_names(names: Sequence[str], expected: Sequence[str], source: str) -> 
             f"{source}: feature_names holds {len(names)} names; expected {len(expected)}, one per "
             "feature"
         )
-    for k, (name, own) in enumerate(zip(names, expected, strict=True)):
-        if name != own:
+    for k, (name, known) in enumerate(zip(names, expected, strict=True)):
+        if name != known:
             raise ValueError(
-                f"{source}: feature_names[{k}] is {name!r}, the model was trained with {own!r} "
+                f"{source}: feature_names[{k}] is {name!r}, the model was trained with {known!r} "
                 "there; bring rows and names into the order of its data"
             )
 
 
 def _check_windows(windows: _Windows, masked: Flags) -> None:
-    """Every observed row is finite, and every window has rows of both kinds."""
+    """Check that observed rows are finite, and that every window has rows of both kinds."""
     unclear = ~np.isfinite(windows.values).all(axis=2) & ~masked
     if unclear.any():
         w, n = np.argwhere(unclear)[0].tolist()
         partly = np.isnan(windows.values[w, n]).any()
         what = "is partly NaN" if partly else "holds an infinite value"
-        raise windows.error(
-            (w, n),
-            f"{what}; give all of its numbers, or make all of them NaN to have the row filled",
-        )
+        remedy = "give all of its numbers, or make all of them NaN to have the row filled"
+        raise windows.error((w, n), f"{what}; {remedy}")
     for window, hidden in enumerate(masked):
         if not hidden.any():
-            raise windows.error(
-                (window,),
-                "has no row to fill; make rows NaN throughout, or name them in a bool array "
-                "'masked'",
-            )
+            remedy = "make rows NaN throughout, or name them in a bool array 'masked'"
+            raise windows.error((window,), f"has no row to fill; {remedy}")
         if hidden.all():
-            raise windows.error(
-                (window,),
-                "has no observed row, so there is nothing to fill it from; give at least one",
-            )
+            remedy = "so there is nothing to fill it from; give at least one"
+            raise windows.error((window,), f"has no observed row, {remedy}")
 
 
 def _check_sizes(
     windows: _Windows, masked: Flags, scaling: RowScaling, feature_names: Sequence[str]
 ) -> None:
-    """Every observed number is of a size that training has seen the like of."""
+    """Check that observed numbers are near those of training."""
     values = windows.values
     scaled = scaling(torch.from_numpy(values).to(scaling.scale.device)).cpu().numpy()
     far = (np.abs(scaled) > FARTHEST) & ~masked[..., None]

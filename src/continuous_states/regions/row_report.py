@@ -1,4 +1,4 @@
-"""Report."""
+"""Report on filled rows: numbers, a file, heat maps of windows and charts of accuracy."""
 
 from __future__ import annotations
 
@@ -49,211 +49,26 @@ from discrete_diffusion.viz import (
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
+MASK_RATES = (0.15, 0.3, 0.5, 0.7, 0.9)
+
 MAX_WINDOWS = 3
-_SPAN = 2.5
-"""Colours end at so many standard deviations."""
-_HIDDEN, _HATCH = "#d8d8d6", "#c4c4c1"
 MOST_NAMES = 44
 """More columns than that are numbered, not named."""
 
+_SPAN = 2.5
+"""Number of standard deviations at which colours end."""
 
-def plot_region_maps(
-    filling: Filling,
-    path: str | Path | None = None,
-    *,
-    feature_names: Sequence[str],
-    truth_title: str = "True",
-) -> Figure:
-    """The first windows, a line of three maps each: true, observed (hidden rows blank, as they are
-    to the model) and filled (predicted, without a sampler), with the hidden rows marked at the
-    side; written to ``path`` if given.
-
-    Every column is in standard deviations from its mean over the true rows of all windows given;
-    alike columns stand side by side. ``feature_names``: of the M columns.
-
-    Raises ``ValueError`` without a real row or for another number of names.
-    """
-    truth, masked, real = (x.numpy() for x in (filling.truth, filling.masked, filling.real))
-    if truth.shape[2] != len(feature_names) or not real.any():
-        raise ValueError(
-            f"{len(feature_names)} names for {int(real.sum())} rows of {truth.shape[2]} columns; "
-            "expected one per column, and at least one real row"
-        )
-    drawn, title = filling.filled, "Filled"
-    if drawn is None:
-        drawn, title = filling.predicted, "Predicted"
-    rows = truth[real]
-    truth, filled = _z_scores(truth, rows), _z_scores(drawn.numpy(), rows)
-    order = similar_columns(truth[real])
-    names = [feature_names[k] for k in order.tolist()]
-    num = min(MAX_WINDOWS, len(truth))
-    figure = new_figure(11.2, 0.9 + 3.1 * num + (0.7 if len(names) <= MOST_NAMES else 0.0))
-    grid = figure.subplots(num, 3, squeeze=False, sharex=True, sharey="row")
-    norm = Normalize(-_SPAN, _SPAN)
-    for w in range(num):
-        _draw_window(grid[w], truth[w][:, order], filled[w][:, order], masked[w], real[w], norm)
-        grid[w][0].set_ylabel(f"window {w + 1}: region", fontsize=LABEL_POINTS, color=MUTED_TEXT)
-    _title(grid[0][0], truth_title)
-    _title(grid[0][2], f"{title} (bars: hidden rows)")
-    for axes in grid[-1]:
-        _name_columns(axes, names)
-    _add_colours(figure, grid, norm)
-    return save_figure(figure, path)
-
-
-def _add_colours(figure: Figure, grid: NDArray[np.object_], norm: Normalize) -> None:
-    """One bar of colours for all maps of ``grid``."""
-    add_colour_bar(
-        figure,
-        DIFFERENCE_MAP,
-        norm,
-        "standard deviations from the mean",
-        ax=grid,
-        extend="both",
-        aspect=14 + 8 * len(grid),
-        shrink=0.6 if len(grid) > 1 else 0.9,
-        fraction=0.03,
-        pad=0.015,
-    )
-
-
-def _draw_window(
-    line: Sequence[Axes], truth: Array, filled: Array, masked: Flags, real: Flags, norm: Normalize
-) -> None:
-    """One window's three maps: true, observed, filled with its hidden rows marked. Values are
-    Float[N, M], flags Bool[N]."""
-    hidden, size = masked & real, int(np.flatnonzero(real).max(initial=-1)) + 1
-    seen = np.where(hidden[:, None], np.nan, truth)
-    for axes, values in zip(line, (truth, seen, filled), strict=True):
-        _draw_map(axes, np.where(real[:, None], values, np.nan)[:size], norm)
-    _mark_rows(line[2], hidden[:size])
-    _title(line[1], f"Observed: {hidden.sum()} of {real.sum()} rows hidden")
-
-
-def _z_scores(values: NDArray[np.floating], rows: NDArray[np.floating]) -> Array:
-    """Float64[W, N, M] in standard deviations of Float[rows, M] from their mean; 0 in a column that
-    is constant there."""
-    rows = rows.astype(np.float64)
-    mean, scale = rows.mean(axis=0), rows.std(axis=0)
-    scale[scale <= 1e-12 * np.abs(rows).max(axis=0)] = np.inf
-    return (values - mean) / scale
-
-
-def similar_columns(values: Array) -> NDArray[np.intp]:
-    """Int[M]: an order of the columns of Float[rows, M] in which alike ones are neighbours: the
-    leaves of average linkage on Euclidean distance (of z-scores: a function of correlation)."""
-    return leaves_list(linkage(values.T, method="average", optimal_ordering=True)).astype(np.intp)
-
-
-def _draw_map(axes: Axes, values: Array, norm: Normalize) -> None:
-    axes.patch.set(facecolor=_HIDDEN, edgecolor=_HATCH, hatch="/////", linewidth=0)
-    axes.imshow(values, cmap=DIFFERENCE_MAP, norm=norm, aspect="auto", interpolation="nearest")
-    style_axes(axes, title="", xlabel="", ylabel="", grid=None)
-    axes.tick_params(length=0)
-    axes.spines[["left", "bottom"]].set_visible(False)
-
-
-def _title(axes: Axes, title: str) -> None:
-    axes.set_title(title, loc="left", fontsize=TITLE_POINTS, color=TEXT, pad=10)
-
-
-def _mark_rows(axes: Axes, hidden: Flags) -> None:
-    """A bar at the right of every run of hidden rows."""
-    edges = np.flatnonzero(np.diff(hidden.astype(int), prepend=0, append=0)).reshape(-1, 2)
-    ends = edges.T - np.array([[0.4], [0.6]])
-    axes.plot(
-        np.full(ends.shape, 1.015),
-        ends,
-        transform=axes.get_yaxis_transform(),
-        color=MUTED_TEXT,
-        linewidth=2.4,
-        solid_capstyle="butt",
-        clip_on=False,
-    )
-
-
-def _name_columns(axes: Axes, names: Sequence[str]) -> None:
-    if len(names) <= MOST_NAMES:
-        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=TICK_POINTS - 2.2)
-    else:
-        axes.set_xticks([])
-    axes.set_xlabel(
-        f"{len(names)} features, alike ones together", fontsize=LABEL_POINTS, color=MUTED_TEXT
-    )
-
-
+_HIDDEN, _HATCH = "#d8d8d6", "#c4c4c1"
 _LOOKS: dict[str, dict[str, Any]] = {
     "model": {"color": SAMPLED, "marker": "o"},
     "neighbour_mean": {"color": REAL, "marker": "s"},
     "oracle": {"color": GROUP_COLOURS[0], "marker": "D"},
 }
-"""Predictions that are plotted, and how."""
-
-
-def plot_row_scores(
-    scores: FillingScores,
-    by_rate: Sequence[FillingScores],
-    feature_names: Sequence[str],
-    path: str | Path | None = None,
-) -> Figure:
-    """Pearson's r of every column, highest of the model first, and its mean against the mask rate;
-    of the model, the neighbour mean and, where it is known, the oracle; written to ``path`` if
-    given. A column that was dropped is left out. ``feature_names``: of the M columns."""
-    figure = new_figure(11.0, 4.3)
-    columns, rates = figure.subplots(1, 2, width_ratios=[1.8, 1])
-    _plot_columns(columns, scores, feature_names)
-    _plot_rates(rates, by_rate)
-    return save_figure(figure, path)
-
-
-def _plot_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> None:
-    found = scores.by_name
-    model = found["model"].r.numpy()
-    order = [int(k) for k in np.argsort(-model, kind="stable") if not np.isnan(model[k])]
-    at = np.arange(len(order))
-    shown = [name for name in _LOOKS if name in found]
-    stacked = np.stack([found[name].r.numpy()[order] for name in shown])
-    axes.vlines(at, stacked.min(axis=0), stacked.max(axis=0), color=LINE, linewidth=0.8, zorder=1)
-    for name, values in zip(shown, stacked, strict=True):
-        label = name.replace("_", " ")
-        axes.plot(
-            at,
-            values,
-            linestyle="none",
-            markersize=4.6 if len(order) <= MOST_NAMES else 2.2,
-            markeredgewidth=0,
-            label=f"{label}: mean {values.mean():.3f}" if order else label,
-            **_LOOKS[name],
-        )
-    style_axes(axes, title="By feature", xlabel="", ylabel="correlation with the truth, r")
-    if len(order) <= MOST_NAMES:
-        axes.set_xticks(at, [names[k] for k in order], rotation=90, fontsize=TICK_POINTS - 1.5)
-        axes.tick_params(axis="x", length=0, labelcolor=TEXT)
-    else:
-        axes.set_xlabel(f"{len(order)} features, best predicted first", color=MUTED_TEXT)
-        axes.set_xticks([])
-    axes.axhline(0.0, color=LINE, linewidth=1.0, zorder=0)
-    axes.margins(x=0.02)
-    add_legend(axes, loc="best")
-
-
-def _plot_rates(axes: Axes, by_rate: Sequence[FillingScores]) -> None:
-    percent = [100 * scores.mask_rate for scores in by_rate]
-    for name in by_rate[0].by_name:
-        r = [scores.by_name[name].mean_r for scores in by_rate]
-        axes.plot(percent, r, markersize=4.6, label=name.replace("_", " "), **_LOOKS[name])
-    style_axes(axes, title="By mask rate", xlabel="hidden rows (%)", ylabel="mean r over features")
-    axes.set_xticks(percent, [f"{value:g}" for value in percent])
-    axes.set_xlim(0, 100)
-    axes.set_ylim(min(0.0, *axes.get_ylim()), None)
-    add_legend(axes, loc="best")
-
-
-MASK_RATES = (0.15, 0.3, 0.5, 0.7, 0.9)
+"""Predictions that are plotted, and their style."""
 
 
 class RowReport(Report):
-    """Scores of filled windows beside those of baselines, and what they look like.
+    """Scores of filled windows with those of baselines, files and pictures.
 
     The baselines are fitted once, for rows masked at ``mask_rate``. Every ``filling`` is of the
     first windows of ``split``; while the masks are the same, the scores of the baselines are kept.
@@ -276,17 +91,11 @@ class RowReport(Report):
     ) -> Filling:
         """The first ``num`` windows of the split, all if it is None; masked at the rate of the
         report if none is given."""
-        return fill_held_out(
-            model,
-            self.data,
-            self.split,
-            num=num,
-            mask_rate=self.mask_rate if mask_rate is None else mask_rate,
-            seed=seed,
-        )
+        rate = self.mask_rate if mask_rate is None else mask_rate
+        return fill_held_out(model, self.data, self.split, num=num, mask_rate=rate, seed=seed)
 
     def scores(self, filling: Filling) -> FillingScores:
-        """Model, sampler and baselines."""
+        """Scores of model, sampler and baselines."""
         last = self._last
         known = last[1] if last is not None and last[0].equal(filling.masked) else None
         scores = self.baselines.measure(filling, self._programmes(filling), known)
@@ -299,12 +108,12 @@ class RowReport(Report):
     ) -> list[FillingScores]:
         """The model's predictions, the neighbour mean and the oracle at several mask rates. The
         rows hidden at one rate are hidden at every higher one too."""
-        predicting, found = replace(model, sampler=None), []
+        predicting, scores = replace(model, sampler=None), []
         for rate in rates:
             filling = self.fill(predicting, num, self.seed, rate)
             baselines = self.baselines.refit(rate, self.seed)
-            found.append(baselines.measure(filling, self._programmes(filling)))
-        return found
+            scores.append(baselines.measure(filling, self._programmes(filling)))
+        return scores
 
     def _programmes(self, filling: Filling) -> Tensor | None:
         programmes = self.data.programmes
@@ -324,16 +133,13 @@ class RowReport(Report):
         """``samples.npz``: ``truth``, ``predicted`` and, by a sampler, ``filled`` Float32[W, N, M];
         ``masked`` and ``real`` Bool[W, N]; ``feature_names``; of a table ``peak_names`` text[W, N]
         and ``cell_types`` text[W] too."""
-        tensors = {
-            name: getattr(filling, name)
-            for name in ("truth", "real", "masked", "predicted", "filled")
-        }
-        num = len(filling)
-        places = {name: text[self.split][:num] for name, text in self.data.places.items()}
+        names = ("truth", "real", "masked", "predicted", "filled")
+        tensors = {name: getattr(filling, name) for name in names}
+        places = {name: x[self.split][: len(filling)] for name, x in self.data.places.items()}
         write_rows(folder, tensors, self.data.feature_names, places)
 
     def plot(self, filling: Filling, path: Path) -> None:
-        """Draw the first windows: true, masked and filled (predicted, without a sampler)."""
+        """Plot the first windows: true, masked and filled (predicted, without a sampler)."""
         if len(filling):
             plot_region_maps(filling, path, feature_names=self.data.feature_names)
 
@@ -350,19 +156,173 @@ class RowReport(Report):
         return f"metrics: {', '.join(parts)}  [{num:,} rows hidden at rate {rate:g}]"
 
 
+def report_of_training(data: RegionDataset, split: str, config: DictConfig) -> RowReport:
+    """Report on windows masked at ``eval.mask_rate`` of a config of ``train``."""
+    return RowReport(data, split, config.eval.mask_rate, config.seed)
+
+
 def write_rows(
     folder: Path,
     tensors: Mapping[str, Tensor | None],
     feature_names: Sequence[str],
     places: Mapping[str, NDArray[np.str_]] | None = None,
 ) -> None:
-    """``samples.npz``: ``feature_names`` text[M], tensors by name (None is left out), and
-    ``places``, text that says where the windows lie."""
+    """Write ``samples.npz``: ``feature_names`` text[M], tensors by name (None is left out), and
+    ``places``, the origin of the windows as text."""
     arrays = {name: x.numpy() for name, x in tensors.items() if x is not None}
     names = {"feature_names": np.array(feature_names, dtype=np.str_)}
     write_npz(folder / "samples.npz", {**names, **arrays, **(places or {})})
 
 
-def report_of_training(data: RegionDataset, split: str, config: DictConfig) -> RowReport:
-    """Report on windows masked as ``eval.mask_rate`` of a config of ``train`` says."""
-    return RowReport(data, split, config.eval.mask_rate, config.seed)
+def plot_region_maps(
+    filling: Filling,
+    path: str | Path | None = None,
+    *,
+    feature_names: Sequence[str],
+    truth_title: str = "True",
+) -> Figure:
+    """Heat maps of the first windows, three per window: true, observed (hidden rows blank, as the
+    model sees them) and filled (predicted, without a sampler), with the hidden rows marked at the
+    side; written to ``path`` if given.
+
+    Every column is in standard deviations from its mean over the true rows of all windows given;
+    similar columns are neighbours. ``feature_names``: of the M columns.
+
+    Raises ``ValueError`` without a real row or for another number of names.
+    """
+    truth, masked, real = (x.numpy() for x in (filling.truth, filling.masked, filling.real))
+    if truth.shape[2] != len(feature_names) or not real.any():
+        raise ValueError(
+            f"{len(feature_names)} names for {int(real.sum())} rows of {truth.shape[2]} columns; "
+            "expected one per column, and at least one real row"
+        )
+    samples, title = filling.filled, "Filled"
+    if samples is None:
+        samples, title = filling.predicted, "Predicted"
+    # standard deviations from the mean of the true rows, similar columns together
+    rows = truth[real]
+    truth, filled = _z_scores(truth, rows), _z_scores(samples.numpy(), rows)
+    order = similar_columns(truth[real])
+    names = [feature_names[k] for k in order.tolist()]
+    # a line of maps per window
+    num = min(MAX_WINDOWS, len(truth))
+    figure = new_figure(11.2, 0.9 + 3.1 * num + (0.7 if len(names) <= MOST_NAMES else 0.0))
+    grid = figure.subplots(num, 3, squeeze=False, sharex=True, sharey="row")
+    norm = Normalize(-_SPAN, _SPAN)
+    for w in range(num):
+        _plot_window(grid[w], truth[w][:, order], filled[w][:, order], masked[w], real[w], norm)
+        grid[w][0].set_ylabel(f"window {w + 1}: region", fontsize=LABEL_POINTS, color=MUTED_TEXT)
+    _set_title(grid[0][0], truth_title)
+    _set_title(grid[0][2], f"{title} (bars: hidden rows)")
+    # names of the columns below, one bar of colours for all
+    for axes in grid[-1]:
+        ticks = range(len(names)) if len(names) <= MOST_NAMES else []
+        axes.set_xticks(ticks, names[: len(ticks)], rotation=90, fontsize=TICK_POINTS - 2.2)
+        label = f"{len(names)} features, alike ones together"
+        axes.set_xlabel(label, fontsize=LABEL_POINTS, color=MUTED_TEXT)
+    label = "standard deviations from the mean"
+    place: dict[str, Any] = {"ax": grid, "extend": "both", "fraction": 0.03, "pad": 0.015}
+    place |= {"aspect": 14 + 8 * num, "shrink": 0.6 if num > 1 else 0.9}
+    add_colour_bar(figure, DIFFERENCE_MAP, norm, label, **place)
+    return save_figure(figure, path)
+
+
+def _plot_window(
+    line: Sequence[Axes], truth: Array, filled: Array, masked: Flags, real: Flags, norm: Normalize
+) -> None:
+    """Plot one window's maps: true, observed, filled with its hidden rows marked. Values are
+    Float[N, M], flags Bool[N]."""
+    hidden, size = masked & real, int(np.flatnonzero(real).max(initial=-1)) + 1
+    seen = np.where(hidden[:, None], np.nan, truth)
+    for axes, values in zip(line, (truth, seen, filled), strict=True):
+        # blank rows show a hatched background
+        axes.patch.set(facecolor=_HIDDEN, edgecolor=_HATCH, hatch="/////", linewidth=0)
+        values = np.where(real[:, None], values, np.nan)[:size]
+        axes.imshow(values, cmap=DIFFERENCE_MAP, norm=norm, aspect="auto", interpolation="nearest")
+        style_axes(axes, title="", xlabel="", ylabel="", grid=None)
+        axes.tick_params(length=0)
+        axes.spines[["left", "bottom"]].set_visible(False)
+    # a bar at the right of every run of hidden rows
+    edges = np.flatnonzero(np.diff(hidden[:size].astype(int), prepend=0, append=0)).reshape(-1, 2)
+    ends = edges.T - np.array([[0.4], [0.6]])
+    line[2].plot(
+        np.full(ends.shape, 1.015),
+        ends,
+        transform=line[2].get_yaxis_transform(),
+        color=MUTED_TEXT,
+        linewidth=2.4,
+        solid_capstyle="butt",
+        clip_on=False,
+    )
+    _set_title(line[1], f"Observed: {hidden.sum()} of {real.sum()} rows hidden")
+
+
+def _set_title(axes: Axes, title: str) -> None:
+    axes.set_title(title, loc="left", fontsize=TITLE_POINTS, color=TEXT, pad=10)
+
+
+def _z_scores(values: NDArray[np.floating], rows: NDArray[np.floating]) -> Array:
+    """Float64[W, N, M] in standard deviations of Float[rows, M] from their mean; 0 in a column that
+    is constant there."""
+    rows = rows.astype(np.float64)
+    mean, scale = rows.mean(axis=0), rows.std(axis=0)
+    scale[scale <= 1e-12 * np.abs(rows).max(axis=0)] = np.inf
+    return (values - mean) / scale
+
+
+def similar_columns(values: Array) -> NDArray[np.intp]:
+    """Int[M]: an order of the columns of Float[rows, M] in which similar ones are neighbours: the
+    leaves of average linkage on Euclidean distance (of z-scores: a function of correlation)."""
+    return leaves_list(linkage(values.T, method="average", optimal_ordering=True)).astype(np.intp)
+
+
+def plot_row_scores(
+    scores: FillingScores,
+    by_rate: Sequence[FillingScores],
+    feature_names: Sequence[str],
+    path: str | Path | None = None,
+) -> Figure:
+    """Chart of Pearson's r of every column, highest of the model first, and of its mean by mask
+    rate; of the model, the neighbour mean and, where it is known, the oracle; written to ``path``
+    if given. A column that was dropped is left out. ``feature_names``: of the M columns."""
+    figure = new_figure(11.0, 4.3)
+    columns, rates = figure.subplots(1, 2, width_ratios=[1.8, 1])
+    _plot_columns(columns, scores, feature_names)
+    # mean r by mask rate
+    percent = [100 * each.mask_rate for each in by_rate]
+    for name in by_rate[0].by_name:
+        r = [each.by_name[name].mean_r for each in by_rate]
+        rates.plot(percent, r, markersize=4.6, label=name.replace("_", " "), **_LOOKS[name])
+    style_axes(rates, title="By mask rate", xlabel="hidden rows (%)", ylabel="mean r over features")
+    rates.set_xticks(percent, [f"{value:g}" for value in percent])
+    rates.set_xlim(0, 100)
+    rates.set_ylim(min(0.0, *rates.get_ylim()), None)
+    add_legend(rates, loc="best")
+    return save_figure(figure, path)
+
+
+def _plot_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> None:
+    """Plot r of every column, a marker per method, joined by a line."""
+    found = scores.by_name
+    # kept columns, highest r of the model first
+    model = found["model"].r.numpy()
+    order = [int(k) for k in np.argsort(-model, kind="stable") if not np.isnan(model[k])]
+    at, few = np.arange(len(order)), len(order) <= MOST_NAMES
+    shown = [name for name in _LOOKS if name in found]
+    stacked = np.stack([found[name].r.numpy()[order] for name in shown])
+    axes.vlines(at, stacked.min(axis=0), stacked.max(axis=0), color=LINE, linewidth=0.8, zorder=1)
+    for name, values in zip(shown, stacked, strict=True):
+        label = name.replace("_", " ")
+        label = f"{label}: mean {values.mean():.3f}" if order else label
+        marker = {"markersize": 4.6 if few else 2.2, "markeredgewidth": 0, **_LOOKS[name]}
+        axes.plot(at, values, linestyle="none", label=label, **marker)
+    style_axes(axes, title="By feature", xlabel="", ylabel="correlation with the truth, r")
+    if few:
+        axes.set_xticks(at, [names[k] for k in order], rotation=90, fontsize=TICK_POINTS - 1.5)
+        axes.tick_params(axis="x", length=0, labelcolor=TEXT)
+    else:
+        axes.set_xlabel(f"{len(order)} features, best predicted first", color=MUTED_TEXT)
+        axes.set_xticks([])
+    axes.axhline(0.0, color=LINE, linewidth=1.0, zorder=0)
+    axes.margins(x=0.02)
+    add_legend(axes, loc="best")

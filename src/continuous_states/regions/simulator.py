@@ -1,4 +1,5 @@
-"""Simulated windows."""
+"""Simulated windows of peaks: motifs invented by a seed, sites planted in DNA by regulatory
+programmes, and the scores of the motifs."""
 
 from __future__ import annotations
 
@@ -30,12 +31,31 @@ PEAKS_AT_ONCE = 32
 _LETTER_CONCENTRATION = 0.2
 _LEAST_LETTER_SHARE = 0.02
 _GRID = 64
-"""Log-odds are multiples of 1/64 bit: their float32 sums are exact in whatever order."""
+"""Log-odds are multiples of 1/64 bit: their float32 sums are exact in any order."""
+
+SIMULATOR_VERSION = 1
+"""To be raised whenever the same seed gives other windows; part of the names of cached files."""
+
+WORDS_WORTH_CACHING = 1_000_000_000
+"""About 3 seconds of scanning on one core."""
+
+BLOCK_SIZE = 8
+"""Windows are sampled in blocks of this many, each from its own random stream (seed, block)."""
+
+SHORTEST_DOMAIN, LONGEST_DOMAIN = 8, 24
+
+MOTIF_CONCENTRATION = 0.25
+"""Dirichlet parameter of the shares of a motif in the programmes; less is more specific."""
+
+MEAN_SITES = 5.0
+
+_LEVEL_SPREAD, _SITE_WEIGHT, _NOISE = 0.3, 0.1, 0.5
+_WORLD_STREAM, _WINDOW_STREAM = 0, 1
 
 
 @dataclass(frozen=True)
 class Motifs:
-    """K motifs of up to J letters.
+    """K motifs of up to J letters, position weight matrices.
 
     ``letter_probs``: Float64[K, J, 4] probability of every letter by position, 1/4 past the end.
     ``lengths``: Int64[K].
@@ -69,8 +89,8 @@ def motif_names(num: int) -> tuple[str, ...]:
 
 
 def sample_motifs(num: int, rng: np.random.Generator) -> Motifs:
-    """``num`` motifs of 8 to 14 letters; the probabilities at a position are Dirichlet(0.2) with
-    2 % of uniform mixed in, about 1.1 bits of information per position."""
+    """Sample motifs of 8 to 14 letters; the probabilities at a position are Dirichlet(0.2) with 2 %
+    of uniform mixed in, about 1.1 bits of information per position."""
     lengths = rng.integers(SHORTEST_MOTIF, LONGEST_MOTIF + 1, num)
     letters = rng.dirichlet([_LETTER_CONCENTRATION] * NUM_LETTERS, (num, LONGEST_MOTIF))
     probs = (1 - _LEAST_LETTER_SHARE) * letters + _LEAST_LETTER_SHARE / NUM_LETTERS
@@ -92,17 +112,23 @@ def scan(
     below 2^18, so scores do not depend on ``peaks_at_once``, threads or machine.
     """
     filters, bias, outside = _filters(motifs)
+    past_end, scores = filters.shape[3] - 1, []
     with torch.inference_mode():
-        scores = [
-            _strand_scores(chunk, filters, bias, outside)
-            for chunk in torch.from_numpy(dna).split(peaks_at_once)
-        ]
+        for chunk in torch.from_numpy(dna).split(peaks_at_once):
+            # letters as channels, with room for motifs that reach past the end
+            num_peaks, length = chunk.shape
+            letters = torch.zeros(num_peaks, 1, length + past_end, NUM_LETTERS)
+            letters[:, 0, :length] = torch.nn.functional.one_hot(chunk.long(), NUM_LETTERS)
+            # one row of pixels with the letters last: the layout in which conv2d is fast
+            excess = torch.conv2d(letters.permute(0, 3, 1, 2), filters, bias).relu_()
+            excess[..., length - past_end :].masked_fill_(outside, 0.0)
+            scores.append(excess.sum(dim=(2, 3)))  # (P, 2K)
     both = torch.cat(scores)
     return (both[:, : len(motifs)] + both[:, len(motifs) :]).numpy()
 
 
 def _filters(motifs: Motifs) -> tuple[Tensor, Tensor, Tensor]:
-    """Filters of both strands: Float32[2K, 4, 1, J], minus the thresholds Float32[2K], and
+    """Filters of both strands Float32[2K, 4, 1, J], minus the thresholds Float32[2K], and
     Bool[2K, 1, J - 1]: starts in the last J - 1 letters at which a motif would reach past the end
     of the DNA."""
     both = np.concatenate([motifs.log_odds(), motifs.reverse_log_odds()]).astype(np.float32)
@@ -112,38 +138,6 @@ def _filters(motifs: Motifs) -> tuple[Tensor, Tensor, Tensor]:
     letters_left = num_starts - torch.arange(num_starts)
     outside = torch.from_numpy(np.tile(motifs.lengths, 2))[:, None] > letters_left
     return filters.contiguous(memory_format=torch.channels_last), bias, outside.unsqueeze(1)
-
-
-def _strand_scores(dna: Tensor, filters: Tensor, bias: Tensor, outside: Tensor) -> Tensor:
-    """UInt8[P, L] -> Float32[P, 2K]."""
-    num_peaks, length = dna.shape
-    past_end = filters.shape[3] - 1
-    letters = torch.zeros(num_peaks, 1, length + past_end, NUM_LETTERS)
-    letters[:, 0, :length] = torch.nn.functional.one_hot(dna.long(), NUM_LETTERS)
-    # One row of pixels with the letters last: the layout in which this convolution is fast.
-    excess = torch.conv2d(letters.permute(0, 3, 1, 2), filters, bias).relu_()
-    excess[..., length - past_end :].masked_fill_(outside, 0.0)
-    return excess.sum(dim=(2, 3))
-
-
-SIMULATOR_VERSION = 1
-"""To be raised whenever the same seed gives other windows: cached files carry it in their name."""
-
-WORDS_WORTH_CACHING = 1_000_000_000
-"""About 3 seconds of scanning on one core."""
-
-BLOCK_SIZE = 8
-"""Windows are sampled in blocks of this many, each from its own random stream (seed, block)."""
-
-SHORTEST_DOMAIN, LONGEST_DOMAIN = 8, 24
-
-MOTIF_CONCENTRATION = 0.25
-"""Dirichlet parameter by which a motif is shared out to programmes; less is more specific."""
-
-MEAN_SITES = 5.0
-
-_LEVEL_SPREAD, _SITE_WEIGHT, _NOISE = 0.3, 0.1, 0.5
-_WORLD_STREAM, _WINDOW_STREAM = 0, 1
 
 
 @dataclass(frozen=True)
@@ -164,7 +158,7 @@ class SimulationSettings:
 
     @property
     def num_words(self) -> int:
-        """Words that are scored: what a simulation costs."""
+        """Number of words that are scored: the cost of a simulation."""
         return self.num_windows * self.rows * self.num_motifs * self.peak_length
 
     def cache_file(self) -> Path:
@@ -190,10 +184,8 @@ class SimulatedWindows:
 
 
 def cached_windows(settings: SimulationSettings) -> SimulatedWindows:
-    """Result of ``simulate_windows(settings)``, by way of the cache if that is worth it.
-
-    Trouble with the cache is logged and does no harm.
-    """
+    """Result of ``simulate_windows(settings)``, cached where simulating takes long; a cache that
+    cannot be read or written is logged and ignored."""
     if settings.num_words < WORDS_WORTH_CACHING:
         return simulate_windows(settings)
     peaks = (settings.num_windows, settings.rows)
@@ -209,7 +201,7 @@ def cached_windows(settings: SimulationSettings) -> SimulatedWindows:
 
 
 def simulate_windows(settings: SimulationSettings) -> SimulatedWindows:
-    """The windows of ``settings``; fewer windows of the same seed are the first of more.
+    """Simulate the windows of ``settings``; fewer windows of the same seed are the first of more.
 
     Given its programme z a peak is independent of every other peak:
 
@@ -217,11 +209,12 @@ def simulate_windows(settings: SimulationSettings) -> SimulatedWindows:
         scores = ``scan`` of uniform DNA with these sites in it
         accessibility = exp(level[z] + 0.1 (n - 5) + 0.5 e),  e ~ N(0, 1)
     """
+    # motifs and programmes of all windows, then blocks of windows
     rng = np.random.default_rng([settings.region_seed, _WORLD_STREAM])
     motifs = sample_motifs(settings.num_motifs, rng)
     programmes = sample_programmes(settings.num_programmes, settings.num_motifs, rng)
     blocks = [
-        vars(_draw_block(settings, motifs, programmes, block))
+        vars(_simulate_block(settings, motifs, programmes, block))
         for block in range(-(-settings.num_windows // BLOCK_SIZE))
     ]
     joined = {
@@ -244,7 +237,7 @@ class Programmes:
 
 
 def sample_programmes(num: int, num_motifs: int, rng: np.random.Generator) -> Programmes:
-    """``num`` programmes over ``num_motifs`` motifs: each motif is shared out to them by a
+    """Sample ``num`` programmes over ``num_motifs`` motifs: the shares of a motif in them are
     Dirichlet, each programme's shares are scaled to sum to 1; level ~ N(0, 0.3^2)."""
     use = rng.dirichlet([MOTIF_CONCENTRATION] * num, num_motifs).T
     probs = use / use.sum(axis=1, keepdims=True)
@@ -258,10 +251,12 @@ def sample_domains(num_windows: int, rows: int, num: int, rng: np.random.Generat
     ones (if there are two). A window begins anywhere in its first domain and ends anywhere in its
     last.
     """
+    # enough domains for any window, the first one cut at its left
     num_domains = -(-rows // SHORTEST_DOMAIN) + 1
     lengths = rng.integers(SHORTEST_DOMAIN, LONGEST_DOMAIN + 1, (num_windows, num_domains))
     before = rng.integers(0, lengths[:, 0])
     ends = np.cumsum(lengths, axis=1) - before[:, None]
+    # steps between programmes are never 0, so neighbours differ
     first = rng.integers(0, num, (num_windows, 1))
     steps = rng.integers(1, max(num, 2), (num_windows, num_domains - 1))
     programmes = np.cumsum(np.concatenate([first, steps], axis=1), axis=1) % num
@@ -269,18 +264,20 @@ def sample_domains(num_windows: int, rows: int, num: int, rng: np.random.Generat
     return np.take_along_axis(programmes, domain, axis=1)
 
 
-def _draw_block(
+def _simulate_block(
     settings: SimulationSettings, motifs: Motifs, programmes: Programmes, block: int
 ) -> SimulatedWindows:
     rng = np.random.default_rng([settings.region_seed, _WINDOW_STREAM, block])
     chosen = sample_domains(BLOCK_SIZE, settings.rows, settings.num_programmes, rng)
-    of = chosen.reshape(-1)  # by peak
-    sites = sample_sites(programmes.motif_probs[of], motifs, settings.peak_length, rng)
-    dna = rng.integers(0, NUM_LETTERS, (len(of), settings.peak_length), dtype=np.uint8)
+    programme = chosen.reshape(-1)  # by peak
+    # sites in uniform DNA
+    sites = sample_sites(programmes.motif_probs[programme], motifs, settings.peak_length, rng)
+    dna = rng.integers(0, NUM_LETTERS, (len(programme), settings.peak_length), dtype=np.uint8)
     plant(dna, sites, motifs)
-    num_sites = np.bincount(sites.peak, minlength=len(of))
-    log_access = programmes.level[of] + _SITE_WEIGHT * (num_sites - MEAN_SITES)
-    log_access += _NOISE * rng.standard_normal(len(of))
+    # accessibility by programme and number of sites
+    num_sites = np.bincount(sites.peak, minlength=len(programme))
+    log_access = programmes.level[programme] + _SITE_WEIGHT * (num_sites - MEAN_SITES)
+    log_access += _NOISE * rng.standard_normal(len(programme))
     access = np.exp(log_access).astype(np.float32)
     scores = scan(dna, motifs).reshape(*chosen.shape, len(motifs))
     return SimulatedWindows(scores, access.reshape(chosen.shape), chosen)
@@ -303,16 +300,15 @@ class Sites:
 def sample_sites(
     motif_probs: Floats, motifs: Motifs, peak_length: int, rng: np.random.Generator
 ) -> Sites:
-    """Poisson(5) sites for each of P peaks; ``motif_probs`` Float64[P, K] says which motifs.
-
-    A site's letters are sampled from its motif; it lies anywhere in the peak, on either strand.
-    """
+    """Sample Poisson(5) sites for each of P peaks, their motifs by ``motif_probs`` Float64[P, K],
+    their letters by the motif; a site lies anywhere in the peak, on either strand."""
     num_sites = rng.poisson(MEAN_SITES, len(motif_probs))
     peak = np.repeat(np.arange(len(motif_probs)), num_sites)
-    motif = _draw(np.cumsum(motif_probs, axis=1)[peak], rng)
+    motif = _sample_index(np.cumsum(motif_probs, axis=1)[peak], rng)
     length = motifs.lengths[motif]
     start = rng.integers(0, peak_length - length + 1)
-    letters = _draw(np.cumsum(motifs.letter_probs, axis=2)[motif], rng)
+    letters = _sample_index(np.cumsum(motifs.letter_probs, axis=2)[motif], rng)
+    # half of the sites are on the other strand: reversed complements
     turned = rng.random(len(peak)) < 0.5
     places = np.maximum(length[:, None] - 1 - np.arange(letters.shape[1]), 0)
     reverse = NUM_LETTERS - 1 - np.take_along_axis(letters, places, axis=1)
@@ -321,14 +317,14 @@ def sample_sites(
 
 
 def plant(dna: NDArray[np.uint8], sites: Sites, motifs: Motifs) -> None:
-    """Write ``sites`` into ``dna`` UInt8[P, L]; where sites overlap the later one stands."""
+    """Write ``sites`` into ``dna`` UInt8[P, L]; where sites overlap the later one wins."""
     width = sites.letters.shape[1]
     inside = np.arange(width) < motifs.lengths[sites.motif][:, None]
     site, place = np.nonzero(inside)  # sorted by site, and numpy lets the last value stand
     dna[sites.peak[site], sites.start[site] + place] = sites.letters[site, place]
 
 
-def _draw(cumulative: Floats, rng: np.random.Generator) -> Ints:
-    """One index per row of cumulative probabilities Float64[..., K]."""
+def _sample_index(cumulative: Floats, rng: np.random.Generator) -> Ints:
+    """Sample an index per row of cumulative probabilities Float64[..., K]."""
     u = rng.random(cumulative.shape[:-1])
     return (cumulative[..., :-1] <= u[..., None]).sum(axis=-1)

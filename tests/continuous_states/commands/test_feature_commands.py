@@ -316,7 +316,7 @@ def test_a_file_that_is_none(model, refused):
         )
     Path("cut.npz").write_bytes(content[:400])
     error = refused("sample", model, "given=cut.npz")
-    assert error.startswith("cut.npz is no .npz file, or damaged (was it copied in full?)")
+    assert error.startswith("cut.npz is not an .npz file, or damaged (was it copied in full?)")
     np.save("one.npy", windows())
     assert "one.npy holds one array" in refused("sample", model, "given=one.npy")
     Path("p.jsonl").write_text('{"rooms": [null, null]}\n')

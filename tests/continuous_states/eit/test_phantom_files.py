@@ -118,7 +118,7 @@ def test_paths_that_hold_no_phantoms_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no phantoms at .*no\.npz; data.path=null simula"):
         build(file_config(tmp_path / "no.npz"))
     for name, sentence in [
-        ("text.npz", "text.npz is no .npz file, or damaged"),
+        ("text.npz", "text.npz is not an .npz file, or damaged"),
         ("table.pt", "table.pt: expected FILE.npz"),
     ]:
         (tmp_path / name).write_bytes(b"text")
