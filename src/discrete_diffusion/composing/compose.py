@@ -1,13 +1,12 @@
-"""The run that ``train`` goes on with, ``resume``: what it had is what the command does not say."""
+"""Compose configs as the commands see them, those of earlier runs included."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -50,105 +49,14 @@ from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.domains.registry import WITH_CHECKPOINT
 from discrete_diffusion.models.registry import default_models
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-
-logger = logging.getLogger(__name__)
-
-
-_LAST = "last.ckpt"
-"""As in ``checkpoints.files``, which imports torch."""
-
-_OF_COMMAND = ("resume", "overwrite", "plugins", "callbacks.extra")
-"""Keys that a run that goes on does not take over: what is done with files, and names of code."""
-
-_CHOSEN = ("data", "model", "algo", "noise", "forward_process", "sampling")
-"""Groups whose choice has a name in the config."""
-
-_WITH_ALGORITHM = ("forward_process", "sampling")
-"""Groups whose choice goes with that of ``algo``."""
-
-
-@lru_cache(maxsize=1)
-def _kept_config(path: str, *state: object) -> dict[str, Any]:
-    """``state``: by which the file is seen to be another than before."""
-    from discrete_diffusion.checkpoints.contents import read_contents
-
-    found = read_contents(path, of_folder=_LAST)
-    found.check_plugged_in()
-    config: dict[str, Any] = found.info["config"]
-    return config
-
-
-def config_to_resume(path: str) -> dict[str, Any]:
-    """Config of the run of ``resume=path``: do not change it. Raises the errors of reading it."""
-    check_exists("resume", path, "checkpoint")  # before torch is imported
-    files = [Path(path, part) for part in ("", _LAST, f"checkpoints/{_LAST}")]
-    return _kept_config(path, Path.cwd(), *(f.stat().st_mtime_ns for f in files if f.exists()))
-
-
-def choices_of_run(
-    was: Mapping[str, Any], typed: Mapping[str, str], names: Callable[[str], Collection[str]]
-) -> list[str]:
-    """Overrides that choose what the run with the config ``was`` had, where the command does not:
-    ``typed``, its keys and values. ``names``: the choices of a group."""
-    left = () if typed.get("algo", was["algo"]["name"]) == was["algo"]["name"] else _WITH_ALGORITHM
-    found = {group: (was.get(group) or {}).get("name") for group in _CHOSEN}
-    of_optim = (was.get("optim") or {}).get("_target_")
-    files = shipped_files("optim")
-    found["optim"] = next(
-        (
-            name
-            for name, file in files.items()
-            if OmegaConf.select(OmegaConf.load(file), "_target_") == of_optim
-        ),
-        None,
-    )
-    words = [
-        f"{group}={name}"
-        for group, name in found.items()
-        if group not in typed and name in names(group) and group not in left
-    ]
-    loggers = [*(was.get("logger") or {})]
-    if "logger" not in typed and {*loggers} <= {*names("logger")}:
-        words.append(f"logger=[{','.join(loggers) or 'none'}]")
-    if "algo.backbone" not in typed and "backbone" in was["algo"]:
-        words.append(f"algo.backbone={was['algo']['backbone']}")
-    return words
-
-
-def with_config_of_run(
-    config: DictConfig, was: Mapping[str, Any], typed: Collection[str]
-) -> DictConfig:
-    """A copy of a composed config in which all that the command does not say is as the run with the
-    config ``was`` had it. ``typed``: its keys, those of its experiments too; to choose of a group
-    what the run had says nothing."""
-    former, config = OmegaConf.create(dict(was)), OmegaConf.create(config)
-    names = {group: f"{group}.name" for group in _CHOSEN} | {"optim": "optim._target_"}
-    same = {
-        group
-        for group, key in names.items()
-        if OmegaConf.select(config, key) == OmegaConf.select(former, key)
-    }
-    same |= {"logger"} if {*(config.get("logger") or {})} == {*(was.get("logger") or {})} else set()
-    kept = [*_OF_COMMAND, *(key for key in typed if key not in same)]
-    kept += () if "algo" in same else _WITH_ALGORITHM
-    for key, value in leaves(was):
-        if key.endswith("_target_") or any(key == k or key.startswith(f"{k}.") for k in kept):
-            continue
-        OmegaConf.update(config, key, value, force_add=True)
-    return config
-
-
-_OF_TRAINING = (
+_KEYS_OF_TRAIN = (
     *("algo", "callbacks", "debug", "eval", "experiment", "forward_process", "init", "logger"),
     *("model", "noise", "optim", "resume", "trainer"),
 )
 """Keys of ``train`` that ``sample`` and ``evaluate`` do not have."""
 
 _WITH_GROUPS = ("algo.backbone=", "plugins=")
-"""Beginnings of overrides that decide, with those of groups, which model preset fits."""
+"""Overrides that decide, besides choices of groups, which model preset fits."""
 
 _CLOSED = {
     "data": "; other data needs a data set of its own, see docs/extend.md",
@@ -156,7 +64,10 @@ _CLOSED = {
     "eval": "",
     "init": "",
 }
-"""Sections of which nobody would read a key that their YAML does not have; what to do instead."""
+"""Sections that take no new keys, and advice for each."""
+
+
+# --- composing ---
 
 
 def compose(
@@ -165,7 +76,7 @@ def compose(
     *,
     user_config_dir: str | Path | None = None,
 ) -> DictConfig:
-    """The config that a command would see: ``compose("train", ["algo=mdlm", "model=bd_small"])``.
+    """Compose the config of a command: ``compose("train", ["algo=mdlm", "model=bd_small"])``.
 
     ``user_config_dir``: a folder of further YAML files, like ``--config-dir``. Hydra's global state
     is left as it was, so this works inside a running command too.
@@ -186,39 +97,60 @@ def composed_at(places: Places, config_name: str, overrides: Sequence[str]) -> D
     return completed(config_name, overrides, places, files)[0]
 
 
-def offer_parts_of_jobs(config_name: str, overrides: Sequence[str], places: Places) -> None:
-    """Let Hydra know the parts that the jobs of a sweep choose. Imports modules of ``plugins``."""
-    modules = [word for word in overrides if word.startswith("plugins=")]
+def compose_plainly(
+    config_name: str, overrides: Sequence[str], places: Places = (), *, with_hydra: bool = False
+) -> DictConfig:
+    """Compose a config without choosing a model preset; a user's own ``algo=NAME`` is completed as
+    in ``with_algorithm``. ``with_hydra``: with the section ``hydra``, whose ``runtime.choices`` are
+    those of the groups."""
     import_named(overrides, places)
-    for word in overrides:
-        group, _, names = word.lstrip("+").partition("=")
-        named = re.findall(r"[\w-]+", names) if group in PART_GROUPS else []
-        for name in {*named} & {*all_choices(group)} - {*choices(group, places)}:
-            compose_plainly(config_name, [*modules, f"{group}={name}"], places)
+    if config_name == "train":
+        overrides, _ = with_algorithm(overrides, places)
+    return composed_by_hydra(config_name, overrides, places, with_hydra=with_hydra)
+
+
+def composed_by_hydra(
+    config_name: str, overrides: Sequence[str], places: Places, *, with_hydra: bool = False
+) -> DictConfig:
+    """Compose a config by Hydra, with the parts of registries among the choices."""
+    from hydra import compose as hydra_compose
+    from hydra.errors import MissingConfigException
+
+    offer_options(config_name)
+    with own_hydra(places) as searchpath:
+        withdraw_parts(places)
+        words = [*searchpath, *(o for o in overrides if not is_search_path(o))]
+        while True:  # a registered part is offered when Hydra does not find it
+            try:
+                return hydra_compose(config_name, overrides=words, return_hydra_config=with_hydra)
+            except MissingConfigException as error:
+                if not offer_part(error.missing_cfg_file):
+                    raise
 
 
 def completed(
     config_name: str, overrides: Sequence[str], places: Places, files: Sequence[ConfigFile] = ()
 ) -> tuple[DictConfig, list[str]]:
-    """The checked config, and the overrides with those that were added: ``model=...`` if a backbone
-    was given without a preset that fits it, what a run to resume or a teacher was trained with.
+    """Compose and check a config. Returns it, and the overrides with added ones: ``model=...`` for
+    a backbone without a fitting preset, choices of a run to resume or of a teacher.
 
-    Imports the modules of ``plugins`` first. Finds the preset from the backbone and the choices of
-    groups alone, so that other overrides may name keys that only the new preset has.
-    ``files``: of a user's, of which interpolations are checked.
-
-    Raises ``ValueError`` as ``compose`` does.
+    Imports the modules of ``plugins`` first. ``files``: of a user's, of which interpolations are
+    checked. Raises ``ValueError`` as ``compose`` does.
     """
+    # choices of groups alone, as other overrides may name keys that only a new preset has
     of_groups = group_overrides(overrides, places)
     chosen = [*of_groups, *(o for o in overrides if o.lstrip("+").startswith(_WITH_GROUPS))]
     import_named(chosen, places)
     defaults = _defaults(config_name, chosen, places)
     import_plugins(defaults.get("plugins"))
+    # a run to resume, or a teacher, decides what the command leaves open
     typed, was, words = dict[str, str](), None, list[str]()
     said = experiment_values(chosen, places)
     starts = [*said, *(word.lstrip("+~").partition("=")[0] for word in overrides)]
     if config_name == "train" and {"resume", "init.checkpoint"} & {*starts}:
-        typed = _typed(overrides, said)
+        values = {key: written(value) for key, value in said.items()}
+        values |= dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
+        typed = {key: text_of(value) for key, value in values.items()}
         resumed = _file_of("resume", typed, overrides, places)
         was = None if resumed is None else config_to_resume(resumed)
         words = (
@@ -228,10 +160,12 @@ def completed(
         )
     if words:
         return completed(config_name, [*overrides, *words], places, files)
+    # a model preset that fits the backbone
     preset = missing_preset(defaults, of_groups, places)
     added = [] if preset is None else [f"model={preset}"]
     overrides, chosen = [*overrides, *added], [*chosen, *added]
     config = composed_by_hydra(config_name, overrides, places)
+    # checks of what the overrides changed
     check_interpolations(files, config)
     if len(chosen) < len(overrides):
         defaults = _defaults(config_name, chosen, places)
@@ -240,17 +174,17 @@ def completed(
         check_parts(config)
     if was is not None:
         config = with_config_of_run(config, was, typed)
-    plain = [o for o in chosen if not o.startswith(("experiment=", "debug="))]
-    if len(plain) < len(overrides):
-        _check_keys(config, defaults, _defaults(config_name, plain, places))
+    plainly = [o for o in chosen if not o.startswith(("experiment=", "debug="))]
+    if len(plainly) < len(overrides):
+        _check_keys(config, defaults, _defaults(config_name, plainly, places))
     return config, overrides
 
 
-def _check_keys(config: DictConfig, defaults: DictConfig, plain: DictConfig) -> None:
-    """``ValueError`` for a key that was added to a section of ``_CLOSED``. ``plain``: the defaults
-    without experiments, whose keys are checked too, but for those of ``data``."""
+def _check_keys(config: DictConfig, defaults: DictConfig, without: DictConfig) -> None:
+    """``ValueError`` for a new key in a section of ``_CLOSED``. ``without``: the defaults without
+    experiments, whose keys are checked too, except those of ``data``."""
     for section, remedy in _CLOSED.items():
-        known = (defaults if section == "data" else plain).get(section)
+        known = (defaults if section == "data" else without).get(section)
         for key in config[section] if known else ():
             if key not in known:
                 of = f"data={known.get('name')}" if section == "data" else section
@@ -258,7 +192,7 @@ def _check_keys(config: DictConfig, defaults: DictConfig, plain: DictConfig) -> 
 
 
 def _defaults(config_name: str, groups: Sequence[str], places: Places) -> DictConfig:
-    """The config of choices of groups alone. Shared by all callers: do not change it."""
+    """Compose choices of groups alone. Shared by all callers: do not change it."""
     return _kept_defaults(config_name, tuple(groups), places, repr(default_models()))
 
 
@@ -270,14 +204,28 @@ def _kept_defaults(
     return composed_by_hydra(config_name, groups, places)
 
 
-def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
-    """The overrides as Hydra takes them: ``+model.key=value`` of ``train`` may name a key that is
-    there already; ``optim`` is opened as in ``_with_open_optimizer``; ``sample`` and ``evaluate``
-    get ``++`` before ``data.key=value`` and, unless a sampler is named, before
-    ``sampling.key=value``, as only the checkpoint knows these keys.
+def offer_parts_of_jobs(config_name: str, overrides: Sequence[str], places: Places) -> None:
+    """Let Hydra know the parts that the jobs of a sweep choose. Imports modules of ``plugins``."""
+    modules = [word for word in overrides if word.startswith("plugins=")]
+    import_named(overrides, places)
+    for word in overrides:
+        group, _, names = word.lstrip("+").partition("=")
+        named = re.findall(r"[\w-]+", names) if group in PART_GROUPS else []
+        for name in {*named} & {*all_choices(group)} - {*choices(group, places)}:
+            compose_plainly(config_name, [*modules, f"{group}={name}"], places)
 
-    Raises ``ValueError`` for ``data=`` and keys of ``train``, which the checkpoint decides, and for
-    ``+key=value``, which nothing would read.
+
+# --- words of a command that Hydra takes in another form ---
+
+
+def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
+    """Return the overrides as Hydra takes them.
+
+    ``+model.key=value`` of ``train`` may name a known key. ``sample`` and ``evaluate`` get ``++``
+    before ``data.key=value`` and, unless a sampler is named, before ``sampling.key=value``, as only
+    the checkpoint knows these keys.
+
+    Raises ``ValueError`` for keys that the checkpoint decides, and for an unused ``+key=value``.
     """
     if config_name == "train":
         overrides = [f"+{word}" if word.startswith("+model.") else word for word in overrides]
@@ -287,13 +235,13 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
         return [*overrides]
     for word in overrides:
         root = re.split(r"[.=@]", word.lstrip("+~"))[0]
-        if root in _OF_TRAINING:
+        if root in _KEYS_OF_TRAIN:
             raise ValueError(
                 f"{word}: {root} is a key of train; {config_name} takes what the checkpoint was "
                 "trained with; leave it out"
             )
         if word[:1] == "+" != word[1:2] and root not in ("data", "sampling", "hydra"):
-            raise ValueError(f"{word}: {config_name} takes no keys beside its own; leave out the +")
+            raise ValueError(f"{word}: {config_name} takes no new keys; leave out the +")
         if word.lstrip("+~").startswith("data="):
             raise ValueError(
                 f"{word}: {config_name} takes the kind of data of the checkpoint; leave it out, or "
@@ -305,8 +253,8 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
 
 
 def _with_open_optimizer(overrides: Sequence[str]) -> list[str]:
-    """``optim._target_=package.Class`` chooses ``optim=own``, unless another one is chosen, and
-    takes any key; ``optim.decay_steps`` is in no YAML."""
+    """Let ``optim._target_=package.Class`` choose ``optim=own``, unless another one is chosen, and
+    take any key; ``optim.decay_steps`` is in no YAML."""
     own = any(word.lstrip("+").startswith("optim._target_=") for word in overrides)
     opened = "optim." if own else "optim.decay_steps="
     words = [f"++{word}" if word.startswith(opened) else word for word in overrides]
@@ -314,72 +262,110 @@ def _with_open_optimizer(overrides: Sequence[str]) -> list[str]:
     return ["optim=own", *words] if own and not chosen else words
 
 
-def compose_plainly(
-    config_name: str, overrides: Sequence[str], places: Places = (), *, with_hydra: bool = False
+# --- earlier runs: a run to resume, a teacher ---
+
+_LAST = "last.ckpt"
+"""As in ``checkpoints.files``, which imports torch."""
+
+_NOT_RESUMED = ("resume", "overwrite", "plugins", "callbacks.extra")
+"""Keys that a resumed run does not take over: use of files, and names of code."""
+
+_CHOSEN = ("data", "model", "algo", "noise", "forward_process", "sampling")
+"""Groups whose choice has a name in the config."""
+
+_WITH_ALGORITHM = ("forward_process", "sampling")
+"""Groups whose choice follows that of ``algo``."""
+
+
+@lru_cache(maxsize=1)
+def _kept_config(path: str, *state: object) -> dict[str, Any]:
+    """``state``: changes when the file does."""
+    from discrete_diffusion.checkpoints.contents import read_contents
+
+    found = read_contents(path, of_folder=_LAST)
+    found.check_plugged_in()
+    config: dict[str, Any] = found.info["config"]
+    return config
+
+
+def config_to_resume(path: str) -> dict[str, Any]:
+    """Config of the run of ``resume=path``: do not change it. Raises the errors of reading it."""
+    check_exists("resume", path, "checkpoint")  # before torch is imported
+    files = [Path(path, part) for part in ("", _LAST, f"checkpoints/{_LAST}")]
+    return _kept_config(path, Path.cwd(), *(f.stat().st_mtime_ns for f in files if f.exists()))
+
+
+def choices_of_run(
+    was: Mapping[str, Any], typed: Mapping[str, str], names: Callable[[str], Collection[str]]
+) -> list[str]:
+    """Overrides with the choices of the earlier run ``was`` that the command, ``typed``, leaves
+    open. ``names``: returns the choices of a group."""
+    left = () if typed.get("algo", was["algo"]["name"]) == was["algo"]["name"] else _WITH_ALGORITHM
+    found = {group: (was.get(group) or {}).get("name") for group in _CHOSEN}
+    # an optimiser has no name in the config: the YAML with its class
+    of_optim = (was.get("optim") or {}).get("_target_")
+    of_files = {
+        OmegaConf.select(OmegaConf.load(file), "_target_"): name
+        for name, file in reversed(shipped_files("optim").items())
+    }
+    found["optim"] = of_files.get(of_optim)
+    words = [
+        f"{group}={name}"
+        for group, name in found.items()
+        if group not in typed and name in names(group) and group not in left
+    ]
+    loggers = [*(was.get("logger") or {})]
+    if "logger" not in typed and {*loggers} <= {*names("logger")}:
+        words.append(f"logger=[{','.join(loggers) or 'none'}]")
+    if "algo.backbone" not in typed and "backbone" in was["algo"]:
+        words.append(f"algo.backbone={was['algo']['backbone']}")
+    return words
+
+
+def with_config_of_run(
+    config: DictConfig, was: Mapping[str, Any], typed: Collection[str]
 ) -> DictConfig:
-    """Compose a config with the model preset as it stands. What a user's own ``algo=NAME`` of
-    ``train`` leaves out is filled in, see ``with_algorithm``. ``with_hydra``: with the section
-    ``hydra``, whose ``runtime.choices`` are those of the groups."""
-    import_named(overrides, places)
-    if config_name == "train":
-        overrides, _ = with_algorithm(overrides, places)
-    return composed_by_hydra(config_name, overrides, places, with_hydra=with_hydra)
-
-
-def composed_by_hydra(
-    config_name: str, overrides: Sequence[str], places: Places, *, with_hydra: bool = False
-) -> DictConfig:
-    """What Hydra makes of the overrides, with the parts of registries among the choices."""
-    from hydra import compose as hydra_compose
-    from hydra.errors import MissingConfigException
-
-    offer_options(config_name)
-    with own_hydra(places) as searchpath:
-        withdraw_parts(places)
-        words = [*searchpath, *(o for o in overrides if not is_search_path(o))]
-        while True:
-            try:
-                return hydra_compose(config_name, overrides=words, return_hydra_config=with_hydra)
-            except MissingConfigException as error:
-                if not offer_part(error.missing_cfg_file):
-                    raise
-
-
-def _typed(overrides: Sequence[str], said: Mapping[str, Any]) -> dict[str, str]:
-    """Keys and values of a command, and what the experiments that it chooses ``said``."""
-    values = {key: written(value) for key, value in said.items()}
-    words = dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
-    return {key: text_of(value) for key, value in (values | words).items()}
+    """Copy a composed config with the values of the earlier run ``was`` for keys that are not
+    ``typed`` in the command or its experiments."""
+    former, config = OmegaConf.create(dict(was)), OmegaConf.create(config)
+    # a typed choice that the run had too leaves the keys below it open
+    names = {group: f"{group}.name" for group in _CHOSEN} | {"optim": "optim._target_"}
+    same = {
+        group
+        for group, key in names.items()
+        if OmegaConf.select(config, key) == OmegaConf.select(former, key)
+    }
+    same |= {"logger"} if {*(config.get("logger") or {})} == {*(was.get("logger") or {})} else set()
+    kept = [*_NOT_RESUMED, *(key for key in typed if key not in same)]
+    kept += () if "algo" in same else _WITH_ALGORITHM
+    for key, value in leaves(was):
+        if key.endswith("_target_") or any(key == k or key.startswith(f"{k}.") for k in kept):
+            continue
+        OmegaConf.update(config, key, value, force_add=True)
+    return config
 
 
 def _file_of(
     key: str, typed: Mapping[str, str], overrides: Sequence[str], places: Places
 ) -> str | None:
-    """File that a key of the command names; None if there is none."""
+    """File that a key of the command names, or None."""
     path = typed.get(key, "null")
     if "${" in path:
-        from omegaconf import OmegaConf
-
         path = OmegaConf.select(composed_by_hydra("train", overrides, places), key)
     return None if path == "null" else path
 
 
 def _teacher_words(
-    defaults: DictConfig,
-    typed: Mapping[str, str],
-    overrides: Sequence[str],
-    places: Places,
+    defaults: DictConfig, typed: Mapping[str, str], overrides: Sequence[str], places: Places
 ) -> list[str]:
-    """Overrides that give an algorithm with a teacher (``distill``) the data, noise, model and
-    backbone of the checkpoint that it starts from, but for what the command, or an experiment that
-    it chooses, says itself (``typed``); none for other algorithms.
+    """Overrides with the data, noise, model and backbone of the checkpoint that an algorithm with a
+    teacher (``distill``) starts from, except for ``typed`` keys; none for other algorithms.
 
     Raises the errors of reading a checkpoint.
     """
     path = _file_of("init.checkpoint", typed, overrides, places)
     if path is None or "algo" not in defaults:
         return []
-
     if not getattr(ALGORITHMS.entry(defaults.algo.name), "has_teacher", False):
         return []
     from discrete_diffusion.checkpoints.contents import read_contents
@@ -387,6 +373,7 @@ def _teacher_words(
     teacher = read_contents(path)
     teacher.check_plugged_in()
     was, words = teacher.info["config"], []
+    # choices of groups, and their keys where they are not the defaults
     other = typed.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
     for group in ("data", "noise") if other else ("data", "noise", "model"):
         name = was[group].get("name")

@@ -1,12 +1,15 @@
-"""Parts that others registered, as choices of config groups: ``forward_process=mine`` needs no
-YAML. One that a folder of the user's or a package has comes first."""
+"""Parts of registries as choices of config groups, and their settings.
+
+``forward_process=mine`` needs no YAML if ``mine`` is registered; a YAML of the user's or of a
+package replaces the registered one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.algorithms.registry import algorithm_state
 from discrete_diffusion.building.algorithm import BACKBONE_KEYS, given_to
@@ -26,11 +29,7 @@ from discrete_diffusion.domains.registry import WITH_CHECKPOINT, options_by_titl
 from discrete_diffusion.models.registry import available_backbones, default_models, usable_backbones
 from discrete_diffusion.sampling.registry import SAMPLERS, sampler_state
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-
-_FILES = ("experiment", "debug")
+_WHOLE_CONFIG = ("experiment", "debug")
 """Groups whose YAMLs may set keys of the whole config."""
 
 PART_GROUPS = {
@@ -41,42 +40,45 @@ PART_GROUPS = {
 }
 """Config groups whose choices are the names of a registry."""
 
+_DEFAULT = "mdlm"
+"""Algorithm of a YAML without ``name``."""
+
 
 def registry_of(group: str) -> Registry[Any]:
-    """The registry of one of ``PART_GROUPS``."""
+    """Registry of one of ``PART_GROUPS``."""
     registry: Registry[Any] = LazyEntry(PART_GROUPS[group]).load()
     return registry
 
 
 def all_choices(group: str, places: Places = ()) -> list[str]:
-    """``choices`` on the search path, and the parts of the registry that have no YAML."""
+    """Choices on the search path, and parts of the registry that have no YAML."""
     names = registry_of(group).names() if group in PART_GROUPS else []
     return sorted({*choices(group, places), *names})
 
 
+# --- what the words of a command choose ---
+
+
 def import_named(overrides: Sequence[str], places: Places = ()) -> None:
-    """Import the modules that the words of a command, or an experiment that they choose, name under
-    ``plugins``. Raises ``ValueError`` for one that cannot be imported."""
+    """Import the modules of ``plugins`` in the words of a command and in its experiments. Raises
+    ``ValueError`` for one that cannot be imported."""
     import_plugins(named_modules(overrides))
     import_plugins(experiment_values(overrides, places).get("plugins"))
 
 
 def named_modules(overrides: Sequence[str]) -> Any:
-    """Modules that ``plugins=`` among the words of a command names; None without it."""
-    from omegaconf import OmegaConf
-
+    """Modules in ``plugins=`` among the words of a command; None without it."""
     words = [word.lstrip("+") for word in overrides]
     return OmegaConf.from_dotlist([w for w in words if w.startswith("plugins=")]).get("plugins")
 
 
 def experiment_values(overrides: Sequence[str], places: Places = ()) -> dict[str, Any]:
-    """Values in the YAMLs of the experiments that the words of a command choose, and in those that
-    they are made of: values by key, and the choices of groups (``model``)."""
+    """Values that the experiments of a command set, by key, those of their ``defaults`` included;
+    and the choices of groups (``model``)."""
     from hydra.core.default_element import GroupDefault
-    from omegaconf import OmegaConf
 
     words = [word.lstrip("+").partition("=")[::2] for word in overrides]
-    paths = [f"{key}/{value}" for key, value in words if key in _FILES]
+    paths = [f"{key}/{value}" for key, value in words if key in _WHOLE_CONFIG]
     found: dict[str, Any] = {}
     if not paths:
         return found
@@ -96,14 +98,61 @@ def experiment_values(overrides: Sequence[str], places: Places = ()) -> dict[str
     return found
 
 
+def with_algorithm(overrides: Sequence[str], places: Places = ()) -> tuple[list[str], str]:
+    """Complete a user's own ``algo=NAME``, given in the overrides or by an experiment.
+
+    ``name: udlm`` in its YAML takes the defaults of ``algo=udlm``, with its process and sampler.
+    The YAML may lie anywhere on the search path. A complete one, one that names a plug-in's
+    algorithm, and one with ``defaults`` or a package header are left to Hydra.
+
+    Returns the overrides, with ``algo=udlm`` and the keys of the YAML, and a sentence for the log;
+    unchanged and "" if nothing is to be completed.
+    """
+    place = next((k for k, word in enumerate(overrides) if word.startswith("algo=")), None)
+    said = experiment_values(overrides, places) if place is None else {}
+    name = said.get("algo") if place is None else overrides[place].partition("=")[2]
+    if name is None or _is_complete(name):
+        return [*overrides], ""
+    with config_repository(places) as repository:
+        file = repository.load_config(f"algo/{name}")
+    if file is None or file.defaults_list or file.header.get("package"):
+        return [*overrides], ""
+    # keys of the YAML, unless the experiment sets them
+    keys: Any = OmegaConf.to_container(file.config, resolve=False)
+    algorithm = str(keys.pop("name", _DEFAULT))
+    if algorithm == name or not _is_complete(algorithm):
+        return [*overrides], ""
+    given = {f"algo.{key}": value for key, value in leaves(keys)}
+    words = [f"{key}={written(value)}" for key, value in given.items() if key not in said]
+    # where algo=NAME stood, or first
+    split = (0, 0) if place is None else (place, place + 1)
+    before, after = overrides[: split[0]], overrides[split[1] :]
+    path = f"{file.path.removeprefix('file://')}/algo/{name}.yaml"
+    note = f"algo={name}: {algorithm}, with its defaults for what {path} does not say"
+    return [*before, f"algo={algorithm}", *words, *after], note
+
+
+def _is_complete(name: str) -> bool:
+    """True if the package's YAML of that name is a complete algorithm: has its own name, or
+    defaults."""
+    path = shipped_files("algo").get(name)
+    if path is None:
+        return False
+    keys: Any = OmegaConf.load(path)
+    return "defaults" in keys or keys.get("name") == name
+
+
+# --- registered parts, as Hydra's choices ---
+
+
 def check_parts(config: DictConfig) -> None:
-    """``ValueError`` for a setting that the constructor of an algorithm, process, schedule or
-    sampler does not have, or whose value it does not take. Imports no torch for ours."""
+    """``ValueError`` for an unknown setting, or a wrong value, of the constructor of an algorithm,
+    process, schedule or sampler. Imports no torch for built-in ones."""
     for group in PART_GROUPS:
-        options = plain(config[group])
-        name = config[group].name
+        options, name = plain(config[group]), config[group].name
         del options["name"]
         build = registry_of(group).entry(name)
+        # arguments that are objects, not settings
         num, also = 0, tuple[str, ...]()
         if group == "algo":
             num, also = given_to(algorithm_state(name))
@@ -116,9 +165,9 @@ def check_parts(config: DictConfig) -> None:
 
 
 def offer_part(config: str | None) -> bool:
-    """Let Hydra know the part whose ``config`` it does not find, such as ``noise/mine``: its name,
-    and the defaults of its constructor; or the model that a backbone of a package is registered
-    with. False if there is no such part, or Hydra knows it."""
+    """Let Hydra know the registered part of a missing ``config``, ``noise/mine``: its name and the
+    defaults of its constructor; or the model of a package's backbone. False if no such part is
+    registered, or Hydra knows it."""
     from hydra.core.config_store import ConfigStore
 
     group, _, name = str(config).removesuffix(".yaml").partition("/")
@@ -133,44 +182,16 @@ def offer_part(config: str | None) -> bool:
     part = registry_of(group).find(name)
     known = {"name": name, **defaults_of(part)}
     if group == "algo":
-        known = {**_chosen_with(part), "backbone": _backbone_of(part), **known}
+        needs, state = getattr(part, "backbone_needs", ()), getattr(part, "state", "tokens")
+        usable = usable_backbones(needs, state)
+        backbone = "bd-denoiser" if "bd-denoiser" in usable else next(iter(usable), None)
+        known = {**_choices_with(part), "backbone": backbone, **known}
     ConfigStore.instance().store(name, known, group=group)
     return True
 
 
-def withdraw_parts(places: Places) -> None:
-    """Take back what was offered and has a YAML on the search path."""
-    for group in PART_GROUPS:
-        if offered := _offered(group):
-            for name in choices(group, places, files_only=True):
-                offered.pop(f"{name}.yaml", None)
-
-
-def _offered(group: str) -> dict[str, Any]:
-    """Presets registered with Hydra for a group, by file name."""
-    from hydra.core.config_store import ConfigStore
-
-    found: dict[str, Any] = ConfigStore.instance().repo.get(group, {})
-    return found
-
-
-def offer_options(command: str) -> None:
-    """Let Hydra know the options of all kinds of data: ``sample.yaml``, ``evaluate.yaml`` and,
-    under ``eval``, ``train.yaml``, which ``compare.yaml`` begins with, take them in as
-    defaults. Other commands have none."""
-    command = "train" if command == "compare" else command
-    if command not in (*WITH_CHECKPOINT, "train"):
-        return
-    from hydra.core.config_store import ConfigStore
-
-    node = {name: next(iter(o.values())).default for name, o in options_by_title(command).items()}
-    if command == "train":
-        node = {"eval": node}
-    ConfigStore.instance().store(f"{command}_options", node, package="_global_")
-
-
-def _chosen_with(algorithm: Any) -> dict[str, Any]:
-    """The choices that go with an algorithm: its first process, and a sampler for it."""
+def _choices_with(algorithm: Any) -> dict[str, Any]:
+    """Defaults that go with an algorithm: its first process, and a sampler for it."""
     processes = getattr(algorithm, "processes", ())
     samplers = getattr(algorithm, "samplers", None)
     in_steps = getattr(algorithm, "discrete_time", False)
@@ -185,73 +206,45 @@ def _chosen_with(algorithm: Any) -> dict[str, Any]:
     return {"defaults": defaults} if defaults else {}
 
 
-def _backbone_of(algorithm: Any) -> str | None:
-    """``bd-denoiser`` as in our YAMLs if the algorithm can use it, or else one that it can."""
-    needs = getattr(algorithm, "backbone_needs", ())
-    usable = usable_backbones(needs, getattr(algorithm, "state", "tokens"))
-    return "bd-denoiser" if "bd-denoiser" in usable else next(iter(usable), None)
+def withdraw_parts(places: Places) -> None:
+    """Take back offered parts that have a YAML on the search path."""
+    for group in PART_GROUPS:
+        if offered := _offered(group):
+            for name in choices(group, places, files_only=True):
+                offered.pop(f"{name}.yaml", None)
 
 
-_DEFAULT = "mdlm"
-"""The algorithm of a YAML without ``name``."""
+def _offered(group: str) -> dict[str, Any]:
+    """Parts of a group that Hydra was offered, by file name."""
+    from hydra.core.config_store import ConfigStore
+
+    found: dict[str, Any] = ConfigStore.instance().repo.get(group, {})
+    return found
 
 
-def with_algorithm(overrides: Sequence[str], places: Places = ()) -> tuple[list[str], str]:
-    """The overrides with ``algo=mdlm`` and the keys of the user's YAML instead of ``algo=NAME``,
-    given there or by an experiment, and a sentence for the log; as they are, and "", where nothing
-    is filled in.
+def offer_options(command: str) -> None:
+    """Let Hydra know the options of all kinds of data: ``sample.yaml``, ``evaluate.yaml`` and
+    ``train.yaml``, under ``eval``, have them among their defaults."""
+    command = "train" if command == "compare" else command
+    if command not in (*WITH_CHECKPOINT, "train"):
+        return
+    from hydra.core.config_store import ConfigStore
 
-    ``name: udlm`` takes the defaults of ``algo=udlm``, with its process and its sampler. A key that
-    the algorithm does not have is refused like one of the command line. The YAML lies anywhere on
-    the search path, with those of the package too. One that is complete, names an algorithm of a
-    plug-in, or has ``defaults`` or a package of its own is left to Hydra.
-    """
-    place = next((k for k, word in enumerate(overrides) if word.startswith("algo=")), None)
-    said: dict[str, Any] = {}
-    if place is None:
-        said = experiment_values(overrides, places)
-    name = said.get("algo") if place is None else overrides[place].partition("=")[2]
-    if name is None or _is_whole(name):
-        return [*overrides], ""
-    with config_repository(places) as repository:
-        file = repository.load_config(f"algo/{name}")
-    if file is None or file.defaults_list or file.header.get("package"):
-        return [*overrides], ""
-
-    from omegaconf import OmegaConf
-
-    keys: Any = OmegaConf.to_container(file.config, resolve=False)
-    algorithm = str(keys.pop("name", _DEFAULT))
-    if algorithm == name or not _is_whole(algorithm):
-        return [*overrides], ""
-    given = {f"algo.{key}": value for key, value in leaves(keys)}
-    words = [f"{key}={written(value)}" for key, value in given.items() if key not in said]
-    before, after = (
-        ([], overrides) if place is None else (overrides[:place], overrides[place + 1 :])
-    )
-    path = f"{file.path.removeprefix('file://')}/algo/{name}.yaml"
-    note = f"algo={name}: {algorithm}, with its defaults for what {path} does not say"
-    return [*before, f"algo={algorithm}", *words, *after], note
+    node = {name: next(iter(o.values())).default for name, o in options_by_title(command).items()}
+    if command == "train":
+        node = {"eval": node}
+    ConfigStore.instance().store(f"{command}_options", node, package="_global_")
 
 
-def _is_whole(name: str) -> bool:
-    """True if the package's YAML of that name is a complete algorithm, with its own name or with
-    defaults."""
-    from omegaconf import OmegaConf
-
-    path = shipped_files("algo").get(name)
-    if path is None:
-        return False
-    keys: Any = OmegaConf.load(path)
-    return "defaults" in keys or keys.get("name") == name
-
+# --- the sampler that a request names, or whose settings it changes ---
 
 _SHARED = ("temperature", "top_p", "guidance")
+"""Settings that many samplers have; null leaves them as they are."""
 
 
 def sampling_of(asked: Mapping[str, Any], trained: DictConfig) -> dict[str, Any]:
-    """Name and settings of the sampler: those ``asked`` for if they name one; else those that the
-    model was trained with, changed by what is requested, with defaults for the rest.
+    """Name and settings of a sampler: those ``asked`` for if they have a name; else those of the
+    ``trained`` config with the ones asked for.
 
     Raises ``ValueError`` for a setting that the sampler of the model does not have.
     """
@@ -275,14 +268,14 @@ def sampling_of(asked: Mapping[str, Any], trained: DictConfig) -> dict[str, Any]
 
 
 def given_settings(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are not None; None counts for settings that not all samplers have."""
+    """Settings that are given: not None, or a setting that only some samplers have."""
     own = ("name", *_SHARED)
     return {k: value for k, value in asked.items() if value is not None or k not in own}
 
 
 def check_sampling(asked: Mapping[str, Any]) -> None:
-    """``ValueError`` for a setting that the named sampler, or none without a name, has,
-    and for a value that none with the setting takes. Imports no torch for samplers of ours."""
+    """``ValueError`` for an unknown setting of the named sampler, or of all without a name, and for
+    a value that it does not take. Imports no torch for built-in samplers."""
     given = given_settings(asked)
     if "name" in given:
         name = given.pop("name")
@@ -295,8 +288,14 @@ def check_sampling(asked: Mapping[str, Any]) -> None:
         if not having:
             known = {key for name in SAMPLERS.names() for key in defaults_of_sampler(name)}
             raise ValueError(unknown_name("setting of a sampler", key, known))
-        own = [signature_of(SAMPLERS.entry(name))[key].annotation for name in having]
-        errors = [error for each in own if (error := _refusal(f"sampling.{key}", value, each))]
+        # any sampler may be the model's: an error only if none takes the value
+        errors = []
+        for name in having:
+            annotation = signature_of(SAMPLERS.entry(name))[key].annotation
+            try:
+                check_value(f"sampling.{key}", value, annotation)
+            except ValueError as error:
+                errors.append(error)
         if len(errors) == len(having):
             raise errors[0]
 
@@ -307,14 +306,6 @@ def samplers_with(key: str) -> list[str]:
 
 
 def defaults_of_sampler(name: str) -> dict[str, Any]:
-    """Settings of a sampler with their defaults; none of an unknown one."""
+    """Settings of a sampler with their defaults; {} for an unknown sampler."""
     known = signature_of(SAMPLERS.entry(name)) if name in SAMPLERS.names() else {}
     return {key: each.default for key, each in known.items() if each.default is not each.empty}
-
-
-def _refusal(key: str, value: Any, annotation: Any) -> ValueError | None:
-    try:
-        check_value(key, value, annotation)
-    except ValueError as error:
-        return error
-    return None

@@ -1,9 +1,8 @@
-"""Words ``key=value`` in Hydra's grammar, and paths and texts, which are taken as they are typed.
+"""Overrides in Hydra's grammar, the places of configs, and the model presets found there.
 
-Of a key that names a file or folder all that stands after the first ``=`` is its name:
-``checkpoint=epoch=3-step=6.ckpt``, ``samples=plans (1).jsonl``, ``given=007``. What a person
-quotes, ``null``, ``[A,B]`` for a key that takes several and ``${...}`` mean what they mean to
-Hydra.
+Values of keys that name a file or folder, and of texts, are taken as typed after the first ``=``:
+``checkpoint=epoch=3-step=6.ckpt``, ``samples=plans (1).jsonl``, ``given=007``. Quotes, ``null``,
+``[A,B]`` for a key that takes several files and ``${...}`` keep their meaning in Hydra.
 """
 
 from __future__ import annotations
@@ -30,19 +29,20 @@ from discrete_diffusion.models.registry import backbone_spec, check_backbone_nam
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+# --- words of a command ---
 
 _PATHS = (
     *("checkpoint", "samples", "out", "picture", "resume", "init.checkpoint", "reward"),
     *("algo.reward", "data.tokenizer", "hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir"),
 )
-"""Keys of commands that name a file or folder. Those of kinds of data say so themselves, see
-``path_keys``, and a key whose last part is ``path`` or ends in ``_path`` does, too."""
+"""Keys of commands that name a file or folder, besides those of kinds of data (``path_keys``) and
+keys that end in ``path``."""
 
 SEVERAL = ("samples",)
-"""Those that take a list of files."""
+"""Keys of a list of files."""
 
 _TEXTS = ("prompt",)
-"""Keys whose value is a text, which is taken as it is typed, whatever it holds."""
+"""Keys of a text."""
 
 _PLAIN = re.compile(r"(?:\.{0,2}/|[a-z_])[\w./-]*", re.ASCII | re.IGNORECASE)
 _CONSTANTS = ("null", "true", "false", "inf", "nan")
@@ -52,7 +52,7 @@ _CALL = re.compile(r"(choice|glob|range|interval|shuffle|sort|tag|extend_list)\(
 
 
 def path_keys() -> set[str]:
-    """Keys that name files and folders: of the commands, of ``data`` and of the options of every
+    """Keys that name files and folders: of the commands, of ``data``, and of the options of every
     kind of data."""
     domains = [get_domain(name) for name in available_domains()]
     options = [each for command in WITH_CHECKPOINT for each in options_by_title(command).items()]
@@ -61,17 +61,18 @@ def path_keys() -> set[str]:
 
 
 def paths_as_typed(overrides: Sequence[str], *, sweeps: bool = False) -> list[str]:
-    """The overrides such that Hydra reads the value of a path as it is typed. ``sweeps``: commas
-    part the values of a sweep, unless there is a file of that name. Words that it has returned stay
-    as they are."""
-    keys = cache(path_keys)  # asks kinds of data, where a value needs it
+    """Quote the values of paths and texts, so that Hydra reads them as typed; applied again, this
+    changes nothing. ``sweeps``: commas separate the values of a sweep, unless there is a file of
+    that name."""
+    keys = cache(path_keys)  # imports kinds of data, if a value needs it
     return [_as_typed(word, keys, sweeps=sweeps) for word in overrides]
 
 
 def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
     key, equals, value = word.partition("=")
     if key.lstrip("+") in _TEXTS and value and value != "null":
-        return f"{key}={_one(value)}"
+        return f"{key}={_quoted_once(value)}"
+    # values that Hydra reads as typed, and keys of other values
     is_plain = _PLAIN.fullmatch(value) and value.lower() not in _CONSTANTS
     if not equals or is_plain or not _names_path(key.lstrip("+"), keys):
         return word
@@ -79,30 +80,26 @@ def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
         raise ValueError(f"{word} is empty: give a path, or leave the key out")
     if value.lower() == "null" or _QUOTED.fullmatch(value):
         return word
-    there = _exists(value)
+    try:
+        there = Path(value).exists()
+    except (OSError, ValueError):
+        there = False
+    # several values: of a sweep, or a list
     if sweeps and not there and (_CALL.fullmatch(value) or "," in value):
-        parts = [value] if _CALL.fullmatch(value) else [_one(part) for part in _split(value)]
+        parts = [value] if _CALL.fullmatch(value) else map(_quoted_once, _split(value))
         return f"{key}={','.join(parts)}"
     if not there and value.startswith("[") and value.endswith("]"):
-        return f"{key}=[{','.join(_one(part) for part in _split(value[1:-1]))}]"
+        return f"{key}=[{','.join(map(_quoted_once, _split(value[1:-1])))}]"
     if not there and "," in value and key.lstrip("+") in SEVERAL:
-        return word  # refused, with how a list is written
-    return f"{key}={_one(value)}"
+        return word  # refused later, with how a list is written
+    return f"{key}={_quoted_once(value)}"
 
 
 def _names_path(key: str, keys: Callable[[], set[str]]) -> bool:
-    """True if a key is one of a path. Kinds of data, which have to be imported for it, are
-    consulted for keys that may be theirs alone."""
+    """True if a key names a path. Kinds of data are asked only for keys that may be theirs."""
     if key in _PATHS or re.search(r"(^|[._])path$", key):
         return True
     return ("." not in key or key.startswith("data.")) and key in keys()
-
-
-def _exists(value: str) -> bool:
-    try:
-        return Path(value).exists()
-    except (OSError, ValueError):
-        return False
 
 
 def _split(text: str) -> list[str]:
@@ -110,8 +107,7 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in _PART.findall(text + ",")[:-1]] if text.strip() else []
 
 
-def _one(value: str) -> str:
-    """A path as a value of Hydra's; an interpolation stays one inside the quotes."""
+def _quoted_once(value: str) -> str:
     return value if _QUOTED.fullmatch(value) else quoted(value)
 
 
@@ -124,12 +120,12 @@ def text_of(value: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """``text`` quoted as a value of an override of Hydra."""
+    """Quote a text as a value of an override; interpolations inside still work."""
     return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), text) + "'"
 
 
 def written(value: Any) -> str:
-    """A value as Hydra reads it back from an override."""
+    """Write a value so that Hydra reads it back from an override."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, list):
@@ -137,10 +133,13 @@ def written(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
+# --- places of configs ---
+
+Places = tuple[str, ...]
+"""Folders and packages of configs besides ours, as Hydra names them."""
+
 _HYDRA = RLock()
-
 _SEARCH_PATH = "hydra.searchpath="
-
 _OFFERED: set[str] = set()
 """Presets that Hydra has from the registry of backbones."""
 
@@ -150,20 +149,23 @@ def is_search_path(override: str) -> bool:
     return override.startswith(_SEARCH_PATH)
 
 
-Places = tuple[str, ...]
-"""Folders and packages of configs besides ours, as Hydra names them."""
-
-
 def places_of(overrides: Sequence[str], user_config_dir: str | Path | None = None) -> Places:
-    """Places of further configs: a user's folder, and what ``hydra.searchpath=[...]`` lists.
+    """Places of further configs: a user's folder, and the list of ``hydra.searchpath=[...]``.
 
-    Raises ``ValueError`` for a list that is none, and a config in the folder that has the name of
-    one of ours."""
+    Raises ``ValueError`` for another value, and for a config in the folder with the name of a
+    shipped one, which would be read instead."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     places: list[str] = []
     if user_config_dir is not None:
-        _check_names(Path(user_config_dir))
+        # Hydra finds a shipped config of the same name first
+        for place, shipped in ((d, f) for d in config_dirs() for f in sorted(d.rglob("*.yaml"))):
+            own = Path(user_config_dir) / shipped.relative_to(place)
+            if own.is_file() and own.read_bytes() != shipped.read_bytes():
+                raise ValueError(
+                    f"{own}: the package has a config of that name, which is read in its place; "
+                    "give yours another name"
+                )
         places.append(f"file://{Path(user_config_dir).absolute()}")
     for word in filter(is_search_path, overrides):
         value: Any = OverridesParser.create().parse_override(word).value()
@@ -174,15 +176,15 @@ def places_of(overrides: Sequence[str], user_config_dir: str | Path | None = Non
 
 
 def folders_among(places: Places) -> list[Path]:
-    """The places that are folders."""
+    """Places that are folders."""
     named = [each for each in places if not each.startswith("pkg://")]
     return [Path(each.removeprefix("file://")) for each in named]
 
 
 @contextmanager
 def own_hydra(places: Places = ()) -> Iterator[list[str]]:
-    """Hydra with our configs inside the block, in one thread at a time, as it is one for all of
-    them; afterwards the one that ran before. Yields the override that adds the ``places``."""
+    """Initialise Hydra with our configs for the block, in one thread at a time, then restore the
+    one that ran before. Yields the override that adds the ``places``."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
@@ -195,19 +197,6 @@ def own_hydra(places: Places = ()) -> Iterator[list[str]]:
                 yield [f"{_SEARCH_PATH}[{','.join(map(quoted, places))}]"] if places else []
         finally:
             GlobalHydra.instance().hydra = running
-
-
-def _check_names(folder: Path) -> None:
-    """``ValueError`` for a config of a user's that has the name of one of ours, which Hydra finds
-    first, and says something else."""
-    files = ((each, ours) for each in config_dirs() for ours in sorted(each.rglob("*.yaml")))
-    for place, ours in files:
-        own = folder / ours.relative_to(place)
-        if own.is_file() and own.read_bytes() != ours.read_bytes():
-            raise ValueError(
-                f"{own}: the package has a config of that name, which is read in its place; give "
-                "yours another name"
-            )
 
 
 def offer_default_models() -> None:
@@ -227,7 +216,7 @@ def offer_default_models() -> None:
 
 @contextmanager
 def config_repository(places: Places = ()) -> Iterator[Any]:
-    """Hydra's repository of all config files that composing would find."""
+    """Yield Hydra's repository of all config files that composing would find."""
     from hydra.core.global_hydra import GlobalHydra
 
     with own_hydra(places) as words:
@@ -237,19 +226,16 @@ def config_repository(places: Places = ()) -> Iterator[Any]:
 
 
 def choices(group: str, places: Places = (), *, files_only: bool = False) -> list[str]:
-    """The choices of a config group, wherever on the search path they are; ``files_only``: without
-    those that Hydra has from a registry."""
+    """Choices of a config group on the search path; ``files_only``: without registered ones."""
     from hydra.core.object_type import ObjectType
 
     with config_repository(places) as repository:
-        return sorted(
-            {
-                name
-                for source in repository.get_sources()
-                if source.is_group(group) and not (files_only and source.scheme() == "structured")
-                for name in source.list(group, ObjectType.CONFIG)
-            }
-        )
+        sources = [
+            source
+            for source in repository.get_sources()
+            if source.is_group(group) and not (files_only and source.scheme() == "structured")
+        ]
+        return sorted({name for each in sources for name in each.list(group, ObjectType.CONFIG)})
 
 
 def group_overrides(overrides: Sequence[str], places: Places = ()) -> list[str]:
@@ -261,9 +247,12 @@ def group_overrides(overrides: Sequence[str], places: Places = ()) -> list[str]:
     return [*compress(overrides, of_group)]
 
 
+# --- model presets ---
+
+
 def model_presets(places: Places = ()) -> dict[str, ModelPreset]:
-    """Every model preset on the search path, by name: ours, those of the user's folder and of
-    plug-ins, and the ``default_model`` of backbones that are registered with their sizes."""
+    """Model presets on the search path by name: shipped ones, those of the user's folder and of
+    plug-ins, and the ``default_model`` of registered backbones."""
     from hydra import compose
     from hydra.core.object_type import ObjectType
     from omegaconf import OmegaConf
@@ -282,8 +271,8 @@ def model_presets(places: Places = ()) -> dict[str, ModelPreset]:
 
 
 def missing_preset(config: DictConfig, chosen: Sequence[str], places: Places) -> str | None:
-    """The model preset that fits ``algo.backbone``; None if the config has one that fits, or there
-    is none. ``chosen``: overrides that choose groups.
+    """Model preset to add for ``algo.backbone``; None if the config has one that fits, or no preset
+    does. ``chosen``: overrides that choose groups.
 
     Raises ``ValueError`` for an unknown backbone, for a ``model=`` that does not fit it, and for a
     backbone whose own preset is nowhere on the search path.
@@ -312,11 +301,11 @@ def missing_preset(config: DictConfig, chosen: Sequence[str], places: Places) ->
 def fitting_presets(
     backbone: str, presets: Mapping[str, ModelPreset], parameters: int
 ) -> list[str]:
-    """Names of the ``presets`` that a backbone fits, those nearest to a number of ``parameters``
-    first, and its default preset before others as near. That one is the first if it does not say
-    how large it is, and so is any of them where ``parameters`` is 0, for unknown.
+    """Names of the ``presets`` that a backbone fits, the nearest in number of ``parameters`` first.
 
-    Raises ``ValueError`` if it has none of them, and the one that it is registered with is missing.
+    Among equally near ones the backbone's default comes first; it is the very first if it does not
+    say its size. ``parameters=0``: unknown. Raises ``ValueError`` if none fits and the default is
+    missing.
     """
     default = backbone_spec(backbone).preset
     fitting = [preset for preset in presets.values() if backbone in preset.backbones]
@@ -330,9 +319,11 @@ def fitting_presets(
         return [default]
 
     def order(preset: ModelPreset) -> tuple[bool, float, bool, str]:
-        is_default = preset.name == default
-        apart = _distance(preset.parameters, parameters)
-        return not (is_default and not preset.parameters), apart, not is_default, preset.name
+        is_default, size = preset.name == default, preset.parameters
+        # |log(size / parameters)|
+        distance = abs(math.log(size / parameters)) if size and parameters else math.inf
+        distance = distance if parameters else 0.0
+        return not (is_default and not size), distance, not is_default, preset.name
 
     return [preset.name for preset in sorted(fitting, key=order)]
 
@@ -340,10 +331,3 @@ def fitting_presets(
 def chooses_model(override: str) -> bool:
     """True for ``model=NAME``."""
     return override.lstrip("+").startswith("model=")
-
-
-def _distance(size: int, wanted: int) -> float:
-    """|log(size / wanted)|; infinite for an unknown size, 0 where none is wanted."""
-    if not wanted:
-        return 0.0
-    return abs(math.log(size / wanted)) if size else math.inf

@@ -179,7 +179,7 @@ class _NamesOfSource(Names):
 
 
 def _read_callable(module: str, name: str) -> Signature | None:
-    """Arguments of a class or function of ours; None if its source does not say all of them."""
+    """Arguments of a built-in class or function; None if its source does not say all of them."""
     module, node = _definition(module, name)
     if isinstance(node, ast.FunctionDef):
         return _read_function(module, node.args, skip=0)

@@ -1,4 +1,4 @@
-"""The shipped configs, and configs as plain containers."""
+"""Config files: the shipped ones, and checks of a user's own before Hydra reads them."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from discrete_diffusion.config.plugins import folders_of
 from discrete_diffusion.config.values import unknown_name
 
 CONFIG_GROUP = "discrete_diffusion.configs"
-"""Entry points of packages that bring YAML files of their own; each names the package of them."""
+"""Entry points of packages that ship YAML files; each names the package of the files."""
 
 
 def config_dir() -> Path:
-    """The folder of the configs: in the installed package, or at the top of a checkout."""
+    """Folder of our configs: in the installed package, or at the top of a checkout."""
     packaged = Path(__file__).parents[1] / "configs"
     return packaged if packaged.is_dir() else Path(__file__).parents[3] / "configs"
 
 
 def config_dirs() -> list[Path]:
-    """Folders of all shipped configs: ours, then those of installed packages."""
+    """Folders of shipped configs: ours, then those of installed packages."""
     return [config_dir(), *folders_of(CONFIG_GROUP)]
 
 
 def shipped_files(group: str) -> dict[str, Path]:
-    """Shipped YAML files of a group, by name; ours come before those of other packages."""
+    """Shipped YAML files of a group by name; ours replace those of other packages."""
     folders = reversed(config_dirs())
     found = {path.stem: path for each in folders for path in (each / group).glob("*.yaml")}
     return dict(sorted(found.items()))
 
 
 def plain(config: Any, *, resolve: bool = True) -> dict[str, Any]:
-    """A config as a plain dict, interpolations resolved unless ``resolve`` is False."""
+    """Convert a config to a plain dict, with its interpolations resolved or as they are."""
     from omegaconf import OmegaConf
 
     container = OmegaConf.to_container(config, resolve=resolve)
@@ -48,7 +48,7 @@ def plain(config: Any, *, resolve: bool = True) -> dict[str, Any]:
 
 
 def as_list(value: Any) -> list[str]:
-    """``FILE`` or ``[A,B]`` of a config, or of Python, as a list; empty for null."""
+    """Convert a value or a list of them to a list of strings; null to an empty one."""
     from omegaconf import ListConfig
 
     if value is None:
@@ -58,19 +58,18 @@ def as_list(value: Any) -> list[str]:
 
 
 def check_exists(key: str, path: Any, noun: str = "file or folder") -> None:
-    """``FileNotFoundError`` unless there is something at the ``path`` that ``key`` of a config
-    names, which the ``noun`` calls by its kind; null passes."""
+    """``FileNotFoundError`` naming ``key`` if its ``path``, a ``noun``, does not exist; null
+    passes."""
     if path is not None and not Path(str(path)).exists():
         raise FileNotFoundError(f"{key}={path}: no {noun} at {Path(str(path)).absolute()}")
 
 
 @dataclass(frozen=True)
 class ModelPreset:
-    """Facts that a model preset states about itself.
+    """Facts in the YAML of a model preset.
 
-    ``backbones``: those it fits, () where none is named; ``parameters``: 0 where it is not stated;
-    ``scales_with``: the keys of it that ``compare`` changes to give it another size, the second one
-    for what steps of the first are too coarse for.
+    ``backbones``: that it fits, () if not stated; ``parameters``: 0 if not stated; ``scales_with``:
+    keys that ``compare`` changes to reach a size, the second for finer steps.
     """
 
     name: str
@@ -80,7 +79,7 @@ class ModelPreset:
 
     @classmethod
     def of(cls, name: str, keys: Mapping[str, Any]) -> ModelPreset:
-        """Read it from its keys, as YAML has them."""
+        """Read the facts from the keys of the YAML."""
         scales_with = keys.get("scales_with") or ()
         return cls(
             name,
@@ -91,7 +90,7 @@ class ModelPreset:
 
 
 def shipped_presets() -> dict[str, ModelPreset]:
-    """Our model presets by name; ``composing/search_path.py`` has the user's too."""
+    """Shipped model presets by name; ``composing/search_path.py`` has the user's too."""
     from omegaconf import OmegaConf
 
     files = shipped_files("model").items()
@@ -99,14 +98,14 @@ def shipped_presets() -> dict[str, ModelPreset]:
 
 
 def presets_of(backbone: str) -> list[str]:
-    """Our model presets that a backbone fits, the smallest first."""
+    """Shipped model presets that a backbone fits, the smallest first."""
     fitting = [preset for preset in shipped_presets().values() if backbone in preset.backbones]
     return [preset.name for preset in sorted(fitting, key=lambda preset: preset.parameters)]
 
 
 def shipped_config(group: str, name: str) -> dict[str, Any]:
-    """A shipped config of a group, interpolations as they are, without what it chooses elsewhere;
-    no keys if none has the name."""
+    """Keys of a shipped config of a group without its ``defaults``, interpolations unresolved; {}
+    for an unknown name."""
     path = shipped_files(group).get(str(name))  # of a file, where it may be anything
     if path is None:
         return {}
@@ -117,19 +116,19 @@ def shipped_config(group: str, name: str) -> dict[str, Any]:
 
 @lru_cache
 def _read(path: Path, changed: int, *, resolve: bool = True) -> dict[str, Any]:
-    """A YAML file as plain objects, once for each time at which it was ``changed``."""
+    """Read a YAML file as plain objects; cached until it is ``changed``."""
     from omegaconf import OmegaConf
 
     return plain(OmegaConf.load(path), resolve=resolve)
 
 
 RENAMED = {"default_steps": "steps"}
-"""Settings of our samplers by what they were called, as checkpoints of then have them."""
+"""Former names of samplers' settings, as earlier checkpoints have them."""
 
 
 def renamed_settings(sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``sampling`` part of an earlier config with the settings called as they are now; of a
-    sampler that is not ours as it is."""
+    """Section ``sampling`` of an earlier config with today's names of settings; unchanged for
+    samplers of plug-ins."""
     if sampling.get("name") not in shipped_files("sampling"):
         return dict(sampling)
     return {RENAMED.get(key, key): value for key, value in sampling.items()}
@@ -147,7 +146,7 @@ _MEANINGS = {
     "expected ':'": "a key without a colon",
     "a single document": "a second document; take out the line ---",
 }
-"""What an error of the YAML parser means, by words in it."""
+"""Plain sentences for errors of the YAML parser, by words in them."""
 
 _EXAMPLE = "expected keys with values, as in trainer: {max_steps: 100}"
 _LIST = "expected a list, as in defaults: [override /noise: cosine]"
@@ -158,7 +157,7 @@ _PLAIN_TAGS = frozenset(yaml.SafeLoader.yaml_constructors) | {"tag:yaml.org,2002
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of ``defaults``; ``group``: from the top, ``word``: override, optional or ""."""
+    """Entry of ``defaults``. ``group``: from the root; ``word``: override, optional or ""."""
 
     node: yaml.Node
     group: str
@@ -169,10 +168,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """A YAML file that the words of a command choose.
+    """YAML file that the words of a command choose.
 
-    ``group``: of configs, such as experiment; ``package``: the section that its keys go into, ""
-    for the whole config.
+    ``group``: of configs, such as experiment; ``package``: section that its keys go into, "" for
+    the whole config.
     """
 
     path: Path
@@ -210,12 +209,13 @@ class ConfigFile:
 def check_own_files(
     command: str, overrides: Sequence[str], folders: Sequence[Path] = ()
 ) -> list[ConfigFile]:
-    """Read and check the config files that the words of a command choose, with their ``defaults``.
+    """Read and check the config files that the words of a command choose, and their ``defaults``.
     ``folders``: of files besides the shipped ones.
 
-    Raises ``ValueError`` with file and line for what is not YAML, for keys that nothing reads, and
-    for headers and entries of ``defaults`` that Hydra would take for something else.
+    Raises ``ValueError`` with file and line for invalid YAML, unknown keys, and headers and entries
+    of ``defaults`` that Hydra would misread.
     """
+    # files that are chosen, then those that their defaults choose
     folders = [*folders, *config_dirs()]
     files, waiting, seen = list[ConfigFile](), _chosen(overrides), set[tuple[str, str]]()
     while waiting:
@@ -230,6 +230,7 @@ def check_own_files(
             waiting += [(entry.group, each) for entry in file.entries() for each in entry.names]
     if command not in ("train", "compare"):  # other commands refuse most groups by name
         return files
+    # keys of the command, and those that interpolations read
     sections, keys = _known_keys(command)
     words = " ".join([*overrides, *(file.text for file in files)])
     keys = keys | {*re.findall(r"\$\{(\w+)", words)}
@@ -241,7 +242,7 @@ def check_own_files(
 
 
 def check_interpolations(files: Sequence[ConfigFile], config: Any) -> None:
-    """``ValueError`` with file and line for a ``${...}`` of the files that ``config`` lacks."""
+    """``ValueError`` with file and line for a ``${...}`` that cannot be resolved in ``config``."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -257,7 +258,7 @@ def check_interpolations(files: Sequence[ConfigFile], config: Any) -> None:
 
 
 def place_of_choice(files: Sequence[ConfigFile], group: str, name: str) -> str:
-    """``FILE, line N: `` of the entry of ``defaults`` that chooses ``group/name``, "" without."""
+    """``FILE, line N: `` of the entry of ``defaults`` that chooses ``group/name``, or ""."""
     for file in files:
         for entry in file.entries():
             if entry.group == group and name in entry.names:
@@ -266,7 +267,7 @@ def place_of_choice(files: Sequence[ConfigFile], group: str, name: str) -> str:
 
 
 def explained(error: yaml.MarkedYAMLError) -> str:
-    """``line N: `` and what an error of the YAML parser means."""
+    """Line and plain sentence of an error of the YAML parser."""
     said = f"{error.context or ''} {error.problem or ''}"
     opened = "quoted scalar" in said or "a flow" in said
     mark = (opened and error.context_mark) or error.problem_mark or error.context_mark
@@ -275,7 +276,7 @@ def explained(error: yaml.MarkedYAMLError) -> str:
 
 
 def _chosen(overrides: Sequence[str]) -> list[tuple[str, str]]:
-    """Groups and names that words such as ``logger=[csv,mine]`` may choose."""
+    """(group, name) pairs that words such as ``logger=[csv,mine]`` may choose."""
     found = []
     for word in overrides:
         group, _, names = word.lstrip("+").partition("=")
@@ -302,7 +303,8 @@ def _known_keys(command: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _read_own(path: Path, group: str) -> ConfigFile | None:
-    """A file of keys; None if it is empty."""
+    """Read a file of keys; None if it is empty."""
+    # characters
     content = path.read_bytes()
     try:
         text = content.decode()
@@ -313,6 +315,7 @@ def _read_own(path: Path, group: str) -> ConfigFile | None:
         raise ValueError(
             f"{path}, line 1: a byte order mark, which hides '# @package'; save the file without it"
         )
+    # header, then YAML
     package = _package(path, text, group)
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -331,9 +334,10 @@ def _read_own(path: Path, group: str) -> ConfigFile | None:
 
 
 def _package(path: Path, text: str, group: str) -> str:
-    """The section that the keys of a file go into, of its header or its group."""
+    """Section that the keys of a file go into, by its header or its group."""
     package, in_header = None, True
     for number, line in enumerate(text.splitlines(), start=1):
+        # a header is a comment # @... above everything else
         begun = re.match(r"\s*#\s*@", line) is not None
         in_header = in_header and (begun or not line.strip())
         if not begun or not (in_header or "package" in line):
@@ -365,7 +369,7 @@ def _check_nodes(file: ConfigFile, node: yaml.Node, within: frozenset[int] = fro
         for each in node.value:
             _check_nodes(file, each, within)
     elif isinstance(node, yaml.MappingNode):
-        lines = dict[str, int]()
+        lines = dict[str, int]()  # of the keys, to refuse one that comes twice
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise ValueError(f"{file.place(key)}a key that is not a word; {_EXAMPLE}")
@@ -405,8 +409,9 @@ def _check_entry(file: ConfigFile, entry: Entry, sections: frozenset[str]) -> No
 
 
 def _check_sections(file: ConfigFile, sections: frozenset[str], keys: frozenset[str]) -> None:
-    """Check that a command reads the sections of a file, and that they have keys."""
+    """Check that the sections of a file are known to the command and have keys."""
     known = sections | keys
+    # a file whose keys all go into one section
     if file.package:
         top = file.package.partition(".")[0]
         if top not in known and file.root.value:
@@ -415,6 +420,7 @@ def _check_sections(file: ConfigFile, sections: frozenset[str], keys: frozenset[
                 "begin the file with '# @package _global_'"
             )
         return
+    # a file of the whole config
     for key, value in file.root.value:
         anchor = "&" in file.text.splitlines()[key.start_mark.line]  # for values elsewhere
         if key.value not in known and key.value != "<<" and not anchor:
@@ -425,7 +431,7 @@ def _check_sections(file: ConfigFile, sections: frozenset[str], keys: frozenset[
 
 
 def _scalars(node: yaml.Node, key: str) -> Iterator[tuple[str, yaml.ScalarNode]]:
-    """Scalars of a mapping at any level, with their full keys."""
+    """Scalars of a mapping at any level with their dotted keys."""
     if isinstance(node, yaml.ScalarNode):
         yield key, node
     for name, value in node.value if isinstance(node, yaml.MappingNode) else ():

@@ -1,5 +1,4 @@
-"""Additions of users: builders by name, entry points of installed packages, modules of their
-own."""
+"""Plug-ins: registries of builders by name, entry points of packages, and users' own modules."""
 
 from __future__ import annotations
 
@@ -30,11 +29,10 @@ _LOADED: set[tuple[str, str, str]] = set()
 
 
 class LazyEntry:
-    """A class or function of ours, imported when it is first called, from ``where``,
-    ``module:name``.
+    """Built-in class or function at ``where``, ``module:name``, imported when it is first called.
 
-    ``facts``: those of its class attributes that are read before it is imported, where they are not
-    the default; a test compares them with the class.
+    ``facts``: its class attributes that are read before the import and are not the default; a test
+    compares them with the class.
     """
 
     def __init__(self, where: str, **facts: Any) -> None:
@@ -47,7 +45,7 @@ class LazyEntry:
         return lambda where, **facts: cls(f"{package}.{where}", **facts)
 
     def load(self) -> Any:
-        """The class or function that it names."""
+        """Import the class or function."""
         return getattr(import_module(self.__module__), self.__qualname__)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -55,7 +53,7 @@ class LazyEntry:
 
 
 class Later(ModuleType):
-    """A module that is imported when a name of it is first needed."""
+    """Module that is imported when one of its names is first used."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name)
@@ -63,15 +61,15 @@ class Later(ModuleType):
 
 @dataclass(frozen=True)
 class Registry(Generic[_Builder]):
-    """Builders by name; ours are ``LazyEntry``. Those of an entry-point ``group`` join them when a
-    name is unknown, and when all are listed."""
+    """Builders by name; ours are ``LazyEntry``. Those of the entry-point ``group`` are added when a
+    name is unknown or all are listed."""
 
     noun: str
     group: str
     builders: dict[str, _Builder | LazyEntry]
 
     def register(self, name: str) -> Callable[[_Registered], _Registered]:
-        """Decorator: make a builder known as ``name``; ``ValueError`` if another one has it."""
+        """Decorator: register a builder as ``name``; ``ValueError`` if another one has it."""
 
         def enter(builder: _Registered) -> _Registered:
             refuse_taken(self.noun, name, self.builders.get(name), builder)
@@ -81,8 +79,7 @@ class Registry(Generic[_Builder]):
         return enter
 
     def names(self) -> list[str]:
-        """All of them, plug-ins included; a builder takes the entry point's name if it has none
-        yet."""
+        """Names of all, plug-ins included; a builder without a name takes its entry point's."""
 
         def enter(name: str, builder: Any) -> None:
             if not any(known is builder for known in self.builders.values()):
@@ -92,27 +89,26 @@ class Registry(Generic[_Builder]):
         return list(self.builders)
 
     def all(self) -> dict[str, _Builder]:
-        """All parts by name, plug-ins included."""
+        """Builders by name, plug-ins included."""
         return {name: self.find(name) for name in self.names()}
 
     def entry(self, name: str) -> _Builder | LazyEntry:
-        """Entry of the table under that name: a builder, or, of ours, its ``LazyEntry``,
-        which imports nothing.
+        """Builder of that name; of built-in ones the ``LazyEntry``, which imports nothing.
 
-        Raises ``ValueError`` with the closest name if there is none."""
+        Raises ``ValueError`` with the closest name for an unknown one."""
         if name not in self.builders and name not in self.names():
             raise ValueError(unknown_name(self.noun, name, self.builders))
         return self.builders[name]
 
     def find(self, name: str) -> _Builder:
-        """The builder of that name; ``ValueError`` with the closest one if there is none."""
+        """Import the builder of that name; the ``ValueError`` of ``entry``."""
         builder = self.entry(name)
         return builder.load() if isinstance(builder, LazyEntry) else builder
 
 
 def refuse_taken(noun: str, name: str, known: Any, new: Any) -> None:
-    """``ValueError`` if the name is that of ``known``, not None, and ``new`` is something else than
-    the same function or class, or the same top-level one after its module or cell ran again."""
+    """``ValueError`` if ``known``, not None, has the name and is not the function or class ``new``;
+    a module or cell that runs again may register its top-level ones again."""
     again = _origin(known) == _origin(new) and "<" not in _origin(new)
     if known is not None and known is not new and not again:
         raise ValueError(
@@ -126,9 +122,8 @@ def _origin(builder: Any) -> str:
 
 
 def import_plugins(modules: Any) -> None:
-    """Import the modules that ``plugins`` of a config names, also from the current folder, so that
-    they register what they have. Only for names that a person gave: never for those in a file.
-    Earlier configs have None.
+    """Import the ``modules`` of a config's ``plugins``, also from the current folder, so that they
+    register their parts. Only for names that a person typed, never for those in a file.
 
     Raises ``ValueError`` naming the module and the reason if one cannot be imported.
     """
@@ -139,10 +134,11 @@ def import_plugins(modules: Any) -> None:
         raise ValueError(f"plugins={modules}: expected a list, as in plugins=[my_package.module]")
     if modules:
         _look_in_this_folder()
+    # a user's code may raise anything
     for name in modules:
         try:
             import_module(name)
-        except (Exception, SystemExit) as error:  # a user's code may raise anything
+        except (Exception, SystemExit) as error:
             reason = _reason(error)
             if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
                 reason += "; name a module that is installed or lies in this folder, without .py"
@@ -150,10 +146,10 @@ def import_plugins(modules: Any) -> None:
 
 
 def imported_object(key: str, path: Any) -> Callable[..., Any]:
-    """The class or function that a ``key`` of a config names, ``package.module.Class``, also of a
-    module in the current folder. Only for what a person typed, as ``import_plugins``.
+    """Import the class or function ``package.module.Class`` that a ``key`` names, also from the
+    current folder. Only for names that a person typed, as ``import_plugins``.
 
-    Raises ``ValueError`` naming the key, and the closest name if the module has none of that name.
+    Raises ``ValueError`` naming the key, and the closest name in the module.
     """
     module, _, name = str(path).rpartition(".")
     if not module or not name.isidentifier():
@@ -182,7 +178,7 @@ def _look_in_this_folder() -> None:
 
 @cache
 def own_packages() -> frozenset[str]:
-    """Top-level names of the packages that this distribution consists of."""
+    """Top-level packages of this distribution."""
     ours = __name__.partition(".")[0]
     try:
         entries = distribution("discrete-diffusion").entry_points
@@ -192,12 +188,12 @@ def own_packages() -> frozenset[str]:
 
 
 def packages_of(group: str) -> list[str]:
-    """Packages, or modules, that the entry points of a ``group`` name; none is imported."""
+    """Modules that the entry points of a ``group`` name; none is imported."""
     return [entry_point.module for entry_point in entry_points(group=group)]
 
 
 def folders_of(group: str) -> list[Path]:
-    """Folders of the packages that the entry points of a ``group`` name, each once."""
+    """Folders of the packages that the entry points of a ``group`` name."""
     specs = map(find_spec, packages_of(group))
     places = (place for spec in specs if spec for place in spec.submodule_search_locations or ())
     return [Path(place) for place in dict.fromkeys(places)]
@@ -210,12 +206,13 @@ def load_plugins(
     *,
     only: str | None = None,
 ) -> None:
-    """Import the entry points of a ``group`` that were not imported yet, or ``only`` one of them.
+    """Import the entry points of a ``group`` that are not yet imported, or ``only`` one of them.
 
-    A module registers what it has on import; anything else is given to ``register`` with the name
-    of the entry point. A broken one is logged by name, as a ``noun``, and disturbs nobody else.
+    A module registers its parts on import; ``register`` is called with the name and the object of
+    other entry points. A broken one is logged by name, as a ``noun``, and left out.
     """
     for entry_point in entry_points(group=group):
+        # each is tried once in a process
         key = (group, entry_point.name, entry_point.value)
         if key in _LOADED or only not in (None, entry_point.name):
             continue
@@ -226,7 +223,7 @@ def load_plugins(
                 if not callable(loaded):
                     raise TypeError(f"expected a module or a builder, got {type(loaded).__name__}")
                 register(entry_point.name, loaded)
-        except Exception as error:  # a stranger's code: it must not take the others down
+        except Exception as error:  # others' code, which must not break the command
             package = entry_point.dist.name if entry_point.dist else "an unknown package"
             logger.warning(
                 "%s plug-in '%s' (%s, from %s) was left out: %s; mend or uninstall it",
@@ -243,12 +240,13 @@ def _reason(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """``FILE, line N`` of the user's code that raised an error, or called a library that did; empty
-    if none is on the way."""
+    """Place of the user's code that raised an error, ``FILE, line N``, or called a library that
+    did; "" without such code."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     ours = (str(Path(__file__).parents[2] / name) for name in own_packages())
     passed = ("<", *ours, str(Path(importlib.__file__).parent))
+    # frames outside of our packages, those outside of installed libraries first
     places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     places = [place for place in places if not place[0].startswith(passed)]
     own = [place for place in places if not place[0].startswith((*sysconfig.get_paths().values(),))]

@@ -245,7 +245,7 @@ def test_help_list_and_the_composed_config(capsys):
         ),
         (["sample", "checkpoint=a", "algo=mdlm"], "algo is a key of train"),
         (["evaluate", "checkpoint=a", "+model.d_model=3"], "model is a key of train"),
-        (["sample", "checkpoint=a", "+num_sample=3"], "sample takes no keys beside its own"),
+        (["sample", "checkpoint=a", "+num_sample=3"], "sample takes no new keys"),
         (["train", "--config-dir", "nowhere"], "--config-dir nowhere: "),
         (
             ["train", "precision=32"],
