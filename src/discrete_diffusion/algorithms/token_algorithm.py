@@ -83,7 +83,14 @@ class TokenAlgorithm(Algorithm):
         self.process.fit(train.x0, train.real)
 
     def present(self, batch: Batch) -> Tensor:
-        """Positions that the backbone sees, given ones (``TokenLayout.num_given``) included."""
+        """Positions that the backbone sees, given ones (``TokenLayout.num_given``) included.
+
+        Args:
+            batch: clean data.
+
+        Returns:
+            Bool[B, L].
+        """
         return self.layout.is_real(batch.x0)
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
@@ -100,7 +107,15 @@ class TokenAlgorithm(Algorithm):
         return batch.conditions
 
     def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
-        """Shape of logits, (B, L, V)."""
+        """Shape of logits.
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            conditions: tensors by name that the backbone is given.
+
+        Returns:
+            (B, L, V).
+        """
         return (*x_t.shape, self.layout.vocab_size)
 
     @passes_states

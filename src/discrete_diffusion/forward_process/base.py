@@ -112,11 +112,25 @@ class ForwardProcess(Checked, nn.Module, ABC):
         return per_token(self.schedule.alpha(t))
 
     def one_minus_alpha(self, t: Tensor) -> Tensor:
-        """Corrupted share, Float[B, 1] or Float[B, L], at times t Float[B]."""
+        """Corrupted share.
+
+        Args:
+            t: Float[B], times.
+
+        Returns:
+            Float[B, 1] or Float[B, L].
+        """
         return per_token(self.schedule.one_minus_alpha(t))
 
     def log_alpha(self, t: Tensor) -> Tensor:
-        """log alpha(t), Float[B, 1] or Float[B, L], at times t Float[B]."""
+        """log alpha(t).
+
+        Args:
+            t: Float[B], times.
+
+        Returns:
+            Float[B, 1] or Float[B, L].
+        """
         return self.alpha(t).log()
 
     def sigma(self, t: Tensor, real: Tensor) -> Tensor:
@@ -139,9 +153,10 @@ class ForwardProcess(Checked, nn.Module, ABC):
     # -- the chain, as matrices ------------------------------------------------------------------
 
     def matrix_index(self) -> Tensor:
-        """Index, Int[L], of each position's matrix among the C of ``transition`` and ``rates``.
+        """Index of each position's matrix among the C of ``transition`` and ``rates``.
 
-        By default each position has its own, C = L.
+        Returns:
+            Int[L]; by default each position has its own, C = L.
         """
         return torch.arange(self.layout.length, device=self.layout.support.device)
 
@@ -172,17 +187,22 @@ class ForwardProcess(Checked, nn.Module, ABC):
         return beta * self.prior().unsqueeze(-2).expand(-1, self.layout.vocab_size, -1)
 
     def log_transition(self, s: Tensor, t: Tensor) -> Tensor:
-        """log Q_{s,t}(x, y), Float64[B, C, V, V], for times s <= t, Float[B] each.
+        """log Q_{s,t}(x, y); to be overridden where Q is too small for a float.
 
-        To be overridden where Q is too small for a float: the bound takes ratios of its entries,
-        also near t = 0.
+        Args:
+            s: Float[B], earlier times.
+            t: Float[B], later times; the bound takes ratios of entries also near t = 0.
+
+        Returns:
+            Float64[B, C, V, V].
         """
         return self._log(self.transition(s, t))
 
     def sources(self) -> Tensor:
-        """Ids that may jump into each id, Int[C, V, W]; by default all V.
+        """Ids that may jump into each id; by default all V.
 
-        An id with fewer than W sources is filled up with itself.
+        Returns:
+            Int[C, V, W], filled up with the id itself where there are fewer than W.
         """
         size = self.layout.vocab_size
         return torch.arange(size, device=self.layout.support.device).expand(1, size, -1)
@@ -223,9 +243,14 @@ class ForwardProcess(Checked, nn.Module, ABC):
         return torch.where(real, pick(log_probs, u), xs)
 
     def sample_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
-        """Sample corrupted tokens, Int[B, L], at times t Float[B].
+        """Sample corrupted tokens: from the prior, or from b_t / (1 - alpha) where that moves.
 
-        Here from the prior; from b_t / (1 - alpha) where that moves.
+        Args:
+            t: Float[B], times.
+            generator: source of randomness.
+
+        Returns:
+            Int[B, L].
         """
         return self._sample_from(self.prior(), t.shape[0], generator)
 
