@@ -1,13 +1,28 @@
-"""``build_algorithm``: an algorithm with its backbone, process and schedule, from a config."""
+"""An algorithm with its backbone, process and schedule, from a config, and rewards by name.
+
+A reward scores finished samples; ``algo=reward`` raises it. A kind of data has some
+(``Domain.rewards``). Two ways to add one, for samples as ``load(...).sample`` returns them:
+
+    @register_reward("short")
+    def short(samples):
+        return [-len(sample) for sample in samples]
+
+in a module that ``plugins=`` names, or as an entry point of the group
+``discrete_diffusion.rewards``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+import reprlib
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithm_state, algorithms_on
 from discrete_diffusion.config.constructors import build_part
+from discrete_diffusion.config.plugins import Registry
+from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.domains.registry import build_layout, data_state, domain_of
 from discrete_diffusion.forward_process.registry import build_forward_process
 from discrete_diffusion.models.registry import (
@@ -20,40 +35,49 @@ from discrete_diffusion.noise_schedules.registry import build_schedule
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-    from torch import nn
+    from torch import Tensor, nn
 
     from discrete_diffusion.algorithms.base import Algorithm
+    from discrete_diffusion.domains.cell_measurement import SampleScore
 
 BACKBONE_KEYS = ("backbone", "causal_attention")
 """Keys of ``config.algo`` that the backbone's builder reads; the rest are constructor arguments."""
 
 
+REWARDS: Registry[SampleScore] = Registry("reward", "discrete_diffusion.rewards", {})
+register_reward = REWARDS.register
+
+
 def build_algorithm(config: DictConfig) -> Algorithm:
-    """The algorithm of a composed config, with its backbone, process and schedule.
+    """Build the algorithm of a composed config, with its backbone, process and schedule.
 
     ``config.algo`` holds ``name``, ``backbone`` and the constructor arguments of the algorithm;
     ``config.noise`` and ``config.forward_process`` name the schedule and the process.
 
-    Raises ``ValueError`` naming the fix if they do not fit each other, for an unknown option, or if
-    the backbone requires a condition that nothing gives.
+    Raises ``ValueError`` naming the remedy if they do not fit each other, for an unknown option, or
+    if the backbone requires a condition that nothing gives.
     """
     from discrete_diffusion.models.calling import OWN_CONDITIONS
 
     check_states(config)
-    algorithm = _built(config)
+    algorithm = _build(config)
     declared = {*(backbone_spec(config.algo.backbone).conditions or ())} - OWN_CONDITIONS
     algorithm.check_conditions({*domain_of(config.data).conditions(config.data), *declared})
     return algorithm
 
 
-def _built(config: DictConfig) -> Algorithm:
+def _build(config: DictConfig) -> Algorithm:
     options = {key: value for key, value in config.algo.items() if key not in BACKBONE_KEYS}
     state = data_state(config.data)
+
+    # the network, and what its signature says if it declares no conditions
     size = _size(config.data, state)
     backbone = build_backbone(config, size)
     spec = backbone_spec(config.algo.backbone)
     if spec.conditions is None:
         _check_needs(config, replace(spec, conditions=_conditions_of(backbone, state)))
+
+    # the process, where the state has one, and the algorithm
     num, keys = given_to(state)
     options |= {key: size if key == "num_features" else config.data[key] for key in keys}
     given = [backbone]
@@ -66,8 +90,10 @@ def _built(config: DictConfig) -> Algorithm:
 
 
 def given_to(state: str) -> tuple[int, tuple[str, ...]]:
-    """Arguments of an algorithm that no config gives: how many first ones, which are the backbone
-    and, unless samples are images or latents, the process; and those that the data decide."""
+    """Arguments of an algorithm that are not in its config: how many come first, and keys of data.
+
+    The first ones are the backbone and, unless samples are images or latents, the process.
+    """
     keys = {
         "field": ("channels",),
         "latent": ("eos_id", "pad_id", "source_pad_id"),
@@ -77,11 +103,10 @@ def given_to(state: str) -> tuple[int, tuple[str, ...]]:
 
 
 def _conditions_of(backbone: nn.Module, state: str) -> tuple[str, ...]:
-    """Conditions that the signature of ``forward`` names; of one that takes any, those that
-    algorithms give."""
+    """Conditions that ``forward`` takes by its signature; if it takes any, those of algorithms."""
     from discrete_diffusion.models.calling import OWN_CONDITIONS, BackboneCall
 
-    if state == "latent":  # whose parts are called
+    if state == "latent":  # its parts are called, not the whole
         return ()
     call = BackboneCall.of(backbone)
     of_algorithms = OWN_CONDITIONS - {"condition"} if call.takes_any else frozenset()
@@ -95,16 +120,18 @@ def _size(data_config: Mapping[str, Any], state: str) -> int:
     key = {"features": "num_features", "field": "channels", "latent": "vocab_size"}[state]
     if data_config.get(key) is None:
         raise ValueError(
-            f"data.{key} is not set; give it, or call complete_data(config), which reads it off "
+            f"data.{key} is not set; give it, or call complete_data(config), which takes it from "
             "the data"
         )
     return int(data_config[key])
 
 
 def check_states(config: DictConfig) -> None:
-    """Raise ``ValueError``, naming what fits, for an unknown algorithm or backbone, and if one of
-    algorithm, backbone and data works on another state than the others, or the backbone is known
-    to lack what the algorithm needs, or ``condition_dropout`` does. Imports no torch."""
+    """Check that algorithm, backbone and data exist and work on the same state. Imports no torch.
+
+    Raises ``ValueError``, naming what fits, also if the backbone is known to lack something that
+    the algorithm or ``condition_dropout`` needs.
+    """
     name, spec = config.algo.name, backbone_spec(config.algo.backbone)
     algorithm = ALGORITHMS.entry(name)
     state, held = algorithm_state(name), data_state(config.data)
@@ -128,8 +155,10 @@ class UnmetNeedsError(ValueError):
 
 
 def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:
-    """``UnmetNeedsError`` if a backbone lacks what the algorithm, the data or ``condition_dropout``
-    needs. Conditions that are not declared are checked when the network is built."""
+    """Check a backbone against the needs of the algorithm, the data and ``condition_dropout``.
+
+    Raises ``UnmetNeedsError``. Undeclared conditions are checked when the network is built.
+    """
     name, state, undeclared = config.algo.name, spec.state, spec.conditions is None
     needs = getattr(ALGORITHMS.entry(name), "backbone_needs", ())
     if undeclared:
@@ -138,7 +167,7 @@ def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:
         able = " or algo.backbone=".join(usable_backbones(needs, state)) or "one that does"
         raise UnmetNeedsError(
             f"{name} needs a backbone that offers {', '.join(needs)}, and '{spec.name}' does "
-            f"not; choose algo.backbone={able}, or, {_how_to_offer(needs)}"
+            f"not; choose algo.backbone={able}, or, {_offer_hint(needs)}"
         )
     if undeclared:
         return
@@ -151,8 +180,8 @@ def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:
         )
 
 
-def _how_to_offer(needs: Collection[str]) -> str:
-    """Lines to write in a network of one's own so that it offers what an algorithm ``needs``."""
+def _offer_hint(needs: Collection[str]) -> str:
+    """Changes of a user's network that make it offer the ``needs`` of an algorithm."""
     named = [name for name in needs if name != "causal"]
     listed = " and ".join(named)
     do = [f"add {listed} to forward, and to conditions= where you register any"] if named else []
@@ -161,7 +190,7 @@ def _how_to_offer(needs: Collection[str]) -> str:
 
 
 def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
-    """``ValueError`` where ``data.condition``, the backbone and ``condition_dropout`` disagree."""
+    """Raise ``ValueError`` where ``data.condition``, backbone and dropout disagree."""
     data, dropout = config.data, config.algo.get("condition_dropout")
     for key, name in domain_of(data).needed_conditions.items():
         if data.get(key) and not spec.offers((name,)):
@@ -170,8 +199,10 @@ def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
             )
             raise ValueError(
                 f"data.{key}=true needs a backbone that takes {name}, and '{spec.name}' does "
-                f"not; choose algo.backbone={able}, or leave it out; {_how_to_offer((name,))}"
+                f"not; choose algo.backbone={able}, or leave it out; {_offer_hint((name,))}"
             )
+
+    # facts of samples need a backbone that reads them, and training without them
     facts = data.get("condition") if "condition" in domain_of(data).conditions(data) else None
     shown = f"data.condition=[{','.join(map(str, facts or ()))}]"
     if facts and not spec.offers(("condition",)):
@@ -190,3 +221,44 @@ def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
             f"algo.condition_dropout={dropout}: '{spec.name}' has no condition that could be "
             "dropped; set data.condition=[...], where the data has it, or algo.condition_dropout=0"
         )
+
+
+def reward_of(config: DictConfig) -> Callable[[Tensor], Tensor]:
+    """Find the reward that ``algo.reward`` names in a completed ``train`` config.
+
+    Returns a function of samples Int[B, L] on any device; their scores, Float64[B] on the CPU. A
+    sample with an unknown score, such as a plan that the solver gave up, scores 0. It raises
+    ``ValueError`` for scores that are not finite numbers, one for each sample.
+
+    Raises ``ValueError`` for an unknown name, with the closest one.
+    """
+    name, domain = config.algo.get("reward"), domain_of(config.data)
+    known = {**REWARDS.all(), **domain.rewards(config.data, name)}
+    if name not in known:
+        raise ValueError(unknown_name("reward", str(name), known))
+    score = known[name]
+
+    def score_tokens(tokens: Tensor) -> Tensor:
+        import torch
+
+        scores = score(domain.decode(config.data, tokens.cpu()))
+        try:
+            values = [float(each or 0) for each in scores]
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"reward={name} returned {reprlib.repr(scores)}; expected a number for each of "
+                f"{len(tokens)} samples"
+            ) from error
+        if len(values) != len(tokens):
+            raise ValueError(
+                f"reward={name} gave {len(values)} scores for {len(tokens)} samples; it returns "
+                "one for each"
+            )
+        if wrong := [k for k, value in enumerate(values) if not math.isfinite(value)]:
+            raise ValueError(
+                f"reward={name} gave {values[wrong[0]]} for sample {wrong[0]}; expected finite "
+                "numbers"
+            )
+        return torch.tensor(values, dtype=torch.float64)
+
+    return score_tokens

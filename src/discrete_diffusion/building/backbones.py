@@ -1,4 +1,4 @@
-"""The built-in backbones: from a config to constructor arguments.
+"""The built-in backbones of a config, their sizes, and the size for a number of parameters.
 
 Classes are imported when a builder is called, so that a misspelt name is refused before torch is
 loaded.
@@ -6,25 +6,44 @@ loaded.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import cache
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any
 
+from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.config.constructors import check_keys
-from discrete_diffusion.config.files import presets_of
-from discrete_diffusion.config.signatures import check_value
-from discrete_diffusion.config.values import Bounds, Count, check_divides, check_whole_number
-from discrete_diffusion.domains.registry import build_layout, domain_of, graph_vocabulary
+from discrete_diffusion.config.files import presets_of, shipped_config
+from discrete_diffusion.config.values import Bounds, Count, check_divides, check_whole_number, is_a
+from discrete_diffusion.domains.registry import (
+    build_layout,
+    complete_data,
+    domain_of,
+    graph_vocabulary,
+)
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import nn
 
-    from discrete_diffusion.layout.vocab_config import VocabConfig
+_RATIOS = ("mlp_ratio", "ffn_multiplier")
+"""Keys of ``model`` that may be fractions, although presets have whole numbers."""
+
+_SHARE = Annotated[float, Bounds(least=0, most=1)]
+
+_ENOUGH = 0.1
+"""A search for a number of parameters ends early at this share of the tolerance."""
+
+_TRIES = 128
+"""Most values around a guess of which one must be legal."""
+
+_REFUSED = (ValueError, TypeError, AssertionError, RuntimeError, ArithmeticError)
+"""Errors that networks raise for impossible sizes, such as heads that do not divide a width."""
 
 
 def section(config: DictConfig, name: str) -> Any:
-    """A part of the config, empty if it is not there."""
+    """Part of the config, empty if it is missing."""
     return config.get(name) or {}
 
 
@@ -33,16 +52,12 @@ def backbone_name(config: DictConfig) -> str:
     return str(section(config, "algo").get("backbone"))
 
 
-def lacks(config: DictConfig, key: str) -> ValueError:
-    """Error of a builder about a missing key of ``model``, with the presets that fit."""
-    name = backbone_name(config)
-    presets = ", ".join(presets_of(name))
-    return ValueError(f"backbone {name!r} needs model.{key}; presets that fit: {presets}")
-
-
 def model_options(config: DictConfig, build: Callable[..., Any], *given: str) -> dict[str, Any]:
-    """Arguments of ``build`` that ``config.model`` has; ``given``: arguments that come from
-    elsewhere. ``ValueError``, with the presets that fit, for one that is missing."""
+    """Arguments of ``build`` in ``config.model``; ``given``: those that come from elsewhere.
+
+    Raises ``ValueError``, with the presets that fit, for one that is missing, and the errors of
+    ``check_sizes``.
+    """
     model, backbone = section(config, "model"), backbone_name(config)
     fits = model.get("backbones")
     if fits is not None and backbone not in fits:
@@ -54,32 +69,28 @@ def model_options(config: DictConfig, build: Callable[..., Any], *given: str) ->
     options = {key: model.get(key) for key in wanted if model.get(key) is not None}
     for key, parameter in wanted.items():
         if parameter.default is parameter.empty and key not in options:
-            raise lacks(config, key)
-    for key, annotation in _SETTINGS.items():  # of a config that no command has composed
-        if key in options:
-            check_value(f"model.{key}", options[key], annotation)
+            presets = ", ".join(presets_of(backbone))
+            raise ValueError(
+                f"backbone {backbone!r} needs model.{key}; presets that fit: {presets}"
+            )
+    check_sizes(config)
     return options
 
 
-_COUNTS = (
-    *("n_layers", "n_blocks", "n_heads", "d_model", "d_pair", "hidden_size", "cond_dim"),
-    *("frequency_embedding_size", "embedding_dim", "channels", "groups", "attention_heads"),
-    *("num_layers", "num_heads", "latent_dim", "latent_seq_len", "prefix_len"),
-)
-_SETTINGS = {
-    **dict.fromkeys(_COUNTS, Count),
-    "dropout": Annotated[float, Bounds(least=0, most=1)],
-}
-"""Keys of ``model`` -> what they may be in every network of ours."""
-
-
 def check_sizes(config: DictConfig) -> None:
-    """``ValueError`` for a size of a network of ours that is no whole number above 0, and for heads
-    that do not divide its width. Imports no torch."""
-    model = section(config, "model")
-    if backbone_name(config) not in model.get("backbones", ()):
+    """Check the sizes and the dropout of a network that has shipped presets. Imports no torch.
+
+    A key that presets give as a whole number must be one above 0, and heads must divide the width.
+    Raises ``ValueError`` naming the key.
+    """
+    model, backbone = section(config, "model"), backbone_name(config)
+    if backbone not in model.get("backbones", [backbone]):
         return
-    check_keys(config, {f"model.{key}": annotation for key, annotation in _SETTINGS.items()})
+    bounds: dict[str, Any] = {}
+    for preset in presets_of(backbone):
+        sizes = {k: v for k, v in shipped_config("model", preset).items() if k not in _RATIOS}
+        bounds |= {f"model.{key}": Count for key, value in sizes.items() if is_a(int, value)}
+    check_keys(config, {**bounds, "model.dropout": _SHARE} if bounds else {})
     for width in ("d_model", "hidden_size"):
         if model.get(width) is not None and model.get("n_heads") is not None:
             check_divides(model["n_heads"], model[width], f"{width}={model[width]}")
@@ -101,19 +112,8 @@ def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: i
     from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
     from discrete_diffusion.models.mixtures import GraphMixture
 
+    # vocabularies of ``data.n_max`` nodes, which must have as many ids as the data
     options = model_options(config, build, "vocab_config", "condition")
-    vocab_config = _graph_vocabulary(config, vocab_size)
-    data = section(config, "data")
-    condition = domain_of(data).conditions(data).get("condition")
-    denoiser = build(vocab_config=vocab_config, condition=condition, **options)
-    legal_only = section(config, "model").get("legal_only", True)
-    if (num := _components(config)) > 1:
-        return GraphMixture(denoiser, components=num, legal_only=legal_only)
-    return BDDenoiserBackbone(denoiser, legal_only=legal_only)
-
-
-def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
-    """The vocabularies of ``data.n_max`` nodes, which must have ``vocab_size`` ids."""
     data, backbone = section(config, "data"), backbone_name(config)
     vocab_config = graph_vocabulary(data)
     if vocab_config is None:
@@ -127,7 +127,14 @@ def _graph_vocabulary(config: DictConfig, vocab_size: int) -> VocabConfig:
             f"({vocab_config.node_vocab_size} for nodes, {vocab_config.edge_vocab_size} for edges),"
             f" but the data has vocab_size={vocab_size}"
         )
-    return vocab_config
+
+    # the denoiser, conditioned on facts of the data, and its adapter
+    condition = domain_of(data).conditions(data).get("condition")
+    denoiser = build(vocab_config=vocab_config, condition=condition, **options)
+    legal_only = section(config, "model").get("legal_only", True)
+    if (num := _num_components(config)) > 1:
+        return GraphMixture(denoiser, components=num, legal_only=legal_only)
+    return BDDenoiserBackbone(denoiser, legal_only=legal_only)
 
 
 def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
@@ -144,13 +151,13 @@ def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
             "model.adaln=false makes a network that reads no noise level; set "
             "algo.time_conditioning=false"
         )
-    if (num := _components(config)) > 1:
+    if (num := _num_components(config)) > 1:
         return DiTMixture(components=num, **options)
     return DiT(**options)
 
 
-def _components(config: DictConfig) -> int:
-    """``algo.components``, of a student of few calls; 1 for other algorithms."""
+def _num_components(config: DictConfig) -> int:
+    """``algo.components`` of a student of few calls; 1 for other algorithms."""
     return int(section(config, "algo").get("components", 1))
 
 
@@ -175,3 +182,93 @@ def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
         time_conditioning=section(config, "algo").get("time_conditioning", True),
         **options,
     )
+
+
+def apart(size: int, other: int | None) -> float:
+    """Distance of two sizes, |log(size / other)|; infinite where a size is unknown."""
+    return abs(math.log(size / other)) if size and other else math.inf
+
+
+def are_equal(size: int, other: int | None, tolerance: float | None) -> bool:
+    """Return True if two sizes are at most the ``tolerance`` apart; None always matches."""
+    return other is None or tolerance is None or abs(size / other - 1) <= tolerance
+
+
+def parameter_counts(config: DictConfig, key: str) -> Callable[[int], int]:
+    """Function from a value of ``model.key`` to the number of parameters of a ``train`` config.
+
+    The algorithm is built without memory for its weights; 0 for a value that the network refuses.
+    """
+    import torch
+    from omegaconf import OmegaConf
+
+    completed = complete_data(config)
+
+    @cache
+    def count(value: int) -> int:
+        each = completed.copy()
+        OmegaConf.update(each, f"model.{key}", value)
+        try:
+            with torch.device("meta"):
+                return build_algorithm(each).num_parameters
+        except _REFUSED:
+            return 0
+
+    return count
+
+
+def value_for(target: int, count: Callable[[int], int], start: int, tolerance: float) -> int | None:
+    """Find the whole number whose ``count`` is nearest to the ``target``.
+
+    Or next to it by a tenth of the ``tolerance``; None if ``count`` does not grow with the value.
+
+    ``count``: 0 for values that are not legal; ``start`` is legal. From ``start`` the value is
+    doubled or halved until the target lies between two of them; then the interval shrinks, by a
+    power law and by halves in turn, until no legal value is left in it.
+    """
+    bracket = _bracket(target, count, start)
+    if bracket is None:
+        return None
+    low, high = bracket
+    by_power_law = True
+    while True:
+        best = min((low, high), key=lambda value: apart(count(value), target))
+        if apart(count(best), target) <= _ENOUGH * tolerance:
+            return best
+        guess = _between(low, high, target, count) if by_power_law else (low + high) // 2
+        middle = _nearest_legal(guess, low, high, count)
+        if middle is None:
+            return best
+        low, high = (middle, high) if count(middle) < target else (low, middle)
+        by_power_law = not by_power_law
+
+
+def _bracket(target: int, count: Callable[[int], int], start: int) -> tuple[int, int] | None:
+    """Two legal values, one on each side of the target or both the nearest to it; None if ``count``
+    does not grow with the value."""
+    value = previous = start
+    upwards = count(start) < target
+    while (count(value) < target) == upwards and count(value) != target:
+        low, high = (value, 4 * value) if upwards else (0, value)
+        further = _nearest_legal(2 * value if upwards else value // 2, low, high, count)
+        if further is None:
+            return (value, value) if value != start else None
+        if count(further) == count(value) or (count(further) > count(value)) != upwards:
+            return None
+        previous, value = value, further
+    return (previous, value) if upwards else (value, previous)
+
+
+def _between(low: int, high: int, target: int, count: Callable[[int], int]) -> int:
+    """Value at which a power law through ``count`` of two values reaches the target."""
+    below, above = math.log(count(low) or 1), math.log(count(high) or 1)
+    if above <= below:
+        return (low + high) // 2
+    share = (math.log(target) - below) / (above - below)
+    return round(low * (high / low) ** min(max(share, 0.0), 1.0))
+
+
+def _nearest_legal(guess: int, low: int, high: int, count: Callable[[int], int]) -> int | None:
+    """Legal value nearest to the guess, strictly between two others."""
+    inside = sorted(range(low + 1, high), key=lambda value: abs(value - guess))
+    return next((value for value in inside[:_TRIES] if count(value)), None)

@@ -1,4 +1,4 @@
-"""Amount that a run measures: a share of the work of its training, unless the config says it."""
+"""Numbers of samples that a run measures: a share of the work of training, unless configured."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.base import Sampler
 
 SAMPLES_DRAWN = 1_000
-"""Samples of ``eval.num_samples: null`` at most."""
+"""Most samples of ``eval.num_samples: null``."""
 
-_DRAWN_AT_VALIDATION, _COMPARED, _TRIED = 200, 600, 4
-_LEAST_DRAWN, _LEAST_BOUNDED = 16, 64
+_AT_EACH_VALIDATION, _COMPARED, _TRIED = 200, 600, 4
+_LEAST_SAMPLED, _LEAST_BOUNDED = 16, 64
 
 _AT_VALIDATION, _FINALLY = 0.125, 0.3
-"""Work of a measurement as a share of that of the training before it: since the validation before,
-or all of it."""
+"""Work of a measurement, as a share of the work of training since the previous validation, and of
+all training."""
 
 _CHEAP = 1 << 15
-"""Columns that a network computes in seconds: so many are measured after the shortest training."""
+"""Columns that a network computes in seconds, measured even after the shortest training."""
 
 _OFTEN = 500
-"""Batches between two validations, if nobody says how many."""
+"""Batches between two validations by default."""
 
 _COUNTED = 256
 """Training samples from which the work of one is estimated."""
@@ -42,8 +42,11 @@ _COUNTED = 256
 
 @dataclass(frozen=True)
 class Work:
-    """Mean number of columns that a network computes: to train on one sample, for one draw of its
-    bound, and to sample one."""
+    """Mean number of columns that a network computes for one sample.
+
+    ``trained``: to train on it; ``bounded``: for one noise sample of its bound; ``sampled``: to
+    sample it.
+    """
 
     trained: float
     bounded: float
@@ -51,14 +54,14 @@ class Work:
 
     @classmethod
     def of(cls, sizes: Sequence[int], sampler: Sampler[Any], algorithm: Any = None) -> Work:
-        """The work of samples of ``sizes`` tokens. A backward pass is twice the forward one."""
+        """Work of samples of ``sizes`` tokens. A backward pass costs twice the forward pass."""
         columns = max(1.0, sum(sizes) / len(sizes))
         sampled = sum(sampler.work(size, algorithm) for size in sizes) / len(sizes)
         guided = 1 if getattr(sampler, "guidance", 1) == 1 else 2
         return cls(3 * columns, columns, max(1.0, guided * sampled))
 
     def num_tried(self, num: int) -> int:
-        """Samples that the check before training draws, if validations draw ``num``."""
+        """Number of samples in the check before training, if validations take ``num``."""
         return min(num, _TRIED, int(_CHEAP / self.sampled))
 
 
@@ -68,13 +71,15 @@ def sizes_of(data: Dataset) -> list[int]:
 
     examples = data.splits["train"]
     rows = torch.linspace(0, len(examples) - 1, min(_COUNTED, len(examples))).long()
-    found: list[int] = examples[rows].real.flatten(1).sum(dim=1).tolist()
-    return found or [1]  # no samples at all are refused where batches are made
+    sizes: list[int] = examples[rows].real.flatten(1).sum(dim=1).tolist()
+    return sizes or [1]  # an empty split is refused where batches are made
 
 
 def samples_trained_on(config: Mapping[str, Any], num_train: int | None = None) -> float:
-    """Samples that one process of a ``train`` config trains on, each counted every time; infinite
-    without an end. ``num_train``: those there are, None if unknown."""
+    """Number of samples, with repeats, that one process trains on; infinite without an end.
+
+    ``num_train``: size of the training split, None if unknown.
+    """
     trainer, batch_size = config["trainer"], config["data"]["batch_size"]
     if num_train is not None:
         batch_size = min(batch_size, num_train)
@@ -91,31 +96,38 @@ def samples_trained_on(config: Mapping[str, Any], num_train: int | None = None) 
 
 
 def batches_of_epoch(num: int, limit: float | None) -> int:
-    """Number of the ``num`` batches of an epoch that ``trainer.limit_train_batches`` leaves: a
-    whole number of them, or a share, of which 1.0 and null are all."""
+    """Number of batches of an epoch that ``trainer.limit_train_batches`` leaves of ``num``.
+
+    The limit is a whole number of batches, or a share, of which 1.0 and null are all.
+    """
     if limit is None:
         return num
     return min(num, limit) if isinstance(limit, int) else int(num * limit)
 
 
 def settle_validations(options: dict[str, Any]) -> None:
-    """A short run is validated once, at its end. Without ``val_check_interval`` another one is
-    every ``_OFTEN`` batches, or every epoch if those are what ends it."""
+    """Set when a run is validated: a short one once, at its end.
+
+    Without ``val_check_interval`` a longer one is validated every ``_OFTEN`` batches, or every
+    epoch if it ends by epochs.
+    """
     batches = options["max_steps"] * (options.get("accumulate_grad_batches") or 1)
     if options.get("val_check_interval") is None:
         every_epoch = batches < 0 or options.get("check_val_every_n_epoch") is not None
         options["val_check_interval"] = 1.0 if every_epoch else _OFTEN
         if every_epoch and options.get("check_val_every_n_epoch") is None:
             options["check_val_every_n_epoch"] = 1
+
+    # a share is of an epoch; an interval longer than the run becomes the run
     interval = options["val_check_interval"]
     if isinstance(interval, float) and options.get("check_val_every_n_epoch") is None:
-        options["check_val_every_n_epoch"] = 1  # of which it is a share
+        options["check_val_every_n_epoch"] = 1
     if isinstance(interval, int) and 0 < batches < interval:
         options["val_check_interval"] = batches
 
 
 def samples_between_validations(config: Mapping[str, Any], num_train: int) -> float:
-    """Samples that one process trains on between two validations."""
+    """Number of samples that one process trains on between two validations."""
     options, batch_size = plain(config["trainer"]), config["data"]["batch_size"]
     if options.get("max_steps") is None:
         options["max_steps"] = -1
@@ -130,8 +142,10 @@ def samples_between_validations(config: Mapping[str, Any], num_train: int) -> fl
 
 
 def affordable(most: int, *, cost: float, allowed: float, least: int) -> int:
-    """How many of ``most`` measurements of so much work each are made: what the ``allowed`` work
-    pays for, or ``least``, if that is cheap; all, if they are no work."""
+    """Number of measurements, of ``most``, that the ``allowed`` work pays for at a ``cost`` each.
+
+    Or ``least``, if those are cheap; all, if they cost nothing.
+    """
     if cost == 0:  # nothing is held out
         return most
     cheap = min(least, int(_CHEAP / cost))
@@ -141,17 +155,16 @@ def affordable(most: int, *, cost: float, allowed: float, least: int) -> int:
 def with_measurements(
     config: DictConfig, *, num_train: int, num_held_out: int, work: Work
 ) -> tuple[DictConfig, list[str]]:
-    """A copy of a ``train`` config in which every null amount to measure is a number, and what to
-    tell of those that are less than all."""
+    """Copy of a ``train`` config with a number for every null amount, and notes on reduced ones."""
     whole = samples_trained_on(config, num_train) * work.trained
     between = samples_between_validations(config, num_train) * work.trained
     bounded, size = config.eval.bound_draws * work.bounded, config.data.batch_size
     amounts = {
-        "eval.num_samples": (SAMPLES_DRAWN, work.sampled, _FINALLY * whole, _LEAST_DRAWN),
+        "eval.num_samples": (SAMPLES_DRAWN, work.sampled, _FINALLY * whole, _LEAST_SAMPLED),
         "eval.bound_samples": (num_held_out, bounded, _FINALLY * whole, _LEAST_BOUNDED),
         "callbacks.num_samples": (
-            *(_DRAWN_AT_VALIDATION, work.sampled),
-            *(_AT_VALIDATION * between, _LEAST_DRAWN),
+            *(_AT_EACH_VALIDATION, work.sampled),
+            *(_AT_VALIDATION * between, _LEAST_SAMPLED),
         ),
         "trainer.limit_val_batches": (
             *(-(-num_held_out // size), work.bounded * min(size, num_held_out)),
@@ -162,18 +175,19 @@ def with_measurements(
 
 
 def with_terms(config: DictConfig) -> tuple[DictConfig, list[str]]:
-    """The same of a ``compare`` config, whose cells are all measured alike: by the work of samples
-    of tokens that are as long as they can be."""
+    """Copy of a ``compare`` config with a number for every null amount, and notes on reduced ones.
+
+    All cells are measured alike, by the work of the longest samples of tokens.
+    """
     tokens = data_state(config.data) == "tokens"
     size = build_layout(complete_data(config).data).length if tokens else 1
-    settings = signature(
-        SAMPLERS.find(config.sampling.name)
-    ).parameters  # others are of other cells
+    # settings of other cells' samplers are left out
+    settings = signature(SAMPLERS.find(config.sampling.name)).parameters
     options = {k: v for k, v in config.sampling.items() if k == "name" or k in settings}
     work = Work.of([size], build_sampler(options))
     allowed = _FINALLY * samples_trained_on(config) * work.trained
     amounts = {
-        "eval.num_samples": (SAMPLES_DRAWN, work.sampled, allowed, _LEAST_DRAWN),
+        "eval.num_samples": (SAMPLES_DRAWN, work.sampled, allowed, _LEAST_SAMPLED),
         "bound_samples": (
             *(_COMPARED, config.bound_draws * work.bounded),
             *(allowed, _LEAST_BOUNDED),
@@ -185,7 +199,7 @@ def with_terms(config: DictConfig) -> tuple[DictConfig, list[str]]:
 def _filled_in(
     config: DictConfig, amounts: Mapping[str, tuple[int, float, float, int]]
 ) -> tuple[DictConfig, list[str]]:
-    """``amounts``: by key, the arguments of ``affordable``. Bounds are measured of two at least."""
+    """Set the ``amounts``, arguments of ``affordable`` by key. Bounds take two samples at least."""
     config, notes = OmegaConf.create(config), []
     for key, (most, cost, allowed, least) in amounts.items():
         if OmegaConf.select(config, key) is not None:

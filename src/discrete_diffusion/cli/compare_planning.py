@@ -19,7 +19,7 @@ from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithm_state
 from discrete_diffusion.api.cells import Cell
 from discrete_diffusion.building.algorithm import UnmetNeedsError, build_algorithm
-from discrete_diffusion.building.sizes import apart, are_equal, parameter_counts, value_for
+from discrete_diffusion.building.backbones import apart, are_equal, parameter_counts, value_for
 from discrete_diffusion.cli.compare_request import has_key, is_option, key_of, option_notes
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.cli.train import check_values

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.algorithms.preflight import try_backbone
-from discrete_diffusion.building.algorithm import build_algorithm
+from discrete_diffusion.building.algorithm import build_algorithm, reward_of
 from discrete_diffusion.building.measurements import (
     Work,
     batches_of_epoch,
     sizes_of,
     with_measurements,
 )
-from discrete_diffusion.building.rewards import reward_of
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import (
     SENSELESS,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from discrete_diffusion import load
-from discrete_diffusion.building.rewards import REWARDS, register_reward, reward_of
+from discrete_diffusion.building.algorithm import REWARDS, register_reward, reward_of
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.domains import complete_data
 from floor_plans import BubbleDiagram, encode
