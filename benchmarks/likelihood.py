@@ -21,7 +21,7 @@ import torch
 from discrete_diffusion import load
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.evaluation import EvaluateRequest, held_out_rows, standard_error
-from discrete_diffusion.evaluation.likelihood import bound_of_orders, numbers_up_to
+from discrete_diffusion.evaluation.model_scores import bound_of_orders, numbers_up_to
 from discrete_diffusion.sampling.likelihood import (
     order_draws,
     order_log_probs,

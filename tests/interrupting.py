@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from discrete_diffusion.cli import main
-from discrete_diffusion.evaluation import model_evaluation, sample_sets
+from discrete_diffusion.evaluation import model_evaluation
 
 
 def stop_at_call(patch: pytest.MonkeyPatch, sampler: type, call: int, number=signal.SIGINT) -> None:
@@ -30,7 +30,6 @@ def stop_when_measuring(patch: pytest.MonkeyPatch) -> None:
         signal.raise_signal(signal.SIGINT)
 
     patch.setattr(model_evaluation, "measure_model", measure)
-    patch.setattr(sample_sets, "measure_model", measure)
 
 
 def stopped(capsys, *words: str, status: int = 130) -> str:

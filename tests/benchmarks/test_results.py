@@ -17,7 +17,7 @@ import results
 from discrete_diffusion.domains.registry import get_domain
 from discrete_diffusion.evaluation.comparison import Baseline, ComparedModel, Comparison
 from discrete_diffusion.evaluation.comparison_table import comparison_table
-from discrete_diffusion.evaluation.json_values import finite_or_none
+from discrete_diffusion.evaluation.tables import finite_or_none
 
 SCRIPT = """
 from record import Part

@@ -25,8 +25,8 @@ from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
 from discrete_diffusion.domains.registry import build_data, complete_data, domain_of
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
-from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.evaluation.json_values import finite_or_none, read_json, write_json
+from discrete_diffusion.evaluation.measured_data import held_out_split
+from discrete_diffusion.evaluation.tables import finite_or_none, read_json, write_json
 from discrete_diffusion.runtime.atomic_files import put_aside
 from discrete_diffusion.runtime.package import __version__
 from discrete_diffusion.sampling.exactness import approximations, exactness_facts

@@ -19,12 +19,18 @@ from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
 from discrete_diffusion.domains.registry import domain_of
+from discrete_diffusion.evaluation.bound import DrawTail
 from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
 from discrete_diffusion.evaluation.comparison_table import TIED, comparison_table, table_notes
 from discrete_diffusion.evaluation.evaluation_protocol import REAL_DRAWS, EvaluationProtocol
-from discrete_diffusion.evaluation.json_values import finite_or_none, read_json, write_json
-from discrete_diffusion.evaluation.tails import DrawTail
-from discrete_diffusion.evaluation.typesetting import HEAD_WIDTH, Table, print_table
+from discrete_diffusion.evaluation.tables import (
+    HEAD_WIDTH,
+    Table,
+    finite_or_none,
+    print_table,
+    read_json,
+    write_json,
+)
 from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
 
 logger = logging.getLogger(__name__)
@@ -91,7 +97,7 @@ def write_comparison(
     _write_tables(out, table, notes)
     _write_csv(out / "table.csv", results["models"], columns)
     write_json(out / "results.json", results)
-    from discrete_diffusion.evaluation.pictures import plot_comparison  # slow
+    from discrete_diffusion.evaluation.pictures import plot_comparison
 
     written = ["table.md", "table.csv", "table.tex", "results.json"]
     written += plot_comparison(comparison, measurement.axes, out / "pareto.png", setting)

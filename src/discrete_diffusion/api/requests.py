@@ -26,7 +26,7 @@ from discrete_diffusion.domains.registry import (
     options_of,
     sample_request_of,
 )
-from discrete_diffusion.evaluation.likelihood import check_paths
+from discrete_diffusion.evaluation.model_scores import check_paths
 from discrete_diffusion.evaluation.report import Evaluation, Samples
 from discrete_diffusion.evaluation.requests import EvaluateRequest, Request, SampleRequest
 from discrete_diffusion.evaluation.trained_model import TrainedModel

@@ -21,7 +21,7 @@ from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.registry import complete_data
 from discrete_diffusion.evaluation.comparison_table import check_columns
 from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
-from discrete_diffusion.evaluation.json_values import write_json
+from discrete_diffusion.evaluation.tables import write_json
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.training.run import fit_and_try, new_algorithm
 

@@ -26,7 +26,7 @@ from discrete_diffusion.composing.parts import check_sampling
 from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains.registry import get_domain
 from discrete_diffusion.evaluation.requests import EvaluateRequest
-from discrete_diffusion.evaluation.typesetting import print_table
+from discrete_diffusion.evaluation.tables import print_table
 from discrete_diffusion.hub import boxed_domain
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting, states_of, written_since

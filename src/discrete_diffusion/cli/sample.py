@@ -144,7 +144,7 @@ def check_values(config: DictConfig) -> SampleRequest:
 
 def _sample(request: SampleRequest, config: DictConfig) -> None:
     from discrete_diffusion.api.requests import sample
-    from discrete_diffusion.evaluation.json_values import write_metrics
+    from discrete_diffusion.evaluation.tables import write_metrics
     from discrete_diffusion.sampling.exactness import exactness_facts
 
     here, folder = where_to_compute(config), request.out

@@ -13,7 +13,7 @@ from discrete_diffusion.evaluation.evaluation_protocol import (
     score_real_data,
     score_samples,
 )
-from discrete_diffusion.evaluation.held_out import held_out_split
+from discrete_diffusion.evaluation.measured_data import held_out_split
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.algorithms.base import Algorithm
     from discrete_diffusion.evaluation.comparison import Baseline, Comparison
     from discrete_diffusion.evaluation.evaluation_protocol import EvaluationProtocol
-    from discrete_diffusion.evaluation.token_report import TokenReport
+    from discrete_diffusion.evaluation.report import TokenReport
     from discrete_diffusion.sampling.model import Model
 
 SampleScore = Callable[[list[Any]], Sequence[float | None]]

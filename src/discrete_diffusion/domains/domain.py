@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.domains import cell_measurement
     from discrete_diffusion.domains.cell_measurement import CellMeasurement, SampleScore
     from discrete_diffusion.domains.commands import Option, SubCommand
-    from discrete_diffusion.evaluation import model_evaluation, model_sampling
+    from discrete_diffusion.evaluation import model_evaluation
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -30,7 +30,6 @@ else:
     vocabulary = Later("discrete_diffusion.layout.vocabulary")
     cell_measurement = Later("discrete_diffusion.domains.cell_measurement")
     model_evaluation = Later("discrete_diffusion.evaluation.model_evaluation")
-    model_sampling = Later("discrete_diffusion.evaluation.model_sampling")
 
 GRAPH_FEATURES = ("reach", "resistance", "walks", "cycles")
 """All features of a revealed graph, in the order in which networks have them: what a kind of data
@@ -242,7 +241,7 @@ class Domain(ABC):
             ValueError: models of this state cannot be sampled, or not as requested.
         """
         self._check_state(trained, "sample cannot draw from")
-        return model_sampling.sample_token_model(request, trained, self.report)
+        return model_evaluation.sample_token_model(request, trained, self.report)
 
     def evaluate(self, request: EvaluateRequest, trained: Any) -> Evaluation:
         """Measure a model and its samples, or files of samples.

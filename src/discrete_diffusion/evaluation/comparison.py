@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from discrete_diffusion.config.values import counted
-from discrete_diffusion.evaluation.intervals import share_error, share_interval, standard_error
-from discrete_diffusion.evaluation.tails import DrawTail
+from discrete_diffusion.evaluation.bound import DrawTail
+from discrete_diffusion.evaluation.sample_scores import share_error, share_interval, standard_error
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

@@ -17,8 +17,8 @@ from discrete_diffusion.evaluation.comparison import (
     Measure,
     difference_name,
 )
-from discrete_diffusion.evaluation.intervals import error_text
-from discrete_diffusion.evaluation.typesetting import Table, TableColumn
+from discrete_diffusion.evaluation.sample_scores import error_text
+from discrete_diffusion.evaluation.tables import Table, TableColumn
 
 MISSING = "–"
 """In the place of a value that a model does not have."""

@@ -13,9 +13,8 @@ from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import TokenDataset, sample_sizes
 from discrete_diffusion.data.batches import bucket_batches
-from discrete_diffusion.evaluation.bound import MeasurementSettings, sample_bounds
-from discrete_diffusion.evaluation.held_out import held_out_split
-from discrete_diffusion.evaluation.tails import DrawTail
+from discrete_diffusion.evaluation.bound import DrawTail, MeasurementSettings, sample_bounds
+from discrete_diffusion.evaluation.measured_data import held_out_split
 from discrete_diffusion.sampling.model import Model, sample_in_batches
 
 if TYPE_CHECKING:

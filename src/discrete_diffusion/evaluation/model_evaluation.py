@@ -1,51 +1,83 @@
-"""``evaluate`` of a model of tokens: its bound and its calibration, and metrics of its samples."""
+"""``evaluate`` and ``sample`` of a model of tokens: its scores, its samples and their sets."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discrete_diffusion.evaluation.calibration import MASKED_SHARES
-from discrete_diffusion.evaluation.held_out import (
+import torch
+from torch import Tensor
+
+from discrete_diffusion.config.values import counted
+from discrete_diffusion.data.base import SPLITS, TokenDataset
+from discrete_diffusion.evaluation.measured_data import (
     BOUND_DRAWS,
+    SEEDS,
+    MeasuredData,
+    UnreadableDataError,
+    checkpoint_data,
     checkpoint_facts,
     keep_samples,
+    measured_data,
     sampling_facts,
+    sampling_seeds,
     some_held_out,
 )
-from discrete_diffusion.evaluation.intervals import (
+from discrete_diffusion.evaluation.model_scores import (
+    ModelScores,
+    measure_paths,
+    model_notes,
+    model_sections,
+    num_path_passes,
+    score_model,
+)
+from discrete_diffusion.evaluation.noise_levels import MASKED_SHARES
+from discrete_diffusion.evaluation.pictures import plot_model
+from discrete_diffusion.evaluation.report import Evaluation, Samples, SavedSamples
+from discrete_diffusion.evaluation.sample_scores import (
     Interval,
     error_note,
     interval_entries,
     share_interval,
+    shown_sizes,
 )
-from discrete_diffusion.evaluation.likelihood import measure_paths, num_path_passes
-from discrete_diffusion.evaluation.measured_data import MeasuredData, measured_data
-from discrete_diffusion.evaluation.model_scores import ModelScores, score_model
-from discrete_diffusion.evaluation.pictures import plot_model
-from discrete_diffusion.evaluation.report import Evaluation
-from discrete_diffusion.evaluation.table import TableRow, TableSection, model_notes, model_sections
+from discrete_diffusion.evaluation.tables import TableRow, TableSection
+from discrete_diffusion.evaluation.trained_model import (
+    COMPLETIONS,
+    NUM_SAMPLES,
+    Structure,
+    TokenSamples,
+    complete_tokens,
+    requested_sizes,
+    sample_fresh,
+)
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line
+from discrete_diffusion.runtime.processes import end_if_stopping
+from discrete_diffusion.sampling.exactness import exactness_facts
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from discrete_diffusion.data.base import TokenDataset
-    from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.token_report import TokenReport
-    from discrete_diffusion.evaluation.token_samples import TokenSamples
+    from discrete_diffusion.contracts import SampleOutput
+    from discrete_diffusion.evaluation.report import Report, TokenReport
+    from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.sampling.model import Model
+
 
 logger = logging.getLogger(__name__)
 
 TIME_BINS = 20
 """If ``time_bins`` does not say."""
 
-NUM_SAMPLES = 1000
+NUM_EVALUATED = 1000
 """If ``num_samples`` does not say."""
 
 
@@ -204,6 +236,198 @@ def evaluate_token_model(
 
 def draw_samples(request: EvaluateRequest, model: Model, report: TokenReport) -> TokenSamples:
     """Samples as ``request`` says: ``num_samples``, ``seed``."""
-    num = NUM_SAMPLES if request.num_samples is None else request.num_samples
+    num = NUM_EVALUATED if request.num_samples is None else request.num_samples
     logger.info("sampling %s samples", f"{num:,}")
     return report.drawn(model, num, request.seed)
+
+
+def sample_and_measure(
+    request: EvaluateRequest,
+    trained: TrainedModel,
+    measured: MeasuredData,
+    *,
+    num: int,
+    save: Callable[[Tensor, Path], object],
+    seeds: int = SEEDS,
+    scoring: str = "scoring the samples",
+    also: Callable[[Model], None] | None = None,
+    structure: Structure | None = None,
+) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation, AbstractContextManager[Any]]:
+    """Sets of samples of a model, Int[num, L], one for each seed; what ``metrics.json`` says of how
+    they were sampled; the model on the held-out samples of what is ``measured``; and the part of
+    the progress that is called ``scoring``, to be entered.
+
+    ``num``: samples of a seed, and ``seeds``, if the request does not say. ``save``: writes the
+    tokens of the first seed into ``request.out``, if there is one, as soon as they are there, so
+    that they are kept if what follows is stopped. ``also``: measures something else of the model
+    while processes share the work, which they do once. ``structure``: of the samples; the bound is
+    of the model itself."""
+    structure = structure or Structure(None)
+    data, split = some_held_out(request, measured.data, measured.split), measured.split
+    num, each = request.num_samples or num, sampling_seeds(request, seeds)
+    parts = progress.parts(
+        f"sampling {shown_sizes([num] * len(each))} samples",
+        f"measuring the model on {len(data.splits[split]):,} held-out samples",
+        scoring,
+    )
+    with trained.sharing() as shard:
+        model = trained.on(shard)
+        with next(parts):
+            narrowed = structure.on(model)
+            drawn = _drawn(request, trained, narrowed, num, each, save, len(data.splits[split]))
+        with next(parts):
+            scores = measure_model(request, model, data, split)
+            if also is not None:
+                also(model)
+    absorbing, titles = trained.algorithm.process.absorbing, trained.domain.group_titles
+    facts = {
+        **checkpoint_facts(request, trained, measured.data),
+        "seeds": each,
+        "num_samples": num,
+        **sampling_facts(request, trained),
+        "network_calls_per_sample": sum(samples.network_calls for samples in drawn) / len(drawn),
+        "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
+        **structure.facts(drawn),
+    }
+    of_model = ModelEvaluation({}, measured.name, scores, absorbing, titles)
+    return [samples.tokens for samples in drawn], facts, of_model, next(parts)
+
+
+def _drawn(
+    request: EvaluateRequest,
+    trained: TrainedModel,
+    model: Model,
+    num: int,
+    seeds: Sequence[int],
+    save: Callable[[Tensor, Path], object],
+    num_held_out: int,
+) -> list[TokenSamples]:
+    """The first batch tells how long sampling them and measuring the model will take."""
+    start, logged = time.perf_counter(), False
+
+    def estimate(rows: Tensor, output: SampleOutput) -> None:
+        nonlocal logged
+        if not logged:
+            seconds = time.perf_counter() - start
+            drawing = seconds / len(rows) * num * len(seeds)
+            passes = num_passes(request, model.algorithm.layout.length) * num_held_out
+            measuring = seconds / float(output.nfe.sum()) * passes
+            logger.info(
+                "about %.0f s to draw the samples and %.0f s to measure the model",
+                *(drawing, measuring),
+            )
+        logged = True
+
+    if model.shard.world_size == 1:
+        model = replace(model, on_sampled=estimate)
+    drawn = []
+    for seed in progress.track(seeds, "samples", "sets"):
+        drawn.append(samples := sample_fresh(trained, model, num, entropy=(seed,)))
+        logger.info("seed %d: %s samples in %.1f s", seed, f"{num:,}", samples.seconds)
+        if len(drawn) == 1:
+            keep_samples(request, model.shard, partial(save, samples.tokens))
+        end_if_stopping()
+    return drawn
+
+
+def facts_of_files(
+    names: Sequence[str], sizes: Sequence[int], unreadable: Sequence[int]
+) -> dict[str, Any]:
+    """Entries of ``metrics.json`` on files of samples, of ``sizes``, with so many that could not be
+    read; warns if the sizes differ."""
+    same = len(set(sizes)) == 1
+    if not same:
+        logger.warning(
+            "the sample files differ in size (%s): distances depend on it, so their mean mixes "
+            "unlike numbers",
+            ", ".join(map(str, sizes)),
+        )
+    return {
+        "samples": list(names),
+        "num_samples": sizes[0] if same else list(sizes),
+        "num_unreadable_samples": list(unreadable),
+    }
+
+
+def sample_token_model(
+    request: SampleRequest,
+    trained: TrainedModel,
+    report: Callable[[Any, str, DictConfig], Report],
+) -> Samples:
+    """``num_samples`` samples, of the size that an option asks for; or ``completions`` of each line
+    of ``given``, as ``Domain.tokens`` reads it, -1 where a token is to be drawn.
+
+    Written and measured by ``report``, see ``Domain.report``, beside the data of the checkpoint;
+    without a measurement where these cannot be read.
+    """
+    domain, data = trained.domain, trained.data_config
+    vocabulary = domain.vocabulary(data)
+    options = domain.options.get("sample", ())
+    asked = {option.name: request[option.name] for option in options if option.is_size}
+    size = requested_sizes(trained, vocabulary.largest, **asked) if asked else None
+    given, facts = request.get("given"), {}
+    if given is not None:
+        partial = _given_tokens(trained, given)
+        each = request.get("completions") or COMPLETIONS
+        facts = {"given": str(given), "num_inputs": len(partial), "completions": each}
+        partial = partial.repeat_interleave(each, dim=0)
+        real = vocabulary.layout().is_real(partial)
+    with trained.sharing() as shard:
+        model, entropy = trained.on(shard), (request.seed,)
+        if given is None:
+            num = request.num_samples or NUM_SAMPLES
+            drawn = sample_fresh(trained, model, num, entropy=entropy, size=size)
+        else:
+            drawn = complete_tokens(model, partial, real, entropy=entropy)
+    if given is not None:
+        reasons = trained.approximations(real=real, known=real & (partial >= 0))
+        facts |= exactness_facts(reasons, of="completions")
+
+    def write() -> SavedSamples:
+        measured: dict[str, float] = {}
+        try:
+            found = checkpoint_data(trained)
+            split = next((s for s in reversed(SPLITS) if len(found.splits[s])), SPLITS[-1])
+            made = report(found, split, trained.config)
+            measured = made.measure(drawn.tokens)
+        except UnreadableDataError as error:
+            logger.warning("%s: the samples are written and not measured", error)
+            made = report(_no_data(trained), SPLITS[-1], trained.config)
+        made.save(drawn.tokens, request.out)
+        made.plot(drawn.tokens, request.out / request.picture)
+        shown = [e.format(measured[e.name]) for e in made.headlines if e.name in measured]
+        what = counted(len(drawn.tokens), "sample" if given is None else "completion")
+        line = "; ".join([f"{what} in {drawn.seconds:.1f} s", *shown, str(request.out)])
+        return SavedSamples({**facts, **drawn.facts, **measured}, line)
+
+    return Samples(domain.decode(data, drawn.tokens), write)
+
+
+def _given_tokens(trained: TrainedModel, given: str | GivenObjects) -> Tensor:
+    """Int[M, L] of the lines of a file, or of objects; ``ValueError`` names the one that is
+    wrong."""
+    samples: list[Any]
+    if isinstance(given, GivenObjects):
+        samples = list(given.objects)
+    else:
+        with Path(given).open(encoding="utf-8") as file:
+            samples = [line.rstrip("\n") for line in file]
+    if not samples:
+        raise ValueError(f"{given} is empty: expected a sample per line")
+    found = []
+    for number, sample in enumerate(samples, start=1):
+        try:
+            found.append(trained.domain.tokens(trained.data_config, [sample]))
+        except ValueError as error:
+            raise ValueError(f"{place_of_line(given, number)}: {error}") from error
+    return torch.cat(found)
+
+
+def _no_data(trained: TrainedModel) -> TokenDataset:
+    """Data set of no sample, with the vocabulary of a model."""
+    vocabulary = trained.domain.vocabulary(trained.data_config)
+    layout = vocabulary.layout()
+    nothing = torch.zeros(0, layout.length, dtype=torch.long)
+    made = TokenDataset.of_rows(nothing, layout, (0, 0, 1))
+    made.vocab = vocabulary
+    return made

@@ -1,25 +1,275 @@
-"""Scores of a model itself on held-out data, without samples: bound, calibration."""
+"""Scores of a model on held-out data: bound, calibration, likelihoods along paths of samplers."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.data.base import TokenDataset
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import (
     BoundBySize,
+    DrawTail,
     MeasurementSettings,
+    SampleBounds,
     blind_bounds,
     sample_bounds,
 )
-from discrete_diffusion.evaluation.bound_by_time import BoundByTime, bound_by_time
-from discrete_diffusion.evaluation.calibration import Calibration, measure_calibration
-from discrete_diffusion.evaluation.likelihood import PathScores
-from discrete_diffusion.evaluation.tails import DrawTail
+from discrete_diffusion.evaluation.noise_levels import (
+    BoundByTime,
+    Calibration,
+    bound_by_time,
+    measure_calibration,
+)
+from discrete_diffusion.evaluation.sample_scores import plus_minus, standard_error
+from discrete_diffusion.evaluation.tables import TableRow, TableSection
+from discrete_diffusion.runtime import progress
+from discrete_diffusion.sampling.likelihood import (
+    Order,
+    check_orders,
+    order_draws,
+    order_log_probs,
+    order_sampler,
+    random_order_log_probs,
+)
 from discrete_diffusion.sampling.model import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+    from discrete_diffusion.contracts import Batch
+    from discrete_diffusion.data.base import Examples
+    from discrete_diffusion.evaluation.requests import EvaluateRequest
+
+
+_FORM, _DRAWS = 25, 26
+"""Keep the forms of samples, such as the order of nodes, and the orders of tokens apart from the
+noise of other measurements."""
+
+_SHARE = 256
+"""Samples that one of several processes measures at once."""
+
+
+@dataclass(frozen=True)
+class OrderLikelihood:
+    """Mean -log p of samples in their form under the sampler of an ``order``, nats: ``nll``.
+    ``sampler``: its settings."""
+
+    order: Order
+    sampler: str
+    nll: BoundEstimate
+
+    @property
+    def name(self) -> str:
+        """The order in a name of a metric."""
+        return self.order.replace("-", "_") if isinstance(self.order, str) else "given_order"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Values for ``metrics.json``. ``nelbo_unordered_...`` is a bound: it knows one form of
+        each sample, or the mean over forms, in the place of all."""
+        nll, name = self.nll, self.name
+        found = {
+            f"nll_{nll.quantity}_{name}": nll.per_sample,
+            f"nll_{nll.quantity}_{name}_standard_error": nll.standard_error,
+            f"nll_{nll.quantity}_{name}_per_token": nll.per_token,
+            "likelihood_sampler": self.sampler,
+        }
+        if nll.unordered is not None:
+            found[f"nelbo_unordered_{name}"] = nll.unordered
+            found[f"nelbo_unordered_{name}_standard_error"] = nll.unordered_standard_error
+        return found
+
+
+@dataclass(frozen=True)
+class BoundByOrders:
+    """The bound by number of orders: -log of the mean over so many orders of p(x | order).
+
+    ``bounds``: by number, 1 first. ``below``: by number, how much less it is than by one order,
+    mean over samples, and its standard error.
+    """
+
+    bounds: dict[int, BoundEstimate]
+    below: dict[int, tuple[float, float]]
+
+    @property
+    def quantity(self) -> str:
+        """What is bounded."""
+        return self.bounds[1].headline[0]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Values for ``metrics.json``: those of the most orders, and a list per column."""
+        most = max(self.bounds)
+        name = f"nelbo_{self.quantity}_{most}_orders"
+        values = [bound.headline for bound in self.bounds.values()]
+        return {
+            name: values[-1][1],
+            f"{name}_standard_error": values[-1][2],
+            "nelbo_by_orders": {
+                "quantity": self.quantity,
+                "orders": list(self.bounds),
+                "nelbo": [value for _, value, _ in values],
+                "standard_error": [error for *_, error in values],
+                "below_one_order": [mean for mean, _ in self.below.values()],
+                "below_one_order_standard_error": [error for _, error in self.below.values()],
+            },
+        }
+
+
+@dataclass(frozen=True)
+class PathScores:
+    """What was measured along paths; None for what was not."""
+
+    likelihood: OrderLikelihood | None = None
+    orders: BoundByOrders | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Values for ``metrics.json``."""
+        made = [each.as_dict() for each in (self.likelihood, self.orders) if each is not None]
+        return {name: value for part in made for name, value in part.items()}
+
+
+def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
+    """Raise ``ValueError`` for a ``likelihood`` or ``orders`` that the model does not have, or that
+    ``bound_draws=0`` leaves no place for."""
+    for name in ("likelihood", "orders"):
+        if request.bound_draws == 0 and (value := request.get(name)) is not None:
+            raise ValueError(
+                f"bound_draws=0 measures samples alone, {name}={value} the model; leave one out"
+            )
+    if (order := request.get("likelihood")) is not None:
+        order_sampler(algorithm, order)
+    if request.get("orders") is not None:
+        check_orders(algorithm)
+
+
+def num_path_passes(request: EvaluateRequest, length: int) -> int:
+    """Number of times that the network sees each held-out sample of ``length`` tokens, at most."""
+    paths = (request.get("likelihood") is not None) + (request.get("orders") or 0)
+    return int(paths * length)
+
+
+def measure_paths(
+    request: EvaluateRequest, model: Model, data: TokenDataset, split: str
+) -> PathScores:
+    """``likelihood`` and ``orders`` of a request, on every sample of a split.
+
+    Forms and orders are a function of ``seed``, the data and the number of the order: those of two
+    models are the same, and the batch size changes nothing.
+    """
+    order, orders = request.get("likelihood"), request.get("orders")
+    found = None if order is None else measure_likelihood(model, data, split, order, request.seed)
+    bound = None if orders is None else measure_orders(model, data, split, orders, request.seed)
+    return PathScores(found, bound)
+
+
+def measure_likelihood(
+    model: Model, data: TokenDataset, split: str, order: Order, seed: int
+) -> OrderLikelihood:
+    """-log p of the samples of a split in the order that ``data`` has, or one at random."""
+    algorithm, sampler = model.algorithm, order_sampler(model.algorithm, order)
+    forms = _Forms.of(data, split, 1, seed)
+
+    def score(some: Batch, draws: Tensor) -> Tensor:
+        return order_log_probs(algorithm, some, order)
+
+    [log_p] = _measured(model, forms, score)
+    settings = None if sampler is None else f"sampling={sampler.name} sampling.budget=0"
+    return OrderLikelihood(
+        order,
+        algorithm.name if settings is None else f"{settings} sampling.order={_shown(order)}",
+        forms.bounds(-log_p).estimate(data.bound),
+    )
+
+
+def measure_orders(
+    model: Model, data: TokenDataset, split: str, num: int, seed: int
+) -> BoundByOrders:
+    """The bounds by 1, 2, 4, ... and ``num`` orders.
+
+        -log mean_k p(x | order k) - log(n!/|Aut|),     relabelled by itself for each k if
+                                                        ``data.bound`` is ``ordered_random``
+
+    Its expectation is never below -log p(x) under first-hitting and falls to it as orders grow
+    (arXiv 1509.00519). By fewer than ``num`` it is the mean over as many groups of orders as there
+    are, which are all used.
+    """
+    forms = _Forms.of(data, split, num, seed)
+    log_p = _measured(model, forms, partial(random_order_log_probs, model.algorithm))  # (K, M)
+    by_number = {n: bound_of_orders(log_p, n) for n in numbers_up_to(num)}
+    gains = {n: by_number[1] - bound for n, bound in by_number.items()}
+    return BoundByOrders(
+        {n: forms.bounds(bound).estimate(data.bound) for n, bound in by_number.items()},
+        {n: (float(gain.mean()), standard_error(gain)) for n, gain in gains.items()},
+    )
+
+
+def numbers_up_to(num: int) -> list[int]:
+    """1, 2, 4, ... and ``num``."""
+    return [*(2**k for k in range((num - 1).bit_length())), num]
+
+
+def bound_of_orders(log_p: Tensor, num: int) -> Tensor:
+    """-log of the mean p of ``num`` orders: Float64[M], the mean over as many groups as there are
+    among the K of ``log_p`` Float64[K, M]."""
+    groups = log_p[: len(log_p) // num * num].unflatten(0, (-1, num))
+    return (math.log(num) - groups.logsumexp(dim=1)).mean(dim=0)
+
+
+@dataclass(frozen=True)
+class _Forms:
+    """Samples of a split, smallest first, ``num`` times, each time in a form of its own if they
+    have several: made when they are read, so that one of them is in memory."""
+
+    data: TokenDataset
+    examples: Examples
+    num: int
+    seed: int
+
+    @classmethod
+    def of(cls, data: TokenDataset, split: str, num: int, seed: int) -> _Forms:
+        examples = data.splits[split]
+        return cls(data, examples[data.sizes(examples).argsort(stable=True)], num, seed)
+
+    def __getitem__(self, k: int) -> Batch:
+        return self.data.augment(self.examples, make_generator(self.seed, _FORM, k))
+
+    def draws(self, k: int) -> Tensor:
+        """Draws of the order of each sample, see ``order_draws``."""
+        return order_draws(self.examples.real, k, (self.seed, _DRAWS))
+
+    def bounds(self, nelbo: Tensor) -> SampleBounds:
+        """Bounds Float64[M] of the samples."""
+        batch = self[0]
+        return SampleBounds(nelbo, batch.real.sum(dim=1), batch.log_num_orders)
+
+
+def _measured(model: Model, forms: _Forms, score: Callable[[Batch, Tensor], Tensor]) -> Tensor:
+    """``score`` of samples, on the device, and of the draws of their orders: Float64[num, M]."""
+    shares, found = torch.arange(len(forms.examples)).split(_SHARE), []
+
+    def of(batch: Batch, draws: Tensor, rows: Tensor) -> Tensor:
+        scored = score(batch.rows(rows).to(model.device), draws[rows]).cpu()
+        measuring.advance(model.shard.world_size)
+        return scored
+
+    with progress.task("likelihoods", forms.num * len(shares), "batches") as measuring:
+        for k in range(forms.num):
+            share = partial(of, forms[k], forms.draws(k))
+            found.append(torch.cat(model.shard.map(share, shares)))
+    return torch.stack(found)
+
+
+def _shown(order: Order) -> str:
+    return order if isinstance(order, str) else str([*order]).replace(" ", "")
+
 
 _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 """Keep the noise of the measurements apart from each other, and from batches and samples."""
@@ -99,3 +349,120 @@ def score_model(
         calibration=measure_calibration(algorithm, batches(), settings=settings(_CALIBRATION)),
         tail=bounds.tail,
     )
+
+
+def model_sections(scores: ModelScores | None) -> list[TableSection]:
+    """The bound and the calibration errors; the bound by size, if samples differ in size."""
+    if scores is None:
+        return []
+    several = len(scores.by_size.estimates) > 1
+    by_size = [_by_size_section(scores.by_size)] if several else []
+    by_orders = [] if scores.paths.orders is None else [_by_orders_section(scores.paths.orders)]
+    return [_model_section(scores), *by_size, *by_orders]
+
+
+def _by_orders_section(by_orders: BoundByOrders) -> TableSection:
+    rows = []
+    for num, bound in by_orders.bounds.items():
+        _, value, error = bound.headline
+        gain, of_gain = by_orders.below[num]
+        below = f"{gain:.3f} ± {of_gain:.3f}" if num > 1 else ""
+        rows.append(TableRow(str(num), plus_minus(value, error), below))
+    return TableSection(
+        "the bound by number of orders",
+        tuple(rows),
+        heads=("orders", f"nelbo_{by_orders.quantity}", "below one order"),
+    )
+
+
+def _likelihood_rows(found: OrderLikelihood) -> list[TableRow]:
+    nll = found.nll
+    rows = [
+        TableRow(
+            f"nll_{nll.quantity}_{found.name}",
+            plus_minus(nll.per_sample, nll.standard_error),
+            meaning=f"-log p of the sequence under {found.sampler}, nats (± standard error)",
+        )
+    ]
+    if nll.unordered is not None:
+        rows.append(
+            TableRow(
+                f"nelbo_unordered_{found.name}",
+                plus_minus(nll.unordered, nll.unordered_standard_error),
+                meaning="the bound on -log p of the unordered sample that follows, nats",
+            )
+        )
+    return rows
+
+
+def _by_size_section(by_size: BoundBySize) -> TableSection:
+    rows = []
+    for size, estimate in by_size.estimates.items():
+        quantity, value, error = estimate.headline
+        shown = plus_minus(value, error)
+        per_token = f"{estimate.headline_per_token:.4f}"
+        rows.append(TableRow(str(size), shown, f"{estimate.num_samples:,}", per_token))
+    return TableSection(
+        f"the model by number of {by_size.unit}",
+        tuple(rows),
+        heads=(by_size.unit, f"nelbo_{quantity}", "held-out samples", "per token"),
+    )
+
+
+def _model_section(scores: ModelScores) -> TableSection:
+    bound, base = scores.bound, scores.baselines
+    quantity, value, error = bound.headline
+    of = "the unordered sample" if quantity == "unordered" else "the sequence"
+    rows = [
+        TableRow(
+            f"nelbo_{quantity}",
+            plus_minus(value, error),
+            meaning=f"held-out bound on -log p of {of}, nats (± standard error)",
+        ),
+        TableRow(
+            f"nelbo_{bound.quantity}_per_token",
+            f"{bound.per_token:.4f}",
+            meaning="the bound of the sequence in its node order, nats per token",
+        ),
+    ]
+    meanings = {
+        "bits_per_character": "the bound per character in bits, each window by itself",
+        "bits_per_character_standard_error": "its standard error over windows",
+        "bits_per_byte": "the bound per byte in bits",
+        "perplexity_per_word": "exp of the bound per word, each window by itself",
+        "nelbo_blind": "what knowing only the frequencies of ids costs, nats",
+        "nelbo_uniform": "what knowing nothing costs, nats",
+        "nelbo_blind_ordered_fixed": "the same in one order, as the bound of the model is, nats",
+        "nelbo_uniform_ordered_fixed": "the same in one order: the model before training, nats",
+    }
+    if scores.tail is not None and scores.tail.is_doubtful:
+        meaning = "of the noise draws of the bound, those that its error is made of; see below"
+        shown = f"{scores.tail.effective:.1f}"
+        rows.append(TableRow("nelbo_effective_draws", shown, meaning=meaning))
+    rows += [] if scores.paths.likelihood is None else _likelihood_rows(scores.paths.likelihood)
+    rows += [
+        TableRow(k, f"{v:.4f}", meaning=meanings.get(k, "")) for k, v in scores.further.items()
+    ]
+    rows += [TableRow(k, f"{v:.3f}", meaning=meanings.get(k, "")) for k, v in base.items()]
+    gaps = scores.calibration.error.nanmean(dim=0)
+    rows += [
+        TableRow(
+            f"calibration_error_{group}",
+            f"{float(gaps[g]):.4f}",
+            meaning=f"expected gap between predicted and observed ({group}), mean over shares",
+        )
+        for g, group in enumerate(scores.calibration.groups)
+        if not gaps[g].isnan()
+    ]
+    return TableSection("the model on held-out data", tuple(rows))
+
+
+def model_notes(scores: ModelScores | None) -> list[str]:
+    """Notes on what the numbers of ``model_sections`` are, in sentences."""
+    if scores is None:
+        return ["bound_draws=0: the samples alone were measured, not the model on held-out data."]
+    num = scores.bound.num_samples
+    notes = [f"± of the bound is its standard error over {num:,} held-out samples."]
+    if scores.tail is not None and scores.tail.is_doubtful:
+        notes.append(scores.tail.warning())
+    return notes

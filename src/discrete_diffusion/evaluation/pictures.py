@@ -15,11 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
-from discrete_diffusion.evaluation.bound_by_time import BoundByTime
-from discrete_diffusion.evaluation.calibration import Calibration
 from discrete_diffusion.evaluation.comparison import Column, Comparison
 from discrete_diffusion.evaluation.comparison_table import is_doubtful
 from discrete_diffusion.evaluation.model_scores import ModelScores
+from discrete_diffusion.evaluation.noise_levels import BoundByTime, Calibration
 from discrete_diffusion.viz.chart_style import (
     GROUP_COLOURS,
     LINE,

@@ -10,25 +10,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from discrete_diffusion.config.values import counted
-from discrete_diffusion.evaluation.held_out import SEEDS
-from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation
+from discrete_diffusion.evaluation.measured_data import SEEDS
+from discrete_diffusion.evaluation.model_evaluation import (
+    ModelEvaluation,
+    facts_of_files,
+    sample_and_measure,
+)
+from discrete_diffusion.evaluation.model_scores import model_notes
 from discrete_diffusion.evaluation.report import (
     Evaluation,
     Headline,
     Samples,
     SavedSamples,
+    TokenReport,
     scalars_first,
 )
 from discrete_diffusion.evaluation.sample_scores import SampleScores
-from discrete_diffusion.evaluation.sample_sets import facts_of_files, sample_and_measure
-from discrete_diffusion.evaluation.structure import Structure, structure_notes, structure_sections
-from discrete_diffusion.evaluation.table import TableSection, model_notes
-from discrete_diffusion.evaluation.token_report import TokenReport
-from discrete_diffusion.evaluation.token_samples import (
+from discrete_diffusion.evaluation.tables import TableSection
+from discrete_diffusion.evaluation.trained_model import (
     NUM_SAMPLES,
+    Structure,
     complete_tokens,
     requested_sizes,
     sample_fresh,
+    structure_notes,
+    structure_sections,
 )
 from discrete_diffusion.sampling.exactness import exactness_facts
 

@@ -1,24 +1,36 @@
-"""A trained model with a sampler: what samples come from, and what is measured."""
+"""A trained model with a sampler, the samples it makes, and the structure they must have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import effective_number, log_mean, make_generator
+from discrete_diffusion.config.values import counted
+from discrete_diffusion.data.base import sample_sizes
+from discrete_diffusion.evaluation.tables import TableRow, TableSection, finite_or_none
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting
 from discrete_diffusion.runtime.processes import Shard
 from discrete_diffusion.sampling.exactness import approximations
-from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling.model import Model, sample_in_batches
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-    from torch import Tensor
 
+    from discrete_diffusion.config.plugins import Registry
     from discrete_diffusion.data.base import Dataset
+    from discrete_diffusion.evaluation.requests import Request
+    from discrete_diffusion.layout.vocab_config import VocabConfig
     from discrete_diffusion.layout.vocabulary import Vocabulary
+    from discrete_diffusion.sampling.partial_samples import Narrowing
 
 
 class KindOfData(Protocol):
@@ -122,3 +134,268 @@ class TrainedModel:
                 f"{self.path} cannot be sampled: its weights hold NaN or infinity, training has "
                 "diverged; take an earlier checkpoint"
             )
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TokenSamples:
+    """``tokens``: Int[num, L]; ``nfe``, ``log_weights``, ``rows``, ``num_forced``: as in
+    ``SampleOutput``; ``seconds``: to sample them all; ``trajectory``: the states on the way of the
+    first ``trajectories``, Int[K, at most so many, L], or None."""
+
+    tokens: Tensor
+    nfe: Tensor
+    log_weights: Tensor
+    rows: Tensor
+    seconds: float
+    trajectory: Tensor | None = None
+    num_forced: Tensor | None = None
+
+    @property
+    def network_calls(self) -> float:
+        """Mean number of network calls per sample."""
+        return float(self.nfe.double().mean()) if len(self.nfe) else 0.0
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Entries of ``metrics.json``."""
+        return {
+            "num_samples": len(self.tokens),
+            "network_calls_per_sample": self.network_calls,
+            "seconds": self.seconds,
+        }
+
+
+def sample_tokens(
+    model: Model,
+    real: Tensor,
+    *,
+    entropy: Sequence[int],
+    clamp: Tensor | None = None,
+    trajectories: int = 0,
+) -> TokenSamples:
+    """One sample per row of ``real`` Bool[M, L], the positions that carry data; a function of
+    ``entropy``. ``clamp``: Int[M, L], ids to keep, -1 where they are sampled."""
+    start = time.perf_counter()
+    output = sample_in_batches(
+        model,
+        real,
+        generator=make_generator(*entropy, 1, device=model.device),
+        clamp=clamp,
+        conditions=model.shared_conditions_of(len(real)),
+        trajectories=trajectories,
+    )
+    seconds = time.perf_counter() - start
+    assert output.rows is not None
+    return TokenSamples(
+        output.x0,
+        output.nfe,
+        output.log_weights,
+        output.rows,
+        seconds,
+        output.trajectory,
+        output.num_forced,
+    )
+
+
+def fresh_sizes(
+    num: int,
+    size_counts: Sequence[int],
+    *,
+    entropy: Sequence[int],
+    size: int | Sequence[int] | None = None,
+) -> Tensor:
+    """Int[num]: sizes sampled from ``size_counts``, the histogram of the training data, or all of
+    one ``size``; of several, as often as in the histogram among these."""
+    if isinstance(size, int):
+        return torch.full((num,), size)
+    counts = [count if size is None or n in size else 0 for n, count in enumerate(size_counts)]
+    return sample_sizes(counts, num, make_generator(*entropy, 0))
+
+
+def sample_fresh(
+    trained: TrainedModel,
+    model: Model,
+    num: int,
+    *,
+    entropy: Sequence[int],
+    size: int | Sequence[int] | None = None,
+    trajectories: int = 0,
+) -> TokenSamples:
+    """``num`` samples of a checkpoint, a function of ``entropy``: a seed, and numbers that keep
+    them apart from other samples with it; of sizes as for ``fresh_sizes``."""
+    sizes = fresh_sizes(num, trained.size_counts, entropy=entropy, size=size)
+    real = trained.domain.vocabulary(trained.data_config).real_positions(sizes)
+    return sample_tokens(model, real, entropy=entropy, trajectories=trajectories)
+
+
+def requested_sizes(
+    trained: TrainedModel, n_max: int, **key: int | Sequence[int] | None
+) -> int | list[int] | None:
+    """Sizes of samples by an option, ``num_nodes=...``: a number of nodes, of sequences tokens, or
+    several to sample as often as in the training data among these; None for all.
+
+    Raises ``ValueError`` for one that the model does not know, or, among several, has not seen; one
+    alone that it has not seen is warned of.
+    """
+    ((name, asked),) = key.items()
+    one = asked if isinstance(asked, int) else None
+    several = [] if asked is None or isinstance(asked, int) else [*asked]
+    domain, seen = trained.domain, trained.size_counts
+    samples, nodes = domain.title, domain.group_titles.get("node", "tokens")
+    largest = "n_max" if "node" in domain.group_titles else "length"
+    for size in several or ([] if one is None else [one]):
+        if size > n_max:
+            raise ValueError(
+                f"{name}={size}: {trained.path} was trained on {samples} of at most {n_max} "
+                f"{nodes}; ask for fewer, or train with data.{largest}={size}"
+            )
+        if several and not (size < len(seen) and seen[size]):
+            raise ValueError(
+                f"{name}={asked}: {trained.path} was trained on no {samples.removesuffix('s')} of "
+                f"{size} {nodes}, so none would be drawn among the others; {name}={size} alone "
+                "draws them"
+            )
+    warn_of_sizes(trained, [] if one is None else [one])
+    return several or one
+
+
+def warn_of_sizes(trained: TrainedModel, sizes: Iterable[int]) -> None:
+    """Log which of the requested sizes the model was not trained on, and on which it was."""
+    seen = [size for size, count in enumerate(trained.size_counts) if count]
+    if unseen := sorted({*sizes} - {*seen}):
+        logger.warning(
+            "%s was trained on %s of %s %s, on none of %s; samples of a size that it has not seen "
+            "may be poor: train it on some, or ask for another size",
+            *(trained.path, trained.domain.title, ", ".join(map(str, seen))),
+            *(trained.domain.group_titles.get("node", "tokens"), ", ".join(map(str, unseen))),
+        )
+
+
+NUM_SAMPLES, COMPLETIONS = 64, 4
+"""If ``num_samples`` or ``completions`` of ``sample`` does not say."""
+
+
+def complete_tokens(
+    model: Model, partial: Tensor, real: Tensor, *, entropy: Sequence[int]
+) -> TokenSamples:
+    """One sample per row of ``partial`` Int[M, L], whose ids are kept; those at -1 are sampled.
+
+    ``real``: Bool[M, L], the positions that carry data; elsewhere ``partial`` is not read. Raises
+    ``ValueError`` naming row and position for an id that is not legal there."""
+    return sample_tokens(model, real, entropy=entropy, clamp=partial.where(real, -1))
+
+
+_MEANINGS = {
+    "forced_draws_per_sample": "tokens whose draw was changed",
+    "dead_ends": "samples of weight 0: a token had no value left, so they need not have it",
+    "mean_weight": "share of the model's own samples that have it, where weights are exact",
+    "effective_samples": "equally weighted samples that these are worth, weighted",
+}
+
+
+@dataclass(frozen=True)
+class Structure:
+    """``name``: of a registered structure, or None: samples may be anything."""
+
+    name: str | None
+    _make: Callable[[], Narrowing] | None = None
+
+    @classmethod
+    def requested(
+        cls,
+        request: Request,
+        structures: Registry[Callable[[VocabConfig], Narrowing]],
+        vocab: VocabConfig,
+    ) -> Structure:
+        """Structure that ``structure=`` requests. ``ValueError`` for an unknown name."""
+        if request.structure is None:
+            return cls(None)
+        build = structures.find(request.structure)
+        return cls(request.structure, lambda: build(vocab))
+
+    def __bool__(self) -> bool:
+        return self.name is not None
+
+    def on(self, model: Model) -> Model:
+        """The model, its samples narrowed."""
+        return replace(model, narrowing=self._make) if self else model
+
+    def check_given(self, partial: Tensor, mask_id: int, places: Sequence[str]) -> None:
+        """``ValueError``, naming the place of the first, if what is given cannot be completed.
+
+        ``partial``: Int[M, L] with negative ids where nothing is given; ``places``: of each.
+        """
+        if self._make is None:
+            return
+        tokens = partial.masked_fill(partial < 0, mask_id)
+        for row, why in self._make().contradictions(tokens).items():
+            raise ValueError(
+                f"{places[row]}: {why}, which structure={self.name} forbids; mend the line, or "
+                "leave structure out"
+            )
+
+    def facts(self, drawn: Sequence[TokenSamples], *, given: bool = False) -> dict[str, Any]:
+        """Entries of ``metrics.json`` on sets of samples. ``given``: of completions, whose weights
+        compare within one input alone."""
+        if not self:
+            return {}
+        log_weights = torch.cat([each.log_weights for each in drawn])
+        forced = [each.num_forced for each in drawn if each.num_forced is not None]
+        found: dict[str, Any] = {"structure": self.name}
+        if len(log_weights):
+            found["forced_draws_per_sample"] = float(torch.cat(forced).double().mean())
+            dead_ends = int(log_weights.isneginf().sum())
+            if dead_ends:
+                found["dead_ends"] = dead_ends
+            found["mean_weight"] = float(log_weights.exp().mean())
+            if dead_ends < len(log_weights):
+                found["log_mean_weight"] = log_mean(log_weights)
+            if not given:
+                each = [effective_number(one.log_weights) for one in drawn]
+                found["effective_samples"] = sum(each) / len(each)
+        return found
+
+    def weights(self, log_weights: Tensor) -> dict[str, Sequence[Any]]:
+        """What the lines of ``samples.jsonl`` say beside their samples, by key; null of weight
+        0."""
+        return {"log_weight": finite_or_none(log_weights.tolist())} if self else {}
+
+    def summary(self, facts: dict[str, Any]) -> str:
+        """Sentence for the log: a line of its own, "" without a structure."""
+        if "forced_draws_per_sample" not in facts:
+            return ""
+        forced = facts["forced_draws_per_sample"]
+        return f"\nstructure={self.name}: {forced:.2f} forced draws a sample; {_having(facts)}"
+
+
+def _having(facts: dict[str, Any]) -> str:
+    """What it says that samples have the structure."""
+    found = "samples have it by construction, which says nothing about the model"
+    if dead_ends := facts.get("dead_ends", 0):
+        found += f" (but {counted(dead_ends, 'dead end')}, of weight 0, that need not have it)"
+    return found
+
+
+def structure_sections(facts: dict[str, Any]) -> list[TableSection]:
+    """The table of a narrowing, from the facts that ``Structure.facts`` added; [] without one."""
+    rows = tuple(
+        TableRow(name, f"{facts[name]:.4g}", meaning=meaning)
+        for name, meaning in _MEANINGS.items()
+        if name in facts
+    )
+    return [TableSection(f"narrowed: structure={facts['structure']}", rows)] if rows else []
+
+
+def structure_notes(facts: dict[str, Any]) -> list[str]:
+    """How to read the numbers of narrowed samples; [] without a narrowing."""
+    if "structure" not in facts:
+        return []
+    return [
+        f"structure={facts['structure']} narrows what is sampled: {_having(facts)}, so V.U.N., "
+        "valid and connected under it do not compare with those of free samples. Read them beside "
+        "the forced draws, the free samples (structure left out) and samples made without a "
+        "network. All numbers are of the samples as drawn, without their weights."
+    ]

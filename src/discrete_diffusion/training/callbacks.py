@@ -18,8 +18,8 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 from discrete_diffusion.config.values import counted
-from discrete_diffusion.evaluation.intervals import plus_minus
 from discrete_diffusion.evaluation.report import Headline, Report
+from discrete_diffusion.evaluation.sample_scores import plus_minus
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.training.sharding import whole_weights
 

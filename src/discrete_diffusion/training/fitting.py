@@ -20,7 +20,7 @@ from discrete_diffusion.checkpoints.start import (
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.domains.registry import complete_data
-from discrete_diffusion.evaluation.json_values import finite_or_none, write_metrics
+from discrete_diffusion.evaluation.tables import finite_or_none, write_metrics
 from discrete_diffusion.runtime.atomic_files import atomic_write
 from discrete_diffusion.runtime.processes import LostProcessError, Stop, StopSignals, all_processes
 from discrete_diffusion.training.run import Run, build_run

@@ -20,7 +20,7 @@ from continuous_states.eit.image_scores import (
     score_reconstructions,
 )
 from continuous_states.sampling import Ode
-from discrete_diffusion.evaluation.table import markdown
+from discrete_diffusion.evaluation.tables import markdown
 from discrete_diffusion.sampling import FirstHitting, Model
 from gaussian_images import GaussianImages, exact_flow
 

@@ -12,8 +12,7 @@ from discrete_diffusion.algorithms.time_sampling import sample_blocks
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.evaluation.bound import MeasurementSettings
-from discrete_diffusion.evaluation.bound_by_time import bound_by_time
-from discrete_diffusion.evaluation.calibration import measure_calibration
+from discrete_diffusion.evaluation.noise_levels import bound_by_time, measure_calibration
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler

@@ -18,7 +18,7 @@ from discrete_diffusion.evaluation.bound import (
     estimate_bound,
     sample_bounds,
 )
-from discrete_diffusion.evaluation.intervals import plus_minus
+from discrete_diffusion.evaluation.sample_scores import plus_minus
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.layout import TokenLayout

@@ -10,7 +10,7 @@ from toy_batches import ExactDenoiser, exact_mdlm, toy_batches
 
 from discrete_diffusion.algorithms import BD3LM, general_bound
 from discrete_diffusion.evaluation.bound import MeasurementSettings, estimate_bound
-from discrete_diffusion.evaluation.bound_by_time import bound_by_time
+from discrete_diffusion.evaluation.noise_levels import bound_by_time
 from discrete_diffusion.forward_process import Absorbing
 from toy_algorithms import TOYS
 from toy_world import (

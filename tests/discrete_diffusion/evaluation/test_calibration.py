@@ -7,7 +7,7 @@ import torch
 from toy_batches import ExactDenoiser, exact_mdlm, toy_batches
 
 from discrete_diffusion.evaluation.bound import MeasurementSettings
-from discrete_diffusion.evaluation.calibration import measure_calibration, time_of_share
+from discrete_diffusion.evaluation.noise_levels import measure_calibration, time_of_share
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.noise_schedules import Learned
 from toy_world import PADDED, ToyWorld, all_schedules, marginal_process, toy_layout

@@ -18,7 +18,7 @@ from discrete_diffusion.evaluation.comparison_table import (
     table_notes,
     with_error,
 )
-from discrete_diffusion.evaluation.intervals import share_error
+from discrete_diffusion.evaluation.sample_scores import share_error
 
 
 def test_one_seed_is_a_paired_t_statistic():

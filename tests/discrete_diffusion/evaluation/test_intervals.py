@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 import torch
 
-from discrete_diffusion.evaluation.intervals import (
+from discrete_diffusion.evaluation.sample_scores import (
     confidence_interval,
     error_text,
     interval_entries,

@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from discrete_diffusion.evaluation.json_values import finite_or_none, rounded
+from discrete_diffusion.evaluation.tables import finite_or_none, rounded
 
 
 def test_what_is_not_finite_becomes_none_at_any_depth():

@@ -11,17 +11,18 @@ import torch
 
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.graph_tokens import EncodedGraphs, GraphDataset, relabel
-from discrete_diffusion.evaluation.likelihood import (
+from discrete_diffusion.evaluation.bound import DrawTail
+from discrete_diffusion.evaluation.model_scores import (
     check_paths,
     measure_likelihood,
     measure_orders,
     measure_paths,
+    model_notes,
+    model_sections,
     numbers_up_to,
+    score_model,
 )
-from discrete_diffusion.evaluation.model_scores import score_model
 from discrete_diffusion.evaluation.requests import EvaluateRequest
-from discrete_diffusion.evaluation.table import model_notes, model_sections
-from discrete_diffusion.evaluation.tails import DrawTail
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime.processes import Shard
 from discrete_diffusion.sampling.first_hitting import FirstHitting
@@ -199,7 +200,7 @@ class Sent(Exception):
 
 
 def test_processes_share_the_work_and_get_one_result(monkeypatch):
-    monkeypatch.setattr("discrete_diffusion.evaluation.likelihood._SHARE", 3)
+    monkeypatch.setattr("discrete_diffusion.evaluation.model_scores._SHARE", 3)
     data, parts = dataset("random"), []
 
     def send(part):

@@ -7,8 +7,7 @@ import pytest
 import torch
 from matplotlib.patches import StepPatch
 
-from discrete_diffusion.evaluation.bound_by_time import BoundByTime
-from discrete_diffusion.evaluation.calibration import Calibration
+from discrete_diffusion.evaluation.noise_levels import BoundByTime, Calibration
 from discrete_diffusion.evaluation.pictures import plot_bound_by_time, plot_calibration
 
 

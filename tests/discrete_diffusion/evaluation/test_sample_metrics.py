@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from discrete_diffusion.evaluation.intervals import confidence_interval, share_interval
-from discrete_diffusion.evaluation.sample_scores import Metric, SampleScores
+from discrete_diffusion.evaluation.sample_scores import (
+    Metric,
+    SampleScores,
+    confidence_interval,
+    share_interval,
+)
 
 METRICS = {
     "valid": Metric("shares", "valid ones", share=True, digits=1, percent=True),

@@ -7,8 +7,7 @@ import pytest
 import scipy.stats
 import torch
 
-from discrete_diffusion.evaluation.bound import SampleBounds
-from discrete_diffusion.evaluation.tails import DrawTail, draw_tail, pareto_fit
+from discrete_diffusion.evaluation.bound import DrawTail, SampleBounds, draw_tail, pareto_fit
 
 TOKENS = torch.full((600,), 10)
 LIGHT = {

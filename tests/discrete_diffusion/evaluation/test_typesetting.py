@@ -12,14 +12,14 @@ import torch
 from omegaconf import OmegaConf
 
 from compared_models import BY
+from discrete_diffusion.evaluation.bound import DrawTail
 from discrete_diffusion.evaluation.comparison import Baseline, ComparedModel, Comparison
 from discrete_diffusion.evaluation.comparison_table import (
     check_columns,
     comparison_table,
     table_notes,
 )
-from discrete_diffusion.evaluation.tails import DrawTail
-from discrete_diffusion.evaluation.typesetting import Table, TableColumn, escaped
+from discrete_diffusion.evaluation.tables import Table, TableColumn, escaped
 
 ALGORITHMS = ("mdlm", "udlm", "sedd", "my_own & co", "ar")
 SHIFTS = (0.0, 0.02, 1.5, -0.01, 3.0)

@@ -17,7 +17,7 @@ import discrete_diffusion
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints.files import write_weights_file
 from discrete_diffusion.cli import compose
-from discrete_diffusion.evaluation.json_values import write_json, write_metrics
+from discrete_diffusion.evaluation.tables import write_json, write_metrics
 from discrete_diffusion.runtime.atomic_files import (
     append_text,
     atomic_folder,

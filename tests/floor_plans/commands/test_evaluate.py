@@ -22,8 +22,7 @@ from discrete_diffusion.domains import TIME_BINS, Domain
 from discrete_diffusion.domains import registry as domains
 from discrete_diffusion.domains.registry import get_domain, options_of
 from discrete_diffusion.evaluation import evaluate_token_model
-from discrete_diffusion.evaluation.table import COLUMNS
-from discrete_diffusion.evaluation.typesetting import print_table
+from discrete_diffusion.evaluation.tables import COLUMNS, print_table
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling import FirstHitting
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams, write_diagrams

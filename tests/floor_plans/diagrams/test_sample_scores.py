@@ -14,7 +14,7 @@ from discrete_diffusion.evaluation import (
     share_error,
     share_interval,
 )
-from discrete_diffusion.evaluation.table import COLUMNS, markdown
+from discrete_diffusion.evaluation.tables import COLUMNS, markdown
 from floor_plans import generate_plans
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, OF_COVERAGE, SHARES, bubble_metrics
 from floor_plans.diagrams.metrics.sample_scores import score_samples, shown_sizes

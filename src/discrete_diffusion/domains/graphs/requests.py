@@ -29,13 +29,20 @@ from discrete_diffusion.domains.graphs.graph_set import check_installed
 from discrete_diffusion.domains.graphs.readers import parse_json
 from discrete_diffusion.domains.graphs.records import GraphError, GraphTypes, Pair, Untyped
 from discrete_diffusion.domains.graphs.samples import GraphSamples
-from discrete_diffusion.evaluation import held_out, sample_kind
-from discrete_diffusion.evaluation.measured_data import MeasuredData, RealData, measured_data
+from discrete_diffusion.evaluation import sample_kind
+from discrete_diffusion.evaluation.measured_data import (
+    MeasuredData,
+    RealData,
+    check_reference,
+    held_out_rows,
+    measured_data,
+    own_data,
+    some_held_out,
+)
 from discrete_diffusion.evaluation.report import Samples
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.evaluation.sample_kind import SampleEvaluation
-from discrete_diffusion.evaluation.token_samples import COMPLETIONS, warn_of_sizes
-from discrete_diffusion.evaluation.trained_model import TrainedModel
+from discrete_diffusion.evaluation.trained_model import COMPLETIONS, TrainedModel, warn_of_sizes
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime.inputs import JSON, JSON_LINES, GivenObjects, place_of_line
 
@@ -166,9 +173,9 @@ def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[TypedGraph]:
             "samples=FILE needs graphs to compare with: give reference=FILE, and training=FILE for "
             "novelty and the ratio"
         )
-    held_out.check_reference(request, of_files=True)
+    check_reference(request, of_files=True)
     reference, training, known = _read_real(request, graphs)
-    rows = held_out.held_out_rows(request, len(reference)).tolist()
+    rows = held_out_rows(request, len(reference)).tolist()
     measured = [reference[row] for row in rows]
     real = RealData(str(request.reference), measured, training, known, len(reference))
     return sample_kind.evaluate_sample_files(request, graphs, real)
@@ -190,8 +197,8 @@ def _real_graphs(
 ) -> RealData[TypedGraph]:
     if request.reference is not None:
         # graphs of the file, as a data set of the model's own vocabulary
-        held_out.check_reference(request, of_files=False)
-        own = held_out.own_data(trained)
+        check_reference(request, of_files=False)
+        own = own_data(trained)
         reference, training, known = _read_real(request, graphs)
         if training is None and own is not None:
             training = own.graphs("train")
@@ -209,7 +216,7 @@ def _real_graphs(
         training = on.data.graphs("train")
         if request.training is not None:
             training = graphs.read_graphs(request.training, request).graphs
-    measured = held_out.some_held_out(request, on.data, on.split).graphs(on.split)
+    measured = some_held_out(request, on.data, on.split).graphs(on.split)
     num = len(on.data.splits[on.split])
     return RealData(on.name, measured, training or None, known, num, on)
 

@@ -26,13 +26,17 @@ from discrete_diffusion.domains.graphs.options import STRUCTURES
 from discrete_diffusion.domains.graphs.readers import ReadGraphs, read_graphs
 from discrete_diffusion.domains.graphs.records import GraphTypes, Pair
 from discrete_diffusion.evaluation.comparison import Column
-from discrete_diffusion.evaluation.intervals import error_note
 from discrete_diffusion.evaluation.measured_data import RealData
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind, SampleKindReport
-from discrete_diffusion.evaluation.sample_scores import SampleScores, real_vs_real, shown_sizes
-from discrete_diffusion.evaluation.table import TableRow, TableSection
+from discrete_diffusion.evaluation.sample_scores import (
+    SampleScores,
+    error_note,
+    real_vs_real,
+    shown_sizes,
+)
+from discrete_diffusion.evaluation.tables import TableRow, TableSection
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import atomic_folder, put_aside, write_text

@@ -19,8 +19,13 @@ from discrete_diffusion.domains.molecules.completion import (
 from discrete_diffusion.domains.molecules.molecule import Molecule, check_installed
 from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.molecules.samples import MoleculeSamples
-from discrete_diffusion.evaluation.held_out import check_reference, held_out_rows, some_held_out
-from discrete_diffusion.evaluation.measured_data import RealData, measured_data
+from discrete_diffusion.evaluation.measured_data import (
+    RealData,
+    check_reference,
+    held_out_rows,
+    measured_data,
+    some_held_out,
+)
 from discrete_diffusion.evaluation.sample_kind import (
     SampleEvaluation,
     complete_kind,
@@ -28,14 +33,13 @@ from discrete_diffusion.evaluation.sample_kind import (
     evaluate_samples,
     sample_kind,
 )
-from discrete_diffusion.evaluation.token_samples import COMPLETIONS, requested_sizes
+from discrete_diffusion.evaluation.trained_model import COMPLETIONS, requested_sizes
 from discrete_diffusion.runtime.inputs import place_of_line
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
-    from discrete_diffusion.evaluation.structure import Structure
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+    from discrete_diffusion.evaluation.trained_model import Structure, TrainedModel
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
 

@@ -36,10 +36,9 @@ from discrete_diffusion.domains.molecules.molecule_files import (
 )
 from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, plot_molecules
 from discrete_diffusion.domains.molecules.structures import STRUCTURES
-from discrete_diffusion.evaluation.intervals import error_note
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind
-from discrete_diffusion.evaluation.sample_scores import Metric, SampleScores
+from discrete_diffusion.evaluation.sample_scores import Metric, SampleScores, error_note
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.package import install_command
 

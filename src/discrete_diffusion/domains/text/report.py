@@ -21,8 +21,7 @@ from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.judge import SampledTexts, TransformersJudge, read_judge
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, evaluate_token_model
-from discrete_diffusion.evaluation.report import Headline
-from discrete_diffusion.evaluation.token_report import TokenReport
+from discrete_diffusion.evaluation.report import Headline, TokenReport
 from discrete_diffusion.runtime.atomic_files import write_text
 from discrete_diffusion.runtime.package import install_command
 

@@ -28,7 +28,7 @@ from discrete_diffusion.domains.text.report import (
 )
 from discrete_diffusion.domains.text.vocabulary import IdVocabulary, Vocabulary, vocabulary_of
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
-from discrete_diffusion.evaluation.token_samples import (
+from discrete_diffusion.evaluation.trained_model import (
     COMPLETIONS,
     NUM_SAMPLES,
     complete_tokens,

@@ -1,10 +1,75 @@
-"""A table as Markdown, as LaTeX, and in a terminal."""
+"""Tables as Markdown, as LaTeX and in a terminal; numbers as JSON, which has no NaN."""
 
 from __future__ import annotations
 
+import json
+import logging
+import math
 import textwrap
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from discrete_diffusion.runtime.atomic_files import write_text
+
+COLUMNS = ("metric", "value", "real data", "ratio")
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """One metric, or what else the section's heads say.
+
+    ``value``: with its 95 % interval over seeds (or standard error), ``real``: the floor of a
+    distance, else the reference's own value; ``ratio``: value / floor, of distances. Texts, ""
+    where there is nothing. ``others``: further cells, under further heads.
+    """
+
+    name: str
+    value: str
+    real: str = ""
+    ratio: str = ""
+    meaning: str = ""
+    others: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Texts of the row, one under each head."""
+        return (self.name, self.value, self.real, self.ratio, *self.others)
+
+
+@dataclass(frozen=True)
+class TableSection:
+    """Rows under a heading. ``heads``: what stands above their cells."""
+
+    title: str
+    rows: tuple[TableRow, ...]
+    heads: tuple[str, ...] = COLUMNS
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The heads up to the last that any row fills."""
+        filled = [k for row in self.rows for k, cell in enumerate(row.cells) if cell]
+        return self.heads[: max(filled, default=1) + 1]
+
+
+def markdown(sections: Sequence[TableSection], notes: Sequence[str], head: str = "") -> str:
+    """The sections as one table each, with the meaning of every row; then the notes. ``head``: a
+    sentence above them."""
+    lines = [head, ""] if head else []
+    for section in sections:
+        lines += [f"## {section.title[0].upper()}{section.title[1:]}", ""]
+        width = len(section.columns)
+        lines.append("| " + " | ".join((*section.columns, "meaning")) + " |")
+        lines.append("|---|" + "---:|" * (width - 1) + "---|")
+        lines += [
+            "| " + " | ".join((*row.cells[:width], row.meaning)) + " |" for row in section.rows
+        ]
+        lines.append("")
+    return "\n".join([*lines, *(f"* {note}" for note in notes)]) + "\n"
+
 
 HEAD_WIDTH = 16
 """Characters of a line of a head, where heads have several lines."""
@@ -130,3 +195,44 @@ def _latex_head(column: TableColumn) -> str:
         return "".join(lines)
     stacked, side = "\\\\".join(lines), "l" if column.is_text else "r"
     return rf"\shortstack[{side}]{{{stacked}}}"
+
+
+logger = logging.getLogger(__name__)
+
+
+def rounded(values: Tensor, digits: int = 6) -> list[float | None]:
+    """A vector as a list of ``digits`` significant digits; NaN and infinities become None."""
+    return [
+        float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in values.tolist()
+    ]
+
+
+def finite_or_none(value: Any) -> Any:
+    """``value`` with None for every NaN and infinity in it, in its dicts and lists too."""
+    if isinstance(value, dict):
+        return {key: finite_or_none(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [finite_or_none(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
+    """Write ``metrics.json`` into ``folder``, whole; warns of the names that are null in it."""
+    written = finite_or_none(metrics)
+    if lost := [name for name in metrics if written[name] != metrics[name]]:
+        logger.warning("not finite, so null in metrics.json: %s", ", ".join(lost))
+    write_json(folder / "metrics.json", written, indent=2)
+
+
+def write_json(path: Path, content: Mapping[str, Any], *, indent: int = 1) -> None:
+    """Write a JSON object, whole."""
+    write_text(path, json.dumps(content, indent=indent, allow_nan=False) + "\n")
+
+
+def read_json(path: Path, keys: Collection[str]) -> dict[str, Any] | None:
+    """A JSON object; None if there is no such file, or one without all of ``keys``."""
+    try:
+        content = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return content if isinstance(content, dict) and {*keys} <= content.keys() else None
