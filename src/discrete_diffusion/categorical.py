@@ -14,8 +14,8 @@ from torch import Tensor
 
 
 def neg_inf(dtype: torch.dtype) -> float:
-    """The finite stand-in for log 0 in ``dtype``: its exponential is exactly 0, and sums of a few
-    of them stay finite, so ``0 * log 0`` is 0 and never NaN."""
+    """Finite stand-in for log 0 in ``dtype``: its exponential is exactly 0, and sums of a few of
+    them stay finite, so ``0 * log 0`` is 0 and never NaN."""
     return -3.0e4 if dtype == torch.float16 else -1.0e9
 
 
@@ -39,9 +39,10 @@ def temper(log_probs: Tensor, temperature: float) -> Tensor:
     """Normalised p^(1/temperature) for log_probs (..., V); log 0 stays log 0."""
     if temperature == 1.0:
         return log_probs
+    # differences to the largest are <= 0, so no temperature overflows
     least = neg_inf(log_probs.dtype)
     support = log_probs > least / 2
-    behind = log_probs - log_probs.amax(dim=-1, keepdim=True)  # <= 0, so no temperature overflows
+    behind = log_probs - log_probs.amax(dim=-1, keepdim=True)
     scaled = behind / max(temperature, torch.finfo(torch.float32).tiny)
     return log_softmax_on(scaled.clamp(min=least / 4), support)
 
@@ -53,6 +54,7 @@ def nucleus(log_probs: Tensor, top_p: float) -> Tensor:
     """
     if top_p >= 1.0:
         return log_probs
+    # the probability of all likelier ids decides
     ordered, order = log_probs.sort(dim=-1, descending=True)
     mass_before = ordered.exp().cumsum(dim=-1) - ordered.exp()
     keep = torch.zeros_like(log_probs, dtype=torch.bool).scatter_(-1, order, mass_before < top_p)
@@ -87,6 +89,7 @@ def pick(log_probs: Tensor, u: Tensor) -> Tensor:
     """``sample_categorical`` with its uniform numbers ``u``, Float64[...] in [0, 1).
 
     Rows that hold NaN or no probability give some id in 0..V-1."""
+    # the number of ids whose cumulative probability is at most u of the total
     cumulative = log_probs.double().exp().cumsum(dim=-1)
     threshold = u.unsqueeze(-1) * cumulative[..., -1:]
     return (cumulative[..., :-1] <= threshold).sum(dim=-1)
@@ -98,8 +101,10 @@ def log_prob_at(ids: Tensor, log_probs: Tensor) -> Tensor:
 
 
 def effective_number(log_weights: Tensor) -> float:
-    """(sum w)^2 / sum w^2 of Float64[N], 0 if all weights are: how many samples without weights are
-    worth as much, if they are independent."""
+    """Effective sample size (sum w)^2 / sum w^2 of weights Float64[N]; 0 if all are 0.
+
+    As many independent samples without weights are worth as much.
+    """
     if not log_weights.isfinite().any():
         return 0.0
     log_sum, log_squares = log_weights.logsumexp(dim=0), (2 * log_weights).logsumexp(dim=0)
@@ -112,9 +117,9 @@ def log_mean(log_weights: Tensor) -> float:
 
 
 def make_generator(*entropy: int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A generator whose stream is a function of the integers given, e.g. (seed, step, rank).
+    """A generator whose stream is a function of the given integers, e.g. (seed, step, rank).
 
-    Their number counts too: numpy alone takes (1, 2) and (1, 2, 0) for the same.
+    Their number counts too; for numpy alone (1, 2) and (1, 2, 0) are the same.
     """
     words = [len(entropy), *(abs(int(e)) for e in entropy)]
     state = np.random.SeedSequence(words).generate_state(1, np.uint64)

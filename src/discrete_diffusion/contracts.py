@@ -18,7 +18,7 @@ from torch import Tensor
 
 Conditions = Mapping[str, Any]
 """Conditions of samples: tensors, batch axis first, by the names of the backbone's arguments; also
-whatever else is indexed by samples.
+other values that are indexed by samples.
 """
 
 
@@ -123,8 +123,8 @@ class BoundEstimate:
         per_sample: mean over samples, nats.
         standard_error: of ``per_sample``, nats; NaN of a single sample.
         per_token: nats per real token.
-        unordered: bound on -log p of the object in whatever order, nats: ``ordered_random`` minus
-            log(n!/|Aut|), ``ordered_fixed`` as it stands; None of data without orders.
+        unordered: bound on -log p of the object in any order, nats: ``ordered_random`` minus
+            log(n!/|Aut|), or ``ordered_fixed``; None for data without orders.
         unordered_standard_error: of ``unordered``, nats.
         num_samples: number of samples.
     """
@@ -196,16 +196,16 @@ class SampleOutput:
             given ones bit for bit; Float32[B, C, H, W] images; Int[B, T] a text, ended by EOS if it
             ends.
         nfe: Int[B], network evaluations spent on each sample.
-        log_weights: Float64[B], log importance weights of a narrowed support (0 without one), -inf
-            where a ``Narrowing`` left a token nothing.
+        log_weights: Float64[B], log importance weights of a narrowed support (0 if not narrowed),
+            -inf where a ``Narrowing`` left a token nothing.
         trajectory: Int[K, B, L], if requested: the noise that sampling starts from, then every new
             state of the batch, the last one ``x0``.
-        ancestors: Int[B], of particles that are resampled, the row that each began as; None of
-            samples that are independent.
-        num_forced: Int[B], tokens of each sample for which a ``Narrowing`` excluded what the
-            network's distribution gave first, and another was drawn; None without one.
-        rows: Int[B], of a request for many samples, which of them these are, ascending: all, unless
-            a ``Stop`` left some out; None of one batch.
+        ancestors: Int[B], of particles that are resampled, the row that each began as; None for
+            independent samples.
+        num_forced: Int[B], tokens of each sample that were sampled again because a ``Narrowing``
+            excluded the first one; None if nothing was narrowed.
+        rows: Int[B], index of each sample in a request for many, ascending: all, unless a ``Stop``
+            left some out; None for one batch.
     """
 
     x0: Tensor

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from discrete_diffusion.categorical import sample_categorical
 from discrete_diffusion.contracts import Batch
-from discrete_diffusion.layout.token_layout import TokenLayout
+from discrete_diffusion.layout.token_layout import TokenLayout, first_positions
 
 if TYPE_CHECKING:
     from discrete_diffusion.contracts import BoundEstimate
@@ -166,7 +166,7 @@ class TokenDataset(Dataset):
     def real_positions(self, sizes: Tensor) -> Tensor:
         """Int[B] sizes -> Bool[B, L], the positions to fill for samples of those sizes; unless
         overridden, the first ones that are not given."""
-        return self.layout.first_positions(sizes)
+        return first_positions(self.layout.length, self.layout.num_given, sizes)
 
     def _meaning(self) -> str:
         return repr((self.layout.mask_id, self.layout.pad_id))

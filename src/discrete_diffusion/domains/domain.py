@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation.report import Evaluation, Report, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.layout import vocab_config, vocabulary
-    from discrete_diffusion.layout.vocabulary import Vocabulary
+    from discrete_diffusion.layout import vocab_config
+    from discrete_diffusion.layout.vocab_config import Vocabulary
     from discrete_diffusion.runtime.inputs import FileKind
 else:
     graph_tokens = Later("discrete_diffusion.data.graph_tokens")
     vocab_config = Later("discrete_diffusion.layout.vocab_config")
-    vocabulary = Later("discrete_diffusion.layout.vocabulary")
     cell_measurement = Later("discrete_diffusion.domains.cell_measurement")
     model_evaluation = Later("discrete_diffusion.evaluation.model_evaluation")
 
@@ -114,7 +113,7 @@ class Domain(ABC):
         Raises:
             ValueError: keys are not set; the message names them.
         """
-        return vocabulary.Sequences.of(data)
+        return vocab_config.Sequences.of(data)
 
     def conditions(self, data: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
         """Tensors that come with every sample.

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.config.plugins import Registry
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.evaluation.requests import Request
-    from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.layout.vocabulary import Vocabulary
+    from discrete_diffusion.layout.vocab_config import VocabConfig, Vocabulary
     from discrete_diffusion.sampling.partial_samples import Narrowing
 
 

@@ -41,8 +41,8 @@ def build_forward_process(
 ) -> ForwardProcess:
     """The process ``config["name"]``, its other keys passed as arguments.
 
-    Raises ``ValueError`` for an unknown process, an option that it does not have, one that it needs
-    and does not get or gets of another kind, and as the process itself does.
+    Raises ``ValueError`` for an unknown process, unknown, missing or wrong options, and as the
+    process itself does.
     """
     process: ForwardProcess = build_part("forward_process", PROCESSES, config, layout, schedule)
     return process

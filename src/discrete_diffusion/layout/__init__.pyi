@@ -4,7 +4,7 @@ from .room_tables import RELATIONS as RELATIONS
 from .room_tables import ROOM_TYPES as ROOM_TYPES
 from .token_layout import TokenLayout as TokenLayout
 from .vocab_config import RPLAN_VOCAB_CONFIG as RPLAN_VOCAB_CONFIG
+from .vocab_config import Numbers as Numbers
+from .vocab_config import Sequences as Sequences
 from .vocab_config import VocabConfig as VocabConfig
-from .vocabulary import Numbers as Numbers
-from .vocabulary import Sequences as Sequences
-from .vocabulary import Vocabulary as Vocabulary
+from .vocab_config import Vocabulary as Vocabulary

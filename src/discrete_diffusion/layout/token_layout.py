@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import mask_logits, neg_inf
+from discrete_diffusion.categorical import neg_inf
 
 
 class TokenLayout(nn.Module):
-    """The legal clean ids of every position, and the names of the groups positions fall into.
+    """The legal clean ids of every position, and the groups of positions.
 
     ``num_legal``, Int[L], counts the K_l legal ids of each position. A module only so that its
     buffers follow ``.to(device)``; it has no parameters and no state.
@@ -23,9 +23,8 @@ class TokenLayout(nn.Module):
         pad_id: the id of PAD, the same at every position; None if samples have one length.
         group: Int[L], index into ``group_names`` (e.g. node, edge); by default all 0.
         group_names: names of the groups.
-        num_given: the first so many positions hold what a sample is conditioned on, such as a text
-            to be summarised. They are not real, but ids may stand there; they are seen and never
-            corrupted.
+        num_given: number of leading positions that a sample is conditioned on, such as a text to
+            be summarised. They are not real, but have ids, which are seen and never corrupted.
 
     Raises:
         ValueError: a position has no legal id, or MASK or PAD is declared legal.
@@ -104,28 +103,6 @@ class TokenLayout(nn.Module):
                 support[:, special] = False
         return cls(support, mask_id=mask_id, pad_id=pad_id, num_given=num_given)
 
-    def first_positions(self, sizes: Tensor) -> Tensor:
-        """Positions of plain sequences that carry data: the first ones that are not given.
-
-        Args:
-            sizes: Int[B], number of real tokens of each sequence.
-
-        Returns:
-            Bool[B, L].
-        """
-        return first_positions(self.length, self.num_given, sizes)
-
-    def restrict(self, logits: Tensor) -> Tensor:
-        """Logits with every illegal id at log 0.
-
-        Args:
-            logits: Float[B, L, V].
-
-        Returns:
-            Float[B, L, V], a fresh tensor.
-        """
-        return mask_logits(logits, self.support)
-
     def uniform_log_probs(self) -> Tensor:
         """The uniform distribution on each position's legal ids.
 
@@ -173,6 +150,7 @@ class TokenLayout(nn.Module):
         if x0.ndim != 2 or x0.shape[1] != self.length:
             raise ValueError(f"expected tokens of shape (B, {self.length}), got {tuple(x0.shape)}")
         real = self.is_real(x0) if real is None else real
+        # legal ids at real positions, PAD at the others
         in_range = (x0 >= 0) & (x0 < self.vocab_size)
         ids = x0.clamp(0, self.vocab_size - 1)
         legal = self.support[torch.arange(self.length, device=x0.device), ids] & in_range
@@ -180,6 +158,7 @@ class TokenLayout(nn.Module):
         wrong = (~torch.where(real, legal, padded)).nonzero()
         if wrong.numel() == 0:
             return
+        # the message for the first one
         sample, position = wrong[0].tolist()
         kind = self.group_names[int(self.group[position])]
         if real[sample, position]:

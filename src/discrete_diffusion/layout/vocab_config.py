@@ -1,4 +1,4 @@
-"""``VocabConfig``: the vocabularies and slots of graphs; by default those of rooms and relations.
+"""Vocabularies: ``VocabConfig`` of graphs, ``Sequences``, and ``Numbers`` of other states.
 
 A bubble diagram of n rooms is ``n_max`` node slots followed by the upper triangle of room pairs,
 row-major. Both kinds of token share one *concatenated* vocabulary, so that any backbone that maps
@@ -7,6 +7,8 @@ ids to logits serves: ids ``0..14`` are the node vocabulary, ``15..27`` the edge
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,11 +22,127 @@ from discrete_diffusion.layout.room_tables import (
     RELATIONS,
     ROOM_TYPES,
 )
-from discrete_diffusion.layout.token_layout import TokenLayout
-from discrete_diffusion.layout.vocabulary import Vocabulary
+from discrete_diffusion.layout.token_layout import TokenLayout, first_positions
 
 MOST_NODES = 4096
 """8 million pairs: a batch of one such graph takes gigabytes."""
+
+
+class Vocabulary(ABC):
+    """Meaning of samples: ``Sequences``, ``VocabConfig`` of graphs, ``Numbers`` of other states."""
+
+    @property
+    def largest(self) -> int:
+        """Size of the largest sample."""
+        raise TypeError(f"{type(self).__name__} has no sizes: it is not of ids")
+
+    def layout(self) -> TokenLayout:
+        """The legal ids by position."""
+        raise TypeError(f"{type(self).__name__} has no layout: it is not of ids")
+
+    def real_positions(self, sizes: Tensor) -> Tensor:
+        """Positions that carry data.
+
+        Args:
+            sizes: Int[B], lengths; of graphs, numbers of nodes.
+
+        Returns:
+            Bool[B, L].
+        """
+        raise TypeError(f"{type(self).__name__} has no positions: it is not of ids")
+
+    @abstractmethod
+    def digest(self) -> dict[str, Any]:
+        """Meaning, for checkpoints: one with another meaning is refused.
+
+        Returns:
+            Values that JSON can hold, by name.
+        """
+
+
+@dataclass(frozen=True)
+class Numbers(Vocabulary):
+    """The vocabulary of samples that are not ids.
+
+    Args:
+        meaning: entries of a checkpoint that describe them.
+    """
+
+    meaning: Mapping[str, Any]
+
+    def digest(self) -> dict[str, Any]:
+        """Copy of ``meaning``."""
+        return dict(self.meaning)
+
+
+@dataclass(frozen=True)
+class Sequences(Vocabulary):
+    """The vocabulary of plain sequences: every id but MASK and PAD is legal at every position.
+
+    Args:
+        length: L, number of positions.
+        vocab_size: V, number of ids, MASK and PAD included.
+        mask_id: the id of MASK.
+        pad_id: the id of PAD, or None.
+        num_given: number of leading positions that are given.
+    """
+
+    length: int
+    vocab_size: int
+    mask_id: int
+    pad_id: int | None = None
+    num_given: int = 0
+
+    @classmethod
+    def of(cls, data_config: Mapping[str, Any]) -> Sequences:
+        """The sequences of a ``config.data``.
+
+        Args:
+            data_config: ``length``, ``vocab_size``, ``mask_id`` and, optionally, ``pad_id`` and
+                ``source_length``, the number of leading positions that are given.
+
+        Returns:
+            Their vocabulary.
+
+        Raises:
+            ValueError: a key is not set; the message names it.
+        """
+        for key in ("length", "vocab_size", "mask_id"):
+            if data_config.get(key) is None:
+                raise ValueError(
+                    f"data.{key} is not set; plain sequences need data.length, data.vocab_size and "
+                    "data.mask_id"
+                )
+        return cls(
+            data_config["length"],
+            data_config["vocab_size"],
+            data_config["mask_id"],
+            data_config.get("pad_id"),
+            data_config.get("source_length") or 0,
+        )
+
+    @property
+    def largest(self) -> int:
+        """Number of positions that are not given."""
+        return self.length - self.num_given
+
+    def layout(self) -> TokenLayout:
+        """Layout with one group named ``token``."""
+        return TokenLayout.flat(
+            self.length,
+            self.vocab_size,
+            mask_id=self.mask_id,
+            pad_id=self.pad_id,
+            num_given=self.num_given,
+        )
+
+    def real_positions(self, sizes: Tensor) -> Tensor:
+        """The first ``sizes`` Int[B] positions that are not given: Bool[B, L]."""
+        return first_positions(self.length, self.num_given, sizes)
+
+    def digest(self) -> dict[str, Any]:
+        """Fingerprint of the layout."""
+        return self.layout().digest()
 
 
 @dataclass(frozen=True)
@@ -45,7 +163,7 @@ class VocabConfig(Vocabulary):
 
     Raises:
         ValueError: ``n_max`` is below 1 or above 4,096, a table of types is empty, or
-            ``edge_inverse`` is no involution.
+            ``edge_inverse`` is not an involution.
     """
 
     n_max: int = 8
@@ -63,6 +181,7 @@ class VocabConfig(Vocabulary):
             )
         if not self.node_types or not self.edge_types:
             raise ValueError("node_types and edge_types must each name at least one type")
+        # undirected edges by default; the inverse of a room relation is known
         inverse = tuple(range(len(self.edge_types)))
         if self.edge_inverse is not None:
             inverse = tuple(self.edge_inverse)
@@ -265,6 +384,7 @@ class VocabConfig(Vocabulary):
         Returns:
             Int[L, V], the id in its position's own vocabulary of every concatenated id.
         """
+        # illegal ids read as MASK, the PAD of either vocabulary as PAD
         nodes = torch.full((self.vocab_size,), self.node_mask_id)
         edges = torch.full((self.vocab_size,), self.edge_mask_id)
         offset = self.edge_offset

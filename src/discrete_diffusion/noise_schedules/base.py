@@ -1,4 +1,4 @@
-"""``Schedule``: how much of the data survives at time t; and a check that it keeps its promises."""
+"""``Schedule``: the share of the data that is left at time t; and a check of its methods."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Schedule(Checked, nn.Module, ABC):
 
     @abstractmethod
     def one_minus_alpha(self, t: Tensor) -> Tensor:
-        """Corrupted share 1 - alpha(t), not computed by subtraction.
+        """Corrupted share 1 - alpha(t), computed without subtraction.
 
         Args:
             t: Float[B], times in [0, 1].
@@ -146,21 +146,21 @@ _LEAST = 1e-300
 
 
 def check_schedule(schedule: Schedule, layout: TokenLayout | None = None) -> None:
-    """Try a schedule at 64 times, in float64 and without gradients.
+    """Check a schedule at 64 times, in float64 and without gradients.
 
         alpha(0) = 1,  alpha(1) = 0,  alpha falls,      one_minus_alpha = 1 - alpha,
         dalpha = (alpha(t + h) - alpha(t - h)) / 2h,    inverse(1 - alpha(t)) = t,
         log_one_minus_alpha = log(1 - alpha),           weight = -dalpha / (1 - alpha)
 
-    A wrong one gives a number that is not a bound. ``build_schedule`` and every ``ForwardProcess``
-    call this. On the meta device there is nothing to try.
+    With a wrong one a loss is not a bound. ``build_schedule`` and every ``ForwardProcess``
+    call this. On the meta device there is nothing to check.
 
     Args:
         schedule: its results are Float[B], or Float[B, L] for a schedule per group or token.
-        layout: of the data, whose L is compared; None passes any.
+        layout: of the data, to compare L with; None passes any.
 
     Raises:
-        ValueError: for the first of these that does not hold, with the method, the time, what came
+        ValueError: for the first of these that does not hold, with the method, the time, the value
             and what was expected; or for a result of another shape or type.
     """
     tensors = chain(schedule.parameters(), schedule.buffers())
@@ -171,74 +171,81 @@ def check_schedule(schedule: Schedule, layout: TokenLayout | None = None) -> Non
     torch.linspace(0.0157, 0.9843, NUM_TIMES - 2, out=t[1:-1])
     t[0], t[-1] = 0.0, 1.0
     with torch.no_grad():
-        _Trial(schedule, t, None if layout is None else layout.length).run()
+        _Check(schedule, t, None if layout is None else layout.length).run()
 
 
-class _Trial:
-    """The results of a schedule at times t Float64[64], each compared with what it should be."""
+class _Check:
+    """Results of a schedule at times t Float64[T], each compared with what it should be."""
 
     def __init__(self, schedule: Schedule, t: Tensor, length: int | None) -> None:
         self.schedule, self.t, self.length = schedule, t, length
         self.shape: tuple[int, ...] | None = None
 
     def run(self) -> None:
-        """Raise ``ValueError`` for what does not hold."""
+        """Raise ``ValueError`` for the first thing that does not hold."""
         t, inner = self.t, self.t[1:-1]
         alpha = self.result("alpha", t)
         self._check_ends(alpha)
         self._check_falls(alpha)
         hidden = self.result("one_minus_alpha", t)
         self._compare("one_minus_alpha", t, hidden, 1 - alpha, "1 - alpha", TOLERANCE)
+
+        # the slope by differences, to within the corners of alpha
         h = _STEP * torch.minimum(inner, 1 - inner)
         before, after = self.result("alpha", inner - h), self.result("alpha", inner + h)
         slope = (after - before) / (2 * per_token(h))
         corner = (after + before - 2 * alpha[1:-1]).abs() / (2 * per_token(h))
-        of_slope = corner + (1e-4 * slope.abs()).clamp(min=TOLERANCE)
+        tolerance = corner + (1e-4 * slope.abs()).clamp(min=TOLERANCE)
         dalpha = self.result("dalpha", inner)
-        self._compare("dalpha", inner, dalpha, slope, "the slope of alpha", of_slope)
+        self._compare("dalpha", inner, dalpha, slope, "the slope of alpha", tolerance)
         self._check_inverse(alpha, hidden, dalpha)
+
+        # logarithm and weight, where the corrupted share has digits
         share = hidden[1:-1]
-        seen = share > _LEAST  # others have no digits
-        log_share, weight = self.result("log_one_minus_alpha", inner), self.result("weight", inner)
-        given, expected = log_share.where(seen, 0.0), share.log().where(seen, 0.0)
-        self._compare("log_one_minus_alpha", inner, given, expected, "log(1 - alpha)", TOLERANCE)
-        given, expected = weight.where(seen, 0.0), (-dalpha / share).where(seen, 0.0)
-        of_rate = (1e-4 * expected.abs()).clamp(min=TOLERANCE)
-        self._compare("weight", inner, given, expected, "-dalpha / (1 - alpha)", of_rate)
+        seen = share > _LEAST
+        log_share = self.result("log_one_minus_alpha", inner).where(seen, 0.0)
+        expected = share.log().where(seen, 0.0)
+        self._compare(
+            "log_one_minus_alpha", inner, log_share, expected, "log(1 - alpha)", TOLERANCE
+        )
+        weight = self.result("weight", inner).where(seen, 0.0)
+        expected = (-dalpha / share).where(seen, 0.0)
+        tolerance = (1e-4 * expected.abs()).clamp(min=TOLERANCE)
+        self._compare("weight", inner, weight, expected, "-dalpha / (1 - alpha)", tolerance)
 
     def result(self, method: str, at: Tensor) -> Tensor:
-        """Result of ``method``, Float64[B, 1] or [B, L]; ``ValueError`` for another kind."""
-        found: Any = getattr(self.schedule, method)(at)
-        if not isinstance(found, Tensor) or found.dtype != at.dtype:
-            got = str(getattr(found, "dtype", type(found).__name__)).removeprefix("torch.")
+        """Result of ``method``, Float64[T, 1] or [T, L]; ``ValueError`` for another kind."""
+        value: Any = getattr(self.schedule, method)(at)
+        if not isinstance(value, Tensor) or value.dtype != at.dtype:
+            got = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.")
             self._refuse(f"{method}(t) is {got} for t in float64; expected a tensor of t's type")
+        # per sample, or per position; the same for all methods
         per_position = (len(at), *(() if self.length is None else (self.length,)))
-        fits = found.shape == at.shape or (
-            found.ndim == 2 and tuple(found.shape[: len(per_position)]) == per_position
+        fits = value.shape == at.shape or (
+            value.ndim == 2 and tuple(value.shape[: len(per_position)]) == per_position
         )
-        axes = tuple(found.shape[1:])
+        axes = tuple(value.shape[1:])
         if not fits or axes != (axes if self.shape is None else self.shape):
             length = "L" if self.length is None else self.length
             self._refuse(
-                f"{method}(t) has shape {tuple(found.shape)} for t of shape {tuple(at.shape)}; "
+                f"{method}(t) has shape {tuple(value.shape)} for t of shape {tuple(at.shape)}; "
                 f"expected ({len(at)},), or ({len(at)}, {length}) per position, for all methods"
             )
         self.shape = axes
-        return per_token(found)
+        return per_token(value)
 
     def _check_ends(self, alpha: Tensor) -> None:
         for at, expected in ((0, 1.0), (-1, 0.0)):
-            off = (alpha[at] - expected).abs() > END_TOLERANCE
-            if (off | ~alpha[at].isfinite()).any():
-                worst = float(alpha[at][off | ~alpha[at].isfinite()][0])
+            off = ~((alpha[at] - expected).abs() <= END_TOLERANCE)
+            if off.any():
                 self._refuse(
-                    f"alpha({0 if at == 0 else 1}) = {worst:.6g}, expected {expected:g}: the bound "
-                    "needs clean data at 0 and none of it at 1; rescale A(t) to "
+                    f"alpha({-at}) = {float(alpha[at][off][0]):.6g}, expected {expected:g}: the "
+                    "bound needs clean data at 0 and none of it at 1; rescale A(t) to "
                     "(A(t) - A(1)) / (A(0) - A(1)), and its slope"
                 )
 
     def _check_falls(self, alpha: Tensor) -> None:
-        """Equal values pass where float64 cannot distinguish them from 0 or 1."""
+        """Check that alpha falls; rounded to 0 or 1 it may stay equal."""
         ends = torch.minimum(alpha[:-1], 1 - alpha[1:]) < 1e-12
         rises = ~(alpha.diff(dim=0) < torch.where(ends, TOLERANCE**2, 0.0))
         if rises.any():
@@ -251,9 +258,9 @@ class _Trial:
             )
 
     def _check_inverse(self, alpha: Tensor, hidden: Tensor, dalpha: Tensor) -> None:
-        """Check the inverse to within what a rounding of 1 - alpha does to t.
+        """Check the inverse to within the change of t by a rounding of 1 - alpha.
 
-        ``dalpha``: Float64[B - 2, ...], the slope. Where alpha is tiny, no t is wrong.
+        Where alpha is tiny, every t passes. ``dalpha``: Float64[T - 2, ...], the slope.
         """
         back = self.result("inverse", hidden if self.shape else hidden.squeeze(-1))
         tolerance = torch.full_like(hidden, 1e-5)
@@ -264,15 +271,15 @@ class _Trial:
         self._compare("inverse", hidden, back, expected, "the t of this 1 - alpha", tolerance)
 
     def _compare(
-        self, method: str, at: Tensor, found: Tensor, expected: Tensor, what: str, tolerance: Any
+        self, method: str, at: Tensor, value: Tensor, expected: Tensor, what: str, tolerance: Any
     ) -> None:
-        """``found``, ``expected``: Float64[B, 1 or L]; ``at``: the argument of ``method``."""
-        off = ~((found - expected).abs() <= tolerance)
+        """``value``, ``expected``: Float64[T, 1 or L]; ``at``: the argument of ``method``."""
+        off = ~((value - expected).abs() <= tolerance)
         if off.any():
             k, position = off.nonzero()[0].tolist()
             argument = per_token(at)[k, position if at.ndim == 2 else 0]
             self._refuse(
-                f"{method}({argument:.6g}) = {found[k, position]:.6g}, expected "
+                f"{method}({argument:.6g}) = {value[k, position]:.6g}, expected "
                 f"{expected[k, position]:.6g}, {what}{self._place(position)}"
             )
 

@@ -62,8 +62,7 @@ def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
         The schedule, checked.
 
     Raises:
-        ValueError: the name is unknown, the schedule does not have an option, or it does not keep
-            what a schedule promises (``check_schedule``).
+        ValueError: the name or an option is unknown, or the schedule fails ``check_schedule``.
     """
     from discrete_diffusion.noise_schedules.base import check_schedule
 

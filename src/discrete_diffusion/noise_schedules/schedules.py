@@ -1,4 +1,4 @@
-"""The noise schedules: those that all tokens share, and powers of t, also one for each token."""
+"""The noise schedules: alpha(t) that all tokens share, and powers of t, also one per token."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class SigmaSchedule(Schedule):
 
     @abstractmethod
     def time_of_rise(self, rise: Tensor) -> Tensor:
-        """The t at which sigma(t) - sigma(0) = rise."""
+        """t at which sigma(t) - sigma(0) = rise."""
 
     def alpha(self, t: Tensor) -> Tensor:
         kept = torch.expm1(self.rest(t)) / math.expm1(self.total)
@@ -160,13 +160,13 @@ class Powers(Schedule):
     """1 - alpha(t) = t^w for an exponent w > 0.
 
     A larger exponent keeps a position clean for longer going forward, so it is revealed *earlier*
-    when sampling. With exponents w_l of their own the times T_l = u_l^(1/w_l) at which positions
+    when sampling. With an exponent w_l per position the times T_l = u_l^(1/w_l) at which positions
     are revealed run a race: the -log T_l are exponential with rates w_l.
     """
 
     @abstractmethod
     def _powers(self, t: Tensor) -> tuple[Tensor, Tensor | float]:
-        """t and w in shapes and types that fit each other."""
+        """Return t and w in shapes and types that fit each other."""
 
     def alpha(self, t: Tensor) -> Tensor:
         t, w = self._powers(t)
@@ -213,7 +213,7 @@ class PowersPerToken(Powers):
 
     @abstractmethod
     def exponents(self) -> Tensor:
-        """Float64[L]: w."""
+        """Exponents w, Float64[L]."""
 
     def _powers(self, t: Tensor) -> tuple[Tensor, Tensor | float]:
         return per_token(t), self.exponents().to(t)
@@ -244,6 +244,7 @@ class PerGroup(PowersPerToken):
         for name, w in exponents.items():
             if not is_number(w) or not 0 < w < float("inf"):
                 raise ValueError(f"noise.exponents.{name}={w}: expected a positive number")
+        # w of each position, Float64[L]
         values = torch.tensor([exponents[name] for name in layout.group_names], dtype=torch.float64)
         group = layout.group.to(values.device)
         self.register_buffer("exponent", values[group], persistent=False)
@@ -293,6 +294,7 @@ class Learned(PowersPerToken):
                 f"({layout.group_names[0]}); set noise.per=token"
             )
         self.bound = math.log(largest_ratio) / 2
+        # the theta of each position
         device = layout.group.device
         index = layout.group if per == "group" else torch.arange(layout.length, device=device)
         self.register_buffer("index", index, persistent=False)
@@ -300,6 +302,7 @@ class Learned(PowersPerToken):
         self.theta = nn.Parameter(torch.zeros(size, device=device))
 
     def exponents(self) -> Tensor:
+        # c_l, then w_l with the mean of the logarithms taken out
         bounded = self.bound * torch.tanh(self.theta.double() / self.bound)
         per_position = bounded[self.index]
         return (per_position - per_position.mean()).exp()

@@ -25,7 +25,7 @@ from discrete_diffusion.domains.text.vocabulary import (
     text_vocabulary_of,
     vocabulary_of,
 )
-from discrete_diffusion.layout.vocabulary import Sequences
+from discrete_diffusion.layout.vocab_config import Sequences
 from discrete_diffusion.runtime.inputs import HTML
 
 if TYPE_CHECKING:

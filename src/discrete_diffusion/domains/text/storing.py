@@ -25,7 +25,7 @@ from discrete_diffusion.domains.text.token_files import (
 )
 from discrete_diffusion.domains.text.token_formats import ENDINGS
 from discrete_diffusion.domains.text.vocabulary import LETTERS, IdVocabulary, vocabulary_of
-from discrete_diffusion.layout.vocabulary import Sequences
+from discrete_diffusion.layout.vocab_config import Sequences
 from discrete_diffusion.runtime.inputs import NPY, kind_of
 
 if TYPE_CHECKING:
