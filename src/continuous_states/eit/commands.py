@@ -1,4 +1,4 @@
-"""Commands."""
+"""``sample``, ``evaluate`` and ``compare`` of models of images with maps, as numbers or as ids."""
 
 from __future__ import annotations
 
@@ -62,9 +62,10 @@ from discrete_diffusion.evaluation import (
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import Model
 
-NUM_IMAGES = 200
+NUM_SAMPLED, NUM_EVALUATED = 64, 200
+"""Images of ``sample`` and of ``evaluate``, if no number is given."""
 
-_WHO = {
+_METHODS = {
     "{}": "the mean of the samples",
     "{}_single": "one sample",
     "{}_shuffled": "the mean of samples given another example's map",
@@ -72,21 +73,28 @@ _WHO = {
     "mean_image_{}": "the mean training image",
     "ones_{}": "the background everywhere",
 }
-_WHAT = {
+_METRICS = {
     "relative_l2": "norm of the error by that of the image, mean over images",
     "mean_squared_error": "mean squared error of a pixel",
     "pixel_accuracy": "share of pixels whose nearest level is the true one",
 }
-_OTHERS = {
+_OTHER_METRICS = {
     "majority_pixel_accuracy": "share of the most frequent level: what a constant image scores",
     "condition_gap": "relative L2 from another's map less that from the own one; 0: maps unused",
     "spread_ratio": "spread of the samples by what their errors call for; 1: an exact posterior",
 }
+_BASELINES = {"mean_image": "mean image", "ridge": "ridge regression"}
+_COMPARED = (
+    *("condition_gap", "condition_gap_standard_error", "spread_ratio", "pixel_accuracy"),
+    "relative_l2_single",
+)
+_SAME = 1e-4
+"""Pixels that differ by at most this are the same: levels read from a file."""
 
 
 @dataclass(frozen=True)
 class ImageEvaluation(Evaluation):
-    """``facts``: how all was measured, for ``metrics.json``. ``scores``: as of
+    """``facts``: settings of the measurement, for ``metrics.json``. ``scores``: of
     ``score_reconstructions``."""
 
     facts: dict[str, Any]
@@ -108,28 +116,52 @@ class ImageEvaluation(Evaluation):
         return {**self.facts, **self.bound.as_dict(), **self.scores}
 
     def save(self, folder: Path) -> None:
-        """Write the reconstructions."""
         self.found.write(folder)
 
     def plot(self, folder: Path) -> None:
-        """Plot the first images."""
         self.report.plot(self.found, folder / "samples.png")
 
 
+def field_section(scores: Mapping[str, float]) -> TableSection:
+    """Table of all metrics (± standard error over images)."""
+    rows = metric_rows(scores, _METRICS, _METHODS)
+    rows += [metric_row(k, scores, text) for k, text in _OTHER_METRICS.items() if k in scores]
+    return TableSection("images, from their maps", tuple(rows))
+
+
+def field_notes(scores: Mapping[str, float]) -> list[str]:
+    """Sentences about the samples behind the numbers of ``field_section``."""
+    notes = [
+        f"{scores['num_images']:,} held-out images, {scores['draws_per_image']} samples each, "
+        f"{scores['network_calls_per_draw']:g} network calls a sample; ± is the standard error "
+        "over images.",
+        "One sample of an exact model has twice the squared error of the posterior mean.",
+    ]
+    if "ridge_penalty" in scores:
+        notes.append(
+            f"Ridge regression: penalty {scores['ridge_penalty']:g}, the best for training images "
+            "left out one by one."
+        )
+    return notes
+
+
+def _report(request: SampleRequest | EvaluateRequest, measured: MeasuredData) -> ImageReport:
+    draws = DRAWS if request.draws is None else request.draws
+    return ImageReport(measured.data, measured.split, draws=draws, trained_on=measured.trained_on)
+
+
 def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEvaluation:
-    """Measure a model of images with maps on those that its checkpoint held out, or on those that
-    keys under ``data`` make.
+    """Measure a model of images with maps on those that its checkpoint held out, or on data from
+    keys under ``data``.
 
     Raises ``ValueError`` if the data cannot be read, and for such a key that cannot be.
     """
     trained.check_weights()
     measured = measured_data(request, trained, needs_training=True)
-    data, split = measured.data, measured.split
-    num = NUM_IMAGES if request.num_samples is None else request.num_samples
-    draws = DRAWS if request.draws is None else request.draws
-    report = ImageReport(data, split, draws=draws, trained_on=measured.trained_on)
+    data, split, report = measured.data, measured.split, _report(request, measured)
+    num = NUM_EVALUATED if request.num_samples is None else request.num_samples
     parts = progress.parts(
-        f"sampling {draws} images given each of {len(data.splits[split][:num]):,} maps",
+        f"sampling {report.draws} images given each of {len(data.splits[split][:num]):,} maps",
         f"measuring the model on {num_held_out(request, data, split):,} held-out samples",
     )
     with trained.sharing() as shard:
@@ -150,52 +182,23 @@ def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEva
     return ImageEvaluation(facts, report, found, scores, bound, measured)
 
 
-def field_section(scores: Mapping[str, float]) -> TableSection:
-    """Everybody's numbers, one metric after the other (± standard error over images)."""
-    rows = metric_rows(scores, _WHAT, _WHO)
-    rows += [metric_row(k, scores, meaning) for k, meaning in _OTHERS.items() if k in scores]
-    return TableSection("images, from their maps", tuple(rows))
-
-
-def field_notes(scores: Mapping[str, float]) -> list[str]:
-    """Sentences about the samples behind the numbers of ``field_section``."""
-    notes = [
-        f"{scores['num_images']:,} held-out images, {scores['draws_per_image']} samples each, "
-        f"{scores['network_calls_per_draw']:g} network calls a sample; ± is the standard error "
-        "over images.",
-        "One sample of an exact model has twice the squared error of the posterior mean.",
-    ]
-    if "ridge_penalty" in scores:
-        notes.append(
-            f"Ridge regression: penalty {scores['ridge_penalty']:g}, the best for training images "
-            "left out one by one."
-        )
-    return notes
-
-
-NUM_SAMPLED = 64
-
-
 def sample_images(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """Draw ``draws`` images from the map of each of the first ``num_samples`` held-out images, or
-    of those that keys under ``data`` make: ``Reconstructions``, written as ``samples.npz`` and
-    ``samples.png``.
-    """
+    """Sample ``draws`` images from the map of each of the first ``num_samples`` held-out images, or
+    of data from keys under ``data``: ``Reconstructions``, written as ``samples.npz`` and
+    ``samples.png``."""
     measured = measured_data(request, trained, needs_training=True)
-    split = measured.split
+    report = _report(request, measured)
     num = NUM_SAMPLED if request.num_samples is None else request.num_samples
-    draws = DRAWS if request.draws is None else request.draws
-    report = ImageReport(measured.data, split, draws=draws, trained_on=measured.trained_on)
     with trained.sharing() as shard:
         found = report.sample(trained.on(shard), num, request.seed)
 
     def write() -> SavedSamples:
-        folder, scores = request.out, report.measure(found)
-        found.write(folder)
-        report.plot(found, folder / request.picture)
+        scores, picture = report.measure(found), request.out / request.picture
+        found.write(request.out)
+        report.plot(found, picture)
         facts = {
             "sampling": trained.sampling,
-            "split": split,
+            "split": measured.split,
             **measured.facts(request),
             "num_samples": len(found),
             "network_calls_per_sample": scores["network_calls_per_draw"],
@@ -205,22 +208,12 @@ def sample_images(request: SampleRequest, trained: TrainedModel) -> Samples:
         return SavedSamples(
             facts,
             f"{counted(len(found), 'image')} of {measured.name}, "
-            f"{counted(found.draws, 'sample')} each, in "
-            f"{found.seconds:.1f} s: relative L2 {scores['relative_l2']:.3f} (mean image "
-            f"{scores['mean_image_relative_l2']:.3f}); {folder / request.picture}",
+            f"{counted(found.draws, 'sample')} each, in {found.seconds:.1f} s: relative L2 "
+            f"{scores['relative_l2']:.3f} (mean image {scores['mean_image_relative_l2']:.3f}); "
+            f"{picture}",
         )
 
     return Samples(found, write)
-
-
-_SAME = 1e-4
-"""Numbers of an image that are so far apart are the same: levels read from a file."""
-
-_BASELINES = {"mean_image": "mean image", "ridge": "ridge regression"}
-_METRICS = (
-    *("condition_gap", "condition_gap_standard_error", "spread_ratio", "pixel_accuracy"),
-    "relative_l2_single",
-)
 
 
 def _head(comparison: Comparison) -> str:
@@ -251,7 +244,6 @@ class ImageCells(CellMeasurement):
     axes = (Column("relative L2", "relative_l2", 3),)
 
     def num_draws(self, config: DictConfig) -> int:
-        """Value of ``eval.draws``."""
         return int(config.eval.draws)
 
     def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
@@ -266,7 +258,7 @@ class ImageCells(CellMeasurement):
         """``ValueError`` unless both hold the same images with the same maps in the same splits."""
         for name in SPLITS:
             first, second = one.splits[name], other.splits[name]
-            images, others = (as_images(data.splits[name].x0).double() for data in (one, other))
+            images, others = as_images(first.x0).double(), as_images(second.x0).double()
             same = images.shape == others.shape and bool(((images - others).abs() <= _SAME).all())
             if not same or not torch.equal(maps_of(first), maps_of(second)):
                 raise ValueError(
@@ -277,69 +269,70 @@ class ImageCells(CellMeasurement):
     def measure(
         self, model: Model, data: Dataset, protocol: EvaluationProtocol, folder: Path
     ) -> dict[str, Any]:
-        found: dict[str, Any] = {"metrics": {}}
+        numbers: dict[str, Any] = {"metrics": {}}
         if isinstance(data, TokenDataset):
-            found |= held_out_bounds(model.algorithm, data, protocol, device=model.device).as_dict()
+            bounds = held_out_bounds(model.algorithm, data, protocol, device=model.device)
+            numbers |= bounds.as_dict()
         if protocol.num_samples:
-            found |= score_images_of(model, data, protocol, folder)
-        return found
+            numbers |= score_images_of(model, data, protocol, folder)
+        return numbers
 
     def baselines(self, data: Dataset, num: int) -> tuple[Baseline, ...]:
         """The mean training image and ridge regression."""
         examples = data.splits[held_out_split(data)]
         truth = as_images(examples.x0[:num])
         maps, fitted = maps_of(examples)[:num], fit_field_baselines(data).by_name
-        found = []
+        baselines = []
         for name, title in _BASELINES.items():
             scores = score_images(fitted[name].predict(maps), truth, levels=data.levels)
             accuracy = scores.as_dict().get("pixel_accuracy", math.nan)
-            values, metrics = {"relative_l2": scores.relative_errors}, {"pixel_accuracy": accuracy}
-            found.append(Baseline(title, values, metrics))
-        return tuple(found)
+            values = {"relative_l2": scores.relative_errors}
+            baselines.append(Baseline(title, values, {"pixel_accuracy": accuracy}))
+        return tuple(baselines)
 
     def notes(self, comparison: Comparison) -> list[str]:
         return [f"The same images and maps for all: {data_and_sampling(comparison)}."]
 
     def show(self, comparison: Comparison, out: Path) -> list[str]:
-        """The true images beside those of every model, trained with the first seed."""
-        path, drawn = out / "images.png", {}
+        """Plot the true images with those of every model, trained with the first seed."""
+        path, means = out / "images.png", {}
         if "relative_l2" not in comparison.measures:
             path.unlink(missing_ok=True)
             return []
         for name, file in sample_files(comparison, RECONSTRUCTIONS, path).items():
             with np.load(file) as arrays:
-                truth, drawn[name] = arrays["truth"][:, 0], arrays["mean"][:, 0]
-        if not drawn:
+                truth, means[name] = arrays["truth"][:, 0], arrays["mean"][:, 0]
+        if not means:
             return []
         draws = int(comparison.models[0].mean("draws_per_image"))
-        plot_side_by_side(truth, drawn, path, draws=draws)
+        plot_side_by_side(truth, means, path, draws=draws)
         return [path.name]
 
 
 def score_images_of(
     model: Model, data: Dataset, protocol: EvaluationProtocol, folder: Path
 ) -> dict[str, Any]:
-    """``terms.draws`` images from the map of each of the first ``terms.num_samples`` held-out
-    images, against the true ones: ``relative_l2`` of the mean of the samples per image, and
-    ``metrics`` of all. They are written into ``folder``.
+    """Scores of ``protocol.draws`` images from the map of each of the first
+    ``protocol.num_samples`` held-out images: ``relative_l2`` of the mean of the samples per image,
+    and ``metrics`` of all. The images are written into ``folder``.
 
     Raises ``ValueError`` if they are not finite.
     """
     report = ImageReport(data, held_out_split(data), draws=protocol.draws)
-    drawn = report.sample(model, protocol.num_samples, protocol.seed)
-    if not bool(drawn.mean.isfinite().all()):
+    found = report.sample(model, protocol.num_samples, protocol.seed)
+    if not bool(found.mean.isfinite().all()):
         raise ValueError("training has diverged: images hold NaN or infinity")
-    drawn.write(folder)
-    errors = score_images(drawn.mean, drawn.truth, levels=drawn.levels).relative_errors
-    numbers = score_reconstructions(drawn)  # baselines are scored once, not for every model
-    shown = _METRICS if drawn.draws > 1 else _METRICS[:-1]
+    found.write(folder)
+    errors = score_images(found.mean, found.truth, levels=found.levels).relative_errors
+    numbers = score_reconstructions(found)  # baselines are scored once, not for every model
+    shown = _COMPARED if found.draws > 1 else _COMPARED[:-1]
     return {
         "relative_l2": errors.tolist(),
         "metrics": {
-            "num_images": len(drawn),
-            "draws_per_image": drawn.draws,
+            "num_images": len(found),
+            "draws_per_image": found.draws,
             "network_calls": numbers["network_calls_per_draw"],
-            "seconds_per_1000_samples": 1000 * drawn.seconds / (len(drawn) * drawn.draws),
+            "seconds_per_1000_samples": 1000 * found.seconds / (len(found) * found.draws),
             **{name: numbers[name] for name in shown if name in numbers},
         },
     }

@@ -1,4 +1,5 @@
-"""Data set."""
+"""Phantoms with their Dirichlet-to-Neumann maps as a data set of fields or of token ids, simulated
+or read from an ``.npz`` file."""
 
 from __future__ import annotations
 
@@ -20,7 +21,6 @@ from continuous_states.eit.simulator import (
     MASK_ID,
     SIMULATOR_VERSION,
     VOCAB_SIZE,
-    Maps,
     SimulationSettings,
     are_levels,
     background_map,
@@ -32,13 +32,23 @@ from discrete_diffusion.data import SPLITS, Dataset, Examples, TokenDataset, sha
 from discrete_diffusion.domains import data_state
 from discrete_diffusion.layout import Numbers, Sequences, TokenLayout, Vocabulary
 
+Floats = NDArray[np.float32]
+
+DTN_TRANSFORMS = ("ratio", "difference", "none")
+
+_EXPECTED = (
+    "media (M, H, H), dtn (M, n, n) and, for data.dtn_transform=ratio or difference, background "
+    "(n, n)"
+)
+_NOISE_STREAM = 1
+
 
 class _MappedDataset(Dataset):
     """Samples with ``conditions["dtn"]`` Float32[M, n, n].
 
-    ``made_by``: what maps were simulated with, as text; it stands for them in the fingerprint,
-    because their last bits are not the same on every machine. None for maps that were read.
-    ``source``: what the data is called in the log.
+    ``made_by``: settings that maps were simulated with, as text; it stands for them in the
+    fingerprint, because their last bits are not the same on every machine. None for maps that were
+    read. ``source``: name of the data in the log.
     """
 
     def __init__(
@@ -62,8 +72,8 @@ class FieldDataset(_MappedDataset):
     """Images of numbers.
 
     ``splits[...].x0``: Float32[M, 1, H, W] conductivity, background 1, raw. ``real``: Bool[M, 1],
-    all True: a field is there as a whole. ``levels``: the six of phantoms if all pixels of all
-    splits are of them.
+    all True: a field is one position. ``levels``: the six of phantoms if all pixels of all splits
+    are of them.
     """
 
     state = "field"
@@ -84,8 +94,8 @@ class FieldDataset(_MappedDataset):
 class EITLevels(_MappedDataset, TokenDataset):
     """The same images as ids of their six levels.
 
-    ``splits[...].x0``: Int64[M, H W] ids 0..5, row by row from the top; 6 is MASK, there is no PAD.
-    ``real``: Bool[M, H W], all True.
+    ``splits[...].x0``: Int64[M, H W] ids 0..5, row by row from the top; 6 is MASK, and no id is
+    PAD. ``real``: Bool[M, H W], all True.
     """
 
     levels = LEVELS
@@ -104,19 +114,11 @@ class EITLevels(_MappedDataset, TokenDataset):
         return self._describe(f"images of {self.layout.length:,} ids")
 
 
-Floats = NDArray[np.float32]
-
-_EXPECTED = (
-    "media (M, H, H), dtn (M, n, n) and, for data.dtn_transform=ratio or difference, background "
-    "(n, n)"
-)
-
-
 @dataclass(frozen=True)
 class Phantoms:
     """``media``: Float32[M, H, H] conductivity, positive. ``dtn``: Float32[M, n, n].
-    ``background``: Float32[n, n], the map of conductivity 1, or None. ``source``: the path, or what
-    they are called. ``settings``: of simulated ones."""
+    ``background``: Float32[n, n], the map of conductivity 1, or None. ``source``: the path, or a
+    name. ``settings``: of simulated ones."""
 
     media: Floats
     dtn: Floats
@@ -128,8 +130,8 @@ class Phantoms:
 def read_phantoms(path: str | Path) -> Phantoms:
     """The arrays ``media``, ``dtn`` and, if it is there, ``background`` of an ``.npz`` file.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` with file, array and fix for what is missing,
-    damaged, of the wrong shape or kind, and for a value that cannot be.
+    Raises ``FileNotFoundError`` or ``ValueError`` with file, array and fix for an array that is
+    missing, damaged, of the wrong shape or kind, or holds an impossible value.
     """
     path = Path(path)
     if not path.exists():
@@ -140,6 +142,7 @@ def read_phantoms(path: str | Path) -> Phantoms:
         media, dtn = _read_numbers(store, "media"), _read_numbers(store, "dtn")
         background = _read_numbers(store, "background") if "background" in store.keys else None
         source = store.source
+    # shapes that belong together
     if media.ndim != 3 or media.shape[1] != media.shape[2]:
         raise ValueError(
             f"{source}: media has shape {media.shape}; expected (M, H, H), M square images"
@@ -154,6 +157,7 @@ def read_phantoms(path: str | Path) -> Phantoms:
             f"{source}: background has shape {background.shape}; expected {dtn.shape[1:]}, the map "
             "of conductivity 1 on the mesh of dtn"
         )
+    # values that are possible
     _check_values(source, "media", media, media > 0, "a positive number")
     _check_values(source, "dtn", dtn, np.isfinite(dtn), "a finite number")
     if background is not None:
@@ -176,14 +180,9 @@ def _check_values(
         )
 
 
-DTN_TRANSFORMS = ("ratio", "difference", "none")
-
-_NOISE_STREAM = 1
-
-
 def complete_eit(config: DictConfig) -> None:
-    """Write what ``size`` decides into ``config``: ``channels`` and ``field_size`` of fields, the
-    layout of ids. Raises ``ValueError`` for a number that is not that of the data."""
+    """Write the numbers that follow from ``size`` into ``config``: ``channels`` and ``field_size``
+    of fields, the layout of ids. Raises ``ValueError`` for a number that contradicts them."""
     if data_state(config) == "field":
         sizes = {"channels": 1, "field_size": config.size}
     else:
@@ -192,7 +191,7 @@ def complete_eit(config: DictConfig) -> None:
 
 
 def eit_vocabulary(config: Mapping[str, Any]) -> Vocabulary:
-    """What images of a completed config are: fields, or ids of levels."""
+    """Vocabulary of a completed config: fields, or ids of levels."""
     if data_state(config) == "tokens":
         return Sequences.of(config)
     return Numbers({key: config[key] for key in ("field_size", "channels")})
@@ -203,70 +202,45 @@ def build_eit(config: DictConfig) -> FieldDataset | EITLevels:
     ``tokens`` as ids of the six levels.
 
     Raises ``ValueError`` or ``FileNotFoundError`` with one sentence for settings out of range, a
-    file that cannot be read or does not go with the settings, a split without a sample and, of
-    ids, a conductivity that is no level.
+    file that cannot be read or contradicts the settings, a split without a sample and, of ids, a
+    conductivity that is not one of the levels.
     """
     if config.dtn_transform not in DTN_TRANSFORMS:
         raise ValueError(unknown_name("data.dtn_transform", config.dtn_transform, DTN_TRANSFORMS))
-    phantoms = _simulated(config) if config.path is None else _read(config, "set data.{}={}")
-    return _built(phantoms, config)
+    phantoms = _simulate(config) if config.path is None else _read(config, "set data.{}={}")
+    return _build(phantoms, config)
 
 
 def build_test_images(config: DictConfig) -> FieldDataset | EITLevels:
     """Images of the file ``path`` as a test split of the data of a model with this config; errors
-    as of ``build_eit``."""
+    as in ``build_eit``."""
     remedy = "the model takes no other; give such images, or train a model with data.{}={}"
     config = config.copy()
     config.split = [0.0, 0.0, 1.0]
-    return _built(_read(config, remedy), config)
+    return _build(_read(config, remedy), config)
 
 
-def _built(phantoms: Phantoms, config: DictConfig) -> FieldDataset | EITLevels:
-    noisy = _noisy(phantoms.dtn, config.noise_level, config.phantom_seed)
-    maps = torch.from_numpy(_transformed(noisy, phantoms.background, config.dtn_transform))
-    made_by = None
-    if phantoms.settings is not None:
-        made_with = (float(config.noise_level), config.dtn_transform)
-        made_by = repr((SIMULATOR_VERSION, phantoms.settings, *made_with))
-    media = torch.from_numpy(phantoms.media)
-    if data_state(config) == "field":
-        x0 = rearrange(media, "m h w -> m 1 h w")
-        splits = _splits(config, phantoms.source, x0, maps, num_positions=1)
-        return FieldDataset(splits, source=phantoms.source, made_by=made_by)
-    _check_levels(media, phantoms.source)
-    x0 = rearrange(conductivity_to_levels(media), "m h w -> m (h w)")
-    splits = _splits(config, phantoms.source, x0, maps, num_positions=x0.shape[1])
-    return EITLevels(splits, source=phantoms.source, made_by=made_by)
-
-
-def _simulated(config: DictConfig) -> Phantoms:
-    settings = SimulationSettings(
-        num_samples=config.num_samples,
-        size=config.size,
-        phantoms=config.phantoms,
-        mesh_rings=config.mesh_rings,
-        num_boundary=config.num_boundary,
-        phantom_seed=config.phantom_seed,
-    )
-    drawn = cached_phantoms(settings)
-    media = np.asarray(LEVELS, np.float32)[drawn.levels]
-    background = background_map(settings.mesh_rings, settings.num_boundary)
+def _simulate(config: DictConfig) -> Phantoms:
+    keys = ("num_samples", "size", "phantoms", "mesh_rings", "num_boundary", "phantom_seed")
+    settings = SimulationSettings(**{key: config[key] for key in keys})
+    simulated = cached_phantoms(settings)
+    media = np.asarray(LEVELS, np.float32)[simulated.levels]
+    background = background_map(settings.mesh_rings, settings.num_boundary).astype(np.float32)
     source = f"simulated {settings.phantoms} of seed {settings.phantom_seed}"
-    return Phantoms(media, drawn.dtn, background.astype(np.float32), source, settings)
+    return Phantoms(media, simulated.dtn, background, source, settings)
 
 
 def _read(config: DictConfig, remedy: str) -> Phantoms:
-    """Images of the file ``path``, which must go with the settings; ``remedy``: what to do if one
-    does not, with places for its key and what is found."""
+    """Images of the file ``path``, refused if they contradict the settings; ``remedy``: with places
+    for the key and the number in the file."""
     phantoms = read_phantoms(config.path)
     source = phantoms.source
-    for key, array, found in (
-        ("size", "media", phantoms.media.shape[1]),
-        ("num_boundary", "dtn", phantoms.dtn.shape[1]),
-    ):
+    sizes = {"size": ("media", phantoms.media), "num_boundary": ("dtn", phantoms.dtn)}
+    for key, (name, array) in sizes.items():
+        found = array.shape[1]
         if config[key] != found:
             raise ValueError(
-                f"{source}: {array} holds {found} x {found} numbers a sample, but "
+                f"{source}: {name} holds {found} x {found} numbers a sample, but "
                 f"data.{key}={config[key]}; {remedy.format(key, found)}"
             )
     if phantoms.background is None and config.dtn_transform != "none":
@@ -278,21 +252,37 @@ def _read(config: DictConfig, remedy: str) -> Phantoms:
     return phantoms
 
 
-def _transformed(dtn: Maps, background: Maps | None, name: str) -> Maps:
-    """Float32[M, n, n] divided by the map of conductivity 1, Float32[n, n], entry by entry
-    (``ratio``), less it (``difference``) or as they are (``none``). Symmetric maps stay symmetric.
-    """
-    if name == "none" or background is None:
-        return dtn
-    return dtn / background if name == "ratio" else dtn - background
+def _build(phantoms: Phantoms, config: DictConfig) -> FieldDataset | EITLevels:
+    source, noise, transform = phantoms.source, config.noise_level, config.dtn_transform
+    dtn = _add_noise(phantoms.dtn, noise, config.phantom_seed)
+    # relative to the map of conductivity 1, entry by entry; symmetric maps stay symmetric
+    if transform != "none" and phantoms.background is not None:
+        ratio = transform == "ratio"
+        dtn = dtn / phantoms.background if ratio else dtn - phantoms.background
+    made_by = None
+    if phantoms.settings is not None:
+        made_by = repr((SIMULATOR_VERSION, phantoms.settings, float(noise), transform))
+    media, maps = torch.from_numpy(phantoms.media), torch.from_numpy(dtn)
+    if data_state(config) == "field":
+        x0 = rearrange(media, "m h w -> m 1 h w")
+        splits = _splits(config, source, x0, maps, num_positions=1)
+        return FieldDataset(splits, source=source, made_by=made_by)
+    # images of ids have nothing but levels
+    wrong = (~are_levels(media)).nonzero()
+    if len(wrong):
+        place = wrong[0].tolist()
+        raise ValueError(
+            f"{source}: media{place} is {media[tuple(place)].item():.6g}; data=eit-levels takes "
+            f"{LEVELS} only: use data=eit"
+        )
+    x0 = rearrange(conductivity_to_levels(media), "m h w -> m (h w)")
+    splits = _splits(config, source, x0, maps, num_positions=x0.shape[1])
+    return EITLevels(splits, source=source, made_by=made_by)
 
 
-def _noisy(dtn: Maps, noise_level: float, seed: int) -> Maps:
-    """Float32[M, n, n] with every entry times 1 + noise_level e, e ~ N(0, 1).
-
-    Each entry has an e of its own: a noisy map is not symmetric, and its rows do not sum to 0.
-    Raises ``ValueError`` for a level below 0.
-    """
+def _add_noise(dtn: Floats, noise_level: float, seed: int) -> Floats:
+    """Float32[M, n, n] with every entry times 1 + noise_level e, e ~ N(0, 1) for each entry: a
+    noisy map is not symmetric, and its rows do not sum to 0. ``ValueError`` for a level below 0."""
     if not is_number(noise_level) or not 0 <= noise_level < np.inf:
         raise ValueError(f"data.noise_level={noise_level}: expected a number, at least 0")
     if noise_level == 0:
@@ -307,7 +297,7 @@ def _noisy(dtn: Maps, noise_level: float, seed: int) -> Maps:
 def _splits(
     config: DictConfig, source: str, x0: Tensor, maps: Tensor, *, num_positions: int
 ) -> dict[str, Examples]:
-    """Samples are independent of each other: the first are train, the next val, the last test."""
+    """Splits of samples, independent of each other: the first are train, then val, then test."""
     real = torch.ones(len(x0), num_positions, dtype=torch.bool)
     splits = {
         name: Examples(x0[share], real[share], conditions={"dtn": maps[share]})
@@ -321,14 +311,3 @@ def _splits(
                 f"give more {more} or another data.split"
             )
     return splits
-
-
-def _check_levels(media: Tensor, source: str) -> None:
-    wrong = (~are_levels(media)).nonzero()
-    if len(wrong):
-        sample, row, column = wrong[0].tolist()
-        raise ValueError(
-            f"{source}: media[{sample}, {row}, {column}] is "
-            f"{media[sample, row, column].item():.6g}; data=eit-levels takes {LEVELS} only: use "
-            "data=eit"
-        )

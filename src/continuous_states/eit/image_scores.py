@@ -1,4 +1,8 @@
-"""Scores."""
+"""Images sampled given maps, baselines without a network, and their distances from the true images.
+
+Axes: ``M`` images ``C`` x ``H`` x ``W`` with maps ``n`` x ``n``; ``P`` = C H W pixels, ``E`` =
+n (n + 1) / 2 entries of a map's upper triangle.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +29,21 @@ from discrete_diffusion.evaluation import standard_error
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import Model
 
+PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+DRAWS = 8
+RECONSTRUCTIONS = "samples.npz"
+_DRAW_STREAM = 74
+"""Stream of random numbers of these samples, apart from others with the same seed."""
+
 
 @dataclass(frozen=True)
 class FieldScores:
-    """Result of ``score_images`` on M images.
+    """Distances of M images from the true ones.
 
     ``relative_errors``: Float64[M], ||x - xhat|| / ||x||. ``squared_errors``: Float64[M], means
     over pixels. ``pixel_hits``: Float64[M], shares of the pixels whose nearest level is the true
     one; None of images without levels. ``majority_pixel_accuracy``: the share of the most frequent
-    level among the true pixels, which is what a constant image scores; NaN without levels.
+    level among the true pixels, the score of a constant image; NaN without levels.
     """
 
     relative_errors: Tensor
@@ -46,22 +56,13 @@ class FieldScores:
         """Mean of ``relative_errors``."""
         return float(self.relative_errors.mean())
 
-    @property
-    def mean_squared_error(self) -> float:
-        """Mean of ``squared_errors``."""
-        return float(self.squared_errors.mean())
-
-    @property
-    def pixel_accuracy(self) -> float:
-        """Mean of ``pixel_hits``; NaN without levels."""
-        return math.nan if self.pixel_hits is None else float(self.pixel_hits.mean())
-
     def as_dict(self, prefix: str = "", suffix: str = "") -> dict[str, float]:
-        """The three means by name; ``pixel_accuracy`` is NaN without levels."""
+        """Means by name; ``pixel_accuracy`` is NaN without levels."""
+        accuracy = math.nan if self.pixel_hits is None else float(self.pixel_hits.mean())
         return {
             f"{prefix}relative_l2{suffix}": self.relative_l2,
-            f"{prefix}mean_squared_error{suffix}": self.mean_squared_error,
-            f"{prefix}pixel_accuracy{suffix}": self.pixel_accuracy,
+            f"{prefix}mean_squared_error{suffix}": float(self.squared_errors.mean()),
+            f"{prefix}pixel_accuracy{suffix}": accuracy,
         }
 
 
@@ -90,20 +91,13 @@ def score_images(
         true = conductivity_to_levels(x, levels)
         hits = (conductivity_to_levels(y, levels) == true).double().mean(dim=1)
         majority = float(true.flatten().bincount().max() / true.numel())
-    return FieldScores(
-        relative_errors=(x - y).norm(dim=1) / size,
-        squared_errors=(x - y).square().mean(dim=1),
-        pixel_hits=hits,
-        majority_pixel_accuracy=majority,
-    )
-
-
-PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+    error = x - y
+    return FieldScores(error.norm(dim=1) / size, error.square().mean(dim=1), hits, majority)
 
 
 @dataclass(frozen=True)
 class SameImage:
-    """``image`` Float[C, H, W], whatever the map."""
+    """One ``image`` Float[C, H, W] for every map."""
 
     image: Tensor
 
@@ -145,24 +139,25 @@ class Ridge:
         mean = mean_image(images)
         if not penalties or min(penalties) <= 0:
             raise ValueError(f"penalties={tuple(penalties)}: expected positive numbers, at least 1")
+        # standardised entries, 0 where they are constant
         entries = upper_triangle(maps)
         shift, scale = entries.mean(dim=0), entries.std(dim=0, correction=0)
-        flat = scale <= 1e-12 * shift.abs()
-        scale = torch.where(flat, torch.inf, scale)
-        left, values, right = _decomposed((entries - shift) / scale)
+        scale = torch.where(scale <= 1e-12 * shift.abs(), torch.inf, scale)
+        left, values, right = _decompose((entries - shift) / scale)
+        # images within the span of Z, and the rest, which no W reaches
         num, x = len(images), (images - mean).flatten(1)  # (M, P), Float64
         inside = left.T @ x  # (R, P)
-        x -= left @ inside  # what no W reaches
+        x -= left @ inside
         alone, cross, gram = x.square().sum(dim=1), x @ inside.T, inside @ inside.T
         free = 1 - 1 / num - left.square().sum(dim=1)
 
-        def left_out(penalty: float) -> float:
+        def left_out_error(penalty: float) -> float:
             """Squared error of images, each predicted from the others."""
             lost = left * (num * penalty / (values + num * penalty))  # (M, R)
             errors = alone + (lost * (2 * cross + lost @ gram)).sum(dim=1)
             return float((errors / (free + (left * lost).sum(dim=1)).square()).sum())
 
-        penalty = min(penalties, key=left_out)
+        penalty = min(penalties, key=left_out_error)
         shrunk = values.sqrt() / (values + num * penalty)
         return cls(shift, scale, right @ (shrunk.unsqueeze(1) * inside), mean, penalty)
 
@@ -178,13 +173,14 @@ def upper_triangle(maps: Tensor) -> Tensor:
     return maps[:, rows, columns].double()
 
 
-def _decomposed(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _decompose(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """U Float64[M, R], S^2 Float64[R] and V Float64[E, R] of Z = U S V^T, Float64[M, E], without
-    what is 0 up to rounding; by the eigenvalues of Z^T Z or Z Z^T, whichever is smaller."""
+    singular values that are 0 up to rounding."""
+    # eigenvalues of the smaller of Z^T Z and Z Z^T
     dual = len(z) < z.shape[1]
     values, vectors = torch.linalg.eigh(z @ z.T if dual else z.T @ z)
-    there = values > 1e-13 * values[-1:]
-    values, vectors = values[there], vectors[:, there]
+    kept = values > 1e-13 * values[-1:]
+    values, vectors = values[kept], vectors[:, kept]
     others = (z.T if dual else z) @ vectors / values.sqrt()
     return (vectors, values, others) if dual else (others, values, vectors)
 
@@ -198,14 +194,8 @@ def mean_image(images: Tensor) -> Tensor:
     return images.mean(dim=0, dtype=torch.float64)
 
 
-DRAWS = 8
-RECONSTRUCTIONS = "samples.npz"
-_DRAW_STREAM = 74
-"""Keeps these samples apart from others with the same seed."""
-
-
 def as_images(x0: Tensor) -> Tensor:
-    """Samples as images, Float32[M, C, H, W]: fields as they are, ids Int[M, L] of the pixels of a
+    """Samples as images, Float32[M, C, H, W]: fields unchanged, ids Int[M, L] of the pixels of a
     square image as their conductivities.
 
     Raises ``ValueError`` for ids whose number is not a square, or that stand for no level.
@@ -233,10 +223,10 @@ class Reconstructions:
 
     ``truth``: Float32[M, C, H, W], raw. ``dtn``: Float32[M, n, n], the maps. ``mean``,
     ``deviation``: Float32[M, C, H, W], mean and standard deviation over the ``draws`` images
-    sampled given the sample's own map (the deviation of one is 0). ``first``: Float32[M, C, H, W],
+    sampled given the map of the sample (the deviation of one is 0). ``first``: Float32[M, C, H, W],
     the first of them. ``shuffled_mean``: Float32[M, C, H, W], the mean of as many given the map of
     the sample before, with the same noise; None if there is one sample. ``nfe``: Float64[M],
-    network calls per image. ``seconds``: spent sampling given own maps, summed over processes.
+    network calls per image. ``seconds``: spent sampling ``mean``, summed over processes.
     ``levels``: those of the data set.
     """
 
@@ -256,7 +246,7 @@ class Reconstructions:
 
     def write(self, folder: Path) -> None:
         """Write ``samples.npz`` into a folder: ``truth``, ``mean``, ``deviation`` and ``first``
-        Float32[M, C, H, W], ``dtn`` Float32[M, n, n]. It holds no pickle."""
+        Float32[M, C, H, W], ``dtn`` Float32[M, n, n]."""
         names = ("truth", "dtn", "mean", "deviation", "first")
         write_npz(folder / RECONSTRUCTIONS, {name: getattr(self, name).numpy() for name in names})
 
@@ -264,9 +254,9 @@ class Reconstructions:
 def reconstruct_held_out(
     model: Model, data: Dataset, split: str, *, num: int | None, draws: int = DRAWS, seed: int
 ) -> Reconstructions:
-    """Draw ``draws`` images from the map of each of the first ``num`` samples of a split (None: of
-    all); and as many from the map of the sample before it (the last one's for the first), with the
-    same noise: a model that does not use its map gives the same images.
+    """Sample ``draws`` images from the map of each of the first ``num`` samples of a split (None:
+    of all); and as many from the map of the sample before it (the last one's for the first), with
+    the same noise: a model that does not use its map gives the same images.
 
     At most ``model.batch_size`` images are sampled at once; they depend on it and on ``draws``, not
     on the number of processes. Of a sampler of ids, pixels are the levels of the ids.
@@ -287,15 +277,16 @@ def reconstruct_held_out(
     def draw(conditions: Tensors, generator: torch.Generator) -> Tensors:
         return _sample_images(model, conditions, generator, tuple(truth.shape[1:]), draws)
 
-    def drawn_from(model: Model, conditions: Tensors) -> ConditionalSamples:
+    def sample(model: Model, conditions: Tensors) -> ConditionalSamples:
         batches = list(torch.arange(len(truth)).split(max(1, model.rows_at_once // draws)))
         entropy = (seed, _DRAW_STREAM)
         return sample_conditional(model, conditions, draw, batches=batches, entropy=entropy)
 
-    own, shuffled_mean = drawn_from(model, examples.conditions), None
+    # given the true maps, then those of the neighbours if nothing was interrupted
+    own, shuffled_mean = sample(model, examples.conditions), None
     if 1 < len(truth) == len(own):
         others = {name: values.roll(1, dims=0) for name, values in examples.conditions.items()}
-        shuffled = sampled_from_others(model, lambda model: drawn_from(model, others))
+        shuffled = sampled_from_others(model, lambda model: sample(model, others))
         shuffled_mean = None if shuffled is None else shuffled.values["mean"]
     return Reconstructions(
         truth[: len(own)],
@@ -331,6 +322,7 @@ def _sample_images(
         )
         images.append(as_images(output.x0).reshape(len(rows), *shape).cpu())
         nfe.append(output.nfe.cpu())
+    # moments over the images of each map
     by_sample = rearrange(torch.cat(images), "(b d) ... -> b d ...", d=draws)
     return {
         "mean": by_sample.mean(dim=1),
@@ -359,8 +351,7 @@ class FieldBaselines:
 
 
 def fit_field_baselines(data: Dataset) -> FieldBaselines:
-    """Fitted to the training split, the penalty of ridge regression included: no other split is
-    read. ``data``: images or ids of pixels, with maps.
+    """Baselines fitted to the training split alone, also the penalty of ridge regression.
 
     Raises ``ValueError`` without a training sample or without maps.
     """
@@ -378,27 +369,29 @@ def fit_field_baselines(data: Dataset) -> FieldBaselines:
 def score_reconstructions(
     found: Reconstructions, baselines: FieldBaselines | None = None
 ) -> dict[str, float]:
-    """Scores for ``metrics.json``: ``FieldScores`` of the samples' mean under their own names; of
-    one sample before ``_single``; of ``baselines``, if given, after their names. What is not known
-    is left out. Raises ``ValueError`` if nothing was reconstructed.
+    """Scores for ``metrics.json``: ``FieldScores`` of the samples' mean under plain names; of one
+    sample before ``_single``; of ``baselines``, if given, after their names. Unknown ones are left
+    out. Raises ``ValueError`` if nothing was reconstructed.
 
     One sample of an exact model has twice the expected squared error of the posterior mean, the
     mean of D samples 1 + 1 / D times.
 
-    ``condition_gap``: relative L2 of the mean of samples given another's map less that of the mean
-    from the own one, mean; 0 if maps are not used. ``spread_ratio``: the root mean square deviation
-    over samples by what the errors of the mean imply, sqrt((1 + 1 / D) V) / sqrt(E) with the mean
-    variance V and squared error E. It is 1 for an exact model, below if the samples are too alike;
-    not known of one draw.
+    ``condition_gap``: relative L2 of the mean of samples given another's map less that given the
+    true map, mean; 0 if maps are not used. ``spread_ratio``: the root mean square deviation over
+    samples by the one that the errors of the mean imply, sqrt((1 + 1 / D) V) / sqrt(E) with the
+    mean variance V and squared error E. It is 1 for an exact model, below if the samples are too
+    alike; unknown for one sample.
     """
 
     def scores(images: Tensor) -> FieldScores:
         return score_images(images, found.truth, levels=found.levels)
 
+    # mean of the samples, and one sample
     mean, fitted = scores(found.mean), {} if baselines is None else baselines.by_name
     out = mean.as_dict()
     out["relative_l2_standard_error"] = standard_error(mean.relative_errors)
     out |= scores(found.first).as_dict(suffix="_single")
+    # given the maps of others
     if found.shuffled_mean is not None:
         shuffled = scores(found.shuffled_mean)
         gaps = shuffled.relative_errors - mean.relative_errors
@@ -409,22 +402,18 @@ def score_reconstructions(
         }
     for name, baseline in fitted.items():
         out |= scores(baseline.predict(found.dtn)).as_dict(f"{name}_")
+    # spread of the samples by their errors
+    spread, error = math.nan, float((found.mean.double() - found.truth.double()).square().mean())
+    if found.draws > 1 and error > 0:
+        variance = float(found.deviation.double().square().mean())
+        spread = math.sqrt((1 + 1 / found.draws) * variance / error)
     out |= {
         "majority_pixel_accuracy": mean.majority_pixel_accuracy,
-        "spread_ratio": _spread_ratio(found),
+        "spread_ratio": spread,
         "ridge_penalty": getattr(fitted.get("ridge"), "penalty", math.nan),
     }
-    out = {name: value for name, value in out.items() if not math.isnan(value)}
-    return out | {
+    return {name: value for name, value in out.items() if not math.isnan(value)} | {
         "num_images": len(found),
         "draws_per_image": found.draws,
         "network_calls_per_draw": float(found.nfe.mean()),
     }
-
-
-def _spread_ratio(found: Reconstructions) -> float:
-    error = float((found.mean.double() - found.truth.double()).square().mean())
-    if found.draws < 2 or error == 0:
-        return math.nan
-    variance = float(found.deviation.double().square().mean())
-    return math.sqrt((1 + 1 / found.draws) * variance / error)

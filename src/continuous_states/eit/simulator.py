@@ -1,4 +1,5 @@
-"""Simulated phantoms."""
+"""Simulated phantoms, discs or tubes of raised conductivity in the unit disc, and their
+Dirichlet-to-Neumann maps by finite elements on a mesh of rings."""
 
 from __future__ import annotations
 
@@ -17,11 +18,39 @@ from torch import Tensor
 from discrete_diffusion.config import check_whole_number, unknown_name
 from discrete_diffusion.data import cache_dir, cached_arrays
 
+Floats = NDArray[np.float64]
+Maps = NDArray[np.float32]
+
 LEVELS = (1.0, 2.0, 2.75, 3.5, 4.25, 5.0)
 """Id 0 is the background."""
 
 MASK_ID = len(LEVELS)
 VOCAB_SIZE = len(LEVELS) + 1
+
+SIMULATOR_VERSION = 1
+"""To be raised whenever the same seed gives other samples; part of the names of cached files."""
+
+SMALLEST_SIZE = 16
+"""Size of images on which the smallest disc covers at least a pixel at any place."""
+
+NODES_WORTH_CACHING = 100_000
+"""Boundary nodes of all maps: 2 seconds of simulation at 32 a map, 4 at 128."""
+
+_BLOCK_SIZE = 32
+_PHANTOM_STREAM = 0
+
+MARGIN = 0.1
+"""Width of the ring at the boundary that stays background."""
+
+GAP = 0.01
+"""Least distance between two shapes."""
+
+_CANDIDATES = 128
+
+FOLD = 4
+"""Every ring has a multiple of this many nodes, so a quarter turn maps the mesh onto itself."""
+
+_TWIST = 1e-3
 
 
 def levels_to_conductivity(levels: Tensor) -> Tensor:
@@ -35,32 +64,21 @@ def levels_to_conductivity(levels: Tensor) -> Tensor:
 
 
 def are_levels(conductivity: Tensor) -> Tensor:
-    """Bool[...]: whether each of Float[...] is one of the six."""
+    """Bool[...]: True where Float[...] is one of the six."""
     nearest = levels_to_conductivity(conductivity_to_levels(conductivity))
     return (nearest - conductivity).abs() <= 1e-4
 
 
 def conductivity_to_levels(conductivity: Tensor, levels: Sequence[float] = LEVELS) -> Tensor:
-    """Float[...] -> Int64[...], the index of the nearest of the ascending ``levels``; of two, the
-    lower one."""
+    """Float[...] -> Int64[...], the index of the nearest of the ascending ``levels``, the lower of
+    two."""
     values = torch.tensor(levels, dtype=conductivity.dtype, device=conductivity.device)
     return torch.bucketize(conductivity.contiguous(), (values[1:] + values[:-1]) / 2)
 
 
-Floats = NDArray[np.float64]
-
-MARGIN = 0.1
-"""Width of the ring at the boundary that stays background."""
-
-GAP = 0.01
-"""Least distance between two shapes."""
-
-_CANDIDATES = 128
-
-
 @dataclass(frozen=True)
 class ShapeKind:
-    """A shape is what lies within ``radius`` of a segment: a disc if its length is 0.
+    """Shapes of points within ``radius`` of a segment: discs if its length is 0.
 
     ``most``: shapes of a phantom, at least 1. ``spread``: centres are uniform on
     [-spread, spread]^2. ``length``: of the whole shape, end to end, None for discs. Lengths in
@@ -90,11 +108,13 @@ class Shapes:
 
 
 def sample_shapes(kind: ShapeKind, rng: np.random.Generator) -> Shapes:
-    """1 to ``kind.most`` shapes, each number as likely, inside the margin and ``GAP`` apart."""
+    """Sample 1 to ``kind.most`` shapes, each number as likely, inside the margin and ``GAP``
+    apart."""
     num = int(rng.integers(1, kind.most + 1))
     levels = rng.integers(1, len(LEVELS), num)
     while True:
-        ends, radius = _draw_candidates(kind, rng)
+        # candidates one after the other, as far as they fit
+        ends, radius = _sample_candidates(kind, rng)
         chosen: list[int] = []
         fits = (np.linalg.norm(ends, axis=-1) + radius[:, None] <= 1 - MARGIN).all(axis=1)
         while fits.any() and len(chosen) < num:
@@ -106,10 +126,8 @@ def sample_shapes(kind: ShapeKind, rng: np.random.Generator) -> Shapes:
 
 
 def rasterise(shapes: Sequence[Shapes], size: int) -> NDArray[np.uint8]:
-    """UInt8[M, H, W] level ids: that of the shape a pixel centre lies in, else 0.
-
-    The centres of the outermost pixels are on x = -1, x = 1, y = 1 (first row) and y = -1.
-    """
+    """UInt8[M, H, W] level ids: that of the shape that covers the centre of a pixel, else 0. The
+    centres of the outermost pixels are on x = -1, x = 1, y = 1 (first row) and y = -1."""
     axis = np.linspace(-1, 1, size)
     pixels = np.stack(np.meshgrid(axis, -axis), axis=-1)  # (H, W, 2)
     images = np.zeros((len(shapes), size, size), np.uint8)
@@ -119,8 +137,8 @@ def rasterise(shapes: Sequence[Shapes], size: int) -> NDArray[np.uint8]:
     return images
 
 
-def _draw_candidates(kind: ShapeKind, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Ends Float64[C, 2, 2] and radii Float64[C] of shapes that may touch."""
+def _sample_candidates(kind: ShapeKind, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Sample ends Float64[C, 2, 2] and radii Float64[C] of shapes that may touch."""
     centre = rng.uniform(-kind.spread, kind.spread, (_CANDIDATES, 2))
     radius = rng.uniform(*kind.radius, _CANDIDATES)
     if kind.length is None:
@@ -134,14 +152,9 @@ def _draw_candidates(kind: ShapeKind, rng: np.random.Generator) -> tuple[Floats,
 def _segment_distance(segment: Floats, others: Floats) -> Floats:
     """Distance Float64[C] of a segment (2, 2) from others (C, 2, 2); 0 where they cross."""
     (a, b), (c, d) = segment, others.transpose(1, 0, 2)
-    nearest = np.minimum.reduce(
-        [
-            _point_distance(a, c, d),
-            _point_distance(b, c, d),
-            _point_distance(c, a, b),
-            _point_distance(d, a, b),
-        ]
-    )
+    # an end of one segment is nearest, unless they cross
+    ends = ((a, c, d), (b, c, d), (c, a, b), (d, a, b))
+    nearest = np.minimum.reduce([_point_distance(*each) for each in ends])
     crossing = (_side(a, b, c) * _side(a, b, d) < 0) & (_side(c, d, a) * _side(c, d, b) < 0)
     return np.where(crossing, 0.0, nearest)
 
@@ -158,12 +171,6 @@ def _point_distance(points: Floats, a: Floats, b: Floats) -> Floats:
     length = np.maximum((along**2).sum(axis=-1), np.finfo(float).tiny)
     share = (((points - a) * along).sum(axis=-1) / length).clip(0, 1)
     return np.sqrt(((points - a - share[..., None] * along) ** 2).sum(axis=-1))
-
-
-FOLD = 4
-"""Every ring holds a multiple of this many nodes, so a quarter turn maps the mesh onto itself."""
-
-_TWIST = 1e-3
 
 
 @dataclass(frozen=True)
@@ -184,7 +191,7 @@ class Mesh:
 
 
 def check_mesh_size(mesh_rings: int, num_boundary: int) -> None:
-    """Raise ``ValueError`` for numbers that make no mesh of rings inside each other."""
+    """Raise ``ValueError`` for numbers of which rings cannot be made."""
     check_whole_number("data.mesh_rings", mesh_rings, least=2)
     check_whole_number("data.num_boundary", num_boundary, least=FOLD)
     least = max(2 * FOLD, 2 * mesh_rings)
@@ -197,32 +204,29 @@ def check_mesh_size(mesh_rings: int, num_boundary: int) -> None:
 
 
 def ring_mesh(mesh_rings: int, num_boundary: int) -> Mesh:
-    """Nodes on ``mesh_rings`` equidistant circles and in the centre, triangulated by Delaunay.
-
-    Ring k of R has about n k / R nodes, every second ring is turned by half a spacing. Raises
-    ``ValueError`` for numbers that make no mesh.
-    """
+    """Mesh of nodes on ``mesh_rings`` equidistant circles and in the centre, triangulated by
+    Delaunay. Ring k of R has about n k / R nodes, every second ring is turned by half a spacing.
+    Raises ``ValueError`` as ``check_mesh_size``."""
     check_mesh_size(mesh_rings, num_boundary)
-    points, twisted = [], []
+    points: list[Floats] = []
+    twisted: list[Floats] = []
     for k in range(mesh_rings, 0, -1):
         depth = mesh_rings - k
         num = max(FOLD, FOLD * round(num_boundary * k / mesh_rings / FOLD))
         angles = 2 * np.pi * (np.arange(num) + depth % 2 / 2) / num
-        points.append(_circle(k / mesh_rings, angles))
-        twisted.append(_circle(k / mesh_rings, angles + _TWIST * (depth / mesh_rings) ** 2))
+        twist = _TWIST * (depth / mesh_rings) ** 2
+        for nodes, turned in ((points, angles), (twisted, angles + twist)):
+            circle = np.stack([np.cos(turned), np.sin(turned)], axis=1)
+            nodes.append(k / mesh_rings * circle)
     centre = np.zeros((1, 2))
-    # Four nodes on one circle leave Delaunay a choice that rounding would make; the twist makes it.
+    # four nodes on one circle leave Delaunay a choice, which the twist makes instead of rounding
     triangles = np.sort(Delaunay(np.concatenate([*twisted, centre])).simplices, axis=1)
     triangles = triangles[np.lexsort(triangles.T[::-1])].astype(np.int64)
     return Mesh(np.concatenate([*points, centre]), triangles, num_boundary)
 
 
-def _circle(radius: float, angles: NDArray[np.float64]) -> NDArray[np.float64]:
-    return radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-
-
 class DtNSolver:
-    """sigma -> Lambda for one mesh, many samples at a time.
+    """Dirichlet-to-Neumann maps Lambda of conductivities sigma on one mesh, many at a time.
 
     ``div(sigma grad u) = 0`` in the disc, u = f on its boundary. With linear elements (P1), one
     conductivity per triangle and the stiffness matrix
@@ -237,7 +241,7 @@ class DtNSolver:
     voltage f. Lambda is symmetric, positive semi-definite, and its rows sum to 0.
 
     Inner nodes are eliminated in layers, the farthest from the boundary first: a node shares
-    triangles with its own and the neighbouring layers only, so every step is a Cholesky factor of
+    triangles with the same and the neighbouring layers only, so every step is a Cholesky factor of
     one layer (LAPACK, batched) instead of all of S_ii. Float64.
     """
 
@@ -259,6 +263,7 @@ class DtNSolver:
                 "each triangle"
             )
         columns = np.ascontiguousarray(sigma.T)
+        # the Schur complement of each layer is added to the next one outwards
         last = len(self._layers) - 1
         matrix = self._assemble(self._own[last], columns, last, last)
         for k in range(last - 1, -1, -1):
@@ -276,7 +281,7 @@ class DtNSolver:
 
 
 def _layers(mesh: Mesh) -> list[NDArray[np.int64]]:
-    """Nodes by the number of edges to the nearest boundary node: n, then the inner ones."""
+    """Nodes by the number of edges to the nearest boundary node: the boundary first."""
     rows, columns = _pairs(mesh)
     num = len(mesh.points)
     neighbours = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(num, num))
@@ -291,7 +296,7 @@ def _layers(mesh: Mesh) -> list[NDArray[np.int64]]:
 
 
 def _pairs(mesh: Mesh) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Row and column of the 9 T entries that triangles add to S."""
+    """Rows and columns of the 9 T entries that triangles add to S."""
     return np.repeat(mesh.triangles, 3, axis=1).ravel(), np.tile(mesh.triangles, 3).ravel()
 
 
@@ -308,30 +313,16 @@ def _local_stiffness(mesh: Mesh) -> Floats:
 def _block(
     mesh: Mesh, local: Floats, rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> sparse.csr_matrix:
-    """(len rows * len columns, T): what each triangle of conductivity 1 adds to a part of S."""
+    """(len rows * len columns, T): terms of each triangle of conductivity 1 in a part of S."""
     num, (i, j) = len(mesh.points), _pairs(mesh)
     row, column = np.full(num, -1), np.full(num, -1)
     row[rows], column[columns] = np.arange(len(rows)), np.arange(len(columns))
+    # entries of S whose row and column are both in the part
     inside = (row[i] >= 0) & (column[j] >= 0)
     entry = row[i[inside]] * len(columns) + column[j[inside]]
     triangle = np.repeat(np.arange(len(mesh.triangles)), 9)[inside]
     shape = (len(rows) * len(columns), len(mesh.triangles))
     return sparse.csr_matrix((local.ravel()[inside], (entry, triangle)), shape=shape)
-
-
-Maps = NDArray[np.float32]
-
-SIMULATOR_VERSION = 1
-"""To be raised whenever the same seed gives other samples: cached files carry it in their name."""
-
-SMALLEST_SIZE = 16
-"""Images on which the smallest disc still covers a pixel or more, wherever it lies."""
-
-NODES_WORTH_CACHING = 100_000
-"""Boundary nodes of all maps: 2 seconds of simulation at 32 a map, 4 at 128."""
-
-_BLOCK_SIZE = 32
-_PHANTOM_STREAM = 0
 
 
 @dataclass(frozen=True)
@@ -363,11 +354,9 @@ class SimulatedPhantoms:
 
 
 def simulate_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
-    """``settings.num_samples`` phantoms with their maps; more of one seed begin with the same.
-
-    The map of a phantom is that of the conductivity at the centroids of the triangles, read off
-    the image by bilinear interpolation.
-    """
+    """Simulate ``settings.num_samples`` phantoms with their maps; more of one seed begin with the
+    same. The map of a phantom is that of the conductivity at the centroids of the triangles,
+    interpolated bilinearly in the image."""
     s, kind = settings, SHAPE_KINDS[settings.phantoms]
     mesh = ring_mesh(s.mesh_rings, s.num_boundary)
     solver, reader = DtNSolver(mesh), centroid_reader(mesh, s.size)
@@ -375,9 +364,10 @@ def simulate_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
     dtn = np.zeros((s.num_samples, s.num_boundary, s.num_boundary), np.float32)
     for first in range(0, s.num_samples, _BLOCK_SIZE):
         block = range(first, min(first + _BLOCK_SIZE, s.num_samples))
+        # images, then maps of their conductivities at the centroids
         streams = (np.random.default_rng([s.phantom_seed, _PHANTOM_STREAM, k]) for k in block)
-        drawn = [sample_shapes(kind, rng) for rng in streams]
-        levels[block.start : block.stop] = images = rasterise(drawn, s.size)
+        shapes = [sample_shapes(kind, rng) for rng in streams]
+        levels[block.start : block.stop] = images = rasterise(shapes, s.size)
         pixels = rearrange(np.asarray(LEVELS)[images], "m h w -> (h w) m")
         dtn[block.start : block.stop] = solver.solve((reader @ pixels).T)
     return SimulatedPhantoms(levels, dtn)
@@ -391,10 +381,8 @@ def cache_file(settings: SimulationSettings) -> Path:
 
 
 def cached_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
-    """``simulate_phantoms(settings)``, kept in the cache where simulating takes long.
-
-    A cache that cannot be read or written is logged and does no harm.
-    """
+    """Result of ``simulate_phantoms(settings)``, cached where simulating takes long; a cache that
+    cannot be read or written is logged and ignored."""
     if settings.num_samples * settings.num_boundary < NODES_WORTH_CACHING:
         return simulate_phantoms(settings)
     s = settings
@@ -419,8 +407,9 @@ def background_map(mesh_rings: int, num_boundary: int) -> NDArray[np.float64]:
 
 
 def centroid_reader(mesh: Mesh, size: int) -> sparse.csr_matrix:
-    """(T, H W): weights that read an image at the centroids, bilinear between pixel centres."""
+    """Weights (T, H W) of an image at the centroids, bilinear between the centres of pixels."""
     x, y = mesh.centroids.T
+    # the four pixels around each centroid, and their weights
     column, row = ((x + 1) / 2 * (size - 1), (1 - y) / 2 * (size - 1))
     left, top = (np.floor(v).astype(np.int64).clip(0, size - 2) for v in (column, row))
     right, down = column - left, row - top

@@ -47,7 +47,9 @@ def test_an_exact_model_has_the_errors_of_its_law():
     data = gaussian_fields(images, num)
     found = reconstruct(Ode(solver="heun"), exact_flow(images), data, draws=draws)
     numbers = score_reconstructions(found, fit_field_baselines(data))
-    shuffled = score_images(found.shuffled_mean, found.truth, levels=None).mean_squared_error
+    shuffled = score_images(found.shuffled_mean, found.truth, levels=None).as_dict()[
+        "mean_squared_error"
+    ]
     left = float(images.world.covariance.diagonal().mean())
     apart = float(images.mean.square().mean())
     assert shuffled == pytest.approx((1 + 1 / draws) * left + 4 * apart, rel=0.06)

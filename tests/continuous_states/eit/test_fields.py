@@ -22,7 +22,7 @@ def test_errors_are_those_of_the_hand():
     assert scores.relative_errors.tolist() == pytest.approx([1 / 5, 1 / 2])
     assert scores.relative_l2 == pytest.approx(0.35)
     assert scores.squared_errors.tolist() == pytest.approx([1 / 4, 1 / 4])
-    assert scores.mean_squared_error == pytest.approx(0.25)
+    assert scores.as_dict()["mean_squared_error"] == pytest.approx(0.25)
 
 
 def test_pixels_are_rounded_to_the_nearest_level():
@@ -33,19 +33,25 @@ def test_pixels_are_rounded_to_the_nearest_level():
     assert scores.pixel_hits.tolist() == [sum(right) / 6]
     assert scores.majority_pixel_accuracy == pytest.approx(3 / 6)
     constant = score_images(torch.ones_like(truth), truth, levels=LEVELS)
-    assert constant.pixel_accuracy == scores.majority_pixel_accuracy
+    assert constant.as_dict()["pixel_accuracy"] == scores.majority_pixel_accuracy
     raised = score_images(torch.full_like(truth, 2.0), truth + 1, levels=LEVELS)
-    assert raised.pixel_accuracy == raised.majority_pixel_accuracy == pytest.approx(3 / 6)
+    assert (
+        raised.as_dict()["pixel_accuracy"] == raised.majority_pixel_accuracy == pytest.approx(3 / 6)
+    )
     exact = score_images(truth, truth, levels=LEVELS)
-    assert (exact.relative_l2, exact.mean_squared_error, exact.pixel_accuracy) == (0.0, 0.0, 1.0)
+    assert (
+        exact.relative_l2,
+        exact.as_dict()["mean_squared_error"],
+        exact.as_dict()["pixel_accuracy"],
+    ) == (0.0, 0.0, 1.0)
 
 
 def test_without_levels_no_pixel_is_counted():
     scores = score_images(TRUTH + 1, TRUTH, levels=None)
     assert scores.pixel_hits is None
-    assert math.isnan(scores.pixel_accuracy)
+    assert math.isnan(scores.as_dict()["pixel_accuracy"])
     assert math.isnan(scores.majority_pixel_accuracy)
-    assert scores.mean_squared_error == pytest.approx(1.0)
+    assert scores.as_dict()["mean_squared_error"] == pytest.approx(1.0)
 
 
 def test_levels_are_the_nearest_and_the_lower_of_two():
@@ -61,7 +67,7 @@ def test_numbers_have_names():
     assert scores.as_dict("a_", "_b") == {
         "a_relative_l2_b": scores.relative_l2,
         "a_mean_squared_error_b": pytest.approx(1.0),
-        "a_pixel_accuracy_b": scores.pixel_accuracy,
+        "a_pixel_accuracy_b": scores.as_dict()["pixel_accuracy"],
     }
     assert math.isnan(standard_error(torch.tensor([1.0])))
     assert standard_error(torch.tensor([0.0, 0.0, 3.0, 3.0])) == pytest.approx(math.sqrt(3) / 2)
