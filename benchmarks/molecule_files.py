@@ -15,7 +15,7 @@ import torch
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.molecules.build import split_rows
-from discrete_diffusion.domains.molecules.metrics.validity import judge, sample_shares
+from discrete_diffusion.domains.molecules.metrics import judge, sample_shares
 from discrete_diffusion.domains.molecules.molecule import parse_atom
 from discrete_diffusion.domains.molecules.molecule_files import read_rows
 from discrete_diffusion.domains.molecules.reading import changed_rows, read_molecules

@@ -73,7 +73,7 @@ def test_planar_graphs_have_as_many_edges_as_fit():
 
 def test_molecules_are_valid_and_have_atoms_of_real_ones():
     pytest.importorskip("rdkit")
-    from discrete_diffusion.domains.molecules.metrics.validity import judge
+    from discrete_diffusion.domains.molecules.metrics import judge
     from discrete_diffusion.domains.molecules.reading import molecule_of
 
     smiles = ["CC(=O)O", "C[N+](=O)[O-]", "C#N", "FC(F)F", "C"]

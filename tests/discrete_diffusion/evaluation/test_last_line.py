@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from discrete_diffusion.domains.molecules.report import MoleculeReport
+from discrete_diffusion.domains.molecules.samples import MoleculeReport
 from discrete_diffusion.domains.text.report import TextReport
 
 BOUNDS = {

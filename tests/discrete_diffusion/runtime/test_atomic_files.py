@@ -50,11 +50,11 @@ def draw_chart(path: Path) -> None:
 
 def plot_molecules(path: Path) -> None:
     pytest.importorskip("rdkit")
-    from discrete_diffusion.domains.molecules import pictures
+    from discrete_diffusion.domains.molecules import samples
     from discrete_diffusion.domains.molecules.reading import molecule_of
 
     found = [molecule_of(smiles, keep_charges=False)[0] for smiles in ("CCO", "c1ccccc1", "CC")]
-    pictures.plot_molecules(found, path)
+    samples.plot_molecules(found, path)
 
 
 def save_pretrained(path: Path) -> None:

@@ -8,16 +8,16 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import torch
+from omegaconf import DictConfig
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import SPLITS, TokenDataset, given_paths
 from discrete_diffusion.data.graph_tokens import GraphDataset
-from discrete_diffusion.domains.molecules.metrics.validity import judge
+from discrete_diffusion.domains.molecules.metrics import judge
 from discrete_diffusion.domains.molecules.molecule import (
     Molecule,
     check_installed,
@@ -28,23 +28,26 @@ from discrete_diffusion.domains.molecules.molecule import (
 from discrete_diffusion.domains.molecules.reading import ReadMolecules, read_molecules
 from discrete_diffusion.layout.vocab_config import VocabConfig
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from discrete_diffusion.layout.vocab_config import VocabConfig
-
+logger = logging.getLogger(__name__)
 
 SMILES_ORDER = "smiles"
-"""Atoms as the canonical SMILES writes them, neighbours mostly side by side."""
+"""Atoms as the canonical SMILES writes them, mostly next to their neighbours."""
+
+SOURCES = {
+    "qm9": "QM9's SMILES are in qm9.csv of MoleculeNet and in gdb9.sdf of PyTorch Geometric",
+    "zinc": "ZINC-250k's are in zinc250k.csv of GDSS and MoFlow, and in icml18-jtnn/data/zinc",
+}
+"""Where to find a data set, by ``data.name``."""
+
+_REMEDY = "leave such rows out with data.skip_invalid=true"
 
 
 class MoleculeDataset(GraphDataset):
-    """Molecules in three splits. ``splits``: atoms in the order of the canonical SMILES.
+    """Molecules in three splits, their atoms in the order of the canonical SMILES.
 
     ``node_order``: ``random`` relabels the atoms each time a molecule is read; ``smiles`` is the
-    order of the canonical SMILES; ``canonical`` sorts by type and surroundings.
-
-    ``source``: where they were read, for the log.
+    order of the canonical SMILES; ``canonical`` sorts by type and surroundings. ``source``: the
+    files, for the log.
     """
 
     size_unit = "atoms"
@@ -71,8 +74,8 @@ class MoleculeDataset(GraphDataset):
     @cached_property
     def training_smiles(self) -> frozenset[str]:
         """Canonical SMILES of the training molecules, by the relaxed rule."""
-        found = (verdict.relaxed for verdict in judge(self.molecules("train")))
-        return frozenset(text for text in found if text is not None)
+        smiles = (verdict.relaxed for verdict in judge(self.molecules("train")))
+        return frozenset(text for text in smiles if text is not None)
 
     def beside(self, trained_on: MoleculeDataset | None) -> MoleculeDataset:
         made = super().beside(trained_on)
@@ -80,7 +83,7 @@ class MoleculeDataset(GraphDataset):
         return made
 
     def identities(self, split: str) -> list[Hashable]:
-        """The same molecule has the same atoms in the same order, in whatever file it stood."""
+        """Rows of tokens: a molecule has the same atoms in the same order in every file."""
         return TokenDataset.identities(self, split)
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
@@ -95,22 +98,109 @@ class MoleculeDataset(GraphDataset):
         )
 
 
+def complete_molecules(config: DictConfig) -> None:
+    """Set what follows from the training file in ``config``: ``atoms``, the most frequent first,
+    and ``n_max``, the largest molecule. Values that are given stay.
+
+    Raises ``ValueError`` for unknown atoms, or charged ones where charges are ignored.
+    """
+    check_installed()
+    if config.atoms is None or config.n_max is None:
+        source = _read(_paths(config)["train"], config)
+        if not config.skip_invalid:
+            source.refuse_problems(_REMEDY)
+        if config.atoms is None:
+            counts = Counter(atom for molecule in source.molecules for atom in molecule.atoms)
+            config.atoms = [atom for atom, _ in counts.most_common()]
+        if config.n_max is None:
+            config.n_max = max((len(molecule.atoms) for molecule in source.molecules), default=1)
+    # atoms that were given may contradict the other keys
+    charged = [atom for atom in config.atoms if parse_atom(atom)[1] != 0]
+    if config.charges == "ignored" and charged:
+        raise ValueError(
+            f"data.atoms={list(config.atoms)}: {charged[0]} has a charge, and data.charges=ignored "
+            "has none; take data.charges=kept, or leave such atoms out"
+        )
+    if len(set(config.atoms)) < len(config.atoms):
+        raise ValueError(f"data.atoms={list(config.atoms)}: expected every atom once")
+
+
+def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
+    """Data set of ``data=molecules``, ``qm9`` or ``zinc`` with a completed config.
+
+    With a file per split, molecules held out for validation or test are removed from training and
+    counted. Raises ``ValueError`` for paths that contradict each other, a row that the vocabulary
+    cannot represent (unless ``skip_invalid``: then such rows are counted in the log), and a file
+    without any molecule.
+    """
+    read = {name: _usable(path, config, vocab) for name, path in _paths(config).items()}
+    train = read["train"]
+    if config.path is not None:
+        rows = split_rows(train.molecules, config.split, config.split_seed)
+        of_split = dict.fromkeys(SPLITS, train)
+    else:
+        # rows of each file, without training molecules that are held out
+        rows = {name: list(range(len(part))) for name, part in read.items()}
+        held_out = {each for name in SPLITS[1:] if name in read for each in read[name].molecules}
+        rows["train"] = [k for k, each in enumerate(train.molecules) if each not in held_out]
+        if removed := len(train) - len(rows["train"]):
+            logger.warning("left out %d training molecules that are held out too", removed)
+        rows.setdefault("test", [])
+        of_split = {name: read.get(name, train) for name in SPLITS}
+    return MoleculeDataset(
+        {name: [of_split[name].molecules[row] for row in rows[name]] for name in SPLITS},
+        vocab,
+        node_order=config.node_order,
+        log_num_orders={name: of_split[name].log_num_orders[rows[name]] for name in SPLITS},
+        source=", ".join(part.path for part in read.values()),
+    )
+
+
+def _usable(path: str, config: DictConfig, vocab: VocabConfig) -> ReadMolecules:
+    """Molecules of a file whose atoms and bonds the vocabulary has."""
+    source = _read(path, config).only(vocab.node_types, vocab.n_max)
+    if not config.skip_invalid:
+        source.refuse_problems(_REMEDY)
+    logger.log(logging.WARNING if source.problems else logging.INFO, "%s", source.summary())
+    if not len(source):
+        raise ValueError(f"{path} holds no molecule of data.atoms and data.n_max")
+    return source
+
+
+def _read(path: str, config: DictConfig) -> ReadMolecules:
+    return read_molecules(path, charges=config.charges, column=config.column)
+
+
+def _paths(config: DictConfig) -> dict[str, str]:
+    """Files to read by split; one file that is split here is under ``train``."""
+    given = given_paths(config)
+    if not given:
+        where = f"; {SOURCES[config.name]}" if config.name in SOURCES else ""
+        raise ValueError(
+            f"data={config.name} needs data.path=FILE, a file of SMILES, or data.train_path=FILE "
+            f"with data.val_path=FILE{where}"
+        )
+    return {"train": given["path"]} if "path" in given else given
+
+
 def split_rows(
     molecules: Sequence[Molecule], split: Sequence[float | None], seed: int
 ) -> dict[str, list[int]]:
-    """Rows of the molecules that are train, val and test, in random order; equal ones stay
-    together, so a split may have a few more than requested.
+    """Rows of train, val and test, in random order; equal molecules stay together, so that a split
+    may have a few more than requested.
 
-    ``split``: of each a share, or a whole number above 1; null for the rest. Raises ``ValueError``
-    for what cannot be.
+    ``split``: for each a share, or a whole number above 1; null for the rest. Raises ``ValueError``
+    for shares or numbers that do not fit.
     """
     groups: dict[Molecule, list[int]] = {}
     for row, molecule in enumerate(molecules):
         groups.setdefault(molecule, []).append(row)
+    # shuffle the distinct molecules
     distinct = list(groups.values())
     order = torch.randperm(len(distinct), generator=make_generator(seed)).tolist()
     rows = [row for k in order for row in distinct[k]]
     starts = [row == distinct[k][0] for k in order for row in distinct[k]]
+    # move each cut to the next start of a group
     cuts = [0, *_cuts(len(rows), split), len(rows)]
     for k in (1, 2):
         while 0 < cuts[k] < len(rows) and not starts[cuts[k]]:
@@ -129,6 +219,7 @@ def _cuts(num: int, split: Sequence[float | None]) -> tuple[int, int]:
         raise error
     if any(part is not None and (part < 0 or (part > 1 and part != int(part))) for part in split):
         raise error
+    # numbers of each part; null takes the rest
     sizes = [part if part is None or part > 1 else round(num * part) for part in split]
     rest = num - sum(int(size) for size in sizes if size is not None)
     train, val, test = (rest if size is None else int(size) for size in sizes)
@@ -136,104 +227,3 @@ def _cuts(num: int, split: Sequence[float | None]) -> tuple[int, int]:
     if min(train, val, test) < 0 or abs(off) > 2:  # shares are rounded
         raise error
     return train, min(num, train + val)
-
-
-def without(molecules: Sequence[Molecule], held_out: Sequence[Sequence[Molecule]]) -> list[int]:
-    """The rows of ``molecules`` that are in no held-out set."""
-    known = {molecule for part in held_out for molecule in part}
-    return [row for row, molecule in enumerate(molecules) if molecule not in known]
-
-
-logger = logging.getLogger(__name__)
-
-SOURCES = {
-    "qm9": "QM9's SMILES are in qm9.csv of MoleculeNet and in gdb9.sdf of PyTorch Geometric",
-    "zinc": "ZINC-250k's are in zinc250k.csv of GDSS and MoFlow, and in icml18-jtnn/data/zinc",
-}
-"""Where to find a data set, by ``data.name``."""
-
-
-def complete_molecules(config: DictConfig) -> None:
-    """Write what the training file decides into ``config``: ``atoms``, the most frequent first, and
-    ``n_max``, the largest molecule. Values that are given stay.
-
-    Raises ``ValueError`` for atoms that are none, or charged ones where charges are ignored.
-    """
-    check_installed()
-    if config.atoms is None or config.n_max is None:
-        found = _read(_paths(config)["train"], config)
-        if not config.skip_invalid:
-            found.refuse_problems(_REMEDY)
-        if config.atoms is None:
-            counts = Counter(atom for molecule in found.molecules for atom in molecule.atoms)
-            config.atoms = [atom for atom, _ in counts.most_common()]
-        if config.n_max is None:
-            config.n_max = max((len(molecule.atoms) for molecule in found.molecules), default=1)
-    charged = [atom for atom in config.atoms if parse_atom(atom)[1] != 0]
-    if config.charges == "ignored" and charged:
-        raise ValueError(
-            f"data.atoms={list(config.atoms)}: {charged[0]} has a charge, and data.charges=ignored "
-            "has none; take data.charges=kept, or leave such atoms out"
-        )
-    if len(set(config.atoms)) < len(config.atoms):
-        raise ValueError(f"data.atoms={list(config.atoms)}: expected every atom once")
-
-
-_REMEDY = "leave such rows out with data.skip_invalid=true"
-
-
-def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
-    """``data=molecules``, ``qm9`` or ``zinc`` with a completed config.
-
-    With a file per split, molecules held out for validation or test are removed from training and
-    counted. Raises ``ValueError`` for paths that contradict each other, a row that is no molecule
-    of the vocabulary (unless ``skip_invalid``: then such rows are counted in the log), and a file
-    without any.
-    """
-    read = {name: _usable(path, config, vocab) for name, path in _paths(config).items()}
-    train = read["train"]
-    if config.path is not None:
-        rows = split_rows(train.molecules, config.split, config.split_seed)
-        of_split = dict.fromkeys(SPLITS, train)
-    else:
-        held_out = [read[name].molecules for name in SPLITS[1:] if name in read]
-        rows = {name: list(range(len(part))) for name, part in read.items()}
-        rows["train"] = without(train.molecules, held_out)
-        if removed := len(train) - len(rows["train"]):
-            logger.warning("left out %d training molecules that are held out too", removed)
-        rows.setdefault("test", [])
-        of_split = {name: read.get(name, train) for name in SPLITS}
-    return MoleculeDataset(
-        {name: [of_split[name].molecules[row] for row in rows[name]] for name in SPLITS},
-        vocab,
-        node_order=config.node_order,
-        log_num_orders={name: of_split[name].log_num_orders[rows[name]] for name in SPLITS},
-        source=", ".join(part.path for part in read.values()),
-    )
-
-
-def _usable(path: str, config: DictConfig, vocab: VocabConfig) -> ReadMolecules:
-    """Molecules of a file that the vocabulary has all atoms and bonds of."""
-    found = _read(path, config).only(vocab.node_types, vocab.n_max)
-    if not config.skip_invalid:
-        found.refuse_problems(_REMEDY)
-    logger.log(logging.WARNING if found.problems else logging.INFO, "%s", found.summary())
-    if not len(found):
-        raise ValueError(f"{path} holds no molecule of data.atoms and data.n_max")
-    return found
-
-
-def _read(path: str, config: DictConfig) -> ReadMolecules:
-    return read_molecules(path, charges=config.charges, column=config.column)
-
-
-def _paths(config: DictConfig) -> dict[str, str]:
-    """The files to read by split; one to be split here is under ``train``."""
-    given = given_paths(config)
-    if not given:
-        where = f"; {SOURCES[config.name]}" if config.name in SOURCES else ""
-        raise ValueError(
-            f"data={config.name} needs data.path=FILE, a file of SMILES, or data.train_path=FILE "
-            f"with data.val_path=FILE{where}"
-        )
-    return {"train": given["path"]} if "path" in given else given

@@ -1,46 +1,63 @@
-"""Molecules that contain a given scaffold: the scaffold put into slots, the rest drawn."""
+"""``sample`` of a model of molecules, fresh or with a given scaffold, and ``evaluate`` against real
+molecules."""
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data.base import sample_sizes
+from discrete_diffusion.domains.molecules import molecule as graphs
 from discrete_diffusion.domains.molecules.build import SMILES_ORDER
-from discrete_diffusion.domains.molecules.molecule import (
-    Molecule,
-    MoleculeError,
-    decode,
-    foreign_atoms,
-    from_rdkit,
-    is_mol_block,
-    not_a_molecule,
-    objection,
-    parsed,
-)
+from discrete_diffusion.domains.molecules.molecule import DUMMY, Molecule, MoleculeError
 from discrete_diffusion.domains.molecules.molecule_files import read_rows
-from discrete_diffusion.evaluation.sample_kind import Partials
+from discrete_diffusion.domains.molecules.reading import read_molecules
+from discrete_diffusion.domains.molecules.samples import MoleculeSamples
+from discrete_diffusion.evaluation import sample_kind
+from discrete_diffusion.evaluation.measured_data import (
+    RealData,
+    check_reference,
+    held_out_rows,
+    measured_data,
+    some_held_out,
+)
+from discrete_diffusion.evaluation.report import Samples
+from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+from discrete_diffusion.evaluation.sample_kind import Partials, SampleEvaluation
+from discrete_diffusion.evaluation.trained_model import COMPLETIONS, TrainedModel, requested_sizes
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime.inputs import GivenObjects, place_of_line
 from discrete_diffusion.sampling.likelihood import log_prob_of
+from discrete_diffusion.sampling.model import Model
 
-if TYPE_CHECKING:
-    from discrete_diffusion.layout.vocab_config import VocabConfig
-    from discrete_diffusion.sampling.model import Model
+logger = logging.getLogger(__name__)
+
+PROPOSALS = 16
+"""Ways to place a scaffold that are weighed for each completion, if the order of atoms counts."""
+
+_SIZES, _PLACES, _SCORES, _CHOICE = 30, 31, 32, 33
+"""Keys of independent random generators."""
+
+_SMILES_ORDER_NOTE = (
+    f"where a scaffold's atoms stand in the SMILES is sampled among {PROPOSALS} ways each, weighed "
+    "by the model; a model of data.node_order=random needs no such choice"
+)
 
 
 @dataclass(frozen=True)
 class Scaffold:
-    """``molecule``: what is given. ``open_atoms``: of each atom, whether new ones may be attached;
-    ``marked``: the file says where, and new bonds may join two such atoms. ``line``: its number
-    in the file."""
+    """Given part of a molecule, from a ``line`` of a file.
+
+    ``open_atoms``: for each atom, True if new ones may be attached. ``marked``: the file marks
+    these atoms, and new bonds may join two of them.
+    """
 
     line: int
     molecule: Molecule
@@ -51,15 +68,14 @@ class Scaffold:
         return len(self.molecule.atoms)
 
     def walk(self, generator: random.Random) -> list[int]:
-        """The atoms in the order of a random walk in depth, as SMILES visits them."""
+        """Atoms in the order of a random depth-first walk, as in SMILES."""
         around: list[list[int]] = [[] for _ in self.molecule.atoms]
         for i, j, _ in self.molecule.bonds:
             around[i].append(j)
             around[j].append(i)
         order: list[int] = []
-        starts = list(range(len(self)))
-        generator.shuffle(starts)
-        stack, seen = starts, set()
+        stack, seen = list(range(len(self))), set()
+        generator.shuffle(stack)
         while stack:
             atom = stack.pop()
             if atom not in seen:
@@ -73,28 +89,25 @@ class Scaffold:
     def tokens(
         self, order: list[int], slots: list[int], size: int, vocab: VocabConfig
     ) -> list[int]:
-        """Ids of a molecule of ``size`` atoms, the unknown ones -1, with atom ``order[k]`` in slot
-        ``slots[k]``.
+        """Ids of a molecule of ``size`` atoms, with atom ``order[k]`` in slot ``slots[k]``; unknown
+        ids are -1.
 
-        Known are the atoms; of pairs of them the bonds, and that there is none, unless new bonds
-        may begin at both; and that there is none between an atom that is not open and a new one.
+        The scaffold's atoms and bonds are known. No bond is known where none may be added: between
+        two of its atoms, unless both are open and marked, and between a closed atom and a new one.
         """
         none = vocab.edge_offset + vocab.no_edge
         ids = [vocab.pad_id] * vocab.length
         ids[:size] = [-1] * size
         atom_in = dict(zip(slots, order, strict=True))
-        bonds = {(i, j): kind for i, j, kind in self.molecule.bonds}
         for slot, atom in atom_in.items():
             ids[slot] = vocab.node_types.index(self.molecule.atoms[atom])
+        # a bond, no bond, or unknown, for each pair of slots
+        bonds: dict[tuple[int, ...], int] = {(i, j): kind for i, j, kind in self.molecule.bonds}
         for i in range(size):
             for j in range(i + 1, size):
-                u, v = atom_in.get(i), atom_in.get(j)
-                ends = [atom for atom in (u, v) if atom is not None]
-                kind = None
-                if u is not None and v is not None:
-                    kind = bonds.get((min(u, v), max(u, v)))
-                if kind is not None:
-                    known = vocab.edge_offset + kind
+                ends = [atom_in[slot] for slot in (i, j) if slot in atom_in]
+                if (pair := tuple(sorted(ends))) in bonds:
+                    known = vocab.edge_offset + bonds[pair]
                 else:
                     may_be = all(self.open_atoms[atom] for atom in ends)
                     known = -1 if may_be and (self.marked or len(ends) < 2) else none
@@ -105,11 +118,10 @@ class Scaffold:
 def read_scaffolds(
     given: str | GivenObjects, vocab: VocabConfig, *, keep_charges: bool
 ) -> list[Scaffold]:
-    """The scaffolds of a file of SMILES or mol blocks, see ``read_rows``; or of objects, a text in
-    SMILES each.
+    """Scaffolds of a file of SMILES or mol blocks, see ``read_rows``, or of SMILES as objects.
 
     An atom ``*`` (a dummy atom) marks where new atoms attach: at its neighbours and nowhere else.
-    Without one, new atoms may attach anywhere, and there are no further bonds within the scaffold.
+    Without a mark, new atoms may attach anywhere, and the scaffold gets no further bonds inside.
 
     Raises ``ValueError`` naming file and line for one that cannot be read, has an atom that
     ``vocab`` lacks, or leaves no slot for a new atom.
@@ -129,15 +141,12 @@ def _scaffold(line: int, text: str, vocab: VocabConfig, keep_charges: bool) -> S
     from rdkit import rdBase
 
     with rdBase.BlockLogs():
-        mol = parsed(text)
+        mol = graphs.parsed(text)
         if mol is None:
-            written = parsed(text, sanitize=False)
-            what = "" if is_mol_block(text) else f"{text}: "
-            raise MoleculeError(
-                not_a_molecule(text) if written is None else f"{what}{objection(written)}"
-            )
-        whole = from_rdkit(mol, keep_charges=keep_charges)
-    dummies = {k for k, atom in enumerate(whole.atoms) if atom == "*"}
+            raise MoleculeError(graphs.refusal(text))
+        whole = graphs.from_rdkit(mol, keep_charges=keep_charges)
+    # dummy atoms are left out, and their neighbours are open
+    dummies = {k for k, atom in enumerate(whole.atoms) if atom == DUMMY}
     kept = [k for k in range(len(whole.atoms)) if k not in dummies]
     place = {k: new for new, k in enumerate(kept)}
     marked = {
@@ -148,23 +157,18 @@ def _scaffold(line: int, text: str, vocab: VocabConfig, keep_charges: bool) -> S
     }
     bonds = [(place[i], place[j], kind) for i, j, kind in whole.bonds if i in place and j in place]
     molecule = Molecule(tuple(whole.atoms[k] for k in kept), tuple(bonds))
+    # the model must be able to complete it
     if not kept:
         raise MoleculeError("no atom is given")
-    if foreign := foreign_atoms([molecule], vocab.node_types):
+    if foreign := graphs.foreign_atoms([molecule], vocab.node_types):
         raise MoleculeError(
-            f"atom {foreign[0]} is none that the model knows: {', '.join(vocab.node_types)}"
+            f"the model does not know atom {foreign[0]}, only {', '.join(vocab.node_types)}"
         )
     if len(kept) >= vocab.n_max:
         raise MoleculeError(
             f"{len(kept)} atoms leave none to sample: the model samples at most {vocab.n_max}"
         )
     return Scaffold(line, molecule, tuple(k in marked or not dummies for k in kept), bool(dummies))
-
-
-PROPOSALS = 16
-"""Ways to place a scaffold that are weighed for each completion, if the order of atoms counts."""
-
-_SIZES, _PLACES, _SCORES, _CHOICE = 30, 31, 32, 33
 
 
 def completed_sizes(
@@ -175,12 +179,12 @@ def completed_sizes(
     seed: int,
     size: int | Sequence[int] | None = None,
 ) -> list[list[int]]:
-    """Atoms of the ``num`` molecules for each scaffold, at least one more than it has: ``size``, a
-    number or a choice of numbers, or drawn from ``size_counts``, how many molecules of each size
-    were trained on.
+    """Atoms of the ``num`` molecules for each scaffold, at least one more than it has.
 
-    Raises ``ValueError`` if no size leaves room for one."""
-    found = []
+    ``size``: a number or a choice of numbers. By default sizes are sampled from ``size_counts``,
+    the numbers of training molecules of each size. Raises ``ValueError`` if no size leaves room.
+    """
+    sizes = []
     for k, scaffold in enumerate(scaffolds):
         least = len(scaffold) + 1
         if isinstance(size, int) and size < least:
@@ -189,8 +193,9 @@ def completed_sizes(
                 f"atoms; ask for {least} or more"
             )
         if isinstance(size, int):
-            found.append([size] * num)
+            sizes.append([size] * num)
             continue
+        # sizes of training molecules that leave room
         counts = [
             count if n >= least and (size is None or n in size) else 0
             for n, count in enumerate(size_counts)
@@ -200,14 +205,14 @@ def completed_sizes(
                 f"the scaffold of line {scaffold.line} has {len(scaffold)} atoms, and no molecule "
                 f"that was trained on has more; ask for a number, num_atoms={least}"
             )
-        found.append(sample_sizes(counts, num, make_generator(seed, _SIZES, k)).tolist())
-    return found
+        sizes.append(sample_sizes(counts, num, make_generator(seed, _SIZES, k)).tolist())
+    return sizes
 
 
 @dataclass(frozen=True)
 class PlacedScaffold:
     """Atom ``order[k]`` of a scaffold in slot ``slots[k]``; ``tokens``: ids of a molecule, negative
-    where they are to be drawn."""
+    where they are sampled."""
 
     order: list[int]
     slots: list[int]
@@ -223,13 +228,13 @@ def place_scaffolds(
     node_order: str,
     seed: int,
 ) -> Partials[Molecule]:
-    """Molecules that contain each scaffold, one of each of its ``sizes``, of which nothing else is
-    known; scaffold atoms come first, numbered as given, then the sampled ones.
+    """Partial molecules that contain each scaffold, one for each of its ``sizes``; scaffold atoms
+    come first, numbered as given, then the sampled ones.
 
-    A model that knows molecules in random order takes the scaffold in the first slots: the exact
-    conditional, where the sampler is exact. One of the order of SMILES has to be given the place of
-    the scaffold's atoms stand: ``PROPOSALS`` walks over them, spread over random slots, are weighed
-    by the model's probability of what they fix, and one is sampled: an approximation.
+    A model of random order takes the scaffold in the first slots: the exact conditional, where the
+    sampler is exact. A model of the order of SMILES needs to be given the slots of the scaffold's
+    atoms: ``PROPOSALS`` walks over them, spread over random slots, are weighed by the model's
+    probability of the tokens that they fix, and one is sampled: an approximation.
 
     Raises ``ValueError`` for another order.
     """
@@ -240,6 +245,7 @@ def place_scaffolds(
         )
     rows = [scaffold for scaffold, each in zip(scaffolds, sizes, strict=True) for _ in each]
     num_atoms = list(chain(*sizes))
+    # one or several placements of each row
     chooser = None if node_order == "random" else random.Random(f"{seed} {_PLACES}")
     proposals = 1 if chooser is None else PROPOSALS
     placed = [
@@ -255,7 +261,7 @@ def place_scaffolds(
 
     def molecules(rows: Tensor, tokens: Tensor) -> list[Molecule]:
         places = (placed[row] for row in rows.tolist())
-        pairs = zip(decode(tokens, vocab), places, strict=True)
+        pairs = zip(graphs.decode(tokens, vocab), places, strict=True)
         return [_as_given(molecule, place.order, place.slots) for molecule, place in pairs]
 
     return Partials(partial, real, molecules)
@@ -264,8 +270,8 @@ def place_scaffolds(
 def _placed(
     scaffold: Scaffold, size: int, vocab: VocabConfig, chooser: random.Random | None
 ) -> PlacedScaffold:
-    """Place the atoms in the first slots; with a ``chooser``, a walk over its atoms, spread over
-    random slots."""
+    """Place the atoms in the first slots; with a ``chooser``, in the order of a walk over random
+    slots."""
     if chooser is None:
         order = slots = list(range(len(scaffold)))
     else:
@@ -275,27 +281,27 @@ def _placed(
 
 
 def _chosen(log_weights: Tensor, seed: int) -> Tensor:
-    """Int[M], of log weights Float[M, P]: one of the P proposals of each, numbered through."""
+    """Int[M]: one of P proposals for each row of log weights Float[M, P], as a flat index."""
     generator = make_generator(seed, _CHOICE)
     picked = torch.multinomial(log_weights.softmax(dim=1), 1, generator=generator).squeeze(1)
     return torch.arange(len(log_weights)) * log_weights.shape[1] + picked
 
 
 def _log_weights(model: Model, partial: Tensor, vocab: VocabConfig, seed: int) -> Tensor:
-    """Float64[R]: log-probability of all that is known of each."""
+    """Float64[R]: log-probability of the known tokens of each row."""
     real = partial != vocab.pad_id
     device = model.algorithm.layout.support.device
-    found = log_prob_of(
+    estimate = log_prob_of(
         model.algorithm,
         *(part.to(device) for part in (partial.clamp(min=0), real & (partial >= 0), real)),
         generator=make_generator(seed, _SCORES, device=device),
         batch_size=model.rows_at_once,
     )
-    return found.log_prob.cpu()
+    return estimate.log_prob.cpu()
 
 
 def _as_given(molecule: Molecule, order: Sequence[int], slots: Sequence[int]) -> Molecule:
-    """Renumbered: atom ``order[k]`` of the scaffold was in slot ``slots[k]``."""
+    """Renumber a molecule whose slot ``slots[k]`` holds atom ``order[k]`` of the scaffold."""
     new = dict(zip(slots, order, strict=True))
     others = (slot for slot in range(len(molecule.atoms)) if slot not in new)
     new.update({slot: len(order) + k for k, slot in enumerate(others)})
@@ -305,3 +311,84 @@ def _as_given(molecule: Molecule, order: Sequence[int], slots: Sequence[int]) ->
     ends = ((new[i], new[j], kind) for i, j, kind in molecule.bonds)
     bonds = [(min(i, j), max(i, j), kind) for i, j, kind in ends]
     return Molecule(tuple(atoms), tuple(sorted(bonds)))
+
+
+def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
+    """Sample ``num_samples`` molecules, of ``num_atoms`` atoms if that is given.
+
+    Written as ``samples.smi``, ``samples.jsonl`` and a picture."""
+    graphs.check_installed()
+    kind = MoleculeSamples(vocab)
+    return sample_kind.sample_kind(request, trained, kind, num_atoms=request.num_atoms)
+
+
+def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
+    """Sample ``completions`` molecules that contain each scaffold of ``given``; written as fresh
+    ones, every line with the line of its scaffold.
+
+    Raises ``ValueError`` naming file and line for a wrong scaffold."""
+    graphs.check_installed()
+    data, molecules = trained.data_config, MoleculeSamples(vocab)
+    scaffolds = read_scaffolds(request.given, vocab, keep_charges=data.charges == "kept")
+    size = requested_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
+    each = COMPLETIONS if request.completions is None else request.completions
+    sizes = completed_sizes(scaffolds, each, trained.size_counts, seed=request.seed, size=size)
+    # a scaffold that no molecule of the structure contains is refused before any sampling
+    structure = molecules.structure(request)
+    for scaffold, several in zip(scaffolds, sizes, strict=True):
+        slots, distinct = list(range(len(scaffold))), sorted({*several})
+        tokens = torch.tensor([scaffold.tokens(slots, slots, size, vocab) for size in distinct])
+        place = place_of_line(request.given, scaffold.line)
+        places = [f"{place}, in a molecule of {size} atoms" for size in distinct]
+        structure.check_given(tokens, vocab.mask_id, places)
+    return sample_kind.complete_kind(
+        request,
+        trained,
+        molecules,
+        noun="scaffold",
+        asked=[scaffold.line for scaffold in scaffolds for _ in range(each)],
+        make=lambda model: place_scaffolds(
+            model, scaffolds, sizes, vocab, node_order=data.node_order, seed=request.seed
+        ),
+        order=_SMILES_ORDER_NOTE if data.node_order == SMILES_ORDER else None,
+    )
+
+
+def evaluate_model(
+    request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
+) -> SampleEvaluation[Molecule]:
+    """Measure samples of a model against the split that its checkpoint held out, and the model."""
+    graphs.check_installed()
+    on = measured_data(request, trained)
+    data, split = on.data, on.split
+    reference = some_held_out(request, data, split).molecules(split)
+    training, num = data.molecules("train") or None, len(data.splits[split])
+    real = RealData(on.name, reference, training, reference, num, on)
+    return sample_kind.evaluate_samples(request, trained, MoleculeSamples(vocab), real)
+
+
+def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[Molecule]:
+    """Measure ``samples=FILE`` or ``samples=[A,B]`` against ``reference=FILE``.
+
+    Raises ``ValueError`` without a reference, and for an empty list.
+    """
+    graphs.check_installed()
+    if request.samples and request.reference is None:
+        raise ValueError(
+            "samples=FILE needs reference=FILE, held-out molecules to compare with, as SMILES"
+        )
+    check_reference(request, of_files=True)
+    known = _read(request.reference, request)
+    training = None if request.training is None else _read(request.training, request)
+    reference = [known[row] for row in held_out_rows(request, len(known)).tolist()]
+    real = RealData(str(request.reference), reference, training, known, len(known))
+    return sample_kind.evaluate_sample_files(request, MoleculeSamples(), real)
+
+
+def _read(path: str, request: EvaluateRequest) -> list[Molecule]:
+    """Molecules of a file of SMILES; the log counts rows that cannot be read."""
+    source = read_molecules(path, charges=request.charges)
+    if not request.skip_invalid:
+        source.refuse_problems("leave such rows out with skip_invalid=true")
+    logger.log(logging.WARNING if source.problems else logging.INFO, "%s", source.summary())
+    return source.molecules

@@ -1,23 +1,21 @@
-"""Molecules: files of SMILES as graphs of atoms and bonds."""
+"""Molecules: files of SMILES as graphs of atoms and bonds, and ``discrete-diffusion data
+molecules``."""
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config.plugins import Later, LazyEntry
-from discrete_diffusion.domains.commands import (
-    DATA,
-    LIKELIHOOD,
-    ORDERS,
-    TIME_BINS,
-    Option,
-    completions,
-)
+from discrete_diffusion.domains.commands import SubCommand
 from discrete_diffusion.domains.domain import GRAPH_FEATURES, Domain
-from discrete_diffusion.domains.molecules.commands import COMMANDS
-from discrete_diffusion.domains.molecules.file_kinds import MOLECULE_KINDS
-from discrete_diffusion.domains.molecules.structures import STRUCTURES
+from discrete_diffusion.domains.molecules.options import (
+    EVALUATE_OPTIONS,
+    MOLECULE_KINDS,
+    SAMPLE_OPTIONS,
+)
 from discrete_diffusion.domains.registry import register_domain
 
 if TYPE_CHECKING:
@@ -26,7 +24,14 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.data.base import Dataset
     from discrete_diffusion.domains.cell_measurement import SampleScore
-    from discrete_diffusion.domains.molecules import build, molecule, requests, rewards
+    from discrete_diffusion.domains.molecules import (
+        build,
+        completion,
+        metrics,
+        molecule,
+        molecule_files,
+        reading,
+    )
     from discrete_diffusion.evaluation.report import Evaluation, Samples
     from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
     from discrete_diffusion.evaluation.trained_model import TrainedModel
@@ -34,70 +39,53 @@ if TYPE_CHECKING:
     from discrete_diffusion.layout.vocab_config import VocabConfig
 else:
     build = Later("discrete_diffusion.domains.molecules.build")
+    completion = Later("discrete_diffusion.domains.molecules.completion")
+    metrics = Later("discrete_diffusion.domains.molecules.metrics")
     molecule = Later("discrete_diffusion.domains.molecules.molecule")
-    rewards = Later("discrete_diffusion.domains.molecules.rewards")
+    molecule_files = Later("discrete_diffusion.domains.molecules.molecule_files")
+    reading = Later("discrete_diffusion.domains.molecules.reading")
     vocab_config = Later("discrete_diffusion.layout.vocab_config")
-    requests = Later("discrete_diffusion.domains.molecules.requests")
 
-_STRUCTURE = Option(
-    "structure",
-    "valence: no atom gets more bonds than its type takes; connected: and the molecule is one "
-    "piece, for bonds and atoms are narrowed as they are drawn; samples get weights that undo what "
-    "this tilts; null narrows nothing",
-    registry=STRUCTURES,
-)
-_SAMPLE = (
-    Option(
-        "num_atoms",
-        "heavy atoms of every molecule, or several numbers to sample as often as in the training "
-        "data among them, num_atoms=[8,9]; null samples all that the training data has",
-        least=1,
-        listed=True,
-    ),
-    Option(
-        "given",
-        "a file of scaffolds to complete: SMILES with * where new atoms attach, or mol blocks "
-        "(.mol, .sdf) with dummy atoms; see docs/molecules.md",
-        is_file=True,
-    ),
-    completions("of each scaffold; null is 4"),
-    _STRUCTURE,
-)
-_EVALUATE = (
-    DATA,
-    Option(
-        "reference",
-        "files: held-out molecules to compare with, as SMILES",
-        is_file=True,
-        of_files=True,
-    ),
-    Option(
-        "training",
-        "files: molecules trained on, for novelty and for what real ones score",
-        is_file=True,
-        of_files=True,
-    ),
-    Option("seeds", "sampling seeds seed, seed + 1, ...; null is 1", least=1),
-    TIME_BINS,
-    LIKELIHOOD,
-    ORDERS,
-    Option(
-        "charges",
-        "files: of reference and training, kept: N+ is another type than N | ignored: it is N",
-        default="kept",
-        words=("kept", "ignored"),
-        of_files=True,
-        reading=True,
-    ),
-    Option(
-        "skip_invalid",
-        "files: true leaves out molecules that cannot be read, and counts them",
-        default=False,
-        of_files=True,
-        reading=True,
-    ),
-    _STRUCTURE,
-)
+
+def add_file_options(parser: ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="SMILES (a list or a table) or SDF")
+    parser.add_argument("--column", help="of a table (default: smiles)")
+    parser.add_argument("--charges", choices=("kept", "ignored"), default="kept")
+
+
+def check_file(options: Namespace) -> None:
+    """Read a file of SMILES and say what it holds: sizes, atoms, what cannot be read, and how many
+    molecules come back the same from atoms and bonds."""
+    source = reading.read_molecules(options.file, charges=options.charges, column=options.column)
+    print(source.summary())
+    if not len(source):
+        return
+    # sizes and atoms
+    sizes = Counter(len(molecule.atoms) for molecule in source.molecules)
+    print(f"atoms of a molecule: {min(sizes)} to {max(sizes)} (data.n_max={max(sizes)})")
+    atoms = Counter(atom for molecule in source.molecules for atom in molecule.atoms)
+    shown = ", ".join(f"{atom} {count:,}" for atom, count in atoms.most_common())
+    print(f"atoms: {shown} (data.atoms=[{','.join(atom for atom, _ in atoms.most_common())}])")
+    print(f"different molecules: {len(set(source.molecules)):,}")
+    # molecules that atoms and bonds do not represent
+    rows = molecule_files.read_rows(options.file, options.column)
+    changed = reading.changed_rows(source, {row.line: row.text for row in rows})
+    same = len(source) - len(changed)
+    print(
+        f"the same canonical SMILES, stereochemistry aside, after atoms and bonds: "
+        f"{same:,} of {len(source):,} ({100 * same / len(source):.2f} %)"
+    )
+    for line, before, after in changed[:5]:
+        print(f"  line {line:,}: {before} became {after}")
+
+
+COMMANDS = {
+    "molecules": SubCommand(
+        "FILE   what a file of SMILES holds, and what cannot be read",
+        add_file_options,
+        check_file,
+    )
+}
 
 
 @register_domain
@@ -113,15 +101,15 @@ class Molecules(Domain):
     group_titles = {"node": "atoms", "edge": "bonds"}
     streamed_file = "samples.jsonl"
     sample_files = ("samples.smi", "samples.jsonl")
-    options = {"sample": _SAMPLE, "evaluate": _EVALUATE}
+    options = {"sample": SAMPLE_OPTIONS, "evaluate": EVALUATE_OPTIONS}
     commands = {"data": COMMANDS}
     quick = {"num_held_out": 500, "num_samples": 500, "seeds": 1, "bound_draws": 1, "time_bins": 5}
 
     complete = LazyEntry("discrete_diffusion.domains.molecules.build:complete_molecules")
-    report = LazyEntry("discrete_diffusion.domains.molecules.report:MoleculeReport")
+    report = LazyEntry("discrete_diffusion.domains.molecules.samples:MoleculeReport")
 
     def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
-        """The vocabularies and slots of its molecules."""
+        """Vocabularies and slots of the molecules."""
         for key in ("n_max", "atoms"):
             if data.get(key) is None:
                 raise ValueError(
@@ -143,13 +131,14 @@ class Molecules(Domain):
     def rewards(
         self, data: Mapping[str, Any], file: str | None = None
     ) -> Mapping[str, SampleScore]:
-        return rewards.molecule_rewards()
+        return metrics.molecule_rewards()
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
-        drawn_by = requests.sample_molecules if request.given is None else requests.complete_file
-        return drawn_by(request, trained, self.vocabulary(trained.data_config))
+        fresh = request.given is None
+        sample = completion.sample_molecules if fresh else completion.complete_file
+        return sample(request, trained, self.vocabulary(trained.data_config))
 
     def evaluate(self, request: EvaluateRequest, trained: TrainedModel | None) -> Evaluation:
         if trained is None:
-            return requests.evaluate_files(request)
-        return requests.evaluate_model(request, trained, self.vocabulary(trained.data_config))
+            return completion.evaluate_files(request)
+        return completion.evaluate_model(request, trained, self.vocabulary(trained.data_config))

@@ -6,7 +6,9 @@ import re
 import reprlib
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from discrete_diffusion.data.graph_tokens import (
     EncodedGraphs,
@@ -14,32 +16,28 @@ from discrete_diffusion.data.graph_tokens import (
     decode_graphs,
     encode_graphs,
 )
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime.package import install_command
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from discrete_diffusion.layout.vocab_config import VocabConfig
-
 BONDS = ("single", "double", "triple", "none")
-"""Edge types. There is no aromatic bond: rings are Kekulised."""
+"""Edge types; aromatic rings are Kekulised."""
 
 CHARGES = ("kept", "ignored")
-"""Treatments of formal charges by a data set: atoms of their own types, or none at all."""
+"""Treatments of formal charges by a data set: charged atoms are types, or charges are dropped."""
 
-_MOST_ATOMS, _MOST_CHARACTERS, _MOST_CHARGE = 512, 1 << 13, 9
+_MAX_ATOMS, _MAX_CHARACTERS, _MAX_CHARGE = 512, 1 << 13, 9
 
-_LONG = reprlib.Repr()
-_LONG.maxstring = 200
+_SHORTENED = reprlib.Repr()
+_SHORTENED.maxstring = 200
 
 _ATOM = re.compile(r"([A-Z][a-z]?|\*)(?:([+-])([2-9]?))?")
 
 
 class Molecule(NamedTuple):
-    """``atoms``: an element each, with its formal charge if it has one: ``N``, ``O-``, ``Fe+2``.
-    ``bonds``: (i, j, k), i < j, of type ``BONDS[k]``. Hydrogen is implied by valence.
+    """Heavy atoms and bonds; hydrogen is implied by valence.
 
-    Stereochemistry, isotopes and radicals are not represented.
+    ``atoms``: elements with their formal charge, ``N``, ``O-``, ``Fe+2``. ``bonds``: (i, j, k), i <
+    j, of type ``BONDS[k]``. Stereochemistry, isotopes and radicals are not represented.
     """
 
     atoms: tuple[str, ...]
@@ -47,18 +45,18 @@ class Molecule(NamedTuple):
 
 
 NOTHING = Molecule((), ())
-"""A sample that is no molecule at all: it has no atom."""
+"""Stand-in for a sample that is not a molecule: it has no atom."""
 
 DUMMY = "*"
-"""An atom that stands for any, where something may be attached."""
+"""Placeholder atom that marks where something may be attached."""
 
 
 class MoleculeError(ValueError):
-    """Why something is no molecule that can be represented."""
+    """Reason why a molecule cannot be read or represented."""
 
 
 def check_installed() -> None:
-    """``ValueError`` naming the extra ``molecules`` if rdkit is missing."""
+    """Raise ``ValueError`` naming the extra ``molecules`` if rdkit is missing."""
     try:
         import rdkit  # noqa: F401
     except ImportError as error:
@@ -68,7 +66,7 @@ def check_installed() -> None:
 
 
 def atom_name(symbol: str, charge: int) -> str:
-    """``N``, ``N+``, ``O-``, ``Fe+2``."""
+    """Name of an atom: ``N``, ``N+``, ``O-``, ``Fe+2``."""
     if charge == 0:
         return symbol
     return symbol + ("+" if charge > 0 else "-") + (str(abs(charge)) if abs(charge) > 1 else "")
@@ -76,12 +74,12 @@ def atom_name(symbol: str, charge: int) -> str:
 
 @cache
 def parse_atom(name: str) -> tuple[int, int]:
-    """Atomic number and formal charge of ``atom_name``; ``ValueError`` for what is none."""
+    """Atomic number and formal charge of an ``atom_name``; ``ValueError`` for other text."""
     from rdkit import Chem
 
-    found = _ATOM.fullmatch(name)
-    if found is not None:
-        symbol, sign, size = found.groups()
+    parts = _ATOM.fullmatch(name)
+    if parts is not None:
+        symbol, sign, size = parts.groups()
         charge = 0 if sign is None else int(f"{sign}{size or 1}")
         try:
             number = 0 if symbol == DUMMY else Chem.GetPeriodicTable().GetAtomicNumber(symbol)
@@ -89,27 +87,25 @@ def parse_atom(name: str) -> tuple[int, int]:
             number = -1
         if number >= 0:
             return number, charge
-    raise ValueError(f"{name!r} is no atom; expected an element with its charge, as in C, N+, Fe+2")
-
-
-def is_mol_block(text: str) -> bool:
-    """True of several lines, which SMILES are not."""
-    return "\n" in text
+    raise ValueError(
+        f"{name!r} is not an atom; expected an element with its charge, as in C, N+, Fe+2"
+    )
 
 
 def parsed(text: str, *, sanitize: bool = True) -> Any:
-    """The rdkit molecule of SMILES or of a mol block, without hydrogen that it lists; None if rdkit
-    refuses it. Raises ``MoleculeError`` for one that is too large to be a graph of tokens."""
+    """Parse SMILES or a mol block, without its explicit hydrogen; None if rdkit refuses it.
+
+    Raises ``MoleculeError`` for a molecule that is too large to be a graph of tokens."""
     from rdkit import Chem
 
-    is_block = is_mol_block(text)
-    if len(text) > _MOST_CHARACTERS and not is_block:
-        raise MoleculeError(f"SMILES of {len(text):,} characters, more than {_MOST_CHARACTERS:,}")
+    is_block = "\n" in text
+    if len(text) > _MAX_CHARACTERS and not is_block:
+        raise MoleculeError(f"SMILES of {len(text):,} characters, more than {_MAX_CHARACTERS:,}")
     read = Chem.MolFromMolBlock if is_block else Chem.MolFromSmiles
     mol = read(text, sanitize=sanitize)
-    if mol is not None and mol.GetNumAtoms() > _MOST_ATOMS:
+    if mol is not None and mol.GetNumAtoms() > _MAX_ATOMS:
         raise MoleculeError(
-            f"{mol.GetNumAtoms():,} atoms, more than {_MOST_ATOMS}: a token for each pair of them "
+            f"{mol.GetNumAtoms():,} atoms, more than {_MAX_ATOMS}: a token for each pair of them "
             "is more than memory holds"
         )
     if mol is None or sanitize or not is_block:
@@ -118,43 +114,46 @@ def parsed(text: str, *, sanitize: bool = True) -> Any:
     return Chem.RemoveHs(mol, sanitize=False)
 
 
-def not_a_molecule(text: str) -> str:
-    """Why rdkit refuses even the syntax of a text."""
-    return "is no mol block" if is_mol_block(text) else f"{_LONG.repr(text)} is no SMILES"
+def refusal(text: str) -> str:
+    """Reason why rdkit refuses SMILES or a mol block: its syntax, or its chemistry."""
+    mol, is_block = parsed(text, sanitize=False), "\n" in text
+    if mol is None:
+        return "is not a mol block" if is_block else f"{_SHORTENED.repr(text)} is not SMILES"
+    return objection(mol) if is_block else f"{text}: {objection(mol)}"
 
 
 def from_rdkit(mol: Any, *, keep_charges: bool = True) -> Molecule:
-    """The heavy atoms and Kekulised bonds of an rdkit molecule, in its order, which is Kekulised in
-    place. Raises ``MoleculeError`` for an aromatic ring that cannot be Kekulised and for a bond
-    that is none of ``BONDS``."""
+    """Heavy atoms and Kekulised bonds of an rdkit molecule, in its order; it is Kekulised in place.
+
+    Raises ``MoleculeError`` for an aromatic ring that cannot be Kekulised, and for a bond that is
+    not among ``BONDS``."""
     from rdkit import Chem
 
     try:
         Chem.Kekulize(mol, clearAromaticFlags=True)
     except Chem.KekulizeException as error:
         raise MoleculeError(f"{str(error).strip()}") from error
+    # atoms with their charges, by index: rdkit's own iterators take several times as long
     charges = [mol.GetAtomWithIdx(k).GetFormalCharge() for k in range(mol.GetNumAtoms())]
-    if keep_charges and max(map(abs, charges), default=0) > _MOST_CHARGE:
+    if keep_charges and max(map(abs, charges), default=0) > _MAX_CHARGE:
         raise MoleculeError(f"a charge of {max(charges, key=abs):+d}; expected -9 to +9")
-    # By index: rdkit's own iterators take several times as long.
+    # a dummy atom is * under every name that a file gives it
+    elements = (mol.GetAtomWithIdx(k) for k in range(len(charges)))
+    symbols = [str(each.GetSymbol()) if each.GetAtomicNum() else DUMMY for each in elements]
     atoms = tuple(
-        atom_name(_symbol(mol.GetAtomWithIdx(k)), charge if keep_charges else 0)
-        for k, charge in enumerate(charges)
+        atom_name(symbol, charge if keep_charges else 0)
+        for symbol, charge in zip(symbols, charges, strict=True)
     )
+    # bonds of the orders that are represented
     bonds = []
     for bond in map(mol.GetBondWithIdx, range(mol.GetNumBonds())):
-        order = int(bond.GetBondType())  # of rdkit's enumeration, beyond 3 are other kinds
+        order = int(bond.GetBondType())  # rdkit's numbers above 3 are other kinds
         if order not in (1, 2, 3):
             kind = str(bond.GetBondType()).lower()
             raise MoleculeError(f"a bond is {kind}; expected single, double or triple")
         i, j = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
         bonds.append((min(i, j), max(i, j), order - 1))
     return Molecule(atoms, tuple(sorted(bonds)))
-
-
-def _symbol(atom: Any) -> str:
-    """Symbol of its element; ``*`` for a dummy atom, whatever its file calls it."""
-    return str(atom.GetSymbol()) if atom.GetAtomicNum() else DUMMY
 
 
 @cache
@@ -168,7 +167,7 @@ def _atom_of(name: str) -> Any:
 
 
 def to_rdkit(molecule: Molecule) -> Any:
-    """Convert to an rdkit molecule that is not sanitised, its atoms in the same order."""
+    """Convert to an rdkit molecule, not sanitised, with its atoms in the same order."""
     from rdkit import Chem
 
     kinds = (Chem.BondType.SINGLE, Chem.BondType.DOUBLE, Chem.BondType.TRIPLE)
@@ -181,8 +180,8 @@ def to_rdkit(molecule: Molecule) -> Any:
 
 
 def with_charged_atoms(molecule: Molecule) -> Molecule:
-    """The same with N+ for N of four bonds and O+ for O of three, as in ammonium: what is lost
-    where charges are ignored and bonds still tell."""
+    """The same molecule with N+ for N of four bonds and O+ for O of three, as in ammonium: charges
+    that follow from the bonds."""
     valence = [0] * len(molecule.atoms)
     for i, j, kind in molecule.bonds:
         valence[i] += kind + 1
@@ -193,7 +192,7 @@ def with_charged_atoms(molecule: Molecule) -> Molecule:
 
 
 def sanitised(molecule: Molecule) -> Any:
-    """Convert to a sanitised rdkit molecule; None if rdkit refuses it, say for its valences."""
+    """Convert to a sanitised rdkit molecule; None if rdkit refuses it."""
     from rdkit import Chem
 
     mol = to_rdkit(molecule)
@@ -205,51 +204,49 @@ def sanitised(molecule: Molecule) -> Any:
 
 
 def objection(mol: Any) -> str:
-    """Message of rdkit about a molecule that it refuses."""
+    """rdkit's message about a molecule that it refuses."""
     from rdkit import Chem
 
     try:
-        found = [problem.Message() for problem in Chem.DetectChemistryProblems(mol)]
-    except RuntimeError:  # of an atom with millions of hydrogens
-        found = []
-    return " ".join(found[0].split()) if found else "cannot be sanitised"
+        messages = [problem.Message() for problem in Chem.DetectChemistryProblems(mol)]
+    except RuntimeError:  # for an atom with millions of hydrogens
+        messages = []
+    return " ".join(messages[0].split()) if messages else "cannot be sanitised"
 
 
 def smiles_of(mol: Any) -> str:
-    """The canonical SMILES of an rdkit molecule, without stereochemistry."""
+    """Canonical SMILES of an rdkit molecule, without stereochemistry."""
     from rdkit import Chem
 
     return str(Chem.MolToSmiles(mol, isomericSmiles=False))
 
 
 def encode(molecules: Sequence[Molecule], vocab: VocabConfig) -> EncodedGraphs:
-    """Molecules as tokens, atoms in their order.
+    """Molecules as tokens, with atoms in their order.
 
-    Raises ``ValueError`` for an atom that ``vocab.node_types`` lacks, and for too many."""
-    return encode_graphs([as_graph(molecule, vocab) for molecule in molecules], vocab)
-
-
-def as_graph(molecule: Molecule, vocab: VocabConfig) -> TypedGraph:
-    """Graph with the indices of types in place of their names."""
+    Raises ``ValueError`` for an atom that ``vocab.node_types`` lacks, and for too many atoms."""
+    if foreign := foreign_atoms(molecules, vocab.node_types):
+        raise ValueError(f"atom {foreign[0]} is not in data.atoms={list(vocab.node_types)}")
     index = {name: k for k, name in enumerate(vocab.node_types)}
-    if foreign := foreign_atoms([molecule], vocab.node_types):
-        raise ValueError(f"atom {foreign[0]} is none of data.atoms={list(vocab.node_types)}")
-    return TypedGraph(tuple(index[atom] for atom in molecule.atoms), molecule.bonds)
+    return encode_graphs(
+        [TypedGraph(tuple(index[atom] for atom in each.atoms), each.bonds) for each in molecules],
+        vocab,
+    )
 
 
 def has_dummy(molecule: Molecule) -> bool:
-    """True if an atom is ``DUMMY``, charged or not."""
+    """True if a molecule has the atom ``DUMMY``, charged or not."""
     return any(atom[0] == DUMMY for atom in molecule.atoms)
 
 
 def foreign_atoms(molecules: Iterable[Molecule], known: Sequence[str]) -> list[str]:
-    """The atoms that are not among the known ones, each once."""
+    """Atoms that are not among the known ones, each once."""
     atoms = dict.fromkeys(atom for molecule in molecules for atom in molecule.atoms)
     return [atom for atom in atoms if atom not in known]
 
 
 def decode(tokens: Tensor, vocab: VocabConfig) -> list[Molecule]:
-    """The molecules of tokens Int[B, L]. Raises what ``decode_graphs`` does."""
+    """Molecules of tokens Int[B, L]. Raises the errors of ``decode_graphs``."""
     return [
         Molecule(tuple(vocab.node_types[k] for k in graph.nodes), graph.edges)
         for graph in decode_graphs(tokens, vocab)

@@ -1,5 +1,5 @@
-"""Files of molecules: lists of SMILES, tables with a column of them, SDF, and sampled graphs in
-``samples.jsonl``; read and written, compressed ones read too."""
+"""Files of molecules: read lists of SMILES, tables, SDF and sampled graphs, compressed or not, and
+write samples."""
 
 from __future__ import annotations
 
@@ -14,20 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from discrete_diffusion.data.files import TableError, load_json, read_text, split_lines, table_rows
-from discrete_diffusion.domains.molecules.file_kinds import SDF, SMILES_TABLE
-from discrete_diffusion.domains.molecules.molecule import (
-    BONDS,
-    NOTHING,
-    Molecule,
-    MoleculeError,
-    from_rdkit,
-    objection,
-    parse_atom,
-    parsed,
-    sanitised,
-    smiles_of,
-    to_rdkit,
-)
+from discrete_diffusion.domains.molecules import molecule as graphs
+from discrete_diffusion.domains.molecules.molecule import BONDS, NOTHING, Molecule, MoleculeError
+from discrete_diffusion.domains.molecules.options import SDF, SMILES_TABLE
 from discrete_diffusion.runtime.atomic_files import write_text
 from discrete_diffusion.runtime.inputs import (
     JSON_LINES,
@@ -43,34 +32,36 @@ _DATA_FIELD = re.compile(r">.*<([^<>]+)>")
 
 _EXPECTED = "a list of SMILES, a table with a column smiles, or SDF"
 
+SMILES_FILE, GRAPH_FILE = "samples.smi", "samples.jsonl"
+
 logger = logging.getLogger(__name__)
 
 
 class Row(NamedTuple):
-    """``line``: its number in the file, from 1 on. ``text``: SMILES, or a mol block."""
+    """SMILES or a mol block, and the number of its line in the file, from 1 on."""
 
     line: int
     text: str
 
 
 def kind_of_molecules(path: str | Path) -> FileKind | None:
-    """``SDF``, ``SMILES_TABLE``, ``JSON_LINES`` of graphs, or None of a list; ``ValueError`` naming
-    the kind of another file."""
+    """``SDF``, ``SMILES_TABLE``, ``JSON_LINES`` of graphs, or None for a list; ``ValueError``
+    naming the kind of another file."""
     if not Path(path).is_file():
-        return None  # what reads it says so
+        return None  # the reader says so
     return check_kind(Path(path), (SDF, SMILES_TABLE, JSON_LINES), _EXPECTED)
 
 
 def read_rows(
     path: str | Path | GivenObjects, column: str | None = None, *, keep_blank: bool = False
 ) -> list[Row]:
-    """The molecules of a file, as SMILES or mol blocks, or of the text of objects.
+    """Molecules of a file or of objects, as SMILES or mol blocks.
 
-    A table has a header; ``column`` names the one to read, None is ``smiles``, in whatever case.
-    SDF has mol blocks, whose data fields are not read. Of any other text the first word of a line
-    counts, what follows is its name; a first line ``smiles`` is a header. Blank lines are skipped.
-    ``keep_blank``: they are rows without SMILES, as in a file of samples each stands for one that
-    is no molecule.
+    A table has a header; ``column`` names the column to read, by default ``smiles`` in upper or
+    lower case. SDF has mol blocks, whose data fields are not read. In any other text the first word
+    of a line is SMILES and the rest its name; a first line ``smiles`` is a header. Blank lines are
+    skipped, or with ``keep_blank`` rows without SMILES, since in a file of samples each stands for
+    a failed sample.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence: no such file, another kind of
     file, no such column, no SMILES in it, not text.
@@ -94,7 +85,6 @@ def read_rows(
 
 
 def _mol_blocks(path: Path, text: str) -> list[Row]:
-    """Each with the number of its first line."""
     rows, first, lines = [], 1, split_lines(text)
     for number, line in enumerate([*lines, _END_OF_BLOCK], start=1):
         if line.startswith(_END_OF_BLOCK):
@@ -102,7 +92,8 @@ def _mol_blocks(path: Path, text: str) -> list[Row]:
             if block.strip():
                 rows.append(Row(first, block))
             first = number + 1
-    fields = Counter(found[1] for line in lines if (found := _DATA_FIELD.match(line)))
+    # data fields that follow a block
+    fields = Counter(field[1] for line in lines if (field := _DATA_FIELD.match(line)))
     if fields:
         named = ", ".join(f"{name} of {num:,}" for name, num in fields.items())
         logger.info("%s: data fields that are not read: %s", path, named)
@@ -119,6 +110,7 @@ def _listed(text: str, keep_blank: bool) -> Iterator[Row]:
 
 
 def _tabulated(path: Path, text: str, column: str | None, keep_blank: bool) -> Iterator[Row]:
+    # the mark with which the header has the column
     first = text.partition("\n")[0]
     default = "\t" if suffix_of(path) == ".tsv" else ","
     wanted = "smiles" if column is None else column.lower()
@@ -130,7 +122,7 @@ def _tabulated(path: Path, text: str, column: str | None, keep_blank: bool) -> I
     rows = table_rows(io.StringIO(text, newline=""), next(fitting, default))
     try:
         _, header = next(rows, (1, []))
-        place = _column(path, [name.strip() for name in header], column)
+        place = _column_index(path, [name.strip() for name in header], column)
         for line, cells in rows:
             smiles = cells[place].strip() if place < len(cells) else ""
             if any(cells) or keep_blank:
@@ -139,7 +131,7 @@ def _tabulated(path: Path, text: str, column: str | None, keep_blank: bool) -> I
         raise ValueError(f"{path}, {error}") from error
 
 
-def _column(path: Path, header: list[str], column: str | None) -> int:
+def _column_index(path: Path, header: list[str], column: str | None) -> int:
     if column is not None and column in header:
         return header.index(column)
     lower = [name.lower() for name in header]
@@ -154,58 +146,43 @@ def _column(path: Path, header: list[str], column: str | None) -> int:
     )
 
 
-SMILES_FILE, GRAPH_FILE = "samples.smi", "samples.jsonl"
-
-
 @dataclass(frozen=True)
 class ReadSamples:
-    """All samples of a file: ``molecules``, ``NOTHING`` where one is none. ``num_blank``: lines
-    without anything, among those that are none."""
+    """Samples of a file: ``molecules``, with ``NOTHING`` for failed samples, ``num_blank`` of which
+    are blank lines."""
 
     molecules: list[Molecule]
     num_blank: int
 
 
 def read_samples(path: str, *, skip_invalid: bool = False) -> ReadSamples:
-    """The samples of a file, one for each line: JSON lines, graphs, see ``molecule_of_json``; else
-    what ``read_rows`` reads. Blank lines and SMILES that rdkit refuses are samples too, and so are
-    lines of JSON that are no graph, if ``skip_invalid``.
+    """Samples of a file, one for each line: graphs of JSON lines, see ``molecule_of_json``, or rows
+    of ``read_rows``.
 
-    Raises ``ValueError`` naming file, line and field for another line of JSON that is no graph.
+    Blank lines and SMILES that rdkit refuses count as failed samples, and with ``skip_invalid``
+    wrong lines of JSON too. Without it ``ValueError`` names their file, line and field.
     """
-    if kind_of_molecules(path) is JSON_LINES:
-        molecules, num_blank = _read_lines(path, skip_invalid)
-    else:
+    if kind_of_molecules(path) is not JSON_LINES:
         rows = read_rows(path, keep_blank=True)
-        molecules = [_graph_of(row.text) for row in rows]
-        num_blank = sum(not row.text for row in rows)
-    return ReadSamples(molecules, num_blank)
-
-
-def read_graphs(path: str) -> list[Molecule]:
-    """The graphs of a file of JSON lines, ``NOTHING`` for a blank line."""
-    return _read_lines(path, skip_invalid=False)[0]
-
-
-def _read_lines(path: str, skip_invalid: bool) -> tuple[list[Molecule], int]:
-    """And how many lines are blank."""
+        as_written = [_molecule_as_written(row.text) for row in rows]
+        return ReadSamples(as_written, sum(not row.text for row in rows))
     lines = split_lines(read_text(path, JSON_LINES).text)
-    found = []
+    molecules = []
     for number, line in enumerate(lines, start=1):
         try:
-            found.append(molecule_of_json(load_json(line)) if line.strip() else NOTHING)
+            molecules.append(molecule_of_json(load_json(line)) if line.strip() else NOTHING)
         except ValueError as error:
             if not skip_invalid:
                 raise ValueError(
                     f"{path}, line {number}: {error}; correct it, or count such lines as samples "
                     "that are not valid with skip_invalid=true"
                 ) from error
-            found.append(NOTHING)
-    return found, sum(not line.strip() for line in lines)
+            molecules.append(NOTHING)
+    return ReadSamples(molecules, sum(not line.strip() for line in lines))
 
 
 def molecule_of_json(value: Any) -> Molecule:
-    """``{"atoms": ["C", "O"], "bonds": [[0, 1, "double"]]}``; other keys are not read.
+    """Molecule of ``{"atoms": ["C", "O"], "bonds": [[0, 1, "double"]]}``; other keys are not read.
     ``null``, and no atoms, are ``NOTHING``. Raises ``ValueError`` naming the field."""
     if value is None:
         return NOTHING
@@ -213,7 +190,8 @@ def molecule_of_json(value: Any) -> Molecule:
         raise ValueError('expected an object with a list "atoms", and "bonds"')
     atoms = value["atoms"]
     for atom in atoms:
-        parse_atom(str(atom))
+        graphs.parse_atom(str(atom))
+    # each bond between two atoms that have none yet
     bonds, seen = [], set()
     for k, bond in enumerate(value.get("bonds", [])):
         if not (isinstance(bond, list) and len(bond) == 3 and bond[2] in BONDS[:-1]):
@@ -230,43 +208,44 @@ def molecule_of_json(value: Any) -> Molecule:
     return Molecule(tuple(map(str, atoms)), tuple(sorted(bonds)))
 
 
-def _graph_of(text: str) -> Molecule:
-    """Graph as it is written, charges kept; ``NOTHING`` for what is no SMILES or mol block, and an
-    aromatic ring that is none."""
+def _molecule_as_written(text: str) -> Molecule:
+    """Molecule with its charges, valid or not; ``NOTHING`` for wrong syntax, and for an aromatic
+    ring that cannot be Kekulised."""
     from rdkit import rdBase
 
     with rdBase.BlockLogs():
         try:
-            mol = parsed(text)
+            mol = graphs.parsed(text)
             if mol is None:
-                mol = parsed(text, sanitize=False)
+                mol = graphs.parsed(text, sanitize=False)
                 if mol is None:
                     return NOTHING
                 mol.UpdatePropertyCache(strict=False)
-            return from_rdkit(mol)
+            return graphs.from_rdkit(mol)
         except MoleculeError:
             return NOTHING
 
 
 def as_json(molecule: Molecule) -> dict[str, Any]:
-    """``{"atoms": ["C", "O"], "bonds": [[0, 1, "double"]], "smiles": "C=O"}``; ``smiles`` is null
-    where rdkit refuses the graph, and ``why`` says why. ``NOTHING`` has no atoms."""
+    """Record ``{"atoms": ["C", "O"], "bonds": [[0, 1, "double"]], "smiles": "C=O"}``; ``smiles`` is
+    null where rdkit refuses the graph, and ``why`` is the reason. ``NOTHING`` has no atoms."""
     from rdkit import rdBase
 
     with rdBase.BlockLogs():
-        mol = None if molecule == NOTHING else sanitised(molecule)
+        mol = None if molecule == NOTHING else graphs.sanitised(molecule)
         facts: dict[str, Any] = {
             "atoms": list(molecule.atoms),
             "bonds": [[i, j, BONDS[kind]] for i, j, kind in molecule.bonds],
-            "smiles": None if mol is None else smiles_of(mol),
+            "smiles": None if mol is None else graphs.smiles_of(mol),
         }
         if mol is None:
-            facts["why"] = objection(to_rdkit(molecule)) if molecule.atoms else "no molecule"
+            mol = graphs.to_rdkit(molecule)
+            facts["why"] = graphs.objection(mol) if molecule.atoms else "no molecule"
     return facts
 
 
 def lines_of(molecules: Iterable[Molecule], **more: Sequence[Any]) -> str:
-    """A line of JSON each, see ``as_json``. ``more``: further keys, a value for each molecule."""
+    """Lines of JSON, see ``as_json``. ``more``: further keys, a value for each molecule."""
     records = [as_json(molecule) for molecule in molecules]
     for key, values in more.items():
         for record, value in zip(records, values, strict=True):
@@ -275,8 +254,8 @@ def lines_of(molecules: Iterable[Molecule], **more: Sequence[Any]) -> str:
 
 
 def write_molecules(molecules: Sequence[Molecule], folder: Path, **more: Sequence[Any]) -> int:
-    """``samples.jsonl``, all of them, and ``samples.smi``, a SMILES per line of those that have
-    one, with the number of its line in the other file. Returns how many have none."""
+    """Write ``samples.jsonl`` with all molecules, and ``samples.smi`` with the SMILES of those that
+    have one and their line in the other file. Return how many have none."""
     lines = lines_of(molecules, **more)
     smiles = [json.loads(line)["smiles"] for line in lines.splitlines()]
     write_text(folder / GRAPH_FILE, lines)

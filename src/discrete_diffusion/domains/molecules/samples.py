@@ -1,54 +1,48 @@
-"""Sampled molecules: read, written, drawn, and scored beside what training molecules score."""
+"""Sampled molecules: written, read, plotted, and measured against the scores of training
+molecules."""
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.values import counted
-from discrete_diffusion.domains.molecules.metrics.chemnet import ENOUGH, is_installed
-from discrete_diffusion.domains.molecules.metrics.cost import log_cost
-from discrete_diffusion.domains.molecules.metrics.molecule_set import (
-    MIN_RINGS,
-    PROPERTIES,
-    MoleculeSet,
-    distances,
-    graph_distances,
-)
-from discrete_diffusion.domains.molecules.metrics.validity import (
-    Verdict,
-    is_connected,
-    judge,
-    sample_shares,
-)
-from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule, decode, has_dummy
-from discrete_diffusion.domains.molecules.molecule_files import (
-    GRAPH_FILE,
-    SMILES_FILE,
-    lines_of,
-    read_samples,
-    write_molecules,
-)
-from discrete_diffusion.domains.molecules.pictures import MAX_DRAWN, plot_molecules
-from discrete_diffusion.domains.molecules.structures import STRUCTURES
+from discrete_diffusion.contracts import BoundEstimate
+from discrete_diffusion.domains.molecules import metrics, molecule_files
+from discrete_diffusion.domains.molecules import molecule as graphs
+from discrete_diffusion.domains.molecules.build import MoleculeDataset
+from discrete_diffusion.domains.molecules.distances import ENOUGH, has_chemnet
+from discrete_diffusion.domains.molecules.metrics import MIN_RINGS, MoleculeSet, Verdict, judge
+from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule
+from discrete_diffusion.domains.molecules.options import STRUCTURES
+from discrete_diffusion.evaluation.comparison import Column
+from discrete_diffusion.evaluation.measured_data import RealData
 from discrete_diffusion.evaluation.report import Headline
-from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind
+from discrete_diffusion.evaluation.requests import EvaluateRequest
+from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind, SampleKindReport
 from discrete_diffusion.evaluation.sample_scores import Metric, SampleScores, error_note
+from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
 from discrete_diffusion.runtime.package import install_command
 
-if TYPE_CHECKING:
-    from torch import Tensor
+logger = logging.getLogger(__name__)
 
-    from discrete_diffusion.evaluation.measured_data import RealData
-    from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.layout.vocab_config import VocabConfig
+MAX_PLOTTED = 36
+_COLUMNS, _SIZE = 6, (220, 190)
 
+_CLOSE = 0.1
+"""Distance at which two atoms overlap in a picture, where a bond has the length 1.5."""
 
 _VALIDITY = {
     "valid": "DiGress protocol: rdkit sanitises the graph as it is; its largest fragment counts",
@@ -59,8 +53,7 @@ _VALIDITY = {
     "unique": "different molecules among those valid by the relaxed rule (DiGress protocol)",
     "novel": "of the different ones, not among the training molecules",
 }
-
-_OF = {"unique": ("valid_relaxed",), "novel": ("valid_relaxed", "unique")}
+_SHARES_OF = {"unique": ("valid_relaxed",), "novel": ("valid_relaxed", "unique")}
 
 _DISTANCES = {
     "fcd": "Fréchet ChemNet Distance of the valid samples, uncorrected",
@@ -71,7 +64,7 @@ _DISTANCES = {
     "and more (MOSES protocol), 1 is best",
     **{
         f"wasserstein_{name}": f"1-Wasserstein distance of {meaning}"
-        for name, meaning in PROPERTIES.items()
+        for name, meaning in metrics.PROPERTIES.items()
     },
 }
 
@@ -82,7 +75,7 @@ METRICS = {
             meaning,
             share=True,
             of_each=name != "unique",
-            of=_OF.get(name, ()),
+            of=_SHARES_OF.get(name, ()),
             digits=2,
             percent=True,
         )
@@ -100,18 +93,85 @@ METRICS = {
 }
 """All metrics of molecules, in the order of the table."""
 
-_REAL = (31,)
-"""Keeps the choice of training molecules apart from other draws."""
+_REAL = 31
+"""Key of the random generator that chooses training molecules."""
+
+
+def plot_molecules(
+    molecules: Sequence[Molecule], path: Path, legends: Sequence[str] | None = None
+) -> None:
+    """Write a grid of molecules as ``.png`` or ``.svg``, with ``legends`` below; molecules that
+    rdkit refuses are plotted too, and called not valid.
+
+    Where a system library that rdkit draws with is missing, as on servers, a warning says so and
+    nothing is written.
+    """
+    from rdkit import rdBase
+
+    try:
+        from rdkit.Chem import Draw
+        from rdkit.Chem.Draw import MolDrawOptions
+    except ImportError as error:
+        logger.warning("%s is left out: rdkit cannot draw here (%s)", path, error)
+        return
+
+    shown, captions = [], []
+    with rdBase.BlockLogs():
+        for k, molecule in enumerate(molecules[:MAX_PLOTTED]):
+            mol, note = _with_coordinates(molecule)
+            shown.append(mol)
+            captions.append(", ".join(filter(None, [legends[k] if legends else "", note])))
+        options: Any = MolDrawOptions()
+        options.prepareMolsBeforeDrawing = False  # it refuses molecules that are not valid
+        svg = path.suffix.lower() == ".svg"
+        picture = Draw.MolsToGridImage(
+            shown,
+            molsPerRow=min(_COLUMNS, max(1, len(shown))),
+            subImgSize=_SIZE,
+            legends=captions,
+            useSVG=svg,
+            drawOptions=options,
+        )
+    if svg:
+        write_text(path, picture)
+        return
+    with atomic_write(path) as unfinished:
+        picture.save(unfinished)
+
+
+def _with_coordinates(molecule: Molecule) -> tuple[Any, str]:
+    """Molecule with coordinates, and a note on its validity."""
+    from rdkit import Chem
+    from rdkit.Chem import rdDepictor
+
+    mol, note = graphs.sanitised(molecule), ""
+    if mol is None:
+        mol, note = graphs.sanitised(graphs.with_charged_atoms(molecule)), "valid with charges"
+    if mol is None:
+        mol, note = graphs.to_rdkit(molecule), "not valid"
+        mol.UpdatePropertyCache(strict=False)
+        Chem.FastFindRings(mol)
+    rdDepictor.Compute2DCoords(mol)
+    if note == "not valid":
+        # atoms that overlap would hide the bond between them: put all on a circle
+        places, num = mol.GetConformer().GetPositions(), mol.GetNumAtoms()
+        apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
+        if (apart[np.triu_indices(num, k=1)] < _CLOSE).any():
+            for k in range(num):
+                angle, radius = 2 * math.pi * k / num, 0.25 * num
+                place = (radius * math.cos(angle), radius * math.sin(angle), 0.0)
+                mol.GetConformer().SetAtomPosition(k, place)
+    return mol, note
 
 
 @dataclass(frozen=True)
 class MoleculeSamples(SampleKind[Molecule]):
-    """Molecules; without a ``vocab`` those of files."""
+    """Molecules of a model with this ``vocab``; None for those of files."""
 
     vocab: VocabConfig = None  # type: ignore[assignment]
 
     heading = "Held-out molecules"
-    files = (SMILES_FILE, GRAPH_FILE)
+    files = (molecule_files.SMILES_FILE, molecule_files.GRAPH_FILE)
     headlines = (
         Headline("valid", share=True),
         Headline("valid_relaxed", share=True),
@@ -119,20 +179,23 @@ class MoleculeSamples(SampleKind[Molecule]):
         Headline("novel", share=True, counted="num_unique"),
     )
     structures = STRUCTURES
-    seeds, num_evaluated = 1, 10_000  # as the literature draws
+    seeds, num_evaluated = 1, 10_000  # as in the literature
 
     def decode(self, tokens: Tensor) -> list[Molecule]:
-        return decode(tokens, self.vocab) if len(tokens) else []
+        return graphs.decode(tokens, self.vocab) if len(tokens) else []
 
     def lines(self, samples: Sequence[Molecule], **more: Sequence[Any]) -> str:
-        return lines_of(samples, **more)
+        return molecule_files.lines_of(samples, **more)
 
     def write(self, samples: Sequence[Molecule], folder: Path, **more: Sequence[Any]) -> str:
-        refused = write_molecules(samples, folder, **more)
+        refused = molecule_files.write_molecules(samples, folder, **more)
         if not refused:
             return ""
-        graphs = f"{counted(refused, 'graph')} of no valid molecule"
-        return f"{graphs}: no SMILES in {SMILES_FILE}, atoms and bonds in {GRAPH_FILE}"
+        smiles, all_graphs = self.files
+        return (
+            f"{counted(refused, 'graph')} of no valid molecule: no SMILES in {smiles}, atoms and "
+            f"bonds in {all_graphs}"
+        )
 
     def plot(
         self,
@@ -141,19 +204,19 @@ class MoleculeSamples(SampleKind[Molecule]):
         given: Sequence[int] | None = None,
         inputs: Any = None,
     ) -> None:
-        """A page of the first ones that have atoms."""
+        """Plot the first molecules that have atoms on a page."""
         legends = None if given is None else [f"line {line}" for line in given]
-        if drawable := [each for each in samples if each != NOTHING]:
-            plot_molecules(drawable[:MAX_DRAWN], path, legends)
+        if with_atoms := [each for each in samples if each != NOTHING]:
+            plot_molecules(with_atoms[:MAX_PLOTTED], path, legends)
 
     def shares(self, samples: Sequence[Molecule]) -> dict[str, float]:
-        return sample_shares(judge(samples), None)
+        return metrics.sample_shares(judge(samples), None)
 
     def read(self, path: str, request: EvaluateRequest) -> SampleFile[Molecule]:
-        """Samples that are no molecule are ``NOTHING``, which no rule calls valid."""
-        found = read_samples(path, skip_invalid=request.skip_invalid)
-        unreadable = found.molecules.count(NOTHING)
-        return SampleFile(found.molecules, len(found.molecules), unreadable, found.num_blank)
+        """Samples of a file; lines without a molecule are ``NOTHING``, which is never valid."""
+        source = molecule_files.read_samples(path, skip_invalid=request.skip_invalid)
+        unreadable = source.molecules.count(NOTHING)
+        return SampleFile(source.molecules, len(source.molecules), unreadable, source.num_blank)
 
     def score(
         self,
@@ -172,12 +235,14 @@ class MoleculeSamples(SampleKind[Molecule]):
         if nothing := samples.count(NOTHING):
             blank = f" ({num_blank:,} blank lines)" if num_blank else ""
             notes.append(
-                f"{of} {nothing:,} are no molecule at all{blank}: they count as not valid."
+                f"{of} {nothing:,} are not molecules at all{blank}: they count as not valid."
             )
-        if pieces := sum(bool(each.atoms) and not is_connected(each) for each in samples):
+        if pieces := sum(bool(each.atoms) and not metrics.is_connected(each) for each in samples):
             notes.append(f"{of} {pieces:,} are in pieces: their largest piece counts.")
-        if dummies := sum(map(has_dummy, samples)):
-            notes.append(f"{of} {dummies:,} have the atom *, which is no element; rdkit takes it.")
+        if dummies := sum(map(graphs.has_dummy, samples)):
+            notes.append(
+                f"{of} {dummies:,} have the atom *, which is not an element; rdkit takes it."
+            )
         return notes
 
 
@@ -187,38 +252,57 @@ def score_molecules(
     training: Sequence[Molecule] | None,
     known: frozenset[str] | None,
 ) -> SampleScores:
-    """Every metric of every set, one per sampling seed, against one ``reference`` of canonical
-    SMILES. ``training``: the training molecules, as many of which are measured in the place of
-    samples; ``known``: their SMILES, for novelty.
+    """Every metric of every set, one per sampling seed, against ``reference``, canonical SMILES.
 
-    Raises ``ValueError`` without a set, or for an empty one.
+    ``training``: the training molecules; as many of them as there are samples are measured for
+    comparison. ``known``: their SMILES, for novelty. Raises ``ValueError`` without samples.
     """
     if not sets or not all(sets):
         raise ValueError("no samples to measure: give at least one set, of at least one sample")
     held_out = MoleculeSet(reference)
-    log_cost([held_out, *(MoleculeSet(_smiles(verdicts, "valid")) for verdicts in sets)])
-    found = [
-        _measured(verdicts, held_out, known) for verdicts in progress.track(sets, "metrics", "sets")
-    ]
+    metrics.log_cost([held_out, *(MoleculeSet(_smiles(each, "valid")) for each in sets)])
+    scores = [_measured(each, held_out, known) for each in progress.track(sets, "metrics", "sets")]
+    # training molecules, by the same code
     num = min(len(sets[0]), len(training or ()))
     of_real: dict[str, float] = {}
     if training and num:
-        chosen = torch.randperm(len(training), generator=make_generator(0, *_REAL))[:num]
+        chosen = torch.randperm(len(training), generator=make_generator(0, _REAL))[:num]
         of_real = _measured(judge([training[row] for row in chosen.tolist()]), held_out, None)
-    names = [name for name in found[0] if all(name in each for each in found)]
+    names = [name for name in scores[0] if all(name in each for each in scores)]
     sizes = [len(verdicts) for verdicts in sets]
+    facts = {f"{name}_training": value for name, value in of_real.items()}
     return SampleScores(
         METRICS,
         sizes,
-        {name: [each[name] for each in found] for name in names},
+        {name: [each[name] for each in scores] for name in names},
         of_real,
-        facts={
-            **{f"{name}_training": value for name, value in of_real.items()},
-            "num_training_measured": num,
-        },
+        facts={**facts, "num_training_measured": num},
         heads=("metric", "value", "training data", "ratio"),
         notes=_notes(names, sizes, len(reference), num),
     )
+
+
+def _measured(
+    verdicts: Sequence[Verdict], reference: MoleculeSet, known: frozenset[str] | None
+) -> dict[str, float]:
+    valid, corrected = _smiles(verdicts, "valid"), _smiles(verdicts, "corrected")
+    far = metrics.all_distances(MoleculeSet(valid), reference)
+    if corrected == valid:
+        same = {name: far[name] for name in ("fcd", "nspdk_mmd") if name in far}
+        of_corrected = {f"{name}_corrected": value for name, value in same.items()}
+    else:
+        of_corrected = metrics.graph_distances(MoleculeSet(corrected), reference, "_corrected")
+    return {**metrics.sample_shares(verdicts, known), **far, **of_corrected}
+
+
+def relaxed_smiles(molecules: Sequence[Molecule]) -> list[str]:
+    """SMILES by the relaxed rule, which every molecule of a file passes."""
+    return _smiles(judge(molecules), "relaxed")
+
+
+def _smiles(verdicts: Sequence[Verdict], rule: str) -> list[str]:
+    smiles = (getattr(verdict, rule) for verdict in verdicts)
+    return [text for text in smiles if text is not None]
 
 
 def _notes(
@@ -226,27 +310,26 @@ def _notes(
 ) -> list[str]:
     """Notes on how to read the table of metrics of these ``names``."""
     num = " + ".join(f"{size:,}" for size in sizes)
-    notes = [
-        f"Samples: {num} against {num_reference:,} held-out molecules.",
-        error_note(len(sizes)),
-    ]
+    notes = [f"Samples: {num} against {num_reference:,} held-out molecules."]
+    notes.append(error_note(len(sizes)))
     if num_real:
         notes.append(
-            f"Training data: {num_real:,} training molecules in the place of the samples, "
-            "by the same code; of them none is novel."
+            f"Training data: {num_real:,} training molecules instead of the samples, by the same "
+            "code; none of them is novel."
         )
     if num_real and num_real < min(sizes):
         notes.append("There are fewer of them than samples, which makes their distances larger.")
     has_fcd = any(name.startswith("fcd") for name in names)
     if min([*sizes, num_reference]) < ENOUGH and has_fcd:
         notes.append(
-            f"FCD is biased upwards in small sets: of fewer than {ENOUGH:,} samples and "
-            "held-out molecules it compares only with the training data beside it, not with "
+            f"FCD is biased upwards in small sets: with fewer than {ENOUGH:,} samples and "
+            "held-out molecules compare it only with the training data in this table, not with "
             "published values."
         )
+    # distances that are missing, and why
     if "scaffold_similarity" not in names:
         notes.append(f"No scaffold of {MIN_RINGS} rings in every set, so no similarity.")
-    if not is_installed():
+    if not has_chemnet():
         notes.append(f"No FCD without {install_command('molecules')}.")
     elif "fcd" not in names and "nspdk_mmd" in names:
         notes.append("No FCD: it takes two valid samples, and two of the reference.")
@@ -255,24 +338,30 @@ def _notes(
     return notes
 
 
-def _measured(
-    verdicts: Sequence[Verdict], reference: MoleculeSet, known: frozenset[str] | None
-) -> dict[str, float]:
-    valid, corrected = _smiles(verdicts, "valid"), _smiles(verdicts, "corrected")
-    found = distances(MoleculeSet(valid), reference)
-    if corrected == valid:
-        same = {name: found[name] for name in ("fcd", "nspdk_mmd") if name in found}
-        of_corrected = {f"{name}_corrected": value for name, value in same.items()}
-    else:
-        of_corrected = graph_distances(MoleculeSet(corrected), reference, "_corrected")
-    return {**sample_shares(verdicts, known), **found, **of_corrected}
+class MoleculeReport(SampleKindReport):
+    """Validity, uniqueness and novelty of sampled molecules."""
 
+    headlines = MoleculeSamples.headlines
+    columns = (
+        Column("valid", "valid", 1, up=True, share=True, of_samples=True),
+        Column("valid, relaxed", "valid_relaxed", 1, up=True, share=True, of_samples=True),
+        Column("in one piece", "connected", 1, up=True, share=True, of_samples=True),
+        Column("unique", "unique", 1, up=True, share=True),
+        Column("novel", "novel", 1, up=None, share=True),
+    )
+    axes = columns[:1]
+    data: MoleculeDataset
 
-def relaxed_smiles(molecules: Sequence[Molecule]) -> list[str]:
-    """SMILES by the relaxed rule, which all that was read from files keeps."""
-    return _smiles(judge(molecules), "relaxed")
+    @cached_property
+    def kind(self) -> MoleculeSamples:
+        return MoleculeSamples(self.data.vocab)
 
+    def measure(self, samples: Tensor) -> dict[str, float]:
+        return metrics.sample_shares(judge(self.kind.decode(samples)), self.data.training_smiles)
 
-def _smiles(verdicts: Sequence[Verdict], rule: str) -> list[str]:
-    found = (getattr(verdict, rule) for verdict in verdicts)
-    return [text for text in found if text is not None]
+    def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
+        """Findings, with the numbers of molecules that ``unique`` and ``novel`` are shares of."""
+        found = super().findings(bound, samples)
+        num_valid = round(found.get("valid_relaxed", 0) * len(samples))
+        num_unique = round(found.get("unique", 0) * num_valid)
+        return {**found, "num_valid_relaxed": num_valid, "num_unique": num_unique}

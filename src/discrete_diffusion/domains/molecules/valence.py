@@ -1,5 +1,5 @@
-"""``Valence`` and ``ConnectedValence``: while a molecule is sampled, no atom gets more bonds than
-its type takes, and it stays possible that the molecule is one piece."""
+"""``Valence`` and ``ConnectedValence``: restrict samples of molecules to bonds that each atom can
+have, and to molecules of one piece."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.sampling.graph_structures import GraphNarrowing
 
 _UNLIMITED = 12
-"""Bonds of an atom, after which it is taken to have no limit, such as a metal or ``*``."""
+"""Bonds of an atom from which on it has no limit, such as a metal or ``*``."""
 
 
 @cache
 def most_bonds(atom: str) -> int:
-    """Total order of bonds that an atom takes at most, as rdkit judges it unmended: 3 of ``N``, 4
-    of ``N+``, 1 of ``O-``, 6 of ``S``; missing ones are hydrogen."""
+    """Maximal total order of the bonds of an atom that rdkit accepts as it is: 3 for ``N``, 4 for
+    ``N+``, 1 for ``O-``, 6 for ``S``; missing bonds are hydrogen."""
     from rdkit import rdBase
 
     with rdBase.BlockLogs():
@@ -32,13 +32,13 @@ def most_bonds(atom: str) -> int:
 
 
 class Valence(GraphNarrowing):
-    """The orders of an atom's bonds add up to at most ``most_bonds`` of its type.
+    """Molecules whose atoms have bonds of a total order of at most ``most_bonds`` of their types.
 
-    An order is excluded if it is more than what one of the ends has left; of an end that is MASK,
-    what the type has left that takes most. A type is excluded if the atom's bonds are more than it
-    takes already. Nothing else is: with no further bonds, and types that take most for the other
-    MASKs, the molecule is complete. "none" always stays, and the type that takes most, since no
-    bond before was allowed beyond it: there is no dead end.
+    A bond is excluded if its order is more than one of its ends has left; an end that is MASK has
+    what the type of most bonds has left. A type is excluded if the atom already has more bonds than
+    it takes. Nothing else is excluded: without further bonds, and with the type of most bonds for
+    the other MASKs, the molecule is complete. "none" and the type of most bonds are always allowed,
+    so that there is no dead end.
     """
 
     def __init__(self, vocab: VocabConfig) -> None:
@@ -52,38 +52,40 @@ class Valence(GraphNarrowing):
         vocab, device = self.vocab, x.device
         x, position = x.cpu(), position.cpu()
         allowed = torch.ones(len(x), vocab.vocab_size, dtype=torch.bool)
+        # types of atoms, by the bonds that they have
         is_atom = position < vocab.n_max
         atoms, pairs = (rows.nonzero().squeeze(1) for rows in (is_atom, ~is_atom))
         used = self.used(x[atoms], position[atoms].unsqueeze(1))
         allowed[atoms, : vocab.num_node_types] = used <= self._takes
+        # orders of bonds, by what their ends have left
         left = self.left(x[pairs], self.ends[position[pairs] - vocab.n_max])
         allowed[pairs] = self._order <= left.amin(dim=1, keepdim=True)
         return allowed.to(device)
 
     def contradictions(self, x: Tensor) -> dict[int, str]:
-        """An atom with too many bonds."""
+        """Message by row: the first atom with too many bonds."""
         x = x.cpu()
         nodes = torch.arange(self.vocab.n_max).expand(len(x), -1)
-        found: dict[int, str] = {}
+        messages: dict[int, str] = {}
         for row, node in (self.left(x, nodes) < 0).nonzero().tolist():
             kind, used = int(x[row, node]), int(self.used(x[row : row + 1], nodes[:1, [node]]))
             known = kind < self.vocab.num_node_types
             name = self.vocab.node_types[kind] if known else "of any type"
             most = int(self._takes[kind] if known else self._takes.max())
-            found.setdefault(
+            messages.setdefault(
                 row, f"atom {node} ({name}) has bonds of total order {used}, more than {most}"
             )
-        return found
+        return messages
 
     def used(self, x: Tensor, nodes: Tensor) -> Tensor:
-        """Int[R, K]: total order of the bonds of K ``nodes`` Int[R, K] of each molecule."""
+        """Int[R, K]: total order of the bonds of ``nodes`` Int[R, K]."""
         around = self.slots[nodes]  # (R, K, n_max)
         tokens = x.gather(1, around.flatten(1)).view_as(around)
         return self._order[tokens].sum(dim=2)
 
     def left(self, x: Tensor, nodes: Tensor) -> Tensor:
-        """Int[R, K]: what ``nodes`` Int[R, K] have left; MASK what it may have at most, PAD
-        anything."""
+        """Int[R, K]: order of bonds that ``nodes`` Int[R, K] have left, at most for MASK, and
+        anything for PAD."""
         kind = x.gather(1, nodes)
         known = kind < self.vocab.num_node_types
         takes = torch.where(known, self._takes[kind.where(known, 0)], self._takes.max())
@@ -97,24 +99,24 @@ class ConnectedValence(Valence):
     """Molecules of one piece, with the bonds of ``Valence``.
 
     A value is excluded by ``Valence``, or if the molecule with it fails one of two conditions. Let
-    k be the pieces that its bonds make, and a pair *open* if it is MASK, lies between two of them,
-    and each end has a bond left; of an end that is MASK, what the type takes that takes most. With
+    k be the number of pieces that its bonds make, and a pair *open* if it is MASK, lies between two
+    pieces, and each end has a bond left, where MASK counts as the type of most bonds. With
 
         e_i = min(bonds that atom i has left, pieces that open pairs join to i)
         e_P = min(sum of e_i over the atoms of P, pieces that open pairs join to P)
 
         1. sum_P e_P >= 2 (k - 1)
-        2. open pairs join all pieces by ways that do not lead through one of e_P = 1
+        2. open pairs join all pieces by paths that do not lead through one of e_P = 1
 
-    They hold, too, after what follows from them, over and over: of k > 2, an open pair of two
-    pieces of e_P = 1 is of no use; the only open pair of a piece is a bond.
+    They are checked again after their consequences, as long as there are any: if k > 2, an open
+    pair of two pieces of e_P = 1 is useless; the only open pair of a piece is a bond.
 
-    k - 1 open pairs become the bonds that join the pieces, at most one between the same two, e_P of
-    them at P at most: the conditions are necessary, and nothing that has a completion is excluded.
-    They are not sufficient: whether a graph has a spanning tree with at most so many edges at each
-    node is hard to tell in general (a Hamiltonian path is one). So there are dead ends, in which no
-    value is left: such a sample is finished without narrowing, need be neither valid nor connected,
-    and has weight 0. Weighted, samples follow the model given both properties.
+    k - 1 open pairs become the bonds that join the pieces, at most one between the same two and at
+    most e_P at P: the conditions are necessary, and nothing that has a completion is excluded. They
+    are not sufficient: a spanning tree of bounded degree is hard to find in general (a Hamiltonian
+    path is one). So there are dead ends, where no value is left: such a sample is finished without
+    narrowing, may be invalid or in pieces, and has weight 0. Weighted, samples follow the model
+    conditioned on both properties.
     """
 
     def __init__(self, vocab: VocabConfig) -> None:
@@ -125,6 +127,7 @@ class ConnectedValence(Valence):
         device = x.device
         x, position = x.cpu(), position.cpu()
         allowed = super().support(x, position)
+        # try every value that valence allows
         row, value = (allowed & self._legal[position]).nonzero(as_tuple=True)
         tried = x[row]
         tried[torch.arange(len(row)), position[row]] = value
@@ -132,26 +135,29 @@ class ConnectedValence(Valence):
         return allowed.to(device)
 
     def is_possible(self, x: Tensor) -> Tensor:
-        """Bool[R]: whether molecules x Int[R, L] that ``Valence`` allows meet the conditions."""
-        found = torch.ones(len(x), dtype=torch.bool)
+        """Bool[R]: True for molecules x Int[R, L], allowed by ``Valence``, that meet the
+        conditions."""
+        possible = torch.ones(len(x), dtype=torch.bool)
         rows = torch.arange(len(x))
         while len(rows):
             pieces = self._pieces(x)
-            found[rows] = pieces.may_be_joined
+            possible[rows] = pieces.may_be_joined
+            # again for the rows that have consequences
             x, changed = self._with_consequences(x, pieces)
-            changed &= found[rows]
+            changed &= possible[rows]
             x, rows = x[changed], rows[changed]
-        return found
+        return possible
 
     def contradictions(self, x: Tensor) -> dict[int, str]:
-        """An atom with too many bonds, or why there is no molecule of one piece."""
+        """Message by row: an atom with too many bonds, or pieces that cannot be joined."""
         x = x.cpu()
-        found = super().contradictions(x)
+        messages = super().contradictions(x)
         for row in (~self.is_possible(x)).nonzero().squeeze(1).tolist():
-            found.setdefault(row, self.contradiction(x[row]))
-        return found
+            messages.setdefault(row, self.contradiction(x[row]))
+        return messages
 
     def contradiction(self, x: Tensor) -> str:
+        """Reason why one molecule Int[L] cannot be one piece."""
         pieces = self._pieces(x.unsqueeze(0))
         apart = pieces.apart[0].nonzero()
         if len(apart):
@@ -161,26 +167,31 @@ class ConnectedValence(Valence):
 
     def _pieces(self, x: Tensor) -> _Pieces:
         real = x[:, : self.vocab.n_max] != self.vocab.pad_id
-        n = int(real.sum(dim=1).max())  # PAD in all is left out
+        n = int(real.sum(dim=1).max())  # without slots that are PAD in all rows
         real = real[:, :n]
         left = self.left(x, torch.arange(n).expand(len(x), -1))
         piece = self.pieces(self.is_edge(self.pairs(x)))[:, :n]
         same = piece.unsqueeze(2) == piece.unsqueeze(1)
+        # MASK pairs of two pieces whose ends both have a bond left
         can = real & (left > 0)
         is_open = (x[:, self.slots[:n, :n]] == self.vocab.mask_id) & ~same
         is_open &= can.unsqueeze(1) & can.unsqueeze(2)
-        return _Pieces(same, real & ~same.tril(-1).any(dim=2), is_open, left)
+        first = real & ~same.tril(-1).any(dim=2)
+        return _Pieces(same, first, is_open, left)
 
     def _with_consequences(self, x: Tensor, pieces: _Pieces) -> tuple[Tensor, Tensor]:
-        """x with no bond where none can be of use, else with bonds that have to be, Int[R, L]; and
-        Bool[R], which have any of them."""
+        """Int[R, L]: x without useless bonds, or else with its necessary bonds; and Bool[R], True
+        for rows that change."""
         vocab = self.vocab
-        ends = pieces.of_its_own(pieces.ends)
+        # bonds between two pieces that can have only one more are useless
+        ends = pieces.sum_over_piece(pieces.ends)
         leaf = (ends == 1) & (pieces.num > 2).unsqueeze(1)
         useless = pieces.is_open & leaf.unsqueeze(1) & leaf.unsqueeze(2)
-        only = pieces.of_its_own(pieces.is_open.sum(dim=2)) == 1
+        # the only open pair of a piece is a bond
+        only = pieces.sum_over_piece(pieces.is_open.sum(dim=2)) == 1
         forced = pieces.is_open & (only.unsqueeze(1) | only.unsqueeze(2))
         forced &= ~useless.flatten(1).any(dim=1)[:, None, None]
+        # as tokens of the pairs
         n = useless.shape[1]
         i, j = torch.triu_indices(n, n, offset=1)
         pairs = x[:, self.slots[i, j]]
@@ -192,12 +203,11 @@ class ConnectedValence(Valence):
 
 @dataclass
 class _Pieces:
-    """Pieces that bonds make of molecules, each by its ``first`` atom, Bool[R, N].
+    """Pieces that bonds make of molecules, each represented by its ``first`` atom, Bool[R, N].
 
     ``same``: Bool[R, N, N], atoms of one piece. ``is_open``: Bool[R, N, N], open pairs. ``left``:
-    Int[R, N], bonds that atoms have left. ``num``: Int[R], how many pieces there are. ``near``:
-    Bool[R, N, N], the pieces that open pairs join. ``ends``: Int[R, N], e_P. Of pieces at their
-    first atoms, 0 elsewhere.
+    Int[R, N], bonds that atoms have left. ``num``: Int[R], number of pieces. ``near``: Bool[R, N,
+    N], pieces that open pairs join, and ``ends``: Int[R, N], e_P; both are 0 except at first atoms.
     """
 
     same: Tensor
@@ -207,18 +217,21 @@ class _Pieces:
 
     def __post_init__(self) -> None:
         self.num = self.first.sum(dim=1)
+        # pieces that open pairs of an atom reach, then those of a piece
         to_piece = (self.is_open.float() @ self.same.float() > 0) & self.first.unsqueeze(1)
         self.near = (self.same.float() @ to_piece.float() > 0) & self.first.unsqueeze(2)
+        # e_i of each atom, and e_P of each piece
         of_atom = torch.minimum(self.left, to_piece.sum(dim=2)).clamp(min=0)
-        self.ends = torch.minimum(self.of_its_own(of_atom), self.near.sum(dim=2))
+        self.ends = torch.minimum(self.sum_over_piece(of_atom), self.near.sum(dim=2))
 
-    def of_its_own(self, values: Tensor) -> Tensor:
-        """Int[R, N]: the sum of the values Int[R, N] over the piece of each atom."""
+    def sum_over_piece(self, values: Tensor) -> Tensor:
+        """Int[R, N]: sum of values Int[R, N] over the piece of each atom."""
         return (self.same.float() @ values.float().unsqueeze(2)).squeeze(2).long()
 
     @property
     def apart(self) -> Tensor:
-        """Bool[R, N]: the pieces that open pairs cannot join to that of the largest e_P."""
+        """Bool[R, N]: pieces that open pairs cannot join to the piece of the largest e_P."""
+        # search from that piece, through pieces of e_P > 1
         passing = self.ends > 1
         reached = torch.zeros_like(self.first)
         start = (self.ends + self.first).argmax(dim=1, keepdim=True)
@@ -232,6 +245,6 @@ class _Pieces:
 
     @property
     def may_be_joined(self) -> Tensor:
-        """Bool[R]: whether no condition is failed."""
+        """Bool[R]: True where both conditions hold."""
         enough = self.ends.sum(dim=1) >= 2 * (self.num - 1)
         return enough & (self.left >= 0).all(dim=1) & ~self.apart.any(dim=1)

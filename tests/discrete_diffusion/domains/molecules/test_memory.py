@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from discrete_diffusion.domains.molecules.metrics import cost
+from discrete_diffusion.domains.molecules import metrics as cost
 
 
 @pytest.fixture

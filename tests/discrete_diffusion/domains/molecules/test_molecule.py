@@ -27,8 +27,8 @@ from discrete_diffusion.domains.molecules.molecule import (
     to_rdkit,
     with_charged_atoms,
 )
-from discrete_diffusion.domains.molecules.pictures import plot_molecules
 from discrete_diffusion.domains.molecules.reading import canonical, molecule_of
+from discrete_diffusion.domains.molecules.samples import plot_molecules
 from discrete_diffusion.layout import VocabConfig
 
 CHARGED = [
@@ -46,7 +46,7 @@ def test_names_of_atoms_say_element_and_charge():
         symbol = Chem.GetPeriodicTable().GetElementSymbol(expected[0])
         assert atom_name(symbol, expected[1]) == name
     for wrong in ("Xx", "c", "C++", "N+1", ""):
-        with pytest.raises(ValueError, match="is no atom"):
+        with pytest.raises(ValueError, match="is not an atom"):
             parse_atom(wrong)
 
 
@@ -100,7 +100,7 @@ def test_what_rdkit_refuses_with_its_charges_is_read_without_them():
 @pytest.mark.parametrize(
     ("smiles", "reason"),
     [
-        ("C1CC", "'C1CC' is no SMILES"),
+        ("C1CC", "'C1CC' is not SMILES"),
         ("CC(C)(C)(C)C", "Explicit valence for atom # 1 C, 5"),
         ("c1cccc1", "Can't kekulize"),
         ("N->[Cu]", "a bond is dative"),
@@ -123,7 +123,7 @@ def test_any_graph_survives_tokens_and_rdkit():
 
 def test_an_atom_that_the_vocabulary_lacks_is_named():
     vocab = VocabConfig(n_max=9, node_types=("C", "N"), edge_types=BONDS)
-    with pytest.raises(ValueError, match=r"atom O is none of data.atoms=\['C', 'N'\]"):
+    with pytest.raises(ValueError, match=r"atom O is not in data.atoms=\['C', 'N'\]"):
         encode([Molecule(("C", "O"), ((0, 1, 0),))], vocab)
 
 

@@ -16,7 +16,7 @@ from rdkit import Chem
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.molecules.molecule import BONDS
-from discrete_diffusion.domains.molecules.molecule_files import read_graphs
+from discrete_diffusion.domains.molecules.molecule_files import read_samples
 from discrete_diffusion.sampling import FirstHitting
 from interrupting import stop_at_call, stop_when_measuring, stopped
 
@@ -56,7 +56,7 @@ def test_a_run(run):
     metrics = read(run / "metrics.json")
     assert {"valid", "valid_relaxed", "unique", "novel", "nelbo_unordered"} <= set(metrics)
     assert metrics["exact"] is True
-    assert len(read_graphs(run / "samples.jsonl")) == metrics["num_samples"]
+    assert len(read_samples(str(run / "samples.jsonl")).molecules) == metrics["num_samples"]
     assert (run / "samples.png").is_file()
     assert "N+, O-" in (run / "config.yaml").read_text().replace("\n  - ", ", ")
 
@@ -165,8 +165,8 @@ def test_mol_blocks_are_scaffolds_too(run_random):
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("C1CC\n", "given.smi, line 1: 'C1CC' is no SMILES"),
-        ("CC\nCBr\n", "given.smi, line 2: atom Br is none that the model knows"),
+        ("C1CC\n", "given.smi, line 1: 'C1CC' is not SMILES"),
+        ("CC\nCBr\n", "given.smi, line 2: the model does not know atom Br"),
         ("CCCCCCCCCC\n", "given.smi, line 1: 10 atoms leave none to sample"),
         ("*\n", "given.smi, line 1: no atom is given"),
     ],
@@ -198,14 +198,14 @@ def test_a_student_draws_molecules_in_three_calls(run):
     words += ["debug=default", "trainer.max_steps=2", "logger=none", "hydra.run.dir=student"]
     main(["train", *words])
     main(["sample", "checkpoint=student", "num_samples=5", "out=s"])
-    assert len(read_graphs("s/samples.jsonl")) == 5
+    assert len(read_samples("s/samples.jsonl").molecules) == 5
     assert read("s/metrics.json")["network_calls_per_sample"] <= 3
 
 
 def test_samples_are_kept_if_the_measuring_is_stopped(run, monkeypatch, capsys):
     stop_when_measuring(monkeypatch)
     stopped(capsys, "evaluate", f"checkpoint={run}", "num_samples=4")
-    assert len(read_graphs("evaluation/samples.jsonl")) == 4
+    assert len(read_samples("evaluation/samples.jsonl").molecules) == 4
 
 
 @pytest.mark.slow
@@ -240,13 +240,13 @@ def evaluated(samples: str, *words: str) -> tuple[dict, str]:
 
 @pytest.mark.slow
 def test_every_sample_of_a_file_counts():
-    """Blank lines, null and what is no SMILES are samples too."""
+    """Blank lines, null and what is not SMILES are samples too."""
     Path("half.smi").write_text("CCO\n\nCCN\n\nc1ccccc1O\n\nCC(=O)N\n\nCCCO\n\n")
     metrics, table = evaluated("half.smi")
     assert (metrics["num_samples"], metrics["valid"]) == (10, 0.5)
     assert metrics["num_unreadable_samples"] == [5]
     assert "Samples: 10 against" in table
-    assert "5 are no molecule at all (5 blank lines)" in table
+    assert "5 are not molecules at all (5 blank lines)" in table
     Path("half.csv").write_text("id,smiles\n1,CC\n2,\n3,nonsense\n4,CCC\n\n")
     assert evaluated("half.csv")[0]["valid"] == pytest.approx(2 / 5)
     graph = '{"atoms": ["C"], "bonds": []}'
@@ -287,7 +287,7 @@ def test_dummy_atoms_and_molecules_in_pieces_are_counted():
     ("line", "error"),
     [
         ('{"bonds": []}', 'an object with a list "atoms"'),
-        ('{"atoms": ["C", "Q"]}', "'Q' is no atom"),
+        ('{"atoms": ["C", "Q"]}', "'Q' is not an atom"),
         ('{"atoms": ["C", "C"], "bonds": [[0, 1, "aromatic"]]}', r"bonds\[0\].*of type single"),
         ('{"atoms": ["C", "C"], "bonds": [[0, 2, "single"]]}', "two different atoms of 2"),
         ('{"atoms": ["C", "C"], "bonds": [[0, 1, "single"], [1, 0, "single"]]}', "a bond already"),
@@ -297,7 +297,7 @@ def test_lines_that_are_no_graphs_are_named(tmp_path, line, error):
     path = tmp_path / "samples.jsonl"
     path.write_text('{"atoms": ["C"]}\n' + line + "\n")
     with pytest.raises(ValueError, match=rf"samples.jsonl, line 2: .*{error}"):
-        read_graphs(str(path))
+        read_samples(str(path))
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ from discrete_diffusion.data.files import cached_files
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.molecules import reading
 from discrete_diffusion.domains.molecules.build import MoleculeDataset, split_rows
-from discrete_diffusion.domains.molecules.commands import COMMANDS
+from discrete_diffusion.domains.molecules.domain import COMMANDS
 from discrete_diffusion.domains.molecules.molecule import Molecule, decode, sanitised, smiles_of
 from discrete_diffusion.domains.molecules.molecule_files import Row, read_rows
 from discrete_diffusion.domains.molecules.reading import read_molecules
@@ -66,12 +66,14 @@ def test_files_that_hold_no_smiles_are_refused(tmp_path, name, text, column, err
 def test_rows_that_are_no_molecules_are_named_or_counted(tmp_path, caplog):
     path = written(tmp_path / "some.smi", "CCO", "C1CC", "CCBr", "CCCCCC", "CC")
     values = {"path": path, "atoms": ["C", "O"], "n_max": 5, "charges": "kept"}
-    with pytest.raises(ValueError, match=r"some.smi, line 2: 'C1CC' is no SMILES \(and 2 more\); "):
+    with pytest.raises(
+        ValueError, match=r"some.smi, line 2: 'C1CC' is not SMILES \(and 2 more\); "
+    ):
         built(**values)
     with caplog.at_level(logging.WARNING):
         data = built(**values, skip_invalid=True, split=[1, 0, 0])
     assert sum(len(data.splits[name]) for name in data.splits) == 2
-    assert "left out 3 rows: line 2: 'C1CC' is no SMILES, line 3: atom Br is none of" in caplog.text
+    assert "left out 3 rows: line 2: 'C1CC' is not SMILES, line 3: atom Br is not in" in caplog.text
     assert "line 4: 6 atoms, more than data.n_max=5" in caplog.text
 
 
@@ -86,7 +88,7 @@ def test_the_file_decides_atoms_and_size_unless_they_are_given(tmp_path):
     assert set(ignored.data.atoms) == {"C", "N", "O"}
     with pytest.raises(ValueError, match=r"N\+ .*data.charges=ignored.*data.charges=kept"):
         complete_data(molecule_config(path=path, charges="ignored", atoms=["C", "N+"]))
-    with pytest.raises(ValueError, match="'Zz' is no atom"):
+    with pytest.raises(ValueError, match="'Zz' is not an atom"):
         complete_data(molecule_config(path=path, atoms=["C", "Zz"]))
 
 
@@ -198,7 +200,7 @@ def test_a_long_file_is_kept_on_disk(tmp_path, monkeypatch):
     again = read_molecules(path)
     assert again.molecules == first.molecules
     assert again.lines == first.lines
-    assert again.problems == first.problems == [(27, "'C1CC' is no SMILES")]
+    assert again.problems == first.problems == [(27, "'C1CC' is not SMILES")]
     assert torch.equal(again.log_num_orders, first.log_num_orders)
     with pytest.raises(AssertionError, match="read again"):
         read_molecules(path, charges="ignored")
@@ -211,7 +213,7 @@ def test_the_command_says_what_a_file_holds(tmp_path, capsys):
     command.add_options(parser)
     command.run(parser.parse_args([path]))
     said = capsys.readouterr().out
-    assert "4 molecules; left out 1 row: line 3: 'C1CC' is no SMILES" in said
+    assert "4 molecules; left out 1 row: line 3: 'C1CC' is not SMILES" in said
     assert "atoms of a molecule: 2 to 4 (data.n_max=4)" in said
     assert "after atoms and bonds: 3 of 4 (75.00 %)" in said
     assert "line 4: [CH2]C became CC" in said

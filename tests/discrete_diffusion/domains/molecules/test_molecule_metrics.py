@@ -15,24 +15,23 @@ pytest.importorskip("fcd")
 
 from rdkit import Chem
 
-from discrete_diffusion.domains.molecules.metrics import chemnet, cost
-from discrete_diffusion.domains.molecules.metrics import nspdk as parts
-from discrete_diffusion.domains.molecules.metrics.molecule_set import (
-    PROPERTIES,
-    MoleculeSet,
-    distances,
-    properties,
-    property_distances,
-    scaffold_similarity,
-    scaffolds,
-)
-from discrete_diffusion.domains.molecules.metrics.nspdk import (
+from discrete_diffusion.domains.molecules import distances, metrics
+from discrete_diffusion.domains.molecules.distances import (
     COMPLEXITY,
     MeanFeatures,
     features,
     features_of_smiles,
     mean_features,
     nspdk_mmd,
+)
+from discrete_diffusion.domains.molecules.metrics import (
+    PROPERTIES,
+    MoleculeSet,
+    all_distances,
+    properties,
+    property_distances,
+    scaffold_similarity,
+    scaffolds,
 )
 
 CANONICAL = [Chem.CanonSmiles(text) for text in SMILES]
@@ -51,15 +50,15 @@ def test_fcd_is_that_of_the_package():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of numpy and scipy, about names that fcd uses
         expected = fcd.get_fcd(one, other, device="cpu")
-    assert chemnet.fcd(one, other) == pytest.approx(expected, rel=1e-3)
-    assert chemnet.fcd(one, one) == pytest.approx(0, abs=1e-4)
-    assert math.isnan(chemnet.fcd(one[:1], other))
+    assert distances.fcd(one, other) == pytest.approx(expected, rel=1e-3)
+    assert distances.fcd(one, one) == pytest.approx(0, abs=1e-4)
+    assert math.isnan(distances.fcd(one[:1], other))
 
 
 def test_activations_are_computed_once(monkeypatch):
-    first = chemnet.activations(CANONICAL[:5])
-    monkeypatch.setattr(chemnet, "_features", None)
-    again = chemnet.activations(CANONICAL[:5][::-1])
+    first = distances.activations(CANONICAL[:5])
+    monkeypatch.setattr(distances, "_activation_blocks", None)
+    again = distances.activations(CANONICAL[:5][::-1])
     assert np.array_equal(first.mean, again.mean)
     assert np.array_equal(first.covariance, again.covariance)
 
@@ -166,19 +165,19 @@ def test_scaffolds_of_two_rings_and_more_count():
 
 def test_a_set_is_as_far_from_itself_as_nothing():
     some = MoleculeSet([*CANONICAL, "c1ccc2ccccc2c1"])
-    found = distances(some, MoleculeSet(some.smiles[::-1]))
+    found = all_distances(some, MoleculeSet(some.smiles[::-1]))
     assert found.pop("scaffold_similarity") == pytest.approx(1)
     assert found == {name: pytest.approx(0, abs=1e-4) for name in found}
     assert {"fcd", "nspdk_mmd", "wasserstein_sa"} <= set(found)
-    assert distances(MoleculeSet([]), some) == {}
+    assert all_distances(MoleculeSet([]), some) == {}
 
 
 def test_activations_in_parts_are_those_of_the_whole(monkeypatch):
     texts, counts = sorted(CANONICAL), np.arange(1, len(CANONICAL) + 1)
-    whole = chemnet._moments(texts, counts)
-    monkeypatch.setattr(chemnet, "_AT_ONCE", 7)
-    monkeypatch.setattr(chemnet, "_computed", known(dict(chemnet._seen)))
-    found = chemnet._moments(texts, counts)
+    whole = distances._moments(texts, counts)
+    monkeypatch.setattr(distances, "_MAX_ACTIVATIONS", 7)
+    monkeypatch.setattr(distances, "_run_network", known(dict(distances._known)))
+    found = distances._moments(texts, counts)
     assert np.allclose(found.mean, whole.mean, rtol=1e-12, atol=1e-14)
     scale = np.abs(whole.covariance).max()
     assert np.abs(found.covariance - whole.covariance).max() <= 1e-12 * scale
@@ -205,8 +204,8 @@ def test_features_in_parts_are_those_of_the_whole(monkeypatch, kept):
                 mean[key] += value / len(texts)
     for key in means[0].keys() | means[1].keys():
         expected += (means[0][key] - means[1][key]) ** 2
-    monkeypatch.setattr(parts, "AT_ONCE", 40)
-    monkeypatch.setattr(parts, "KEPT", kept)
+    monkeypatch.setattr(distances, "MAX_SORTED", 40)
+    monkeypatch.setattr(distances, "MAX_KEPT", kept)
     sums = [mean_features(one), mean_features(other)]
     assert all(len(each._runs) > 3 for each in sums)
     assert all((each._file is not None) == (kept < 10**6) for each in sums)
@@ -217,19 +216,19 @@ def test_features_in_parts_are_those_of_the_whole(monkeypatch, kept):
 def test_a_mean_of_nothing_is_nothing():
     some = MeanFeatures()
     some.add({-(2**63): 3.0, 5: 1.0, 2**63 - 1: 2.0}, count=4)
-    assert some.squared_distance(MeanFeatures()) == pytest.approx(14)
-    assert some.squared_distance(some) == 0
+    assert nspdk_mmd(some, MeanFeatures()) == pytest.approx(14)
+    assert nspdk_mmd(some, some) == 0
 
 
 def test_what_many_molecules_take_is_said_before(monkeypatch, caplog):
     some = MoleculeSet(CANONICAL)
     with caplog.at_level("INFO"):
-        cost.log_cost([some])
+        metrics.log_cost([some])
         assert not caplog.text
-        monkeypatch.setattr(cost, "MANY", 10)
-        cost.log_cost([some])
+        monkeypatch.setattr(metrics, "MANY", 10)
+        metrics.log_cost([some])
         assert "to measure 26 different molecules: NSPDK" in caplog.text
         assert "WARNING" not in caplog.text
-        monkeypatch.setattr(cost, "available_memory", lambda: 10**8)
-        cost.log_cost([some])
+        monkeypatch.setattr(metrics, "available_memory", lambda: 10**8)
+        metrics.log_cost([some])
     assert "0.1 GB are free: it may be killed; take fewer reference molecules" in caplog.text

@@ -7,7 +7,7 @@ import torch
 
 pytest.importorskip("rdkit")
 
-from discrete_diffusion.domains.molecules.metrics.validity import judge
+from discrete_diffusion.domains.molecules.metrics import judge
 from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule, decode, encode
 from discrete_diffusion.domains.molecules.valence import Valence, most_bonds
 from discrete_diffusion.layout import VocabConfig

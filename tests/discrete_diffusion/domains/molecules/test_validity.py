@@ -14,12 +14,7 @@ pytest.importorskip("rdkit")
 from rdkit import Chem, rdBase
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.molecules.metrics.validity import (
-    Verdict,
-    is_connected,
-    judge,
-    sample_shares,
-)
+from discrete_diffusion.domains.molecules.metrics import Verdict, is_connected, judge, sample_shares
 from discrete_diffusion.domains.molecules.molecule import Molecule, to_rdkit
 from discrete_diffusion.domains.molecules.reading import molecule_of, read_molecules
 

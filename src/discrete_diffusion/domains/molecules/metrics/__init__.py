@@ -1,1 +1,0 @@
-"""Metrics of samples of molecules."""
