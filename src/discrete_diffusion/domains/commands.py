@@ -111,7 +111,7 @@ LIKELIHOOD = Option(
     "likelihood",
     "-log p under the sampler that reveals tokens by entropy, margin, max-probability, "
     "most-uncertain, left-to-right or [a,list,of,positions]; of a student, plan; see "
-    "docs/likelihood.md; null leaves it out",
+    "docs/measure.md; null leaves it out",
 )
 ORDERS = Option(
     "orders",

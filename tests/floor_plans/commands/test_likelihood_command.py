@@ -1,4 +1,4 @@
-"""``docs/likelihood.md`` does what it says: commands as printed, on fewer samples."""
+"""Likelihoods of ``docs/measure.md``: commands as printed, on fewer samples."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.sampling.unmasking import ONE_PATH
 from floor_plans import BubbleDiagram
-from guide_code import DOCS, blocks, run_python
+from guide_code import DOCS, run_python
 
-PAGE = "likelihood.md"
+PAGE = "measure.md"
 FEW = ("num_held_out=6", "num_samples=2", "seeds=1", "floor_draws=0", "verdicts=0")
 FEW += ("bound_draws=1", "time_bins=1", "pictures=false")
 
 
 def commands() -> list[list[str]]:
-    lines = [line for block in blocks(PAGE, "") for line in block.splitlines()]
-    return [shlex.split(line) for line in lines if line.startswith("discrete-diffusion ")]
+    lines = (DOCS / PAGE).read_text().splitlines()
+    return [shlex.split(x) for x in lines if re.match(r"discrete-diffusion .* out=by-", x)]
 
 
 @pytest.mark.slow
@@ -44,7 +44,7 @@ def test_the_commands_of_the_page(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_the_python_of_the_page():
-    scope = run_python(PAGE)
+    scope = run_python(PAGE, word="log_prob")
     assert all(isinstance(diagram, BubbleDiagram) for diagram in scope["diagrams"])
     assert scope["log_p"].shape == (4,)
     assert scope["log_p"].dtype == torch.float64

@@ -35,7 +35,9 @@ else:
 
 
 def add_file_options(parser: ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="graphs: a file or folder, see docs/graphs.md")
+    parser.add_argument(
+        "file", metavar="FILE", help="graphs: a file or folder, see docs/graphs_and_molecules.md"
+    )
     parser.add_argument("--node-types", help="names of the types of nodes, such as a,b")
     parser.add_argument("--edge-types", help="of edges, the last for no edge, such as thin,none")
 

@@ -151,7 +151,11 @@ SAMPLE_OPTIONS = (
         listed=True,
         without_given="a partial graph has as many nodes as its n says",
     ),
-    Option("given", "a file of partial graphs to complete, see docs/graphs.md", is_file=True),
+    Option(
+        "given",
+        "a file of partial graphs to complete, see docs/graphs_and_molecules.md",
+        is_file=True,
+    ),
     commands.completions("of each partial graph; null is 4"),
     Option(
         "graphml",

@@ -87,7 +87,7 @@ SAMPLE_OPTIONS = (
     Option(
         "given",
         "a file of scaffolds to complete: SMILES with * where new atoms attach, or mol blocks "
-        "(.mol, .sdf) with dummy atoms; see docs/molecules.md",
+        "(.mol, .sdf) with dummy atoms; see docs/graphs_and_molecules.md",
         is_file=True,
     ),
     commands.completions("of each scaffold; null is 4"),
