@@ -164,7 +164,8 @@ def test_numbers_of_standard_sets_come_from_the_results():
         f"{share(qm9['valid'])} valid, FCD {qm9['fcd']:.2f}; on an H100 for six minutes "
         f"{share(gpu['valid'])}, {gpu['fcd']:.2f}",
         f"{share(zinc['valid'])} valid, FCD {zinc['fcd']:.2f} of {zinc['num_samples']:,}",
-        f"{share(tree['valid_unique_novel'])} V.U.N. in {tree['network_calls_per_sample']:,.0f} calls",
+        f"{share(tree['valid_unique_novel'])} V.U.N. in "
+        f"{tree['network_calls_per_sample']:,.0f} calls",
         f"mean MMD {first('community_small')['mmd_average']:.3f} |",
         f"mean MMD {first('ego_small')['mmd_average']:.3f}, as real data have",
     ]
