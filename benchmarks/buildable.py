@@ -142,7 +142,7 @@ class Drawing:
 
     def _draw(self, way: Way, turn: int, num: int) -> list[DrawnDiagram]:
         start = time.process_time()
-        model = way.apply_to(self.trained.on(Shard()))
+        model = way.apply_to(self.trained.model(Shard()))
         entropy = (self.seed, turn) if turn else (self.seed,)
         drawn = sample_fresh(self.trained, model, num, entropy=entropy)
         self.drawing_seconds += time.process_time() - start

@@ -70,7 +70,7 @@ def drawn(run: str, num: int, **settings: Any) -> tuple[Tensor, float]:
     request = SampleRequest(**settings)
     trained = trained_model_here(request, checkpoint)
     found = sample_fresh(
-        trained, trained.on(Shard()), num, entropy=(SEED,), size=checkpoint.config.data.length
+        trained, trained.model(Shard()), num, entropy=(SEED,), size=checkpoint.config.data.length
     )
     return found.tokens, found.network_calls
 

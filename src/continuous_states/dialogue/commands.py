@@ -218,7 +218,7 @@ def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> Summa
         "measuring it beside other dialogues",
     )
     with trained.sharing() as shard:
-        model = trained.on(shard)
+        model = trained.model(shard)
         with next(parts):
             found = report.sample(model, num, request.seed)
             keep_samples(request, shard, found.write)
@@ -297,7 +297,7 @@ def _held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
     report = SummaryReport(data, split)
     warn_of_stage(trained)
     with trained.sharing() as shard:
-        model = trained.on(shard, partial(_lines, data, split))
+        model = trained.model(shard, partial(_lines, data, split))
         found = report.sample(model, num, request.seed)
 
     def write() -> SavedSamples:
@@ -323,7 +323,7 @@ def _given(request: SampleRequest, trained: TrainedModel) -> Samples:
     warn_of_stage(trained)
     beside = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
     with trained.sharing() as shard:
-        model = trained.on(shard, partial(_lines, data, "test", beside=beside))
+        model = trained.model(shard, partial(_lines, data, "test", beside=beside))
         found = summarise_held_out(model, data, "test", num=None, seed=request.seed, shuffled=False)
     each = each[: len(found)]
     found = replace(found, references=tuple(dialogue.summary for dialogue in each))

@@ -165,7 +165,7 @@ def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEva
         f"measuring the model on {num_held_out(request, data, split):,} held-out samples",
     )
     with trained.sharing() as shard:
-        model = trained.on(shard)
+        model = trained.model(shard)
         with next(parts):
             found = report.sample(model, num, request.seed)
             keep_samples(request, shard, found.write)
@@ -190,7 +190,7 @@ def sample_images(request: SampleRequest, trained: TrainedModel) -> Samples:
     report = _report(request, measured)
     num = NUM_SAMPLED if request.num_samples is None else request.num_samples
     with trained.sharing() as shard:
-        found = report.sample(trained.on(shard), num, request.seed)
+        found = report.sample(trained.model(shard), num, request.seed)
 
     def write() -> SavedSamples:
         scores, picture = report.measure(found), request.out / request.picture

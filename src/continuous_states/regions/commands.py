@@ -183,7 +183,7 @@ def evaluate_rows(request: EvaluateRequest, trained: TrainedModel) -> RowEvaluat
         f"predicting {num:,} windows at every mask rate",
     )
     with trained.sharing() as shard:
-        model = trained.on(shard)
+        model = trained.model(shard)
         with next(parts):
             filling, scores, seed_facts = _fill_by_seed(request, model, report)
         with next(parts):
@@ -269,7 +269,7 @@ def _fill_held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
         which = "which is filled" if available == 1 else "all are filled"
         logger.info("the %s split has %s, %s", split, counted(available, "window"), which)
     with trained.sharing() as shard:
-        filling = report.sample(trained.on(shard), num, request.seed)
+        filling = report.sample(trained.model(shard), num, request.seed)
     _check_finite(trained.path, filling, len(filling))
 
     def write() -> SavedSamples:
@@ -293,7 +293,7 @@ def _fill_given(request: SampleRequest, trained: TrainedModel) -> Samples:
     )
     completions = _num_completions(request, trained)
     with trained.sharing() as shard:
-        filling = _fill(given, trained.on(shard), config.rows, completions, request.seed)
+        filling = _fill(given, trained.model(shard), config.rows, completions, request.seed)
     # a signal may have left fewer: whole completions count
     given = given[: len(filling)]
     completions = len(filling) // len(given)

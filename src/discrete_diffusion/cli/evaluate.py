@@ -95,7 +95,7 @@ def _measure(
     if head:
         logger.info("%s", head)
     for section in done.sections():
-        rows = [row.cells[: len(section.columns)] for row in section.rows]
+        rows = [row.cells[: len(section.columns)] for row in section.rows if not row.detail]
         print_table(section.columns, rows, title=section.title)
     for line in done.notes():
         logger.info("%s", line)

@@ -20,35 +20,34 @@ from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.processes import Shard
 
 _FEWEST = 100
-"""Fewest draws whose tail is fitted: the largest 20 of them."""
+"""Fewest noise samples whose tail is fitted, the largest 20 of them."""
 
 _MOST = 10_000
-"""More draws per sample than this are not recommended."""
+"""Most noise samples per sample that are recommended."""
 
 _FEW = 5
-"""Effective draws below which a few of them carry the bound."""
+"""Effective number of noise samples below which a few of them carry the bound."""
 
 _MANY = 50
-"""Effective draws that would do."""
+"""Effective number of noise samples that is enough."""
 
 _LEAST_SHARE = 0.01
-"""Of the bound: a tail that carries less may have any shape."""
+"""Share of the bound: a tail that carries less may have any shape."""
 
 _PRIOR = 10
-"""Weight of the prior that the shape is 1/2, in draws of the tail."""
+"""Weight of the prior that the shape is 1/2, in samples of the tail."""
 
 
 @dataclass(frozen=True)
 class DrawTail:
-    """Upper tail of ``draws`` noise draws of each of ``num_samples`` samples.
+    """Upper tail of the bound over ``draws`` noise samples for each of ``num_samples`` samples.
 
-    ``shape``: Pareto k of their largest, per token: their variance is infinite from 1/2 on, their
-    mean from 1 on; None where too few differ. ``effective``: the number of equal deviations from
-    the mean that give the same variance and fourth moment, (sum d^2)^2 / sum d^4: about 1 where a
-    single draw makes the error, a third of all draws of a normal distribution. ``largest_share``:
-    share of the bound that the largest 1 % of the draws carry. ``expected_share``: share of it by
-    which the largest exceed their threshold in the mean of the fitted distribution, seen or not;
-    None if that is infinite.
+    ``shape``: Pareto k of the largest, per token: the variance is infinite from 1/2 on, the mean
+    from 1 on; None where too few differ. ``effective``: the number of equal deviations from the
+    mean that give the same variance and fourth moment, (sum d^2)^2 / sum d^4: about 1 where a
+    single one makes the error, a third of all for a normal distribution. ``largest_share``: share
+    of the bound that the largest 1 % carry. ``expected_share``: share by which the largest exceed
+    their threshold in the mean of the fitted distribution; None if that is infinite.
     """
 
     shape: float | None
@@ -60,15 +59,19 @@ class DrawTail:
 
     @property
     def enough(self) -> int:
-        """Draws of each sample that would do: 10^(1 / (1 - k)) in all (arXiv 1507.02646, sec. 3)
-        where the tail is a share of the bound, and so many that ``_MANY`` are effective if ``_FEW``
-        are not; at most ``_MOST + 1``."""
+        """Number of noise samples per sample that is enough, at most ``_MOST + 1``.
+
+        10^(1 / (1 - k)) in all (arXiv 1507.02646, sec. 3) where the tail is a share of the bound,
+        and so many that ``_MANY`` are effective if ``_FEW`` are not.
+        """
+        # by the shape of the tail
         counts = self.expected_share is None or self.expected_share > _LEAST_SHARE
         shape = (self.shape or 0.0) if counts else 0.0
         most = math.log10((_MOST + 1) * self.num_samples)
         if shape >= 1 - 1 / most:
             return _MOST + 1
         num = max(1, math.ceil(10 ** (1 / (1 - max(0.0, shape))) / self.num_samples))
+        # by the effective number
         if self.effective < _FEW:
             num = max(num, math.ceil(self.draws * _MANY / self.effective))
         if num > _MOST:
@@ -78,11 +81,11 @@ class DrawTail:
 
     @property
     def is_doubtful(self) -> bool:
-        """True if there are fewer draws than would do: a few of them carry the bound."""
+        """True if more noise samples are needed: a few of them carry the bound."""
         return self.enough > self.draws
 
     def warning(self, whose: str = "") -> str:
-        """A sentence for those who read the bound. ``whose``: the model, as in ``of mdlm``."""
+        """Warn in a sentence about a doubtful bound. ``whose``: the model, as in ``of mdlm``."""
         bound = f"The bound {whose}".strip()
         remedy = f"bound_draws={self.enough} would do"
         if self.enough > _MOST:
@@ -95,27 +98,31 @@ class DrawTail:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Values for ``metrics.json``, of a bound that is doubtful with the draws that would do."""
-        found: dict[str, Any] = {
+        """Values for ``metrics.json``; the number needed only if the bound is doubtful."""
+        values: dict[str, Any] = {
             "nelbo_pareto_k": self.shape,
             "nelbo_effective_draws": self.effective,
             "nelbo_largest_draws_share": self.largest_share,
         }
-        return found | ({"nelbo_draws_needed": self.enough} if self.is_doubtful else {})
+        return values | ({"nelbo_draws_needed": self.enough} if self.is_doubtful else {})
 
 
 def draw_tail(draws: Tensor, num_real: Tensor) -> DrawTail | None:
-    """Tail of ``draws`` Float[M, D], nats, of samples of ``num_real`` Int[M] tokens; None of too
-    few to tell, or where all are the same."""
+    """Tail of bounds ``draws`` Float[M, D], nats, of samples of ``num_real`` Int[M] tokens.
+
+    None for too few to tell, or where all are the same.
+    """
     num = draws.numel()
     if num < _FEWEST or not bool(draws.isfinite().all()):
         return None
+    # excesses of the largest over a threshold
     per_token = (draws.double() / num_real.clamp(min=1).unsqueeze(1)).flatten().sort().values
     size = min(num // 5, math.ceil(3 * math.sqrt(num)))
     excess = per_token[-size:] - per_token[-size - 1]
     squares = (per_token - per_token.mean()).square()
     if per_token[0] == per_token[-1]:
         return None
+    # how much of the bound they carry
     nats = draws.double().flatten()
     shape, mean_excess = pareto_fit(excess[excess > 0])
     share = mean_excess * size / num / float(per_token.abs().mean())
@@ -130,9 +137,10 @@ def draw_tail(draws: Tensor, num_real: Tensor) -> DrawTail | None:
 
 
 def pareto_fit(excess: Tensor) -> tuple[float | None, float]:
-    """Shape k and mean of the generalised Pareto distribution of ``excess`` Float[n], ascending and
-    above 0, the excesses over a threshold; None and infinity of fewer than 5. The mean is that of
-    the fitted scale s and shape, s / (1 - k), infinite from k = 1 on.
+    """Fit a generalised Pareto distribution to ``excess`` Float[n]: its shape k and mean.
+
+    ``excess``: ascending and above 0, the excesses over a threshold; None and infinity for fewer
+    than 5. The mean is s / (1 - k) with the fitted scale s, infinite from k = 1 on.
 
     The posterior mean of Zhang and Stephens (Technometrics 51, 2009), with the weak prior of Pareto
     smoothed importance sampling (arXiv 1507.02646, appendix C) that k is 1/2.
@@ -140,11 +148,13 @@ def pareto_fit(excess: Tensor) -> tuple[float | None, float]:
     n = len(excess)
     if n < 5:
         return None, math.inf
+    # profile likelihood on a grid of theta
     m = 30 + math.isqrt(n)
     grid = 1 - (m / (torch.arange(1, m + 1, dtype=torch.float64) - 0.5)).sqrt()
     theta = 1 / excess[-1] + grid / (3 * excess[(n + 2) // 4 - 1])  # (m,)
     k = torch.log1p(-theta.unsqueeze(1) * excess).mean(dim=1)
     log_profile = n * ((-theta / k).log() - k - 1)
+    # posterior mean, and the prior of the shape
     best = (log_profile.softmax(dim=0) * theta).sum()
     likely = float(torch.log1p(-best * excess).mean())
     shape = (likely * n + 0.5 * _PRIOR) / (n + _PRIOR)
@@ -155,7 +165,7 @@ def pareto_fit(excess: Tensor) -> tuple[float | None, float]:
 class MeasurementSettings:
     """Noise of a measurement, the device it runs on and the processes that share its batches.
 
-    ``entropy``: a seed, and numbers that keep the noise apart from what else is sampled with it.
+    ``entropy``: a seed, and numbers that keep the noise apart from other noise of this seed.
     ``shard``: every process is given all batches, measures some and returns the result of all. The
     noise is that of the batch, so the result does not depend on the number of processes.
     """
@@ -165,12 +175,12 @@ class MeasurementSettings:
     shard: Shard = field(default_factory=Shard)
 
     def generator(self, *numbers: int) -> torch.Generator:
-        """That of one pass, such as (batch, draw), on ``device``."""
+        """Make the generator of one pass, such as (batch, repeat), on ``device``."""
         return make_generator(*self.entropy, *numbers, device=self.device)
 
 
 def uncertain_positions(process: ForwardProcess, xt: Tensor, real: Tensor) -> Tensor:
-    """Bool[B, L]: real positions whose clean id xt does not give away.
+    """Real positions whose clean id xt does not show, Bool[B, L].
 
     Under an absorbing process those are the MASKs. Under any other, a noisy token may or may not be
     the clean one, and the network cannot know: every real position counts.
@@ -183,33 +193,39 @@ _ORDERS_SEED = 0
 
 @dataclass(frozen=True)
 class BoundBySize:
-    """The bound of the samples of each size. ``unit``: what sizes count, e.g. nodes; ``estimates``:
-    by size, smallest first. A single sample of a size has no standard error."""
+    """Bound of the samples of each size.
+
+    ``unit``: of sizes, e.g. nodes; ``estimates``: by size, smallest first. A single sample of a
+    size has no standard error.
+    """
 
     unit: str
     estimates: Mapping[int, BoundEstimate]
 
     def as_dict(self) -> dict[str, Any]:
         """Values for ``metrics.json``: a list per column, an entry per size."""
-        found = self.estimates.values()
+        estimates = self.estimates.values()
         return {
             "unit": self.unit,
-            "quantity": next(estimate.headline[0] for estimate in found),
+            "quantity": next(estimate.headline[0] for estimate in estimates),
             "size": list(self.estimates),
-            "num_samples": [estimate.num_samples for estimate in found],
-            "nelbo": [estimate.headline[1] for estimate in found],
+            "num_samples": [estimate.num_samples for estimate in estimates],
+            "nelbo": [estimate.headline[1] for estimate in estimates],
             "standard_error": [
-                estimate.headline[2] if estimate.num_samples > 1 else None for estimate in found
+                estimate.headline[2] if estimate.num_samples > 1 else None for estimate in estimates
             ],
-            "nelbo_per_token": [estimate.headline_per_token for estimate in found],
+            "nelbo_per_token": [estimate.headline_per_token for estimate in estimates],
         }
 
 
 @dataclass(frozen=True)
 class SampleBounds:
-    """``nelbo``: Float[M], nats, each a mean over draws of the noise; ``num_real``: Int[M];
-    ``log_num_orders``: Float[M] or None, as in ``Batch``; ``draws``: Float[M, D], those of
-    ``nelbo``, None where none are kept."""
+    """Bound of each of M samples.
+
+    ``nelbo``: Float[M], nats, each a mean over noise samples; ``num_real``: Int[M];
+    ``log_num_orders``: Float[M] or None, as in ``Batch``; ``draws``: Float[M, D], by noise sample,
+    or None.
+    """
 
     nelbo: Tensor
     num_real: Tensor
@@ -218,22 +234,22 @@ class SampleBounds:
 
     @property
     def tail(self) -> DrawTail | None:
-        """Tail of the draws; None where there are too few to tell."""
+        """Tail over the noise samples; None where there are too few to tell."""
         return None if self.draws is None else draw_tail(self.draws, self.num_real)
 
     @property
     def unordered(self) -> Tensor:
-        """Float[M]: less ``log_num_orders`` where there is any."""
+        """Bounds of unordered objects, less ``log_num_orders`` where there is any: Float[M]."""
         return self.nelbo if self.log_num_orders is None else self.nelbo - self.log_num_orders
 
     def estimate(self, quantity: str) -> BoundEstimate:
-        """Over all of them."""
+        """Bound over all samples."""
         meter = BoundMeter()
         meter.add(self.nelbo, self.num_real, self.log_num_orders)
         return meter.estimate(quantity)
 
-    def by_size(self, sizes: Tensor, quantity: str, *, unit: str) -> BoundBySize:
-        """Bound by ``sizes`` Int[M]. Weighted with their numbers of samples, the estimates add up
+    def estimate_by_size(self, sizes: Tensor, quantity: str, *, unit: str) -> BoundBySize:
+        """Bound by ``sizes`` Int[M]; weighted with their numbers of samples, the estimates add up
         to that of all."""
         estimates = {}
         for size in sizes.unique().tolist():
@@ -246,13 +262,13 @@ class SampleBounds:
 
 
 class BoundMeter:
-    """Adds up NELBO draws; six sums, so that processes can be reduced by adding."""
+    """Sums of NELBO values; six sums, so that processes can be reduced by adding."""
 
     def __init__(self) -> None:
         self.sums = torch.zeros(6, dtype=torch.float64)
 
     def add(self, nelbo: Tensor, num_real: Tensor, log_num_orders: Tensor | None) -> None:
-        """One batch: nelbo Float[B], num_real Int[B], log_num_orders Float[B] or None."""
+        """Add a batch: nelbo Float[B], num_real Int[B], log_num_orders Float[B] or None."""
         nelbo = nelbo.double()
         orders = torch.zeros_like(nelbo) if log_num_orders is None else log_num_orders.double()
         unordered = nelbo - orders
@@ -261,23 +277,23 @@ class BoundMeter:
         self.sums += torch.stack(sums).cpu()
 
     def estimate(self, quantity: str) -> BoundEstimate:
-        """The estimate so far; NaN throughout if nothing was added."""
+        """Estimate the bound so far; NaN throughout if nothing was added."""
         count, total, squares, tokens, unordered, unordered_squares = self.sums.tolist()
         if count == 0:
             return BoundEstimate(quantity, math.nan, math.nan, math.nan, None, None, 0)
-        of_unordered: tuple[float | None, float | None] = (None, None)
+        mean, mean_error = None, None  # of unordered objects
         if quantity in ORDERINGS:
-            error = _standard_error(count, unordered, unordered_squares)
-            of_unordered = (unordered / count, error)
+            mean = unordered / count
+            mean_error = _standard_error(count, unordered, unordered_squares)
         error = _standard_error(count, total, squares)
         return BoundEstimate(
-            quantity, total / count, error, total / tokens, *of_unordered, int(count)
+            quantity, total / count, error, total / tokens, mean, mean_error, int(count)
         )
 
 
 def _standard_error(count: float, total: float, squares: float) -> float:
-    """Standard error of a mean over ``count`` values, from their sum and sum of squares; NaN of a
-    single one."""
+    """Standard error of a mean over ``count`` values, from their sum and sum of squares; NaN for
+    one."""
     if count < 2:
         return math.nan
     variance = max(squares / count - (total / count) ** 2, 0.0) * count / (count - 1)
@@ -292,7 +308,7 @@ def estimate_bound(
     draws: int,
     settings: MeasurementSettings,
 ) -> BoundEstimate:
-    """The bound of a split, ``draws`` draws of the noise per sample, in eval mode."""
+    """Estimate the bound of a split, with ``draws`` noise samples per sample, in eval mode."""
     meter = BoundMeter()
     for part in _bounds_by_batch(algorithm, batches, draws, settings):
         meter.add(part.nelbo, part.num_real, part.log_num_orders)
@@ -306,9 +322,9 @@ def sample_bounds(
     draws: int,
     settings: MeasurementSettings,
 ) -> SampleBounds:
-    """The bound of every sample, in the order of the batches; arguments as ``estimate_bound``.
+    """Measure the bound of every sample, in the order of the batches.
 
-    Raises ``ValueError`` without a sample.
+    Arguments as for ``estimate_bound``. Raises ``ValueError`` without a sample.
     """
     parts = _bounds_by_batch(algorithm, batches, draws, settings)
     if not parts:
@@ -330,10 +346,11 @@ def _bounds_by_batch(
     settings: MeasurementSettings,
 ) -> list[SampleBounds]:
     """Bounds of each batch, in eval mode, on the CPU."""
-    num_draws = 1 if algorithm.evaluation_draw == "exact" else draws  # nothing is sampled
+    num_draws = 1 if algorithm.evaluation_draw == "exact" else draws  # an exact loss has no noise
     num_passes = num_draws * length_hint(batches) or None
 
     def measure(numbered: tuple[int, Batch]) -> SampleBounds:
+        # the loss for every noise sample
         k, batch = numbered
         moved = algorithm.prepare_batch(batch).to(settings.device)
         outputs: list[LossOutput] = []
@@ -341,10 +358,11 @@ def _bounds_by_batch(
             generator = settings.generator(k, d)
             outputs.append(algorithm.loss(moved, generator, algorithm.evaluation_draw))
             measuring.advance(settings.shard.world_size)
-        found = torch.stack([output.nelbo for output in outputs], dim=1).cpu()
+        # their mean
+        nelbo = torch.stack([output.nelbo for output in outputs], dim=1).cpu()  # (B, D)
         orders = None if batch.log_num_orders is None else batch.log_num_orders.cpu()
-        draws = None if algorithm.evaluation_draw == "exact" else found
-        return SampleBounds(found.mean(dim=1), outputs[0].num_real.cpu(), orders, draws)
+        draws = None if algorithm.evaluation_draw == "exact" else nelbo
+        return SampleBounds(nelbo.mean(dim=1), outputs[0].num_real.cpu(), orders, draws)
 
     with eval_mode(algorithm), progress.task("the bound", num_passes, "batches") as measuring:
         return settings.shard.map(measure, enumerate(batches))
@@ -358,36 +376,39 @@ def blind_bounds(
     ``uniform``: log K_l per position, the value at initialisation. ``blind``: independent samples
     from the token frequencies of each group (nodes, edges) in the training split, add-one
     smoothed. Both are exchangeable, so they are given per *unordered* object where there is one:
-    random order, minus log(n!/|Aut|). The orders are sampled with one seed, whatever that of a run,
-    so runs on the same data agree; ``stream`` keeps them apart from others.
+    random order, minus log(n!/|Aut|). The orders are sampled with a fixed seed, so runs on the same
+    data agree; ``stream`` keeps them apart from others.
 
-    Where ``data.bound`` is ``ordered_fixed``, both are also given for that one order of many, the
-    quantity that a model's own bound is of: names that end in ``_ordered_fixed``.
+    Where ``data.bound`` is ``ordered_fixed``, both are also given for that one order, as the
+    model's own bound is: names that end in ``_ordered_fixed``.
     """
+    # relabelled data
     layout = data.layout
     train = data.exchangeable(data.splits["train"], make_generator(_ORDERS_SEED, *stream, 0))
     held_out = data.exchangeable(data.splits[split], make_generator(_ORDERS_SEED, *stream, 1))
+    # id frequencies of each group
     log_marginal = torch.stack(
         [
             _log_frequencies(train, layout.group == g, layout.vocab_size)
             for g in range(len(layout.group_names))
         ]
     )  # (groups, V)
+    # both distributions at every position
     legal = layout.support.double() / layout.num_legal.unsqueeze(1)
     blind = log_marginal[layout.group].masked_fill(~layout.support, -math.inf)
     blind = blind - blind.logsumexp(dim=1, keepdim=True)
-    found = {
+    bounds = {
         "nelbo_uniform": _independent_nelbo(held_out, legal.log()),
         "nelbo_blind": _independent_nelbo(held_out, blind),
     }
     if data.bound == "ordered_fixed" and held_out.log_num_orders is not None:
-        of_one = float(held_out.log_num_orders.mean())
-        found |= {f"{name}_{data.bound}": value + of_one for name, value in found.items()}
-    return found
+        log_orders = float(held_out.log_num_orders.mean())
+        bounds |= {f"{name}_{data.bound}": value + log_orders for name, value in bounds.items()}
+    return bounds
 
 
 def _log_frequencies(batch: Batch, columns: Tensor, vocab_size: int) -> Tensor:
-    """Float64[V]: add-one log counts of the ids in some columns of a batch."""
+    """Add-one log counts of the ids in some columns of a batch, Float64[V]."""
     ids = batch.x0[:, columns][batch.real[:, columns]]
     return (torch.bincount(ids, minlength=vocab_size).double() + 1).log()
 

@@ -38,17 +38,17 @@ HELD_OUT = ("test", "val")
 """Splits to measure on, the preferred one first."""
 
 BOUND_DRAWS = 4
-"""Noise draws per held-out sample, if ``bound_draws`` does not say."""
+"""Default of ``bound_draws``: noise samples per held-out sample."""
 
 SEEDS = 5
-"""Sampling seeds, if ``seeds`` does not say."""
+"""Default number of sampling seeds."""
 
 _CHOICE = (24,)
 """Keeps the choice of held-out samples apart from the noise of samples."""
 
 
 class UnreadableDataError(ValueError):
-    """The data of a checkpoint is not there any more, or cannot be read. ``reason``: why."""
+    """The data of a checkpoint is missing or cannot be read, for a ``reason``."""
 
     def __init__(self, path: object, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -56,8 +56,7 @@ class UnreadableDataError(ValueError):
 
 
 def checkpoint_data(trained: TrainedModel) -> Any:
-    """The ``Dataset`` of a checkpoint, of the class that its domain has; named in the log, with a
-    warning if it is not the data that was trained on.
+    """Build the ``Dataset`` of a checkpoint; warn if it is not the data that was trained on.
 
     Raises ``UnreadableDataError``.
     """
@@ -78,25 +77,33 @@ def checkpoint_data(trained: TrainedModel) -> Any:
 
 
 def readable_data(trained: TrainedModel, remedy: str = "put it back where the run found it") -> Any:
-    """``checkpoint_data``; ``ValueError`` with the ``remedy`` if it cannot be read."""
+    """Build ``checkpoint_data``; raise ``ValueError`` with the ``remedy`` if it is unreadable."""
     try:
         return checkpoint_data(trained)
     except UnreadableDataError as error:
         raise ValueError(f"{error}; {remedy}") from error
 
 
-def own_data(trained: TrainedModel) -> Any:
-    """``checkpoint_data`` beside another reference; None if it cannot be read, which is logged."""
+def own_data(trained: TrainedModel, left_out: str = "") -> Any:
+    """Build ``checkpoint_data``; None if it cannot be read, which is logged.
+
+    ``left_out``: what is not measured then, for the log.
+    """
     try:
         return checkpoint_data(trained)
     except UnreadableDataError as error:
-        logger.warning("the checkpoint's training data cannot be read (%s)", error.reason)
+        logger.warning(
+            "the checkpoint's training data cannot be read (%s)%s",
+            *(error.reason, left_out and f": {left_out} is left out"),
+        )
         return None
 
 
 def check_reference(request: EvaluateRequest, *, of_files: bool) -> None:
-    """``ValueError`` for ``split``, or keys under ``data``, where a file is compared with: of
-    samples in files, or those of a model beside ``reference=FILE``."""
+    """Raise ``ValueError`` for ``split``, or keys under ``data``, next to ``reference=FILE``.
+
+    ``of_files``: samples in files are measured, not those of a model.
+    """
     if not of_files and request.data:
         key, value = next(iter(request.data.items()))
         raise ValueError(
@@ -113,7 +120,7 @@ def check_reference(request: EvaluateRequest, *, of_files: bool) -> None:
 def held_out_split(
     data: Dataset, split: str | None = None, remedy: str = "choose another split"
 ) -> str:
-    """The requested split, or the first of ``HELD_OUT`` that is not empty.
+    """Choose the requested split, or the first of ``HELD_OUT`` that is not empty.
 
     Raises ``ValueError`` for an unknown split, and, with the ``remedy``, for an empty one.
     """
@@ -127,18 +134,17 @@ def held_out_split(
 
 def name_of_split(trained: TrainedModel, data: Dataset, split: str) -> str:
     """Name of the samples of a split of ``checkpoint_data``, in words."""
-    name, expected = (
-        f"the {split} split of the checkpoint's data",
-        trained.data_fingerprint,
-    )
+    name, expected = f"the {split} split of the checkpoint's data", trained.data_fingerprint
     if expected is None or data.fingerprint() == expected:
         return name
     return f"{name}, which has changed since it was trained, so it may have been trained on"
 
 
 def held_out_rows(request: EvaluateRequest, available: int) -> Tensor:
-    """Int[num], ascending: which of the ``available`` samples are measured: all, or
-    ``num_held_out``, the same ones every time."""
+    """Choose the samples to measure, of ``available`` ones: Int[num], ascending.
+
+    All, or ``num_held_out``, the same ones every time.
+    """
     order = torch.randperm(available, generator=make_generator(0, *_CHOICE))
     return order[: request.num_held_out].sort().values
 
@@ -149,7 +155,7 @@ def num_held_out(request: EvaluateRequest, data: Dataset, split: str) -> int:
 
 
 def some_held_out(request: EvaluateRequest, data: D, split: str) -> D:
-    """The data with the ``held_out_rows`` alone of a split."""
+    """Copy the data with the ``held_out_rows`` of a split alone."""
     examples = data.splits[split]
     rows = held_out_rows(request, len(examples))
     if len(rows) == len(examples):
@@ -160,19 +166,21 @@ def some_held_out(request: EvaluateRequest, data: D, split: str) -> D:
 
 
 def held_out_facts(request: EvaluateRequest, data: Dataset, split: str) -> dict[str, int]:
-    """Entries of ``metrics.json`` on the held-out samples: how many were measured, of how many."""
+    """Entries of ``metrics.json`` on held-out samples: how many there are, and are measured."""
     num, available = num_held_out(request, data, split), len(data.splits[split])
     return {"num_held_out": num, "num_held_out_available": available}
 
 
 def sampling_seeds(request: EvaluateRequest, default: int = SEEDS) -> list[int]:
-    """``seed`` and the next ones, ``seeds`` in all."""
+    """Sampling seeds: ``seed`` and the next ones, ``seeds`` in all."""
     return list(range(request.seed, request.seed + (request.seeds or default)))
 
 
 def keep_samples(request: EvaluateRequest, shard: Shard, write: Callable[[Path], object]) -> None:
-    """Write samples into ``request.out``, if there is one, as soon as they are there: they are kept
-    if what follows is stopped. Raises ``Stop`` if a signal has ended the sampling."""
+    """Write samples into ``request.out``, if given, so that a later stop keeps them.
+
+    Raises ``Stop`` if a signal has ended the sampling.
+    """
     if request.out is not None and shard.rank == 0:
         write(request.out)
     end_if_stopping()
@@ -194,7 +202,7 @@ def checkpoint_facts(
 
 
 def sampling_facts(request: Request, trained: TrainedModel) -> dict[str, Any]:
-    """Entries of ``metrics.json`` on how samples were made."""
+    """Entries of ``metrics.json`` on the sampling."""
     return {
         "sampling": trained.sampling,
         "sampling_steps": request.steps,
@@ -211,18 +219,19 @@ _ELSEWHERE = {
     "train_path": "a model is measured on what it was not trained on; give data.path=FILE",
     "val_path": "a model is measured on one set of samples; give data.path=FILE",
 }
-"""Keys that cannot be changed here, and what to do instead."""
+"""Keys that cannot be changed here, with remedies."""
 
 _PATHS = ("path", "train_path", "val_path", "test_path")
 
 
 @dataclass(frozen=True)
 class MeasuredData:
-    """``data``: its split ``split``, ``name`` in words, is measured. Its training split is what the
-    model was trained on, whatever is measured; empty if that cannot be read.
+    """Data of which one split is measured.
 
-    ``changes``: values by key, of those under ``data`` that were given. Where there are any,
-    ``found``: what ``metrics.json`` says of the data, and ``trained_on``: that of the checkpoint.
+    ``data``: its ``split``, ``name`` in words, is measured. Its training split is always what the
+    model was trained on; empty if that cannot be read. ``changes``: values of keys under ``data``
+    that were given. With any, ``found``: entries of ``metrics.json`` on the data, and
+    ``trained_on``: the data of the checkpoint.
     """
 
     data: Any
@@ -233,9 +242,9 @@ class MeasuredData:
     trained_on: Any = None
 
     def facts(self, request: Request) -> dict[str, Any]:
-        """Entries of ``metrics.json`` on what was measured: which data, how many samples of it."""
+        """Entries of ``metrics.json`` on the data and the number of samples measured."""
         some = {}
-        if isinstance(request, EvaluateRequest):  # else all of it is there to be sampled
+        if isinstance(request, EvaluateRequest):  # ``sample`` uses the whole split
             some = held_out_facts(request, self.data, self.split)
         return {
             "reference": self.name,
@@ -245,10 +254,11 @@ class MeasuredData:
         }
 
     def notes(self) -> list[str]:
-        """Notes on how to read the numbers if other data was measured."""
+        """Notes on reading the numbers if other data was measured."""
         if not self.changes:
             return []
-        parts = [f"{key.replace('_', ' ')} {value}" for key, value in self._losses().items()]
+        losses = self.found.get("measured_losses", {})
+        parts = [f"{key.replace('_', ' ')} {value}" for key, value in losses.items()]
         trained_on = "cannot be read, so what is measured against it is left out"
         if (num := self.found.get("num_trained_on")) is not None:
             trained_on = f"holds {num:,} of these {len(self.data.splits[self.split]):,} samples"
@@ -258,17 +268,14 @@ class MeasuredData:
             *([f"Not as the file has it: {', '.join(parts)}."] if parts else []),
         ]
 
-    def _losses(self) -> dict[str, Any]:
-        losses: dict[str, Any] = self.found.get("measured_losses", {})
-        return losses
-
 
 @dataclass(frozen=True)
 class RealData(Generic[S]):
-    """``reference``: the real samples to compare with, described by ``name``; so many were
-    ``num_available``. ``training``: those the model was trained on, None if unknown; ``known``: all
-    real samples at hand, for the floors. ``on``: data of which the split is ``reference``, or has
-    it, and the model is measured on; None without a model.
+    """Real samples that samples are compared with.
+
+    ``reference``: of ``num_available``, described by ``name``. ``training``: those the model was
+    trained on, None if unknown; ``known``: all real samples at hand, for real-vs-real values.
+    ``on``: the data that the model is measured on, whose split holds ``reference``; or None.
     """
 
     name: str
@@ -279,7 +286,7 @@ class RealData(Generic[S]):
     on: MeasuredData | None = None
 
     def facts(self) -> dict[str, Any]:
-        """Entries of ``metrics.json`` on it."""
+        """Entries of ``metrics.json`` on the reference."""
         return {
             "reference": self.name,
             "num_reference": len(self.reference),
@@ -289,7 +296,7 @@ class RealData(Generic[S]):
         }
 
     def notes(self) -> list[str]:
-        """Notes on how to read the numbers if other data was measured."""
+        """Notes on reading the numbers if other data was measured."""
         return [] if self.on is None else self.on.notes()
 
 
@@ -300,17 +307,17 @@ def measured_data(
     remedy: str | None = None,
     needs_training: bool = False,
 ) -> MeasuredData:
-    """The data of a checkpoint, or, with keys under ``request.data``, other data.
+    """Build the data of a checkpoint, or, with keys under ``request.data``, other data.
 
     ``data.path=FILE`` (``data.test_path=FILE`` means the same): all of the file is measured, unless
-    ``data.split`` is given too; other keys replace those of the checkpoint's data, of which the
-    test split is measured then. ``needs_training``: nothing can be measured without the data that
-    was trained on; with it, or without such keys, that is refused if it cannot be read. ``remedy``:
-    what else can be measured.
+    ``data.split`` is given too; other keys replace those of the checkpoint's data, whose test split
+    is measured then. ``needs_training``: refuse if the data that was trained on cannot be read.
+    ``remedy``: other data that could be measured, for the message.
 
     Raises ``ValueError`` for a key that the data set does not have, one that the model has fixed, a
-    value that cannot be, samples that the model does not know, and data that cannot be read.
+    wrong value, samples that the model does not know, and data that cannot be read.
     """
+    # the checkpoint's own data
     changes = dict(request.get("data") or {})
     asked, put_back = request.get("split"), "put it back where the run found it"
     if not changes:
@@ -318,6 +325,7 @@ def measured_data(
         another = "choose another split"
         split = held_out_split(data, asked, another if remedy is None else f"{another} or {remedy}")
         return MeasuredData(data, split, name_of_split(trained, data, split))
+    # other data
     changed, file = changed_config(changes, trained)
     whole = file is not None and "split" not in changes
     if whole and asked is not None:
@@ -328,7 +336,11 @@ def measured_data(
     data = _read(changed.data, trained, whole)
     _check_vocabulary(data, changed.data, trained, file)
     split = held_out_split(data, "test" if whole else asked)
-    trained_on = readable_data(trained, put_back) if needs_training else _trained_on(trained)
+    # compare it with the data that was trained on
+    if needs_training:
+        trained_on = readable_data(trained, put_back)
+    else:
+        trained_on = own_data(trained, "what is measured against it, such as novelty,")
     name = _name(changes, file, split, whole)
     logger.info("measured on %s: %s", name, data.summary())
     found = {
@@ -343,7 +355,7 @@ def measured_data(
 
 
 def _read(data: DictConfig, trained: TrainedModel, whole: bool) -> Any:
-    """The data set of a changed ``config.data``; of a ``whole`` file, all is its test split."""
+    """Build the data set of a changed ``config.data``; a ``whole`` file is a test split."""
     try:
         if whole:
             return trained.domain.test_data(data)
@@ -354,14 +366,18 @@ def _read(data: DictConfig, trained: TrainedModel, whole: bool) -> Any:
 
 
 def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[DictConfig, str | None]:
-    """The config of a checkpoint whose ``data`` has the ``changes``, and the file they name, if
-    they do: under ``data.path``, the other paths null. Raises ``ValueError`` for a key that cannot
-    be changed."""
+    """Change ``data`` of a checkpoint's config; returns it and the file that it names, or None.
+
+    The file stands under ``data.path``, the other paths are null. Raises ``ValueError`` for a key
+    that cannot be changed.
+    """
+    # keys of the data set, or of one that is read from files
     domain, was = trained.domain, trained.data_config
-    data = _of_files(domain, was) if {*changes} & {*_PATHS} else was.copy()
+    data = _config_of_files(domain, was) if {*changes} & {*_PATHS} else was.copy()
     _check(changes, domain, data)
     OmegaConf.set_struct(data, False)
     data.update(changes)
+    # the file stands for all splits
     files = [str(changes[k]) for k in ("path", "test_path") if changes.get(k) is not None]
     if len(files) > 1:
         raise ValueError("give data.path=FILE or data.test_path=FILE, not both")
@@ -373,9 +389,11 @@ def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[Dict
     return config, files[0] if files else None
 
 
-def _of_files(domain: KindOfData, was: DictConfig) -> DictConfig:
-    """The ``config.data`` of files that hold samples like those of ``was``, which may be of a data
-    set without files: then the keys that both have are as there."""
+def _config_of_files(domain: KindOfData, was: DictConfig) -> DictConfig:
+    """Find the ``config.data`` of files with samples like those of ``was``.
+
+    A data set without files has a counterpart with files, which takes the keys of both from it.
+    """
     name = domain.data_sets_of_files.get(str(was.get("name")))
     if name is None:
         return was.copy()
@@ -386,7 +404,7 @@ def _of_files(domain: KindOfData, was: DictConfig) -> DictConfig:
 
 
 def _check(changes: dict[str, Any], domain: KindOfData, data: DictConfig) -> None:
-    """``data``: what the ``changes`` are of."""
+    """Check the ``changes`` of ``data``: keys, fixed values, and kinds of values."""
     for key, value in changes.items():
         given = f"data.{key}={value}"
         if key in _ELSEWHERE:
@@ -407,7 +425,8 @@ def _check(changes: dict[str, Any], domain: KindOfData, data: DictConfig) -> Non
 def _check_vocabulary(
     data: Any, changed: DictConfig, trained: TrainedModel, file: str | None
 ) -> None:
-    """``ValueError`` if ids or numbers of the ``data`` mean something else than to the model."""
+    """Raise ``ValueError`` if ids or numbers of the ``data`` have another meaning for the model."""
+    # parts of the vocabulary
     own = trained.domain.vocabulary(trained.data_config)
     ours, now = own.digest(), trained.domain.vocabulary(changed).digest()
     where = "the data" if file is None else file
@@ -417,6 +436,7 @@ def _check_vocabulary(
                 f"{where} has other {key} than the model was trained with: {now.get(key)}, there "
                 f"{ours[key]}; give data of the same {key}, or train a model on it"
             )
+    # legal ids
     if (layout := getattr(data, "layout", None)) is None:
         return
     known = own.layout()
@@ -428,21 +448,8 @@ def _check_vocabulary(
         )
 
 
-def _trained_on(trained: TrainedModel) -> Any:
-    """Data that the checkpoint was trained on; None if it cannot be read, which is logged."""
-    try:
-        return checkpoint_data(trained)
-    except UnreadableDataError as error:
-        logger.warning(
-            "the checkpoint's training data cannot be read (%s): what is measured against it, such "
-            "as novelty, is left out",
-            error.reason,
-        )
-        return None
-
-
 def _overlap(data: Any, split: str, trained_on: Any, name: str) -> dict[str, int]:
-    """Number of the measured samples that were trained on; warns if there are any."""
+    """Count the measured samples that were trained on; warn if there are any."""
     if trained_on is None:
         return {}
     training = set(trained_on.identities("train"))
@@ -456,7 +463,7 @@ def _overlap(data: Any, split: str, trained_on: Any, name: str) -> dict[str, int
 
 
 def _name(changes: dict[str, Any], file: str | None, split: str, whole: bool) -> str:
-    """Name of what is measured, in words."""
+    """Name of the measured data, in words."""
     other = {k: v for k, v in changes.items() if file is None or k not in _PATHS}
     given = ", ".join(f"data.{key}={value}" for key, value in other.items())
     source = "the checkpoint's data" if file is None else str(Path(file))

@@ -214,7 +214,7 @@ def evaluate_token_model(
         logger.info("no metrics of samples exist for data=%s; measuring the model", name)
     made = None if report is None else report(data, split, trained.config)
     with trained.sharing() as shard:
-        model = trained.on(shard)
+        model = trained.model(shard)
         drawn = None if made is None else draw_samples(request, model, made)
         if made is not None and drawn is not None:
             keep_samples(request, shard, partial(made.save, drawn.tokens))
@@ -238,7 +238,7 @@ def draw_samples(request: EvaluateRequest, model: Model, report: TokenReport) ->
     """Samples as ``request`` says: ``num_samples``, ``seed``."""
     num = NUM_EVALUATED if request.num_samples is None else request.num_samples
     logger.info("sampling %s samples", f"{num:,}")
-    return report.drawn(model, num, request.seed)
+    return report.sample_with_calls(model, num, request.seed)
 
 
 def sample_and_measure(
@@ -271,9 +271,9 @@ def sample_and_measure(
         scoring,
     )
     with trained.sharing() as shard:
-        model = trained.on(shard)
+        model = trained.model(shard)
         with next(parts):
-            narrowed = structure.on(model)
+            narrowed = structure.narrowed(model)
             drawn = _drawn(request, trained, narrowed, num, each, save, len(data.splits[split]))
         with next(parts):
             scores = measure_model(request, model, data, split)
@@ -373,7 +373,7 @@ def sample_token_model(
         partial = partial.repeat_interleave(each, dim=0)
         real = vocabulary.layout().is_real(partial)
     with trained.sharing() as shard:
-        model, entropy = trained.on(shard), (request.seed,)
+        model, entropy = trained.model(shard), (request.seed,)
         if given is None:
             num = request.num_samples or NUM_SAMPLES
             drawn = sample_fresh(trained, model, num, entropy=entropy, size=size)

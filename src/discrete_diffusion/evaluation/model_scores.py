@@ -55,13 +55,15 @@ _FORM, _DRAWS = 25, 26
 noise of other measurements."""
 
 _SHARE = 256
-"""Samples that one of several processes measures at once."""
+"""Number of samples that a process measures at once."""
 
 
 @dataclass(frozen=True)
 class OrderLikelihood:
-    """Mean -log p of samples in their form under the sampler of an ``order``, nats: ``nll``.
-    ``sampler``: its settings."""
+    """Mean -log p ``nll`` of samples in their form under the sampler of an ``order``, nats.
+
+    ``sampler``: its settings.
+    """
 
     order: Order
     sampler: str
@@ -69,30 +71,32 @@ class OrderLikelihood:
 
     @property
     def name(self) -> str:
-        """The order in a name of a metric."""
+        """Name of the order in names of metrics."""
         return self.order.replace("-", "_") if isinstance(self.order, str) else "given_order"
 
     def as_dict(self) -> dict[str, Any]:
-        """Values for ``metrics.json``. ``nelbo_unordered_...`` is a bound: it knows one form of
-        each sample, or the mean over forms, in the place of all."""
+        """Values for ``metrics.json``.
+
+        ``nelbo_unordered_...`` is a bound, since it is of one form of each sample instead of all.
+        """
         nll, name = self.nll, self.name
-        found = {
+        values = {
             f"nll_{nll.quantity}_{name}": nll.per_sample,
             f"nll_{nll.quantity}_{name}_standard_error": nll.standard_error,
             f"nll_{nll.quantity}_{name}_per_token": nll.per_token,
             "likelihood_sampler": self.sampler,
         }
         if nll.unordered is not None:
-            found[f"nelbo_unordered_{name}"] = nll.unordered
-            found[f"nelbo_unordered_{name}_standard_error"] = nll.unordered_standard_error
-        return found
+            values[f"nelbo_unordered_{name}"] = nll.unordered
+            values[f"nelbo_unordered_{name}_standard_error"] = nll.unordered_standard_error
+        return values
 
 
 @dataclass(frozen=True)
 class BoundByOrders:
-    """The bound by number of orders: -log of the mean over so many orders of p(x | order).
+    """Bound by number of orders: -log of the mean of p(x | order) over so many orders.
 
-    ``bounds``: by number, 1 first. ``below``: by number, how much less it is than by one order,
+    ``bounds``: by number, 1 first. ``below``: by number, the difference to the bound of one order,
     mean over samples, and its standard error.
     """
 
@@ -101,11 +105,11 @@ class BoundByOrders:
 
     @property
     def quantity(self) -> str:
-        """What is bounded."""
+        """Quantity that is bounded."""
         return self.bounds[1].headline[0]
 
     def as_dict(self) -> dict[str, Any]:
-        """Values for ``metrics.json``: those of the most orders, and a list per column."""
+        """Values for ``metrics.json``: the bound of the most orders, and a list per column."""
         most = max(self.bounds)
         name = f"nelbo_{self.quantity}_{most}_orders"
         values = [bound.headline for bound in self.bounds.values()]
@@ -125,20 +129,22 @@ class BoundByOrders:
 
 @dataclass(frozen=True)
 class PathScores:
-    """What was measured along paths; None for what was not."""
+    """Measurements along paths of samplers; None for those that were not requested."""
 
     likelihood: OrderLikelihood | None = None
     orders: BoundByOrders | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Values for ``metrics.json``."""
-        made = [each.as_dict() for each in (self.likelihood, self.orders) if each is not None]
-        return {name: value for part in made for name, value in part.items()}
+        likelihood = {} if self.likelihood is None else self.likelihood.as_dict()
+        return likelihood | ({} if self.orders is None else self.orders.as_dict())
 
 
 def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
-    """Raise ``ValueError`` for a ``likelihood`` or ``orders`` that the model does not have, or that
-    ``bound_draws=0`` leaves no place for."""
+    """Raise ``ValueError`` for a ``likelihood`` or ``orders`` that the model does not have.
+
+    Also with ``bound_draws=0``, which measures samples alone.
+    """
     for name in ("likelihood", "orders"):
         if request.bound_draws == 0 and (value := request.get(name)) is not None:
             raise ValueError(
@@ -151,7 +157,7 @@ def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
 
 
 def num_path_passes(request: EvaluateRequest, length: int) -> int:
-    """Number of times that the network sees each held-out sample of ``length`` tokens, at most."""
+    """Most network calls for each held-out sample of ``length`` tokens."""
     paths = (request.get("likelihood") is not None) + (request.get("orders") or 0)
     return int(paths * length)
 
@@ -159,21 +165,22 @@ def num_path_passes(request: EvaluateRequest, length: int) -> int:
 def measure_paths(
     request: EvaluateRequest, model: Model, data: TokenDataset, split: str
 ) -> PathScores:
-    """``likelihood`` and ``orders`` of a request, on every sample of a split.
+    """Measure ``likelihood`` and ``orders`` of a request, on every sample of a split.
 
     Forms and orders are a function of ``seed``, the data and the number of the order: those of two
     models are the same, and the batch size changes nothing.
     """
-    order, orders = request.get("likelihood"), request.get("orders")
-    found = None if order is None else measure_likelihood(model, data, split, order, request.seed)
-    bound = None if orders is None else measure_orders(model, data, split, orders, request.seed)
-    return PathScores(found, bound)
+    order, num = request.get("likelihood"), request.get("orders")
+    on = (model, data, split)
+    nll = None if order is None else measure_likelihood(*on, order, request.seed)
+    bound = None if num is None else measure_orders(*on, num, request.seed)
+    return PathScores(nll, bound)
 
 
 def measure_likelihood(
     model: Model, data: TokenDataset, split: str, order: Order, seed: int
 ) -> OrderLikelihood:
-    """-log p of the samples of a split in the order that ``data`` has, or one at random."""
+    """Measure -log p of the samples of a split, in the form that ``data`` gives them."""
     algorithm, sampler = model.algorithm, order_sampler(model.algorithm, order)
     forms = _Forms.of(data, split, 1, seed)
 
@@ -192,14 +199,13 @@ def measure_likelihood(
 def measure_orders(
     model: Model, data: TokenDataset, split: str, num: int, seed: int
 ) -> BoundByOrders:
-    """The bounds by 1, 2, 4, ... and ``num`` orders.
+    """Measure the bounds by 1, 2, 4, ... and ``num`` orders.
 
-        -log mean_k p(x | order k) - log(n!/|Aut|),     relabelled by itself for each k if
+        -log mean_k p(x | order k) - log(n!/|Aut|),     relabelled anew for each k if
                                                         ``data.bound`` is ``ordered_random``
 
     Its expectation is never below -log p(x) under first-hitting and falls to it as orders grow
-    (arXiv 1509.00519). By fewer than ``num`` it is the mean over as many groups of orders as there
-    are, which are all used.
+    (arXiv 1509.00519). For fewer than ``num`` orders it is the mean over all groups of orders.
     """
     forms = _Forms.of(data, split, num, seed)
     log_p = _measured(model, forms, partial(random_order_log_probs, model.algorithm))  # (K, M)
@@ -212,21 +218,25 @@ def measure_orders(
 
 
 def numbers_up_to(num: int) -> list[int]:
-    """1, 2, 4, ... and ``num``."""
+    """Numbers 1, 2, 4, ... and ``num``."""
     return [*(2**k for k in range((num - 1).bit_length())), num]
 
 
 def bound_of_orders(log_p: Tensor, num: int) -> Tensor:
-    """-log of the mean p of ``num`` orders: Float64[M], the mean over as many groups as there are
-    among the K of ``log_p`` Float64[K, M]."""
+    """-log of the mean p of ``num`` orders, Float64[M].
+
+    ``log_p``: Float64[K, M], of K orders; the mean over their groups of ``num``.
+    """
     groups = log_p[: len(log_p) // num * num].unflatten(0, (-1, num))
     return (math.log(num) - groups.logsumexp(dim=1)).mean(dim=0)
 
 
 @dataclass(frozen=True)
 class _Forms:
-    """Samples of a split, smallest first, ``num`` times, each time in a form of its own if they
-    have several: made when they are read, so that one of them is in memory."""
+    """Samples of a split, smallest first, ``num`` times, each time in another form.
+
+    A form is made when it is read, so that one of them is in memory.
+    """
 
     data: TokenDataset
     examples: Examples
@@ -242,29 +252,29 @@ class _Forms:
         return self.data.augment(self.examples, make_generator(self.seed, _FORM, k))
 
     def draws(self, k: int) -> Tensor:
-        """Draws of the order of each sample, see ``order_draws``."""
+        """Random numbers of the order of each sample, see ``order_draws``."""
         return order_draws(self.examples.real, k, (self.seed, _DRAWS))
 
     def bounds(self, nelbo: Tensor) -> SampleBounds:
-        """Bounds Float64[M] of the samples."""
+        """Bounds of the samples, from ``nelbo`` Float64[M]."""
         batch = self[0]
         return SampleBounds(nelbo, batch.real.sum(dim=1), batch.log_num_orders)
 
 
 def _measured(model: Model, forms: _Forms, score: Callable[[Batch, Tensor], Tensor]) -> Tensor:
-    """``score`` of samples, on the device, and of the draws of their orders: Float64[num, M]."""
-    shares, found = torch.arange(len(forms.examples)).split(_SHARE), []
+    """Apply ``score`` to samples and the numbers of their orders, Float64[num, M]."""
+    shares, scores = torch.arange(len(forms.examples)).split(_SHARE), []
 
-    def of(batch: Batch, draws: Tensor, rows: Tensor) -> Tensor:
+    def score_rows(batch: Batch, draws: Tensor, rows: Tensor) -> Tensor:
         scored = score(batch.rows(rows).to(model.device), draws[rows]).cpu()
         measuring.advance(model.shard.world_size)
         return scored
 
     with progress.task("likelihoods", forms.num * len(shares), "batches") as measuring:
         for k in range(forms.num):
-            share = partial(of, forms[k], forms.draws(k))
-            found.append(torch.cat(model.shard.map(share, shares)))
-    return torch.stack(found)
+            score_share = partial(score_rows, forms[k], forms.draws(k))
+            scores.append(torch.cat(model.shard.map(score_share, shares)))
+    return torch.stack(scores)
 
 
 def _shown(order: Order) -> str:
@@ -277,9 +287,12 @@ _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
 
 @dataclass(frozen=True)
 class ModelScores:
-    """Measurements of a model on a split. ``by_size``: the bound by size; ``baselines``: the blind
-    and uniform bounds; ``further``: the bound in further units; ``paths``: what was measured along
-    paths of samplers; ``tail``: of the noise draws of the bound, None where they do not tell."""
+    """Measurements of a model on a split.
+
+    ``by_size``: the bound by size; ``baselines``: the blind and uniform bounds; ``further``: the
+    bound in further units; ``paths``: measurements along paths of samplers; ``tail``: of the noise
+    samples of the bound, None for too few to tell.
+    """
 
     bound: BoundEstimate
     by_size: BoundBySize
@@ -319,10 +332,10 @@ def score_model(
     time_bins: int,
     seed: int,
 ) -> ModelScores:
-    """Measure the algorithm of ``model`` on every sample of a split, where and by whom it says.
+    """Measure the algorithm of ``model`` on every sample of a split, on its device.
 
-    ``bound_draws``: noise draws per sample for the bound; ``time_bins``: draws per sample, one in
-    each bin, for the bound by time. The blind bound needs training data; without, it is left out.
+    ``bound_draws``: noise samples per sample for the bound; ``time_bins``: for the bound by time,
+    one noise sample in each bin. The blind bound is left out without training data.
     Raises ``ValueError`` if the split is empty.
     """
     algorithm = model.algorithm
@@ -333,6 +346,7 @@ def score_model(
     def settings(stream: tuple[int, ...]) -> MeasurementSettings:
         return MeasurementSettings((seed, *stream), model.device, model.shard)
 
+    # baselines, then the bound
     [baselines] = model.shard.map(partial(blind_bounds, data, stream=_BASELINES), [split])
     if len(data.splits["train"]) == 0:
         baselines = {k: v for k, v in baselines.items() if not k.startswith("nelbo_blind")}
@@ -340,7 +354,7 @@ def score_model(
     bound = bounds.estimate(data.bound)
     return ModelScores(
         bound=bound,
-        by_size=bounds.by_size(batches().sizes, data.bound, unit=data.size_unit),
+        by_size=bounds.estimate_by_size(batches().sizes, data.bound, unit=data.size_unit),
         further=data.further_bounds(split, bound),
         baselines=baselines,
         by_time=bound_by_time(
@@ -352,21 +366,20 @@ def score_model(
 
 
 def model_sections(scores: ModelScores | None) -> list[TableSection]:
-    """The bound and the calibration errors; the bound by size, if samples differ in size."""
+    """Tables of the bound and the calibration errors; of the bound by size, if sizes differ."""
     if scores is None:
         return []
     several = len(scores.by_size.estimates) > 1
-    by_size = [_by_size_section(scores.by_size)] if several else []
-    by_orders = [] if scores.paths.orders is None else [_by_orders_section(scores.paths.orders)]
+    by_size = [_sizes_section(scores.by_size)] if several else []
+    by_orders = [] if scores.paths.orders is None else [_orders_section(scores.paths.orders)]
     return [_model_section(scores), *by_size, *by_orders]
 
 
-def _by_orders_section(by_orders: BoundByOrders) -> TableSection:
+def _orders_section(by_orders: BoundByOrders) -> TableSection:
     rows = []
     for num, bound in by_orders.bounds.items():
         _, value, error = bound.headline
-        gain, of_gain = by_orders.below[num]
-        below = f"{gain:.3f} ± {of_gain:.3f}" if num > 1 else ""
+        below = plus_minus(*by_orders.below[num]) if num > 1 else ""
         rows.append(TableRow(str(num), plus_minus(value, error), below))
     return TableSection(
         "the bound by number of orders",
@@ -375,19 +388,19 @@ def _by_orders_section(by_orders: BoundByOrders) -> TableSection:
     )
 
 
-def _likelihood_rows(found: OrderLikelihood) -> list[TableRow]:
-    nll = found.nll
+def _likelihood_rows(scores: OrderLikelihood) -> list[TableRow]:
+    nll = scores.nll
     rows = [
         TableRow(
-            f"nll_{nll.quantity}_{found.name}",
+            f"nll_{nll.quantity}_{scores.name}",
             plus_minus(nll.per_sample, nll.standard_error),
-            meaning=f"-log p of the sequence under {found.sampler}, nats (± standard error)",
+            meaning=f"-log p of the sequence under {scores.sampler}, nats (± standard error)",
         )
     ]
     if nll.unordered is not None:
         rows.append(
             TableRow(
-                f"nelbo_unordered_{found.name}",
+                f"nelbo_unordered_{scores.name}",
                 plus_minus(nll.unordered, nll.unordered_standard_error),
                 meaning="the bound on -log p of the unordered sample that follows, nats",
             )
@@ -395,7 +408,7 @@ def _likelihood_rows(found: OrderLikelihood) -> list[TableRow]:
     return rows
 
 
-def _by_size_section(by_size: BoundBySize) -> TableSection:
+def _sizes_section(by_size: BoundBySize) -> TableSection:
     rows = []
     for size, estimate in by_size.estimates.items():
         quantity, value, error = estimate.headline
@@ -412,6 +425,7 @@ def _by_size_section(by_size: BoundBySize) -> TableSection:
 def _model_section(scores: ModelScores) -> TableSection:
     bound, base = scores.bound, scores.baselines
     quantity, value, error = bound.headline
+    # the bound
     of = "the unordered sample" if quantity == "unordered" else "the sequence"
     rows = [
         TableRow(
@@ -436,14 +450,16 @@ def _model_section(scores: ModelScores) -> TableSection:
         "nelbo_uniform_ordered_fixed": "the same in one order: the model before training, nats",
     }
     if scores.tail is not None and scores.tail.is_doubtful:
-        meaning = "of the noise draws of the bound, those that its error is made of; see below"
+        meaning = "effective number of noise samples of the bound; see below"
         shown = f"{scores.tail.effective:.1f}"
         rows.append(TableRow("nelbo_effective_draws", shown, meaning=meaning))
+    # likelihoods, other units and baselines
     rows += [] if scores.paths.likelihood is None else _likelihood_rows(scores.paths.likelihood)
     rows += [
         TableRow(k, f"{v:.4f}", meaning=meanings.get(k, "")) for k, v in scores.further.items()
     ]
     rows += [TableRow(k, f"{v:.3f}", meaning=meanings.get(k, "")) for k, v in base.items()]
+    # calibration
     gaps = scores.calibration.error.nanmean(dim=0)
     rows += [
         TableRow(
@@ -458,7 +474,7 @@ def _model_section(scores: ModelScores) -> TableSection:
 
 
 def model_notes(scores: ModelScores | None) -> list[str]:
-    """Notes on what the numbers of ``model_sections`` are, in sentences."""
+    """Notes on the numbers of ``model_sections``, in sentences."""
     if scores is None:
         return ["bound_draws=0: the samples alone were measured, not the model on held-out data."]
     num = scores.bound.num_samples

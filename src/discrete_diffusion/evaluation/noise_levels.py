@@ -25,14 +25,13 @@ from discrete_diffusion.runtime import progress
 
 @dataclass(frozen=True)
 class BoundByTime:
-    """The integrand of the NELBO in T bins of equal width that cover t in [0, 1], for G groups.
+    """Integrand of the NELBO in T bins of equal width that cover t in [0, 1], for G groups.
 
     ``groups``: their names. ``integrand``: Float64[T, G], nats per sample; the mean over the bins
     of its sum over groups is the NELBO, ``nelbo``. ``standard_error``: Float64[T], of that sum.
     ``cross_entropy``: Float64[T, G], nats per uncertain token (a MASK, under an absorbing process):
-    the mean of -log p(x0_l | xt); NaN where there was none. ``uniform``: Float64[G], what a uniform
-    guess over the legal ids costs per token. ``nelbo_standard_error`` is over samples, of which
-    there are ``num_samples``.
+    the mean of -log p(x0_l | xt); NaN without any. ``uniform``: Float64[G], the cost per token of
+    a uniform guess over the legal ids. ``nelbo_standard_error``: over the ``num_samples`` samples.
     """
 
     groups: tuple[str, ...]
@@ -45,34 +44,34 @@ class BoundByTime:
 
     @property
     def edges(self) -> Tensor:
-        """Float64[T + 1]: the limits of the bins."""
+        """Limits of the bins, Float64[T + 1]."""
         return torch.linspace(0, 1, len(self.integrand) + 1, dtype=torch.float64)
 
     @property
     def nelbo(self) -> float:
-        """Nats per sample: the area under the integrand."""
+        """Area under the integrand, nats per sample."""
         return float(self.integrand.sum(dim=1).mean())
 
     def as_dict(self) -> dict[str, Any]:
         """Plain lists for ``metrics.json``."""
         return {
             "t": rounded((self.edges[1:] + self.edges[:-1]) / 2),
-            "integrand": self._by_group(self.integrand),
+            "integrand": self._split_groups(self.integrand),
             "standard_error": rounded(self.standard_error),
-            "cross_entropy_per_token": self._by_group(self.cross_entropy),
+            "cross_entropy_per_token": self._split_groups(self.cross_entropy),
             "area": self.nelbo,
             "area_standard_error": self.nelbo_standard_error,
         }
 
-    def _by_group(self, values: Tensor) -> dict[str, list[float | None]]:
+    def _split_groups(self, values: Tensor) -> dict[str, list[float | None]]:
         return {name: rounded(values[:, g]) for g, name in enumerate(self.groups)}
 
 
 class _Measured(NamedTuple):
-    """Measures of a batch of B, for G groups; of all T bins with an axis before those.
+    """Measurement of a batch of B samples, for G groups, on the CPU.
 
     ``integrand``: Float64[B, G]. ``cross_entropy``, ``num_tokens``: Float64[G], summed over the
-    uncertain tokens. On the CPU.
+    uncertain tokens. A first axis T for all bins.
     """
 
     integrand: Tensor
@@ -91,10 +90,10 @@ def bound_by_time(
 
     Within a bin t is uniform and spread evenly over a batch, so the mean over bins is the bound of
     ``estimate_bound`` (for an algorithm of T discrete steps, that of infinitely many), without
-    bias but with more variance: near t = 0 the integrand is rarely not 0, and then large, so the
-    first bin's error is itself uncertain. Report the bound of ``estimate_bound``.
+    bias but with more variance: near t = 0 the integrand is mostly 0 and else large, so the first
+    bin's error is itself uncertain. Report the bound of ``estimate_bound``.
 
-    Raises ``ValueError`` for less than one bin, or no sample.
+    Raises ``ValueError`` for less than one bin, or without a sample.
     """
     if num_bins < 1:
         raise ValueError(f"num_bins={num_bins}: expected at least 1")
@@ -103,6 +102,7 @@ def bound_by_time(
     def measure(numbered: tuple[int, Batch]) -> _Measured:
         b, batch = numbered
         moved, bins = batch.to(settings.device), []
+        # a random time of each bin for every sample
         for k in range(num_bins):
             generator = settings.generator(b, k, 0)
             u = sample_times("low_discrepancy", len(moved), generator, moved.x0.device)
@@ -122,7 +122,7 @@ def bound_by_time(
 
 
 def _averaged(parts: Sequence[_Measured], algorithm: TokenAlgorithm) -> BoundByTime:
-    """Means over all samples of the measures of all batches."""
+    """Average the measurements of all batches over samples."""
     integrand = torch.cat([part.integrand for part in parts], dim=1)  # (T, M, G)
     total = integrand.sum(dim=2)  # (T, M)
     cross_entropy = torch.stack([part.cross_entropy for part in parts]).sum(dim=0)  # (T, G)
@@ -142,13 +142,15 @@ def _averaged(parts: Sequence[_Measured], algorithm: TokenAlgorithm) -> BoundByT
 def _measure(
     algorithm: TokenAlgorithm, batch: Batch, t: Tensor, generator: torch.Generator
 ) -> _Measured:
-    """A batch corrupted at times t Float64[B]."""
+    """Measure a batch at times t Float64[B]."""
+    # predictions for the corrupted batch
     process = algorithm.process
     xt = process.corrupt(batch.x0, t, batch.real, generator)
     conditions = algorithm.teacher_forcing(batch)
     weights = algorithm.log_prediction(xt, t, batch.real, conditions)
     log_d0 = log_softmax_on(weights, algorithm.layout.support)
     log_p = process.posterior_log_probs(xt, log_d0, t, torch.zeros_like(t))
+    # cross-entropy of uncertain tokens, and the terms of the bound
     nll = -log_prob_at(batch.x0, log_p)
     uncertain = uncertain_positions(process, xt, batch.real)
     terms = general_bound(process, xt, batch.x0, weights, t, batch.real)
@@ -161,13 +163,13 @@ def _measure(
 
 
 def _groups(algorithm: TokenAlgorithm) -> list[Tensor]:
-    """Bool[L] of every group: its positions."""
+    """Positions of every group, Bool[L] each."""
     layout = algorithm.layout
     return [layout.group == g for g in range(len(layout.group_names))]
 
 
 def _standard_error(values: Tensor) -> Tensor:
-    """Standard error of the mean of values Float64[..., M] over M; 0 of a single one."""
+    """Standard error of the mean of values Float64[..., M] over M; 0 for one value."""
     num = values.shape[-1]
     return (values.var(dim=-1, correction=0) / max(num - 1, 1)).sqrt()
 
@@ -184,10 +186,9 @@ class Calibration:
     At every uncertain position each legal id is one event: it was given the probability p, and it
     was the clean id or not. Events are binned by p, in bins of equal width.
 
-    ``shares``: the masked (corrupted) shares. ``groups``: names.
-    ``num_events``: Float64[S, G, K]. ``predicted``: Float64[S, G, K], the mean p of a bin;
-    ``observed``: Float64[S, G, K], the share of its events that came true; NaN in empty bins.
-    ``num_positions``: Float64[S, G].
+    ``shares``: the masked (corrupted) shares. ``groups``: names. ``num_events``: Float64[S, G, K].
+    ``predicted``: Float64[S, G, K], the mean p of a bin; ``observed``: Float64[S, G, K], the share
+    of its events that came true; NaN in empty bins. ``num_positions``: Float64[S, G].
     """
 
     shares: tuple[float, ...]
@@ -199,11 +200,11 @@ class Calibration:
 
     @property
     def error(self) -> Tensor:
-        """Float64[S, G]: expected calibration error, sum_k w_k |predicted_k - observed_k|.
+        """Expected calibration error, sum_k w_k |predicted_k - observed_k|: Float64[S, G].
 
         w_k is the share of all predicted probability that lies in bin k, so this is the gap to
-        expect of an id sampled from the prediction, as a sampler does. 0 if calibrated;
-        above that by chance with few positions; NaN without any.
+        expect of an id that a sampler samples. 0 if calibrated; above 0 by chance with few
+        positions; NaN without any.
         Deviation: Guo et al. (arXiv 1706.04599) count the most likely ids only.
         """
         mass = self.num_events * self.predicted.nan_to_num()
@@ -235,7 +236,7 @@ def measure_calibration(
     shares: Sequence[float] = MASKED_SHARES,
     settings: MeasurementSettings,
 ) -> Calibration:
-    """Corrupt every sample once per share and compare predictions with what was there.
+    """Corrupt every sample once per share, and compare predictions with the clean ids.
 
     In eval mode. The Bayes-optimal denoiser is calibrated at every share, for any process.
     Raises ``ValueError`` for a share outside (0, 1).
@@ -252,6 +253,7 @@ def measure_calibration(
         sums, num_positions = torch.zeros(3, *shape, NUM_BINS).double(), torch.zeros(shape).double()
         moved = batch.to(settings.device)
         for s, time in enumerate(times):
+            # events of one share, by group
             generator = settings.generator(b, s)
             probs, uncertain = _predict(algorithm, moved, time, generator)
             for g in range(len(layout.group_names)):
@@ -263,6 +265,7 @@ def measure_calibration(
 
     with eval_mode(algorithm), progress.task("calibration", num_passes, "batches") as measuring:
         parts = settings.shard.map(measure, enumerate(batches))
+    # sums over batches, then means in each bin
     num_events, predicted, observed = torch.stack([sums for sums, _ in parts]).sum(dim=0)
     num_positions = torch.stack([num for _, num in parts]).sum(dim=0)
     return Calibration(
@@ -277,7 +280,7 @@ def measure_calibration(
 
 @torch.no_grad()
 def time_of_share(process: ForwardProcess, share: float) -> float:
-    """The t at which the mean of 1 - alpha over all positions is ``share``, by bisection."""
+    """Time t at which the mean of 1 - alpha over all positions is ``share``, by bisection."""
     low, high = 0.0, 1.0
     device = process.layout.support.device
     for _ in range(60):
@@ -293,7 +296,10 @@ def time_of_share(process: ForwardProcess, share: float) -> float:
 def _predict(
     algorithm: TokenAlgorithm, batch: Batch, time: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """p(x0 | xt) Float64[B, L, V] of a batch corrupted at one time, and where it is uncertain."""
+    """Predict p(x0 | xt) Float64[B, L, V] of a batch corrupted at one time.
+
+    Returns it, and the uncertain positions Bool[B, L].
+    """
     t = torch.full((len(batch),), time, dtype=torch.float64, device=batch.x0.device)
     xt = algorithm.process.corrupt(batch.x0, t, batch.real, generator)
     prediction = algorithm.predict(
@@ -304,14 +310,16 @@ def _predict(
 
 
 def _binned(probs: Tensor, x0: Tensor, rows: Tensor, support: Tensor) -> Tensor:
-    """Float64[3, K]: events, their probabilities and how many came true, summed by bin of p.
+    """Sum events, their probabilities and those that came true by bin of p: Float64[3, K].
 
     ``rows``: Bool[B, L], the positions that count.
     """
+    # an event for each legal id of a position
     legal = support.expand(len(x0), -1, -1)[rows]  # (R, V)
     p = probs[rows][legal]
     ids = torch.arange(probs.shape[-1], device=x0.device)
     true = (ids == x0[rows].unsqueeze(-1))[legal].double()
+    # by bin
     index = (p * NUM_BINS).long().clamp(0, NUM_BINS - 1)
     weights = (torch.ones_like(p), p, true)
     return torch.stack([torch.bincount(index, w, minlength=NUM_BINS).cpu() for w in weights])

@@ -28,26 +28,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Headline:
-    """A number measured on samples, logged while a model trains. ``share``: shown as percent;
-    ``counted``: the metric that says of how many a share is."""
+    """A number measured on samples, logged while a model trains.
+
+    ``share``: shown as percent; ``counted``: the metric that is the number of samples of a share.
+    """
 
     name: str
     share: bool = False
     counted: str = "num_samples"
 
     def format(self, value: float, num: int | None = None) -> str:
-        """``transitive 98.7 %``, ``buildable 95.0 % of 40``, ``num`` being 40, or ``mean error
-        0.412``; ``-`` where there is no number."""
+        """Format ``transitive 98.7 %``, ``buildable 95.0 % of 40``, where ``num`` is 40, or ``mean
+        error 0.412``; ``-`` for NaN."""
         shown = f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
         shown = "-" if math.isnan(value) else shown
         return f"{self.name.replace('_', ' ')} {shown}" + ("" if num is None else f" of {num:,}")
 
 
 class Report(ABC):
-    """Samples of a model beside one split of a data set: sampled, measured, written, plotted.
+    """Samples of a model with one split of a data set: sampled, measured, written, plotted.
 
-    ``headlines``: what is logged of samples while a model trains; ``columns``: the numbers of
-    samples in the table of ``compare``, and which of them are shares of samples.
+    ``headlines``: numbers that are logged while a model trains; ``columns``: numbers in the table
+    of ``compare``.
     """
 
     headlines: ClassVar[tuple[Headline, ...]] = ()
@@ -55,13 +57,15 @@ class Report(ABC):
 
     @abstractmethod
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Any:
-        """``num`` samples, a function of weights, ``seed`` and ``stream``, which keeps them apart
-        from other samples with that seed. The processes of ``model.shard`` share the work and all
-        get the samples."""
+        """Sample ``num`` samples, a function of weights, ``seed`` and ``stream``.
+
+        ``stream`` keeps them apart from other samples of that seed. The processes of
+        ``model.shard`` share the work and all get the samples.
+        """
 
     @abstractmethod
     def measure(self, samples: Any) -> dict[str, float]:
-        """Numbers by name; none of no sample."""
+        """Measure numbers by name; {} without a sample."""
 
     @abstractmethod
     def save(self, samples: Any, folder: Path) -> None:
@@ -69,11 +73,13 @@ class Report(ABC):
 
     @abstractmethod
     def plot(self, samples: Any, path: Path) -> None:
-        """Picture the first ones; what is text is written beside ``path``, as ``.txt``."""
+        """Plot the first samples; texts are written next to ``path``, as ``.txt``."""
 
     def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:
-        """Further measures of a model on held-out data: of ``num`` samples, with ``draws`` noise
-        draws each. Every process calls it."""
+        """Measure a model further on ``num`` held-out samples, with ``draws`` noise samples each.
+
+        Every process calls it.
+        """
         return {}
 
     def findings(self, bound: BoundEstimate, samples: Any) -> dict[str, Any]:
@@ -82,12 +88,12 @@ class Report(ABC):
 
     @abstractmethod
     def summary(self, metrics: Mapping[str, Any]) -> str:
-        """The last line of a run, from its ``metrics.json``."""
+        """Format the last line of a run, from its ``metrics.json``."""
 
 
 @dataclass(frozen=True)
 class SavedSamples:
-    """Samples that were written. ``facts``: for ``metrics.json``; ``log_line``: for the log."""
+    """Samples on disk. ``facts``: for ``metrics.json``; ``log_line``: for the log."""
 
     facts: dict[str, Any]
     log_line: str
@@ -95,15 +101,17 @@ class SavedSamples:
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples before any file. ``samples``: what Python is handed; ``write``: write them into
-    ``config.out``, measured."""
+    """Samples before any file.
+
+    ``samples``: as Python returns them; ``write``: writes them into ``config.out``, measured.
+    """
 
     samples: Any
     write: Callable[[], SavedSamples]
 
 
 class Evaluation(ABC):
-    """All that ``evaluate`` measured."""
+    """Result of ``evaluate``."""
 
     @abstractmethod
     def metrics(self) -> dict[str, Any]:
@@ -111,7 +119,7 @@ class Evaluation(ABC):
 
     @abstractmethod
     def sections(self) -> list[TableSection]:
-        """The tables."""
+        """Tables."""
 
     @abstractmethod
     def notes(self) -> list[str]:
@@ -124,25 +132,26 @@ class Evaluation(ABC):
         """Write the pictures."""
 
     def write(self, folder: Path, facts: Mapping[str, Any], head: str) -> None:
-        """``metrics.json``, with further ``facts``, ``table.md``, below ``head``, and the samples;
-        warns of numbers that are not finite."""
+        """Write ``metrics.json`` with further ``facts``, ``table.md`` below ``head``, and samples.
+
+        Warns of numbers that are not finite.
+        """
         write_metrics(folder, {**facts, **self.metrics()})
         write_text(folder / "table.md", markdown(self.sections(), self.notes(), head))
         self.save(folder)
 
 
 def scalars_first(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The same numbers, single ones before lists and tables."""
+    """Put single numbers before lists and tables."""
     scalars = {k: v for k, v in found.items() if not isinstance(v, dict | list)}
     return {**scalars, **found}
 
 
 class TokenReport(Report):
-    """Fresh samples Int[num, L] of a model of tokens, beside a split of ``data``.
+    """Report on fresh samples Int[num, L] of a model of tokens, with a split of ``data``.
 
-    ``axes``: the figure of ``compare`` shows the first of them that was measured. ``axes`` and
-    ``headlines`` are the ``columns`` unless they are set. ``config``: of ``train``, None where
-    nothing of it is needed.
+    ``axes``: the figure of ``compare`` shows the first that was measured. ``axes`` and
+    ``headlines`` are the ``columns`` unless they are set. ``config``: of ``train``, or None.
     """
 
     axes: ClassVar[tuple[Column, ...]] = ()
@@ -158,22 +167,22 @@ class TokenReport(Report):
         self.data, self.split, self.config = data, split, config
 
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Tensor:
-        return self.drawn(model, num, seed, stream).tokens
+        return self.sample_with_calls(model, num, seed, stream).tokens
 
-    def drawn(
+    def sample_with_calls(
         self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()
     ) -> TokenSamples:
-        """``sample`` with the network calls that it took."""
+        """Sample as ``sample`` does, with network calls and seconds."""
         entropy = (seed, *stream)
         sizes = fresh_sizes(num, self.data.size_counts(), entropy=entropy)
         return sample_tokens(model, self.data.real_positions(sizes), entropy=entropy)
 
     def measure_real(self, num: int) -> dict[str, float]:
-        """``measure`` of the split itself, beside that of ``num`` samples."""
+        """Measure the split itself, to compare with ``num`` samples."""
         return self.measure(self.data.splits[self.split].x0)
 
     def plot(self, samples: Tensor, path: Path) -> None:
-        """Unless overridden, there is no picture."""
+        """Plot nothing, unless overridden."""
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
         return {
@@ -185,6 +194,7 @@ class TokenReport(Report):
         }
 
     def summary(self, metrics: Mapping[str, Any]) -> str:
+        # the bound and its baselines
         bound = next((k for k in metrics if k.startswith("nelbo_unordered")), None) or next(
             k for k in metrics if k.startswith("nelbo_")
         )
@@ -192,6 +202,7 @@ class TokenReport(Report):
         baselines = f"blind {metrics['nelbo_blind']:.2f}, untrained {metrics['nelbo_uniform']:.2f}"
         if (start := metrics.get("nelbo_uniform_ordered_fixed")) is not None:
             baselines += f"; of one order {metrics['nelbo_blind_ordered_fixed']:.2f}, {start:.2f}"
+        # numbers of samples
         shown = [each for each in self.headlines if each.name in metrics]
         parts = [
             f"{bound} {plus_minus(metrics[bound], error, 2)} nats ({baselines})",

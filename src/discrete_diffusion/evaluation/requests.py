@@ -1,4 +1,4 @@
-"""``SampleRequest``, ``EvaluateRequest``: what the command line and Python both ask for."""
+"""``SampleRequest``, ``EvaluateRequest``: requests of the command line and of Python."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Request(Checked):
     ``num_samples``, ``steps``, ``batch_size``: None for the default of the kind of data, the
     sampler, the device. ``seed``: another one gives other samples. ``sampling``: name and settings
     of another sampler; without a name, settings of the one trained with. ``precision``: of the
-    network's matrix products. ``options``: values of what one kind of data alone has a use for, by
-    the name of the ``Option``; they are attributes and items of the request too.
+    network's matrix products. ``options``: values of options of one kind of data, by the name of
+    the ``Option``; they are attributes and items of the request too.
 
     Raises ``ValueError`` naming the field for a number out of its range or an unknown precision.
     """
@@ -42,7 +42,7 @@ class Request(Checked):
         object.__setattr__(self, "options", values)
 
     def __getattr__(self, name: str) -> Any:
-        """An option; ``AttributeError`` for one that the kind of data does not have."""
+        """Return an option; raise ``AttributeError`` if the kind of data lacks it."""
         if name != "options" and name in self.options:  # not while a copy is being made
             return self.options[name]
         raise AttributeError(f"{type(self).__name__} has no field or option {name!r}")
@@ -51,17 +51,16 @@ class Request(Checked):
         return getattr(self, name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A field or option; the default where there is no such option."""
+        """Return a field or option, or the default for an unknown one."""
         return getattr(self, name, default)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleRequest(Request):
-    """Samples that are requested.
+    """Request for samples.
 
-    ``num_samples``: of kinds of data with conditions, for how many held-out ones.
-    ``out``, ``picture``: the folder and the name in it of the picture, for ``Samples.write``, which
-    alone writes.
+    ``num_samples``: for kinds of data with conditions, the number of held-out ones.
+    ``out``, ``picture``: folder and name of the picture, for ``Samples.write``, which alone writes.
     """
 
     out: Path = Path("samples")
@@ -70,14 +69,14 @@ class SampleRequest(Request):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateRequest(Request):
-    """Measurements that are requested: of a model and its samples, or of files of samples.
+    """Request for measurements: of a model and its samples, or of files of samples.
 
-    ``samples``: the files; none for a model. ``split``: of the model's data, None for the first of
+    ``samples``: the files; empty for a model. ``split``: of the model's data, None for the first of
     test and val that is not empty. ``num_held_out``, ``bound_draws``: held-out samples, and noise
-    draws for each; None for all, and the default; no draws: samples alone are measured, where the
-    kind of data can. ``quick``: fewer of all that is None, as
-    ``Domain.quick`` says, for an answer within a minute. ``ema``: the averaged weights, for the
-    record. ``out``: where samples are written as soon as they are there; None: nowhere.
+    samples for each; None for all, and the default; 0 noise samples: samples alone are measured,
+    where the kind of data can. ``quick``: smaller defaults, those of ``Domain.quick``, for an
+    answer within a minute. ``ema``: the averaged weights, for the record. ``out``: folder for
+    samples as soon as they are there, or None.
     """
 
     samples: tuple[str, ...] = ()
@@ -90,7 +89,7 @@ class EvaluateRequest(Request):
 
 
 def _plain(value: Any) -> Any:
-    """A whole number of NumPy as Python's, a range as a list; anything else as it is."""
+    """Turn a whole number of NumPy into Python's, and a range into a list."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         return int(value)
     return [*value] if isinstance(value, range) else value

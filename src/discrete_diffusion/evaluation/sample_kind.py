@@ -251,7 +251,7 @@ def sample_kind(
         return kind.lines(kind.decode(output.x0), **structure.weights(output.log_weights))
 
     with trained.sharing() as shard:
-        model = structure.on(trained.on(shard, lines))
+        model = structure.narrowed(trained.model(shard, lines))
         drawn = sample_fresh(trained, model, num, entropy=(request.seed,), size=wanted)
     facts = drawn.facts
     if structure:
@@ -299,7 +299,7 @@ def complete_kind(
         return kind.lines(partials.decode(rows, output.x0), given=given, **more)
 
     with trained.sharing() as shard:
-        model = structure.on(trained.on(shard, lines))
+        model = structure.narrowed(trained.model(shard, lines))
         partials = make(model)
         drawn = complete_tokens(model, partials.tokens, partials.real, entropy=(request.seed,))
     samples = partials.decode(drawn.rows, drawn.tokens)

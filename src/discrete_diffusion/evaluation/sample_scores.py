@@ -17,16 +17,15 @@ from discrete_diffusion.evaluation.tables import COLUMNS, TableRow, TableSection
 from discrete_diffusion.runtime import progress
 
 _ALPHA = 0.05
-"""Seeds differ by more than their samples explain if that has a smaller probability."""
+"""Level of the test whether seeds differ by more than their samples explain."""
 
 
 @dataclass(frozen=True)
 class Interval:
     """A mean and its confidence interval; ``low`` and ``high`` are None for a single value.
 
-    ``over_samples``: of a share of samples, the standard error that so many of them leave;
-    ``over_seeds``: that of the mean of the values of the seeds, None for one.
-    ``±`` is one standard error in every table and picture, never half an interval.
+    ``over_samples``: standard error of a share of samples; ``over_seeds``: standard error of the
+    mean over seeds, None for one. ± is one standard error in every table and picture.
     """
 
     mean: float
@@ -37,20 +36,18 @@ class Interval:
 
     @property
     def standard_error(self) -> float | None:
-        """The larger of both errors, as the seeds of a share differ by their samples too; None for
-        a single value that is not a share."""
+        """Larger of both errors, since seeds of a share differ by their samples too; or None."""
         known = [error for error in (self.over_samples, self.over_seeds) if error is not None]
         return max(known, default=None)
 
     def text(self, digits: int, *, scale: float = 1) -> str:
-        """``mean ± standard_error``, both times ``scale``; the mean alone without an error."""
+        """Format ``mean ± standard_error``, both times ``scale``."""
         error = self.standard_error
         return plus_minus(scale * self.mean, None if error is None else scale * error, digits)
 
 
 def interval_entries(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    """Entries of ``metrics.json``: ``intervals``, both ends by name, and ``errors``, of shares of
-    samples the standard errors over samples and over seeds."""
+    """Entries of ``metrics.json``: both ends of intervals, and errors of shares of samples."""
     return {
         "intervals": {name: [each.low, each.high] for name, each in intervals.items()},
         "errors": {
@@ -66,11 +63,10 @@ def confidence_interval(
 ) -> Interval:
     """Student's interval mean +- t_{n-1} s / sqrt(n) of n values, one per sampling seed.
 
-    It says what other seeds would give, not how far the value is from that of another model
-    or another reference.
-    ``num``: of shares, the samples of all seeds together. Where all values are the same, the
-    interval is Wilson's, of a share of so many. A share of the samples themselves, such as valid
-    ones, has ``share_interval``.
+    It is about other seeds, not about another model or another reference.
+    ``num``: of shares, the samples of all seeds together. Where all values are the same, a spread
+    of 0 says nothing, and the interval is Wilson's, of a share of so many. A share of the samples
+    themselves, such as valid ones, has ``share_interval``.
 
     Raises ``ValueError`` without a value, or for ``level`` outside (0, 1).
     """
@@ -82,7 +78,7 @@ def confidence_interval(
     if num is not None and max(values) == min(values):
         error = share_error(mean, num)
         return Interval(mean, *_wilson(mean, num, float(ndtri((1 + level) / 2))), error, 0.0)
-    error = _over_seeds(values)
+    error = _error_of_mean(values)
     margin = float(stdtrit(len(values) - 1, (1 + level) / 2)) * error
     return Interval(mean, mean - margin, mean + margin, over_seeds=error)
 
@@ -100,8 +96,11 @@ def share_interval(values: Sequence[float], num: float, level: float = 0.95) -> 
     mean = _checked_mean(values, level)
     from scipy.special import chdtri, ndtri, stdtrit  # slow
 
+    # both errors
+
     z, several, used = float(ndtri((1 + level) / 2)), len(values) - 1, num
-    over_samples, over_seeds = share_error(mean, num), _over_seeds(values) if several else None
+    over_samples, over_seeds = share_error(mean, num), _error_of_mean(values) if several else None
+    # fewer samples count where seeds differ by more
     if over_seeds is not None:
         ratio = over_seeds / over_samples
         if several * ratio**2 > float(chdtri(several, _ALPHA)):
@@ -117,14 +116,16 @@ def _checked_mean(values: Sequence[float], level: float) -> float:
     return statistics.fmean(values)
 
 
-def _over_seeds(values: Sequence[float]) -> float:
+def _error_of_mean(values: Sequence[float]) -> float:
     """Standard error of the mean of several values."""
     return statistics.stdev(values) / math.sqrt(len(values))
 
 
 def standard_error(values: Tensor, *, num: float | None = None) -> float:
-    """Standard error of the mean of Float[M]; NaN for one value. ``num``: where they are shares of
-    so many samples in all and are the same, that of ``share_error``."""
+    """Standard error of the mean of Float[M]; NaN for one value.
+
+    ``num``: of equal shares of so many samples in all it is that of ``share_error``.
+    """
     if len(values) < 2:
         return math.nan
     if num is not None and values.max() == values.min():
@@ -133,15 +134,17 @@ def standard_error(values: Tensor, *, num: float | None = None) -> float:
 
 
 def share_error(share: float, num: float) -> float:
-    """One standard error of a share of ``num`` samples: half of Wilson's interval of one standard
-    error, sqrt(p (1 - p) num + 1/4) / (num + 1). About sqrt(p (1 - p) / num); 1 / (2 (num + 1)) at
-    0 and 1, where that is 0."""
+    """Standard error of a share of ``num`` samples, sqrt(p (1 - p) num + 1/4) / (num + 1).
+
+    Half of Wilson's interval of one standard error: about sqrt(p (1 - p) / num), but
+    1 / (2 (num + 1)) at 0 and 1.
+    """
     low, high = _wilson(share, num, 1.0)
     return (high - low) / 2
 
 
 def error_note(num_sets: int) -> str:
-    """Sentence on what ± is in a table of numbers of ``num_sets`` sets of samples."""
+    """Sentence on the meaning of ± in a table of numbers of ``num_sets`` sets of samples."""
     others = (
         "of other numbers over the sets" if num_sets > 1 else "other numbers of one set have none"
     )
@@ -150,14 +153,14 @@ def error_note(num_sets: int) -> str:
 
 
 def error_text(error: float, digits: int) -> str:
-    """An error to ``digits`` decimals, or as many more as show a figure that is not 0."""
+    """Format an error with ``digits`` decimals, or more until a figure is not 0."""
     if error > 0 and float(f"{error:.{digits}f}") == 0:
         digits = -int(f"{error:.0e}".partition("e")[2])
     return f"{error:,.{digits}f}"
 
 
 def plus_minus(value: float, error: float | None, digits: int = 3) -> str:
-    """``3.465 ± 0.012``; the value alone where it has no error, as the mean of one sample."""
+    """Format ``3.465 ± 0.012``; the value alone without an error, as the mean of one sample."""
     shown = f"{round(value, digits) + 0.0:.{digits}f}"  # no sign of 0
     if error is None or math.isnan(error):
         return shown
@@ -165,7 +168,7 @@ def plus_minus(value: float, error: float | None, digits: int = 3) -> str:
 
 
 def _wilson(share: float, num: float, z: float) -> tuple[float, float]:
-    """Both ends of Wilson's interval (J. Am. Stat. Assoc. 22, 1927) of a share of ``num``."""
+    """Ends of Wilson's interval (J. Am. Stat. Assoc. 22, 1927) of a share of ``num`` samples."""
     centre = (share + z * z / (2 * num)) / (1 + z * z / num)
     root = math.sqrt(share * (1 - share) / num + (z / (2 * num)) ** 2)
     half = z * root / (1 + z * z / num)
@@ -177,10 +180,10 @@ class Metric:
     """One number of a set of samples, a row of the table under the heading ``section``.
 
     ``share``: it is a share of the samples; ``of``: of those samples only that have these shares.
-    ``of_each``: and each sample has the property by itself, as validity and not uniqueness, so that
-    its interval is Wilson's. ``digits``: decimals, of ``percent`` in percent; None is 4, or 2 of a
-    mean above 1. ``ratio``: decimals of the ratio of a distance to that of real data, one of
-    which is none from 100 on; None: there is no ratio.
+    ``of_each``: each sample has the property by itself, as validity and not uniqueness, so that
+    the interval is Wilson's. ``digits``: decimals, of ``percent`` in percent; None is 4, or 2 of a
+    mean above 1. ``ratio``: decimals of the ratio of a distance to that of real data, a single one
+    being left out from 100 on; None for other numbers. ``detail``: in ``table.md`` only.
     """
 
     section: str
@@ -191,16 +194,17 @@ class Metric:
     digits: int | None = None
     percent: bool = False
     ratio: int | None = None
+    detail: bool = False
 
 
 @dataclass(frozen=True)
 class SampleScores:
-    """Metrics of several sets of samples, of ``sizes``, beside real data.
+    """Metrics of several sets of samples, of ``sizes``, with those of real data.
 
-    ``per_seed``: by metric, a value of each set. ``real``: by metric, what real data scores in the
-    place of samples, or the floor. ``facts``, ``tables``: further entries of ``metrics.json``,
-    single numbers and others. ``further``: sections below those of the metrics; ``heads``: above
-    the columns. ``notes``: how to read the table, in sentences.
+    ``per_seed``: by metric, a value of each set. ``real``: by metric, the value of real data, or
+    the real-vs-real value. ``facts``, ``tables``: further entries of ``metrics.json``, single
+    numbers and others. ``further``: sections below those of the metrics; ``heads``: above the
+    columns. ``notes``: how to read the table, in sentences.
     """
 
     metrics: Mapping[str, Metric]
@@ -215,8 +219,8 @@ class SampleScores:
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
-        """Mean and 95 % interval by metric: Wilson's of shares that ``of_each`` sample is part of,
-        else Student's over the sets."""
+        """Mean and 95 % interval by metric: Wilson's of shares ``of_each`` sample, else Student's
+        over the sets."""
         return {name: self._interval(name) for name in self.per_seed}
 
     def _interval(self, name: str) -> Interval:
@@ -229,7 +233,7 @@ class SampleScores:
         return confidence_interval(values, num=num)
 
     def as_dict(self) -> dict[str, Any]:
-        """Values for ``metrics.json``: means by name, then what stands beside them."""
+        """Values for ``metrics.json``: means by name, then facts, intervals and tables."""
         return {
             **{name: interval.mean for name, interval in self.intervals.items()},
             **self.facts,
@@ -239,13 +243,13 @@ class SampleScores:
         }
 
     def sections(self) -> list[TableSection]:
-        """A table of each section of the metrics, then the further ones."""
+        """Tables, one for each section of the metrics, then the further ones."""
         rows: dict[str, list[TableRow]] = {each.section: [] for each in self.metrics.values()}
         for name, metric in self.metrics.items():
             if name in self.per_seed:
                 rows[metric.section].append(self._row(name, metric))
-        found = [TableSection(title, tuple(each), self.heads) for title, each in rows.items()]
-        return [*found, *self.further]
+        sections = [TableSection(title, tuple(each), self.heads) for title, each in rows.items()]
+        return [*sections, *self.further]
 
     def _row(self, name: str, metric: Metric) -> TableRow:
         interval, real, digits = self.intervals[name], self.real.get(name), metric.digits
@@ -254,22 +258,22 @@ class SampleScores:
         scale, unit = (100, " %") if metric.percent else (1, "")
         shown = "" if real is None else f"{scale * real:.{digits}f}{unit}"
         ratio = ""
-        if metric.ratio is not None and real:  # a floor of 0 is not divided by
+        if metric.ratio is not None and real:  # no ratio to 0
             whole = metric.ratio == 1 and interval.mean >= 100 * real
             ratio = f"{interval.mean / real:.{0 if whole else metric.ratio}f}"
         value = f"{interval.text(digits, scale=scale)}{unit}"
-        return TableRow(name, value, shown, ratio, metric.meaning)
+        return TableRow(name, value, shown, ratio, metric.meaning, detail=metric.detail)
 
 
 def shown_sizes(sizes: Sequence[int]) -> str:
-    """``5 x 2,000`` for five equal sets, ``2,000 + 1,999`` for two unequal ones."""
+    """Format sizes: ``5 x 2,000`` for five equal sets, ``2,000 + 1,999`` for unequal ones."""
     if len(set(sizes)) == 1:
         return f"{len(sizes)} x {sizes[0]:,}"
     return " + ".join(f"{size:,}" for size in sizes)
 
 
 class _Set(Protocol):
-    """Samples that are chosen by row."""
+    """Set of samples from which rows can be selected."""
 
     def __len__(self) -> int: ...
 
@@ -312,16 +316,17 @@ def real_vs_real(
     draws: int = 20,
     seed: int = 0,
 ) -> RealVsReal:
-    """The ``metrics`` of ``num_samples`` real samples against ``num_reference`` others.
+    """Measure ``metrics`` of ``num_samples`` real samples against ``num_reference`` others.
 
-    A distance between finite sets is above 0 even if both come from one distribution, and the
-    smaller the sets the further; a model's distance is read beside this one, at the same sizes.
-    If ``real`` holds fewer than both sizes together, the samples shrink to what the reference
-    leaves of it; if the reference alone is more than half of it, the samples take at most one half
-    and the reference the rest. Each pair depends on ``seed`` and its number alone.
+    A distance between finite sets is above 0 even if both come from one distribution, and larger
+    for smaller sets; a model's distance is compared with this one, at the same sizes.
+    If ``real`` holds fewer than both sizes together, the samples shrink to the rest that the
+    reference leaves; if the reference alone is more than half of it, the samples take at most one
+    half and the reference the rest. Each pair depends on ``seed`` and its number alone.
 
     Raises ``ValueError`` for fewer than two samples, a size or number of pairs below 1.
     """
+    # sizes that the data allow
     sizes = {"num_samples": num_samples, "num_reference": num_reference, "draws": draws}
     for name, value in sizes.items():
         if value < 1:
@@ -332,12 +337,14 @@ def real_vs_real(
         )
     num_samples = min(num_samples, max(available - num_reference, available // 2))
     num_reference = min(num_reference, available - num_samples)
+    # metrics of random disjoint sets
     found = []
     for draw in progress.track(range(draws), "floors", "draws"):
         order = np.random.default_rng([seed, draw]).permutation(available)
         ours = real.select(order[:num_samples])
         theirs = real.select(order[num_samples : num_samples + num_reference])
         found.append(metrics(ours, theirs))
+    # mean and spread over the pairs
     table = {name: np.array([scores[name] for scores in found]) for name in found[0]}
     return RealVsReal(
         mean={name: float(v.mean()) for name, v in table.items()},

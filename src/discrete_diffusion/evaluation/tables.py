@@ -20,11 +20,11 @@ COLUMNS = ("metric", "value", "real data", "ratio")
 
 @dataclass(frozen=True)
 class TableRow:
-    """One metric, or what else the section's heads say.
+    """One metric, or other texts as the section's heads say.
 
-    ``value``: with its 95 % interval over seeds (or standard error), ``real``: the floor of a
-    distance, else the reference's own value; ``ratio``: value / floor, of distances. Texts, ""
-    where there is nothing. ``others``: further cells, under further heads.
+    ``value``: with its standard error; ``real``: the real-vs-real value of a distance, else that of
+    the reference; ``ratio``: value / real, of distances. Empty where there is nothing. ``others``:
+    cells under further heads. ``detail``: in ``table.md`` only, not in the terminal.
     """
 
     name: str
@@ -33,16 +33,17 @@ class TableRow:
     ratio: str = ""
     meaning: str = ""
     others: tuple[str, ...] = field(default=(), kw_only=True)
+    detail: bool = field(default=False, kw_only=True)
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Texts of the row, one under each head."""
+        """Texts of the row, one for each head."""
         return (self.name, self.value, self.real, self.ratio, *self.others)
 
 
 @dataclass(frozen=True)
 class TableSection:
-    """Rows under a heading. ``heads``: what stands above their cells."""
+    """Rows under a title. ``heads``: above their cells."""
 
     title: str
     rows: tuple[TableRow, ...]
@@ -50,14 +51,16 @@ class TableSection:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The heads up to the last that any row fills."""
+        """Heads up to the last that any row fills."""
         filled = [k for row in self.rows for k, cell in enumerate(row.cells) if cell]
         return self.heads[: max(filled, default=1) + 1]
 
 
 def markdown(sections: Sequence[TableSection], notes: Sequence[str], head: str = "") -> str:
-    """The sections as one table each, with the meaning of every row; then the notes. ``head``: a
-    sentence above them."""
+    """Format each section as a table with the meaning of every row; then the notes.
+
+    ``head``: a sentence above them.
+    """
     lines = [head, ""] if head else []
     for section in sections:
         lines += [f"## {section.title[0].upper()}{section.title[1:]}", ""]
@@ -72,13 +75,13 @@ def markdown(sections: Sequence[TableSection], notes: Sequence[str], head: str =
 
 
 HEAD_WIDTH = 16
-"""Characters of a line of a head, where heads have several lines."""
+"""Characters per line of a head."""
 
 _WIDTH = 10_000
-"""Columns of a printed table at most: more than any row takes."""
+"""Most characters of a printed row: more than any row takes."""
 
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
-"""Behind a head: which way is better."""
+"""Arrow behind a head: the direction that is better."""
 
 _LATEX = str.maketrans(
     {
@@ -92,8 +95,11 @@ _LATEX = str.maketrans(
 
 @dataclass(frozen=True)
 class TableColumn:
-    """``name``: what chooses it; ``title``: its head without the arrow that ``up`` gives, True
-    where more is better, False where less is; ``is_text``: it stands to the left."""
+    """Column of a table.
+
+    ``name``: chooses it; ``title``: its head without the arrow that ``up`` gives, True where more
+    is better, False where less is; ``is_text``: aligned to the left.
+    """
 
     name: str
     title: str
@@ -107,8 +113,11 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class Table:
-    """``rows``: texts, one per column; ``groups``: numbers of rows of the groups that a rule parts;
-    ``best``: (row, column) of the cells in bold."""
+    """Table of texts.
+
+    ``rows``: a text per column; ``groups``: numbers of rows between rules; ``best``: (row, column)
+    of the cells in bold.
+    """
 
     columns: tuple[TableColumn, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -120,15 +129,16 @@ class Table:
         return [column.head for column in self.columns]
 
     def markdown(self) -> str:
-        """The table, its columns of text to the left."""
+        """Format as Markdown, with columns of text to the left."""
         rule = ["---" if column.is_text else "---:" for column in self.columns]
         return "\n".join(f"| {' | '.join(row)} |" for row in (self.heads, rule, *self.rows)) + "\n"
 
     def latex(self, notes: Sequence[str] = ()) -> str:
-        r"""A ``tabular`` for ``\input``, with rules of booktabs and the ``notes`` as comments."""
+        r"""Format as a ``tabular`` for ``\input``, with booktabs and ``notes`` as comments."""
         comments = [r"\usepackage{booktabs} % in the preamble", *notes]
         widths = "".join("l" if column.is_text else "r" for column in self.columns)
         heads = [_latex_head(column) for column in self.columns]
+        # heads, then groups of rows between rules
         lines = [r"\begin{tabular}{" + widths + "}", r"\toprule", _latex_row(heads)]
         first = 0
         for num in filter(None, self.groups):
@@ -148,7 +158,7 @@ class Table:
         return rf"\textbf{{{shown}}}" if (row, k) in self.best else shown
 
     def chosen(self, names: Sequence[str]) -> Table:
-        """The columns of these names, in this order; those that there are not are left out."""
+        """Choose the columns of these names, in this order; unknown names are left out."""
         places = {column.name: k for k, column in enumerate(self.columns)}
         kept = [places[name] for name in names if name in places]
         return replace(
@@ -166,8 +176,7 @@ def print_table(
     left: Collection[int] = (0,),
     title: str | None = None,
 ) -> None:
-    """Print to standard output, as wide as it needs to be, whatever it is read on. ``left``: the
-    columns of text."""
+    """Print a table to standard output, as wide as its rows. ``left``: columns of text."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as PrintedTable
@@ -181,7 +190,7 @@ def print_table(
 
 
 def escaped(text: str) -> str:
-    """The text as LaTeX sets it."""
+    """Escape a text for LaTeX."""
     return text.translate(_LATEX)
 
 
@@ -201,14 +210,14 @@ logger = logging.getLogger(__name__)
 
 
 def rounded(values: Tensor, digits: int = 6) -> list[float | None]:
-    """A vector as a list of ``digits`` significant digits; NaN and infinities become None."""
+    """List the numbers of a vector with ``digits`` significant digits; None if not finite."""
     return [
         float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in values.tolist()
     ]
 
 
 def finite_or_none(value: Any) -> Any:
-    """``value`` with None for every NaN and infinity in it, in its dicts and lists too."""
+    """Replace every NaN and infinity by None, in dicts and lists too."""
     if isinstance(value, dict):
         return {key: finite_or_none(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -217,7 +226,7 @@ def finite_or_none(value: Any) -> Any:
 
 
 def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
-    """Write ``metrics.json`` into ``folder``, whole; warns of the names that are null in it."""
+    """Write ``metrics.json`` into ``folder``, whole; warn of names that are null in it."""
     written = finite_or_none(metrics)
     if lost := [name for name in metrics if written[name] != metrics[name]]:
         logger.warning("not finite, so null in metrics.json: %s", ", ".join(lost))
@@ -230,7 +239,7 @@ def write_json(path: Path, content: Mapping[str, Any], *, indent: int = 1) -> No
 
 
 def read_json(path: Path, keys: Collection[str]) -> dict[str, Any] | None:
-    """A JSON object; None if there is no such file, or one without all of ``keys``."""
+    """Read a JSON object; None if the file is missing, or lacks one of ``keys``."""
     try:
         content = json.loads(path.read_text())
     except (FileNotFoundError, ValueError):

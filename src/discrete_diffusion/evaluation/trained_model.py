@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class KindOfData(Protocol):
-    """Interface of evaluation to the kind of data of a model; ``domains.domain.Domain`` has it."""
+    """Interface to the kind of data of a model; ``domains.domain.Domain`` has it."""
 
     title: ClassVar[str]
     group_titles: ClassVar[Mapping[str, str]]
@@ -61,11 +61,11 @@ class TrainedModel:
     ``algorithm``, ``config``, ``size_counts``, ``step``, ``data_fingerprint``, ``path``: as in
     ``Checkpoint``. ``domain``: the kind of data that it was trained on. ``sampling``: name and
     arguments of the sampler. ``device``: where it is. ``sharing``: a block inside which processes
-    share the work, at the requested precision. ``append``: writes samples as they come; if a
-    process by itself has it, a ``Stop`` ends the sampling with those that are finished.
-    ``stop_asked``: what comes after the sampling calls it between its parts, and ends with what it
-    has. ``another``: reads another checkpoint onto the device, as one with ``algorithm`` and
-    ``config``, for what a second model measures.
+    share the work, at the requested precision. ``append``: writes samples as they come; with it, a
+    ``Stop`` of a single process ends the sampling with those that are finished. ``stop_asked``:
+    called between parts of later work, which ends early if it is True. ``another``: reads another
+    checkpoint onto the device, with ``algorithm`` and ``config``, for measurements by a second
+    model.
     """
 
     path: str
@@ -87,12 +87,14 @@ class TrainedModel:
 
     @property
     def data_config(self) -> DictConfig:
-        """The ``config.data`` that it was trained with."""
+        """``config.data`` of its training."""
         return self.config.data
 
-    def on(self, shard: Shard, text: Callable[[Tensor, Any], str] | None = None) -> Model:
-        """Its share of the work of a process. ``text``: what ``append`` is to write of rows Int[b]
-        and of the samples for them."""
+    def model(self, shard: Shard, text: Callable[[Tensor, Any], str] | None = None) -> Model:
+        """Build the ``Model`` of a process.
+
+        ``text``: formats rows Int[b] and the samples for them, for ``append``.
+        """
         on_sampled, append = None, self.append
         if append is not None and shard.world_size == 1:  # else none of them has all samples
 
@@ -111,15 +113,16 @@ class TrainedModel:
         )
 
     def approximations(self, **request: Any) -> list[str]:
-        """Why its samples do not follow the model's own distribution; see ``sampling.exactness``,
-        which ``request`` is for."""
+        """Reasons for which its samples are approximate, see ``sampling.exactness``."""
         return approximations(self.sampler, self.algorithm, steps=self.steps, **request)
 
     def refuse_overwriting_data(
         self, folder: Path, names: Iterable[str], other: Mapping[str, Any] | None
     ) -> None:
-        """``ValueError`` if one of the ``names``, written into a folder, is a file that the model
-        was trained on, or one of ``other`` data."""
+        """Raise ``ValueError`` if one of the ``names`` in a folder is a file of its training data.
+
+        Or of ``other`` data.
+        """
         names = list(names)
         for data in (self.data_config, other or {}):
             for key, value in data.items():
@@ -127,7 +130,7 @@ class TrainedModel:
                     refuse_overwriting(folder, names, f"data.{key!s}", [value])
 
     def check_weights(self) -> None:
-        """``ValueError`` for a model that has diverged."""
+        """Raise ``ValueError`` for a model that has diverged."""
         if not all(weight.isfinite().all() for weight in self.algorithm.parameters()):
             raise ValueError(
                 f"{self.path} cannot be sampled: its weights hold NaN or infinity, training has "
@@ -140,9 +143,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TokenSamples:
-    """``tokens``: Int[num, L]; ``nfe``, ``log_weights``, ``rows``, ``num_forced``: as in
-    ``SampleOutput``; ``seconds``: to sample them all; ``trajectory``: the states on the way of the
-    first ``trajectories``, Int[K, at most so many, L], or None."""
+    """Samples of tokens.
+
+    ``tokens``: Int[num, L]; ``nfe``, ``log_weights``, ``rows``, ``num_forced``: as in
+    ``SampleOutput``; ``seconds``: to sample them all; ``trajectory``: states of the first
+    ``trajectories``, Int[K, at most so many, L], or None.
+    """
 
     tokens: Tensor
     nfe: Tensor
@@ -175,8 +181,10 @@ def sample_tokens(
     clamp: Tensor | None = None,
     trajectories: int = 0,
 ) -> TokenSamples:
-    """One sample per row of ``real`` Bool[M, L], the positions that carry data; a function of
-    ``entropy``. ``clamp``: Int[M, L], ids to keep, -1 where they are sampled."""
+    """Sample once per row of ``real`` Bool[M, L], the positions that carry data.
+
+    A function of ``entropy``. ``clamp``: Int[M, L], ids to keep, -1 where they are sampled.
+    """
     start = time.perf_counter()
     output = sample_in_batches(
         model,
@@ -206,8 +214,10 @@ def fresh_sizes(
     entropy: Sequence[int],
     size: int | Sequence[int] | None = None,
 ) -> Tensor:
-    """Int[num]: sizes sampled from ``size_counts``, the histogram of the training data, or all of
-    one ``size``; of several, as often as in the histogram among these."""
+    """Sample sizes Int[num] from ``size_counts``, the histogram of the training data.
+
+    ``size``: one size for all, or several to choose among.
+    """
     if isinstance(size, int):
         return torch.full((num,), size)
     counts = [count if size is None or n in size else 0 for n, count in enumerate(size_counts)]
@@ -223,8 +233,10 @@ def sample_fresh(
     size: int | Sequence[int] | None = None,
     trajectories: int = 0,
 ) -> TokenSamples:
-    """``num`` samples of a checkpoint, a function of ``entropy``: a seed, and numbers that keep
-    them apart from other samples with it; of sizes as for ``fresh_sizes``."""
+    """Sample ``num`` times from a checkpoint, with sizes as for ``fresh_sizes``.
+
+    ``entropy``: a seed, and numbers that keep them apart from other samples of that seed.
+    """
     sizes = fresh_sizes(num, trained.size_counts, entropy=entropy, size=size)
     real = trained.domain.vocabulary(trained.data_config).real_positions(sizes)
     return sample_tokens(model, real, entropy=entropy, trajectories=trajectories)
@@ -233,18 +245,19 @@ def sample_fresh(
 def requested_sizes(
     trained: TrainedModel, n_max: int, **key: int | Sequence[int] | None
 ) -> int | list[int] | None:
-    """Sizes of samples by an option, ``num_nodes=...``: a number of nodes, of sequences tokens, or
-    several to sample as often as in the training data among these; None for all.
+    """Read the sizes of samples from an option, ``num_nodes=...``: one, several, or None for all.
 
-    Raises ``ValueError`` for one that the model does not know, or, among several, has not seen; one
-    alone that it has not seen is warned of.
+    Raises ``ValueError`` for a size that is too large for the model, or, among several, was not in
+    the training data; warns of a single one that was not.
     """
+    # the option, and words for the message
     ((name, asked),) = key.items()
     one = asked if isinstance(asked, int) else None
     several = [] if asked is None or isinstance(asked, int) else [*asked]
     domain, seen = trained.domain, trained.size_counts
     samples, nodes = domain.title, domain.group_titles.get("node", "tokens")
     largest = "n_max" if "node" in domain.group_titles else "length"
+    # sizes that cannot be sampled
     for size in several or ([] if one is None else [one]):
         if size > n_max:
             raise ValueError(
@@ -262,7 +275,7 @@ def requested_sizes(
 
 
 def warn_of_sizes(trained: TrainedModel, sizes: Iterable[int]) -> None:
-    """Log which of the requested sizes the model was not trained on, and on which it was."""
+    """Warn of requested sizes that the model was not trained on."""
     seen = [size for size, count in enumerate(trained.size_counts) if count]
     if unseen := sorted({*sizes} - {*seen}):
         logger.warning(
@@ -274,16 +287,17 @@ def warn_of_sizes(trained: TrainedModel, sizes: Iterable[int]) -> None:
 
 
 NUM_SAMPLES, COMPLETIONS = 64, 4
-"""If ``num_samples`` or ``completions`` of ``sample`` does not say."""
+"""Defaults of ``num_samples`` and ``completions`` of ``sample``."""
 
 
 def complete_tokens(
     model: Model, partial: Tensor, real: Tensor, *, entropy: Sequence[int]
 ) -> TokenSamples:
-    """One sample per row of ``partial`` Int[M, L], whose ids are kept; those at -1 are sampled.
+    """Sample once per row of ``partial`` Int[M, L], whose ids are kept; those at -1 are sampled.
 
     ``real``: Bool[M, L], the positions that carry data; elsewhere ``partial`` is not read. Raises
-    ``ValueError`` naming row and position for an id that is not legal there."""
+    ``ValueError`` naming row and position for an illegal id.
+    """
     return sample_tokens(model, real, entropy=entropy, clamp=partial.where(real, -1))
 
 
@@ -297,7 +311,10 @@ _MEANINGS = {
 
 @dataclass(frozen=True)
 class Structure:
-    """``name``: of a registered structure, or None: samples may be anything."""
+    """Property that all samples of a request must have, such as being a tree.
+
+    ``name``: of a registered structure; None for free samples.
+    """
 
     name: str | None
     _make: Callable[[], Narrowing] | None = None
@@ -309,7 +326,7 @@ class Structure:
         structures: Registry[Callable[[VocabConfig], Narrowing]],
         vocab: VocabConfig,
     ) -> Structure:
-        """Structure that ``structure=`` requests. ``ValueError`` for an unknown name."""
+        """Find the structure that ``structure=`` names; raise ``ValueError`` for an unknown one."""
         if request.structure is None:
             return cls(None)
         build = structures.find(request.structure)
@@ -318,12 +335,12 @@ class Structure:
     def __bool__(self) -> bool:
         return self.name is not None
 
-    def on(self, model: Model) -> Model:
-        """The model, its samples narrowed."""
+    def narrowed(self, model: Model) -> Model:
+        """Copy a model so that its samples are narrowed."""
         return replace(model, narrowing=self._make) if self else model
 
     def check_given(self, partial: Tensor, mask_id: int, places: Sequence[str]) -> None:
-        """``ValueError``, naming the place of the first, if what is given cannot be completed.
+        """Raise ``ValueError``, naming its place, for the first sample that cannot be completed.
 
         ``partial``: Int[M, L] with negative ids where nothing is given; ``places``: of each.
         """
@@ -337,13 +354,16 @@ class Structure:
             )
 
     def facts(self, drawn: Sequence[TokenSamples], *, given: bool = False) -> dict[str, Any]:
-        """Entries of ``metrics.json`` on sets of samples. ``given``: of completions, whose weights
-        compare within one input alone."""
+        """Entries of ``metrics.json`` on sets of samples.
+
+        ``given``: of completions, whose weights compare within one input alone.
+        """
         if not self:
             return {}
         log_weights = torch.cat([each.log_weights for each in drawn])
         forced = [each.num_forced for each in drawn if each.num_forced is not None]
         found: dict[str, Any] = {"structure": self.name}
+        # forced tokens, weights, and their effective number
         if len(log_weights):
             found["forced_draws_per_sample"] = float(torch.cat(forced).double().mean())
             dead_ends = int(log_weights.isneginf().sum())
@@ -358,20 +378,20 @@ class Structure:
         return found
 
     def weights(self, log_weights: Tensor) -> dict[str, Sequence[Any]]:
-        """What the lines of ``samples.jsonl`` say beside their samples, by key; null of weight
-        0."""
+        """Further keys of lines of ``samples.jsonl``; null for weight 0."""
         return {"log_weight": finite_or_none(log_weights.tolist())} if self else {}
 
     def summary(self, facts: dict[str, Any]) -> str:
-        """Sentence for the log: a line of its own, "" without a structure."""
+        """Format a line of the log; "" without a structure."""
         if "forced_draws_per_sample" not in facts:
             return ""
         forced = facts["forced_draws_per_sample"]
-        return f"\nstructure={self.name}: {forced:.2f} forced draws a sample; {_having(facts)}"
+        meaning = _meaning_of_shares(facts)
+        return f"\nstructure={self.name}: {forced:.2f} forced draws a sample; {meaning}"
 
 
-def _having(facts: dict[str, Any]) -> str:
-    """What it says that samples have the structure."""
+def _meaning_of_shares(facts: dict[str, Any]) -> str:
+    """Sentence on the share of samples that have the structure."""
     found = "samples have it by construction, which says nothing about the model"
     if dead_ends := facts.get("dead_ends", 0):
         found += f" (but {counted(dead_ends, 'dead end')}, of weight 0, that need not have it)"
@@ -379,7 +399,7 @@ def _having(facts: dict[str, Any]) -> str:
 
 
 def structure_sections(facts: dict[str, Any]) -> list[TableSection]:
-    """The table of a narrowing, from the facts that ``Structure.facts`` added; [] without one."""
+    """Table of a narrowing, from ``Structure.facts``; [] without any."""
     rows = tuple(
         TableRow(name, f"{facts[name]:.4g}", meaning=meaning)
         for name, meaning in _MEANINGS.items()
@@ -389,12 +409,12 @@ def structure_sections(facts: dict[str, Any]) -> list[TableSection]:
 
 
 def structure_notes(facts: dict[str, Any]) -> list[str]:
-    """How to read the numbers of narrowed samples; [] without a narrowing."""
+    """Notes on reading the numbers of narrowed samples; [] without a narrowing."""
     if "structure" not in facts:
         return []
     return [
-        f"structure={facts['structure']} narrows what is sampled: {_having(facts)}, so V.U.N., "
-        "valid and connected under it do not compare with those of free samples. Read them beside "
-        "the forced draws, the free samples (structure left out) and samples made without a "
-        "network. All numbers are of the samples as drawn, without their weights."
+        f"structure={facts['structure']} narrows what is sampled: {_meaning_of_shares(facts)}, so "
+        "V.U.N., valid and connected under it do not compare with those of free samples. Compare "
+        "them with the forced draws, the free samples (structure left out) and samples made "
+        "without a network. All numbers are of the samples as drawn, without their weights."
     ]

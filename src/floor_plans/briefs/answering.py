@@ -93,7 +93,7 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
     start, (condition, stated) = time.perf_counter(), stated_condition(brief, trained, vocab)
     # sample with the method of the request, or the faster one
     with trained.sharing() as shard:
-        model = replace(trained.on(shard), on_sampled=None, shared_conditions=condition)
+        model = replace(trained.model(shard), on_sampled=None, shared_conditions=condition)
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
         asked = BriefRequest(request, trained, model, vocab, brief, shard, num, rules)
         method = request.method or ("rejection" if rules else asked.chosen())

@@ -227,7 +227,7 @@ def evaluate_brief(
     num = NUM_SAMPLES if request.num_samples is None else int(request.num_samples)
     # sample by every method
     with trained.sharing() as shard:
-        model = replace(trained.on(shard), on_sampled=None, shared_conditions=condition)
+        model = replace(trained.model(shard), on_sampled=None, shared_conditions=condition)
         asked = BriefRequest(request, trained, model, vocab, brief, shard, num)
         answers, left_out = _answers(request, asked)
         verdicts = {name: asked.meets(answer.diagrams) for name, answer in answers.items()}

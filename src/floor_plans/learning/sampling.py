@@ -61,7 +61,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
 
     # sample, writing finished batches on the way
     with trained.sharing() as shard:
-        model = trained.on(shard, lambda _, output: lines_of(diagrams_of(output, output.x0)))
+        model = trained.model(shard, lambda _, output: lines_of(diagrams_of(output, output.x0)))
         drawn = sample_fresh(
             trained,
             way.apply_to(model),
@@ -101,7 +101,7 @@ def _sample_rejecting(
     """
     start, vocab = time.perf_counter(), way.vocab
     with trained.sharing() as shard:
-        model, habitable = way.apply_to(trained.on(shard)), way.judge(shard)
+        model, habitable = way.apply_to(trained.model(shard)), way.judge(shard)
 
         def draw(turn: int, asked: int) -> list[DrawnDiagram]:
             stream = (turn,) if turn else ()

@@ -35,7 +35,7 @@ def test_a_network_that_knows_nothing_costs_every_size_its_number_of_choices(dat
     algorithm = MDLM(Untrained(), Absorbing(VOCAB.layout(), LogLinear())).eval()
     batches = SplitBatches(data, "val", batch_size=16, seed=0)  # mixed batches among them
     bounds = sample_bounds(algorithm, batches, draws=100, settings=MeasurementSettings((0,)))
-    found = bounds.by_size(batches.sizes, data.bound, unit=data.size_unit)
+    found = bounds.estimate_by_size(batches.sizes, data.bound, unit=data.size_unit)
     expected = torch.bincount(data.sizes(data.splits["val"]))
     assert {k: e.num_samples for k, e in found.estimates.items()} == {
         k: int(n) for k, n in enumerate(expected) if n
@@ -59,7 +59,9 @@ def test_per_token_is_of_the_quantity_that_is_quoted():
     """Less the orders that a sample may come in, where the bound does not know the order."""
     nelbo, orders = torch.tensor([8.0, 6.0, 9.0]), torch.tensor([1.0, 1.0, 2.0])
     bounds = SampleBounds(nelbo, torch.tensor([3, 3, 6]), orders)
-    found = bounds.by_size(torch.tensor([2, 2, 3]), "ordered_random", unit="rooms").as_dict()
+    found = bounds.estimate_by_size(
+        torch.tensor([2, 2, 3]), "ordered_random", unit="rooms"
+    ).as_dict()
     assert found["quantity"] == "unordered"
     assert found["nelbo"] == [6.0, 7.0]
     assert found["nelbo_per_token"] == pytest.approx([2.0, 7 / 6])
@@ -67,7 +69,7 @@ def test_per_token_is_of_the_quantity_that_is_quoted():
 
 def test_a_single_sample_of_a_size_has_no_standard_error():
     bounds = SampleBounds(torch.tensor([3.0, 1.0, 5.0]), torch.tensor([3, 1, 3]), None)
-    found = bounds.by_size(torch.tensor([3, 1, 3]), "plain", unit="tokens").as_dict()
+    found = bounds.estimate_by_size(torch.tensor([3, 1, 3]), "plain", unit="tokens").as_dict()
     assert found["size"] == [1, 3]
     assert found["nelbo"] == [1.0, 4.0]
     assert found["standard_error"] == [None, 1.0]

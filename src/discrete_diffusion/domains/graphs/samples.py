@@ -306,12 +306,12 @@ class GraphSamples(SampleKind[TypedGraph]):
             rows = [
                 TableRow(
                     name,
-                    f"{mean:.5f} ± {floors.sd[name]:.5f}",
+                    f"{mean:.5f} ({floors.sd[name]:.5f})",
                     meaning=metrics.METRICS[name].meaning,
                 )
                 for name, mean in floors.mean.items()
             ]
-            title = "floors: real graphs instead of the samples (± of one subset)"
+            title = "real graphs against real graphs (in brackets: standard deviation of a pair)"
             further = [TableSection(title, tuple(rows))]
             notes.append(
                 f"Floors: {floors.num_samples:,} real graphs against {floors.num_reference:,} "

@@ -252,7 +252,7 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
 
     with trained.sharing() as shard:
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
-        model = trained.on(shard, numbered)
+        model = trained.model(shard, numbered)
         entropy = (request.seed,)
         if request.num_tokens is None:
             drawn = sample_fresh(trained, model, num, entropy=entropy)
@@ -288,7 +288,7 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
         return numbered_texts(vocabulary.lines(output.x0), rows.tolist(), lines)
 
     with trained.sharing() as shard:
-        model = size.model(trained.on(shard, numbered))
+        model = size.model(trained.model(shard, numbered))
         drawn = complete_tokens(model, partial, real, entropy=(request.seed,))
     exact = exactness_facts(_approximations(trained, size, partial), of="completions")
     texts = vocabulary.lines(drawn.tokens)

@@ -241,6 +241,7 @@ METRICS = {
         of_each=name not in OF_COVERAGE,
         digits=(5 if name.startswith("mmd_") else 4) if name in DISTANCES else None,
         ratio=1 if name in DISTANCES else None,
+        detail=name.endswith("_unweighted"),
     )
     for name, meaning in METRIC_MEANINGS.items()
     if not name.endswith("_reference")  # of the reference itself

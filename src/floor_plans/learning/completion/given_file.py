@@ -81,13 +81,13 @@ def complete_file(
         start = time.perf_counter()
 
         def draw(sampler: TokenSampler, num: int, entropy: Sequence[int]) -> Completions:
-            model = replace(trained.on(shard), sampler=sampler, on_sampled=None)
+            model = replace(trained.model(shard), sampler=sampler, on_sampled=None)
             return _completed(request, model, replace(completion, num=num), entropy)
 
         choice_facts: dict[str, Any] = {}
         # all completions, or those that the choice takes
         if choose is None:
-            model = trained.on(shard, lambda _, diagrams: lines_of(diagrams))
+            model = trained.model(shard, lambda _, diagrams: lines_of(diagrams))
             completed = _completed(request, model, completion, (1,))
         else:
             completed, choice_facts = choose(list(completion.partials), draw, completion.num, shard)
