@@ -107,6 +107,7 @@ def effective_number(log_weights: Tensor) -> float:
     """
     if not log_weights.isfinite().any():
         return 0.0
+    # from logarithms, so that large weights do not overflow
     log_sum, log_squares = log_weights.logsumexp(dim=0), (2 * log_weights).logsumexp(dim=0)
     return float((2 * log_sum - log_squares).exp())
 

@@ -80,6 +80,7 @@ class Batch:
         return self._each(lambda value: value[rows])
 
     def _each(self, change: Callable[[Any], Any]) -> Batch:
+        # tensors of the batch, then its conditions
         changed = {
             f.name: change(value)
             for f in fields(self)

@@ -20,8 +20,8 @@ class AR(TokenAlgorithm):
 
         -log p(x0) = sum_k -log p(x0_{l_k} | x0_{l_1}, ..., x0_{l_{k-1}})
 
-    exactly; there is no noise, and every ``draw`` gives the same number. The loss is its mean over
-    the batch divided by the constant L.
+    exactly; nothing is corrupted, and every ``draw`` gives the same number. The loss is its mean
+    over the batch divided by the constant L.
 
     The backbone is causal and its input is shifted over the real positions: at l_k it has the token
     of l_{k-1}, at l_1 ``begin_id``, by default MASK. Other positions keep their id: PAD, or before
@@ -75,6 +75,7 @@ class AR(TokenAlgorithm):
         return self.position
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        # t is not used
         no_time = torch.zeros(len(batch), device=batch.x0.device)
         nll = self.nll(batch.x0, no_time, batch, batch.conditions)
         return self.output(nll.sum(dim=1), batch)
@@ -83,8 +84,10 @@ class AR(TokenAlgorithm):
     def logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """Position l is predicted from the real positions before it, in x_t or, if there is one
-        among the conditions, in ``context`` (Int[B, L], the clean sequence); t is not used."""
+        """Logits of each position from the real positions before it; t is not used.
+
+        The condition ``context`` (Int[B, L], the clean sequence) is read instead of x_t.
+        """
         others = dict(conditions or {})
         tokens = self.shifted(others.pop("context", x_t), real)
         return self.apply_backbone(tokens, self.size_sigma(real), others)
@@ -98,6 +101,7 @@ class AR(TokenAlgorithm):
         # the last real position up to l, then before l; -1 before the first
         latest = torch.where(real, self.position, -1).cummax(dim=1).values
         before = torch.cat([torch.full_like(latest[:, :1], -1), latest[:, :-1]], dim=1)
+        # the token there, or begin_id
         tokens = x.gather(1, before.clamp(min=0)).masked_fill(before < 0, self.begin_id)
         return torch.where(real, tokens, x)
 

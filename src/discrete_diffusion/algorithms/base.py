@@ -102,6 +102,7 @@ class Algorithm(Checked, nn.Module, ABC):
         condition_dropout: Dropout = 0.0,
     ) -> None:
         super().__init__()
+        # the arguments of the backbone's forward must fit the algorithm
         self.backbone, self.time_conditioning = backbone, time_conditioning
         self.call = BackboneCall() if self.calls_parts else BackboneCall.of(backbone)
         if time_conditioning and self.call.sigma is None:
@@ -230,6 +231,7 @@ class Algorithm(Checked, nn.Module, ABC):
         """
         if self.condition_dropout == 0:
             return batch
+        # keep is False for a random share of the samples
         u = uniform_draws((len(batch),), generator, batch.x0.device)
         keep = u >= self.condition_dropout
         return replace(batch, conditions={**batch.conditions, "keep": keep})
@@ -251,7 +253,7 @@ class Algorithm(Checked, nn.Module, ABC):
         return self.call.takes(name)
 
     def check_conditions(self, names: Collection[str]) -> None:
-        """Check that the backbone gets the conditions that it requires.
+        """Check that the data has the conditions required by the backbone.
 
         Args:
             names: names of the conditions that the data has.
@@ -260,6 +262,7 @@ class Algorithm(Checked, nn.Module, ABC):
             ValueError: it requires one that neither the data nor the algorithm provides, or takes
                 one of them where sigma goes.
         """
+        # arguments without a default that nobody provides
         missing = [
             x for x in self.call.required if x not in names and x not in self.provided_conditions
         ]
@@ -270,6 +273,7 @@ class Algorithm(Checked, nn.Module, ABC):
                 f"data gives; give {listed} a default, or, if your data has it, register the "
                 f"backbone with conditions=(..., {', '.join(map(repr, missing))}); {CONTRACT}"
             )
+        # a condition of the data in the place of the noise level
         if self.call.second and self.call.sigma in names:
             raise ValueError(
                 f"{described(self.backbone)} has {self.call.sigma}, which comes with the data, "
@@ -327,6 +331,7 @@ class Algorithm(Checked, nn.Module, ABC):
             A new dict.
         """
         given, names = self.accepted(conditions), self.encoded_conditions
+        # an encoder that reads the time has to be called at every step
         holds = not getattr(self.backbone, "encoder_reads_time", True)
         if not (names and holds and given.keys() >= set(names)):
             return given

@@ -128,9 +128,10 @@ class BD3LM(TokenAlgorithm):
     ) -> Corruption:
         """Corruption of one random block per sample, out of one of every block."""
         block, num = sample_blocks(batch.real, self.blocks, self.num_blocks, generator)
+        # its time, its noisy tokens in context, and its weights, which count N times
         own = self.blocks == block.unsqueeze(1)  # (B, L)
         t = masked.t.gather(1, own.long().argmax(dim=1, keepdim=True)).squeeze(1)
-        xt = self._in_turn(masked.xt, batch.x0, batch.real, block)
+        xt = self._one_block_noisy(masked.xt, batch.x0, batch.real, block)
         return Corruption(xt, t, masked.weight * own * num.unsqueeze(1))
 
     @passes_states
@@ -148,16 +149,16 @@ class BD3LM(TokenAlgorithm):
             # the first block of each sample that has masks, Int[B]
             waiting = (x_t == self.layout.mask_id) & real
             block = torch.where(waiting, self.blocks, self.blocks[-1]).amin(dim=1)
-            return super().logits(self._in_turn(x_t, x_t, real, block), t, real, given)
+            return super().logits(self._one_block_noisy(x_t, x_t, real, block), t, real, given)
         # one call per block; each keeps the logits of its own positions
         logits = x_t.new_zeros((*x_t.shape, 1), dtype=torch.float32)
         for block in self.blocks.unique():
-            x_b = self._in_turn(x_t, clean, real, block.expand(len(x_t)))
+            x_b = self._one_block_noisy(x_t, clean, real, block.expand(len(x_t)))
             own = (self.blocks == block).unsqueeze(-1)
             logits = torch.where(own, super().logits(x_b, t, real, given), logits)
         return logits
 
-    def _in_turn(self, x_t: Tensor, clean: Tensor, real: Tensor, block: Tensor) -> Tensor:
+    def _one_block_noisy(self, x_t: Tensor, clean: Tensor, real: Tensor, block: Tensor) -> Tensor:
         """Int[B, L]: x_t in the ``block`` Int[B] of a sample, ``clean`` before, MASK behind it."""
         place = self.blocks - block.unsqueeze(1)  # (B, L)
         hidden = x_t.masked_fill(real, self.layout.mask_id)
@@ -186,6 +187,7 @@ def contiguous_blocks(
             f"algo.block_size={block_size} and algo.block_lengths={block_lengths} are both given; "
             "leave one of them null"
         )
+    # given lengths
     if block_lengths is not None:
         whole = are_whole_numbers(block_lengths)
         if not whole or min(block_lengths, default=0) < 1 or sum(block_lengths) != length:
@@ -195,6 +197,7 @@ def contiguous_blocks(
             )
         lengths = torch.tensor(list(block_lengths), device=device)
         return torch.arange(len(lengths), device=device).repeat_interleave(lengths)
+    # the groups of the layout
     if block_size is None and len(layout.group_names) > 1:
         begins = layout.group.diff(prepend=layout.group[:1]) != 0
         blocks = begins.long().cumsum(dim=0)
@@ -204,5 +207,6 @@ def contiguous_blocks(
                 "as blocks must be; set algo.block_size or algo.block_lengths"
             )
         return blocks
+    # runs of equal length
     size = DEFAULT_BLOCK_SIZE if block_size is None else block_size
     return torch.arange(length, device=device) // size

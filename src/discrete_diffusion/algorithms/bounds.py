@@ -86,6 +86,7 @@ class _Noised(NamedTuple):
         real: Tensor,
         positions: slice,
     ) -> _Noised:
+        # at all positions, then at the chosen ones
         log_alpha = process.log_alpha(t).double().expand(xt.shape)
         log_b_z, log_b_x = process.log_noise_at(xt, t), process.log_noise_at(x0, t)
         log_rate = process.log_rate_at(xt, t)
@@ -136,7 +137,9 @@ class _Terms(NamedTuple):
 
 
 class _GeneralBound(torch.autograd.Function):
-    """Bound with W = rate(z) / q(z), R = rate(z) / Q(z) and rise(y) = log(Q(y) / b(y)),
+    """The bound of an interpolating process.
+
+    With W = rate(z) / q(z), R = rate(z) / Q(z) and rise(y) = log(Q(y) / b(y)),
 
         bound = W (KL - log(q(z) / Q(z)) - 1) + R sum_y Q
         KL    = alpha log(q(x0) / Q(x0)) + b(x0) log(q(x0) / b(x0)) - sum_y b(y) rise(y)
@@ -194,6 +197,7 @@ class _GeneralBound(torch.autograd.Function):
 
 def _slopes(terms: _Terms, noised: _Noised, data: Tensor) -> tuple[Tensor, Tensor]:
     """The derivatives by log D at x0 and at z, Float64[B, N] each. ``data``: the sum of alpha D."""
+    # share = alpha D / Q at z and at x0
     w, r, alpha = terms.w, terms.r, noised.log_alpha.exp()
     share_z = (noised.log_alpha + terms.log_d_z - noised.log_b_z - terms.rise_z).exp()
     share_x = (noised.log_alpha + terms.log_d_x - noised.log_b_x - terms.rise_x).exp()

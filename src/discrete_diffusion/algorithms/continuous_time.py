@@ -81,11 +81,12 @@ class ContinuousTime(TokenAlgorithm):
     def summed(
         self, xt: Tensor, t: Tensor, batch: Batch, weight: Tensor, terms_of: TermsOf
     ) -> tuple[Tensor, Tensor]:
-        """Sum of weight * term, Float64[], and the terms, Float64[B, L]. With many ids, and a
-        backbone that gives its states, no tensor Float[B, L, V] is made.
+        """Sum of weight * term, Float64[], and the terms, Float64[B, L]. With many ids and a
+        backbone that gives its states, Float[B, L, V] is never allocated.
 
         ``terms_of``: terms of ``log_prediction`` at some samples and positions.
         """
+        # the logits of all positions, unless the head of the network can be applied in chunks
         head = None
         if self.reads_logits and hasattr(self.logits, "passes_states"):
             head = head_of(self.backbone, self.call, self.layout.vocab_size)
@@ -199,6 +200,7 @@ class GIDD(ContinuousTime):
         """dynamic weight / elbo weight: b(z) / rate(z), twice that at a MASK; Float[B, L]."""
         if self.weighting == "elbo":
             return 1.0
+        # b(z) / rate(z), 0 where nothing jumps into z
         log_rate, at_mask = self.process.log_rate_at(xt, t), xt == self.layout.mask_id
         ratio = (self.process.log_noise_at(xt, t) - log_rate).exp()
         return torch.where(log_rate > neg_inf(log_rate.dtype) / 2, (1 + at_mask) * ratio, 0.0)
@@ -275,6 +277,7 @@ class _Summed(torch.autograd.Function):
 
 def _sample_chunks(shape: torch.Size, vocab_size: int) -> Iterator[tuple[slice, slice]]:
     """Samples and positions of about ``AT_ONCE`` logits."""
+    # whole samples if one fits, else part of one
     num, length = shape[:2]
     rows = max(1, many_ids.AT_ONCE // vocab_size)
     samples, positions = max(1, rows // max(length, 1)), min(rows, length)

@@ -75,6 +75,7 @@ class D3PM(TokenAlgorithm):
             kept = process.one_minus_alpha(s) / process.one_minus_alpha(t)
             log_p = log_d0.gather(-1, x0.unsqueeze(-1)).squeeze(-1)
             return (kept - 1) * log_p * (xt == process.layout.mask_id)
+        # q is the posterior with a point mass on x0
         clean = log_one_hot(x0, log_d0.shape[-1], log_d0.dtype)
         truth = process.posterior_log_probs(xt, clean, t, s)
         model = process.posterior_log_probs(xt, log_d0, t, s)
@@ -85,6 +86,7 @@ class D3PM(TokenAlgorithm):
     ) -> tuple[Tensor, Tensor]:
         """Steps 1..T and their weights 1 / probability, both Float64[num]."""
         if draw == "importance":
+            # i = ceil(T v^2) has probability sqrt(i / T) - sqrt((i - 1) / T)
             v = sample_times("low_discrepancy", num, generator, device)
             step = (v.square() * self.num_steps).ceil().clamp(min=1)
             root = (step / self.num_steps).sqrt() - ((step - 1) / self.num_steps).sqrt()

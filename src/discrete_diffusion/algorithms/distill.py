@@ -115,7 +115,7 @@ class Distill(TokenAlgorithm):
         x_t = batch.x0.masked_fill(hidden, self.layout.mask_id)
         t = self.process.time_of_masked(hidden, batch.real)
         # log of the mean over components of the product over the set
-        logits = self.by_component(x_t, t, batch.real, batch.conditions)  # (B, M, L, V)
+        logits = self.component_logits(x_t, t, batch.real, batch.conditions)  # (B, M, L, V)
         log_p_of = self._log_p if logits.device.type == "cpu" else self._log_p_by_mask
         log_p = log_p_of(logits, batch.x0, now)
         return math.log(logits.shape[1]) - log_p.logsumexp(dim=1)
@@ -143,7 +143,7 @@ class Distill(TokenAlgorithm):
         every = conditions.get("component") == "all"
         return (num, self.components, *rest) if every else (num, *rest)
 
-    def by_component(
+    def component_logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """The backbone's logits of every component: Float32[B, M, L, V]."""
@@ -156,7 +156,7 @@ class Distill(TokenAlgorithm):
     ) -> Tensor:
         if "component" in (conditions or {}):
             return super().denoise(x_t, t, real, conditions)
-        logits = self.by_component(x_t, t, real, conditions)
+        logits = self.component_logits(x_t, t, real, conditions)
         log_d0 = log_softmax_on(logits, self.layout.support)
         return log_d0.logsumexp(dim=1) - math.log(logits.shape[1])
 

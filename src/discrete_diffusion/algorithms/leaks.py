@@ -76,6 +76,7 @@ def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
     """
     algorithm = call.algorithm
     assert isinstance(algorithm, TokenAlgorithm)
+    # nothing to check where every token may be read
     blocks = algorithm.blocks if "context" in call.conditions else None
     padded = ~real & ~algorithm.layout.is_real(call.x_t)
     if not (causal or blocks is not None or padded.any()):
@@ -89,6 +90,7 @@ def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
         if padded.any():
             _check_pad(call, before, real, padded)
 
+    # with the parameters as they are, if random ones give no finite numbers
     with random_where_zero(algorithm.backbone):
         before = call.logits()
         if before.isfinite().all():
@@ -99,8 +101,8 @@ def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
 
 @contextmanager
 def random_where_zero(network: nn.Module) -> Iterator[None]:
-    """Context in which parameters that are all 0 hold random numbers, of the size that layers start
-    with."""
+    """Context with random numbers, as layers start with, instead of parameters that are all 0."""
+    # parameters that are all 0, and their values
     empty = [
         p
         for p in network.parameters()
@@ -211,6 +213,7 @@ def _find_leak(
 
 def _moved(before: Tensor, after: Tensor) -> Tensor:
     """Bool[B, L]: positions with other logits."""
+    # ids that the network masks out do not set the scale
     size = before.abs()
     largest = size.masked_fill(size >= _MASKED_OUT, 0.0).max()
     return (before - after).abs().amax(dim=-1) > TOLERANCE * largest
@@ -267,6 +270,7 @@ def _tables(network: nn.Module, vocab_size: int) -> list[Tensor]:
         for module in network.modules()
         if isinstance(module, nn.Embedding) and module.num_embeddings >= vocab_size
     }
+    # matrices with one row or column per id
     for p in network.parameters():
         if p.ndim == 2 and p.is_floating_point() and vocab_size in p.shape and id(p) not in tables:
             tables[id(p)] = p.detach() if p.shape[0] == vocab_size else p.detach().T
@@ -281,6 +285,7 @@ def _moved_by_length(call: ProbedCall, real: Tensor, padded: Tensor) -> Tensor:
     length = int((~padded[row]).nonzero().max()) + 1 if not padded[row].all() else 0
     if length in (0, real.shape[1]) or call.conditions.keys() - {"packing"}:
         return moved
+    # the sample alone, with all of its PAD and with less
     sigma = None if call.sigma is None else call.sigma[row : row + 1]
     alone = ProbedCall(call.algorithm, call.x_t[row : row + 1], sigma, {})
     with suppress(RuntimeError, ValueError, IndexError, AssertionError):

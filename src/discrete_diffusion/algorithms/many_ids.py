@@ -31,8 +31,8 @@ _Logits = TypeVar("_Logits", bound=Callable[..., Tensor])
 
 
 def passes_states(logits: _Logits) -> _Logits:
-    """Mark a method ``logits`` that returns what the backbone gives for each position unchanged, so
-    that it returns states under the condition ``states``. An override counts as unmarked."""
+    """Mark a method ``logits`` that returns the backbone's output unchanged, and so its states with
+    the condition ``states``. An override counts as unmarked."""
     logits.passes_states = True  # type: ignore[attr-defined]
     return logits
 
@@ -59,6 +59,7 @@ def nll_of_states(
     ``states``: Float[B, L, D]. ``x0``: Int[B, L]. ``counted``: Bool[B, L]. ``support``:
     Bool[L, V], the legal ids.
     """
+    # rows of states to compute, Int[N]
     rows = torch.arange(counted.numel(), device=counted.device)
     if counted.device.type == "cpu":
         rows = rows[counted.flatten()]
@@ -129,6 +130,7 @@ def _row_chunks(
     num, size = len(states), max(1, AT_ONCE * (ON_GPU if weight.is_cuda else 1) // len(weight))
     states, factor = states.to(dtype), weight.to(dtype).t()
     offset = states.new_zeros(1) if bias is None else bias.to(dtype)
+    # one buffer for the logits of every chunk
     buffer = states.new_empty(min(size, num), len(weight))
     for start in range(0, num, size):
         part = slice(start, min(start + size, num))

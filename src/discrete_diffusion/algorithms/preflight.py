@@ -83,6 +83,7 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
         # the same call with other tokens
         if calls and isinstance(algorithm, TokenAlgorithm):
             check_leaks(calls[0], batch.real, causal or "causal" in algorithm.backbone_needs)
+    # something to train, and a state that can be loaded
     if not any(parameter.requires_grad for parameter in algorithm.parameters()):
         raise ValueError(
             f"{described(algorithm.backbone)} has nothing to train: of its parameters, "
@@ -123,6 +124,7 @@ def _check_output(algorithm: Algorithm, call: ProbedCall, output: Tensor, batch:
     """``ValueError`` for another shape or type than expected, or numbers that are not finite."""
     expected = algorithm.output_shape(call.x_t, call.conditions)
     shape, on_tokens = tuple(output.shape), isinstance(algorithm, TokenAlgorithm)
+    # shape and type
     name, axes_named = described(algorithm.backbone), "as x_t"
     if on_tokens:
         mixed = "components, " if len(expected) == 4 else ""
@@ -202,6 +204,7 @@ def _states(call: ProbedCall) -> Tensor:
     head = head_of(algorithm.backbone, algorithm.call, algorithm.layout.vocab_size)
     assert head is not None
     with_states = replace(call, conditions={**call.conditions, "states": True})
+    # logits, and the head of the states of the same call
     with random_where_zero(algorithm.backbone):
         logits = call.logits()
         torch.manual_seed(0)
@@ -255,6 +258,7 @@ def _shapes(saved: Mapping[str, Any]) -> dict[str, tuple[int, ...] | None]:
 def _check_loadable(backbone: nn.Module, before: Mapping[str, tuple[int, ...] | None]) -> None:
     """``ValueError`` if a network that is built anew could not load the state of this one: its
     calls changed names or shapes since ``before``, or it saves more than tensors."""
+    # tensors only
     saved = backbone.state_dict()
     if extra := [name for name, value in saved.items() if not isinstance(value, Tensor)]:
         raise ValueError(
@@ -262,6 +266,7 @@ def _check_loadable(backbone: nn.Module, before: Mapping[str, tuple[int, ...] | 
             "tensors alone; keep it in a buffer, or make it in __init__, and leave get_extra_state "
             "out"
         )
+    # of the shapes that a new network has
     after = _shapes(saved)
     for name in dict.fromkeys((*after, *before)):
         now, then = after.get(name, "gone"), before.get(name, "not there")

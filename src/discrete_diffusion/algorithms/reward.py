@@ -224,7 +224,8 @@ class RewardTuning(MDLM):
 
     def _log_prob_of_calls(self, paths: Paths, row: Tensor, call: Tensor) -> Tensor:
         """log p of the token that a call of a path revealed: Float64[K], for K rows and calls."""
-        rank = paths.order.argsort(dim=1)[row]  # (K, L): when a position is revealed
+        # the state before that call: positions that are revealed later are masked
+        rank = paths.order.argsort(dim=1)[row]  # (K, L)
         samples = paths.batch.rows(row)
         later = (rank >= call.unsqueeze(1)) & samples.real
         state = replace(samples, x0=samples.x0.masked_fill(later, self.layout.mask_id))

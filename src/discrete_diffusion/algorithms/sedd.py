@@ -23,7 +23,7 @@ from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
 from discrete_diffusion.forward_process.interpolating import Absorbing, InterpolatingProcess
 
 LARGEST_LOG_TOTAL = 10.0
-"""log S beyond which S is no longer the exponential; a trained network has S near 1."""
+"""Largest log S at which S is the exponential; a trained network has S near 1."""
 
 
 class SEDD(ContinuousTime):
@@ -120,7 +120,7 @@ class SEDD(ContinuousTime):
 
         def entropy(log_g: Tensor, samples: slice, positions: slice) -> Tensor:
             x0, counted = batch.x0[samples, positions], masked.weight[samples, positions] > 0
-            # visible tokens are not trained: whatever is predicted for them must not overflow
+            # visible tokens are not trained: their predictions must not overflow
             log_g = log_g.double().where(counted.unsqueeze(-1), 0.0)
             return (log_g.exp().sum(dim=-1) - 1 - log_prob_at(x0, log_g)) * counted
 

@@ -138,6 +138,7 @@ def sample_blocks(
 
     ``real``: Bool[B, L]; ``blocks``, ``num_blocks``: see ``sample_masks``.
     """
+    # blocks with real positions, Bool[B, N]; one of them by its rank
     num_blocks = int(blocks.max()) + 1 if num_blocks is None else num_blocks
     occupied = torch.zeros(len(real), num_blocks, dtype=torch.long, device=real.device)
     occupied = occupied.scatter_add(1, blocks.expand_as(real), real.long()) > 0
@@ -153,6 +154,7 @@ def _stratified_ranks(num_real: Tensor, generator: torch.Generator) -> Tensor:
     Every block has its own order of the samples, so the ranks of a sample are independent.
     """
     (num, num_blocks), device = num_real.shape, num_real.device
+    # the order of the samples in each block, Int[B, N]
     first = send(torch.randperm(num, generator=generator, device=generator.device), device)
     others = uniform_draws((num, num_blocks - 1), generator, device).argsort(dim=0)
     order = torch.cat([rearrange(first, "b -> b 1"), others], dim=1)
@@ -197,6 +199,7 @@ def sample_weighted_times(
             raise ValueError(unknown_name("time draw", draw, WEIGHTED_DRAWS))
         t = sample_times(draw, num, generator, device).clamp(max=1 - SMALLEST_TIME)
         return t, torch.ones_like(t)
+    # u = v^k, and du / dv
     v = sample_times("low_discrepancy", num, generator, device).clamp(max=1 - SMALLEST_TIME)
     k = 2 / vanishing_power(process, device)
     share, slope = v**k, k * v ** (k - 1)
@@ -216,6 +219,7 @@ def vanishing_power(process: ForwardProcess, device: torch.device) -> float:
     learned = getattr(process.schedule, "learned", False)
     if not learned and process in _POWERS:
         return _POWERS[process]
+    # slope of log(1 - alpha) over three decades
     share = torch.tensor([1e-12, 1e-9], dtype=torch.float64, device=device)
     t = process.schedule.inverse(share)
     low, high = process.one_minus_alpha(share if t.ndim > 1 else t).log10()

@@ -283,14 +283,14 @@ class TokenAlgorithm(Algorithm):
     ) -> Tensor:
         """-log D_l(x0_l) of the network's prediction from x_t: ``cross_entropy`` of ``denoise``.
 
-        With many ids, and a backbone that gives its states, no tensor Float[B, L, V] is made.
+        With many ids and a backbone that gives its states, Float[B, L, V] is never allocated.
 
         Args:
             x_t: Int[B, L], noisy ids.
             t: Float[B], times.
             batch: clean data.
             conditions: conditions by name, or None.
-            counted: Bool[B, L], positions that count; None: all that are real.
+            counted: Bool[B, L], positions that count; None: all real ones.
 
         Returns:
             Float[B, L], nats; 0 where ``real`` or ``counted`` is False.
@@ -303,6 +303,7 @@ class TokenAlgorithm(Algorithm):
         if head is None:
             log_d0 = self.denoise(x_t, t, batch.real, conditions)
             return self.cross_entropy(log_d0, batch).masked_fill(~counted, 0.0)
+        # the last states of the network, Float[B, L, D]
         states = self.logits(x_t, t, batch.real, {**(conditions or {}), "states": True})
         return nll_of_states(head, states, batch.x0, counted, self.layout.support)
 

@@ -36,7 +36,7 @@ cache, and little memory is needed on top of log D."""
 class ForwardProcess(Checked, nn.Module, ABC):
     """A Markov chain in continuous time on the ids of each position, independent between positions.
 
-    No two positions need have the same chain. For real numbers see ``gaussian``.
+    Each position may have another chain. For real numbers see ``gaussian``.
 
     With Q_{s,t}(x, y), the probability of y at t after x at s, and R_t(x, y), the rate of jumping
     from x to y,
@@ -51,7 +51,7 @@ class ForwardProcess(Checked, nn.Module, ABC):
         ``transition`` and ``rates``     any other noise, as matrices
 
     Noise that replaces tokens is cheaper as an ``InterpolatingProcess``, which has closed forms.
-    ``check_process`` checks all that is promised.
+    ``check_process`` checks a process against these promises.
 
     Legal ids only: from a legal id of its position a token goes to legal ids or MASK. Rows of other
     ids are never read, and positions with ``real=False`` stay untouched.

@@ -72,7 +72,7 @@ def check_process(process: ForwardProcess, *, seed: int = 0) -> None:
 
 @dataclass(frozen=True)
 class _Tolerance:
-    """Names of the axes of what is compared, the allowed errors, and the entries that count.
+    """Names of the axes, the allowed errors, and the entries to compare.
 
     ``exact``: an absolute error; ``share``: of the expected value. ``only``: Bool, broadcastable.
     """
@@ -109,7 +109,7 @@ class _Check:
 
     # -- tools -----------------------------------------------------------------------------------
 
-    def at(self, t: float, num: int = 1) -> Tensor:
+    def times(self, t: float, num: int = 1) -> Tensor:
         return torch.full((num,), t, dtype=torch.float64, device=self.device)
 
     def same(self, what: str, value: Tensor, expected: Tensor, tolerance: _Tolerance) -> None:
@@ -139,7 +139,10 @@ class _Check:
 
     def matrices(self, s: float, t: float) -> Tensor:
         """Q_{s,t}, Float64[L, V, V], with rows of the alphabet only."""
-        q, index = self.process.transition(self.at(s), self.at(t)), self.process.matrix_index()
+        q, index = (
+            self.process.transition(self.times(s), self.times(t)),
+            self.process.matrix_index(),
+        )
         self.shaped("transition(s, t)", q, 1, int(index.max()) + 1, self.size, self.size)
         return q[0, index] * self.alphabet.unsqueeze(-1)
 
@@ -181,7 +184,9 @@ class _Check:
         self.zero(f"{what} into ids that may not occur there", outside, PAIR)
         total, rows = q.sum(dim=-1), _Tolerance(PAIR.axes[:2])
         self.same(f"the sum of {what}", total, self.alphabet.double(), rows)
-        log_q = self.process.log_transition(self.at(s), self.at(t))[0, self.process.matrix_index()]
+        log_q = self.process.log_transition(self.times(s), self.times(t))[
+            0, self.process.matrix_index()
+        ]
         self.same(f"exp of log_transition({s:g}, {t:g})", log_q.exp(), q, self.rows)
         if s == t:
             self.same(f"{what}, the identity", q, torch.eye(self.size), self.rows)
@@ -199,7 +204,7 @@ class _Check:
         process, index = self.process, self.process.matrix_index()
         num, others = int(index.max()) + 1, ~torch.eye(self.size, dtype=torch.bool)
         others = others.to(self.device)
-        rates = process.rates(self.at(t))[0].expand(num, -1, -1)[index] * others
+        rates = process.rates(self.times(t))[0].expand(num, -1, -1)[index] * others
         rates = rates * self.alphabet.unsqueeze(-1)
         self.same(f"rates({t:g}) that are finite", rates, rates.nan_to_num(0, 0, 0), PAIR)
         self.zero(f"rates({t:g}) below 0", rates.clamp(max=0), PAIR)
@@ -228,16 +233,16 @@ class _Check:
         # the marginal is D times the transition matrix
         at_s = torch.einsum("lx,lxy->ly", d0, self.matrices(0.0, s))
         at_t = torch.einsum("lx,lxy->ly", d0, self.matrices(0.0, t))
-        marginal = process.marginal_log_probs(self.log_d0, self.at(t))[0].exp()
+        marginal = process.marginal_log_probs(self.log_d0, self.times(t))[0].exp()
         self.same(f"marginal_log_probs at t = {t:g}", marginal, at_t, ENTRY)
 
         # the posterior is Q_{s,t}(xs, xt) times the marginal at s, normalised
         xt, log_d0 = self.every_token(), self.log_d0.expand(self.size, -1, -1)  # (V, L)
-        times = self.at(t, self.size), self.at(s, self.size)
+        ends = self.times(t, self.size), self.times(s, self.size)
         joint = self.matrices(s, t).transpose(-1, -2)[self.position, xt] * at_s  # (V, L, V)
         total = joint.sum(dim=-1, keepdim=True)
         log_p, expected = (
-            process.posterior_log_probs(xt, log_d0, *times),
+            process.posterior_log_probs(xt, log_d0, *ends),
             joint / total.clamp(1e-300),
         )
         possible = _Tolerance(("token", *ENTRY.axes), only=total > 1e-12)
@@ -246,14 +251,14 @@ class _Check:
 
         # P at s = 0 leads back to D, where xt does not rule out a legal id
         if s == 0 and t < 1:
-            back = process.leave_one_out(log_p, xt, times[0]).exp()
+            back = process.leave_one_out(log_p, xt, ends[0]).exp()
             seen = self.matrices(0.0, t).transpose(-1, -2)[self.position, xt] > 1e-9
             sure = (seen | ~self.layout.support).all(dim=-1, keepdim=True)
             loose = replace(possible, exact=1e-5, only=sure)
             self.same(f"leave_one_out at t = {t:g}, of D", back, d0, loose)
 
     def noise(self, process: InterpolatingProcess, time: float) -> None:
-        t, xt = self.at(time, self.size), self.every_token()
+        t, xt = self.times(time, self.size), self.every_token()
         ids, noise = xt.unsqueeze(-1), process.noise(t)
         share = process.one_minus_alpha(t).expand(-1, self.length)
         self.same(f"the sum of noise({time:g})", noise.sum(dim=-1), share, TOKEN)
@@ -276,7 +281,7 @@ class _Check:
                 real = torch.ones(NUM_SAMPLES, self.length, dtype=torch.bool, device=self.device)
                 real[::5, -1] = False
                 start = torch.where(real, x0, self.pad)
-                times = self.at(s, NUM_SAMPLES), self.at(t, NUM_SAMPLES)
+                times = self.times(s, NUM_SAMPLES), self.times(t, NUM_SAMPLES)
                 xs = process.corrupt(start, times[0], real, generator)
                 at_s, at_t = (self.matrices(0.0, time)[self.position, x0] for time in (s, t))
                 self.sampled(f"corrupt at t = {s:g}", xs, real, at_s)

@@ -58,7 +58,7 @@ class InterpolatingProcess(ForwardProcess):
     def log_noise_at(self, xt: Tensor, t: Tensor) -> Tensor:
         """log b_t(xt_l): Float[B, L], for xt Int[B, L]."""
         share = per_token(self.schedule.log_one_minus_alpha(t))
-        return share + self._log(self._at(self.prior(), xt))
+        return share + self._log(self._gather(self.prior(), xt))
 
     # -- sampling --------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class InterpolatingProcess(ForwardProcess):
         return weight.log() - self.log_alpha(t) + self.log_noise_at(xt, t)
 
     @staticmethod
-    def _at(probs: Tensor, ids: Tensor) -> Tensor:
+    def _gather(probs: Tensor, ids: Tensor) -> Tensor:
         """probs Float[L, V] at ids Int[B, L]: Float[B, L]."""
         return probs.expand(len(ids), -1, -1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
 

@@ -131,7 +131,7 @@ class Matrix(ForwardProcess):
 
     def rates(self, t: Tensor) -> Tensor:
         beta = -per_token(self.schedule.dalpha(t)) / self.alpha(t)
-        return self._per_matrix(beta)[..., None, None] * self.generators.clamp(min=0)
+        return self._matrix_values(beta)[..., None, None] * self.generators.clamp(min=0)
 
     def _log_tau(self, t: Tensor) -> Tensor:
         """log(-log alpha(t)), Float64[B, C], from the smaller of alpha and 1 - alpha; the finite
@@ -146,9 +146,9 @@ class Matrix(ForwardProcess):
         alpha = self.alpha(t).double().clamp(min=torch.finfo(torch.float64).tiny)
         log_tau = torch.where(share < 0.5, log_share + ratio.log(), (-alpha.log()).log())
         forgotten = torch.full_like(log_tau, FORGOTTEN).log()
-        return self._per_matrix(torch.where(self.alpha(t) > 0, log_tau, forgotten))
+        return self._matrix_values(torch.where(self.alpha(t) > 0, log_tau, forgotten))
 
-    def _per_matrix(self, value: Tensor) -> Tensor:
+    def _matrix_values(self, value: Tensor) -> Tensor:
         """Float[B, 1] or Float[B, L] as Float[B, C]."""
         if value.shape[1] == 1:
             return value.expand(-1, len(self.first))
@@ -304,8 +304,9 @@ def _with_diagonal(rates: Tensor) -> Tensor:
 
 
 def checked(generator: Tensor, layout: TokenLayout) -> Tensor:
-    """A user's generator, Float[V, V] or one for each position, Float[L, V, V], as Float64[L, V, V]
-    with exact diagonals, the rows of ids that never occur being 0.
+    """A user's generator with exact diagonals, Float64[L, V, V], rows of absent ids being 0.
+
+    ``generator``: Float[V, V], or Float[L, V, V], one for each position.
 
     Raises ``ValueError`` for another shape, a negative rate, rows that do not sum to 0, and rates
     from a legal id of a position to one that is neither legal there nor MASK.

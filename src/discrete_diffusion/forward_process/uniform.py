@@ -64,11 +64,13 @@ class Marginal(InterpolatingProcess):
 
         Positions of a group share their counts; each keeps those of its own legal ids.
         """
+        # counts of ids by group, Float64[groups, V]
         layout = self.layout
         counts = torch.zeros(len(layout.group_names), layout.vocab_size, dtype=torch.float64)
         for g in range(len(counts)):
             own = layout.group == g
             counts[g] = torch.bincount(x0[:, own][real[:, own]], minlength=layout.vocab_size)
+        # frequencies of the legal ids of each position
         weight = (counts.to(self.pi) + self.smoothing)[layout.group] * layout.support
         self.pi.copy_(weight / weight.sum(dim=1, keepdim=True))
 
@@ -141,6 +143,7 @@ class Hybrid(InterpolatingProcess):
         Float[B, L]."""
         a, _, c = self.mixture(t)
         log_tau = per_token(self.schedule.log_one_minus_alpha(t))
+        # c = B (tau a)^(gamma/2)
         log_c = math.log(self.bump) + self.gamma / 2 * (log_tau + a.log())
         return log_tau - c.log1p(), log_c - c.log1p()
 
@@ -155,7 +158,7 @@ class Hybrid(InterpolatingProcess):
 
     def log_noise_at(self, xt: Tensor, t: Tensor) -> Tensor:
         masked, legal = self.log_mixture(t)
-        legal = legal + self._log(self._at(self.uniform, xt))
+        legal = legal + self._log(self._gather(self.uniform, xt))
         return torch.where(xt == self.layout.mask_id, masked, legal)
 
     def sample_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
@@ -182,6 +185,7 @@ class Hybrid(InterpolatingProcess):
         tau' / (C a) [MASK]  +  tau' c / (C a tau) (gamma/2 a + (1 - gamma/2) tau) u_l
         """
         a, tau, c = (x.unsqueeze(-1) for x in self.mixture(t))
+        # tau' / (C a), and its product with the rest of the formula
         into_mask = -per_token(self.schedule.dalpha(t)).unsqueeze(-1) / ((1 + c) * a)
         half = self.gamma / 2
         into_legal = into_mask * c / tau * (half * a + (1 - half) * tau)
@@ -190,6 +194,7 @@ class Hybrid(InterpolatingProcess):
     def log_rate_at(self, xt: Tensor, t: Tensor) -> Tensor:
         """Log of ``jump_rates`` at xt, with tau' / tau as the schedule's weight."""
         a, tau, _ = self.mixture(t)
+        # tau' / (tau a) times 1 at MASK, and the bracket elsewhere
         masked, half = xt == self.layout.mask_id, self.gamma / 2
         grows = torch.where(masked, 1.0, half * a + (1 - half) * tau)
         weight = per_token(self.schedule.weight(t))

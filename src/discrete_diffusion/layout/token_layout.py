@@ -49,6 +49,7 @@ class TokenLayout(nn.Module):
             raise ValueError(
                 f"support must be Bool[L, V], got {support.dtype} {tuple(support.shape)}"
             )
+        # MASK and PAD are ids that are legal nowhere
         self.length, self.vocab_size = support.shape
         self.mask_id, self.pad_id = int(mask_id), None if pad_id is None else int(pad_id)
         for name, special in (("mask_id", self.mask_id), ("pad_id", self.pad_id)):
@@ -109,6 +110,7 @@ class TokenLayout(nn.Module):
         Returns:
             Float64[L, V], log-probabilities in nats; one row in memory where all are alike.
         """
+        # -log K_l on the legal ids, of one row where all are alike
         rows = slice(1 if self.rows_alike else None)
         log_k = self.num_legal[rows].double().log().unsqueeze(-1).expand(-1, self.vocab_size)
         found = (-log_k).masked_fill(~self.support[rows], neg_inf(torch.float64))

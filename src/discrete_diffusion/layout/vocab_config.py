@@ -187,6 +187,7 @@ class VocabConfig(Vocabulary):
             inverse = tuple(self.edge_inverse)
         elif self.edge_types == RELATIONS:
             inverse = (*inverse[-2::-1], inverse[-1])
+        # inverting twice must lead back
         involution = len(inverse) == len(self.edge_types) and all(
             0 <= r < len(inverse) and inverse[r] == k for k, r in enumerate(inverse)
         )
@@ -293,6 +294,7 @@ class VocabConfig(Vocabulary):
     @property
     def edge_positions(self) -> Tensor:
         """Int64[n_max, n_max]: position of the pair (i, j), in either order; 0 on the diagonal."""
+        # edges are numbered row by row of the upper triangle
         table = torch.zeros(self.n_max, self.n_max, dtype=torch.long)
         i, j = torch.triu_indices(self.n_max, self.n_max, offset=1)
         table[i, j] = table[j, i] = self.n_max + torch.arange(self.num_edges)
@@ -329,6 +331,7 @@ class VocabConfig(Vocabulary):
         """
         if ((sizes < 1) | (sizes > self.n_max)).any():
             raise ValueError(f"node counts must lie in 1..{self.n_max}, got {sizes.tolist()}")
+        # the later node of each slot
         last_node = torch.tensor([*range(self.n_max), *(j for _, j in self.endpoints)])
         return last_node.to(sizes.device) < sizes.unsqueeze(1)
 
@@ -373,6 +376,7 @@ class VocabConfig(Vocabulary):
                 f"0..{self.vocab_size - 1}: node ids as they are, edge ids with {self.edge_offset} "
                 "added"
             )
+        # look every id up in the table of its position
         table = self.separation_table().to(x0.device)
         tokens = table[torch.arange(self.length, device=x0.device), x0]
         pads = (self.pad_id, self.edge_offset + self.edge_pad_id)
@@ -401,6 +405,7 @@ class VocabConfig(Vocabulary):
         Returns:
             A layout of groups ``node`` and ``edge``.
         """
+        # node types in node slots, edge types in edge slots
         support = torch.zeros(self.length, self.vocab_size, dtype=torch.bool)
         support[: self.n_max, : self.num_node_types] = True
         support[self.n_max :, self.edge_offset : self.edge_offset + self.num_edge_types] = True

@@ -125,7 +125,7 @@ class GraphMixture(BDDenoiserBackbone):
             denoiser.edge_components(edge_logits, edges, component),
             packing,
         )
-        return by_component(logits, x_t.shape[0], component)
+        return component_logits(logits, x_t.shape[0], component)
 
 
 class DiTMixture(DiT):
@@ -154,10 +154,10 @@ class DiTMixture(DiT):
         packing = self.packed(x_t, packing)
         x = self.features(x_t, sigma, packing, document_idxs=document_idxs)
         logits = self.components(self.head(x), x, component)
-        return by_component(self.scatter(logits, packing), x_t.shape[0], component)
+        return component_logits(self.scatter(logits, packing), x_t.shape[0], component)
 
 
-def by_component(logits: Tensor, batch_size: int, component: Component) -> Tensor:
+def component_logits(logits: Tensor, batch_size: int, component: Component) -> Tensor:
     """Separate the components if the logits are of ``all``: (B M, L, V) -> (B, M, L, V)."""
     if not isinstance(component, str):
         return logits

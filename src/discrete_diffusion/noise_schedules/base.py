@@ -163,6 +163,7 @@ def check_schedule(schedule: Schedule, layout: TokenLayout | None = None) -> Non
         ValueError: for the first of these that does not hold, with the method, the time, the value
             and what was expected; or for a result of another shape or type.
     """
+    # times on the device of the schedule, else of the layout
     tensors = chain(schedule.parameters(), schedule.buffers())
     own = next(tensors, None if layout is None else layout.support)
     t = torch.empty(NUM_TIMES, dtype=torch.float64, device=None if own is None else own.device)
@@ -246,6 +247,7 @@ class _Check:
 
     def _check_falls(self, alpha: Tensor) -> None:
         """Check that alpha falls; rounded to 0 or 1 it may stay equal."""
+        # near 0 and 1 float64 may not distinguish two values
         ends = torch.minimum(alpha[:-1], 1 - alpha[1:]) < 1e-12
         rises = ~(alpha.diff(dim=0) < torch.where(ends, TOLERANCE**2, 0.0))
         if rises.any():
@@ -263,6 +265,7 @@ class _Check:
         Where alpha is tiny, every t passes. ``dalpha``: Float64[T - 2, ...], the slope.
         """
         back = self.result("inverse", hidden if self.shape else hidden.squeeze(-1))
+        # a rounding of 1 - alpha over the slope
         tolerance = torch.full_like(hidden, 1e-5)
         rounding = 4 * torch.finfo(hidden.dtype).eps * hidden[1:-1] + _LEAST
         tolerance[1:-1] += rounding / dalpha.abs()

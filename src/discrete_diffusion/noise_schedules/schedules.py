@@ -233,6 +233,7 @@ class PerGroup(PowersPerToken):
 
     def __init__(self, layout: TokenLayout, *, exponents: Mapping[str, float]) -> None:
         super().__init__()
+        # one positive exponent for every group
         if set(exponents) != set(layout.group_names):
             wanted = ",".join(f"{name}:1" for name in layout.group_names)
             raise ValueError(
@@ -286,6 +287,7 @@ class Learned(PowersPerToken):
         largest_ratio: Annotated[float, Bounds(above=1)] = 16.0,
     ) -> None:
         super().__init__()
+        # by default one exponent per group, if there are several
         num_groups = len(layout.group_names)
         per = per or ("group" if num_groups > 1 else "token")
         if per == "group" and num_groups < 2:

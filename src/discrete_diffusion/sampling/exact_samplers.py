@@ -334,5 +334,5 @@ class FewCall(TokenSampler):
         """Predict, computing each component once where samples are otherwise alike."""
         if [*conditions] != ["component"] or not are_alike(x, t, real):
             return super().denoised(algorithm, x, t, real, conditions)
-        logits = cast(Distill, algorithm).by_component(x[:1], t[:1], real[:1])  # (1, M, L, V)
+        logits = cast(Distill, algorithm).component_logits(x[:1], t[:1], real[:1])  # (1, M, L, V)
         return log_softmax_on(logits[0], algorithm.layout.support)[conditions["component"]]

@@ -74,7 +74,7 @@ def says(path: Path, *, ema: bool = True) -> Tensor:
     x_t[0, :2] = 3
     real = torch.ones_like(x_t, dtype=torch.bool)
     with torch.no_grad():
-        return algorithm.by_component(x_t, torch.tensor([0.8]), real)[0].float()
+        return algorithm.component_logits(x_t, torch.tensor([0.8]), real)[0].float()
 
 
 def test_the_directions_are_in_both_files(state, tmp_path):

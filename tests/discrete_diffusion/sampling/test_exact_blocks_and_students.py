@@ -131,7 +131,7 @@ def law_of_student(components):
         hidden = call <= PLAN
         x_t = torch.where(hidden, MASK, world.x0)
         t = hidden.double().mean().expand(len(x_t))
-        logits = algorithm.by_component(x_t, t, FULL.expand(len(x_t), -1))
+        logits = algorithm.component_logits(x_t, t, FULL.expand(len(x_t), -1))
         p = log_softmax_on(logits, algorithm.layout.support).double().exp()
         tokens = world.x0[:, None, :, None].expand(-1, p.shape[1], -1, -1)
         of_tokens = p.gather(-1, tokens).squeeze(-1)[..., call == PLAN]  # (K, M, tokens)
