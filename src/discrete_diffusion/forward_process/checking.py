@@ -139,10 +139,8 @@ class _Check:
 
     def matrices(self, s: float, t: float) -> Tensor:
         """Q_{s,t}, Float64[L, V, V], with rows of the alphabet only."""
-        q, index = (
-            self.process.transition(self.times(s), self.times(t)),
-            self.process.matrix_index(),
-        )
+        process, index = self.process, self.process.matrix_index()
+        q = process.transition(self.times(s), self.times(t))
         self.shaped("transition(s, t)", q, 1, int(index.max()) + 1, self.size, self.size)
         return q[0, index] * self.alphabet.unsqueeze(-1)
 
