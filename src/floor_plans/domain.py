@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     )
     from discrete_diffusion.layout import VocabConfig
     from floor_plans import rewards
-    from floor_plans.briefs import answering, evaluating, given
+    from floor_plans.briefs import answering, brief_request, evaluating
     from floor_plans.diagrams import tokens as token_ids
     from floor_plans.learning import build, evaluation, report, sampling
     from floor_plans.learning.completion import given_file
 else:
     answering = Later("floor_plans.briefs.answering")
+    brief_request = Later("floor_plans.briefs.brief_request")
     build = Later("floor_plans.learning.build")
     evaluating = Later("floor_plans.briefs.evaluating")
     evaluation = Later("floor_plans.learning.evaluation")
-    given = Later("floor_plans.briefs.given")
     given_file = Later("floor_plans.learning.completion.given_file")
     report = Later("floor_plans.learning.report")
     rewards = Later("floor_plans.rewards")
@@ -119,9 +119,9 @@ class BubbleDiagrams(Domain):
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         vocab = self.vocabulary(trained.data_config)
         if request.given is not None:
-            choose = (
-                None if request.brief is None else given.chosen_by_brief(request, trained, vocab)
-            )
+            choose = None
+            if request.brief is not None:
+                choose = brief_request.chosen_by_brief(request, trained, vocab)
             return given_file.complete_file(request, trained, vocab, choose)
         if request.brief is not None:
             return answering.answer_brief(request, trained, vocab)

@@ -23,10 +23,9 @@ from floor_plans.briefs.brief_request import (
     load_brief,
     name_of_brief,
     stated_condition,
-    steered,
 )
 from floor_plans.briefs.chances import BriefConstraint
-from floor_plans.briefs.particles import Move, effective_samples, systematic
+from floor_plans.briefs.particles import Move, effective_samples, steered, systematic
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.writers import lines_of
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet

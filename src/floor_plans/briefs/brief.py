@@ -1,8 +1,10 @@
-"""``Brief``: requirements on a floor plan, stated as rules of its bubble diagram."""
+"""``Brief``: requirements on a floor plan, as rules of its bubble diagram and in sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,19 @@ ANY_RELATION = frozenset(range(len(RELATIONS))) - {NO_EDGE}
 """``adjacent``: the codes of all relations, of any direction."""
 
 Point = tuple[float, float]
+
+_SAID = {
+    "left-of": "left of",
+    "right-of": "right of",
+    "left-above": "left of and above",
+    "left-below": "left of and below",
+    "right-above": "right of and above",
+    "right-below": "right of and below",
+    "surrounding": "around",
+    "adjacent": "next to, in a wall without a door,",
+    "door": "joined by a door to",
+}
+"""Words for relations whose names do not fit into a sentence."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +251,9 @@ class Brief:
         """
         # rules that hold one by one
         broken = [] if diagram.num_rooms in self.num_rooms else ["num_rooms"]
-        relation = _relations_of(diagram)
+        # code of each related pair, read from its first room; both orders of a pair are keys
+        relation = {(i, j): r for i, j, r in diagram.relations}
+        relation |= {(j, i): INVERSE[r] for (i, j), r in relation.items()}
         for rule in self.rules:
             if isinstance(rule, RelationRule):
                 if not rule.names and not _holds(rule, {}, diagram, relation):
@@ -267,12 +284,6 @@ class Brief:
         return extended({})
 
 
-def _relations_of(diagram: BubbleDiagram) -> dict[tuple[int, int], int]:
-    """Code of each related pair, read from its first room; both orders of a pair are keys."""
-    seen = {(i, j): r for i, j, r in diagram.relations}
-    return seen | {(j, i): INVERSE[r] for (i, j), r in seen.items()}
-
-
 def _holds(
     rule: RelationRule,
     chosen: Mapping[str, int],
@@ -295,3 +306,115 @@ def _holds(
     if rule.quantity is Quantity.EVERY:
         return all(related)
     return any(related) is (rule.quantity is Quantity.SOME)
+
+
+def sentences(brief: Brief) -> list[str]:
+    """Sentences: one for each rule, and one for facts that no diagram shows."""
+    # size
+    number = brief.num_rooms
+    sentences = [f"{_capital(str(number))} {'room' if number.most == 1 else 'rooms'} in all."]
+    if number == Numbers(1):
+        sentences = ["Any number of rooms."]
+    # counts, named rooms, other rules
+    sentences += [sentence_of(rule) for rule in brief.counts]
+    sentences += [named_sentence(name, kind) for name, kind in brief.named.items()]
+    if len(brief.named) > 1:
+        names = [f'"{name}"' for name in brief.named]
+        sentences.append(f"{_listed(names, 'and')} are different rooms.")
+    sentences += [sentence_of(rule) for rule in brief.rules if not isinstance(rule, CountRule)]
+    # the floor plan
+    if brief.buildable:
+        sentences.append("There is a floor plan with these relations.")
+    if names := [name.replace("_", " ") for name in brief.plan_facts.names]:
+        it = "it" if len(names) == 1 else "them"
+        sentences.append(
+            f"The {_listed(names, 'and')}: for the solver, and a model trained on {it}; no diagram "
+            f"shows {it}."
+        )
+    return sentences
+
+
+def named_sentence(name: str, kind: Kind) -> str:
+    """Sentence such as ``There is a room "parents": a MasterRoom``."""
+    types = _types(kind)
+    return f'There is a room "{name}": a{"n" * types.startswith(("A", "E", "I", "O"))} {types}.'
+
+
+def sentence_of(rule: Rule) -> str:
+    """Sentence of one rule."""
+    if isinstance(rule, CountRule):
+        number, word = rule.number, _word(rule.kind)
+        inner = f" ({_types(rule.kind)})" if len(rule.kind.types) > 1 else ""
+        if number == Numbers(0, 0):
+            return f"No {word}{inner}."
+        if number.most != 1 and number != Numbers(1):
+            word = _plural(word)
+        return f"{_capital(str(number))} {word}{inner}."
+    if isinstance(rule, DegreeRule):
+        if rule.most == 0:
+            return "No room is next to another."
+        return f"No room is next to more than {rule.most} other{'s' * (rule.most > 1)}."
+    if isinstance(rule, ConnectedRule):
+        return "Every room can be reached from every other."
+    # named rooms take "is" and "is not", kinds take a quantity
+    target = _end(rule.object, "any" if rule.quantity is Quantity.NO else "some")
+    relation = f"{relation_words(rule.relations)} {target}"
+    if isinstance(rule.subject, str):
+        negated = "not " if rule.quantity is Quantity.NO else ""
+        return f"{_end(rule.subject, '')} is {negated}{relation}."
+    return f"{_capital(rule.quantity.value)} {_word(rule.subject)} is {relation}."
+
+
+def relation_words(relations: Iterable[int]) -> str:
+    """Words such as ``next to`` or ``left of, or below``."""
+    codes = frozenset(relations)
+    if codes == ANY_RELATION:
+        return "next to"
+    names = [RELATIONS[code] for code in sorted(codes)]
+    return ", or ".join(_SAID.get(name, name) for name in names)
+
+
+def _end(end: Kind | str, article: str) -> str:
+    return f'"{end}"' if isinstance(end, str) else f"{article} {_word(end)}"
+
+
+def rooms_in_words(diagram: BubbleDiagram) -> str:
+    """Counts such as ``1 kitchen, 2 bathrooms``."""
+    return ", ".join(
+        f"{num} {word if num == 1 else _plural(word)}"
+        for word, num in Counter(map(_words, diagram.room_names)).items()
+    )
+
+
+def _word(kind: Kind) -> str:
+    """Words such as ``living room``, or ``room of Wet`` for a group of the brief."""
+    if " or " in kind.name:
+        return " or ".join(_words(name) for name in kind.name.split(" or "))
+    if kind.name not in (*ROOM_TYPES, *ROOM_GROUPS):
+        return f"room of {kind.name}"
+    return _words(kind.name)
+
+
+def _words(name: str) -> str:
+    return re.sub("(?<=[a-z])(?=[A-Z])", " ", name).lower()
+
+
+def _plural(word: str) -> str:
+    if word.startswith("room of "):
+        return f"rooms{word[4:]}"
+    if word.endswith("y"):
+        return f"{word[:-1]}ies"
+    return f"rooms for {word}" if word == "storage" else f"{word}s"
+
+
+def _types(kind: Kind) -> str:
+    return _listed([ROOM_TYPES[code] for code in sorted(kind.types)], "or")
+
+
+def _listed(words: Iterable[str], last: str) -> str:
+    *first, end = words
+    return f"{', '.join(first)} {last} {end}" if first else end
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

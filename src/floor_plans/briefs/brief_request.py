@@ -1,24 +1,23 @@
-"""Brief of a request, its predicate, and samplers steered towards it, soft guidance included."""
+"""Brief of a request, its predicate, and completions of partial diagrams that meet it."""
 
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from discrete_diffusion.categorical import sample_categorical
-from discrete_diffusion.config import is_number
+from discrete_diffusion.categorical import effective_number, make_generator
 from discrete_diffusion.runtime import GivenObjects
-from discrete_diffusion.sampling import FirstHitting, PartialSamples
+from discrete_diffusion.sampling import FirstHitting
 from floor_plans.briefs.brief import Brief
+from floor_plans.briefs.chances import BriefConstraint
 from floor_plans.briefs.checking import verdict
 from floor_plans.briefs.feasibility import feasibility
-from floor_plans.briefs.particles import Particles, Steered
+from floor_plans.briefs.particles import steered, systematic
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.conditions.fact_sizes import OF_PLANS
@@ -28,64 +27,23 @@ from floor_plans.plans.rejection import EFFORT, Buildable
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from discrete_diffusion.evaluation import Request, TrainedModel
+    from discrete_diffusion.evaluation import Request, SampleRequest, TrainedModel
     from discrete_diffusion.layout import VocabConfig
     from discrete_diffusion.runtime import Shard
-    from floor_plans.briefs.chances import BriefConstraint
     from floor_plans.diagrams.diagram import BubbleDiagram
-
-
-@dataclass(kw_only=True)
-class SoftGuidance(Steered):
-    """First-hitting sampling with every token tilted towards ``constraint``, without weights.
-
-    With h(C | x with v) the chance that a sample meets C, each token is sampled from
-
-        r(v) proportional to D_l(v) max(h(x with v), doubt)^gamma.
-
-    Nothing is resampled or rejected: samples may break C, and those that meet it are not
-    distributed as p given C. This is guidance by a classifier of unfinished samples (Dhariwal and
-    Nichol, arXiv 2105.05233; for graphs, Vignac et al., arXiv 2209.14734, section 4.3), with h in
-    place of a trained classifier. ``doubt``: lower bound on h, since a trained classifier is never
-    certain that C is out of reach; with 0, tokens that h excludes are never sampled, unless D
-    allows no other. ``gamma=0`` is the model itself.
-
-    ``log_weights`` of the result are 0. Raises ``ValueError`` for a ``gamma`` below 0 or a
-    ``doubt`` outside [0, 1].
-    """
-
-    gamma: float = 1.0
-    doubt: float = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not is_number(self.gamma) or not 0 <= self.gamma < math.inf:
-            raise ValueError(f"gamma={self.gamma}: expected a number, 0 or more")
-        if not 0 <= self.doubt <= 1:
-            raise ValueError(f"doubt={self.doubt}: expected a share, 0 to 1")
-
-    def run(self, samples: PartialSamples) -> None:
-        # one network call reveals one token of every row that still has masks
-        call, t = self.call_order(samples)
-        left = call.amax(dim=1) + 1
-        num_calls = int(left.max()) if len(left) else 0
-        samples.calls.expect(num_calls)
-        for k in range(num_calls):
-            rows = (left > k).nonzero().squeeze(1)
-            position = (call[rows] == k).int().argmax(dim=1)
-            log_d, log_h = self._outlook(samples, rows, position, t[rows, k])
-            # tilt by h^gamma in log space; rows that h excludes entirely fall back to D
-            tilt = self.gamma * log_h.clamp(min=math.log(self.doubt) if self.doubt else -math.inf)
-            log_r = log_d + (torch.zeros_like(tilt) if self.gamma == 0 else tilt)
-            none = log_r.amax(dim=-1, keepdim=True) == -torch.inf
-            log_r = torch.where(none, log_d, log_r).log_softmax(dim=-1)
-            samples.x[rows, position] = sample_categorical(log_r, samples.generator)
-            samples.record()
-            if self.on_sampled is not None:
-                self.on_sampled(len(rows))
-
+    from floor_plans.learning.completion.completions import Choose, Completions, Draw
 
 logger = logging.getLogger(__name__)
+
+PARTICLES = 512
+"""Default of ``particles``, for each partial diagram."""
+
+TRIES = 200
+"""Default of ``tries``: most completions that rejection takes for each requested one."""
+
+_PILOT, _LEAST_SHARE = 32, 0.1
+"""Completions of each line that are tried, and the share of them that has to meet the brief for
+rejection to be the default."""
 
 
 def load_brief(request: Request, vocab: VocabConfig) -> Brief:
@@ -204,29 +162,151 @@ class BriefPredicate:
         return met
 
 
-def steered(sampler: Any, constraint: BriefConstraint, path: str) -> Particles:
-    """Particles with the options of ``sampler``; ``ValueError`` unless it is first-hitting."""
-    if not isinstance(sampler, FirstHitting):
+def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Choose:
+    """Build the ``Choose`` of completions that meet ``brief``.
+
+    Raises ``ValueError`` as ``load_brief`` does, and for a brief with facts of the plan.
+    """
+    brief = load_brief(request, vocab)
+    if brief.plan_facts.names:
         raise ValueError(
-            f"method=particles reveals tokens one by one, but {path} is sampled by {sampler.name}; "
-            "take sampling=first-hitting or method=rejection"
+            f"{brief.plan_facts.names[0]} of {name_of_brief(request)} does not go with given= yet; "
+            "leave one of them out"
         )
-    return Particles(
-        constraint=constraint,
-        temperature=sampler.temperature,
-        top_p=sampler.top_p,
-        guidance=sampler.guidance,
+    return BriefChoice(request, trained, brief, vocab)
+
+
+@dataclass(frozen=True)
+class BriefChoice:
+    """A ``Choose`` of completions that meet ``brief``, by the ``method`` of the request."""
+
+    request: SampleRequest
+    trained: TrainedModel
+    brief: Brief
+    vocab: VocabConfig
+
+    def __call__(
+        self, lines: Sequence[int], draw: Draw, num: int, shard: Shard
+    ) -> tuple[Completions, dict[str, Any]]:
+        """Sample ``num`` completions of each of the ``lines``; returns facts of the sampling too.
+
+        Raises ``ValueError`` naming a line with too few.
+        """
+        # the method of the request, or the faster one
+        request, sampler = self.request, self.trained.sampler
+        meets = BriefPredicate(self.brief, shard)
+        method = request.method or self._method(draw, meets, len(lines))
+        if method == "rejection":
+            tries = request.tries or TRIES
+            found = choose_by_rejection(
+                lambda turn: draw(sampler, num, (1, turn)), meets, lines, num, tries
+            )
+        else:
+            # particles of all lines in one batch
+            steering = steered(sampler, BriefConstraint(self.brief, self.vocab), self.trained.path)
+            steering = replace(steering, resample=0.0)  # a row keeps its line and its arrangement
+            particles = request.particles or PARTICLES
+            pool = draw(steering, particles, (1,))
+            found = choose_by_particles(pool, meets, lines, num, particles, request.seed)
+        completed, facts = found
+        return completed, {"brief": str(request.brief), "method": method, **facts}
+
+    def _method(self, draw: Draw, meets: BriefPredicate, num_lines: int) -> str:
+        """Choose rejection if enough of a few completions of every line meet the brief."""
+        sampler = self.trained.sampler
+        # share of matches among a few completions of each line
+        met = meets(draw(sampler, _PILOT, (3,)).diagrams)
+        shares = [
+            sum(answer is True for answer in met[k * _PILOT : (k + 1) * _PILOT]) / _PILOT
+            for k in range(num_lines)
+        ]
+        common = min(shares) >= _LEAST_SHARE or not isinstance(sampler, FirstHitting)
+        return "rejection" if common else "particles"
+
+
+def choose_by_rejection(
+    draw: Callable[[int], Completions],
+    judge: BriefPredicate,
+    lines: Sequence[int],
+    num: int,
+    tries: int,
+) -> tuple[Completions, dict[str, Any]]:
+    """Return the first ``num`` completions of each line that meet the brief.
+
+    At most ``tries`` are sampled for each requested one. Raises ``ValueError`` naming a line with
+    too few matches.
+    """
+    # rounds of num completions for each line, until every line has enough
+    kept: list[list[tuple[Completions, int]]] = [[] for _ in lines]
+    drawn = calls = 0
+    for turn in range(tries):
+        if all(len(found) >= num for found in kept):
+            break
+        new = draw(turn)
+        met = judge(new.diagrams)
+        drawn, calls = drawn + len(met), calls + int(new.network_calls.sum())
+        for row, answer in enumerate(met):
+            if answer:
+                kept[row // num].append((new, row))
+    # lines with too few matches
+    short = [line for line, found in zip(lines, kept, strict=True) if len(found) < num]
+    if short:
+        raise ValueError(
+            f"line {short[0]}: fewer than {num} of {num * tries:,} completions meet the brief; "
+            f"tries={tries}: raise it, or take method=particles"
+        )
+    chosen = [pair for found in kept for pair in found[:num]]
+    facts = {"num_drawn": drawn, "network_calls_per_sample": calls / len(chosen)}
+    return _gathered(chosen), facts
+
+
+def _gathered(chosen: Sequence[tuple[Completions, int]]) -> Completions:
+    """Completions of the chosen rows, out of parts with the same lines, with equal weights."""
+    first, rows = chosen[0][0], torch.tensor([row for _, row in chosen])
+    return replace(
+        first,
+        diagrams=[part.diagrams[row] for part, row in chosen],
+        network_calls=torch.stack([part.network_calls[row] for part, row in chosen]),
+        real=first.real[rows],
+        known=first.known[rows],
+        log_weights=torch.zeros(len(chosen), dtype=torch.float64),
     )
 
 
-def softly_steered(
-    sampler: FirstHitting, constraint: BriefConstraint, gamma: float
-) -> SoftGuidance:
-    """Build the soft-guidance baseline with the options of ``sampler``."""
-    return SoftGuidance(
-        constraint=constraint,
-        gamma=gamma,
-        temperature=sampler.temperature,
-        top_p=sampler.top_p,
-        guidance=sampler.guidance,
-    )
+def choose_by_particles(
+    pool: Completions,
+    judge: BriefPredicate,
+    lines: Sequence[int],
+    num: int,
+    particles: int,
+    seed: int,
+) -> tuple[Completions, dict[str, Any]]:
+    """Resample ``num`` of the ``particles`` of each line in ``pool`` by their weights.
+
+    ``judge`` also checks the number of rooms and the floor plan, which do not steer particles.
+    Raises ``ValueError`` naming a line without a match.
+    """
+    # weights of particles that do not meet the brief are 0
+    alive = pool.log_weights.isfinite()
+    rows = alive.nonzero().squeeze(1)
+    met = judge([pool.diagrams[row] for row in rows.tolist()])
+    alive[rows] = torch.tensor([answer is True for answer in met], dtype=torch.bool)
+    weights = pool.log_weights.masked_fill(~alive, -torch.inf)
+    # resample the particles of each line
+    chosen: list[tuple[Completions, int]] = []
+    effective = []
+    for k, line in enumerate(lines):
+        of_line = weights[k * particles : (k + 1) * particles]
+        effective.append(effective_number(of_line))
+        if not effective[-1]:
+            raise ValueError(
+                f"line {line}: none of {particles:,} particles met the brief; raise particles=, or "
+                "ask for less"
+            )
+        some = systematic(of_line, num, make_generator(seed, 2, k))
+        chosen += [(pool, k * particles + row) for row in some.tolist()]
+    return _gathered(chosen), {
+        "num_particles": particles,
+        "effective_samples": min(effective),
+        "network_calls_per_sample": float(pool.network_calls.sum()) / len(chosen),
+    }

@@ -21,8 +21,9 @@ from discrete_diffusion.evaluation import (
 )
 from discrete_diffusion.sampling import FirstHitting
 from floor_plans.briefs.answering import Answer, BriefRequest
-from floor_plans.briefs.brief_request import load_brief, softly_steered, stated_condition
+from floor_plans.briefs.brief_request import load_brief, stated_condition
 from floor_plans.briefs.method_scores import Matches, MethodScores, method_sections
+from floor_plans.briefs.particles import softly_steered
 from floor_plans.diagrams.files.writers import write_diagrams
 from floor_plans.diagrams.metrics.diagrams import bubble_metrics, coverage_by_others
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
     from discrete_diffusion.layout import VocabConfig
     from floor_plans.briefs.brief import Brief
-    from floor_plans.briefs.brief_request import SoftGuidance
+    from floor_plans.briefs.particles import SoftGuidance
 
 
 @dataclass(frozen=True)

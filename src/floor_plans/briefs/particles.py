@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +19,7 @@ from discrete_diffusion.categorical import (
     sample_categorical,
     uniform_draws,
 )
+from discrete_diffusion.config import is_number
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.sampling import FirstHitting, PartialSamples
 
@@ -126,7 +129,11 @@ class Particles(Steered):
             # h of each possible next sample, carried along in resampling
             chance = torch.full_like(log_r, -torch.inf)
             chance[rows] = log_chance
-            if self._worn(samples.log_weights):
+            least = self.resample * num
+            if (
+                samples.log_weights.isfinite().any()
+                and effective_number(samples.log_weights) < least
+            ):
                 _resample(samples, call, t, log_h, log_r, chance)
             rows, position = _alive(samples, call, k)  # without particles that died just now
             # sample the token, and keep its h
@@ -142,9 +149,74 @@ class Particles(Steered):
             dead, samples.algorithm.layout.support.int().argmax(dim=-1), samples.x
         )
 
-    def _worn(self, log_weights: Tensor) -> bool:
-        finite = log_weights.isfinite().any()
-        return bool(finite) and effective_number(log_weights) < self.resample * len(log_weights)
+
+@dataclass(kw_only=True)
+class SoftGuidance(Steered):
+    """First-hitting sampling with every token tilted towards ``constraint``, without weights.
+
+    With h(C | x with v) the chance that a sample meets C, each token is sampled from
+
+        r(v) proportional to D_l(v) max(h(x with v), doubt)^gamma.
+
+    Nothing is resampled or rejected: samples may break C, and those that meet it are not
+    distributed as p given C. This is guidance by a classifier of unfinished samples (Dhariwal and
+    Nichol, arXiv 2105.05233; for graphs, Vignac et al., arXiv 2209.14734, section 4.3), with h in
+    place of a trained classifier. ``doubt``: lower bound on h, since a trained classifier is never
+    certain that C is out of reach; with 0, tokens that h excludes are never sampled, unless D
+    allows no other. ``gamma=0`` is the model itself.
+
+    ``log_weights`` of the result are 0. Raises ``ValueError`` for a ``gamma`` below 0 or a
+    ``doubt`` outside [0, 1].
+    """
+
+    gamma: float = 1.0
+    doubt: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not is_number(self.gamma) or not 0 <= self.gamma < math.inf:
+            raise ValueError(f"gamma={self.gamma}: expected a number, 0 or more")
+        if not 0 <= self.doubt <= 1:
+            raise ValueError(f"doubt={self.doubt}: expected a share, 0 to 1")
+
+    def run(self, samples: PartialSamples) -> None:
+        # one network call reveals one token of every row that still has masks
+        call, t = self.call_order(samples)
+        left = call.amax(dim=1) + 1
+        num_calls = int(left.max()) if len(left) else 0
+        samples.calls.expect(num_calls)
+        for k in range(num_calls):
+            rows = (left > k).nonzero().squeeze(1)
+            position = (call[rows] == k).int().argmax(dim=1)
+            log_d, log_h = self._outlook(samples, rows, position, t[rows, k])
+            # tilt by h^gamma in log space; rows that h excludes entirely fall back to D
+            tilt = self.gamma * log_h.clamp(min=math.log(self.doubt) if self.doubt else -math.inf)
+            log_r = log_d + (torch.zeros_like(tilt) if self.gamma == 0 else tilt)
+            none = log_r.amax(dim=-1, keepdim=True) == -torch.inf
+            log_r = torch.where(none, log_d, log_r).log_softmax(dim=-1)
+            samples.x[rows, position] = sample_categorical(log_r, samples.generator)
+            samples.record()
+            if self.on_sampled is not None:
+                self.on_sampled(len(rows))
+
+
+def steered(sampler: Any, constraint: Constraint, path: str) -> Particles:
+    """Particles with the options of ``sampler``; ``ValueError`` unless it is first-hitting."""
+    if not isinstance(sampler, FirstHitting):
+        raise ValueError(
+            f"method=particles reveals tokens one by one, but {path} is sampled by {sampler.name}; "
+            "take sampling=first-hitting or method=rejection"
+        )
+    return Particles(constraint=constraint, **_options(sampler))
+
+
+def softly_steered(sampler: FirstHitting, constraint: Constraint, gamma: float) -> SoftGuidance:
+    """Build the soft-guidance baseline with the options of ``sampler``."""
+    return SoftGuidance(constraint=constraint, gamma=gamma, **_options(sampler))
+
+
+def _options(sampler: FirstHitting) -> dict[str, Any]:
+    return {name: getattr(sampler, name) for name in ("temperature", "top_p", "guidance")}
 
 
 def _alive(samples: PartialSamples, call: Tensor, k: int) -> tuple[Tensor, Tensor]:

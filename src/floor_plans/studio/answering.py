@@ -1,19 +1,41 @@
-"""Slow answers of the studio: checks of diagrams and briefs, diagrams of a brief, files."""
+"""Answers of the studio: bodies that are read, checks, files, diagrams of briefs and floor plans.
+
+Processes compute them, so everything here can be pickled.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
+import pickle
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import reprlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypeVar
 
+import torch
+from pydantic import BaseModel, ValidationError
+
+from floor_plans.briefs.brief import sentences
 from floor_plans.briefs.checking import verdict
 from floor_plans.briefs.feasibility import feasibility
+from floor_plans.briefs.making import (
+    candidate_diagrams,
+    check_habitable,
+    no_plan_reason,
+    possible_jobs,
+    rules_of,
+    with_brief,
+)
 from floor_plans.briefs.reading import brief_of
-from floor_plans.briefs.sentences import sentences
 from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.graph_formats import to_graphml
+from floor_plans.diagrams.files.json_text import check_keys, check_metadata, load_json
 from floor_plans.diagrams.metrics.structure import never_valid
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram
@@ -21,14 +43,38 @@ from floor_plans.diagrams.pictures.placement import place_all
 from floor_plans.diagrams.pictures.sheet import svg_of
 from floor_plans.diagrams.vocabulary import PlanVocabulary
 from floor_plans.drawings.drawing_style import DrawingStyle
+from floor_plans.drawings.dxf_reading import plot_of_dxf
 from floor_plans.drawings.pictures.plan_pictures import plot_plan
 from floor_plans.drawings.plan_formats import FORMATS
 from floor_plans.plans.contradiction import contradiction, room_names
+from floor_plans.plans.floor_plan import Point
+from floor_plans.plans.outline import Outline
 from floor_plans.plans.verdict import have_plans
 from floor_plans.rules.finding import check_extents, plan_within_limits
+from floor_plans.rules.rule_set import read_rules
+from floor_plans.solver.realised import Job, rank_key, ranked_variants
+from floor_plans.solver.realising import realise
+from floor_plans.solver.requests import PlanRequest
+from floor_plans.studio.bodies import (
+    BriefBody,
+    CheckBody,
+    CompleteBody,
+    ExportBody,
+    PlanBody,
+    PlotBody,
+    RealiseBody,
+    SampleBody,
+)
+from floor_plans.studio.jobs import Report, Workers
 from floor_plans.studio.sampling import DiagramModel
 
-NO_DIRECTIONS = "{} which rooms meet, not their directions, which a floor plan needs"
+logger = logging.getLogger(__name__)
+
+A = TypeVar("A")
+B = TypeVar("B", bound=BaseModel)
+T = TypeVar("T")
+
+_NO_DIRECTIONS = "{} which rooms meet, not their directions, which a floor plan needs"
 
 _EFFORT = 0.3
 """Effort of the solver for each check."""
@@ -38,24 +84,181 @@ _PARTICLES = 256
 _OURS = re.compile(r"(brief=)?\S*brief\.json(, line \d+)?,? ?")
 """Name of the temporary file of a brief in messages."""
 
+Shown = tuple[tuple[float, ...], dict[str, Any]]
+"""Sort key of a floor plan, and its JSON."""
+
+
+@dataclass(frozen=True)
+class PlanOrder:
+    """Plans to find: ``num`` of one ``job``, or the best ``num`` from sampled diagrams.
+
+    ``candidates``: diagrams to sample; ``brief``, ``num_rooms``: requirements on them.
+    ``habitable``: keep only plans that break none of the request's rules.
+    """
+
+    request: PlanRequest
+    num: int = 3
+    candidates: int | None = None
+    job: Job | None = None
+    brief: Mapping[str, Any] | None = None
+    num_rooms: int | None = None
+    habitable: bool = False
+
+
+@dataclass(frozen=True)
+class FoundPlans:
+    """Plans of a job, best first; or the reason for having none."""
+
+    plans: tuple[Shown, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class BriefAsk:
+    """Request for diagrams that meet a brief, or for such completions of ``given``.
+
+    ``model``: as ``pickled_model`` returns it.
+    """
+
+    model: bytes | DiagramModel
+    brief: Mapping[str, Any]
+    num: int
+    seed: int
+    given: PartialDiagram | None
+    positions: bool
+
+
+def read_body(kind: type[B], content: bytes) -> B:
+    """Read and validate a body; ``ValueError`` with a sentence that names the wrong key."""
+    # JSON first, then the schema
+    try:
+        data = load_json(content)
+    except DiagramError as error:
+        raise ValueError(f"the body is {error.reason}") from error
+    if not isinstance(data, dict):
+        raise ValueError(f"body: expected a JSON object, got {reprlib.repr(data)}")
+    check_keys(data)
+    check_metadata(data)
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise ValueError(_sentence(error)) from None
+
+
+def _sentence(error: ValidationError) -> str:
+    """Sentence on the first error, with its key."""
+    # key, index and value of the first error
+    first = error.errors(include_url=False)[0]
+    names = [str(part)[:80] for part in first["loc"] if not isinstance(part, int)]
+    index = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
+    message = first["msg"][:1].lower() + first["msg"][1:]
+    got = "" if first["type"] == "missing" else f", got {json.dumps(first['input'], default=str)}"
+    return f"{'.'.join(names) or 'body'}{index}: {message}{got if len(got) < 80 else ''}"
+
+
+def read_complete(content: bytes) -> tuple[CompleteBody, PartialDiagram]:
+    body = read_body(CompleteBody, content)
+    return body, body.given.as_partial()
+
+
+def read_sample(content: bytes) -> SampleBody:
+    return read_body(SampleBody, content)
+
+
+def read_brief(content: bytes) -> tuple[BriefBody, PartialDiagram | None]:
+    body = read_body(BriefBody, content)
+    return body, None if body.given is None else body.given.as_partial()
+
+
+def read_realise(content: bytes) -> Job:
+    """Read the job of a plan."""
+    body = read_body(RealiseBody, content)
+    return _job(body, _request(body))
+
+
+def read_plan(content: bytes) -> PlanOrder:
+    """Read an order of plans."""
+    body = read_body(PlanBody, content)
+    # a given diagram or plan excludes options of sampling
+    is_given = body.diagram is not None or body.near is not None
+    if is_given and (body.brief or body.num_rooms or body.candidates):
+        raise ValueError("diagram: leave out brief, num_rooms and candidates, or the diagram")
+    if body.candidates is not None and body.candidates < body.num:
+        raise ValueError(f"candidates: {body.candidates} is below num={body.num}")
+    # the request of plans, with facts of the brief
+    asked = _request(body)
+    job = _job(body, asked) if is_given else None
+    check_habitable(body.habitable, asked)
+    asked = with_brief(asked, body.brief)
+    return PlanOrder(
+        asked, body.num, body.candidates, job, body.brief, body.num_rooms, body.habitable
+    )
+
+
+def _request(body: PlanBody | RealiseBody) -> PlanRequest:
+    """Request of floor plans that a body states."""
+    corners = None if body.boundary is None else tuple(body.boundary)
+    return PlanRequest(
+        total_area=body.total_area,
+        outline=Outline(boundary=corners, ratio=body.ratio),
+        seed=body.seed,
+        rules=read_rules(body.rules),
+        front_door=body.front_door,
+        north=body.north,
+    )
+
+
+def _job(body: PlanBody | RealiseBody, asked: PlanRequest) -> Job:
+    """Build the job of a diagram, or of a change near an earlier plan."""
+    diagram = None if body.diagram is None else body.diagram.as_diagram()
+    if diagram is not None and not diagram.vocabulary.has_directions:
+        raise ValueError("diagram: " + _NO_DIRECTIONS.format("it says"))
+    if body.near is not None:
+        return body.near.as_change().job(asked, diagram)
+    if diagram is None:
+        raise ValueError("body: give a diagram, or near, an earlier plan")
+    (job,) = asked.jobs([diagram])
+    return job
+
+
+def answer_check(asked: tuple[bytes, int, PlanVocabulary]) -> dict[str, Any]:
+    """Check the diagram or brief of a body, for a model of ``n_max`` rooms with a vocabulary."""
+    content, n_max, words = asked
+    body = read_body(CheckBody, content)
+    if body.diagram is not None and body.brief is None:
+        return _check_diagram(body.diagram.as_drawn(), complete=body.complete)
+    if body.brief is not None and body.diagram is None:
+        return _check_brief(body.brief, n_max, words)
+    raise ValueError("body: give a diagram or a brief, one of them")
+
+
+def answer_plot(content: bytes) -> tuple[Point, ...]:
+    """Read the corners of the plot in a drawing."""
+    return plot_of_dxf(read_body(PlotBody, content).dxf.encode())
+
+
+def answer_export(content: bytes) -> tuple[str, str, str | bytes]:
+    """Export a diagram or plan: stem, format and content of the file."""
+    body = read_body(ExportBody, content)
+    if body.diagram is not None and body.plan is None:
+        drawn = body.diagram.as_drawn()
+        return "diagram", body.format, _diagram_as_text(drawn, body.format)
+    if body.plan is not None and body.diagram is None:
+        return "plan", body.format, _plan_as_file(body.plan, body.format, body.language)
+    raise ValueError("body: give a diagram or a plan, one of them")
+
 
 def diagrams_as_json(diagrams: Sequence[BubbleDiagram], *, positions: bool) -> list[dict[str, Any]]:
     """Convert diagrams to JSON; ``positions`` adds ``[x, y, radius]`` of each room, y downwards."""
-    if not positions:
-        return [diagram.to_json() for diagram in diagrams]
-    return [
-        {
-            **diagram.to_json(),
-            "positions": [
-                [round(float(x), 3), round(float(y), 3), round(float(r), 3)]
-                for (x, y), r in zip(place.centres, place.radii, strict=True)
-            ],
-        }
-        for diagram, place in zip(diagrams, place_all(diagrams), strict=True)
-    ]
+    found = [diagram.to_json() for diagram in diagrams]
+    if positions:
+        for each, place in zip(found, place_all(diagrams), strict=True):
+            rooms = zip(place.centres, place.radii, strict=True)
+            each["positions"] = [[round(float(v), 3) for v in (x, y, r)] for (x, y), r in rooms]
+    return found
 
 
-def check_diagram(drawn: PartialDiagram, *, complete: bool) -> dict[str, Any]:
+def _check_diagram(drawn: PartialDiagram, *, complete: bool) -> dict[str, Any]:
     """Check that a drawn diagram has a floor plan; if not, name contradictory relations.
 
     ``can_be_built`` is None if undecided, or if it depends on unknown rooms or relations.
@@ -70,28 +273,20 @@ def check_diagram(drawn: PartialDiagram, *, complete: bool) -> dict[str, Any]:
         (answer,) = have_plans([diagram], effort=_EFFORT)
     if has_directions and answer is not True:
         found = contradiction(diagram, effort=_EFFORT)
-    # warnings on validity
-    invalid = never_valid(drawn)
+    # warnings on validity, with names of rooms in place of ``rooms[2]``
+    invalid, names = never_valid(drawn), room_names(drawn)
+    if invalid is not None:
+        invalid = re.sub(r"rooms\[(\d+)\]", lambda match: names[int(match[1])], invalid)
+    pairs = [] if found is None else [sorted(member[:2]) for member in found.members]
     return {
         "ok": found is None and invalid is None,
         "can_be_built": False if found else answer,
-        "contradiction": None
-        if found is None
-        else {
-            "sentence": found.sentence(),
-            "pairs": [sorted(member[:2]) for member in found.members],
-        },
-        "warning": None if invalid is None else _by_name(invalid, drawn),
+        "contradiction": None if found is None else {"sentence": found.sentence(), "pairs": pairs},
+        "warning": invalid,
     }
 
 
-def _by_name(sentence: str, drawn: PartialDiagram) -> str:
-    """Replace ``rooms[2]`` by the name of the room in a sentence."""
-    names = room_names(drawn)
-    return re.sub(r"rooms\[(\d+)\]", lambda match: names[int(match[1])], sentence)
-
-
-def check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) -> dict[str, Any]:
+def _check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) -> dict[str, Any]:
     """Explain a brief, with a sentence for each rule, and decide if a diagram can meet it."""
     brief = brief_of(asked)
     found = feasibility(brief, n_max, words)
@@ -104,29 +299,14 @@ def check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) -> 
     }
 
 
-def answer_brief(
-    model: DiagramModel, asked: Mapping[str, Any], num: int, seed: int, given: PartialDiagram | None
-) -> list[BubbleDiagram]:
-    """Sample diagrams that meet a brief.
-
-    Raises ``ValueError`` for a brief that is wrong, cannot be met, or is met too rarely.
-    """
-    # refuse before sampling
-    checked = check_brief(asked, model.vocab.n_max, model.words)
+def _refuse_impossible(model: DiagramModel, brief: Mapping[str, Any]) -> None:
+    """Refuse a brief that no diagram of the model meets, by ``ValueError``."""
+    checked = _check_brief(brief, model.vocab.n_max, model.words)
     if not checked["ok"]:
         raise ValueError(checked["verdict"])
-    # fresh diagrams, or completions
-    draw: Any = model.algorithm.sample
-    try:
-        if given is None:
-            return list(draw(num, seed=seed, brief=asked, particles=_PARTICLES))
-        drawn = draw(given=given, completions=num, seed=seed, brief=asked, particles=_PARTICLES)
-    except ValueError as error:
-        raise ValueError(_OURS.sub("the brief: ", str(error), count=1)) from error
-    return [replace(diagram, metadata={}) for diagram in drawn]
 
 
-def diagram_as_text(drawn: PartialDiagram, format: str) -> str:
+def _diagram_as_text(drawn: PartialDiagram, format: str) -> str:
     """Write a diagram as the text of a file; a partial diagram only as JSON."""
     # JSON takes partial diagrams, other formats complete ones
     if format == "json":
@@ -145,7 +325,7 @@ def diagram_as_text(drawn: PartialDiagram, format: str) -> str:
     return to_graphml(diagram) if format == "graphml" else svg_of(plot_diagram(diagram))
 
 
-def plan_as_file(data: Mapping[str, Any], format: str, language: str = "en") -> str | bytes:
+def _plan_as_file(data: Mapping[str, Any], format: str, language: str) -> str | bytes:
     """Write a plan, given as the object of ``FloorPlan.to_json``, as the content of a file."""
     plan = plan_within_limits(data)
     if format == "json":
@@ -156,3 +336,144 @@ def plan_as_file(data: Mapping[str, Any], format: str, language: str = "en") -> 
     if format == "svg":
         return svg_of(plot_plan(plan))
     return FORMATS[format].content_of(plan, DrawingStyle(language))
+
+
+def pickled_model(model: DiagramModel) -> bytes | DiagramModel:
+    """Pickle a model for other processes, each of which reads it once.
+
+    A model that cannot be pickled is returned as it stands, and sampling stays in this process.
+    """
+    try:
+        return pickle.dumps(model)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        logger.warning("briefs are answered without other processes: %s", error)
+        return model
+
+
+@lru_cache(maxsize=1)
+def _read(model: bytes) -> DiagramModel:
+    """Load a pickled model in a process; the processes share the cores."""
+    torch.set_num_threads(1)
+    found: DiagramModel = pickle.loads(model)
+    return found
+
+
+def _model_of(model: bytes | DiagramModel) -> DiagramModel:
+    return model if isinstance(model, DiagramModel) else _read(model)
+
+
+def ready(model: bytes | DiagramModel) -> bool:
+    """Load the model in a process; True when done."""
+    return _model_of(model).device is not None
+
+
+def sampled(
+    workers: Workers, function: Callable[[A], T], ask: A, model: Any, stop: Callable[[], bool]
+) -> T:
+    """Call ``function(ask)``, which samples, in a process if the model is pickled, else here."""
+    return function(ask) if isinstance(model, DiagramModel) else workers.run(function, ask, stop)
+
+
+def brief_answer(ask: BriefAsk) -> dict[str, Any]:
+    """Sample diagrams for a brief, as JSON; ``ValueError`` if it is wrong, cannot be met, or is met
+    too rarely."""
+    start, model = time.perf_counter(), _model_of(ask.model)
+    _refuse_impossible(model, ask.brief)
+    # fresh diagrams, or completions without their metadata
+    draw: Any = model.algorithm.sample
+    how: dict[str, Any] = {"seed": ask.seed, "brief": ask.brief, "particles": _PARTICLES}
+    try:
+        if ask.given is None:
+            found = list(draw(ask.num, **how))
+        else:
+            drawn = draw(given=ask.given, completions=ask.num, **how)
+            found = [replace(diagram, metadata={}) for diagram in drawn]
+    except ValueError as error:
+        raise ValueError(_OURS.sub("the brief: ", str(error), count=1)) from error
+    diagrams = diagrams_as_json(found, positions=ask.positions)
+    return {"diagrams": diagrams, "seconds": round(time.perf_counter() - start, 3)}
+
+
+def found_of(job: Job) -> FoundPlans:
+    """Find the plans of a job, with pictures and scores; runs in a process."""
+    found, scores = ranked_variants(realise(job))
+    why = found.explanation.sentences(found.names)
+    instead = found.explanation.to_json(found.names).get("instead")
+    # each plan with its sort key and its JSON
+    plans = []
+    for plan, shortfalls, score in zip(found.plans, found.shortfalls, scores, strict=True):
+        shown = {
+            "plan": plan.to_json(),
+            "svg": svg_of(plot_plan(plan)),
+            "target_areas": [round(area, 2) for area in found.areas],
+            "scores": score.to_json(),
+            "rules": score.kept,
+            "broken": list(rules_of(shortfalls)),
+            "given_up": [each.sentence() for each in shortfalls],
+            "why": why,
+            "instead": instead,
+        }
+        plans.append((rank_key(shortfalls, score), shown))
+    return FoundPlans(tuple(plans), found.reason)
+
+
+def plans_of(
+    model: bytes | DiagramModel, workers: Workers, order: PlanOrder, report: Report
+) -> dict[str, Any]:
+    """Find plans, best first, as JSON with pictures and scores.
+
+    ``report`` gets the number of finished diagrams, and every plan. Raises ``ValueError`` for an
+    order that is wrong or cannot be met, ``Cancelled`` or ``Stopped`` for a cancelled one.
+    """
+    # plans of one diagram
+    if order.job is not None:
+        report(0, 1)
+        found = workers.run(found_of, replace(order.job, variants=order.num), report.is_cancelled)
+        jobs, every, reason = [order.job], list(found.plans), found.reason
+    else:
+        jobs = sampled(workers, _jobs_of, (model, order), model, report.is_cancelled)
+        every, reason = list(_find_all(workers, jobs, report, order.habitable)), ""
+    # the best of all plans
+    kept = [each for each in every if not (order.habitable and each[1]["broken"])]
+    best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: order.num]]
+    if not best and not reason:
+        reason = no_plan_reason(len(jobs), [shown["broken"] for _, shown in every])
+    return {"plans": best, "num_diagrams": len(jobs), "reason": reason}
+
+
+def _jobs_of(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
+    """Sample diagrams of a model, and build the job of each."""
+    model, order = _model_of(ask[0]), ask[1]
+    if not model.words.has_directions:
+        raise ValueError(_NO_DIRECTIONS.format("the model's diagrams say"))
+    if order.brief is not None:
+        _refuse_impossible(model, order.brief)
+    diagrams = candidate_diagrams(
+        model.algorithm,
+        order.request.seed,
+        num=order.num,
+        candidates=order.candidates,
+        brief=order.brief,
+        num_rooms=order.num_rooms,
+    )
+    return possible_jobs(order.request, diagrams)[0]
+
+
+def _find_all(
+    workers: Workers, jobs: Sequence[Job], report: Report, habitable: bool
+) -> Iterator[Shown]:
+    """Yield the plans of all jobs, as many at once as there are processes.
+
+    ``report`` gets all plans, or, if ``habitable``, those that break no rule.
+    """
+    report(0, len(jobs))
+    # threads that wait for the processes
+    with ThreadPoolExecutor(workers.num) as threads:
+        tasks = [threads.submit(workers.run, found_of, job, report.is_cancelled) for job in jobs]
+        for number, task in enumerate(as_completed(tasks), start=1):
+            plans = task.result().plans
+            for _, shown in plans:
+                if not (habitable and shown["broken"]):
+                    report.add_plan(shown)
+            report(number, len(jobs))
+            yield from plans

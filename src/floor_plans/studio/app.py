@@ -11,51 +11,27 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from discrete_diffusion import __version__
-from floor_plans.studio import LOCAL
-from floor_plans.studio.answers import (
-    Accepted,
-    CheckedBrief,
-    CheckedDiagram,
-    Drawn,
-    Health,
-    ModelFacts,
-    NoPlan,
-    PlotAnswer,
-    Refusal,
-    ShownPlan,
-)
-from floor_plans.studio.batching import TooBusy
-from floor_plans.studio.events import FAILED, LATE, content_of, drawn, read, wanted
+from floor_plans.studio import LOCAL, answering, bodies
 from floor_plans.studio.guards import BearerAuth, BodyLimit, Logged, OwnPages, refusal
-from floor_plans.studio.job_paths import accepted, add_jobs, describe, takes
-from floor_plans.studio.planning import BriefAsk, brief_answer, found_of, sampled
-from floor_plans.studio.reading import (
-    answer_check,
-    answer_export,
-    answer_plot,
-    read_brief,
-    read_complete,
-    read_realise,
-    read_sample,
+from floor_plans.studio.jobs import Late
+from floor_plans.studio.sampling import Ask, DiagramModel, TooBusy
+from floor_plans.studio.studio import (
+    FAILED,
+    LATE,
+    Studio,
+    accepted,
+    content_of,
+    drawn,
+    job_events,
+    read,
+    wanted,
 )
-from floor_plans.studio.requests import (
-    BriefBody,
-    CheckBody,
-    CompleteBody,
-    ExportBody,
-    PlanBody,
-    PlotBody,
-    RealiseBody,
-    SampleBody,
-)
-from floor_plans.studio.sampling import Ask, DiagramModel
-from floor_plans.studio.studio import Studio
-from floor_plans.studio.workers import Late
 
 logger = logging.getLogger(__name__)
 
@@ -64,17 +40,29 @@ PAGE = Path(__file__).parent / "page"
 RETRY_AFTER = 2
 """Seconds that a client should wait before it tries again."""
 
+EVENTS: dict[str, type[BaseModel]] = {
+    "progress": bodies.JobProgress,
+    "found": bodies.ShownPlan,
+    "done": bodies.JobDone,
+    "error": bodies.Refusal,
+    "revealed": bodies.Revealed,
+}
+"""Data of the server-sent events, by their name."""
+
+_BODIES: tuple[type[BaseModel], ...] = (
+    *(bodies.CompleteBody, bodies.SampleBody, bodies.BriefBody, bodies.CheckBody),
+    *(bodies.RealiseBody, bodies.PlanBody, bodies.PlotBody, bodies.ExportBody),
+)
+
 _REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Refusal, "description": "The request is wrong"},
-    "4XX": {"model": Refusal, "description": "No token, too much, too slow, or too many at once"},
-    "5XX": {"model": Refusal, "description": "It failed, or took too long"},
+    status: {"model": bodies.Refusal, "description": text}
+    for status, text in (
+        (400, "The request is wrong"),
+        ("4XX", "No token, too much, too slow, or too many at once"),
+        ("5XX", "It failed, or took too long"),
+    )
 }
 """Refusals of every path, in /openapi.json; FastAPI would promise its own 422 without them."""
-
-_BODIES = (
-    *(CompleteBody, SampleBody, BriefBody, CheckBody),
-    *(RealiseBody, PlanBody, PlotBody, ExportBody),
-)
 
 _CONTENT_TYPES = {
     "json": "application/json",
@@ -86,6 +74,26 @@ _CONTENT_TYPES = {
 
 _TEXT: dict[str, Any] = {"schema": {"type": "string"}}
 _FILES = dict.fromkeys((*_CONTENT_TYPES.values(), "text/plain"), _TEXT)
+
+_STREAM_OF_DIAGRAMS = {
+    "description": "The diagrams; with stream events: revealed (a list of Revealed), done (Drawn), "
+    "error (Refusal)",
+    "content": {"text/event-stream": _TEXT},
+}
+
+_STREAM_OF_JOB = {
+    "description": "progress when a part is done, found for every plan on the way, then done with "
+    "the answer, or error. Each has a number (id); Last-Event-ID goes on behind it.",
+    "content": {
+        "text/event-stream": {
+            "schema": {"type": "string"},
+            "x-events": {
+                name: {"$ref": f"#/components/schemas/{EVENTS[name].__name__}"}
+                for name in ("progress", "found", "done", "error")
+            },
+        }
+    },
+}
 
 _POLICY = (
     "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -121,8 +129,8 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
     _add_errors(app)
     _add_questions(app, studio)
     _add_drawing(app, studio)
-    add_jobs(app, studio)
-    describe(app, _BODIES)
+    _add_jobs(app, studio)
+    _describe(app)
     _add_page(app)
     # middleware, the last one is the outermost
     app.add_middleware(BodyLimit)
@@ -164,14 +172,40 @@ def _add_errors(app: FastAPI) -> None:
         return refusal(500, FAILED)
 
 
+def _takes(body: type[BaseModel]) -> dict[str, Any]:
+    """OpenAPI description of a path with this body."""
+    schema = {"$ref": f"#/components/schemas/{body.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _describe(app: FastAPI) -> None:
+    """Add the schemas of bodies and events to /openapi.json."""
+    described = app.openapi
+
+    def with_models() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            # schemas of bodies and events, with their definitions
+            schemas = described()["components"]["schemas"]
+            for model in (*EVENTS.values(), *_BODIES):
+                found = model.model_json_schema(ref_template="#/components/schemas/{model}")
+                schemas |= {**found.pop("$defs", {}), model.__name__: found}
+        return described()
+
+    app.openapi = with_models  # type: ignore[method-assign]
+
+
 def _add_questions(app: FastAPI, studio: Studio) -> None:
+    """Add paths of facts, checks, floor plans and files."""
+
     @app.get(
-        "/healthz", summary="Health, and the number of waiting requests", response_model=Health
+        "/healthz",
+        summary="Health, and the number of waiting requests",
+        response_model=bodies.Health,
     )
     async def healthz() -> dict[str, Any]:
         return studio.health()
 
-    @app.get("/api/model", summary="Facts of the model", response_model=ModelFacts)
+    @app.get("/api/model", summary="Facts of the model", response_model=bodies.ModelFacts)
     async def model() -> dict[str, Any]:
         return studio.model_facts()
 
@@ -179,24 +213,25 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
     @app.post(
         "/api/check",
         summary="Check if a diagram or a brief can be met, and if not, why",
-        response_model=CheckedDiagram | CheckedBrief,
-        openapi_extra=takes(CheckBody),
+        response_model=bodies.CheckedDiagram | bodies.CheckedBrief,
+        openapi_extra=_takes(bodies.CheckBody),
     )
     async def check(request: Request) -> dict[str, Any]:
         asked = (await content_of(request), studio.model.vocab.n_max, studio.model.words)
-        work = partial(studio.checks.run, answer_check, asked)
+        work = partial(studio.checks.run, answering.answer_check, asked)
         return await wanted(studio.checking, work, studio.seconds)
 
     # plans are found by the worker processes
     @app.post(
         "/api/realise",
         summary="A dimensioned plan of a diagram, or near an earlier plan, with its picture",
-        response_model=ShownPlan | NoPlan,
+        response_model=bodies.ShownPlan | bodies.NoPlan,
         response_model_exclude_unset=True,
-        openapi_extra=takes(RealiseBody),
+        openapi_extra=_takes(bodies.RealiseBody),
     )
     async def realise(request: Request) -> dict[str, Any]:
-        work = partial(studio.workers.run, found_of, await read(studio, read_realise, request))
+        job = await read(studio, answering.read_realise, request)
+        work = partial(studio.workers.run, answering.found_of, job)
         found = await wanted(studio.realising, work, studio.seconds)
         if not found.plans:
             return {"plan": None, "reason": found.reason}
@@ -207,11 +242,11 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
     @app.post(
         "/api/plot",
         summary="The plot of a drawing",
-        response_model=PlotAnswer,
-        openapi_extra=takes(PlotBody),
+        response_model=bodies.PlotAnswer,
+        openapi_extra=_takes(bodies.PlotBody),
     )
     async def plot(request: Request) -> dict[str, Any]:
-        work = partial(studio.exports.run, answer_plot, await content_of(request))
+        work = partial(studio.exports.run, answering.answer_plot, await content_of(request))
         return {"corners": await wanted(studio.exporting, work, studio.seconds)}
 
     @app.post(
@@ -219,74 +254,118 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
         summary="A diagram or a plan as a file",
         response_class=Response,
         responses={200: {"content": _FILES, "description": "The file"}},
-        openapi_extra=takes(ExportBody),
+        openapi_extra=_takes(bodies.ExportBody),
     )
     async def export(request: Request) -> Response:
-        work = partial(studio.exports.run, answer_export, await content_of(request))
+        work = partial(studio.exports.run, answering.answer_export, await content_of(request))
         stem, format, content = await wanted(studio.exporting, work, studio.seconds)
-        return Response(
-            content,
-            media_type=_CONTENT_TYPES.get(format, "text/plain"),
-            headers={"Content-Disposition": f'attachment; filename="{stem}.{format}"'},
-        )
-
-
-_DRAWN: dict[str, Any] = {
-    "response_model": Drawn,
-    "response_model_exclude_unset": True,
-    "responses": {
-        200: {
-            "description": "The diagrams; with stream events: revealed (a list of Revealed), done "
-            "(Drawn), error (Refusal)",
-            "content": {"text/event-stream": _TEXT},
-        }
-    },
-}
+        headers = {"Content-Disposition": f'attachment; filename="{stem}.{format}"'}
+        media_type = _CONTENT_TYPES.get(format, "text/plain")
+        return Response(content, media_type=media_type, headers=headers)
 
 
 def _add_drawing(app: FastAPI, studio: Studio) -> None:
+    """Add paths of completions, samples and briefs."""
+    answers: dict[str, Any] = {
+        "response_model": bodies.Drawn,
+        "response_model_exclude_unset": True,
+    }
+    streams: dict[str, Any] = {**answers, "responses": {200: _STREAM_OF_DIAGRAMS}}
+
     # completions and samples come from the network's thread
     @app.post(
         "/api/complete",
         summary="Completions of a partial diagram",
-        openapi_extra=takes(CompleteBody),
-        **_DRAWN,
+        openapi_extra=_takes(bodies.CompleteBody),
+        **streams,
     )
     async def complete(request: Request) -> Any:
-        body, given = await read(studio, read_complete, request)
+        body, given = await read(studio, answering.read_complete, request)
         studio.model.check([given])
         ask = Ask([given], body.completions, body.seed)
         return await drawn(studio, ask, positions=body.positions, stream=body.stream)
 
-    @app.post("/api/sample", summary="Fresh diagrams", openapi_extra=takes(SampleBody), **_DRAWN)
+    @app.post(
+        "/api/sample",
+        summary="Fresh diagrams",
+        openapi_extra=_takes(bodies.SampleBody),
+        **streams,
+    )
     async def sample(request: Request) -> Any:
-        body = await read(studio, read_sample, request)
+        body = await read(studio, answering.read_sample, request)
         partials = studio.model.fresh(body.num, body.num_rooms, body.seed)
         studio.model.check(partials)
         ask = Ask(partials, 1, body.seed)
         return await drawn(studio, ask, positions=body.positions, stream=body.stream)
 
+    # briefs take longer: in a process, or as a job
     @app.post(
         "/api/brief",
         summary="Diagrams that meet a brief, at once or as a job",
-        response_model=Drawn,
-        response_model_exclude_unset=True,
-        responses={202: {"model": Accepted, "description": "The job that was begun"}},
-        openapi_extra=takes(BriefBody),
+        responses={202: {"model": bodies.Accepted, "description": "The job that was begun"}},
+        openapi_extra=_takes(bodies.BriefBody),
+        **answers,
     )
     async def brief(request: Request) -> Any:
-        body, given = await read(studio, read_brief, request)
-        ask = BriefAsk(
+        body, given = await read(studio, answering.read_brief, request)
+        ask = answering.BriefAsk(
             studio.pickled, body.brief, body.num, body.seed, given, positions=body.positions
         )
-        # briefs take longer: in a process, or as a job
-        work = partial(sampled, studio.workers, brief_answer, ask, studio.pickled)
+        answer = answering.brief_answer
+        work = partial(answering.sampled, studio.workers, answer, ask, studio.pickled)
         if body.job:
             return accepted(studio, request, lambda report: work(report.is_cancelled))
         return await wanted(studio.briefs, work, studio.brief_seconds)
 
 
+def _add_jobs(app: FastAPI, studio: Studio) -> None:
+    """Add paths that submit jobs, and show or cancel them."""
+    states: dict[str, Any] = {
+        "response_model": bodies.JobState,
+        "response_model_exclude_unset": True,
+    }
+    no_job = "no job has this id, or it ended more than an hour ago"
+
+    @app.post(
+        "/api/plan",
+        summary="Plans on a plot, as a job",
+        status_code=202,
+        response_model=bodies.Accepted,
+        openapi_extra=_takes(bodies.PlanBody),
+    )
+    async def plan(request: Request) -> JSONResponse:
+        order = await read(studio, answering.read_plan, request)
+        work = partial(answering.plans_of, studio.pickled, studio.workers, order)
+        return accepted(studio, request, work)
+
+    # state and answer
+    @app.get("/api/jobs/{job}", summary="State of a job, and its answer", **states)
+    async def state(job: str) -> dict[str, Any]:
+        if (found := studio.jobs.state(job)) is None:
+            raise HTTPException(404, no_job)
+        return found
+
+    @app.delete("/api/jobs/{job}", summary="Cancel a job", **states)
+    async def cancel(job: str) -> dict[str, Any]:
+        studio.jobs.cancel(job)
+        return await state(job)
+
+    # events, from the last one that the client has seen
+    @app.get(
+        "/api/jobs/{job}/events",
+        summary="Events of a job, as server-sent events",
+        response_class=StreamingResponse,
+        responses={200: _STREAM_OF_JOB},
+    )
+    async def events(job: str, request: Request) -> StreamingResponse:
+        if studio.jobs.events(job, 0) is None:
+            raise HTTPException(404, no_job)
+        return job_events(studio, job, request)
+
+
 def _add_page(app: FastAPI) -> None:
+    """Add the page, and the icon that browsers request by default."""
+
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
         headers = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer"}
@@ -294,7 +373,6 @@ def _add_page(app: FastAPI) -> None:
 
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> FileResponse:
-        """Icon that browsers request by default."""
         return FileResponse(PAGE / "icon.svg")
 
     app.mount("/page", StaticFiles(directory=PAGE), name="page")

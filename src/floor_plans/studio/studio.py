@@ -1,27 +1,57 @@
-"""``Studio``: a model with its threads and processes."""
+"""``Studio``: a model with its threads and processes; awaited answers, jobs and their events."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
+import reprlib
+import threading
 import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
+
+from fastapi import Request
+from fastapi.responses import JSONResponse, StreamingResponse
 
 from discrete_diffusion import __version__
 from floor_plans.diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
-from floor_plans.studio.batching import Batcher, Errands
-from floor_plans.studio.jobs import Jobs
-from floor_plans.studio.planning import pickled_model, ready
-from floor_plans.studio.reading import answer_check, read_sample
-from floor_plans.studio.requests import MOST_DRAWN
-from floor_plans.studio.sampling import DiagramModel
-from floor_plans.studio.workers import Workers
+from floor_plans.studio.answering import (
+    answer_check,
+    diagrams_as_json,
+    pickled_model,
+    read_sample,
+    ready,
+)
+from floor_plans.studio.bodies import MOST_DRAWN, Accepted
+from floor_plans.studio.jobs import Jobs, Report, Workers
+from floor_plans.studio.sampling import Answer, Ask, Batcher, DiagramModel, Errands, Revealed
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LATE = "this took too long and was given up; ask for fewer diagrams, or for less"
+FAILED = "the studio failed on this request; its log says why"
+
+READ_SECONDS = 60.0
+"""Most seconds until a body is read."""
+
+_PLAN_SECONDS = 900.0
+"""Most seconds of the search for the plans of one diagram."""
 
 _STRICT: dict[str, Any] = {"seconds": 20.0, "most_bytes": 2 * 1024**3, "patience": 5.0}
 """Limits of tasks on unchecked input."""
 
-_PLAN_SECONDS = 900.0
-"""Most seconds of the search for the plans of one diagram."""
+_LOOK = 0.2
+"""Seconds between two polls for new events."""
+
+_STILL_THERE = 15.0
+"""Seconds of silence after which a comment is sent, so that proxies keep the stream open."""
 
 _PAIR = b'{"diagram": {"rooms": [null, null]}}'
 
@@ -53,7 +83,7 @@ class Studio:
         self.exports, self.exporting = Workers(1, **_STRICT), Errands("exports")
         # briefs and plans
         self.briefs = Errands("briefs", most_waiting=8)
-        self.workers, self.pickled = (Workers(workers, seconds=_PLAN_SECONDS), pickled_model(model))
+        self.workers, self.pickled = Workers(workers, seconds=_PLAN_SECONDS), pickled_model(model)
         self.realising = Errands("realising", threads=workers)
         self.jobs = Jobs(threads=workers)
         self.began = time.monotonic()
@@ -63,23 +93,15 @@ class Studio:
         # a first task for every process
         for _ in range(self.workers.num):
             self.realising.submit(partial(self.workers.run, ready, self.pickled, lambda: False))
-        n_max, words = self.model.vocab.n_max, self.model.words
-        check = partial(self.checks.run, answer_check, (_PAIR, n_max, words))
-        self.checking.submit(partial(check, lambda: False))
+        check = (_PAIR, self.model.vocab.n_max, self.model.words)
+        self.checking.submit(partial(self.checks.run, answer_check, check, lambda: False))
         self.reading.submit(partial(self.readers.run, read_sample, b"{}", lambda: False))
 
     def close(self) -> None:
         for processes in (self.workers, self.readers, self.checks, self.exports):
             processes.close()
-        for each in (
-            self.batcher,
-            self.reading,
-            self.checking,
-            self.exporting,
-            self.briefs,
-            self.realising,
-            self.jobs,
-        ):
+        queues = (self.reading, self.checking, self.exporting, self.briefs, self.realising)
+        for each in (self.batcher, *queues, self.jobs):
             each.close()
 
     def model_facts(self) -> dict[str, Any]:
@@ -117,3 +139,125 @@ class Studio:
             "last_batch": self.batcher.last_batch,
             "seconds": round(time.monotonic() - self.began, 1),
         }
+
+
+async def answered(future: Future[T], seconds: float) -> T:
+    """Await a result for ``seconds``; then cancel it if it has not begun, by ``TimeoutError``."""
+    return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+
+
+async def wanted(errands: Errands, work: Callable[[Callable[[], bool]], T], seconds: float) -> T:
+    """Submit work and await its answer; its argument returns True once nobody waits any more."""
+    unwanted = threading.Event()
+    try:
+        return await answered(errands.submit(partial(work, unwanted.is_set)), seconds)
+    finally:
+        unwanted.set()
+
+
+async def content_of(request: Request) -> bytes:
+    """Bytes of a body, which has to be sent as JSON, by ``ValueError``: a form of another site
+    cannot send JSON without a preflight request."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise ValueError(f"Content-Type: expected application/json, got {reprlib.repr(kind)}")
+    return await request.body()
+
+
+async def read(studio: Studio, read_content: Callable[[bytes], T], request: Request) -> T:
+    """Read the body of a request in another process."""
+    work = partial(studio.readers.run, read_content, await content_of(request))
+    return await wanted(studio.reading, work, READ_SECONDS)
+
+
+async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> Any:
+    """Answer with diagrams of the network, at once or as server-sent events."""
+    start = time.perf_counter()
+
+    async def finished(future: Future[Answer]) -> dict[str, Any]:
+        answer = await answered(future, studio.seconds)
+        convert = partial(diagrams_as_json, answer.diagrams, positions=positions)
+        return {
+            "diagrams": await asyncio.to_thread(convert),
+            "approximate": list(answer.approximate),
+            "seconds": round(time.perf_counter() - start, 3),
+        }
+
+    # one answer
+    if not stream:
+        return await finished(studio.batcher.submit(ask))
+    # a stream: the network's thread puts each step into a queue of this loop
+    loop = asyncio.get_running_loop()
+    steps: asyncio.Queue[list[Revealed] | None] = asyncio.Queue()
+
+    def report(step: list[Revealed]) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(steps.put_nowait, step)
+
+    future = studio.batcher.submit(replace(ask, on_revealed=report))  # a full queue is refused here
+    return _streamed(_steps(steps, asyncio.ensure_future(finished(future))))
+
+
+def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
+    return StreamingResponse(events, media_type="text/event-stream")
+
+
+async def _steps(
+    steps: asyncio.Queue[list[Revealed] | None], finished: asyncio.Task[dict[str, Any]]
+) -> AsyncIterator[str]:
+    """Yield ``revealed`` for every step, then ``done`` with the answer, or ``error``; the request
+    is cancelled when nobody listens any more."""
+    finished.add_done_callback(lambda _: steps.put_nowait(None))
+    try:
+        # None marks the end of the steps
+        while (step := await steps.get()) is not None:
+            yield _event_text("revealed", step)
+        yield _event_text("done", finished.result())
+    except TimeoutError:
+        yield _event_text("error", {"error": LATE})
+    except ValueError as error:
+        yield _event_text("error", {"error": str(error)})
+    except Exception as error:  # the status was sent: only an event can say it
+        logger.error("a request failed", exc_info=error)
+        yield _event_text("error", {"error": FAILED})
+    finally:
+        finished.cancel()
+
+
+def _event_text(name: str, data: Any, number: int | None = None) -> str:
+    """Text of a server-sent event; ``number``: its id."""
+    id_line = "" if number is None else f"id: {number}\n"
+    return f"{id_line}event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def accepted(
+    studio: Studio, request: Request, work: Callable[[Report], dict[str, Any]]
+) -> JSONResponse:
+    """Submit work as a job of the client, and answer with its id."""
+    client = request.client.host if request.client else ""
+    return JSONResponse(Accepted(job=studio.jobs.submit(client, work)).model_dump(), 202)
+
+
+def job_events(studio: Studio, job: str, request: Request) -> StreamingResponse:
+    """Answer with the events of a job, behind the last one that the client has seen."""
+    last = request.headers.get("last-event-id", "")
+    return _streamed(_polled(studio, job, int(last) + 1 if last.isdecimal() else 0))
+
+
+async def _polled(studio: Studio, job: str, since: int) -> AsyncIterator[str]:
+    """Poll for news of a job until it ends, and yield them."""
+    quiet = time.monotonic()
+    while (seen := studio.jobs.events(job, since)) is not None:
+        news, over = seen
+        for name, data in news:
+            if data:  # intermediate plans of an ended job are empty
+                yield _event_text(name, data, since)
+            since += 1
+        if over:
+            return
+        now = time.monotonic()
+        quiet = now if news else quiet
+        if now - quiet > _STILL_THERE:
+            quiet = now
+            yield ": still there\n\n"
+        await asyncio.sleep(_LOOK)

@@ -17,8 +17,8 @@ from floor_plans.briefs.brief import (
     Numbers,
     Quantity,
     RelationRule,
-    Source,
 )
+from floor_plans.diagrams.files.yaml_nodes import Source
 from floor_plans.diagrams.vocabulary import (
     RELATION_X_ORDER,
     RELATION_Y_ORDER,

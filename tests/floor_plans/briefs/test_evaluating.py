@@ -16,9 +16,9 @@ from floor_plans import BubbleDiagram, decode, generate_plans, read_diagrams, wr
 from floor_plans.briefs import method_scores as matching
 from floor_plans.briefs.answering import Answer
 from floor_plans.briefs.brief import Brief
-from floor_plans.briefs.brief_request import SoftGuidance
 from floor_plans.briefs.chances import BriefConstraint
 from floor_plans.briefs.method_scores import Matches, MethodScores
+from floor_plans.briefs.particles import SoftGuidance
 from floor_plans.briefs.reading import read_brief
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics, data_coverage

@@ -8,9 +8,9 @@ from random_briefs import SMALL, all_diagrams, random_brief
 
 from floor_plans import generate_plans
 from floor_plans.briefs import brief_of
-from floor_plans.briefs.brief import Brief, Source
-from floor_plans.briefs.feasibility import contradiction, drop_rules, feasibility
-from floor_plans.briefs.refutation import is_refuted
+from floor_plans.briefs.brief import Brief
+from floor_plans.briefs.feasibility import contradiction, drop_rules, feasibility, is_refuted
+from floor_plans.diagrams.files.yaml_nodes import Source
 from floor_plans.diagrams.vocabulary import ADJACENCY, DIRECTIONS, RELATIONS
 from floor_plans.plans.box_model import is_installed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from floor_plans.briefs import brief_of
-from floor_plans.briefs.sentences import sentences
+from floor_plans.briefs.brief import sentences
 from floor_plans.diagrams.vocabulary import ROOM_GROUPS
 
 

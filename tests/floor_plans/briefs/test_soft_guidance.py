@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from floor_plans.briefs.brief_request import SoftGuidance
+from floor_plans.briefs.particles import SoftGuidance
 from toy_constraints import CONSTRAINTS, Toy, conditional
 from toy_samplers import exact
 from toy_world import FULL, noise_floor, total_variation

@@ -18,8 +18,7 @@ from discrete_diffusion import load
 from floor_plans import BubbleDiagram, PartialDiagram
 from floor_plans.diagrams.files.graph_formats import from_graphml
 from floor_plans.studio.app import create_app
-from floor_plans.studio.batching import Batcher
-from floor_plans.studio.sampling import Ask
+from floor_plans.studio.sampling import Ask, Batcher
 
 GIVEN = {
     "rooms": ["LivingRoom", "Kitchen", None, "Bathroom", None],

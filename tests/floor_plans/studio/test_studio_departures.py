@@ -13,8 +13,7 @@ import pytest
 import uvicorn
 
 from discrete_diffusion import load
-from floor_plans.studio import app as app_module
-from floor_plans.studio import guards
+from floor_plans.studio import answering, guards
 from floor_plans.studio.app import create_app
 
 DRAW = ("complete", {"given": {"rooms": ["LivingRoom", None], "relations": []}})
@@ -149,7 +148,7 @@ def test_briefs_of_clients_that_left_keep_nobody_waiting(studio_run, monkeypatch
             stopped.append(ask)
         return {"diagrams": [], "seconds": 0.0}
 
-    monkeypatch.setattr(app_module, "sampled", held)
+    monkeypatch.setattr(answering, "sampled", held)
 
     async def run():
         async with serving(app) as connect:

@@ -16,12 +16,11 @@ from floor_plans import BubbleDiagram
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver.realised import Job
 from floor_plans.solver.spec import PlanSpec
-from floor_plans.studio.answers import ShownPlan
+from floor_plans.studio.answering import found_of
 from floor_plans.studio.app import create_app
-from floor_plans.studio.batching import Errands, TooBusy
-from floor_plans.studio.jobs import FAILED, KEPT_SECONDS, Jobs
-from floor_plans.studio.planning import found_of
-from floor_plans.studio.workers import Late
+from floor_plans.studio.bodies import ShownPlan
+from floor_plans.studio.jobs import FAILED, KEPT_SECONDS, Jobs, Late
+from floor_plans.studio.sampling import Errands, TooBusy
 from plan_examples import diagram_of, only
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")

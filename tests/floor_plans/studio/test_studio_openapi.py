@@ -12,9 +12,8 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel, ValidationError
 
 from discrete_diffusion import load
-from floor_plans.studio import answers
-from floor_plans.studio.app import create_app
-from floor_plans.studio.job_paths import EVENTS
+from floor_plans.studio import bodies
+from floor_plans.studio.app import EVENTS, create_app
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 
@@ -106,13 +105,13 @@ def test_every_answer_and_error_has_a_model(described):
 def test_the_examples_are_answered_as_the_models_say(client, described):
     """Models of answers refuse what they do not name, so that none of it is lost in between."""
     models = {
-        "CompleteBody": answers.Drawn,
-        "SampleBody": answers.Drawn,
-        "BriefBody": answers.Drawn,
-        "CheckBody": answers.CheckedDiagram,
-        "RealiseBody": answers.ShownPlan,
-        "PlanBody": answers.Accepted,
-        "PlotBody": answers.PlotAnswer,
+        "CompleteBody": bodies.Drawn,
+        "SampleBody": bodies.Drawn,
+        "BriefBody": bodies.Drawn,
+        "CheckBody": bodies.CheckedDiagram,
+        "RealiseBody": bodies.ShownPlan,
+        "PlanBody": bodies.Accepted,
+        "PlotBody": bodies.PlotAnswer,
         "ExportBody": None,
     }
     tried = set()
@@ -132,7 +131,7 @@ def test_the_examples_are_answered_as_the_models_say(client, described):
 
 
 def test_what_is_asked_with_get_is_as_the_models_say(client):
-    for path, model in (("/healthz", answers.Health), ("/api/model", answers.ModelFacts)):
+    for path, model in (("/healthz", bodies.Health), ("/api/model", bodies.ModelFacts)):
         assert client.get(path).json().keys() == model.model_fields.keys()
 
 

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from floor_plans.studio import workers as module
-from floor_plans.studio.workers import Late, Stopped, Workers
+from floor_plans.studio import jobs as module
+from floor_plans.studio.jobs import Late, Stopped, Workers
 
 
 def never() -> bool:
