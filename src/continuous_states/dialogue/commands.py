@@ -1,4 +1,4 @@
-"""Commands."""
+"""Report, ``evaluate`` and ``sample`` of a model of dialogues."""
 
 from __future__ import annotations
 
@@ -61,9 +61,25 @@ from discrete_diffusion.sampling import Model
 
 logger = logging.getLogger(__name__)
 
+NUM_SAMPLED, NUM_EVALUATED = 64, 500
+"""Dialogues of ``sample`` and of ``evaluate``, if no number is given."""
+
+_METHODS = {
+    "{}": "the model",
+    "shuffled_{}": "the model, from the dialogue of another pair",
+    "another_{}": "the reference of another pair",
+    "most_frequent_{}": "the most frequent training summary",
+}
+_METRICS = {
+    "rouge_l": "F1 of the longest common subsequence of words with the reference",
+    "exact_match": "share of summaries that are the reference",
+    "slot_accuracy": "share of right slots",
+    "distinct": "share of distinct summaries",
+}
+
 
 class SummaryReport(Report):
-    """Scores of summaries of the first pairs of a split beside those of baselines; files."""
+    """Scores of summaries of the first pairs of a split with those of baselines; files."""
 
     headlines = (
         Headline("exact_match", share=True),
@@ -81,15 +97,15 @@ class SummaryReport(Report):
         return summarise_held_out(model, self.data, self.split, num=num, seed=seed + sum(stream))
 
     def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:
-        """Information that the own dialogue gives about the summaries that are sampled."""
+        """Information of a dialogue about its summary: ``SourceGap`` by name."""
         gap = self.source_gap(model, num, draws=draws, seed=seed)
         return {} if gap is None else gap.as_dict()
 
     def source_gap(
         self, model: Model, num: int | None, *, draws: int, seed: int
     ) -> SourceGap | None:
-        """Gap of the first ``num`` pairs, all if it is None; None where the bound is of something
-        else than a summary, or of one pair."""
+        """Gap of the first ``num`` pairs, all if it is None; None for one pair, or if the bound is
+        not that of a summary."""
         num_pairs = len(self.data.pairs[self.split][:num])
         bound = model.algorithm.bound or self.data.bound
         if num_pairs < 2 or not self.data.others(self.split) or bound != self.data.bound:
@@ -107,7 +123,7 @@ class SummaryReport(Report):
         shown = plus_minus(metrics[bound], metrics["nelbo_standard_error"], 2)
         parts = [f"{bound} {shown} nats"]
         if (gap := metrics.get("nelbo_source_gap")) is not None:
-            parts.append(f"{gap:+.2f} beside another dialogue")
+            parts.append(f"{gap:+.2f} given another dialogue")
         if "rouge_l" in metrics:
             others = {"another_rouge_l": "another summary", "shuffled_rouge_l": "another dialogue"}
             parts.append(f"ROUGE-L {metrics['rouge_l']:.3f} ({known_numbers(metrics, others)})")
@@ -128,32 +144,15 @@ class SummaryReport(Report):
             found.write(folder)
 
     def plot(self, found: Summaries, path: Path) -> None:
-        """Write the first ones as text beside ``path``, as ``.txt``."""
+        """Write the first ones as text: ``path`` with the suffix ``.txt``."""
         if len(found):
             write_text(path.with_suffix(".txt"), found.examples() + "\n")
 
 
-NUM_DIALOGUES = 500
-
-_WHO = {
-    "{}": "the model",
-    "shuffled_{}": "the model, from the dialogue of another pair",
-    "another_{}": "the reference of another pair",
-    "most_frequent_{}": "the most frequent training summary",
-}
-_WHAT = {
-    "rouge_l": "F1 of the longest common subsequence of words with the reference",
-    "exact_match": "share of summaries that are the reference",
-    "slot_accuracy": "share of right slots",
-    "distinct": "share of distinct summaries",
-}
-
-
 @dataclass(frozen=True)
 class SummaryEvaluation(Evaluation):
-    """``facts``: how all was measured, for ``metrics.json``. ``scores``: as of
-    ``score_summarising``. ``gap``: None where the bound is of something else than a summary, or of
-    one pair."""
+    """``facts``: settings of the measurement, for ``metrics.json``. ``scores``: of
+    ``score_summarising``. ``gap``: as of ``SummaryReport.source_gap``."""
 
     facts: dict[str, Any]
     found: Summaries
@@ -163,10 +162,19 @@ class SummaryEvaluation(Evaluation):
     measured_on: MeasuredData
 
     def sections(self) -> list[TableSection]:
-        return [
-            summary_section(self.scores),
-            TableSection("the model on held-out data", tuple(self._bound_rows())),
-        ]
+        rows = [bound_row(self.bound, "the quantity that the stage is trained on")]
+        if self.gap is not None:
+            numbers, name = self.gap.as_dict(), "nelbo_source_gap"
+            gap = plus_minus(numbers[name], numbers[f"{name}_standard_error"])
+            other = "nelbo_shuffled_source"
+            meaning = "the same given the dialogue of another pair"
+            rows = [
+                bound_row(self.bound, "a summary given its dialogue"),
+                TableRow(other, f"{numbers[other]:.3f}", meaning=meaning),
+                TableRow(name, gap, meaning="how much more that is; 0 if dialogues are not used"),
+            ]
+        held_out = TableSection("the model on held-out data", tuple(rows))
+        return [summary_section(self.scores), held_out]
 
     def notes(self) -> list[str]:
         notes = [f"Dialogues: {self.facts['reference']}.", *self.measured_on.notes()]
@@ -180,42 +188,26 @@ class SummaryEvaluation(Evaluation):
         return {**self.facts, **self.bound.as_dict(), **gap, **self.scores}
 
     def save(self, folder: Path) -> None:
-        """The summaries; logs the first ones."""
+        """Write the summaries, and log the first ones."""
         self.found.write(folder)
         logger.info("%s", self.found.examples())
 
-    def _bound_rows(self) -> list[TableRow]:
-        if self.gap is None:
-            return [bound_row(self.bound, "what the stage is trained on")]
-        numbers, name = self.gap.as_dict(), "nelbo_source_gap"
-        gap = plus_minus(numbers[name], numbers[f"{name}_standard_error"])
-        shuffled = f"{numbers['nelbo_shuffled_source']:.3f}"
-        return [
-            bound_row(self.bound, "a summary given its dialogue"),
-            TableRow(
-                "nelbo_shuffled_source",
-                shuffled,
-                meaning="the same beside the dialogue of another pair",
-            ),
-            TableRow(name, gap, meaning="how much more that is; 0 if dialogues are not used"),
-        ]
-
 
 def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> SummaryEvaluation:
-    """Measure a model of dialogues on those that its checkpoint held out, or on other ones.
+    """Measure a model of dialogues on held-out ones of its checkpoint or on other data.
 
     Raises ``ValueError`` if the data of the checkpoint cannot be read.
     """
     trained.check_weights()
     measured_on = measured_data(request, trained)
     data, split = measured_on.data, measured_on.split
-    num = NUM_DIALOGUES if request.num_samples is None else request.num_samples
+    num = NUM_EVALUATED if request.num_samples is None else request.num_samples
     report = SummaryReport(data, split)
-    warn_of_stage(trained)
+    _warn_of_stage(trained)
     parts = progress.parts(
         f"summarising {len(data.splits[split][:num]):,} dialogues",
         f"measuring the model on {num_held_out(request, data, split):,} held-out samples",
-        "measuring it beside other dialogues",
+        "measuring it given other dialogues",
     )
     with trained.sharing() as shard:
         model = trained.model(shard)
@@ -239,14 +231,13 @@ def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> Summa
 
 
 def summary_section(scores: Mapping[str, float]) -> TableSection:
-    """Everybody's numbers, one metric after the other (± standard error over summaries), then the
-    model's slots."""
-    slots = [k for k in scores if k.startswith("slot_") and not k.endswith("_standard_error")]
-    rows = metric_rows(scores, _WHAT, _WHO)
+    """Table of all metrics (± standard error over summaries), then the model's slots."""
+    rows = metric_rows(scores, _METRICS, _METHODS)
     rows += [
         metric_row(name, scores, "share of summaries with this slot right; the model")
-        for name in slots
-        if name not in _WHAT
+        for name in scores
+        if name.startswith("slot_") and not name.endswith("_standard_error")
+        if name not in _METRICS
     ]
     return TableSection("summaries of dialogues", tuple(rows))
 
@@ -260,18 +251,63 @@ def summary_notes(scores: Mapping[str, float]) -> list[str]:
     ]
 
 
-NUM_SAMPLED = 64
-
-
 def sample_summaries(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Summarise the first ``num_samples`` dialogues that the checkpoint held out, or each of
     ``given``, ``completions`` times: ``Summaries``, written as ``samples.jsonl``; the first ones
-    are logged then.
-    """
-    return (_held_out if request.given is None else _given)(request, trained)
+    are logged then."""
+    summarise = _summarise_held_out if request.given is None else _summarise_given
+    return summarise(request, trained)
 
 
-def _sampled(
+def _summarise_held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
+    data = readable_data(trained, "give the dialogues as given=FILE")
+    split = held_out_split(data)
+    num = NUM_SAMPLED if request.num_samples is None else request.num_samples
+    report = SummaryReport(data, split)
+    _warn_of_stage(trained)
+    with trained.sharing() as shard:
+        model = trained.model(shard, partial(_lines, data, split))
+        found = report.sample(model, num, request.seed)
+
+    def write() -> SavedSamples:
+        report.save(found, request.out)
+        return _saved(request, trained, found, {"split": split, **report.measure(found)})
+
+    return Samples(found, write)
+
+
+def _summarise_given(request: SampleRequest, trained: TrainedModel) -> Samples:
+    """Summarise the dialogues of a file, and score those with a reference; other keys of the lines
+    are kept, with the number of the line."""
+    path, times = str(request.given), request.completions or 1
+    given = read_given_dialogues(request.given)
+    each = [dialogue for dialogue in given for _ in range(times)]
+    data = given_dialogues(trained.data_config, [dialogue.dialogue for dialogue in each], path)
+    unknown = data.ids["test"].unknown_share
+    logger.info(
+        "%s: %s, %d summar%s of each; unknown words: %.2f%%",
+        *(path, counted(len(given), "dialogue"), times, "y" if times == 1 else "ies"),
+        100 * unknown,
+    )
+    _warn_of_stage(trained)
+    keys = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
+    with trained.sharing() as shard:
+        model = trained.model(shard, partial(_lines, data, "test", keys=keys))
+        found = summarise_held_out(model, data, "test", num=None, seed=request.seed, shuffled=False)
+    # a signal may have left fewer
+    each = each[: len(found)]
+    found = replace(found, references=tuple(dialogue.summary for dialogue in each))
+
+    def write() -> SavedSamples:
+        found.write(request.out, keys[: len(found)])
+        facts = {"given": path, "num_inputs": len(given), "completions": times}
+        facts |= {"unknown_words": unknown, **_scores(found)}
+        return _saved(request, trained, found, facts)
+
+    return Samples(found, write)
+
+
+def _saved(
     request: SampleRequest, trained: TrainedModel, found: Summaries, facts: Mapping[str, Any]
 ) -> SavedSamples:
     facts = {
@@ -282,83 +318,32 @@ def _sampled(
         **facts,
     }
     scores = f": ROUGE-L {facts['rouge_l']:.3f}" if "rouge_l" in facts else ""
-    path = request.out / SUMMARIES
-    return SavedSamples(
-        facts,
-        f"{found.examples()}\n{counted(len(found), 'summary')} in {found.seconds:.1f} s{scores}; "
-        f"{path}",
-    )
-
-
-def _held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
-    data = readable_data(trained, "give the dialogues as given=FILE")
-    split = held_out_split(data)
-    num = NUM_SAMPLED if request.num_samples is None else request.num_samples
-    report = SummaryReport(data, split)
-    warn_of_stage(trained)
-    with trained.sharing() as shard:
-        model = trained.model(shard, partial(_lines, data, split))
-        found = report.sample(model, num, request.seed)
-
-    def write() -> SavedSamples:
-        report.save(found, request.out)
-        return _sampled(request, trained, found, {"split": split, **report.measure(found)})
-
-    return Samples(found, write)
-
-
-def _given(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """Scored where the file has summaries, too; keys of the lines are kept, and their numbers."""
-    path, times = str(request.given), request.completions or 1
-    given = read_given_dialogues(request.given)
-    each = [dialogue for dialogue in given for _ in range(times)]
-    texts = [dialogue.dialogue for dialogue in each]
-    data = given_dialogues(trained.data_config, texts, path)
-    unknown = data.ids["test"].unknown_share
-    logger.info(
-        "%s: %s, %d summar%s of each; unknown words: %.2f%%",
-        *(path, counted(len(given), "dialogue"), times, "y" if times == 1 else "ies"),
-        100 * unknown,
-    )
-    warn_of_stage(trained)
-    beside = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
-    with trained.sharing() as shard:
-        model = trained.model(shard, partial(_lines, data, "test", beside=beside))
-        found = summarise_held_out(model, data, "test", num=None, seed=request.seed, shuffled=False)
-    each = each[: len(found)]
-    found = replace(found, references=tuple(dialogue.summary for dialogue in each))
-
-    def write() -> SavedSamples:
-        found.write(request.out, beside[: len(found)])
-        facts = {"given": path, "num_inputs": len(given), "completions": times}
-        facts |= {"unknown_words": unknown, **_scores(found)}
-        return _sampled(request, trained, found, facts)
-
-    return Samples(found, write)
+    shown = f"{counted(len(found), 'summary')} in {found.seconds:.1f} s{scores}"
+    return SavedSamples(facts, f"{found.examples()}\n{shown}; {request.out / SUMMARIES}")
 
 
 def _lines(
     data: PairDataset,
     split: str,
     rows: Tensor,
-    drawn: Tensors,
-    beside: Sequence[Mapping[str, Any]] | None = None,
+    samples: Tensors,
+    keys: Sequence[Mapping[str, Any]] | None = None,
 ) -> str:
-    """The lines of some pairs of a split and of the summaries sampled for them; ``beside``: further
+    """The lines of some pairs of a split and of the summaries sampled for them; ``keys``: further
     keys of every pair."""
     pairs = [data.pairs[split][row] for row in rows.tolist()]
     part = Summaries(
         dialogues=tuple(pair.dialogue for pair in pairs),
         references=tuple(pair.summary for pair in pairs),
-        generated=tuple(data.decode(drawn["targets"])),
+        generated=tuple(data.decode(samples["targets"])),
         shuffled=(),
-        nfe=drawn["nfe"],
+        nfe=samples["nfe"],
     )
-    return part.lines(beside and [beside[row] for row in rows.tolist()])
+    return part.lines(keys and [keys[row] for row in rows.tolist()])
 
 
 def _scores(found: Summaries) -> dict[str, float]:
-    """Scores of the summaries that have a reference; none without one."""
+    """Scores of the summaries that have a reference; empty if no summary has."""
     both = zip(found.generated, found.references, strict=True)
     pairs = [(text, reference) for text, reference in both if reference]
     if not pairs:
@@ -367,8 +352,8 @@ def _scores(found: Summaries) -> dict[str, float]:
     return {"num_references": len(pairs), **score_summaries(texts, references).as_dict()}
 
 
-def warn_of_stage(trained: TrainedModel) -> None:
-    """A warning if the model was not trained to write summaries of dialogues."""
+def _warn_of_stage(trained: TrainedModel) -> None:
+    """Log a warning if the model was not trained to write summaries of dialogues."""
     if (bound := trained.algorithm.bound) is not None:
         logger.warning(
             "%s was not trained to write the summary of a dialogue (its bound is nelbo_%s): "

@@ -1,5 +1,4 @@
-"""Summaries of dialogues, through latent vectors or as ids: bounds, and what is written of
-held-out dialogues."""
+"""``compare`` of models of dialogues: bounds, and summaries of held-out dialogues."""
 
 from __future__ import annotations
 
@@ -42,11 +41,10 @@ from discrete_diffusion.runtime import write_text
 from discrete_diffusion.sampling import Model
 
 _BOUND = (36,)
-"""Keeps this noise apart from that of other comparisons, and of training."""
+"""Stream of random numbers of this bound, apart from other comparisons and training."""
 
 _BASELINES = {"most_frequent": "most frequent summary", "another": "another pair's summary"}
-_DRAWN_WITH = ("temperature", "top_k", "top_p")
-"""Options of samplers that summaries differ by."""
+_SAMPLER_OPTIONS = ("temperature", "top_k", "top_p")
 
 _SHOWN = 5
 
@@ -76,7 +74,7 @@ class DialogueCells(CellMeasurement):
     axes = (Column("ROUGE-L", "rouge_l", 3, up=True),)
 
     def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
-        if algorithm.bound is None:  # else it is of something else than what the data holds
+        if algorithm.bound is None:  # it is that of the data
             return None
         stage = getattr(algorithm, "stage", None)
         trained = algorithm.name if stage is None else f"algo.stage={stage}"
@@ -86,15 +84,15 @@ class DialogueCells(CellMeasurement):
         )
 
     def check_same(self, one: PairDataset, other: PairDataset) -> None:
-        """``ValueError`` unless both hold the same pairs in the same splits, and summaries are the
-        same ids, without which their probabilities are not of the same event."""
+        """``ValueError`` unless both hold the same pairs in the same splits, with the same ids of
+        summaries; probabilities of other ids do not compare."""
         both = f"{one.summary()}; {other.summary()}"
         for name in SPLITS:
             if one.pairs[name] != other.pairs[name]:
                 raise ValueError(
                     f"the {name} split differs: {both}; expected the same dialogues and summaries"
                 )
-            if not torch.equal(_until_eos(one, name), _until_eos(other, name)):
+            if not torch.equal(_text_ids(one, name), _text_ids(other, name)):
                 raise ValueError(
                     f"summaries of the {name} split are not the same ids in both: {both}; their "
                     "probabilities do not compare. Leave data.target_tokenizer and data.words out"
@@ -104,18 +102,18 @@ class DialogueCells(CellMeasurement):
         self, model: Model, data: PairDataset, protocol: EvaluationProtocol, folder: Path
     ) -> dict[str, Any]:
         bounds, rise = held_out_summary_bounds(model, data, protocol)
-        found = {**bounds.as_dict(), "metrics": rise}
+        numbers = {**bounds.as_dict(), "metrics": rise}
         if protocol.num_samples:
-            drawn = score_summaries_of(model, data, protocol, folder)
-            found |= {**drawn, "metrics": rise | drawn["metrics"]}
-        return found
+            scores = score_summaries_of(model, data, protocol, folder)
+            numbers |= {**scores, "metrics": rise | scores["metrics"]}
+        return numbers
 
     def baselines(self, data: PairDataset, num: int) -> tuple[Baseline, ...]:
         """The most frequent training summary, and the reference of another pair."""
         pairs = data.pairs[held_out_split(data)][:num]
         texts = [pair.dialogue for pair in pairs], [pair.summary for pair in pairs]
         return tuple(
-            Baseline(_BASELINES[name], {"rouge_l": scores.rouge_l}, _besides_rouge_l(scores))
+            Baseline(_BASELINES[name], {"rouge_l": scores.rouge_l}, _other_scores(scores))
             for name, scores in summary_baselines(*texts, data).items()
         )
 
@@ -130,18 +128,18 @@ class DialogueCells(CellMeasurement):
             "text included; what is there follows from the text, so the event is the same."
         )
         return [
-            f"The same pairs for all: {data_and_sampling(comparison, _DRAWN_WITH)}.",
+            f"The same pairs for all: {data_and_sampling(comparison, _SAMPLER_OPTIONS)}.",
             "The bound is on -log p(summary | dialogue), per summary and never per token"
             + (f"; exact for {', '.join(exact)}" if exact else "")
             + "."
             + (as_ids if ids else ""),
-            "Its rise is how much more a summary costs beside the dialogue of another pair, with "
+            "Its rise is how much more a summary costs given the dialogue of another pair, with "
             "the same noise; 0 if dialogues are not used.",
         ]
 
     def show(self, comparison: Comparison, out: Path) -> list[str]:
-        """Dialogues with their references and the summaries of every model, trained with the first
-        seed."""
+        """Write dialogues with their references and the summaries of every model, trained with the
+        first seed."""
         path = out / "summaries.md"
         if "rouge_l" not in comparison.measures:
             path.unlink(missing_ok=True)
@@ -154,7 +152,7 @@ class DialogueCells(CellMeasurement):
         return [path.name]
 
 
-def _until_eos(data: PairDataset, split: str) -> Tensor:
+def _text_ids(data: PairDataset, split: str) -> Tensor:
     """Int64[M, T]: ids of summaries, -1 for EOS and behind it."""
     ids, tokenizer = data.ids[split].targets, data.target_tokenizer
     return ids.masked_fill((ids == tokenizer.eos_id) | (ids == tokenizer.pad_id), -1)
@@ -163,13 +161,10 @@ def _until_eos(data: PairDataset, split: str) -> Tensor:
 def held_out_summary_bounds(
     model: Model, data: PairDataset, protocol: EvaluationProtocol
 ) -> tuple[HeldOutBounds, dict[str, float]]:
-    """Bounds on -log p(summary | dialogue) in nats per summary, since as ids it has more tokens;
-    and how much they rise beside the dialogue of another pair, on the same rows with the same
-    noise, with its standard error.
-
-    Of at most ``terms.bound_samples`` held-out pairs, which depend on their number and the seed
-    alone, so that two models are paired by row.
-    """
+    """Bounds on -log p(summary | dialogue) in nats per summary, as ids have more tokens, and their
+    rise given the dialogue of another pair, on the same rows with the same noise, with its standard
+    error; of at most ``protocol.bound_samples`` held-out pairs, which depend on their number and
+    the seed alone, so that two models are paired by row."""
     split = held_out_split(data)
     rows = protocol.rows(len(data.pairs[split]))
     gap = source_gap(
@@ -181,8 +176,8 @@ def held_out_summary_bounds(
         entropy=(protocol.seed, *_BOUND),
     )
     uniform = data.target_length * math.log(data.target_tokenizer.vocab_size)
-    own = gap.own
-    bounds = HeldOutBounds("nats per summary", data.bound, rows, own.nelbo, uniform, own.tail)
+    nelbo, tail = gap.own.nelbo, gap.own.tail
+    bounds = HeldOutBounds("nats per summary", data.bound, rows, nelbo, uniform, tail)
     numbers, name = gap.as_dict(), "nelbo_source_gap"
     return bounds, {key: numbers[key] for key in (name, f"{name}_standard_error")}
 
@@ -190,57 +185,53 @@ def held_out_summary_bounds(
 def score_summaries_of(
     model: Model, data: PairDataset, protocol: EvaluationProtocol, folder: Path
 ) -> dict[str, Any]:
-    """One summary of each of the first ``terms.num_samples`` held-out dialogues, and of the
-    dialogue of another pair, against the references: ``rouge_l`` of each, and ``metrics`` of all.
-    They are written into ``folder``."""
+    """Scores of a summary of each of the first ``protocol.num_samples`` held-out dialogues, and of
+    the dialogue of another pair: ``rouge_l`` of each, and ``metrics`` of all. The summaries are
+    written into ``folder``."""
     report = SummaryReport(data, held_out_split(data))
-    drawn = report.sample(model, protocol.num_samples, protocol.seed)
-    drawn.write(folder)
-    references = list(drawn.references)
-    scores = score_summaries(drawn.generated, references, data.slots)
-    beside: dict[str, float] = {}
-    if drawn.shuffled:
-        others = score_summaries(drawn.shuffled, references, data.slots).as_dict("shuffled_")
-        beside = {key: n for key, n in others.items() if key.startswith("shuffled_rouge_l")}
+    found = report.sample(model, protocol.num_samples, protocol.seed)
+    found.write(folder)
+    references = list(found.references)
+    scores = score_summaries(found.generated, references, data.slots)
+    shuffled: dict[str, float] = {}
+    if found.shuffled:
+        others = score_summaries(found.shuffled, references, data.slots).as_dict("shuffled_")
+        shuffled = {key: n for key, n in others.items() if key.startswith("shuffled_rouge_l")}
     return {
         "rouge_l": scores.rouge_l.tolist(),
         "metrics": {
-            "num_summaries": len(drawn),
-            "network_calls": float(drawn.nfe.mean()),
-            "seconds_per_1000_samples": 1000 * drawn.seconds / len(drawn),
-            **_besides_rouge_l(scores),
-            **beside,
+            "num_summaries": len(found),
+            "network_calls": float(found.nfe.mean()),
+            "seconds_per_1000_samples": 1000 * found.seconds / len(found),
+            **_other_scores(scores),
+            **shuffled,
         },
     }
 
 
-def _besides_rouge_l(scores: SummaryScores) -> dict[str, float]:
-    """The other numbers, those of single summaries apart."""
+def _other_scores(scores: SummaryScores) -> dict[str, float]:
+    """The scores but ROUGE-L, by name."""
     return {key: n for key, n in scores.as_dict().items() if not key.startswith("rouge_l")}
 
 
 def summaries_side_by_side(written: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
-    """Markdown: the first dialogues, each with its reference and what every model wrote.
+    """Markdown: the first dialogues, each with its reference and the summary of every model.
 
     ``written``: by model, lines of ``samples.jsonl``, of the same dialogues in the same order.
     """
     pages = ["# Held-out dialogues and their summaries"]
     for k, lines in enumerate(list(zip(*written.values(), strict=True))[:_SHOWN], start=1):
-        dialogue = "\n".join(
-            f"> {_escaped(spoken)}  " for spoken in lines[0]["dialogue"].splitlines()
-        )
+        spoken = [f"> {_escape(line)}  " for line in lines[0]["dialogue"].splitlines()]
         texts = {"*reference*": lines[0].get("reference", "")}
         texts |= {name: line["summary"] for name, line in zip(written, lines, strict=True)}
-        rows = [f"| {name} | {_cell(text)} |" for name, text in texts.items()]
-        pages.append("\n".join([f"## {k}", "", dialogue, "", "| | summary |", "|---|---|", *rows]))
+        # a table with a row per summary, each in one line
+        cells = {name: _escape(" ".join(text.split())) or "(empty)" for name, text in texts.items()}
+        rows = [f"| {name} | {cell} |" for name, cell in cells.items()]
+        page = [f"## {k}", "", *spoken, "", "| | summary |", "|---|---|", *rows]
+        pages.append("\n".join(page))
     return "\n\n".join(pages) + "\n"
 
 
-def _cell(text: str) -> str:
-    """A text in a table of Markdown."""
-    return _escaped(" ".join(text.split())) or "(empty)"
-
-
-def _escaped(text: str) -> str:
-    """A text that Markdown shows as it is."""
+def _escape(text: str) -> str:
+    """The text with characters escaped that Markdown would interpret."""
     return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", text)

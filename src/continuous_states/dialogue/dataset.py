@@ -1,4 +1,5 @@
-"""Data set."""
+"""Dialogues with their summaries as a data set: texts with latent vectors between them, or one
+row of ids; of the grammar, or from files."""
 
 from __future__ import annotations
 
@@ -23,11 +24,11 @@ from continuous_states.dialogue.texts import (
     WordVocabulary,
     nearest_other,
     read_dialogues,
+    remove_held_out,
     sample_dialogues,
     split_by_dialogue,
     split_in_order,
     tokens_of,
-    without_held_out,
 )
 from discrete_diffusion.config import check_whole_number, set_derived
 from discrete_diffusion.data import SPLITS, Dataset, Examples, TokenDataset
@@ -37,7 +38,7 @@ from discrete_diffusion.layout import Numbers, Sequences, TokenLayout, Vocabular
 logger = logging.getLogger(__name__)
 
 _MAX_NAMED = 8
-"""Unknown words that are named."""
+"""Number of unknown words that are named."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ class PairIds:
     ``sources``: Int64[M, S] dialogues, PAD behind. ``targets``: Int64[M, T] summaries, ended by
     EOS, PAD behind; ``target_sizes``: Int64[M], their ids with EOS, as PAD may be EOS.
     ``encoded_targets``: Int64[M, S] the summaries in ids of dialogues, without EOS, PAD behind.
-    ``cut_sources``, ``cut_targets``, ``cut_encoded``: how many were longer and lost their end (a
-    cut summary ends in EOS, too). ``unknown_share``: of the ids of dialogues and summaries, those
-    that stand for unknown words.
+    ``cut_sources``, ``cut_targets``, ``cut_encoded``: numbers of texts that were longer and lost
+    their end (a cut summary ends in EOS, too). ``unknown_share``: share of unknown words in the ids
+    of dialogues and summaries.
     """
 
     sources: Tensor
@@ -83,6 +84,14 @@ class PairIds:
                     "choose a pad_token that no text holds in the tokenizer_config.json of "
                     "data.source_tokenizer"
                 )
+        # share of unknown words in the ids that are kept
+        read = [ids[:source_length] for ids in sources], [ids[:most] for ids in targets]
+        num_unknown = sum(
+            ids.count(tokenizer.unk_id)
+            for tokenizer, texts in zip(tokenizers, read, strict=True)
+            for ids in texts
+            if tokenizer.unk_id is not None
+        )
         ended = [[*ids[:most], eos] for ids in targets]
         return cls(
             sources=_rows(sources, source_length, pad),
@@ -92,10 +101,7 @@ class PairIds:
             cut_sources=sum(len(ids) > source_length for ids in sources),
             cut_targets=sum(len(ids) > most for ids in targets),
             cut_encoded=sum(len(ids) > source_length for ids in encoded),
-            unknown_share=_share(
-                (source_tokenizer.unk_id, [ids[:source_length] for ids in sources]),
-                (target_tokenizer.unk_id, [ids[:most] for ids in targets]),
-            ),
+            unknown_share=num_unknown / max(sum(len(ids) for texts in read for ids in texts), 1),
         )
 
 
@@ -105,19 +111,12 @@ def _rows(texts: list[list[int]], length: int, pad_id: int) -> Tensor:
     return torch.tensor(filled, dtype=torch.long).reshape(len(texts), length)
 
 
-def _share(*parts: tuple[int | None, list[list[int]]]) -> float:
-    """Share, of all ids of several sets of texts, of those that are the one before their set; 0 of
-    none."""
-    found = sum(ids.count(one) for one, texts in parts if one is not None for ids in texts)
-    return found / max(sum(len(ids) for _, texts in parts for ids in texts), 1)
-
-
 @dataclass(frozen=True)
 class Pairs:
     """Dialogues with their summaries in three splits that share no dialogue.
 
-    ``source``: what they are called in the log. ``slots``: by name, the words that fill a slot of a
-    summary; None where summaries have none.
+    ``source``: their name in the log. ``slots``: by name, the words that fill a slot of a summary;
+    None where summaries have none.
     """
 
     splits: Splits
@@ -129,7 +128,7 @@ class PairDataset(Dataset):
     """``Pairs`` with their ids, in the same order.
 
     ``pairs``: the texts of every split. ``source``, ``slots``: as in ``Pairs``. ``tokenizers``: of
-    dialogues and of summaries, one and the same unless texts are read by a pretrained network.
+    dialogues and of summaries, the same one unless texts are read by a pretrained network.
     ``lengths``: ids of a dialogue and of a summary, EOS included.
     """
 
@@ -156,8 +155,8 @@ class PairDataset(Dataset):
         return nearest_other([pair.dialogue for pair in self.pairs[split]])
 
     def shuffled(self, split: str) -> Examples:
-        """The split with the dialogue of another pair beside every summary, as ``others`` says.
-        Raises ``ValueError`` if all dialogues are the same."""
+        """The split with every summary next to the dialogue of another pair, by ``others``. Raises
+        ``ValueError`` if all dialogues are the same."""
         ids, others = self.ids[split], self.others(split)
         if not others:
             raise ValueError(
@@ -173,18 +172,11 @@ class PairDataset(Dataset):
         ]
 
     def losses(self, split: str) -> dict[str, Any]:
-        """Number of texts that were cut, and unknown words, the most frequent ones named."""
-        ids = self.ids[split]
-        unknown = Counter(
-            word
-            for pair in self.pairs[split]
-            for tokenizer, text in zip(
-                (self.source_tokenizer, self.target_tokenizer),
-                (pair.dialogue, pair.summary),
-                strict=True,
-            )
-            for word in tokenizer.unknown_words(text)
-        )
+        """Numbers of texts that were cut and of unknown words, the most frequent ones named."""
+        ids, unknown = self.ids[split], Counter[str]()
+        for pair in self.pairs[split]:
+            unknown.update(self.source_tokenizer.unknown_words(pair.dialogue))
+            unknown.update(self.target_tokenizer.unknown_words(pair.summary))
         found = {
             "dialogues_cut": ids.cut_sources,
             "summaries_cut": ids.cut_targets,
@@ -245,8 +237,8 @@ class DialogueTokens(PairDataset, TokenDataset):
     """The same pairs in the same rows as ids in one sequence, the dialogue first.
 
     ``splits[...].x0``: Int64[M, S + T]. ``real``: Bool[M, S + T], True at all T positions of the
-    summary, which end in EOS repeated: how long a summary is must be predicted as well. The
-    dialogue is given (``TokenLayout.num_given``): it is seen as it is and never corrupted.
+    summary, which end in EOS repeated, so that its length must be predicted as well. The dialogue
+    is given (``TokenLayout.num_given``): the network sees it clean.
     """
 
     def __init__(self, pairs: Pairs, vocabulary: WordVocabulary, lengths: tuple[int, int]) -> None:
@@ -267,14 +259,14 @@ class DialogueTokens(PairDataset, TokenDataset):
 
 
 def complete_dialogue(config: DictConfig) -> None:
-    """Write what the texts decide into ``config``: ``words`` (those of the training split, unless
-    both texts have a tokenizer) and, of one sequence of ids, its layout, otherwise ``vocab_size``,
-    ``eos_id``, ``pad_id`` of summaries and ``source_vocab_size``, ``source_pad_id`` of dialogues.
-    Vocabulary sizes are what a network must have, less than its tokenizer's where that ends in
+    """Write the facts that the texts decide into ``config``: ``words`` (those of the training
+    split, unless both texts have a tokenizer) and, of one sequence of ids, its layout, otherwise
+    ``vocab_size``, ``eos_id``, ``pad_id`` of summaries and ``source_vocab_size``, ``source_pad_id``
+    of dialogues. Vocabulary sizes are those of a network, smaller than a tokenizer's that ends in
     special tokens that no text holds.
 
     With them the config is enough to build a network and to read its summaries, without the texts.
-    Words that are given stay. Raises ``ValueError`` for ids that are not those of the texts.
+    Given words stay. Raises ``ValueError`` for ids that are not those of the texts.
     """
     if data_state(config) == "tokens":
         vocabulary = _vocabulary(config)
@@ -297,7 +289,7 @@ def complete_dialogue(config: DictConfig) -> None:
 
 
 def dialogue_vocabulary(config: Mapping[str, Any]) -> Vocabulary:
-    """What summaries of a completed config are: latent vectors of ids, or ids behind those of the
+    """Vocabulary of a completed config: sizes and special ids of texts, or ids behind those of the
     dialogue."""
     if data_state(config) == "tokens":
         return Sequences.of(config)
@@ -328,13 +320,13 @@ def build_dialogue(config: DictConfig, pairs: Pairs | None = None) -> PairDatase
 
 def given_dialogues(config: DictConfig, dialogues: Sequence[str], source: str) -> PairDataset:
     """``dialogues`` as the test split of the data of a completed config, each with an empty
-    summary; the other splits are empty. ``source``: what they are called."""
+    summary; the other splits are empty. ``source``: their name."""
     given = [DialoguePair(dialogue, "") for dialogue in dialogues]
     return build_dialogue(config, Pairs({"train": [], "val": [], "test": given}, source))
 
 
 def build_test_dialogues(config: DictConfig) -> PairDataset:
-    """The pairs of ``path`` as the test split of what a model with this config was trained on."""
+    """The pairs of ``path`` as the test split of the data of a model with this config."""
     pairs = Pairs({"train": [], "val": [], "test": read_dialogues(config.path)}, str(config.path))
     return build_dialogue(config, pairs)
 
@@ -374,7 +366,7 @@ def _warn_of_losses(data: PairDataset) -> None:
     if encoded and isinstance(data, DialogueData):
         logger.warning(
             "%s: %d summaries are longer than data.source_length=%d ids of dialogues; their latent "
-            "vectors are of what is before",
+            "vectors are of the text before",
             *(data.source, encoded, data.source_length),
         )
 
@@ -404,41 +396,42 @@ def _vocabulary(config: DictConfig) -> WordVocabulary:
         else:
             train = _read(config).splits["train"]
             texts = (text for pair in train for text in (pair.dialogue, pair.summary))
-            vocabulary = WordVocabulary.of_texts(texts, config.max_words)
+            vocabulary = WordVocabulary.from_texts(texts, config.max_words)
         config.words = vocabulary.line
-    return WordVocabulary.of_line(str(config.words))
+    return WordVocabulary.from_line(str(config.words))
 
 
 def _read(config: DictConfig) -> Pairs:
+    """Pairs of the grammar, of one file, or of a file per split."""
     paths = _paths(config)
     if paths is None:
         check_whole_number("data.grammar_seed", config.grammar_seed, least=0)
-        drawn = sample_dialogues(config.num_samples, config.grammar_seed)
+        samples = sample_dialogues(config.num_samples, config.grammar_seed)
         source = f"dialogues of a grammar, seed {config.grammar_seed}"
-        found = Pairs(split_in_order(drawn, config.split), source, SLOTS)
+        pairs = Pairs(split_in_order(samples, config.split), source, SLOTS)
     elif isinstance(paths, str):
         splits = split_by_dialogue(read_dialogues(paths), config.split, config.split_seed)
-        found = Pairs(splits, paths)
+        pairs = Pairs(splits, paths)
     else:
         read = {name: [] if p is None else read_dialogues(p) for name, p in paths.items()}
-        splits, removed = without_held_out(read)
+        splits, removed = remove_held_out(read)
         for name, num in removed.items():
             if num:
                 logger.warning(
                     "%s: %d pairs are left out: a later split holds the same dialogue",
                     *(paths[name], num),
                 )
-        source = ", ".join(path for path in paths.values() if path is not None)
-        found = Pairs(splits, source)
+        pairs = Pairs(splits, ", ".join(path for path in paths.values() if path is not None))
+    # every split with a share or a file has a pair
     for name, share in zip(SPLITS, config.split, strict=True):
         expected = share > 0 if paths is None or isinstance(paths, str) else paths[name]
-        if expected and not found.splits[name]:
+        if expected and not pairs.splits[name]:
             more = "data.num_samples" if paths is None else "pairs"
             raise ValueError(
-                f"{found.source}: the {name} split holds no pair; give more {more} or another "
+                f"{pairs.source}: the {name} split holds no pair; give more {more} or another "
                 "data.split"
             )
-    return found
+    return pairs
 
 
 def _paths(config: DictConfig) -> str | dict[str, str | None] | None:

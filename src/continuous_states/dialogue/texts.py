@@ -1,4 +1,9 @@
-"""Texts."""
+"""Dialogues with their summaries: words as ids, a grammar, files of JSON lines, and splits.
+
+In the grammar two people arrange that the first borrows, lends, buys or returns something. The
+summary is a function of four slots: who (two names, in order), what (verb and object), when (a day,
+with or without a part of it) and where.
+"""
 
 from __future__ import annotations
 
@@ -22,160 +27,8 @@ _TOKEN = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 _UNKNOWN = "<unknown>"
 _SPACES = ((re.compile(r" ([.,:;?!%)\]}])"), r"\1"), (re.compile(r"([(\[{]) "), r"\1"))
 
-
-class Tokenizer(ABC):
-    """Texts as ids and back. ``pad_id`` fills up behind a text, ``eos_id`` ends a summary,
-    ``unk_id``, if there is one, stands for what has no other id; ids are below ``vocab_size``."""
-
-    vocab_size: int
-    pad_id: int
-    eos_id: int
-    unk_id: int | None
-
-    def num_ids(self, texts: Iterable[str]) -> int:
-        """Number of ids that a network needs to read ``texts``, at most ``vocab_size``."""
-        return self.vocab_size
-
-    def unknown_words(self, text: str) -> list[str]:
-        """Words of a text that ``unk_id`` stands for, as far as words can be distinguished."""
-        return []
-
-    @abstractmethod
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text, without any that only begin or end it."""
-
-    @abstractmethod
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids before the first ``eos_id``."""
-
-
-def tokens_of(text: str) -> list[str]:
-    """Words (letters, digits, inner apostrophes) and punctuation marks of a text, lower-cased."""
-    return _TOKEN.findall(text.lower())
-
-
-class WordVocabulary(Tokenizer):
-    """Id k < K is word k; then come EOS (ends a summary), UNK (any other word), MASK and PAD.
-
-    Raises ``ValueError`` for no words, or a word that is empty, holds a space or is there twice.
-    """
-
-    unk_id: int
-
-    def __init__(self, words: Sequence[str]) -> None:
-        if not words or len(set(words)) < len(words) or any(len(w.split()) != 1 for w in words):
-            raise ValueError(
-                "data.words: expected the words of the training texts, each once, separated by "
-                "spaces; set data.words=null to take them from the texts"
-            )
-        self.words = tuple(words)
-        self.eos_id, self.unk_id, self.mask_id, self.pad_id = range(len(words), len(words) + 4)
-        self.vocab_size = len(words) + 4
-        self._ids = {word: k for k, word in enumerate(words)}
-
-    @classmethod
-    def of_texts(cls, texts: Iterable[str], max_words: int) -> WordVocabulary:
-        """The ``max_words`` most frequent words, in alphabetical order. ``ValueError`` for texts
-        without a word, or ``max_words`` below 1."""
-        if max_words < 1:
-            raise ValueError(f"data.max_words={max_words}: expected at least 1")
-        counts = Counter(token for text in texts for token in tokens_of(text))
-        frequent = sorted(counts, key=lambda word: (-counts[word], word))[:max_words]
-        return cls(sorted(frequent))
-
-    @classmethod
-    def of_line(cls, line: str) -> WordVocabulary:
-        """The words of ``line``, separated by spaces."""
-        return cls(line.split())
-
-    @property
-    def line(self) -> str:
-        """The words, as ``of_line`` takes them."""
-        return " ".join(self.words)
-
-    def unknown_words(self, text: str) -> list[str]:
-        return [token for token in tokens_of(text) if token not in self._ids]
-
-    def encode(self, text: str) -> list[int]:
-        return [self._ids.get(token, self.unk_id) for token in tokens_of(text)]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Words with spaces between them but for punctuation; ``<unknown>`` for UNK."""
-        kept = []
-        for k in ids:
-            if k == self.eos_id:
-                break
-            if k < self.eos_id or k == self.unk_id:
-                kept.append(_UNKNOWN if k == self.unk_id else self.words[k])
-        return joined(kept)
-
-
-def joined(tokens: Sequence[str]) -> str:
-    """Tokens as text; what ``tokens_of`` finds in it are the tokens."""
-    text = " ".join(tokens)
-    for pattern, replacement in _SPACES:
-        text = pattern.sub(replacement, text)
-    return text
-
-
-class PretrainedTokenizer(Tokenizer):
-    """The tokenizer in a local folder, such as that of a pretrained encoder or decoder.
-
-    PAD is EOS where it has none. ``key``: what the folder ``path`` was given as. Raises
-    ``ValueError`` if ``transformers`` is not installed, the folder holds no tokenizer, or one
-    without an id to end a text.
-    """
-
-    def __init__(self, path: str, key: str = "tokenizer") -> None:
-        library = transformers_library(
-            f"the tokenizer in {path} is read",
-            ", or take the words of the texts "
-            "(data.source_tokenizer=null data.target_tokenizer=null)",
-        )
-        network = self.network = read_pretrained(
-            key,
-            path,
-            partial(library.AutoTokenizer.from_pretrained, path),
-            expected="a folder with tokenizer.json and tokenizer_config.json",
-        )
-        ends = [k for k in (network.eos_token_id, network.sep_token_id) if k is not None]
-        if not ends:
-            raise ValueError(
-                f"{key}={path}: the tokenizer has no id to end a text; add eos_token or sep_token "
-                "to its tokenizer_config.json"
-            )
-        self.eos_id = ends[0]
-        self.pad_id = self.eos_id if network.pad_token_id is None else network.pad_token_id
-        self.unk_id = network.unk_token_id
-        self.vocab_size = 1 + max(network.get_vocab().values())
-
-    def num_ids(self, texts: Iterable[str]) -> int:
-        """All but the special tokens behind the others that no text holds, such as those of images
-        in the tokenizer of a network of text."""
-        special = {
-            k: token.content
-            for k, token in self.network.added_tokens_decoder.items()
-            if token.special and k not in (self.eos_id, self.pad_id, self.unk_id)
-        }
-        size = self.vocab_size
-        if size - 1 in special:
-            everything = "\n".join(texts)
-            while size - 1 in special and special[size - 1] not in everything:
-                size -= 1
-        return size
-
-    def encode(self, text: str) -> list[int]:
-        return self.network.encode(text, add_special_tokens=False)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        before = list(ids)
-        if self.eos_id in before:
-            before = before[: before.index(self.eos_id)]
-        return self.network.decode(before, skip_special_tokens=True).strip()
-
-
 GRAMMAR_VERSION = 1
-"""Counts changes of what a seed draws."""
+"""To be raised whenever the same seed gives other dialogues."""
 
 NAMES = ("anna", "ben", "carla", "david", "emma", "felix", "grace", "henry", "ines", "jonas")
 OBJECTS = ("bike", "book", "camera", "drill", "guitar", "ladder", "lamp", "map", "phone", "tent")
@@ -189,7 +42,7 @@ _PLOTS = {
     "buy": ("Can I buy your {object}?", "from"),
     "return": ("I still have your {object}.", "to"),
 }
-"""By verb: what the first person says, and the word before the second one's name in a summary."""
+"""By verb: the request of the first person, and the word before the second name in a summary."""
 
 SLOTS: dict[str, frozenset[str]] = {
     "who": frozenset(NAMES),
@@ -231,6 +84,162 @@ _SIZES = (len(_PAIRS), len(_PLOTS), len(OBJECTS), len(_WHENS), len(PLACES))
 NUM_COMBINATIONS = int(np.prod(_SIZES))
 """Number of combinations of the slots: 604,800."""
 
+_FIELDS = ("dialogue", "summary")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Half of a pair that stands for one character; by itself it cannot be written as UTF-8."""
+
+
+class Tokenizer(ABC):
+    """Texts as ids and back. ``pad_id`` fills up behind a text, ``eos_id`` ends a summary,
+    ``unk_id``, if any, stands for text without another id; ids are below ``vocab_size``."""
+
+    vocab_size: int
+    pad_id: int
+    eos_id: int
+    unk_id: int | None
+
+    def num_ids(self, texts: Iterable[str]) -> int:
+        """Number of ids that a network needs to read ``texts``, at most ``vocab_size``."""
+        return self.vocab_size
+
+    def unknown_words(self, text: str) -> list[str]:
+        """Words of a text that ``unk_id`` stands for, as far as words can be distinguished."""
+        return []
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without any that only begin or end it."""
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of the ids before the first ``eos_id``."""
+
+
+def tokens_of(text: str) -> list[str]:
+    """Words (letters, digits, inner apostrophes) and punctuation marks of a text, lower-cased."""
+    return _TOKEN.findall(text.lower())
+
+
+class WordVocabulary(Tokenizer):
+    """Vocabulary of K words: id k < K is word k; then come EOS (ends a summary), UNK (any other
+    word), MASK and PAD.
+
+    Raises ``ValueError`` for no words, or a word that is empty, holds a space or is there twice.
+    """
+
+    unk_id: int
+
+    def __init__(self, words: Sequence[str]) -> None:
+        if not words or len(set(words)) < len(words) or any(len(w.split()) != 1 for w in words):
+            raise ValueError(
+                "data.words: expected the words of the training texts, each once, separated by "
+                "spaces; set data.words=null to take them from the texts"
+            )
+        self.words = tuple(words)
+        self.eos_id, self.unk_id, self.mask_id, self.pad_id = range(len(words), len(words) + 4)
+        self.vocab_size = len(words) + 4
+        self._ids = {word: k for k, word in enumerate(words)}
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str], max_words: int) -> WordVocabulary:
+        """The ``max_words`` most frequent words, in alphabetical order. ``ValueError`` for texts
+        without a word, or ``max_words`` below 1."""
+        if max_words < 1:
+            raise ValueError(f"data.max_words={max_words}: expected at least 1")
+        counts = Counter(token for text in texts for token in tokens_of(text))
+        frequent = sorted(counts, key=lambda word: (-counts[word], word))[:max_words]
+        return cls(sorted(frequent))
+
+    @classmethod
+    def from_line(cls, line: str) -> WordVocabulary:
+        """The words of ``line``, separated by spaces."""
+        return cls(line.split())
+
+    @property
+    def line(self) -> str:
+        """The words, separated by spaces."""
+        return " ".join(self.words)
+
+    def unknown_words(self, text: str) -> list[str]:
+        return [token for token in tokens_of(text) if token not in self._ids]
+
+    def encode(self, text: str) -> list[int]:
+        return [self._ids.get(token, self.unk_id) for token in tokens_of(text)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Words with spaces between them but for punctuation; ``<unknown>`` for UNK."""
+        kept = []
+        for k in ids:
+            if k == self.eos_id:
+                break
+            if k < self.eos_id or k == self.unk_id:
+                kept.append(_UNKNOWN if k == self.unk_id else self.words[k])
+        return joined(kept)
+
+
+def joined(tokens: Sequence[str]) -> str:
+    """Tokens as text, of which ``tokens_of`` finds the same tokens."""
+    text = " ".join(tokens)
+    for pattern, replacement in _SPACES:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+class PretrainedTokenizer(Tokenizer):
+    """The tokenizer in a local folder, such as that of a pretrained encoder or decoder.
+
+    PAD is EOS where it has none. ``key``: config key of ``path``. Raises ``ValueError`` if
+    ``transformers`` is not installed, the folder holds no tokenizer, or one without an id to end a
+    text.
+    """
+
+    def __init__(self, path: str, key: str = "tokenizer") -> None:
+        library = transformers_library(
+            f"the tokenizer in {path} is read",
+            ", or take the words of the texts "
+            "(data.source_tokenizer=null data.target_tokenizer=null)",
+        )
+        network = self.network = read_pretrained(
+            key,
+            path,
+            partial(library.AutoTokenizer.from_pretrained, path),
+            expected="a folder with tokenizer.json and tokenizer_config.json",
+        )
+        ends = [k for k in (network.eos_token_id, network.sep_token_id) if k is not None]
+        if not ends:
+            raise ValueError(
+                f"{key}={path}: the tokenizer has no id to end a text; add eos_token or sep_token "
+                "to its tokenizer_config.json"
+            )
+        self.eos_id = ends[0]
+        self.pad_id = self.eos_id if network.pad_token_id is None else network.pad_token_id
+        self.unk_id = network.unk_token_id
+        self.vocab_size = 1 + max(network.get_vocab().values())
+
+    def num_ids(self, texts: Iterable[str]) -> int:
+        """Number of ids without the last special tokens that no text holds, such as those of
+        images."""
+        special = {
+            k: token.content
+            for k, token in self.network.added_tokens_decoder.items()
+            if token.special and k not in (self.eos_id, self.pad_id, self.unk_id)
+        }
+        size = self.vocab_size
+        if size - 1 in special:
+            everything = "\n".join(texts)
+            while size - 1 in special and special[size - 1] not in everything:
+                size -= 1
+        return size
+
+    def encode(self, text: str) -> list[int]:
+        return self.network.encode(text, add_special_tokens=False)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        before = list(ids)
+        if self.eos_id in before:
+            before = before[: before.index(self.eos_id)]
+        return self.network.decode(before, skip_special_tokens=True).strip()
+
 
 @dataclass(frozen=True)
 class DialoguePair:
@@ -241,11 +250,11 @@ class DialoguePair:
 
 
 def sample_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
-    """``num`` pairs, no two of which have the same slots.
+    """Sample ``num`` pairs, no two of which have the same slots.
 
-    Whatever the split, the combination of slots of a held-out pair is therefore not in training.
-    Its wording (greetings, order of time and place, closings) is sampled independently of the
-    slots. Raises ``ValueError`` for a number outside 1..``NUM_COMBINATIONS``.
+    So in any split the combination of slots of a held-out pair is not in training. Its wording
+    (greetings, order of time and place, closings) is sampled independently of the slots. Raises
+    ``ValueError`` for a number outside 1..``NUM_COMBINATIONS``.
     """
     if not 1 <= num <= NUM_COMBINATIONS:
         raise ValueError(
@@ -263,33 +272,24 @@ def sample_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
 def _pair(slots: Sequence[int], forms: Sequence[int]) -> DialoguePair:
     """``slots``: of _PAIRS, _PLOTS, OBJECTS, _WHENS, PLACES. ``forms``: of _OPENINGS, _REPLIES,
     _MEETINGS, _CLOSINGS."""
-    names, verb = _PAIRS[slots[0]], _VERBS[slots[1]]
-    thing, when, place = OBJECTS[slots[2]], _WHENS[slots[3]], PLACES[slots[4]]
-    opening, reply, meeting, closing = forms
-    a, b = map(str.capitalize, names)
-    request, preposition = _PLOTS[verb]
-    lines = (_OPENINGS[opening], _MEETINGS[meeting], _CLOSINGS[closing])
-    dialogue = "\n".join(lines).format(
-        a=a,
-        b=b,
-        request=request.format(object=thing),
-        reply=_REPLIES[reply],
-        when=when,
-        place=place,
+    a, b = map(str.capitalize, _PAIRS[slots[0]])
+    verb, thing, when, place = (
+        *(_VERBS[slots[1]], OBJECTS[slots[2]]),
+        *(_WHENS[slots[3]], PLACES[slots[4]]),
     )
+    opening, reply, meeting, closing = forms
+    request, preposition = _PLOTS[verb]
+    words = {"a": a, "b": b, "when": when, "place": place, "reply": _REPLIES[reply]}
+    lines = "\n".join((_OPENINGS[opening], _MEETINGS[meeting], _CLOSINGS[closing]))
+    dialogue = lines.format(request=request.format(object=thing), **words)
     summary = f"{a} will {verb} the {thing} {preposition} {b} on {when} at the {place}."
     return DialoguePair(dialogue, summary)
 
 
-_FIELDS = ("dialogue", "summary")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a pair that stands for one character; by itself it cannot be written as UTF-8."""
-
-
 @dataclass(frozen=True)
 class GivenDialogue:
-    """A dialogue to be summarised, of line ``line`` of a file. ``summary``: its reference, empty if
-    there is none; ``others``: the other keys of the line."""
+    """A dialogue to be summarised, of line ``line`` of a file. ``summary``: its reference, or "";
+    ``others``: the other keys of the line."""
 
     line: int
     dialogue: str
@@ -301,8 +301,9 @@ def read_dialogues(path: str | Path) -> list[DialoguePair]:
     """The pairs of a UTF-8 file, plain or gzipped, a JSON object per line with the texts
     ``dialogue`` and ``summary``; other keys are not read, empty lines are skipped.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence, naming file, line and field:
-    no such file, not JSON, a text that is missing, holds no word, or half a character.
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence, naming file, line and field,
+    for a missing file, a line that is not JSON, and a text that is missing, without a word, or
+    holds half a character.
     """
     return [
         DialoguePair(_text(found, "dialogue", where), _text(found, "summary", where))
@@ -312,7 +313,7 @@ def read_dialogues(path: str | Path) -> list[DialoguePair]:
 
 def read_given_dialogues(path: str | Path | GivenObjects) -> list[GivenDialogue]:
     """Dialogues to be summarised, of such a file or of objects, where ``summary`` may be
-    missing, null or empty; errors likewise."""
+    missing, null or empty; errors as in ``read_dialogues``."""
     return [
         GivenDialogue(
             line=line,
@@ -325,30 +326,27 @@ def read_given_dialogues(path: str | Path | GivenObjects) -> list[GivenDialogue]
 
 
 def _objects(path: str | Path | GivenObjects) -> list[tuple[int, str, dict[str, Any]]]:
-    """The number of each line, file and line in words, and the object that it holds."""
+    """Number, name and object of each line."""
     expected = f"a JSON object per line, with {' and '.join(_FIELDS)}"
     source = read_text(path, JSON_LINES, JSON, expected=expected)
-    found = [
-        (number, where := source.place(number), _object(line, where))
-        for number, line in enumerate(split_lines(source.text), start=1)
-        if line.strip()
-    ]
-    if not found:
+    objects = []
+    for number, line in enumerate(split_lines(source.text), start=1):
+        if not line.strip():
+            continue
+        where = source.place(number)
+        try:
+            found = load_json(line)
+        except ValueError as error:
+            raise ValueError(f"{where}: not valid JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise ValueError(
+                f"{where}: expected a JSON object with {' and '.join(_FIELDS)}, got "
+                f"{type(found).__name__}"
+            )
+        objects.append((number, where, found))
+    if not objects:
         raise ValueError(f"{source.name} holds no line; expected a JSON object per line")
-    return found
-
-
-def _object(line: str, where: str) -> dict[str, Any]:
-    try:
-        found = load_json(line)
-    except ValueError as error:
-        raise ValueError(f"{where}: not valid JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ValueError(
-            f"{where}: expected a JSON object with {' and '.join(_FIELDS)}, got "
-            f"{type(found).__name__}"
-        )
-    return found
+    return objects
 
 
 def _text(found: dict[str, Any], field: str, where: str) -> str:
@@ -358,11 +356,11 @@ def _text(found: dict[str, Any], field: str, where: str) -> str:
         got = f"nothing; the line has {keys}" if field not in found else repr(value)
         raise ValueError(f"{where}: {field} must be a text with a word in it, got {got}")
     if half := _SURROGATE.search(value):
+        before = value[max(half.start() - 20, 0) : half.start()]
         raise ValueError(
             f"{where}: {field} holds half a character (an unpaired surrogate), "
-            f"{ascii(half[0])[1:-1]} after "
-            f"{value[max(half.start() - 20, 0) : half.start()]!r}; write characters beyond "
-            "\\uffff as they are, or as both their halves"
+            f"{ascii(half[0])[1:-1]} after {before!r}; write characters beyond \\uffff as they "
+            "are, or as both their halves"
         )
     return value
 
@@ -371,14 +369,14 @@ Splits = Mapping[str, Sequence[DialoguePair]]
 
 
 def split_in_order(pairs: Sequence[DialoguePair], fractions: Sequence[float]) -> Splits:
-    """The first are train, the next val, the last test."""
+    """Three splits of pairs in order: train, val, test."""
     return {name: pairs[share] for name, share in shares_of(len(pairs), fractions).items()}
 
 
 def split_by_dialogue(
     pairs: Sequence[DialoguePair], fractions: Sequence[float], seed: int
 ) -> Splits:
-    """All pairs with the same dialogue, word by word, in the same split; which one is drawn."""
+    """Three random splits; all pairs with the same dialogue, word by word, are in one of them."""
     by_dialogue: dict[tuple[str, ...], list[DialoguePair]] = {}
     for pair in pairs:
         by_dialogue.setdefault(_identity(pair.dialogue), []).append(pair)
@@ -390,9 +388,9 @@ def split_by_dialogue(
     }
 
 
-def without_held_out(splits: Splits) -> tuple[Splits, dict[str, int]]:
-    """The splits without the pairs whose dialogue is in a later split; by split, how many those
-    were."""
+def remove_held_out(splits: Splits) -> tuple[Splits, dict[str, int]]:
+    """The splits without the pairs whose dialogue is in a later split, and the numbers of those by
+    split."""
     later: set[tuple[str, ...]] = set()
     kept = {}
     for name in reversed(SPLITS):
@@ -408,11 +406,12 @@ def nearest_other(dialogues: Sequence[str]) -> list[int]:
     changes = [k for k in range(len(known)) if known[k] != known[k - 1]]
     if not changes:
         return []
-    found = [0] * len(known)
+    # once around from the first change: the same dialogue has the same other
+    places = [0] * len(known)
     for place in range(changes[0], changes[0] + len(known)):
         k, before = place % len(known), (place - 1) % len(known)
-        found[k] = found[before] if known[k] == known[before] else before
-    return found
+        places[k] = places[before] if known[k] == known[before] else before
+    return places
 
 
 def _identity(dialogue: str) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def test_words_are_ids():
     assert VOCABULARY.encode("Don't, A  coffee!") == [3, 1, 2, UNK, 0]
     assert VOCABULARY.decode([3, 1, 2, UNK, 0, EOS, 4, PAD]) == "don't, a <unknown>!"
     assert VOCABULARY.decode([MASK, 4, PAD, 2]) == "tea a"  # unfinished
-    assert WordVocabulary.of_line(VOCABULARY.line).words == VOCABULARY.words
+    assert WordVocabulary.from_line(VOCABULARY.line).words == VOCABULARY.words
 
 
 @given(st.text(max_size=20))
@@ -31,10 +31,10 @@ def test_joined_tokens_are_found_again(text):
 
 def test_the_most_frequent_words_are_kept():
     texts = ["b a c", "c b", "c"]
-    assert WordVocabulary.of_texts(texts, 2).words == ("b", "c")
-    assert WordVocabulary.of_texts(texts, 9).words == ("a", "b", "c")
+    assert WordVocabulary.from_texts(texts, 2).words == ("b", "c")
+    assert WordVocabulary.from_texts(texts, 9).words == ("a", "b", "c")
     with pytest.raises(ValueError, match=r"data\.max_words=0: .* at least 1"):
-        WordVocabulary.of_texts(texts, 0)
+        WordVocabulary.from_texts(texts, 0)
 
 
 @pytest.mark.parametrize("words", [(), ("a", "a"), ("a", ""), ("a b",)])
