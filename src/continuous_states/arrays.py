@@ -28,10 +28,8 @@ codec that is installed, such as one that unpickles."""
 
 
 class StoredArrays(Protocol):
-    """Arrays by key in a file or folder that is open.
-
-    ``source``: its path, for errors. ``keys``: of all arrays, those of a group as ``group/name``.
-    """
+    """Arrays by key in a file or folder that is open. ``source``: its path, for errors. ``keys``:
+    of all arrays, those of a group as ``group/name``."""
 
     @property
     def source(self) -> str: ...
@@ -164,10 +162,8 @@ class _ZarrArrays:
 @contextmanager
 def open_zarr(path: Path) -> Iterator[StoredArrays]:
     """Open the arrays of a zarr folder, format 2 or 3, and of the groups directly in it (the public
-    layout of GET). Needs the extra ``regions``.
-
-    Raises ``ValueError`` if zarr is not installed, or the folder is not a zarr group.
-    """
+    layout of GET). Needs the extra ``regions``. Raises ``ValueError`` if zarr is not installed, or
+    the folder is not a zarr group."""
     try:
         import zarr  # noqa: F401
     except ImportError as error:

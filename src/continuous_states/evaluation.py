@@ -127,10 +127,8 @@ def sampled_from_others(
 
 
 def first_examples(data: Dataset, split: str, num: int | None) -> Examples:
-    """The first ``num`` samples of a split, all if it is None.
-
-    Raises ``ValueError`` for an empty split, or ``num`` below 0.
-    """
+    """The first ``num`` samples of a split, all if it is None. Raises ``ValueError`` for an empty
+    split, or ``num`` below 0."""
     examples = data.splits[split]
     if len(examples) == 0:
         raise ValueError(f"the {split} split is empty; give it more data or another share")
@@ -160,11 +158,9 @@ def held_out_bound(
 def metric_rows(
     values: Mapping[str, float], what: Mapping[str, str], who: Mapping[str, str]
 ) -> list[TableRow]:
-    """Rows by metric, then by method, without those that ``values`` lacks.
-
-    ``what``: metrics with their meanings. ``who``: pattern of the names of a method's metrics, such
-    as ``ridge_{}``, with a description of the method.
-    """
+    """Rows by metric, then by method, without those that ``values`` lacks. ``what``: metrics with
+    their meanings. ``who``: pattern of the names of a method's metrics, such as ``ridge_{}``, with
+    a description of the method."""
     return [
         metric_row(name, values, f"{meaning}; {whose}")
         for metric, meaning in what.items()

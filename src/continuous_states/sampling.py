@@ -84,10 +84,8 @@ class RowAncestral(Sampler[MaskedFeatures]):
         conditions: Conditions | None = None,
     ) -> SampleOutput:
         """Fill the rows of ``clamp`` Float[B, N, M], raw values, that are NaN; the others, and
-        those that are not ``real`` Bool[B, N], are returned unchanged.
-
-        Raises ``ValueError`` for no ``clamp``, one of another shape, or a row that is NaN in part.
-        """
+        those that are not ``real`` Bool[B, N], are returned unchanged. Raises ``ValueError`` for no
+        ``clamp``, one of another shape, or a row that is NaN in part."""
         self.check(algorithm, steps)
         if clamp is None or clamp.ndim != 3 or clamp.shape[:2] != real.shape:
             got = "none" if clamp is None else tuple(clamp.shape)
@@ -288,10 +286,8 @@ class Ode(Sampler[FlowMatching]):
 
 
 class Direct(Sampler[Regression]):
-    """Direct: the image that a regression expects, in one network call.
-
-    Returns xhat(condition). Nothing is random: the same condition gives the same image.
-    """
+    """Direct: the image that a regression expects, in one network call. Returns xhat(condition).
+    Nothing is random: the same condition gives the same image."""
 
     name = "direct"
     exactness = Exactness.APPROXIMATE  # the expectation, not a sample

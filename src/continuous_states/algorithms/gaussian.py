@@ -65,12 +65,9 @@ class FieldScaling(Scaling):
 
 
 class RowScaling(Scaling):
-    """(x - shift) / scale per feature of rows Float[B, N, M].
-
-    ``zscore``: shift the mean, scale the standard deviation. ``max``: divide by the largest value.
-    ``none``: leave values unchanged. A feature that is constant (``zscore``), or 0 (``max``), has
-    scale 1.
-    """
+    """(x - shift) / scale per feature of rows Float[B, N, M]. ``zscore``: shift the mean, scale the
+    standard deviation. ``max``: divide by the largest value. ``none``: leave values unchanged. A
+    feature that is constant (``zscore``), or 0 (``max``), has scale 1."""
 
     def __init__(self, how: str, num_features: int) -> None:
         super().__init__(num_features)
@@ -78,10 +75,8 @@ class RowScaling(Scaling):
         self.how = how
 
     def fit(self, x0: Tensor, real: Tensor) -> None:
-        """``x0`` Float[W, N, M], ``real`` Bool[W, N]: the rows of training.
-
-        Raises ``ValueError`` for another number of features.
-        """
+        """``x0`` Float[W, N, M], ``real`` Bool[W, N]: the rows of training. Raises ``ValueError``
+        for another number of features."""
         if x0.shape[-1] != len(self.scale):
             raise ValueError(
                 f"the data has {x0.shape[-1]} features, the model {len(self.scale)}; "

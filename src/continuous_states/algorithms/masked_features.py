@@ -124,11 +124,9 @@ class MaskedFeatures(Algorithm):
         self, rows: Tensor, masked: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
         """E[masked rows | the others] in raw units, Float32[B, N, M], by one network call.
-
         ``rows``: Float[B, N, M], raw. ``masked``: Bool[B, N], rows that are not read; the others,
         and those that are not ``real``, are returned bit for bit. Without a gradient. With
-        ``objective=ddpm`` the network is shown noise of value 0 at the last step.
-        """
+        ``objective=ddpm`` the network is shown noise of value 0 at the last step."""
         masked = masked & real
         scaled = self.scaling(rows).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
         if self.objective == "mask":
@@ -160,11 +158,9 @@ class MaskedFeatures(Algorithm):
     def sample_rows(
         self, real: Tensor, generator: torch.Generator, draw: str | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Masked rows, Bool[B, N], and their weights w in the bound, Float64[B, N].
-
-        ``draw``: a ``MaskDraw``; None in training. With a ``mask_rate`` no weights make it a bound,
-        and they are NaN.
-        """
+        """Masked rows, Bool[B, N], and their weights w in the bound, Float64[B, N]. ``draw``: a
+        ``MaskDraw``; None in training. With a ``mask_rate`` no weights make it a bound, and they
+        are NaN."""
         if draw is None and self.mask_rate is not None:
             # each real row at the rate, and the one with the least u in any case
             u = uniform_draws(tuple(real.shape), generator, real.device).masked_fill(~real, 2.0)

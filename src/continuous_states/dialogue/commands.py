@@ -194,10 +194,8 @@ class SummaryEvaluation(Evaluation):
 
 
 def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> SummaryEvaluation:
-    """Measure a model of dialogues on held-out ones of its checkpoint or on other data.
-
-    Raises ``ValueError`` if the data of the checkpoint cannot be read.
-    """
+    """Measure a model of dialogues on held-out ones of its checkpoint or on other data. Raises
+    ``ValueError`` if the data of the checkpoint cannot be read."""
     trained.check_weights()
     measured_on = measured_data(request, trained)
     data, split = measured_on.data, measured_on.split

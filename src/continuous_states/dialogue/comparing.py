@@ -216,9 +216,7 @@ def _other_scores(scores: SummaryScores) -> dict[str, float]:
 
 def summaries_side_by_side(written: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
     """Markdown: the first dialogues, each with its reference and the summary of every model.
-
-    ``written``: by model, lines of ``samples.jsonl``, of the same dialogues in the same order.
-    """
+    ``written``: by model, lines of ``samples.jsonl``, of the same dialogues in the same order."""
     pages = ["# Held-out dialogues and their summaries"]
     for k, lines in enumerate(list(zip(*written.values(), strict=True))[:_SHOWN], start=1):
         spoken = [f"> {_escape(line)}  " for line in lines[0]["dialogue"].splitlines()]

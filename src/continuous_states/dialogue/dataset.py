@@ -113,11 +113,9 @@ def _rows(texts: list[list[int]], length: int, pad_id: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Dialogues with their summaries in three splits that share no dialogue.
-
-    ``source``: their name in the log. ``slots``: by name, the words that fill a slot of a summary;
-    None where summaries have none.
-    """
+    """Dialogues with their summaries in three splits that share no dialogue. ``source``: their name
+    in the log. ``slots``: by name, the words that fill a slot of a summary; None where summaries
+    have none."""
 
     splits: Splits
     source: str
@@ -299,11 +297,9 @@ def dialogue_vocabulary(config: Mapping[str, Any]) -> Vocabulary:
 
 def build_dialogue(config: DictConfig, pairs: Pairs | None = None) -> PairDataset:
     """The data set of a completed config, as texts or, in the state ``tokens``, as one sequence of
-    ids; of the ``pairs`` if they are given, and no file is read.
-
-    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence for settings out of range,
-    paths that contradict each other, a file or line that cannot be read, a split without a pair.
-    """
+    ids; of the ``pairs`` if they are given, and no file is read. Raises ``ValueError`` or
+    ``FileNotFoundError`` with one sentence for settings out of range, paths that contradict each
+    other, a file or line that cannot be read, a split without a pair."""
     pairs = _read(config) if pairs is None else pairs
     lengths = (config.source_length, config.target_length)
     check_whole_number("data.source_length", lengths[0], least=1)

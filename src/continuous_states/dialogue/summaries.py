@@ -95,11 +95,9 @@ def score_summaries(
     references: Sequence[str],
     slots: Mapping[str, Collection[str]] | None = None,
 ) -> SummaryScores:
-    """Scores of each generated summary against the reference at the same place.
-
-    ``slots``: by name, the words that fill a slot. Raises ``ValueError`` for no summary, or
-    another number of references.
-    """
+    """Scores of each generated summary against the reference at the same place. ``slots``: by name,
+    the words that fill a slot. Raises ``ValueError`` for no summary, or another number of
+    references."""
     if not generated or len(generated) != len(references):
         raise ValueError(
             f"{len(generated)} summaries and {len(references)} references; expected as many of "
@@ -207,10 +205,8 @@ def summarise_held_out(
 ) -> Summaries:
     """Generate a summary of each of the first ``num`` dialogues of a split (None: of all) and, if
     ``shuffled``, one of another of these dialogues, which is as good if dialogues are not used.
-
     Summaries depend on ``model.batch_size``, not on the number of processes. Raises ``ValueError``
-    if the split is empty or ``num`` below 0.
-    """
+    if the split is empty or ``num`` below 0."""
     pairs = data.pairs[split][: len(first_examples(data, split, num))]
     dialogues = tuple(pair.dialogue for pair in pairs)
     references = tuple(pair.summary for pair in pairs)
@@ -262,10 +258,8 @@ def _generate(
 def score_summarising(found: Summaries, data: PairDataset) -> dict[str, float]:
     """Scores for ``metrics.json``: ``SummaryScores`` of the summaries under plain names; after
     ``shuffled_``, of those generated from the dialogue of another pair, if there are any; after the
-    names of ``summary_baselines``, of those. Of ``data`` only the training split is read.
-
-    Raises ``ValueError`` if nothing was summarised.
-    """
+    names of ``summary_baselines``, of those. Of ``data`` only the training split is read. Raises
+    ``ValueError`` if nothing was summarised."""
     out = score_summaries(found.generated, found.references, data.slots).as_dict()
     if found.shuffled:
         shuffled = score_summaries(found.shuffled, found.references, data.slots)
@@ -327,10 +321,8 @@ def source_gap(
     entropy: tuple[int, ...],
 ) -> SourceGap:
     """The gap of ``rows`` Int[M] of a split, by ``draws`` noise samples each, a function of
-    ``entropy``, for every algorithm whose ``loss`` bounds -log p(summary | dialogue).
-
-    Raises ``ValueError`` for fewer than two pairs, or a split whose dialogues are all the same.
-    """
+    ``entropy``, for every algorithm whose ``loss`` bounds -log p(summary | dialogue). Raises
+    ``ValueError`` for fewer than two pairs, or a split whose dialogues are all the same."""
     if len(rows) < 2:
         raise ValueError(
             f"{len(rows)} pairs of the {split} split; expected at least 2, to exchange dialogues"

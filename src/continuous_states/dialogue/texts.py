@@ -122,10 +122,8 @@ def tokens_of(text: str) -> list[str]:
 
 class WordVocabulary(Tokenizer):
     """Vocabulary of K words: id k < K is word k; then come EOS (ends a summary), UNK (any other
-    word), MASK and PAD.
-
-    Raises ``ValueError`` for no words, or a word that is empty, holds a space or is there twice.
-    """
+    word), MASK and PAD. Raises ``ValueError`` for no words, or a word that is empty, holds a space
+    or is there twice."""
 
     unk_id: int
 
@@ -186,12 +184,9 @@ def joined(tokens: Sequence[str]) -> str:
 
 
 class PretrainedTokenizer(Tokenizer):
-    """The tokenizer in a local folder, such as that of a pretrained encoder or decoder.
-
-    PAD is EOS where it has none. ``key``: config key of ``path``. Raises ``ValueError`` if
-    ``transformers`` is not installed, the folder holds no tokenizer, or one without an id to end a
-    text.
-    """
+    """The tokenizer in a local folder, such as that of a pretrained encoder or decoder. PAD is EOS
+    where it has none. ``key``: config key of ``path``. Raises ``ValueError`` if ``transformers`` is
+    not installed, the folder holds no tokenizer, or one without an id to end a text."""
 
     def __init__(self, path: str, key: str = "tokenizer") -> None:
         library = transformers_library(
@@ -250,12 +245,10 @@ class DialoguePair:
 
 
 def sample_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
-    """Sample ``num`` pairs, no two of which have the same slots.
-
-    So in any split the combination of slots of a held-out pair is not in training. Its wording
-    (greetings, order of time and place, closings) is sampled independently of the slots. Raises
-    ``ValueError`` for a number outside 1..``NUM_COMBINATIONS``.
-    """
+    """Sample ``num`` pairs, no two of which have the same slots. So in any split the combination of
+    slots of a held-out pair is not in training. Its wording (greetings, order of time and place,
+    closings) is sampled independently of the slots. Raises ``ValueError`` for a number outside
+    1..``NUM_COMBINATIONS``."""
     if not 1 <= num <= NUM_COMBINATIONS:
         raise ValueError(
             f"data.num_samples={num}: expected 1 to {NUM_COMBINATIONS:,}, the number of "
@@ -299,12 +292,10 @@ class GivenDialogue:
 
 def read_dialogues(path: str | Path) -> list[DialoguePair]:
     """The pairs of a UTF-8 file, plain or gzipped, a JSON object per line with the texts
-    ``dialogue`` and ``summary``; other keys are not read, empty lines are skipped.
-
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence, naming file, line and field,
-    for a missing file, a line that is not JSON, and a text that is missing, without a word, or
-    holds half a character.
-    """
+    ``dialogue`` and ``summary``; other keys are not read, empty lines are skipped. Raises
+    ``FileNotFoundError`` or ``ValueError`` with one sentence, naming file, line and field, for a
+    missing file, a line that is not JSON, and a text that is missing, without a word, or holds half
+    a character."""
     return [
         DialoguePair(_text(found, "dialogue", where), _text(found, "summary", where))
         for _, where, found in _objects(path)

@@ -152,10 +152,8 @@ def _report(request: SampleRequest | EvaluateRequest, measured: MeasuredData) ->
 
 def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEvaluation:
     """Measure a model of images with maps on those that its checkpoint held out, or on data from
-    keys under ``data``.
-
-    Raises ``ValueError`` if the data cannot be read, and for such a key that cannot be.
-    """
+    keys under ``data``. Raises ``ValueError`` if the data cannot be read, and for such a key that
+    cannot be."""
     trained.check_weights()
     measured = measured_data(request, trained, needs_training=True)
     data, split, report = measured.data, measured.split, _report(request, measured)
@@ -314,10 +312,8 @@ def score_images_of(
 ) -> dict[str, Any]:
     """Scores of ``protocol.draws`` images from the map of each of the first
     ``protocol.num_samples`` held-out images: ``relative_l2`` of the mean of the samples per image,
-    and ``metrics`` of all. The images are written into ``folder``.
-
-    Raises ``ValueError`` if they are not finite.
-    """
+    and ``metrics`` of all. The images are written into ``folder``. Raises ``ValueError`` if they
+    are not finite."""
     report = ImageReport(data, held_out_split(data), draws=protocol.draws)
     found = report.sample(model, protocol.num_samples, protocol.seed)
     if not bool(found.mean.isfinite().all()):

@@ -69,12 +69,9 @@ class _MappedDataset(Dataset):
 
 
 class FieldDataset(_MappedDataset):
-    """Images of numbers.
-
-    ``splits[...].x0``: Float32[M, 1, H, W] conductivity, background 1, raw. ``real``: Bool[M, 1],
-    all True: a field is one position. ``levels``: the six of phantoms if all pixels of all splits
-    are of them.
-    """
+    """Images of numbers. ``splits[...].x0``: Float32[M, 1, H, W] conductivity, background 1, raw.
+    ``real``: Bool[M, 1], all True: a field is one position. ``levels``: the six of phantoms if all
+    pixels of all splits are of them."""
 
     state = "field"
     bound = "gaussian"
@@ -92,11 +89,8 @@ class FieldDataset(_MappedDataset):
 
 
 class EITLevels(_MappedDataset, TokenDataset):
-    """The same images as ids of their six levels.
-
-    ``splits[...].x0``: Int64[M, H W] ids 0..5, row by row from the top; 6 is MASK, and no id is
-    PAD. ``real``: Bool[M, H W], all True.
-    """
+    """The same images as ids of their six levels. ``splits[...].x0``: Int64[M, H W] ids 0..5, row
+    by row from the top; 6 is MASK, and no id is PAD. ``real``: Bool[M, H W], all True."""
 
     levels = LEVELS
 
@@ -128,11 +122,9 @@ class Phantoms:
 
 
 def read_phantoms(path: str | Path) -> Phantoms:
-    """The arrays ``media``, ``dtn`` and, if it is there, ``background`` of an ``.npz`` file.
-
-    Raises ``FileNotFoundError`` or ``ValueError`` with file, array and fix for an array that is
-    missing, damaged, of the wrong shape or kind, or holds an impossible value.
-    """
+    """The arrays ``media``, ``dtn`` and, if it is there, ``background`` of an ``.npz`` file. Raises
+    ``FileNotFoundError`` or ``ValueError`` with file, array and fix for an array that is missing,
+    damaged, of the wrong shape or kind, or holds an impossible value."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no phantoms at {path.absolute()}; data.path=null simulates them")
@@ -199,12 +191,9 @@ def eit_vocabulary(config: Mapping[str, Any]) -> Vocabulary:
 
 def build_eit(config: DictConfig) -> FieldDataset | EITLevels:
     """Phantoms, simulated if ``path`` is null, else read from it: as fields, or in the state
-    ``tokens`` as ids of the six levels.
-
-    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence for settings out of range, a
-    file that cannot be read or contradicts the settings, a split without a sample and, of ids, a
-    conductivity that is not one of the levels.
-    """
+    ``tokens`` as ids of the six levels. Raises ``ValueError`` or ``FileNotFoundError`` with one
+    sentence for settings out of range, a file that cannot be read or contradicts the settings, a
+    split without a sample and, of ids, a conductivity that is not one of the levels."""
     if config.dtn_transform not in DTN_TRANSFORMS:
         raise ValueError(unknown_name("data.dtn_transform", config.dtn_transform, DTN_TRANSFORMS))
     phantoms = _simulate(config) if config.path is None else _read(config, "set data.{}={}")

@@ -145,14 +145,10 @@ def plot_reconstructions(
 ) -> Figure:
     """Plot the first samples, a line of panels each: the map, the true image, the mean of the
     samples, their standard deviation if there are several, and the mean less the truth; written to
-    ``path`` if given.
-
-    Colours mean the same in every line, and of truth and mean; those of the error are symmetric.
-    ``maps``: Float[M, n, n], in standard deviations from the mean map. ``truth``, ``mean``,
-    ``deviation``: Float[M, H, W]. ``draws``: number of images in ``mean``.
-
-    Raises ``ValueError`` without a sample or for shapes that do not belong together.
-    """
+    ``path`` if given. Colours mean the same in every line, and of truth and mean; those of the
+    error are symmetric. ``maps``: Float[M, n, n], in standard deviations from the mean map.
+    ``truth``, ``mean``, ``deviation``: Float[M, H, W]. ``draws``: number of images in ``mean``.
+    Raises ``ValueError`` without a sample or for shapes that do not belong together."""
     same = truth.shape == mean.shape == deviation.shape
     if not same or not len(maps) == len(truth) > 0 or not truth.ndim == maps.ndim == 3:
         raise ValueError(
@@ -191,14 +187,10 @@ def plot_side_by_side(
     truth: Numbers, means: Mapping[str, Numbers], path: str | Path | None = None, *, draws: int
 ) -> Figure:
     """Plot the first samples, a line of panels each: the true image and the mean of every model's
-    samples; written to ``path`` if given.
-
-    Colours mean the same in every panel; under each image of a model stands its relative L2.
-    ``truth``: Float[M, H, W]. ``means``: by model, of that shape. ``draws``: number of images in
-    each mean.
-
-    Raises ``ValueError`` without a sample or a model, or for shapes that differ.
-    """
+    samples; written to ``path`` if given. Colours mean the same in every panel; under each image of
+    a model stands its relative L2. ``truth``: Float[M, H, W]. ``means``: by model, of that shape.
+    ``draws``: number of images in each mean. Raises ``ValueError`` without a sample or a model, or
+    for shapes that differ."""
     shapes = {name: mean.shape for name, mean in means.items()}
     if truth.ndim != 3 or len(truth) == 0 or {*shapes.values()} != {truth.shape}:
         raise ValueError(

@@ -69,14 +69,11 @@ class FieldScores:
 def score_images(
     predicted: Tensor, truth: Tensor, *, levels: Sequence[float] | None
 ) -> FieldScores:
-    """Scores of images Float[M, C, H, W] against the true ones.
-
-    ``levels``: the values that a true pixel can have, ascending; a pixel is counted as right if the
-    level nearest to it is the one nearest to the truth. None if it can have any: none is counted.
-
-    Raises ``ValueError`` for shapes that differ, without an image, or for an image that is 0
-    everywhere, to which no error is relative.
-    """
+    """Scores of images Float[M, C, H, W] against the true ones. ``levels``: the values that a true
+    pixel can have, ascending; a pixel is counted as right if the level nearest to it is the one
+    nearest to the truth. None if it can have any: none is counted. Raises ``ValueError`` for shapes
+    that differ, without an image, or for an image that is 0 everywhere, to which no error is
+    relative."""
     if predicted.shape != truth.shape or truth.ndim != 4 or truth.numel() == 0:
         raise ValueError(
             f"predicted {tuple(predicted.shape)} and truth {tuple(truth.shape)}: expected "
@@ -132,10 +129,8 @@ class Ridge:
 
     @classmethod
     def fit(cls, maps: Tensor, images: Tensor, *, penalties: Sequence[float] = PENALTIES) -> Ridge:
-        """Fit to ``maps`` Float[M, n, n] and ``images`` Float[M, C, H, W].
-
-        Raises ``ValueError`` without an image or a penalty, or for a penalty that is not positive.
-        """
+        """Fit to ``maps`` Float[M, n, n] and ``images`` Float[M, C, H, W]. Raises ``ValueError``
+        without an image or a penalty, or for a penalty that is not positive."""
         mean = mean_image(images)
         if not penalties or min(penalties) <= 0:
             raise ValueError(f"penalties={tuple(penalties)}: expected positive numbers, at least 1")
@@ -196,10 +191,8 @@ def mean_image(images: Tensor) -> Tensor:
 
 def as_images(x0: Tensor) -> Tensor:
     """Samples as images, Float32[M, C, H, W]: fields unchanged, ids Int[M, L] of the pixels of a
-    square image as their conductivities.
-
-    Raises ``ValueError`` for ids whose number is not a square, or that stand for no level.
-    """
+    square image as their conductivities. Raises ``ValueError`` for ids whose number is not a
+    square, or that stand for no level."""
     if x0.is_floating_point():
         return x0.float()
     side = math.isqrt(x0.shape[1])
@@ -334,11 +327,9 @@ def _sample_images(
 
 @dataclass(frozen=True)
 class FieldBaselines:
-    """Guesses of an image from the training split, without a network.
-
-    ``by_name``: ``mean_image``, ``ones`` and ``ridge``.
-    ``map_mean``, ``map_scale``: Float64[n, n], mean and standard deviation of the training maps.
-    """
+    """Guesses of an image from the training split, without a network. ``by_name``: ``mean_image``,
+    ``ones`` and ``ridge``. ``map_mean``, ``map_scale``: Float64[n, n], mean and standard deviation
+    of the training maps."""
 
     by_name: Mapping[str, SameImage | Ridge]
     map_mean: Tensor
@@ -351,10 +342,8 @@ class FieldBaselines:
 
 
 def fit_field_baselines(data: Dataset) -> FieldBaselines:
-    """Baselines fitted to the training split alone, also the penalty of ridge regression.
-
-    Raises ``ValueError`` without a training sample or without maps.
-    """
+    """Baselines fitted to the training split alone, also the penalty of ridge regression. Raises
+    ``ValueError`` without a training sample or without maps."""
     train = data.splits["train"]
     images, maps = as_images(train.x0), maps_of(train)
     by_name: dict[str, SameImage | Ridge] = {

@@ -176,9 +176,7 @@ def _point_distance(points: Floats, a: Floats, b: Floats) -> Floats:
 @dataclass(frozen=True)
 class Mesh:
     """P nodes, of which the first n are the boundary, counter-clockwise from (1, 0); T triangles.
-
-    ``points``: Float64[P, 2]. ``triangles``: Int64[T, 3] nodes. ``num_boundary``: n.
-    """
+    ``points``: Float64[P, 2]. ``triangles``: Int64[T, 3] nodes. ``num_boundary``: n."""
 
     points: NDArray[np.float64]
     triangles: NDArray[np.int64]

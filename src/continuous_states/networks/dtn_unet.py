@@ -117,10 +117,8 @@ class DtNEncoder(nn.Module):
 
     def fit_condition(self, dtn: Tensor) -> None:
         """Set shift and scale to mean and standard deviation of every entry over the maps of
-        training, Float[S, n, n]; an entry that does not vary keeps the scale 1.
-
-        Raises ``ValueError`` for another shape.
-        """
+        training, Float[S, n, n]; an entry that does not vary keeps the scale 1. Raises
+        ``ValueError`` for another shape."""
         self._check(dtn)
         for row in range(self.num_boundary):  # in float64, without a copy of all maps
             scale, shift = torch.std_mean(dtn[:, row].double(), dim=0, correction=0)
@@ -128,10 +126,8 @@ class DtNEncoder(nn.Module):
             self.shift[row], self.scale[row] = shift, scale
 
     def forward(self, dtn: Tensor, t: Tensor | float | None = None) -> EncodedDtN:
-        """dtn Float[B, n, n], t Float[B] in [0, 1] or None, with which no time is read.
-
-        Raises ``ValueError`` for other shapes.
-        """
+        """dtn Float[B, n, n], t Float[B] in [0, 1] or None, with which no time is read. Raises
+        ``ValueError`` for other shapes."""
         self._check(dtn)
         weight = self.embedding.weight
         # one token per standardised column
@@ -246,13 +242,9 @@ class DtNUNet(nn.Module):
         encoded: EncodedDtN | None = None,
     ) -> Tensor:
         """x_t Float[B, C, H, W], sigma Float[B] or None (read as 0) -> clean images, the same
-        shape.
-
-        ``dtn``: Float[B, n, n]; None: without a condition.
-        ``keep``: Bool[B], False where a sample's condition is dropped (classifier-free guidance,
-        arXiv 2207.12598).
-        ``encoded``: what ``encode`` returned for ``dtn``, which is then not read.
-        """
+        shape. ``dtn``: Float[B, n, n]; None: without a condition. ``keep``: Bool[B], False where a
+        sample's condition is dropped (classifier-free guidance, arXiv 2207.12598). ``encoded``:
+        what ``encode`` returned for ``dtn``, which is then not read."""
         if encoded is None and dtn is not None:
             encoded = self.encode(dtn, sigma)
         cond = tokens = None
@@ -265,12 +257,10 @@ class DtNUNet(nn.Module):
 
     @torch.no_grad()
     def diagnostics(self) -> dict[str, float]:
-        """Numbers to log about the effect of the condition in the network.
-
-        ``cond_gate``: mean of the gates. Of the last forward pass in training: ``time_film`` and
-        ``cond_film`` (``FiLMUNet.film_sizes``); ``pool_entropy`` in nats and ``pool_largest`` of
-        the pooling weights, means over the samples.
-        """
+        """Numbers to log about the effect of the condition in the network. ``cond_gate``: mean of
+        the gates. Of the last forward pass in training: ``time_film`` and ``cond_film``
+        (``FiLMUNet.film_sizes``); ``pool_entropy`` in nats and ``pool_largest`` of the pooling
+        weights, means over the samples."""
         numbers = {"cond_gate": float(self.unet.gate.mean()), **self.unet.film_sizes()}
         if self._last_weights is not None:
             weights = self._last_weights.float()
@@ -320,10 +310,7 @@ class FilmUNetTokens(nn.Module):
         encoded: EncodedDtN | None = None,
     ) -> Tensor:
         """x_t Int[B, L], sigma Float[B] or None (read as 0) -> logits Float[B, L, V]; ``dtn``,
-        ``keep`` and ``encoded`` as for ``DtNUNet``.
-
-        Raises ``ValueError`` for other shapes.
-        """
+        ``keep`` and ``encoded`` as for ``DtNUNet``. Raises ``ValueError`` for other shapes."""
         if x_t.ndim != 2 or x_t.shape[1] != self.height * self.width:
             raise ValueError(
                 f"x_t has shape {tuple(x_t.shape)}; expected (B, {self.height * self.width}), the "
@@ -376,10 +363,7 @@ class DtNRegressor(nn.Module):
         self, x_t: Tensor, sigma: Tensor | None = None, dtn: Tensor | None = None
     ) -> Tensor:
         """dtn Float[B, n, n] -> images Float[B, C, H, W]; of x_t Float[B, C, H, W] only the shape
-        is read.
-
-        Raises ``ValueError`` without a map, or for images of another shape.
-        """
+        is read. Raises ``ValueError`` without a map, or for images of another shape."""
         if dtn is None or tuple(x_t.shape) != (len(dtn), *self.shape):
             maps = "no maps" if dtn is None else f"maps of shape {tuple(dtn.shape)}"
             raise ValueError(

@@ -79,11 +79,8 @@ class ConditionalResBlock(nn.Module):
 
 class CrossAttention(MultiHeadCrossAttention):
     """Attention of pixels to the tokens of a condition: x + attention(norm(x), token_norm(tokens)).
-
-    ``out`` starts at 0, so the block starts as the identity.
-
-    Raises ``ValueError`` if ``n_heads`` or ``groups`` does not divide ``channels``.
-    """
+    ``out`` starts at 0, so the block starts as the identity. Raises ``ValueError`` if ``n_heads``
+    or ``groups`` does not divide ``channels``."""
 
     def __init__(self, *, channels: int, token_dim: int, n_heads: int, groups: int = 32) -> None:
         check_divides(n_heads, channels, f"{channels} channels")
@@ -206,14 +203,10 @@ class FiLMUNet(nn.Module):
         keep: Tensor | None = None,
     ) -> Tensor:
         """x Float[B, in_channels, H, W], t Float[B] in [0, 1], 1 for noise -> Float[B,
-        out_channels, H, W].
-
-        ``cond``: Float[B, K], or None: no sample has a condition.
-        ``tokens``: Float[B, N, D] of the condition; read by a network with ``token_dim``.
-        ``keep``: Bool[B], False where a sample's condition is dropped.
-
-        Raises ``ValueError`` for other shapes, and if H or W cannot be halved at every level.
-        """
+        out_channels, H, W]. ``cond``: Float[B, K], or None: no sample has a condition. ``tokens``:
+        Float[B, N, D] of the condition; read by a network with ``token_dim``. ``keep``: Bool[B],
+        False where a sample's condition is dropped. Raises ``ValueError`` for other shapes, and if
+        H or W cannot be halved at every level."""
         self._check(x, cond, tokens, keep)
         # embeddings of time and of the condition, 0 where it is dropped
         time_emb = self.time_embedder(distinct_time(process_t(t, len(x), x.device)))  # (B or 1, E)

@@ -82,10 +82,8 @@ class LatentEncoder(nn.Module):
         )
 
     def forward(self, states: Tensor, real: Tensor) -> Tensor:
-        """states Float[B, L, C], real Bool[B, L] -> latents Float[B, K, D].
-
-        States at positions that are not real change nothing.
-        """
+        """states Float[B, L, C], real Bool[B, L] -> latents Float[B, K, D]. States at positions
+        that are not real change nothing."""
         # mean of the real states
         if self.pool == "mean":
             total = states.masked_fill(~real.unsqueeze(-1), 0.0).sum(dim=1)
@@ -100,10 +98,8 @@ class LatentEncoder(nn.Module):
 
 class SwiGLU(nn.Module):
     """down(dropout(SiLU(a) * b)) with (a, b) = up(x), each of width ``mlp_ratio * d_model``
-    (Shazeer, arXiv 2002.05202).
-
-    Deviation: both halves have the full width, not two thirds of it as in the paper, and biases.
-    """
+    (Shazeer, arXiv 2002.05202). Deviation: both halves have the full width, not two thirds of it as
+    in the paper, and biases."""
 
     def __init__(self, *, d_model: int, mlp_ratio: float = 4, dropout: float = 0.0) -> None:
         super().__init__()
@@ -333,11 +329,9 @@ class LatentSpaceModel(nn.Module):
         return self.prefix_norm(self.adapter(unit_rows(latents)))
 
     def token_logits(self, prefix: Tensor, target: Tensor) -> Tensor:
-        """prefix Float[B, P, E], target Int[B, T] -> Float[B, T, V], those at t for token t.
-
-        The decoder reads the prefix and the tokens 0..T-2, and its outputs from position P-1 on are
-        returned. It is causal: padding behind a target changes no logits of its tokens.
-        """
+        """prefix Float[B, P, E], target Int[B, T] -> Float[B, T, V], those at t for token t. The
+        decoder reads the prefix and the tokens 0..T-2, and its outputs from position P-1 on are
+        returned. It is causal: padding behind a target changes no logits of its tokens."""
         if target.shape[1] < 1:
             raise ValueError("targets have no tokens; end every target with an end-of-text id")
         embedded = self.decoder.embed(target[:, :-1])

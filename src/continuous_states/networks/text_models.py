@@ -57,9 +57,7 @@ class TextEncoder(nn.Module):
 
 class TextDecoder(nn.Module):
     """Text decoder: a causal network of ``transformers``, from embeddings to logits of next ids.
-
-    ``hidden_size``: width E of the embeddings. ``vocab_size``: V.
-    """
+    ``hidden_size``: width E of the embeddings. ``vocab_size``: V."""
 
     def __init__(self, network: Any) -> None:
         super().__init__()
@@ -77,8 +75,7 @@ class TextDecoder(nn.Module):
     ) -> Tensor:
         """Float[B, T, E] -> logits Float[B, N, V] of the last N = ``num_logits`` positions, None
         for all T. ``cache``: of ``new_cache``, the positions read so far; the embeddings see them
-        and are added.
-        """
+        and are added."""
         if num_logits is not None and not 1 <= num_logits <= embeddings.shape[1]:
             raise ValueError(
                 f"num_logits={num_logits} of {embeddings.shape[1]} positions; expected 1 to all"
@@ -107,15 +104,11 @@ def build_text_encoder(
     download: bool = False,
 ) -> TextEncoder:
     """ModernBERT (arXiv 2412.13663) with random weights, by default as large as ModernBERT-base;
-    or, with ``path``, the encoder in that folder, of any size.
-
-    ``download``: ``path`` may be a name on the Hugging Face hub, from where it is fetched.
-    ``num_unfrozen_layers``: see ``TextEncoder``.
-
+    or, with ``path``, the encoder in that folder, of any size. ``download``: ``path`` may be a name
+    on the Hugging Face hub, from where it is fetched. ``num_unfrozen_layers``: see ``TextEncoder``.
     Raises ``ValueError`` if ``transformers`` is not installed, nothing can be read from ``path``,
     weights are missing there, or it has fewer than ``vocab_size`` ids; without ``path``, if
-    ``num_heads`` does not divide ``hidden_size``.
-    """
+    ``num_heads`` does not divide ``hidden_size``."""
     library = transformers_library("a text encoder is built")
     if path is not None:
         network = _read("encoder", library.AutoModel, path, vocab_size, download)
@@ -147,12 +140,10 @@ def build_text_decoder(
     path: str | None = None,
     download: bool = False,
 ) -> TextDecoder:
-    """Gemma 3 (arXiv 2503.19786) with random weights, by default as large as Gemma-3-270m; or,
-    with ``path``, the causal network in that folder, of any size.
-
-    ``download`` and errors as in ``build_text_encoder``; also for heads that do not fit each other,
-    or if the network in ``path`` is not causal.
-    """
+    """Gemma 3 (arXiv 2503.19786) with random weights, by default as large as Gemma-3-270m; or, with
+    ``path``, the causal network in that folder, of any size. ``download`` and errors as in
+    ``build_text_encoder``; also for heads that do not fit each other, or if the network in ``path``
+    is not causal."""
     library = transformers_library("a text decoder is built")
     if path is not None:
         kind = library.AutoModelForCausalLM

@@ -167,10 +167,7 @@ class RowEvaluation(Evaluation):
 
 def evaluate_rows(request: EvaluateRequest, trained: TrainedModel) -> RowEvaluation:
     """Measure a model of rows on held-out windows of its checkpoint or of other data, scaled as in
-    training.
-
-    Raises ``ValueError`` if the data of the checkpoint cannot be read.
-    """
+    training. Raises ``ValueError`` if the data of the checkpoint cannot be read."""
     trained.check_weights()
     measured_on = measured_data(request, trained, needs_training=True)
     data, split = measured_on.data, measured_on.split
@@ -253,9 +250,7 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
 def sample_rows(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Fill hidden rows of the first ``num_samples`` windows that the checkpoint held out, or of the
     windows of ``given``: a ``Filling``, of given windows all of them ``completions`` times over.
-
-    Written as ``samples.npz`` and ``samples.png``; observed rows are unchanged, bit for bit.
-    """
+    Written as ``samples.npz`` and ``samples.png``; observed rows are unchanged, bit for bit."""
     return (_fill_held_out if request.given is None else _fill_given)(request, trained)
 
 

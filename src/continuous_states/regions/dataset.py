@@ -109,10 +109,8 @@ class RegionDataset(Dataset):
 
 def complete_regions(config: DictConfig) -> None:
     """Write the facts that the data decides into ``config``: ``num_features``, motifs and
-    accessibility, and ``feature_names``, which are compared with a model's later.
-
-    Raises ``ValueError`` for a number that is not that of the data.
-    """
+    accessibility, and ``feature_names``, which are compared with a model's later. Raises
+    ``ValueError`` for a number that is not that of the data."""
     names = _feature_names(config)
     if config.num_features not in (None, len(names)):
         raise ValueError(
@@ -129,11 +127,9 @@ def region_vocabulary(config: Mapping[str, Any]) -> Sequences:
 
 
 def build_regions(config: DictConfig) -> RegionDataset:
-    """``data=regions``: simulated if ``path`` is null, else read from it.
-
-    Raises ``ValueError`` or ``FileNotFoundError`` with one sentence for settings out of range, a
-    table that cannot be read, a split without a window, and training rows that are all the same.
-    """
+    """``data=regions``: simulated if ``path`` is null, else read from it. Raises ``ValueError`` or
+    ``FileNotFoundError`` with one sentence for settings out of range, a table that cannot be read,
+    a split without a window, and training rows that are all the same."""
     check_whole_number("data.rows", config.rows, least=FEWEST_ROWS)
     if not isinstance(config.quantitative_atac, bool):
         raise ValueError(
@@ -151,11 +147,8 @@ def build_regions(config: DictConfig) -> RegionDataset:
 
 def build_test_regions(config: DictConfig) -> RegionDataset:
     """The table at ``path`` as the test split of the data that a model with this config was trained
-    on.
-
-    Raises ``ValueError`` naming the first feature that differs from the model's, and the errors of
-    ``build_regions``.
-    """
+    on. Raises ``ValueError`` naming the first feature that differs from the model's, and the errors
+    of ``build_regions``."""
     names, known = _feature_names(config), tuple(config.feature_names)
     if names != known:
         pairs = list(zip_longest(names, known, fillvalue="none"))
@@ -253,10 +246,8 @@ class PeakPositions:
 
 
 def read_positions(names: Sequence[str], source: str) -> PeakPositions:
-    """Positions of peaks named ``CHROMOSOME:START-END``.
-
-    Raises ``ValueError`` naming ``source`` and line for a name of another form, or one given twice.
-    """
+    """Positions of peaks named ``CHROMOSOME:START-END``. Raises ``ValueError`` naming ``source``
+    and line for a name of another form, or one given twice."""
     chromosomes: list[str] = []
     ends = np.zeros((len(names), 2), np.int64)
     lines: dict[str, int] = {}
@@ -333,12 +324,10 @@ def cut_table(
 
 
 def cut_windows(peaks: Ints, positions: PeakPositions, rows: int, max_span: int) -> Ints:
-    """Int64[W, N] peaks of every window, -1 past its end; ``peaks`` Int64[P] in genome order.
-
-    Each window takes as many peaks as it may from the end of the last one: up to ``rows``, of one
+    """Int64[W, N] peaks of every window, -1 past its end; ``peaks`` Int64[P] in genome order. Each
+    window takes as many peaks as it may from the end of the last one: up to ``rows``, of one
     chromosome, from first start to last end less than ``max_span`` bp. One of a single peak is left
-    out.
-    """
+    out."""
     chromosome, start = positions.chromosome[peaks], positions.start[peaks]
     windows, first = [], 0
     while first < len(peaks):

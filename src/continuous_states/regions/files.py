@@ -102,11 +102,9 @@ class RegionTable:
 
 def read_regions(path: str | Path, *, cell_types: Sequence[str] | None = None) -> RegionTable:
     """The table at ``path``: ``data``, ``peak_names``, ``motif_names`` and any ``atpm/CELLTYPE``.
-
     ``cell_types``: the ones to read; None reads all. Raises ``FileNotFoundError`` or ``ValueError``
     with file, key and fix for a key that is missing, damaged or of the wrong shape or kind, an
-    unknown cell type, and an array ``atpm`` without a cell type. Unused arrays are logged.
-    """
+    unknown cell type, and an array ``atpm`` without a cell type. Unused arrays are logged."""
     with _open_table(Path(path)) as store:
         source = store.source
         if "atpm" in store.keys:
@@ -206,11 +204,9 @@ def _chosen_cell_types(store: StoredArrays, cell_types: Sequence[str] | None) ->
 
 @dataclass(frozen=True)
 class GivenRows:
-    """W windows of N rows of M raw features.
-
-    ``rows``: Float32[W, N, M], 0 in masked rows whose values the file does not hold. ``masked``:
-    Bool[W, N], rows to fill. ``has_truth``: True if the file has values for all of those.
-    """
+    """W windows of N rows of M raw features. ``rows``: Float32[W, N, M], 0 in masked rows whose
+    values the file does not hold. ``masked``: Bool[W, N], rows to fill. ``has_truth``: True if the
+    file has values for all of those."""
 
     rows: Tensor
     masked: Tensor

@@ -68,11 +68,9 @@ _LOOKS: dict[str, dict[str, Any]] = {
 
 
 class RowReport(Report):
-    """Scores of filled windows with those of baselines, files and pictures.
-
-    The baselines are fitted once, for rows masked at ``mask_rate``. Every ``filling`` is of the
-    first windows of ``split``; while the masks are the same, the scores of the baselines are kept.
-    """
+    """Scores of filled windows with those of baselines, files and pictures. The baselines are
+    fitted once, for rows masked at ``mask_rate``. Every ``filling`` is of the first windows of
+    ``split``; while the masks are the same, the scores of the baselines are kept."""
 
     headlines = (Headline("per_motif_r"), Headline("per_motif_r2"))
 
@@ -183,13 +181,9 @@ def plot_region_maps(
 ) -> Figure:
     """Heat maps of the first windows, three per window: true, observed (hidden rows blank, as the
     model sees them) and filled (predicted, without a sampler), with the hidden rows marked at the
-    side; written to ``path`` if given.
-
-    Every column is in standard deviations from its mean over the true rows of all windows given;
-    similar columns are neighbours. ``feature_names``: of the M columns.
-
-    Raises ``ValueError`` without a real row or for another number of names.
-    """
+    side; written to ``path`` if given. Every column is in standard deviations from its mean over
+    the true rows of all windows given; similar columns are neighbours. ``feature_names``: of the M
+    columns. Raises ``ValueError`` without a real row or for another number of names."""
     truth, masked, real = (x.numpy() for x in (filling.truth, filling.masked, filling.real))
     if truth.shape[2] != len(feature_names) or not real.any():
         raise ValueError(

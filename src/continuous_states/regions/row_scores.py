@@ -193,10 +193,8 @@ class NeighbourMean(RowBaseline):
         cls, train: MaskedWindows, mean: Tensor, radius: int | None = NEIGHBOUR_RADIUS
     ) -> NeighbourMean:
         """``train``: masked at the rate of the rows to predict. ``mean``: that of
-        ``ColumnMean.fit(train)``. A column without spread has slope 0.
-
-        Raises ``ValueError`` for a radius below 1.
-        """
+        ``ColumnMean.fit(train)``. A column without spread has slope 0. Raises ``ValueError`` for a
+        radius below 1."""
         if radius is not None and radius < 1:
             raise ValueError(f"radius={radius}: expected at least 1 row, or None for the window")
         products, spread = torch.zeros_like(mean), torch.zeros_like(mean)
@@ -299,11 +297,9 @@ class Filling:
 
 def sample_held_out_masks(real: Tensor, rate: float, generator: torch.Generator) -> Tensor:
     """Bool[W, N]: rows to hide, each real one with probability ``rate``, and in every window at
-    least one; of two real rows or more, at least one stays. ``real``: Bool[W, N].
-
-    From one state of the generator, what is hidden at one rate is hidden at every higher one.
-    Raises ``ValueError`` for a rate outside (0, 1).
-    """
+    least one; of two real rows or more, at least one stays. ``real``: Bool[W, N]. From one state of
+    the generator, what is hidden at one rate is hidden at every higher one. Raises ``ValueError``
+    for a rate outside (0, 1)."""
     if not 0 < rate < 1:
         raise ValueError(f"mask_rate={rate}: expected a share of the rows between 0 and 1")
     u = uniform_draws(tuple(real.shape), generator, real.device)
@@ -322,14 +318,10 @@ def fill_held_out(
     model: Model, data: Dataset, split: str, *, num: int | None, mask_rate: float, seed: int
 ) -> Filling:
     """Hide rows of the first ``num`` windows of a split (None: of all) and have them predicted, and
-    filled if the model has a sampler.
-
-    Windows of one size go together, at most ``model.batch_size`` at once. The masks are a function
-    of ``seed``; what is filled, not what is predicted, depends on ``model.batch_size``, and nothing
-    on the number of processes.
-
-    Raises ``ValueError`` if the split is empty or ``num`` below 0.
-    """
+    filled if the model has a sampler. Windows of one size go together, at most ``model.batch_size``
+    at once. The masks are a function of ``seed``; what is filled, not what is predicted, depends on
+    ``model.batch_size``, and nothing on the number of processes. Raises ``ValueError`` if the split
+    is empty or ``num`` below 0."""
     examples = first_examples(data, split, num)
     truth, real = examples.x0.float(), examples.real
     masked = sample_held_out_masks(real, mask_rate, make_generator(seed, _MASK_STREAM))
@@ -353,10 +345,8 @@ def fill_held_out(
 
 def predict_rows(model: Model, windows: Tensors, batches: list[Tensor] | None = None) -> Tensor:
     """Float32[W, N, M]: masked rows as the algorithm expects them, by one network call.
-
     ``windows``: ``rows`` Float32[W, N, M], ``masked`` and ``real`` Bool[W, N]. ``batches``: as for
-    ``sample_conditional``.
-    """
+    ``sample_conditional``."""
 
     def predict(given: Tensors, generator: torch.Generator) -> Tensors:
         return {"rows": model.algorithm.predict(**given).float()}
@@ -446,11 +436,9 @@ class RowBaselines:
         programmes: Tensor | None = None,
         known: Mapping[str, RowScores] | None = None,
     ) -> FillingScores:
-        """Model, sampler and baselines on the masked rows of a filling.
-
-        ``programmes``: of its windows, Int64[W, N]; None leaves out the oracle.
-        ``known``: scores of the baselines on the same windows and masks, if they are there already.
-        """
+        """Model, sampler and baselines on the masked rows of a filling. ``programmes``: of its
+        windows, Int64[W, N]; None leaves out the oracle. ``known``: scores of the baselines on the
+        same windows and masks, if they are there already."""
 
         def score(predicted: Tensor) -> RowScores:
             means = {"column_mean": self.mean, "column_scale": self.scale}

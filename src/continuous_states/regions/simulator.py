@@ -55,11 +55,8 @@ _WORLD_STREAM, _WINDOW_STREAM = 0, 1
 
 @dataclass(frozen=True)
 class Motifs:
-    """K motifs of up to J letters, position weight matrices.
-
-    ``letter_probs``: Float64[K, J, 4] probability of every letter by position, 1/4 past the end.
-    ``lengths``: Int64[K].
-    """
+    """K motifs of up to J letters, position weight matrices. ``letter_probs``: Float64[K, J, 4]
+    probability of every letter by position, 1/4 past the end. ``lengths``: Int64[K]."""
 
     letter_probs: Floats
     lengths: Ints
@@ -172,11 +169,9 @@ class SimulationSettings:
 
 @dataclass(frozen=True)
 class SimulatedWindows:
-    """W windows of N peaks.
-
-    ``scores``: Float32[W, N, K] raw motif scores in bits. ``accessibility``: Float32[W, N],
-    positive. ``programmes``: Int64[W, N], the programme of every peak.
-    """
+    """W windows of N peaks. ``scores``: Float32[W, N, K] raw motif scores in bits.
+    ``accessibility``: Float32[W, N], positive. ``programmes``: Int64[W, N], the programme of every
+    peak."""
 
     scores: NDArray[np.float32]
     accessibility: NDArray[np.float32]
@@ -226,11 +221,9 @@ def simulate_windows(settings: SimulationSettings) -> SimulatedWindows:
 
 @dataclass(frozen=True)
 class Programmes:
-    """G regulatory programmes: which motifs a peak carries.
-
-    ``motif_probs``: Float64[G, K] which motif a planted site has.
-    ``level``: Float64[G], the programme's part in the log of accessibility.
-    """
+    """G regulatory programmes: which motifs a peak carries. ``motif_probs``: Float64[G, K] which
+    motif a planted site has. ``level``: Float64[G], the programme's part in the log of
+    accessibility."""
 
     motif_probs: Floats
     level: Floats
@@ -245,12 +238,9 @@ def sample_programmes(num: int, num_motifs: int, rng: np.random.Generator) -> Pr
 
 
 def sample_domains(num_windows: int, rows: int, num: int, rng: np.random.Generator) -> Ints:
-    """Int64[W, N] programme of every peak of ``num_windows`` windows of ``rows`` peaks.
-
-    Domains of 8 to 24 neighbouring peaks share a programme, and neighbouring domains have different
-    ones (if there are two). A window begins anywhere in its first domain and ends anywhere in its
-    last.
-    """
+    """Int64[W, N] programme of every peak of ``num_windows`` windows of ``rows`` peaks. Domains of
+    8 to 24 neighbouring peaks share a programme, and neighbouring domains have different ones (if
+    there are two). A window begins anywhere in its first domain and ends anywhere in its last."""
     # enough domains for any window, the first one cut at its left
     num_domains = -(-rows // SHORTEST_DOMAIN) + 1
     lengths = rng.integers(SHORTEST_DOMAIN, LONGEST_DOMAIN + 1, (num_windows, num_domains))
@@ -285,11 +275,8 @@ def _simulate_block(
 
 @dataclass(frozen=True)
 class Sites:
-    """S binding sites to plant, in this order.
-
-    ``peak``, ``motif``, ``start``: Int64[S]. ``letters``: UInt8[S, J] as read along the peak, of
-    which the first ``lengths[motif]`` count.
-    """
+    """S binding sites to plant, in this order. ``peak``, ``motif``, ``start``: Int64[S].
+    ``letters``: UInt8[S, J] as read along the peak, of which the first ``lengths[motif]`` count."""
 
     peak: Ints
     motif: Ints
