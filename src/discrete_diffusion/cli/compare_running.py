@@ -206,7 +206,7 @@ def _finish(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
     if not folder.is_trained:
         resumed = config.copy()
         resumed.resume = str(folder.last) if folder.last.exists() else None
-        train_log = logging.getLogger("discrete_diffusion.training.fitting")
+        train_log = logging.getLogger("discrete_diffusion.training.run")
         train_log.addFilter(_is_no_metric)
         start = time.perf_counter()
         try:

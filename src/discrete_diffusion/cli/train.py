@@ -235,7 +235,7 @@ def run_training(request: TrainRequest) -> dict[str, Any]:
         devices = trainer_devices(config.trainer)  # before data is read
         check_trainer_units(config.trainer)
         start = starting_weights(config)
-        from discrete_diffusion.training.fitting import train  # slow
+        from discrete_diffusion.training.run import train  # slow
 
         return train(
             *(config, request.folder),

@@ -1,4 +1,4 @@
-"""Callbacks beside the training steps: samples, a line of text, the average of the weights."""
+"""Callbacks of the trainer: samples, progress, log lines, average of the weights, skipped steps."""
 
 from __future__ import annotations
 
@@ -6,31 +6,71 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.distributed as dist
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import WeightAveraging
+from lightning.pytorch.plugins.precision import FSDPPrecision
 from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
+from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel
 
-from discrete_diffusion.config.values import counted
+from discrete_diffusion.config.values import check_whole_number, counted
 from discrete_diffusion.evaluation.report import Headline, Report
 from discrete_diffusion.evaluation.sample_scores import plus_minus
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.training.sharding import whole_weights
+from discrete_diffusion.training.run_checkpoints import RunCheckpoints
+
+if TYPE_CHECKING:
+    from torch.distributed.fsdp import FullyShardedDataParallel
 
 logger = logging.getLogger(__name__)
+
+
+class ShardedPrecision(FSDPPrecision):
+    """Lightning's precision for FSDP, with unchanged batches: they hold ids, and are frozen."""
+
+    def convert_input(self, data: Any) -> Any:
+        return data
+
+
+def sharded(trainer: Trainer) -> FullyShardedDataParallel | None:
+    """Module of which every process holds a part of the weights; None for other strategies."""
+    if not isinstance(trainer.strategy, FSDPStrategy):
+        return None
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    model = trainer.strategy.model
+    assert isinstance(model, FullyShardedDataParallel)
+    return model
+
+
+def whole_weights(trainer: Trainer) -> AbstractContextManager[None]:
+    """Context in which every process has all weights. All processes enter together."""
+    if (model := sharded(trainer)) is None:
+        return nullcontext()
+    whole: AbstractContextManager[None] = model.summon_full_params(model, writeback=False)
+    return whole
+
+
+def in_any_process(flag: Tensor) -> None:
+    """Set ``flag``, 0 or 1, to its maximum over all processes. Lightning's ``reduce`` waits for the
+    device."""
+    if dist.is_available() and dist.is_initialized():
+        dist.all_reduce(flag, op=dist.ReduceOp.MAX)
 
 
 class SampleAtValidation(Callback):
     """Samples at every validation: metrics to the logger, a picture to ``pictures/``.
 
     Must stand *before* the EMA callback, which puts the training weights back at the end of
-    validation. The sanity check before training samples ``num_tried``, so that a failure shows at
+    validation. The check before training takes ``num_tried`` samples, so that a failure shows at
     once.
 
     ``draw``: number of samples -> samples, the same in every process. The first process measures
@@ -54,19 +94,17 @@ class SampleAtValidation(Callback):
         if num == 0 and not trainer.sanity_checking:
             return
         with progress.task("samples"):
-            self._sample(trainer, pl_module, num)
-
-    def _sample(self, trainer: Trainer, pl_module: LightningModule, num: int) -> None:
-        with whole_weights(trainer):
-            samples = self.draw(num)
-        measured = self.report.measure(samples) if trainer.is_global_zero else {}
-        if trainer.sanity_checking:
-            return
-        measured = trainer.strategy.broadcast(measured)
-        pl_module.log_dict({f"val/{name}": x for name, x in measured.items()}, sync_dist=True)
-        if trainer.is_global_zero:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self.report.plot(samples, self.folder / f"step_{trainer.global_step:06d}.png")
+            with whole_weights(trainer):
+                samples = self.draw(num)
+            measured = self.report.measure(samples) if trainer.is_global_zero else {}
+            if trainer.sanity_checking:
+                return
+            measured = trainer.strategy.broadcast(measured)
+            values = {f"val/{name}": x for name, x in measured.items()}
+            pl_module.log_dict(values, sync_dist=True)
+            if trainer.is_global_zero:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self.report.plot(samples, self.folder / f"step_{trainer.global_step:06d}.png")
 
 
 class TrainingProgress(Callback):
@@ -90,8 +128,9 @@ class TrainingProgress(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         self._steps.reach(trainer.global_step)
+        # not at every step: reading the loss waits for a GPU
         loss = trainer.callback_metrics.get("train/loss") if self._steps.wants_note else None
-        if loss is not None:  # not at every step: to read it is to wait for a GPU
+        if loss is not None:
             self._steps.note, self._steps.wants_note = f"loss {float(loss):.4g}", False
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -123,14 +162,14 @@ LEAST_LOGGED = 10.0
 
 
 class TimeOfMeasuring(Callback):
-    """Says once that validations take more time than the steps, and at the end that the final
-    measurements do, with the keys that make them fewer or smaller.
+    """Logs how long training took, and which keys would shorten measurements that took longer.
 
-    ``num_samples``: taken at a validation. ``clock``: gives seconds."""
+    It names keys for validations once. ``num_samples``: of a validation. ``clock``: gives seconds.
+    """
 
     def __init__(self, num_samples: int, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.num_samples, self.clock = num_samples, clock
-        self._validating = self._drawing = self._stepping = 0.0
+        self._validating = self._sampling = self._stepping = 0.0
         self._num, self._logged = 0, False
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -148,42 +187,50 @@ class TimeOfMeasuring(Callback):
         now = self.clock()
         self._num += 1
         self._validating += now - self._validation_began
-        self._drawing += now - self._bound_ended
+        self._sampling += now - self._bound_ended
         self._stepping = now - self._began - self._validating
-        if not self._logged and LEAST_LOGGED <= self._validating > self._stepping:
-            self._logged = True
-            keys = self._keys(trainer.global_step - self._first_step)
-            self._log_time(counted(self._num, "validation"), self._validating, keys)
+        if self._logged or not LEAST_LOGGED <= self._validating > self._stepping:
+            return
+
+        # the keys that make validations cheaper, and rarer if there were several
+        self._logged = True
+        mostly_sampling = self.num_samples and 2 * self._sampling > self._validating
+        smaller = "callbacks.num_samples" if mostly_sampling else "trainer.limit_val_batches"
+        keys = f"a smaller {smaller}"
+        if self._num > 1:
+            every = counted((trainer.global_step - self._first_step) // self._num, "step")
+            keys = f"a larger trainer.val_check_interval (every {every} now) or {keys}"
+        self._log_time(counted(self._num, "validation"), self._validating, keys)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._stepping = self.clock() - self._began - self._validating
+        steps = trainer.global_step - self._first_step
+        if steps and trainer.is_global_zero:
+            logger.info(
+                "training took %.0f s: %s, and %.0f s of validation",
+                *(self._stepping + self._validating, counted(steps, "step"), self._validating),
+            )
 
     def measured(self, seconds: float) -> None:
-        """The final measurements took so long."""
+        """Take note of the seconds of the final measurements."""
         if LEAST_LOGGED <= seconds > self._stepping > 0:
             keys = "a smaller eval.num_samples, eval.bound_samples or eval.bound_draws"
             self._log_time("the final measurements", seconds, keys)
 
-    def _keys(self, steps: int) -> str:
-        """Keys that make the validations of so many steps cheaper."""
-        mostly_drawing = self.num_samples and 2 * self._drawing > self._validating
-        smaller = "callbacks.num_samples" if mostly_drawing else "trainer.limit_val_batches"
-        if self._num == 1:
-            return f"a smaller {smaller}"
-        often = f"every {counted(steps // self._num, 'step')} now"
-        return f"a larger trainer.val_check_interval ({often}) or a smaller {smaller}"
-
-    def _log_time(self, what: str, seconds: float, keys: str) -> None:
+    def _log_time(self, task: str, seconds: float, keys: str) -> None:
         logger.info(
             "%s took %.0f s, the steps %.0f s; %s would shorten the run",
-            *(what, seconds, self._stepping, keys),
+            *(task, seconds, self._stepping, keys),
         )
 
 
 class ValidationLine(Callback):
-    """One line of text per validation, for logs that no progress bar reaches.
+    """One line of text per validation, for logs without a progress bar.
 
-    ``headlines``: numbers of samples that the line has."""
+    ``step 500/600  NELBO train 24.7, validation 27.2 ± 1.5 nats (0.7551 per token, best so far)``
+
+    ``headlines``: numbers of samples that follow.
+    """
 
     def __init__(self, headlines: Sequence[Headline] = ()) -> None:
         self.headlines = headlines
@@ -192,15 +239,23 @@ class ValidationLine(Callback):
         if trainer.sanity_checking or not trainer.is_global_zero:
             return
         values = {name: float(torch.as_tensor(v)) for name, v in trainer.callback_metrics.items()}
-        parts = [f"step {trainer.global_step}"]
-        if "train/loss" in values:
-            parts.append(f"train loss {values['train/loss']:.4f}")
+        total = _if_finite(trainer.estimated_stepping_batches)
+        parts = [f"step {trainer.global_step}" + ("" if total is None else f"/{int(total)}")]
         skipped = getattr(pl_module, "skipped_steps", None)
         if skipped is not None and skipped.total:
             parts.append(f"{skipped.total} steps skipped")
+
+        # the bound of the last step's batch, if it is one, and that of the validation split
+        nelbo = float(getattr(pl_module, "train_nelbo", math.nan))
+        train = f"train {nelbo:.1f}, " if math.isfinite(nelbo) else ""
         bound = plus_minus(values["val/nelbo"], values.get("val/nelbo_standard_error"))
-        part = "token" if getattr(pl_module.algorithm, "state", "") == "tokens" else "value"
-        parts.append(f"val NELBO {bound} nats, {values['val/nelbo_per_token']:.4f} per {part}")
+        unit = "token" if getattr(pl_module.algorithm, "state", "") == "tokens" else "value"
+        checkpoints = trainer.checkpoint_callback
+        is_best = isinstance(checkpoints, RunCheckpoints) and checkpoints.is_best(trainer)
+        parts.append(
+            f"NELBO {train}validation {bound} nats ({values['val/nelbo_per_token']:.4f} per {unit}"
+            + (", best so far)" if is_best else ")")
+        )
         for headline in self.headlines:
             if (value := values.get(f"val/{headline.name}")) is not None:
                 parts.append(headline.format(value))
@@ -208,8 +263,10 @@ class ValidationLine(Callback):
 
 
 class MovingAverage(AveragedModel):
-    """The average of a module's weights on ``device``, its count on the host: torch's own reads
-    the count back from the device in every step."""
+    """Average of a module's weights on ``device``, with its count on the host.
+
+    torch's own reads the count back from the device in every step.
+    """
 
     def __init__(self, module: nn.Module, *, device: torch.device, decay: float) -> None:
         super().__init__(module, device=device)
@@ -218,22 +275,26 @@ class MovingAverage(AveragedModel):
 
     @torch.no_grad()
     def update_parameters(self, model: nn.Module) -> None:
-        """Take in the weights of ``model`` that are trained, unless its last step was skipped, and
-        copy its buffers."""
+        """Average the trained weights of ``model``, unless its last step was skipped, and copy its
+        buffers."""
         n = int(self.n_averaged)
         pairs = zip(self.module.parameters(), model.parameters(), strict=True)
         moving = [(own, other) for own, other in pairs if n == 0 or other.requires_grad]
+        average: list[Tensor] = [own for own, _ in moving]
+        others: list[Tensor] = [other for _, other in moving]
+
+        # the weight of a skipped step is 0, multiplied on the device, where it is known
         weight: Any = 1 - min(self.decay, (1 + n) / (10 + n))
         skipped = getattr(model, "skipped_steps", None)
         if skipped is not None and skipped.now is not None:
-            weight = (1 - skipped.now) * weight  # on the device, where it is known
-        average: list[torch.Tensor] = [own for own, _ in moving]
-        others: list[torch.Tensor] = [other for _, other in moving]
+            weight = (1 - skipped.now) * weight
+
+        # the first weights are copied exactly: a first step that was skipped changed nothing
         if n:
             moves = torch._foreach_sub(others, average)
             torch._foreach_mul_(moves, weight)
             torch._foreach_add_(average, moves)
-        else:  # exactly: a first step that was skipped has changed nothing
+        else:
             torch._foreach_copy_(average, others)
         for own, other in zip(self.module.buffers(), model.buffers(), strict=True):
             own.copy_(other)
@@ -283,3 +344,132 @@ class EMA(WeightAveraging):
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._copy_average_to_current(pl_module)
+
+
+class SkippedSteps(Callback):
+    """Skips every step whose loss or gradient, or its square in the second moment, is not finite.
+
+    Weights, moments and averages stay what they were; buffers that a network updates in its forward
+    pass do not. ``most_in_a_row`` of them, one after the other, end the run.
+
+    Steps are judged and counted on the device; an optimiser that is not fused waits for that. The
+    counts are read where the loss is logged, so a run may go on for some steps more, which are all
+    skipped. A float16 ``GradScaler`` overflows until it has found its scale: such steps are skipped
+    and not counted.
+
+    Raises ``ValueError`` for a number below 1, and with advice when that many were skipped.
+    """
+
+    def __init__(self, most_in_a_row: int) -> None:
+        check_whole_number("optim.max_skipped_steps", most_in_a_row, least=1)
+        self.most_in_a_row = most_in_a_row
+        self.now: Tensor | None = None
+        """1 if the latest step was skipped, else 0; None before the first one."""
+        self._counts: Tensor | None = None  # failed steps, those in a row now, the longest row
+        self._lost: Tensor | None = None  # whether a loss of this step was not finite
+        self._before, self._known, self._read_at = 0, 0, -1
+
+    @property
+    def total(self) -> int:
+        """Steps skipped since the run began, also before it was resumed; waits for the device."""
+        return self._before + (0 if self._counts is None else int(self._counts[0]))
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"total": self.total}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._before = state_dict["total"]
+
+    def spread_failure(self, loss: Tensor) -> Tensor:
+        """Return the loss, or NaN with a gradient of NaN throughout if it is not finite.
+
+        NaN stays when gradients of several batches and processes add up, so all of them see it.
+        """
+        lost = ~loss.detach().isfinite()
+        self._lost = lost if self._lost is None else self._lost | lost
+        return loss * torch.where(lost, torch.nan, 1.0)
+
+    def on_before_optimizer_step(
+        self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
+    ) -> None:
+        # a step fails if its gradient is not finite; with FSDP each process has a part of it
+        parameters = (p for group in optimizer.param_groups for p in group["params"])
+        norm = get_total_norm([p.grad for p in parameters if p.grad is not None])
+        if self._counts is None:
+            self._counts = torch.zeros(3, device=pl_module.device)
+        total, row, longest = self._counts
+        failed = (~norm.isfinite()).float().to(pl_module.device)
+        if sharded(trainer) is not None:
+            in_any_process(failed)
+        self.now = torch.maximum(failed, (longest >= self.most_in_a_row).float())
+
+        # a scaler is told of it, and its own overflows do not count
+        scaler = getattr(trainer.precision_plugin, "scaler", None)
+        if scaler is None:
+            self._withhold(optimizer, self.now)
+        else:
+            for overflow in scaler._found_inf_per_device(optimizer).values():
+                torch.maximum(overflow, self.now, out=overflow)
+            lost = torch.zeros_like(failed) if self._lost is None else self._lost.float()
+            in_any_process(lost)
+            unscaled = scaler._get_scale_async() <= 1  # its public form waits
+            failed = torch.maximum(failed * unscaled, lost)
+        self._lost = None
+        row = (row + 1) * failed
+        self._counts = torch.stack([total + failed, row, longest.maximum(row)])
+
+    @staticmethod
+    def _withhold(optimizer: Optimizer, skipped: Tensor) -> None:
+        """Let an optimiser change nothing in this step if ``skipped`` is 1."""
+        if all(group.get("fused") for group in optimizer.param_groups):
+            optimizer.found_inf = skipped  # type: ignore[attr-defined]
+        elif skipped:  # waits for the device; optimisers leave parameters without a gradient alone
+            for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+                parameter.grad = None
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        every: int = trainer.log_every_n_steps  # type: ignore[attr-defined]
+        step = trainer.global_step
+        if every and step % every == 0 and step != self._read_at:
+            self._read(trainer, pl_module)
+            pl_module.log("train/skipped_steps", float(self._before + self._known))
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._read(trainer, pl_module)
+
+    on_train_end = on_validation_start
+
+    def _read(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Read the counts from the device, and end a run with too many skipped steps in a row."""
+        if self._counts is None:
+            return
+        total, _, longest = (int(count) for count in self._counts.tolist())
+        if total and not self._known and trainer.is_global_zero:
+            logger.warning(
+                "%d of %d steps so far had a loss or gradient that is not finite and were skipped; "
+                "%d in a row end the run (optim.max_skipped_steps)",
+                *(self._before + total, trainer.global_step, self.most_in_a_row),
+            )
+        self._known, self._read_at = total, trainer.global_step
+        if longest < self.most_in_a_row:
+            return
+
+        # advice: the checkpoint to start from, and the settings to change
+        checkpoints, saved = trainer.checkpoint_callback, ""
+        if isinstance(checkpoints, RunCheckpoints) and checkpoints.holds_run:
+            saved = f", which init.checkpoint={checkpoints.last} starts from"
+        module: Any = pl_module
+        clip, precision = trainer.gradient_clip_val, trainer.precision
+        mixed = "" if precision == "32-true" else f", trainer.precision=32-true (now {precision})"
+        clipping = "trainer.gradient_clip_val=1 (now off)"
+        if clip:
+            clipping = f"a lower trainer.gradient_clip_val (now {clip})"
+        raise ValueError(
+            f"{module.algorithm.name}: the loss or its gradient was not finite in {longest} steps "
+            f"in a row, by step {trainer.global_step}; the weights are those before them{saved}. "
+            f"Try a lower optim.lr (now {module.lr}), a longer optim.warmup_steps (now "
+            f"{module.warmup_steps}) or {clipping}{mixed}; optim.max_skipped_steps is how many in "
+            "a row end a run"
+        )

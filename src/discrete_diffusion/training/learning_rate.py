@@ -11,13 +11,13 @@ from discrete_diffusion.config.values import check_name, check_whole_number, is_
 LR_SCHEDULES = ("constant", "cosine", "linear", "wsd")
 
 DECAY_SHARE = 0.2
-"""Share of a run in which ``wsd`` falls, if nobody says otherwise."""
+"""Default share of a run in which ``wsd`` falls."""
 
 
 def check_learning_rate(
     *, lr: Any, lr_schedule: Any, warmup_steps: Any, decay_steps: Any = None
 ) -> None:
-    """``ValueError`` naming the key of ``config.optim`` whose value is none; imports no torch."""
+    """Raise ``ValueError`` naming the key of ``config.optim`` with a wrong value. Without torch."""
     check_name("optim.lr_schedule", lr_schedule, LR_SCHEDULES)
     if not (is_number(lr) and lr > 0):
         raise ValueError(f"optim.lr={lr}: expected a positive number")
@@ -37,7 +37,7 @@ def check_learning_rate(
 
 
 def check_length(schedule: str, num_steps: int | None) -> None:
-    """``ValueError`` for a learning rate that falls towards the end of a run without one."""
+    """Raise ``ValueError`` for a learning rate that falls towards the end of an endless run."""
     if num_steps is None and schedule != "constant":
         raise ValueError(
             f"optim.lr_schedule={schedule} needs a known length; set trainer.max_steps or "
@@ -56,7 +56,7 @@ def lr_factor(
     """Learning rate at ``step`` as a share of its peak.
 
     It rises linearly for W = ``warmup_steps``, (step + 1) / W, then follows ``schedule``. With
-    p = (step - W) / (T - W), the way from there to the end, T = ``num_steps``:
+    p = (step - W) / (T - W), the share of the way to the end, T = ``num_steps``:
 
     - ``constant``: 1
     - ``cosine``: (1 + cos(pi p)) / 2

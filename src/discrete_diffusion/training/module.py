@@ -1,4 +1,4 @@
-"""``DiffusionModule``: an algorithm under Lightning."""
+"""An algorithm as a module of Lightning: steps, validation, optimiser, checkpoints."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.batches import SplitBatches
 from discrete_diffusion.evaluation.bound import BoundMeter
 from discrete_diffusion.models.acceleration import begin_step, compile_backbone
+from discrete_diffusion.training.callbacks import SkippedSteps, sharded, whole_weights
 from discrete_diffusion.training.learning_rate import check_learning_rate, check_length, lr_factor
 from discrete_diffusion.training.optimizers import build_optimizer
-from discrete_diffusion.training.sharding import sharded, whole_weights
-from discrete_diffusion.training.skipped_steps import SkippedSteps
 
 logger = logging.getLogger(__name__)
 
@@ -44,14 +43,15 @@ class DiffusionModule(LightningModule):
     ``train/loss`` is the mean over the parts of a step; several processes compute it for the steps
     that are logged.
 
-    ``bound``: what the NELBO bounds (``Dataset.bound``). ``checkpoint_info``: stored in every
-    checkpoint, see ``checkpoints.checkpoint_info``. ``max_skipped_steps``: in a row, see
+    ``bound``: quantity that the NELBO bounds (``Dataset.bound``). ``checkpoint_info``: stored in
+    every checkpoint, see ``checkpoints.checkpoint_info``. ``max_skipped_steps``: in a row, see
     ``SkippedSteps``. ``compiled``: by ``torch.compile``, once training starts, see
     ``compile_backbone``.
     ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end.
-    ``optimizer``: further options of ``build_optimizer``, AdamW's unless ``_target_`` says which.
+    ``optimizer``: further options of ``build_optimizer``, AdamW's unless ``_target_`` is given.
+    ``train_nelbo``: mean NELBO of the latest training batch.
 
-    Raises ``ValueError`` for a learning rate that falls towards an end that there is not.
+    Raises ``ValueError`` for a learning rate that falls towards the end of a run without an end.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class DiffusionModule(LightningModule):
         self.scheduled_steps: int | None = None
         self._former_scheduled_steps: int | None = None
         self.meter = BoundMeter()
+        self.train_nelbo: Tensor | float = math.nan
         self._losses: list[Tensor] = []
 
     def configure_callbacks(self) -> list[Callback]:
@@ -98,15 +99,18 @@ class DiffusionModule(LightningModule):
             compile_backbone(self.algorithm.backbone, self.device, self.compiled)
 
     def on_train_start(self) -> None:
-        """Put what is not trained into eval mode, of which Lightning would have warned any earlier,
-        let validations fall between two steps, and log how another length of a resumed run changes
-        its learning rate."""
-        self.algorithm.train()
+        """Set eval mode of parts that are not trained, the interval of validations, and log a new
+        length of a resumed run."""
+        self.algorithm.train()  # any earlier, Lightning would have warned of modules in eval mode
+
+        # validations fall between two steps
         every, parts = self.trainer.val_check_batch, self.trainer.accumulate_grad_batches
         whole = math.ceil(every / parts) * parts if isinstance(every, int) else math.inf
         across_epochs = self.trainer.check_val_every_n_epoch is None
         if math.isfinite(whole) and (across_epochs or whole <= self.trainer.num_training_batches):
             self.trainer.val_check_batch = whole
+
+        # another length changes the learning rate of a resumed run
         former, steps = self._former_scheduled_steps, self.scheduled_steps
         if former is None or steps is None or not self.trainer.is_global_zero:
             return
@@ -124,7 +128,7 @@ class DiffusionModule(LightningModule):
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int
     ) -> Batch:
-        """Move it without waiting: Lightning does so for tensors only."""
+        """Move a batch without waiting: Lightning does so for tensors only."""
         if device.type == "cuda" and batch.x0.device.type == "cpu":
             batch = batch.pin_memory()
         return batch.to(device, non_blocking=True)
@@ -133,20 +137,24 @@ class DiffusionModule(LightningModule):
         trainer = self.trainer
         if self.compiled == REDUCE_OVERHEAD:
             begin_step()
-        turn = batch_idx % trainer.accumulate_grad_batches  # of this process within the step
+        # noise of this part of the step, for the algorithm and for dropout
+        turn = batch_idx % trainer.accumulate_grad_batches
         part = turn * trainer.world_size + self.global_rank
         generator = make_generator(
             self.seed, _TRAIN_STREAM, self.global_step, part, device=self.device
         )
         _seed_dropout(generator.initial_seed(), self.device)
+
+        # the loss, kept until the step ends
         output = self.algorithm.loss(self.algorithm.drop_conditions(batch, generator), generator)
+        self.train_nelbo = output.nelbo.detach().mean()
         self._losses = [*(self._losses if turn else []), output.loss.detach()]
         if turn + 1 == trainer.accumulate_grad_batches or trainer.is_last_batch:
             self._log_loss(len(batch))
         return self.skipped_steps.spread_failure(output.loss)
 
     def _log_loss(self, batch_size: int) -> None:
-        """``train/loss`` of the step that ends; processes meet only where it will be logged."""
+        """Log ``train/loss`` of the step that ends; processes meet only where it is written."""
         trainer = self.trainer
         loss = torch.stack(self._losses).mean()
         if trainer.world_size > 1:
@@ -165,8 +173,9 @@ class DiffusionModule(LightningModule):
         generator = make_generator(self.seed, _VALIDATION_STREAM, part, 0, device=self.device)
         output = self.algorithm.loss(batch, generator, self.algorithm.evaluation_draw)
         stream = self.trainer.val_dataloaders
+        # a batch of another process, repeated so that all make as many calls
         if isinstance(stream, SplitBatches) and not stream.counts(batch_idx):
-            return  # a batch that is another process's, here to make as many calls as that one
+            return
         self.meter.add(output.nelbo, output.num_real, batch.log_num_orders)
 
     def on_validation_epoch_end(self) -> None:
@@ -201,15 +210,16 @@ class DiffusionModule(LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Lightning's, which for a fused step in bfloat16 sees scaled gradients where none are."""
+        """Clip as Lightning does, also for a fused step in bfloat16, whose gradients it takes for
+        scaled."""
         if (model := sharded(self.trainer)) is not None:  # the norm runs over all processes
             if gradient_clip_val:
                 model.clip_grad_norm_(gradient_clip_val)
             return
         plugin = self.trainer.precision_plugin
         if isinstance(plugin, MixedPrecision) and plugin.scaler is None:
-            how = GradClipAlgorithmType(gradient_clip_algorithm or "norm")
-            Precision.clip_gradients(plugin, optimizer, gradient_clip_val or 0.0, how)
+            kind = GradClipAlgorithmType(gradient_clip_algorithm or "norm")
+            Precision.clip_gradients(plugin, optimizer, gradient_clip_val or 0.0, kind)
             return
         self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
@@ -234,7 +244,9 @@ class DiffusionModule(LightningModule):
 
 def _seed_dropout(seed: int, device: torch.device) -> None:
     """Seed the global generator of ``device``, which dropout uses, and that of the CPU.
-    ``torch.manual_seed`` seeds those of all kinds of devices, in half a millisecond."""
+
+    ``torch.manual_seed`` seeds those of all kinds of devices, in half a millisecond.
+    """
     if device.type not in ("cpu", "cuda"):
         torch.manual_seed(seed)
         return

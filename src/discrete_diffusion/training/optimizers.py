@@ -1,4 +1,4 @@
-"""Optimisers of a config: AdamW, Muon beside AdamW, or a class of one's own."""
+"""Optimisers of a config: AdamW, Muon with AdamW, or another class."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class MuonAdamW(Optimizer):
         self._share()
 
     def _share(self) -> None:
-        """Let the parts work on the groups and the state of the whole."""
+        """Let the parts share groups and state with the whole."""
         for part, group in zip(self._parts, self.param_groups, strict=True):
             part.param_groups, part.state = [group], self.state
 
@@ -79,7 +79,7 @@ class MuonAdamW(Optimizer):
 def _divide(
     module: nn.Module, heads: tuple[str, ...]
 ) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Parameters to train: matrices of hidden layers, and others."""
+    """Trained parameters: matrices of hidden layers, and others."""
     hidden: set[Tensor] = set()
     elsewhere: set[Tensor] = set()
     for name, layer in module.named_modules():
@@ -89,7 +89,7 @@ def _divide(
         if isinstance(layer, nn.Linear) and not any(n.endswith(heads) for n in name.split(".")):
             hidden.add(layer.weight)
         elif isinstance(weight, nn.Parameter):
-            elsewhere.add(weight)  # of an embedding or a head, which a hidden layer may share
+            elsewhere.add(weight)  # of an embedding or a head, shared with a hidden layer or not
     trained = [p for p in module.parameters() if p.requires_grad]
     matrices = [p for p in trained if p in hidden - elsewhere]
     return matrices, [p for p in trained if p not in hidden - elsewhere]
@@ -98,15 +98,15 @@ def _divide(
 def build_optimizer(
     module: nn.Module, options: Mapping[str, Any], *, fused: bool = False
 ) -> Optimizer:
-    """The optimiser of those parameters of a module that are trained.
+    """Build the optimiser of the trained parameters of a module.
 
     ``options``: ``_target_``, its class or a function that makes it, AdamW if absent, and its
-    keyword arguments. One whose first parameter is called ``module`` gets the whole module, any
-    other the parameters. ``fused``: for AdamW, where nobody chose a class.
+    keyword arguments. A class whose first parameter has the name ``module`` gets the whole module,
+    any other the parameters. ``fused``: for AdamW, where no class is chosen.
 
     Raises the errors of ``check_optimizer``.
     """
-    build, keywords = _settled(options)
+    build, keywords = _class_and_arguments(options)
     if "_target_" not in options:
         keywords = {"fused": fused, **keywords}
     trained = [p for p in module.parameters() if p.requires_grad]
@@ -118,26 +118,28 @@ def build_optimizer(
 
 
 def check_optimizer(options: Mapping[str, Any]) -> None:
-    """``ValueError`` for ``options`` of ``build_optimizer`` from which no optimiser can be made: a
-    class that is not there, arguments that it does not take."""
-    build, keywords = _settled(options)
+    """Check ``options`` of ``build_optimizer`` by a trial.
+
+    Raises ``ValueError`` for a missing class, and arguments that it does not take.
+    """
+    build, keywords = _class_and_arguments(options)
     name, trial = options.get("_target_", "torch.optim.AdamW"), nn.Linear(2, 2)
     if _takes_module(build) and build is not MuonAdamW:
-        return  # it may look for parts that only the real one has
+        return  # it may need parts of the real module
     try:
-        found = build(trial if build is MuonAdamW else list(trial.parameters()), **keywords)
+        optimizer = build(trial if build is MuonAdamW else list(trial.parameters()), **keywords)
     except Exception as error:  # a user's class may raise anything
         raise ValueError(f"{_KEY}={name} refuses its settings: {error}") from error
-    if not isinstance(found, Optimizer):
-        raise ValueError(f"{_KEY}={name}: expected an optimiser, got {type(found).__name__}")
+    if not isinstance(optimizer, Optimizer):
+        raise ValueError(f"{_KEY}={name}: expected an optimiser, got {type(optimizer).__name__}")
 
 
 def _takes_module(build: Callable[..., Any]) -> bool:
     return next(iter(inspect.signature(build).parameters), None) == "module"
 
 
-def _settled(options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """The class or function that makes an optimiser, and its arguments."""
+def _class_and_arguments(options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+    """Class or function of an optimiser, and its arguments."""
     keywords = {key: value for key, value in options.items() if key != "_target_"}
     build: Callable[..., Any]
     if "_target_" not in options:

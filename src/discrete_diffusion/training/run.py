@@ -1,15 +1,18 @@
-"""A run: the parts that a ``train`` config builds, and what is done with them."""
+"""A run of ``train``: the parts that its config builds, their training, and the run folder."""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.algorithms.preflight import try_backbone
 from discrete_diffusion.building.algorithm import build_algorithm, reward_of
@@ -26,59 +29,69 @@ from discrete_diffusion.checkpoints.contents import (
     read_contents,
     reason_of,
 )
+from discrete_diffusion.checkpoints.start import (
+    ResumePoint,
+    StartingWeights,
+    check_resumable,
+    start_from,
+)
 from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.batches import BatchStream, SplitBatches, with_fewer
-from discrete_diffusion.domains.registry import build_data, domain_of
+from discrete_diffusion.domains.registry import build_data, complete_data, domain_of
 from discrete_diffusion.evaluation.bound import MeasurementSettings, estimate_bound
+from discrete_diffusion.evaluation.report import Report
+from discrete_diffusion.evaluation.tables import finite_or_none, write_metrics
 from discrete_diffusion.models.acceleration import check_compiler
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.processes import distributed_shard
+from discrete_diffusion.runtime.atomic_files import atomic_write
+from discrete_diffusion.runtime.processes import (
+    LostProcessError,
+    Shard,
+    Stop,
+    StopSignals,
+    all_processes,
+    distributed_shard,
+)
 from discrete_diffusion.sampling.exactness import approximations, exactness_facts
 from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.sampling.registry import build_sampler, check_sampler
 
 if TYPE_CHECKING:
     from lightning.pytorch import Trainer
-    from omegaconf import DictConfig
 
-    from discrete_diffusion.checkpoints.start import ResumePoint
-    from discrete_diffusion.evaluation.report import Report
-    from discrete_diffusion.runtime.processes import Shard
     from discrete_diffusion.training.module import DiffusionModule
 
 logger = logging.getLogger(__name__)
 
 SAMPLE_STREAM, BOUND_STREAM, BEGIN_STREAM, TRIAL_STREAM = 2, 3, 4, 5
-"""Keep the noise of samples, of the final bound, of what comes before the first step and of the
-trial of the backbone apart from that of training."""
+"""Streams of noise apart from that of training: of samples, of the final bound, of the preparation
+before the first step, and of the preflight of the backbone."""
 
-_LOOKED_THROUGH = 256
-"""Training samples among which those of the trial are chosen."""
+_SEARCHED = 256
+"""Training samples among which those of the preflight are chosen."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Parts that a config builds; the module holds the algorithm, on whatever device it is."""
+    """Parts that a config builds; the module holds the algorithm, on any device.
+
+    ``data``: the data set, of its domain's class; ``sampler``: fits the algorithm; ``shortened``:
+    notes on measurements that are less than all, for their work; ``num_tried``: number of samples
+    in the check before training.
+    """
 
     config: DictConfig
     data: Any
-    """The data set: of the class that its domain has."""
     module: DiffusionModule
     sampler: Any
-    """A sampler that fits the algorithm."""
     fingerprint: str
     shortened: list[str]
-    """Notes on measurements that are less than all, for their work."""
     num_tried: int
-    """Samples that the check before training draws."""
 
     @property
     def algorithm(self) -> Any:
         return self.module.algorithm
-
-    @property
-    def size(self) -> int:
-        return int(self.algorithm.num_parameters)
 
     @cached_property
     def report(self) -> Report:
@@ -92,25 +105,26 @@ class Run:
 
     @property
     def model(self) -> Model:
-        """The current weights, where they are now."""
+        """Sampler with the current weights, on their device."""
         device = next(self.algorithm.parameters()).device
         return Model(self.algorithm, self.sampler, device, shard=self.shard)
 
     def draw(self, num: int) -> Any:
-        """The same ``num`` samples from the current weights every time, as the report takes them.
+        """Sample from the current weights, with the same noise every time.
 
-        Several processes share the work and all get the samples."""
+        Several processes share the work and all get the samples.
+        """
         return self.report.sample(self.model, num, self.config.seed, (SAMPLE_STREAM,))
 
     def batches(self, **options: Any) -> BatchStream:
-        """Batches to train on; options of ``BatchStream``."""
+        """Batches of training, with options of ``BatchStream``."""
         config = self.config
         return BatchStream(
             self.data, batch_size=config.data.batch_size, seed=config.seed, **options
         )
 
     def held_out(self, most: int | None = None, **ranks: int) -> SplitBatches:
-        """The validation split, or at most so many samples of it; ``ranks``: as for
+        """Batches of the validation split, of at most so many samples; ``ranks``: of
         ``SplitBatches``."""
         config = self.config
         data = with_fewer(self.data, "val", most, config.seed)
@@ -119,8 +133,10 @@ class Run:
         )
 
     def validated(self, limit: float, **ranks: int) -> SplitBatches:
-        """What a validation measures: the validation split or, of a smaller
-        ``trainer.limit_val_batches``, samples of all sizes; its first batches are the smallest."""
+        """Batches of a validation: all, or as many samples as ``trainer.limit_val_batches`` takes.
+
+        Those are of all sizes: the first batches of the split are the smallest samples.
+        """
         every = self.held_out(**ranks)
         num = batches_of_epoch(len(every), limit)
         if not 0 < num < len(every):
@@ -128,19 +144,18 @@ class Run:
         return self.held_out(num * self.config.data.batch_size * every.world_size, **ranks)
 
     def begin(self) -> None:
-        """``Algorithm.before_first_step`` of a new run, with samples as training shows them,
-        relabelled if it relabels."""
+        """Call ``Algorithm.before_first_step`` with training samples, relabelled if data are."""
         seed, examples = self.config.seed, self.data.splits["train"]
         train = self.data.augment(examples, make_generator(seed, BEGIN_STREAM, 1))
         self.algorithm.before_first_step(train, make_generator(seed, BEGIN_STREAM))
 
     def fit(self, trainer: Trainer, resumed: ResumePoint | None) -> None:
-        """Train, from where ``resumed`` says."""
+        """Train, from the beginning or from an interrupted run."""
         ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
         train = self.batches(**ranks, accumulate=trainer.accumulate_grad_batches)
         val = self.validated(trainer.limit_val_batches, **ranks)
-        if trainer.limit_val_batches:
-            trainer.limit_val_batches = 1.0  # of these
+        if trainer.limit_val_batches:  # they are limited already
+            trainer.limit_val_batches = 1.0
         path = None if resumed is None else str(resumed.path)
         try:
             if resumed is not None and resumed.stream is not None:
@@ -153,13 +168,13 @@ class Run:
             raise ValueError(f"the run of {path} cannot go on: {reason_of(error)}") from error
 
     def final_metrics(self, trainer: Trainer, folder: Path) -> dict[str, Any]:
-        """The model of ``best.ckpt``: its bound on the validation split, and fresh samples.
+        """Measure the model of ``best.ckpt``: its bound on the validation split, and samples.
 
         Several processes share the work; the first one measures the samples and has the result.
         """
-        from discrete_diffusion.training.callbacks import TimeOfMeasuring
-        from discrete_diffusion.training.sharding import whole_weights
+        from discrete_diffusion.training.callbacks import TimeOfMeasuring, whole_weights
 
+        # the bound, samples, and other facts of the best weights
         began = time.monotonic()
         config, device = self.config, trainer.strategy.root_device
         self.algorithm.to(device)
@@ -181,15 +196,17 @@ class Run:
             )
         if not trainer.is_global_zero:
             return {}
+
+        # files of the run, and the contents of metrics.json
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, TimeOfMeasuring):
                 callback.measured(time.monotonic() - began)
         self.report.save(samples, folder)
-        drawn = approximations(self.sampler, self.algorithm) if config.eval.num_samples else None
+        sampled = config.eval.num_samples > 0
         return {
             "algorithm": config.algo.name,
             "backbone": config.algo.backbone,
-            "parameters": self.size,
+            "parameters": int(self.algorithm.num_parameters),
             "seed": config.seed,
             "steps": trainer.global_step,
             "step": step,
@@ -197,27 +214,33 @@ class Run:
             "data_fingerprint": self.fingerprint,
             **self.report.findings(bound, samples),
             **statistics,
-            **({} if drawn is None else exactness_facts(drawn)),
+            **(exactness_facts(approximations(self.sampler, self.algorithm)) if sampled else {}),
         }
 
     def _take_best(self, trainer: Trainer) -> int:
-        """Load the weights of ``best.ckpt``, of which ``sample`` and ``evaluate`` are, unless they
-        are here; return the step that they are of."""
+        """Load the weights of ``best.ckpt``, as ``sample`` and ``evaluate`` do.
+
+        Logs the measurements that follow, and returns the step of the weights.
+        """
         from discrete_diffusion.training.run_checkpoints import RunCheckpoints
 
-        kept, steps = trainer.checkpoint_callback, trainer.global_step
-        best = kept.best_step if isinstance(kept, RunCheckpoints) else None
-        if best is None or best == steps:
-            return steps
-        assert isinstance(kept, RunCheckpoints)
-        read_contents(kept.best).load_into(self.algorithm)
+        checkpoints, steps = trainer.checkpoint_callback, trainer.global_step
+        best = checkpoints.best_step if isinstance(checkpoints, RunCheckpoints) else None
+        if isinstance(checkpoints, RunCheckpoints) and best is not None and best != steps:
+            read_contents(checkpoints.best).load_into(self.algorithm)
         if trainer.is_global_zero:
-            logger.info("measuring best.ckpt, of step %s of %s", f"{best:,}", f"{steps:,}")
-        return best
+            settings, num = self.config.eval, len(self.data.splits["val"])
+            held_out = counted(min(settings.bound_samples or num, num), "held-out sample")
+            logger.info(
+                "measuring best.ckpt, of step %s of %s: the NELBO of %s%s",
+                *(f"{steps if best is None else best:,}", f"{steps:,}", held_out),
+                f", then {counted(settings.num_samples, 'sample')}" * (settings.num_samples > 0),
+            )
+        return steps if best is None else best
 
 
 def new_algorithm(config: DictConfig) -> Any:
-    """The algorithm of a run before it has seen data, with weights of ``seed``."""
+    """Build the algorithm of a run, with random weights of ``seed``."""
     torch.manual_seed(config.seed)
     algorithm: Any = build_algorithm(config)
     if algorithm.has_reward:
@@ -226,12 +249,14 @@ def new_algorithm(config: DictConfig) -> Any:
 
 
 def fit_and_try(algorithm: Any, data: Any, config: DictConfig) -> None:
-    """Fit it to the training split, and call its network on a small and a large sample of it,
-    unless ``check_backbone=false``."""
+    """Prepare an algorithm on the training split, and check its network before training.
+
+    It is called on a small and a large sample, unless ``check_backbone=false``.
+    """
     algorithm.prepare(data.splits["train"].batch())
-    some = data.splits["train"][:_LOOKED_THROUGH]
+    some = data.splits["train"][:_SEARCHED]
     if len(some) == 0 or not config.get("check_backbone", True):
-        return  # no samples at all are refused where batches are made
+        return  # an empty split is refused where batches are made
     sizes = some.real.sum(dim=1)
     pair = sizes.argsort(stable=True)[[0, -1]] if len(some) > 1 else slice(0, 1)
     batch = data.augment(some[pair], make_generator(config.seed, TRIAL_STREAM))
@@ -239,7 +264,7 @@ def fit_and_try(algorithm: Any, data: Any, config: DictConfig) -> None:
 
 
 def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
-    """Build all but the trainer; cheap checks come before the data is read."""
+    """Build all parts but the trainer; cheap checks come before the data is read."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     if config.compile:
@@ -247,6 +272,8 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     algorithm = new_algorithm(config)
     sampler = build_sampler(config)
     check_sampler(sampler, algorithm)
+
+    # the data, the prepared algorithm, and how much is measured
     data = build_data(config)
     fit_and_try(algorithm, data, config)
     work = Work.of(sizes_of(data), sampler, algorithm)
@@ -257,9 +284,9 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
         work=work,
     )
     fingerprint = data.fingerprint()
-    from discrete_diffusion.training.module import (
-        DiffusionModule,  # slow, so after what may be refused
-    )
+
+    # Lightning is slow to import, so after everything that may be refused
+    from discrete_diffusion.training.module import DiffusionModule
 
     module = DiffusionModule(
         algorithm,
@@ -273,3 +300,126 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     )
     num_tried = work.num_tried(config.callbacks.num_samples)
     return Run(config, data, module, sampler, fingerprint, shortened, num_tried)
+
+
+def train(
+    config: DictConfig,
+    folder: Path,
+    *,
+    devices: Mapping[str, Any],
+    start: StartingWeights | None,
+    signals: StopSignals,
+    instantiate: Callable[..., Any],
+) -> dict[str, Any]:
+    """Train, evaluate and sample; everything is written into the folder.
+
+    ``devices``: ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` of Lightning's
+    ``Trainer``; ``start``: weights to start from; ``signals`` end the run between two steps;
+    ``instantiate``: builds the object that a section with ``_target_`` names.
+
+    Returns the contents of ``metrics.json``, in the first process. Raises ``Stop`` once the run can
+    go on from a checkpoint.
+    """
+    config = complete_data(config)
+    built = build_run(config, on_gpu=devices["accelerator"] in ("cuda", "gpu"))
+
+    # an interrupted run, weights of another run, or a new run
+    resumed = None
+    if config.resume is not None:
+        resumed = check_resumable(
+            config.resume,
+            built.algorithm,
+            config=plain(config),
+            data_fingerprint=built.fingerprint,
+        )
+    else:
+        if start is not None:
+            start_from(start, built.algorithm, plain(config))
+        elif built.algorithm.has_teacher:
+            logger.warning(
+                "%s without init.checkpoint=TEACHER learns from the data alone", config.algo.name
+            )
+        built.begin()
+    from discrete_diffusion.training.run_checkpoints import RunCheckpoints
+    from discrete_diffusion.training.trainer import build_trainer, finishing_loggers
+
+    trainer = build_trainer(
+        *(built.config, devices, folder, built.draw, built.report),
+        instantiate=instantiate,
+        signals=signals,
+        resumed=resumed,
+        num_tried=built.num_tried,
+    )
+    if trainer.is_global_zero:
+        _begin(built, trainer, folder, resumed)
+
+    # a stop names the checkpoint to go on from
+    with all_processes(trainer, config.threads), finishing_loggers(trainer):
+        try:
+            built.fit(trainer, resumed)
+            metrics = built.final_metrics(trainer, folder)
+        except Stop as stop:
+            files = trainer.checkpoint_callback
+            saved = files.last if isinstance(files, RunCheckpoints) and files.holds_run else None
+            raise Stop(stop.number, saved, stop.where) from None
+        except RuntimeError as error:  # torch has no type for a lost connection
+            if trainer.world_size == 1 or "onnection" not in str(error):
+                raise
+            raise LostProcessError(
+                "another process of this run has ended: was it killed, or out of memory? "
+                f"{folder / 'checkpoints' / 'last.ckpt'} holds the run so far, see resume="
+            ) from error
+    if trainer.is_global_zero:
+        write_metrics(folder, metrics)
+        logger.info("%s", built.report.summary(metrics))
+        logger.info(
+            "run folder: %s; sample from it with: discrete-diffusion sample checkpoint=%s",
+            *(folder, folder),
+        )
+    return finite_or_none(metrics)
+
+
+def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | None) -> None:
+    """Write ``config.yaml``, give the config to the loggers, and log model and data."""
+    config = built.config
+    if resumed is not None:
+        resumed.announce(plain(config), trainer, folder)
+    with atomic_write(folder / "config.yaml") as unfinished:
+        OmegaConf.save(config, unfinished, resolve=True)
+    for each in trainer.loggers:
+        each.log_hyperparams(plain(config))
+    logger.info("data: %s", built.data.summary())
+    num = f"{built.algorithm.num_parameters:,}"
+    logger.info("%s with %s, %s parameters", config.algo.name, config.algo.backbone, num)
+    if features := (config.get("model") or {}).get("features"):
+        logger.info("model.features=[%s], of the graph revealed so far", ", ".join(features))
+    _announce_steps(built, trainer)
+    for line in built.shortened:
+        logger.info("%s", line)
+
+
+def _announce_steps(built: Run, trainer: Trainer) -> None:
+    """Log how many samples a step takes, and how many steps an epoch has."""
+    processes, accumulated = trainer.world_size, trainer.accumulate_grad_batches
+    stream = built.batches(world_size=processes, accumulate=accumulated)
+    asked, num = built.config.data.batch_size, len(stream.examples)
+    if stream.batch_size < asked:
+        logger.info("data.batch_size=%d, but every batch is all %d training samples", asked, num)
+
+    # processes and batches whose gradients make a step
+    parts_of_a_step = ""
+    if processes * accumulated > 1:
+        each = f", {accumulated} batches each" if accumulated > 1 else ""
+        several = "processes" if processes > 1 else "process"
+        parts_of_a_step = f"{processes} {several} of {stream.batch_size} samples{each}: "
+    a_step = stream.batch_size * processes * accumulated
+
+    # an epoch, which a limit of the config may cut short
+    batches = batches_of_epoch(len(stream), trainer.limit_train_batches)
+    limited = f", by trainer.limit_train_batches={trainer.limit_train_batches}"
+    logger.info(
+        "%s%s samples a step; an epoch is %s%s, %.2f passes over all training samples",
+        *(parts_of_a_step, f"{a_step:,}", counted(math.ceil(batches / accumulated), "step")),
+        limited if batches < len(stream) else "",
+        batches * stream.batch_size * processes / num,
+    )

@@ -1,4 +1,4 @@
-"""``last.ckpt`` and ``best.ckpt``: how and when they are written, what a resumed run finds."""
+"""``last.ckpt`` and ``best.ckpt`` of a run: when they are written, and how a run goes on."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ logger = logging.getLogger(__name__)
 _SCORE = "val/nelbo"
 
 _OF_WRITING = ("inline_container", "PytorchStreamWriter")
-"""Words in torch's errors in writing a file, and not in those of a GPU."""
+"""Words in torch's errors of writing a file, and not in those of a GPU."""
 
 
 class CheckpointFiles(TorchCheckpointIO):
-    """Files that are whole at any moment, with the averaged weights as ``.safetensors`` beside.
+    """Files that are whole at any moment, each with a ``.safetensors`` of the averaged weights.
 
     Lightning's own go through the system's temporary folder, from where a move to another disk is
     a copy that can be cut short; their checksums are not compared.
@@ -47,7 +47,7 @@ class CheckpointFiles(TorchCheckpointIO):
         with atomic_write(Path(path)) as unfinished:
             try:
                 torch.save(checkpoint, unfinished)
-            except RuntimeError as error:  # torch has no other for a disk that is full
+            except RuntimeError as error:  # torch's only error for a full disk
                 if not any(word in str(error) for word in _OF_WRITING):
                     raise
                 raise OSError(f"{path} cannot be written: is the disk full?") from error
@@ -57,12 +57,12 @@ class CheckpointFiles(TorchCheckpointIO):
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """Onto the CPU and without running code, whatever is requested."""
+        """Read onto the CPU and without running code, for any request."""
         return read_training_file(path)
 
 
 class AnyProcess:
-    """Question to all processes of a run: does any want something, such as to stop?
+    """Question to all processes of a run, whether one of them wants something, such as to stop.
 
     All processes call it together. The flags are added up on the CPU while the next step is
     computed, so that a call at every step waits for no device, as Lightning's
@@ -74,7 +74,7 @@ class AnyProcess:
         self._asked: tuple[Tensor, dist.Work] | None = None
 
     def ask(self, wanted: bool) -> bool:
-        """True if any process wanted it at its last call; alone, if it is wanted now."""
+        """Return True if any process wanted it at its last call; alone, if it is wanted now."""
         if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
             return wanted
         if self._group is None:
@@ -98,17 +98,11 @@ class AnyProcess:
         return bool(flag)
 
 
-def _states(trainer: Trainer) -> dict[str, Any]:
-    """What optimisers and callbacks will put into a checkpoint."""
-    return {
-        "optimizer_states": [each.state_dict() for each in trainer.optimizers],
-        "callbacks": {each.state_key: each.state_dict() for each in trainer.callbacks},  # type: ignore[attr-defined]
-    }
-
-
 def _check_moments(trainer: Trainer) -> None:
-    """``ValueError`` for what a file gave a fused optimiser that has not the shape of its
-    parameter: the step, which does not look, would write beyond it."""
+    """Raise ``ValueError`` if a file gave a fused optimiser moments of another shape.
+
+    Its step does not check shapes, and would write beyond the parameter.
+    """
     for optimizer in trainer.optimizers:
         for group in optimizer.param_groups:
             for parameter in group["params"] if group.get("fused") else ():
@@ -127,18 +121,18 @@ class RunCheckpoints(Checkpoint):
 
     ``last`` is written before every validation, and again after it, and after the step in which
     ``signals`` were received, before ``Stop`` ends the run; a validation is ended on the spot.
-    After it, ``last`` names the best score and step and is written *before* its copy ``best``:
-    after a kill between the two, the resumed run finds in ``last`` that it is itself the best and
-    makes the copy. Written before it, ``last`` says so, and the resumed run begins with that
-    validation.
+    After a validation ``last`` names the best score and step and is written *before* its copy
+    ``best``: after a kill between the two, the resumed run reads in ``last`` that it is itself the
+    best and makes the copy. Before a validation ``last`` says so, and the resumed run begins with
+    it.
 
-    The last step is always validated, so that ``best`` is of all that was trained.
+    The last step is always validated, so that ``best`` is chosen among all steps of the run.
 
     Lightning calls checkpoint callbacks after all others, so averaged weights are up to date.
-    ``holds_run``: whether ``last`` is of this run already, not of an earlier one in the folder.
+    ``holds_run``: ``last`` is of this run already, not of an earlier one in the folder.
 
-    After the first step it is checked that what optimisers and callbacks keep can be read back. Of
-    several processes the first one writes; a signal to any of them ends all after one step.
+    After the first step it is checked that the states of optimisers and callbacks can be read back.
+    Of several processes the first one writes; a signal to any of them ends all after one step.
     """
 
     def __init__(self, folder: Path, *, signals: StopSignals | None = None) -> None:
@@ -163,7 +157,7 @@ class RunCheckpoints(Checkpoint):
         self._validation_due = state_dict.get("validation_due", False)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Clear away what a killed run left half-written."""
+        """Remove files that a killed run left half-written."""
         if trainer.is_global_zero:
             for litter in self.last.parent.glob(f".*{UNFINISHED}*"):
                 litter.unlink(missing_ok=True)
@@ -174,7 +168,8 @@ class RunCheckpoints(Checkpoint):
         if trainer.is_global_zero:
             self._adopt(Path(trainer.ckpt_path))
         self.holds_run = True
-        if trainer.max_steps > 0:  # or Lightning would skip a run that has taken all its steps
+        # Lightning would skip a run that has taken all its steps
+        if trainer.max_steps > 0:
             trainer.fit_loop.epoch_loop.max_steps += 1
             self._reopened = True
 
@@ -196,7 +191,8 @@ class RunCheckpoints(Checkpoint):
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if self._stopping:  # here and not at the end of the step, whose metrics are logged by now
+        # here and not at the end of the step, whose metrics are logged by now
+        if self._stopping:
             raise self._stop()
 
     def on_train_batch_end(
@@ -204,10 +200,17 @@ class RunCheckpoints(Checkpoint):
     ) -> None:
         if not self._is_checked:
             self._is_checked = True
-            check_readable(_states(trainer))
+            check_readable(
+                {
+                    "optimizer_states": [each.state_dict() for each in trainer.optimizers],
+                    "callbacks": {each.state_key: each.state_dict() for each in trainer.callbacks},  # type: ignore[attr-defined]
+                }
+            )
         asked = self._any_process.ask(self.signals.received is not None)
-        ends = _is_last_step(trainer)  # afterwards Lightning counts a whole epoch
-        if ends:  # Lightning then validates; should_stop would log the step too
+
+        # the last step is validated; Lightning's should_stop would log the step too
+        ends = _is_last_step(trainer)
+        if ends:
             trainer.val_check_batch, trainer.check_val_every_n_epoch = 1, None
             trainer._val_check_time_interval = None  # type: ignore[attr-defined]
         if (asked or ends) and _can_stop_here(trainer):
@@ -217,7 +220,8 @@ class RunCheckpoints(Checkpoint):
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.sanity_checking:
             return
-        if not self._validation_due:  # as in a run that goes on with it, which has this file
+        # a run that begins with this validation has the file already
+        if not self._validation_due:
             self._validation_due = True
             self._save(trainer)
         if self._stop_requested():
@@ -225,7 +229,7 @@ class RunCheckpoints(Checkpoint):
         self.signals.stop_at_once()
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """All is measured: what is left is to log it and to save the run, both or neither."""
+        """Let a signal wait: from here the run is logged and saved, both or neither."""
         if not trainer.sanity_checking:
             self.signals.finish_step = True
 
@@ -233,8 +237,7 @@ class RunCheckpoints(Checkpoint):
         if trainer.sanity_checking:
             return
         self._validation_due = False
-        score = float(trainer.callback_metrics[_SCORE])
-        improved = math.isfinite(score) and (self.best_score is None or score < self.best_score)
+        score, improved = float(trainer.callback_metrics[_SCORE]), self.is_best(trainer)
         if not math.isfinite(score) and trainer.is_global_zero:
             kept = "there is none yet"
             if self.best_step is not None:
@@ -243,6 +246,8 @@ class RunCheckpoints(Checkpoint):
                 "%s is %s at step %d, so this is not the best checkpoint; %s",
                 *(_SCORE, score, trainer.global_step, kept),
             )
+
+        # the file is written first, then copied if it is the best one
         if improved:
             self.best_score, self.best_step = score, trainer.global_step
         self._save(trainer)
@@ -250,6 +255,11 @@ class RunCheckpoints(Checkpoint):
             self._copy_last_to_best()
         if self._stop_requested():
             raise self._stop()
+
+    def is_best(self, trainer: Trainer) -> bool:
+        """Return True if the validation that ends has a lower score than all before it."""
+        score = float(trainer.callback_metrics[_SCORE])
+        return math.isfinite(score) and (self.best_score is None or score < self.best_score)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if self._saved_step != trainer.global_step:
@@ -266,7 +276,8 @@ class RunCheckpoints(Checkpoint):
         self.signals.finish_step = False
 
     def _save(self, trainer: Trainer) -> None:
-        if self.best_step is None and trainer.is_global_zero:  # an earlier run's, not ours
+        # files of an earlier run in this folder
+        if self.best_step is None and trainer.is_global_zero:
             self.best.unlink(missing_ok=True)
             self.best.with_suffix(".safetensors").unlink(missing_ok=True)
         trainer.save_checkpoint(self.last)
@@ -285,34 +296,35 @@ class RunCheckpoints(Checkpoint):
         return Stop(self.signals.received or signal.SIGINT, self.last)
 
     def _adopt(self, resumed: Path) -> None:
-        """Make the folder that of the resumed run: its last checkpoint, and its best one."""
+        """Copy the checkpoints of the resumed run into the folder: the last one, and the best."""
         elsewhere = resumed.resolve().parent != self.last.resolve().parent
         if elsewhere:
             _copy(resumed, self.last)
+        # a run killed between the two files left the weights of an earlier step
         if elsewhere or resumed.name == self.last.name:
-            # a run killed between the two files left the weights of an earlier step
             _export(self.last, read_training_file(self.last))
         if self.best_step is None:
             return
+        # the best one so far: here, or in the folder of the other run
         candidates = (self.best, resumed, resumed.with_name("best.ckpt"))
-        found = next((path for path in candidates if self._is_best(path)), None)
-        if found is None:
+        best = next((path for path in candidates if self._holds_best(path)), None)
+        if best is None:
             logger.warning(
-                "the best checkpoint so far, of step %d, is not beside %s; the next one counts as "
-                "the best",
+                "the best checkpoint so far, of step %d, is not in the folder of %s; the next one "
+                "counts as the best",
                 *(self.best_step, resumed),
             )
             self.best_score = self.best_step = None
             return
-        if found != self.best:
-            _copy(found, self.best)
+        if best != self.best:
+            _copy(best, self.best)
         _export(self.best, read_training_file(self.best))
 
-    def _is_best(self, path: Path) -> bool:
-        """True if a file is the best checkpoint that this run has seen."""
+    def _holds_best(self, path: Path) -> bool:
+        """Return True if a file is the best checkpoint of this run so far."""
         try:
             state = read_training_file(path)
-        except (FileNotFoundError, ValueError):  # none there, or cut short: then it is not
+        except (FileNotFoundError, ValueError):  # missing, or cut short
             return False
         seen = state.get("callbacks", {}).get(self.state_key, {})
         score = seen.get("best_score")
@@ -320,7 +332,7 @@ class RunCheckpoints(Checkpoint):
 
 
 def _is_last_step(trainer: Trainer) -> bool:
-    """True after the last step of a run, of as many steps or epochs as it is to take."""
+    """Return True after the last step of a run, by its number of steps or epochs."""
     loop = trainer.fit_loop
     whole: Any = loop.epoch_progress.current
     epochs = whole.processed + loop.epoch_loop.batch_progress.is_last_batch
@@ -328,7 +340,7 @@ def _is_last_step(trainer: Trainer) -> bool:
 
 
 def _validate(trainer: Trainer) -> None:
-    """Validate before the first step of a resumed run, as Lightning does after one."""
+    """Validate before the first step of a resumed run, as Lightning does after a step."""
     loop, connector = trainer.fit_loop.epoch_loop.val_loop, trainer._logger_connector
     first = connector._first_loop_iter
     trainer.validating = True
@@ -339,11 +351,13 @@ def _validate(trainer: Trainer) -> None:
 
 
 def _can_stop_here(trainer: Trainer) -> bool:
-    """True if Lightning goes on from a checkpoint of this step as if nothing had happened: not
-    before a validation, which it would skip, nor between batches whose gradients add up."""
+    """Return True if Lightning goes on from a checkpoint of this step without a difference.
+
+    Not before a validation, which it would skip, nor between batches whose gradients add up.
+    """
     loop = trainer.fit_loop
     assert loop._data_fetcher is not None  # a batch has just come out of it
-    at_epoch_end = loop.epoch_loop.batch_progress.is_last_batch  # a step, whatever has added up
+    at_epoch_end = loop.epoch_loop.batch_progress.is_last_batch  # always the end of a step
     between_steps = at_epoch_end or (loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
     validates = loop.epoch_loop._should_check_val_fx(loop._data_fetcher)  # no public way to know
     return between_steps and not validates
@@ -355,5 +369,5 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _export(path: Path, checkpoint: dict[str, Any]) -> None:
-    """Write the ``.safetensors`` beside a ``.ckpt``, whatever stood there."""
+    """Write the ``.safetensors`` of a ``.ckpt`` next to it, over another one."""
     write_weights_file(path.with_suffix(".safetensors"), checkpoint)

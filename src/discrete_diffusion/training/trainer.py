@@ -1,18 +1,27 @@
-"""The Lightning trainer of a config: callbacks, loggers, and which of its messages are noise."""
+"""The Lightning trainer of a config, its callbacks, and its loggers.
+
+Loggers are the metrics table of a run, which a resumed run goes on with, and trackio.
+"""
 
 from __future__ import annotations
 
+import csv
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, Trainer
 from lightning.pytorch.callbacks import LearningRateMonitor
-from lightning.pytorch.loggers import Logger
+from lightning.pytorch.loggers import CSVLogger, Logger
+from lightning.pytorch.loggers.csv_logs import ExperimentWriter
+from lightning.pytorch.loggers.logger import rank_zero_experiment
+from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig
 
@@ -20,16 +29,17 @@ from discrete_diffusion.building.measurements import settle_validations
 from discrete_diffusion.checkpoints.start import ResumePoint
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.evaluation.report import Report
+from discrete_diffusion.runtime.atomic_files import append_text, write_text
 from discrete_diffusion.runtime.processes import StopSignals, cluster_environment
 from discrete_diffusion.training.callbacks import (
     EMA,
     SampleAtValidation,
+    ShardedPrecision,
     TimeOfMeasuring,
     TrainingProgress,
     ValidationLine,
 )
 from discrete_diffusion.training.run_checkpoints import CheckpointFiles, RunCheckpoints
-from discrete_diffusion.training.sharding import ShardedPrecision
 
 _MLFLOW = "lightning.pytorch.loggers.MLFlowLogger"
 
@@ -55,25 +65,30 @@ def build_trainer(
 ) -> Trainer:
     """Lightning's ``Trainer`` with ``config.trainer`` and ``devices`` as keyword arguments.
 
-    ``instantiate``: builds what a section with ``_target_`` names; ``signals`` end the run between
-    two steps; ``resumed``: where a run goes on, None for a new one; ``num_tried``: samples that the
-    check before training draws.
+    ``instantiate``: builds the object that a section with ``_target_`` names; ``signals`` end the
+    run between two steps; ``resumed``: state of an interrupted run, None for a new one;
+    ``num_tried``: number of samples in the check before training.
 
     Raises ``ValueError`` for values that Lightning refuses.
     """
+    # messages of Lightning that say nothing to a user
     for part in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(part).setLevel(logging.WARNING)
     for message, module in _THIRD_PARTY_WARNINGS:
         warnings.filterwarnings("ignore", message=message, module=rf"{module}\..*")
+
+    # its keyword arguments
     options = {**plain(config.trainer), **devices}
     if "callbacks" in options:
         raise ValueError(
-            "trainer.callbacks: callbacks of your own are added to those of the package by "
+            "trainer.callbacks: add your own callbacks to those of the package by "
             "+callbacks.extra.NAME._target_=package.Class"
         )
     if options.get("max_steps") is None:  # null is no limit, as for trainer.max_epochs
         options["max_steps"] = -1
     settle_validations(options)
+
+    # plug-ins, loggers and callbacks
     plugins: list[Any] = [CheckpointFiles(), cluster_environment()]
     if options.get("strategy") == "fsdp":
         plugins.append(ShardedPrecision(options.pop("precision", "32-true")))
@@ -103,7 +118,7 @@ def build_callbacks(
     signals: StopSignals,
     num_tried: int,
 ) -> list[Callback]:
-    """Sampling comes before EMA, which swaps weights at the same hook."""
+    """Callbacks of a config; sampling comes before EMA, which swaps weights at the same hook."""
     options = config.callbacks
     pictures = folder / "pictures"
     callbacks: list[Callback] = [
@@ -132,11 +147,10 @@ def build_loggers(
     instantiate: Callable[..., Any],
     resumed: ResumePoint | None = None,
 ) -> list[Logger]:
-    """The loggers of ``config.logger``, each a ``_target_`` with its arguments; those of services
-    call the run by its folder.
+    """Build the loggers of ``config.logger``, each a ``_target_`` with its arguments.
 
-    Those that can drop what a resumed run is about to repeat, or go on with it, learn where it goes
-    on.
+    Services name the run by its folder. For a resumed run, loggers that can drop the steps that it
+    repeats get its step.
     """
     going_on: dict[str, dict[str, Any]] = {}
     if resumed is not None:
@@ -155,7 +169,7 @@ def build_loggers(
     for options in (config.logger or {}).values():
         given = {"save_dir": str(folder), **going_on.get(options["_target_"], {})}
         if options["_target_"] == _MLFLOW and options.get("tracking_uri") is None:
-            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # or it asks for a database
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # or it wants a database
             given["save_dir"] = str(folder.absolute() / "mlruns")
         for key in ("name", "run_name"):
             if options.get(key, "") is None:
@@ -166,8 +180,7 @@ def build_loggers(
 
 @contextmanager
 def finishing_loggers(trainer: Trainer) -> Iterator[None]:
-    """Finish the runs of services (wandb, trackio) at the end: the next one of this process is
-    another."""
+    """Context at whose end runs of services (wandb, trackio) finish; the next run is another."""
     try:
         yield
     finally:
@@ -175,3 +188,150 @@ def finishing_loggers(trainer: Trainer) -> Iterator[None]:
             finish = getattr(getattr(each, "experiment", None), "finish", None)
             if callable(finish):
                 finish()
+
+
+class _WholeRows(ExperimentWriter):
+    """Lightning's table, with one row a step, which is in the file whole or not at all.
+
+    A new column writes the file anew. Rows that it has before the first one stay.
+    """
+
+    last_step: float | None = None
+    """Step of the last row in the file."""
+
+    def _check_log_dir_exists(self) -> None:
+        """Leave the table there, which Lightning would delete."""
+
+    def log_metrics(self, metrics_dict: dict[str, float], step: int | None = None) -> None:
+        """Add numbers to the row of a step."""
+        super().log_metrics(metrics_dict, step)
+        *rows, new = self.metrics
+        if rows and rows[-1]["step"] == new["step"]:
+            self.metrics = [*rows[:-1], {**rows[-1], **new}]
+
+    def save(self) -> None:
+        if not self.metrics:
+            return
+        path = Path(self.metrics_file_path)
+        columns = sorted({*self.metrics_keys, *(key for row in self.metrics for key in row)})
+        begun = self.metrics[0]["step"] == self.last_step
+        if path.exists() and columns == self.metrics_keys and not begun:
+            append_text(path, _table(columns, self.metrics, head=False))
+        else:
+            # a new column, or more numbers of the last row, take a new file
+            former: list[dict[str, Any]] = [*_rows(path)[1]]
+            if begun:
+                self.metrics[0] = {**former.pop(), **self.metrics[0]}
+            write_text(path, _table(columns, [*former, *self.metrics]))
+        self.last_step = self.metrics[-1]["step"]
+        self.metrics_keys, self.metrics = columns, []
+
+
+def _table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, head: bool = True) -> str:
+    text = StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=columns)
+    if head:
+        writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Columns and whole rows of a table; none if there is no file."""
+    if not path.is_file():
+        return [], []
+    with path.open(newline="") as file:
+        reader = csv.DictReader(file)
+        columns = list(reader.fieldnames or [])
+        return columns, [r for r in reader if None not in r and None not in r.values()]
+
+
+class MetricsLog(CSVLogger):
+    """Lightning's ``metrics.csv``, in which a resumed run keeps the rows before ``first_step``.
+
+    Lightning deletes the file. Here a resumed run ends with the table of an uninterrupted one.
+    ``first_step``: optimiser steps taken so far; ``former_run``: the folder of the run that took
+    them, which may be this one's; ``validation_due``: the validation after the last of them is
+    made again. Without both, or without a former table, a new one is started.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        first_step: int | None = None,
+        former_run: str | Path | None = None,
+        validation_due: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(*arguments, **options)
+        self.first_step, self.former_run = first_step, former_run
+        self.validation_due = validation_due
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        if self._experiment is None:
+            header, rows = self._rows_to_keep()
+            self._experiment = writer = _WholeRows(log_dir=self.log_dir)
+            if rows:
+                writer.metrics_keys, writer.last_step = header, int(rows[-1]["step"])
+                write_text(Path(writer.metrics_file_path), _table(header, rows))
+            else:
+                Path(writer.metrics_file_path).unlink(missing_ok=True)
+        return self._experiment
+
+    def log_hyperparams(self, params: Any = None) -> None:
+        """Write nothing: the run folder has its ``config.yaml``."""
+
+    def _rows_to_keep(self) -> tuple[list[str], list[dict[str, str]]]:
+        """Header and rows of earlier steps, without a line that a killed run left half-written."""
+        if self.first_step is None or self.former_run is None:
+            return [], []
+        place = Path(self.log_dir).relative_to(self.save_dir)
+        header, rows = _rows(Path(self.former_run) / place / ExperimentWriter.NAME_METRICS_FILE)
+        kept = [r for r in rows if r.get("step", "").isdigit() and int(r["step"]) < self.first_step]
+
+        # the last step's validation is made again
+        if self.validation_due and kept and int(kept[-1]["step"]) == self.first_step - 1:
+            last = kept.pop()
+            last = {k: "" if k.startswith("val/") else value for k, value in last.items()}
+            if any(value for key, value in last.items() if key not in ("step", "epoch")):
+                kept.append(last)
+        return header, kept
+
+
+class TrackioLogger(Logger):
+    """Logger of trackio, which keeps a run in a database on this machine (``TRACKIO_DIR``).
+
+    ``options``: of ``trackio.init``; ``space_id=NAME`` sends the numbers to the Hugging Face Hub.
+    """
+
+    def __init__(self, *, project: str, name: str, save_dir: str, **options: Any) -> None:
+        super().__init__()
+        self._project, self._name, self._options = project, name, options
+        self._run: Any = None
+
+    @property
+    def name(self) -> str:
+        return self._project
+
+    @property
+    def version(self) -> str:
+        return self._name
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        if self._run is None:
+            trackio = import_module("trackio")
+            self._run = trackio.init(self._project, name=self._name, **self._options)
+        return self._run
+
+    @rank_zero_only
+    def log_hyperparams(self, params: Any, *_: Any, **__: Any) -> None:
+        self._options["config"] = dict(params)
+        _ = self.experiment
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        self.experiment.log(dict(metrics), step=step)

@@ -111,7 +111,7 @@ _RAW = re.compile(
 _BY_ITSELF = {
     "runtime/atomic_files.py": "the mechanism",
     "cli/process_setup.py": "the null device",
-    "training/loggers.py": "no file is meant",
+    "training/trainer.py": "no file is meant",
 }
 
 

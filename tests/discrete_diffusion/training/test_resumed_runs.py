@@ -315,7 +315,7 @@ def test_a_best_checkpoint_that_is_gone_is_sought_anew(tmp_path, caplog):
     state["callbacks"]["RunCheckpoints"] = {"best_score": 0.0, "best_step": 2}
     torch.save(state, last)
     _, kept = run(tmp_path, resume=last)
-    assert "is not beside" in caplog.text
+    assert "step 2, is not in the folder" in caplog.text
     assert kept.best_step in (8, 12, STEPS)
 
 
