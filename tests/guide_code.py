@@ -1,4 +1,4 @@
-"""The code blocks of the guides in ``docs/``, as they stand there."""
+"""The code blocks of the guides in ``docs/``, as they stand there, and their sentences."""
 
 from __future__ import annotations
 
@@ -34,3 +34,25 @@ def split_excerpts(page: str) -> tuple[list[str], dict[str, str]]:
         else:
             own.append(code)
     return own, excerpts
+
+
+def prose(page: str) -> list[str]:
+    """The paragraphs and list items of a page, without code blocks, tables and pictures."""
+    page = re.sub(r"^```.*?^```", "", page, flags=re.DOTALL | re.MULTILINE)
+    page = re.sub(r"^(\||#|!\[|<!--).*$", "", page, flags=re.MULTILINE)
+    page = re.sub(r"^[*-] ", "\n", page, flags=re.MULTILINE)
+    page = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", page)  # of a link its text is read
+    return [" ".join(part.split()) for part in re.split(r"\n\s*\n", page) if part.strip()]
+
+
+def sentences(paragraph: str) -> list[str]:
+    """A code span counts as it stands: with each of its words, and its points end no sentence."""
+    spans: list[str] = []
+
+    def hide(match: re.Match[str]) -> str:
+        spans.append(match[0])
+        return f"\0{len(spans) - 1}\0"
+
+    hidden = re.sub(r"`[^`]*`", hide, paragraph)
+    parts = re.split(r"(?<=[.!?])\*?\s+", hidden)
+    return [re.sub(r"\0(\d+)\0", lambda match: spans[int(match[1])], part) for part in parts]

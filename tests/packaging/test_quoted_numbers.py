@@ -85,7 +85,7 @@ def rows_of_the_readme() -> dict[str, tuple[str, str]]:
         "the same, `bd-denoiser`": (f"{flat['nelbo_unordered_mean']:.1f} nats", "real_plans"),
         "the same, blind": (f"{first['nelbo_blind']:.1f} nats", "real_plans"),
         "the same, untrained": (f"{first['nelbo_uniform']:.1f} nats", "real_plans"),
-        f"embedded plans, {trained}: valid": (share(quality["evaluation"]["valid"]), "quality"),
+        f"generated plans, {trained}: valid": (share(quality["evaluation"]["valid"]), "quality"),
         f"the same: buildable, of {built['num']} samples": (
             share(built["buildable"]),
             "unbuildable",
