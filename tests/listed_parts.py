@@ -27,5 +27,5 @@ def listed(capsys, width: int = 120) -> dict[str, dict[str, list[str]]]:
         elif word.endswith("="):
             table = tables.setdefault(word, [])
         elif word:
-            table.append(word)
+            table.append(word.removesuffix("*"))
     return states

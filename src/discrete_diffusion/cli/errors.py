@@ -1,4 +1,4 @@
-"""Errors that a user can mend as one sentence: Hydra's with the closest name."""
+"""Errors that a user can mend, as one sentence each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from discrete_diffusion.composing.parts import (
     samplers_with,
 )
 from discrete_diffusion.composing.search_path import Places, folders_among, group_overrides
-from discrete_diffusion.config.files import RENAMED, check_own_files, explained, place_of_choice
+from discrete_diffusion.config.files import (
+    RENAMED,
+    check_own_files,
+    explained,
+    place_of_choice,
+    shipped_files,
+)
 from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.domains.registry import WITH_CHECKPOINT, missing_package
 
@@ -29,7 +35,7 @@ _LAUNCHER_PACKAGES = {
     "submitit_slurm": "hydra-submitit-launcher",
 }
 
-_OF_USERS = (
+_MENDABLE = (
     *(ValueError, TypeError, OSError),
     *(HydraException, OmegaConfBaseException, MarkedYAMLError),
 )
@@ -37,12 +43,11 @@ _OF_USERS = (
 
 
 def sentence(error: Exception) -> str | None:
-    """The sentence of an error that a user can mend, without characters that a terminal obeys;
-    None for any other."""
+    """Text of an error that a user can mend, without control characters; None for any other."""
     if _lacks_memory(error):
         where = "the GPU" if type(error).__name__ == "OutOfMemoryError" else "this machine"
         return f"{where} is out of memory; take a smaller batch_size, num_samples or model"
-    if not isinstance(error, _OF_USERS):
+    if not isinstance(error, _MENDABLE):
         return None
     text = str(error)
     if mark := getattr(error, "problem_mark", None):  # of a YAML file
@@ -53,8 +58,8 @@ def sentence(error: Exception) -> str | None:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """True for the errors of Python, the system and torch, which has no type for a CPU's."""
-    if isinstance(error, OSError):  # ours on processes that ended ask if memory was the reason
+    """True for a lack of memory in Python, the system or torch, which has no type for a CPU's."""
+    if isinstance(error, OSError):  # a message on lost processes mentions memory too
         return "allocate memory" in str(error)
     words = ("allocate memory", "not enough memory", "out of memory")
     of_torch = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
@@ -62,7 +67,8 @@ def _lacks_memory(error: Exception) -> bool:
 
 
 def explain(error: Exception, config_name: str, overrides: Sequence[str], places: Places) -> str:
-    """A sentence that names the closest choice or key; Hydra's own where there is none."""
+    """Sentence for an error of Hydra, with the closest choice or key; Hydra's if there is none."""
+    # an unknown choice of a group
     missing = getattr(error, "missing_cfg_file", None)
     if isinstance(error, MissingConfigException) and missing and "/" in missing:
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
@@ -72,10 +78,11 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str], places
             check_own_files(config_name, overrides, folders_among(places)), group, name
         )
         if found := {*all_choices(group, places), *(error.options or ())}:
-            sentence = unknown_name(f"{group} choice", name, found)
-            sentence += missing_package(name) if group == "data" else ""
-            return f"{place}{sentence}{elsewhere(group, name, overrides)}"
-        return f"{place}there is no config {missing}"
+            text = unknown_name(f"{group} choice", name, found)
+            text += missing_package(name) if group == "data" else ""
+            return f"{place}{text}{plugins_hint(group, name, overrides)}"
+        return f"{place}found no config {missing}"
+    # null for a group, or several values for a key
     for group in (word.lstrip("+").removesuffix("=null") for word in overrides):
         known = all_choices(group, places)
         if f"{group}=null" in overrides and known:
@@ -89,9 +96,9 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str], places
     return str(error)
 
 
-def elsewhere(group: str, name: str, overrides: Sequence[str]) -> str:
-    """Words to type if the unknown ``name`` is that of a part in a module of one's own, which the
-    checkpoint of ``sample`` and ``evaluate`` may remember; empty for other groups."""
+def plugins_hint(group: str, name: str, overrides: Sequence[str]) -> str:
+    """Words to type if the user's own module registers the unknown part ``name``; a checkpoint
+    remembers such modules. "" for groups that are not registries."""
     if group not in PART_GROUPS:
         return ""
     values = {
@@ -114,14 +121,6 @@ def elsewhere(group: str, name: str, overrides: Sequence[str]) -> str:
     return f"; if a module of your own has '{name}', name it: plugins=[MODULE]"
 
 
-def _unknown_setting(key: str, sampler: str) -> str:
-    """``sampler`` has no setting ``key``; which samplers have it."""
-    having = samplers_with(key)
-    sentence = unknown_name(f"setting of sampling={sampler}", key, defaults_of_sampler(sampler))
-    verb = "has" if len(having) == 1 else "have"
-    return f"{sentence}; {', '.join(having)} {verb} it" if having else sentence
-
-
 def _missing_launcher(name: str) -> str:
     package = _LAUNCHER_PACKAGES.get(name)
     remedy = "" if package is None else f"pip install {package}, or "
@@ -134,6 +133,7 @@ def _missing_launcher(name: str) -> str:
 def _unknown_key(
     error: Exception, config_name: str, overrides: Sequence[str], places: Places
 ) -> str | None:
+    """Sentence for an unknown key in Hydra's error, with the closest one; None for other errors."""
     found = re.match(r"Could not override '([^']+)'", str(error))
     if found is None:
         return None
@@ -148,18 +148,27 @@ def _unknown_key(
     if parent == "sampling" and key in RENAMED:
         return f"sampling.{key} is called sampling.{RENAMED[key]}, as in sampling.{RENAMED[key]}=50"
     if parent == "sampling":
-        return _unknown_setting(key, str(node.get("name")))
-    if meant := _elsewhere(config, key):
+        sampler, having = str(node.get("name")), samplers_with(key)
+        text = unknown_name(f"setting of sampling={sampler}", key, defaults_of_sampler(sampler))
+        verb = "has" if len(having) == 1 else "have"
+        return f"{text}; {', '.join(having)} {verb} it" if having else text
+    if meant := _same_key_elsewhere(config, key):
         return f"unknown config key '{found.group(1)}'; did you mean {' or '.join(meant)}?"
+    # a key whose comment in the YAML begins with the word: model.width, for d_model
+    file = shipped_files(parent).get(str(node.get("name"))) if parent else None
+    named = re.findall(rf"^(\w+): .*# {re.escape(key)}\b", file.read_text(), re.M) if file else []
+    if named:
+        return f"unknown config key '{found.group(1)}'; did you mean {parent}.{named[0]}?"
     where = f"config key under '{parent}'" if parent else "config key"
-    sentence = unknown_name(where, key, map(str, node))
-    if config_name in WITH_CHECKPOINT:  # no new ones, see with_open_keys
-        return sentence
-    return f"{sentence} (+{found.group(1)}=... adds a new one)"
+    text = unknown_name(where, key, map(str, node))
+    # a new key is advice only where no known one is near: nothing might read it
+    if config_name in WITH_CHECKPOINT or "did you mean" in text:
+        return text
+    return f"{text} (+{found.group(1)}=... adds a new one)"
 
 
 def _unknown_section(key: str, config: DictConfig) -> str:
-    """The first part of a dotted key that is not there, with the closest one that is."""
+    """Sentence for the first unknown section of a dotted key, with the closest one."""
     parts = key.split(".")
     depth = next(
         k for k in range(len(parts)) if OmegaConf.select(config, ".".join(parts[: k + 1])) is None
@@ -170,10 +179,10 @@ def _unknown_section(key: str, config: DictConfig) -> str:
     return unknown_name(f"config {where}", parts[depth], sections)
 
 
-def _elsewhere(config: DictConfig, key: str) -> list[str]:
-    """The full names of keys called ``key`` in the sections of a config."""
-    if key in ("out", "run_dir", "output_dir") and "out" not in config:
-        return ["hydra.run.dir=FOLDER"]
+def _same_key_elsewhere(config: DictConfig, key: str) -> list[str]:
+    """Full names of keys called ``key``, or with its meaning, in the sections of a config."""
+    if key in ("run_dir", "output_dir") and "out" not in config:
+        return ["out=FOLDER"]
     if key in ("steps", "num_steps", "maxsteps", "iterations") and "trainer" in config:
         of_sampler = ["sampling.steps=..."] if "steps" in config.get("sampling", {}) else []
         return ["trainer.max_steps=...", *of_sampler]

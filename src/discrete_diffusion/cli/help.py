@@ -1,4 +1,4 @@
-"""``--help`` of a command: its groups with their choices, its keys with their comments."""
+"""Help: commands, and of each its groups with their choices and its keys with their comments."""
 
 from __future__ import annotations
 
@@ -32,29 +32,35 @@ if TYPE_CHECKING:
 _NO_SETTINGS = (
     *("name", "domain", "backbones", "parameters", "counted_at", "counted_with", "scales_with"),
 )
-"""Keys of a group's YAML that say what it is."""
+"""Keys of a group's YAML that describe it and are not settings."""
 
 _FILES = {"compare": ("train", "compare")}
-"""The YAMLs that hold the keys of a command, if not its own alone."""
+"""YAMLs with the keys of a command, if there are several."""
 
 _LEAST_WIDTH, _MOST_WIDTH = 80, 120
+
+_AUTO = "(auto)"
+"""Default null in the tables; typed, it is null."""
 
 _FLAGS = """\
   --cfg job            print the composed config, run nothing
   --config-dir FOLDER  your own YAML files, one folder per group
   --hydra-help         the flags of Hydra, such as --multirun for sweeps
+
+  (auto) is typed null
 """
 
 
 def print_help(command: str, overrides: Sequence[str], places: Places = ()) -> None:
-    """Print what ``command`` takes. Groups that ``overrides`` choose, as ``data=plans``, are shown
-    with their keys. Raises the errors of ``compose_plainly``."""
+    """Print the groups and keys of a command, for the choices of groups in ``overrides``, such as
+    ``data=plans``. Raises the errors of ``compose_plainly``."""
     from rich.console import Console
 
     width = min(max(shutil.get_terminal_size((_MOST_WIDTH, 0)).columns, _LEAST_WIDTH), _MOST_WIDTH)
     console = Console(highlight=False, markup=False, width=width)
     files = [config_dir() / f"{name}.yaml" for name in _FILES.get(command, (command,))]
     console.print(header(files[-1].read_text()) + "\n")
+    # the config with the choices of groups
     words = group_overrides(overrides, places)
     words += [word for word in overrides if word.startswith("plugins=")]
     config = compose_plainly(command, words, places, with_hydra=True)
@@ -63,32 +69,49 @@ def print_help(command: str, overrides: Sequence[str], places: Places = ()) -> N
         for group, choice in sorted(config.hydra.runtime.choices.items())
         if "/" not in group
     }
+    # groups, and the comments of the chosen YAMLs
     table = _table("Groups, each with its choices")
     meanings: dict[str, str] = {}
     for file in files:
         meanings |= comments(file.read_text())
     for group, choice in chosen.items():
         names = ", ".join(all_choices(group, places))
-        table.add_row(f"{group}={'null' if choice is None else choice}", names)
+        table.add_row(f"{group}={choice or ''}", names)
         if choice is not None:
             meanings |= _comments_of_choice(group, choice, places)
     console.print(table, "")
+    # keys of all kinds of data, then those of one
     options = _options(command)
     table, bounds = _table("Keys, each with its default"), dict(_bounds(config))
     for key, value in _leaves(_container(config)):
         section, _, name = key.rpartition(".")
         of_group = section in chosen and name in _NO_SETTINGS
         if not (of_group or key.startswith("logger.") or key in options):
-            meaning = " ".join(filter(None, (meanings.get(key), bounds.get(key))))
-            table.add_row(f"{key}={_shown(value)}", meaning)
+            table.add_row(*_row(key, value, meanings.get(key, ""), bounds.get(key, "")))
     console.print(table, "")
-    for table in _tables_of_options(options):
+    for title in dict.fromkeys(title for by_title in options.values() for title in by_title):
+        table = _table(f"Keys for {title} alone")
+        for key, by_title in options.items():
+            if option := by_title.get(title):
+                table.add_row(*_row(key, option.default, option.meaning))
         console.print(table, "")
     console.print(_FLAGS, end="")
 
 
+def _row(key: str, value: Any, meaning: str, bounds: str = "") -> tuple[str, str]:
+    """A key with its default, and its meaning. Null is shown as ``(auto)`` if the meaning says what
+    it does, else as nothing."""
+    shown = _shown(value)
+    if value is None:
+        meaning, explained = re.subn(
+            r"\bnull( is|:)?(?= |$)", lambda found: _AUTO + ":" * bool(found[1]), meaning
+        )
+        shown = _AUTO if explained else ""
+    return f"{key}={shown}", " ".join(filter(None, (meaning, bounds)))
+
+
 def _bounds(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Keys whose numbers have bounds, and the bounds: of signatures, and of keys without one."""
+    """Keys of numbers with their bounds, of signatures and of other keys."""
     annotations = {**KEYS}
     for group in PART_GROUPS:
         if name := (config.get(group) or {}).get("name"):
@@ -98,16 +121,6 @@ def _bounds(config: DictConfig) -> Iterator[tuple[str, str]]:
         limit = Limit.of(annotation)
         if limit is not None and limit.bounds != Bounds():
             yield key, f"({limit.text})"
-
-
-def _tables_of_options(options: Mapping[str, Mapping[str, Option]]) -> Iterator[Table]:
-    """A table of keys for each kind of data that has some of its own."""
-    for title in dict.fromkeys(title for by_title in options.values() for title in by_title):
-        table = _table(f"Keys for {title} alone")
-        for key, by_title in options.items():
-            if option := by_title.get(title):
-                table.add_row(f"{key}={_shown(option.default)}", option.meaning)
-        yield table
 
 
 def _options(command: str) -> dict[str, dict[str, Option]]:
@@ -120,7 +133,7 @@ def _options(command: str) -> dict[str, dict[str, Option]]:
 
 
 def header(text: str) -> str:
-    """The comment that a YAML begins with, as one paragraph."""
+    """First comment of a YAML as one paragraph."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -131,8 +144,8 @@ def header(text: str) -> str:
 
 
 def comments(text: str) -> dict[str, str]:
-    """Dotted key -> its comment, of a YAML whose keys each stand on a line. A comment goes on in
-    the comment lines that follow it."""
+    """Comments of a YAML by dotted key; every key is on one line, and comment lines after
+    it belong to it."""
     found: dict[str, str] = {}
     path: list[tuple[int, str]] = []
     last = None
@@ -152,7 +165,7 @@ def comments(text: str) -> dict[str, str]:
 
 
 def _comments_of_choice(group: str, choice: str, places: Places) -> dict[str, str]:
-    """Comments of a group's YAML and of those of the same group that it starts from, by key of the
+    """Comments of a group's YAML, and of those of the same group among its defaults, by key of the
     whole config."""
     from omegaconf import OmegaConf
 
@@ -170,7 +183,7 @@ def _comments_of_choice(group: str, choice: str, places: Places) -> dict[str, st
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted key and value; a section without keys is a value."""
+    """Dotted keys and values; a section without keys is a value."""
     for key, value in config.items():
         if isinstance(value, Mapping) and value:
             yield from _leaves(value, f"{prefix}{key}.")
@@ -179,7 +192,7 @@ def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _container(config: DictConfig) -> dict[str, Any]:
-    """Config without the section of Hydra, interpolations as they are written."""
+    """Convert a config to a dict, without Hydra's section and with interpolations as written."""
     from omegaconf import OmegaConf
 
     container = OmegaConf.to_container(config, resolve=False)
@@ -188,7 +201,7 @@ def _container(config: DictConfig) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """Value as it is typed on the command line."""
+    """Write a value as it is typed on the command line."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, list):
@@ -213,7 +226,7 @@ _HELP = """\
 discrete-diffusion: train and sample discrete diffusion models.
 
   discrete-diffusion train   [key=value ...]   train a model; no arguments: the defaults
-  discrete-diffusion sample  checkpoint=RUN    draw samples from a run folder, or a .ckpt file;
+  discrete-diffusion sample  checkpoint=RUN    sample from the model of a run folder or .ckpt file;
                                                without checkpoint from the model in the box
   discrete-diffusion sample  checkpoint=RUN given=FILE   complete what is given in part
   discrete-diffusion evaluate checkpoint=RUN | samples=FILE   measure samples and model
@@ -222,11 +235,11 @@ discrete-diffusion: train and sample discrete diffusion models.
   discrete-diffusion data    describe | check | convert | tokenize | ...   plans, text, the cache
 {commands}\
   discrete-diffusion new     NAME              a package of your own, with a backbone and its tests
-  discrete-diffusion list                      backbones, algorithms, samplers, data; what fits what
+  discrete-diffusion list    [algorithms ...]  backbones, algorithms, samplers, data; what fits what
 
 Train a denoiser with MDLM, then sample it:
 
-  discrete-diffusion train {data}hydra.run.dir=runs/first trainer.max_steps=3000
+  discrete-diffusion train {data}out=runs/first trainer.max_steps=3000
   discrete-diffusion sample checkpoint=runs/first num_samples=64 out=samples
 
 Every setting is a config value; key=value on the command line overrides it:
@@ -236,7 +249,7 @@ Every setting is a config value; key=value on the command line overrides it:
   optim=muon               another optimiser       logger=[csv,wandb]     several loggers
 {settings}\
   init.checkpoint=RUN      weights to start from; init.parts=[encoder] takes parts of them
-  trainer.max_steps=5000   optim.lr=5e-4           hydra.run.dir=runs/a   where the run is written
+  trainer.max_steps=5000   optim.lr=5e-4           out=runs/a             where the run is written
   plugins=[my_module]      your own modules, imported first, with backbones, algorithms, ...
 
   discrete-diffusion train --help              every group and key of a command, and the defaults
@@ -245,8 +258,14 @@ Every setting is a config value; key=value on the command line overrides it:
 """
 
 
+def commands_of_domains() -> list[str]:
+    """Commands that the installed kinds of data add to the general help."""
+    domains = [get_domain(name) for name in available_domains()]
+    return list(dict.fromkeys(line.split()[0] for each in domains for line in each.command_help))
+
+
 def general_help() -> str:
-    """The general help, with what the installed kinds of data add to it."""
+    """General help, with the lines of the installed kinds of data."""
     domains = [get_domain(name) for name in available_domains()]
     commands = [f"  discrete-diffusion {line}\n" for each in domains for line in each.command_help]
     settings = [f"  {line}\n" for each in domains for line in each.setting_help]

@@ -1,11 +1,12 @@
-"""``discrete-diffusion list``: what there is, and what fits what."""
+"""``discrete-diffusion list``: parts by name, and which of them fit together."""
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable, Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -13,8 +14,9 @@ from rich.table import Table
 from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithms_on
 from discrete_diffusion.composing.parts import registry_of
 from discrete_diffusion.composing.search_path import choices, model_presets
-from discrete_diffusion.config.files import shipped_files
+from discrete_diffusion.config.files import config_dir, plain, shipped_config, shipped_files
 from discrete_diffusion.config.plugins import own_packages
+from discrete_diffusion.config.values import check_name
 from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.forward_process.registry import PROCESSES
 from discrete_diffusion.models.registry import (
@@ -26,15 +28,7 @@ from discrete_diffusion.models.registry import (
 from discrete_diffusion.noise_schedules.registry import SCHEDULES
 from discrete_diffusion.sampling.registry import SAMPLERS, sampler_state
 
-if TYPE_CHECKING:
-    from discrete_diffusion.domains.domain import Domain
-
-_GROUPS = {
-    "optim": "optimisers",
-    "logger": "loggers",
-    "experiment": "experiments",
-    "debug": "debug recipes",
-}
+Rows = Iterator[tuple[str, ...]]
 
 _HOLD = {
     "tokens": "ids, one per position",
@@ -44,66 +38,107 @@ _HOLD = {
 }
 """Samples of a state, in words."""
 
+_GROUPS = {"optimisers": "optim", "loggers": "logger", "experiments": "experiment"}
+"""Other words that ``list`` takes, and their config groups."""
 
-def print_listing() -> None:
-    """Print for each state its data sets, backbones, algorithms and samplers, with what each fits;
-    then the choices of every other config group."""
+_DEFAULT = "*"
+"""Mark of the defaults of ``train``."""
+
+
+def print_listing(kind: str | None = None) -> None:
+    """Print for each state its data sets, backbones, algorithms and samplers, with what each fits,
+    and the choices of other groups; or one table of a ``kind`` of parts, ``algorithms``.
+
+    Raises ``ValueError`` for an unknown kind."""
     console = Console(highlight=False)
+    if kind is not None:
+        check_name("kind of parts", kind, [*_TABLES, *_GROUPS])
+        heads, rows = _TABLES.get(kind, ((f"{_GROUPS.get(kind)}=", "what it is"), None))
+        if rows is None:
+            console.print(_table(heads, _choices(_GROUPS[kind])))
+            return
+        # one table of all states
+        every = [(*row, state) for state in STATES for row in rows(state)]
+        several = len({row[-1] for row in every}) > 1
+        heads = (*heads, "state") if several else heads
+        console.print(_table(heads, (row[: len(heads)] for row in every)))
+        return
+    console.print(f"What fits what, by the state of a sample. {_DEFAULT}: a default of train.\n")
     for state in STATES:
-        if tables := [table for table in _tables(state) if table.row_count]:
+        tables = [_table(heads, rows(state)) for heads, rows in _TABLES.values()]
+        if tables := [table for table in tables if table.row_count]:
             console.print(f"[bold]{state}[/bold]: {_HOLD[state]}\n")
             for table in tables:
-                console.print(table)
-                console.print()
+                console.print(table, "")
     groups = Table("choose with", "what", "choices", box=None)
     if own := [name for name in choices("algo") if name not in ALGORITHMS.names()]:
         groups.add_row("algo=", "algorithms with keys of your own", ", ".join(own))
-    for group, title in _GROUPS.items():
+    for title, group in (*_GROUPS.items(), ("debug recipes", "debug")):
         if names := choices(group):
             groups.add_row(f"{group}=", title, ", ".join(names))
     console.print(groups)
     console.print(
         "\nData, backbone, algorithm and sampler of a run are of one state; algo=NAME chooses a "
         "sampler that fits, and a forward process; the first process stands first. A sampler fits "
-        "the algorithms of its row, with forward_process=absorbing if its process is absorbing."
+        "the algorithms of its row, with forward_process=absorbing if its process is absorbing.\n"
+        f"One table alone: discrete-diffusion list {' | '.join([*_TABLES, *_GROUPS])}"
     )
 
 
-def _tables(state: str) -> list[Table]:
-    noise = [_processes(), _schedules()] if state == "tokens" else []
-    return [_data(state), _backbones(state), _algorithms(state), *noise, _samplers(state)]
-
-
-def _data(state: str) -> Table:
-    """Data sets, with the conditions that come with their samples."""
-    table = Table("data=", "what it is", box=None)
-    domains = [get_domain(name) for name in available_domains()]
-    found = sorted(((n, d) for d in domains for n in d.data_sets), key=lambda pair: pair[0])
-    for name, domain in found:
-        if domain.data_sets[name] == state:
-            given = domain.conditions({"name": name})
-            conditions = "".join(f"; condition {each}" for each in given)
-            table.add_row(name, _data_description(name, domain) + conditions)
+def _table(heads: tuple[str, ...], rows: Rows) -> Table:
+    """Table of rows, the defaults of ``train`` marked."""
+    table = Table(*heads, box=None)
+    default = _defaults().get(heads[0].removesuffix("="))
+    for name, *cells in rows:
+        table.add_row(name + _DEFAULT * (name == default), *cells)
     return table
 
 
-def _data_description(name: str, domain: Domain) -> str:
-    """The first comment of its YAML; of a plug-in the first line of its domain's docstring."""
-    if type(domain).__module__.partition(".")[0] in own_packages():
-        return _first_sentence(shipped_files("data")[name].read_text())
-    return (inspect.getdoc(type(domain)) or "").partition("\n")[0].removesuffix(".")
+def _defaults() -> dict[str, Any]:
+    """Choices of ``train`` without any words, by group; and the backbone."""
+    from omegaconf import OmegaConf
+
+    listed = plain(OmegaConf.load(config_dir() / "train.yaml"), resolve=False)["defaults"]
+    chosen = {k: v for each in listed if isinstance(each, dict) for k, v in each.items()}
+    return chosen | {"algo.backbone": shipped_config("algo", chosen["algo"]).get("backbone")}
+
+
+# --- rows of each table ---
+
+
+def _data(state: str) -> Rows:
+    """Data sets with the conditions of their samples."""
+    domains = [get_domain(name) for name in available_domains()]
+    found = sorted(((n, d) for d in domains for n in d.data_sets), key=lambda pair: pair[0])
+    for name, domain in found:
+        if domain.data_sets[name] != state:
+            continue
+        # the comment of a shipped YAML, or the docstring of a plug-in's domain
+        if type(domain).__module__.partition(".")[0] in own_packages():
+            about = _first_sentence(shipped_files("data")[name].read_text())
+        else:
+            about = (inspect.getdoc(type(domain)) or "").partition("\n")[0].removesuffix(".")
+        given = domain.conditions({"name": name})
+        yield name, about + "".join(f"; condition {each}" for each in given)
 
 
 def _first_sentence(yaml: str) -> str:
     """First sentence of the comment that a YAML begins with."""
     comment = takewhile(lambda line: line.startswith("#"), yaml.splitlines())
-    text = " ".join(line.removeprefix("#").strip() for line in comment)
-    return text.partition(". ")[0].removesuffix(".")
+    lines = (line.removeprefix("#").strip() for line in comment if "@package" not in line)
+    return " ".join(lines).partition(". ")[0].removesuffix(".")
 
 
-def _backbones(state: str) -> Table:
+def _choices(group: str) -> Rows:
+    """Choices of a config group with the first sentences of their YAMLs."""
+    files = shipped_files(group)
+    for name in choices(group):
+        yield name, _first_sentence(files[name].read_text()) if name in files else ""
+
+
+def _backbones(state: str) -> Rows:
+    """Backbones with the model presets that fit."""
     presets = model_presets()
-    table = Table("algo.backbone=", "causal", "model=", box=None)
     for name in available_backbones():
         spec = backbone_spec(name)
         if spec.state != state:
@@ -114,34 +149,28 @@ def _backbones(state: str) -> Table:
             if name in preset.backbones
         ]
         shown = ", ".join(fitting) or spec.preset or "any"
-        table.add_row(name, "yes" if spec.causal else "no", shown)
-    return table
+        yield name, "yes" if spec.causal else "no", shown
 
 
 def _fact(algorithm: str, name: str, default: Any = ()) -> Any:
-    """A class attribute of an algorithm, which is not imported."""
+    """Class attribute of an algorithm, which is not imported."""
     return getattr(ALGORITHMS.entry(algorithm), name, default)
 
 
-def _algorithms(state: str) -> Table:
-    """Algorithms, with the forward processes and backbones that their classes name."""
-    table = Table("algo=", "forward processes", "backbones", box=None)
+def _algorithms(state: str) -> Rows:
+    """Algorithms with their forward processes and backbones."""
     everything = usable_backbones((), state)
     for name in algorithms_on(state):
         usable = usable_backbones(_fact(name, "backbone_needs"), state)
         processes = ", ".join(_fact(name, "processes"))
-        table.add_row(
-            name,
-            processes + ", any other" * _fact(name, "any_process", False),
-            "any" if usable == everything else ", ".join(usable) or "none yet",
-        )
-    return table
+        others = ", any other" * _fact(name, "any_process", False)
+        backbones = "any" if usable == everything else ", ".join(usable) or "none yet"
+        yield name, processes + others, backbones
 
 
-def _processes() -> Table:
-    """Forward processes of tokens, with the algorithms and samplers that they fit."""
-    table = Table("forward_process=", "algo=", "samplers", "what it does", box=None)
-    for name in PROCESSES.names():
+def _processes(state: str) -> Rows:
+    """Forward processes with the algorithms and samplers that fit."""
+    for name in PROCESSES.names() if state == "tokens" else ():
         fitting = [
             key
             for key in algorithms_on("tokens")
@@ -149,23 +178,19 @@ def _processes() -> Table:
         ]
         absorbing = getattr(PROCESSES.entry(name), "absorbing", False)
         samplers = "any" if absorbing else "of any noise"
-        table.add_row(name, ", ".join(fitting), samplers, _description("forward_process", name))
-    return table
+        yield name, ", ".join(fitting), samplers, _description("forward_process", name)
 
 
-def _schedules() -> Table:
-    """Noise schedules, with the algorithms that they fit."""
+def _schedules(state: str) -> Rows:
+    """Noise schedules with the algorithms that fit."""
     learning = [key for key in algorithms_on("tokens") if _fact(key, "learns_schedule", False)]
-    table = Table("noise=", "algo=", "what it does", box=None)
-    for name in SCHEDULES.names():
+    for name in SCHEDULES.names() if state == "tokens" else ():
         learned = getattr(SCHEDULES.entry(name), "learned", False)
-        table.add_row(name, ", ".join(learning) if learned else "any", _description("noise", name))
-    return table
+        yield name, ", ".join(learning) if learned else "any", _description("noise", name)
 
 
-def _samplers(state: str) -> Table:
-    """Samplers, with the forward processes and algorithms they fit."""
-    table = Table("sampling=", "process", "algo=", "what it does", box=None)
+def _samplers(state: str) -> Rows:
+    """Samplers with the forward processes and algorithms that fit."""
     for name in sorted(SAMPLERS.names()):
         if sampler_state(name) != state:
             continue
@@ -176,12 +201,11 @@ def _samplers(state: str) -> Table:
         others = sorted(set(algorithms_on(state)) - set(fitting))
         few = 0 < len(others) < 3
         shown = "any but " * few + ", ".join(others if few else fitting)
-        table.add_row(name, noise, shown, _description("sampling", name))
-    return table
+        yield name, noise, shown, _description("sampling", name)
 
 
 def sampled_by(name: str) -> list[str]:
-    """The algorithms that a sampler fits with some forward process, see ``check_sampler``."""
+    """Algorithms that a sampler fits with some forward process, see ``check_sampler``."""
     sampler = SAMPLERS.entry(name)
 
     def fits(algorithm: str) -> bool:
@@ -199,8 +223,8 @@ def sampled_by(name: str) -> list[str]:
 
 
 def _description(group: str, name: str) -> str:
-    """The comment on the name in the YAML of a part; of a plug-in the first line of its docstring,
-    less the name in front of a colon."""
+    """Comment on the name in the YAML of a part; of a plug-in the first line of its docstring, less
+    the name in front of a colon."""
     path = shipped_files(group).get(name)
     yaml = "" if path is None else path.read_text()
     if found := re.search(r"^name: \S+ +# (.*)$", yaml, flags=re.MULTILINE):
@@ -210,3 +234,14 @@ def _description(group: str, name: str) -> str:
     if first.startswith(f"{getattr(part, '__name__', name)}("):  # a dataclass without a docstring
         return ""
     return (first.partition(": ")[2] or first).removesuffix(".")
+
+
+_TABLES: dict[str, tuple[tuple[str, ...], Callable[[str], Rows]]] = {
+    "data": (("data=", "what it is"), _data),
+    "backbones": (("algo.backbone=", "causal", "model="), _backbones),
+    "algorithms": (("algo=", "forward processes", "backbones"), _algorithms),
+    "processes": (("forward_process=", "algo=", "samplers", "what it does"), _processes),
+    "schedules": (("noise=", "algo=", "what it does"), _schedules),
+    "samplers": (("sampling=", "process", "algo=", "what it does"), _samplers),
+}
+"""Words that ``list`` takes -> heads of the table, and its rows for a state."""

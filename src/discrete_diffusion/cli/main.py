@@ -1,4 +1,4 @@
-"""The command ``discrete-diffusion``: which sub-command, and how errors end."""
+"""The command ``discrete-diffusion``: dispatch to the sub-commands, and the end of errors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ from discrete_diffusion.cli.process_setup import (
     end_stopped,
     end_unread,
     let_threads_sleep,
-    say_terminated,
+    raise_stop_on_signals,
 )
-from discrete_diffusion.cli.run_folders import run_folder, swept
 from discrete_diffusion.runtime.atomic_files import ensured_folder
 from discrete_diffusion.runtime.processes import CommandSignals, Stop, is_first, rank
 from discrete_diffusion.runtime.progress import shown
@@ -32,13 +31,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-COMMANDS = {name: name for name in ("train", "sample", "evaluate", "compare")} | {
-    "export": "other_commands"
+COMMANDS = {
+    **{name: name for name in ("train", "sample", "evaluate", "compare")},
+    "export": "other_commands",
 }
-"""Sub-commands that take a config -> the module of ``cli`` that runs them."""
+"""Sub-commands that take a config -> the module of ``cli`` with their ``run``."""
 
 _HELP_OF_LIST = """\
 discrete-diffusion list                        backbones, algorithms, samplers, data; what fits what
+discrete-diffusion list algorithms             one table: data, backbones, algorithms, processes,
+                                               schedules, samplers, optimisers, loggers, experiments
 discrete-diffusion list plugins=[my_module]    the same, with those of your own modules
 """
 
@@ -58,8 +60,8 @@ _LONG_FLAGS = (
 )
 
 _PATIENCE = 2.0
-"""Seconds that processes of rank > 0 wait before they print an error: where rank 0 has it too, it
-prints it first, and the launcher ends the others."""
+"""Seconds that processes of rank > 0 wait before they print an error: rank 0 prints its own first,
+and the launcher then ends the others."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,15 +69,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     own = arguments is None
     let_threads_sleep()
     if own:
-        say_terminated()
+        raise_stop_on_signals()
         drop_unread_output()
     _guarded(_dispatch, list(sys.argv[1:] if arguments is None else arguments), own)
     end_unread()
 
 
 def _dispatch(arguments: list[str], of_this_program: bool) -> None:
-    """``of_this_program``: whether they are the arguments of this process."""
-    command = arguments[0] if arguments else "--help"
+    """Run the sub-command. ``of_this_program``: the arguments are those of this process."""
+    command, *words = arguments or ["--help"]
+    asks_help = bool({*_HELP_FLAGS} & {*words})
     if command in ("--help", "-h", "help"):
         from discrete_diffusion.cli.help import general_help
 
@@ -85,44 +88,52 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
 
         print(__version__)
     elif command == "list":
-        if {*_HELP_FLAGS} & {*arguments[1:]}:
+        if asks_help:
             print(_HELP_OF_LIST, end="")
             return
         from discrete_diffusion.cli.listing import print_listing
 
-        _import_named(arguments[1:])
-        print_listing()
+        named = [word for word in words if word.startswith("plugins=")]
+        kinds = [word for word in words if word not in named]
+        if len(kinds) > 1 or "=" in "".join(kinds):
+            raise ValueError(
+                f"list {' '.join(words)}: expected plugins=[my_package.module], and one kind of "
+                "parts such as algorithms"
+            )
+        _import_named(named)
+        print_listing(*kinds)
     elif command == "new":
         from discrete_diffusion.cli.other_commands import HELP_OF_NEW, run_new
 
-        if {*_HELP_FLAGS} & {*arguments[1:]}:
+        if asks_help:
             print(HELP_OF_NEW, end="")
-            return
-        run_new(arguments[1:])
+        else:
+            run_new(words)
     elif command == "data":
-        _look_at_data(arguments[1:])
+        _run_data(words)
     elif arguments == ["compare"]:
         raise ValueError(
             "compare trains a model per algorithm, backbone and seed: say which, as in "
             "compare algos=[mdlm,udlm] seeds=[0,1]"
         )
     elif command in COMMANDS:
-        _run(command, arguments[1:], of_this_program)
+        _run(command, words, of_this_program)
     elif "=" in command or command.startswith("-"):
         _run("train", arguments, of_this_program)
     else:
         from discrete_diffusion.cli.other_commands import kinds_with_commands
 
-        if command not in (kinds := kinds_with_commands()):
+        if command not in kinds_with_commands():
+            from discrete_diffusion.cli.help import commands_of_domains
             from discrete_diffusion.config.values import unknown_name
 
-            raise ValueError(
-                unknown_name("command", command, [*COMMANDS, "data", "list", "new", *kinds])
-            )
-        _look_at_data(arguments[1:], command)
+            known = [*COMMANDS, "data", "list", "new", *commands_of_domains()]
+            raise ValueError(unknown_name("command", command, known))
+        _run_data(words, command)
 
 
-def _look_at_data(arguments: list[str], kind: str = "data") -> None:
+def _run_data(arguments: list[str], kind: str = "data") -> None:
+    """Run a sub-command of ``data``, or of a kind of data."""
     from discrete_diffusion.cli.other_commands import run_data
 
     if named := [word for word in arguments if kind == "data" and word.startswith("plugins=")]:
@@ -136,51 +147,7 @@ def _import_named(words: Sequence[str]) -> None:
     """Import the modules of ``plugins=[...]``, of ``list`` and ``data``."""
     from discrete_diffusion.composing.parts import import_named
 
-    for word in words:
-        if not word.startswith("plugins="):
-            raise ValueError(f"{word}: list takes only plugins=[my_package.module]")
     import_named(words)
-
-
-def _completed(
-    command: str, overrides: list[str], flags: Sequence[str], places: Places
-) -> tuple[list[str], str] | None:
-    """The overrides as typed, with what they leave open, and a note on them for the log; None if
-    help was asked for, which is printed.
-
-    Raises ``ValueError`` for what cannot be composed.
-    """
-    from hydra.errors import HydraException
-
-    from discrete_diffusion.composing.compose import completed, offer_parts_of_jobs, with_open_keys
-    from discrete_diffusion.composing.parts import with_algorithm
-    from discrete_diffusion.composing.search_path import folders_among, paths_as_typed
-    from discrete_diffusion.config.files import check_own_files
-
-    sweeps, note = "--multirun" in flags, ""
-    files = check_own_files(command, overrides, folders_among(places))
-    overrides = with_open_keys(command, paths_as_typed(overrides, sweeps=sweeps))
-    if command == "train" and not sweeps:
-        overrides, note = with_algorithm(overrides, places)
-    if command == "compare":
-        from discrete_diffusion.cli.compare_request import read_words
-
-        overrides = read_words(overrides, flags)
-    try:
-        if {"-h", "--help"} & set(flags):
-            from discrete_diffusion.cli.help import print_help
-
-            print_help(command, overrides, places)
-            return None
-        if sweeps:  # every job has a backbone of its own
-            offer_parts_of_jobs(command, overrides, places)
-        elif "--hydra-help" not in flags:
-            _, overrides = completed(command, overrides, places, files)
-    except (HydraException, ValueError) as error:
-        from discrete_diffusion.cli.errors import explain
-
-        raise ValueError(explain(error, command, overrides, places)) from error
-    return overrides, note
 
 
 def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
@@ -194,11 +161,14 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         check_launcher,
         job_of_sweep,
         jobs_of,
+        run_folder,
+        swept,
     )
     from discrete_diffusion.composing.compose import compose
     from discrete_diffusion.composing.parts import offer_options
     from discrete_diffusion.composing.search_path import places_of
 
+    # overrides, completed by what they leave open
     overrides, flags, user_dir = sort_out(command, arguments)
     sweeps = "--multirun" in flags
     places = places_of(overrides, user_dir)
@@ -207,13 +177,14 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
         return
     overrides, note = completed
     offer_options(command)
+    # the folder of the run, the same for all its processes
     folder, asks = None, bool({*_ASKING} & set(flags))
     if (sweeps or command == "compare") and not asks:
         check_launcher(overrides)
     if command == "train" and not asks:
         folder, named = run_folder(overrides, places, sweeps=sweeps)
         overrides = [*overrides, *named]
-
+    # all jobs of a sweep are checked before the first one runs
     defer_torchmetrics()
     module = partial(import_module, f"discrete_diffusion.cli.{COMMANDS[command]}")
     jobs = jobs_of(command, overrides, places) if sweeps else None
@@ -248,6 +219,47 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     failed.end(num_jobs)
 
 
+def _completed(
+    command: str, overrides: list[str], flags: Sequence[str], places: Places
+) -> tuple[list[str], str] | None:
+    """Complete typed overrides by what they leave open; returns them with a note for the log. Print
+    the help instead, and return None, if a flag asks for it.
+
+    Raises ``ValueError`` for overrides that cannot be composed.
+    """
+    from hydra.errors import HydraException
+
+    from discrete_diffusion.composing.compose import completed, offer_parts_of_jobs, with_open_keys
+    from discrete_diffusion.composing.parts import with_algorithm
+    from discrete_diffusion.composing.search_path import folders_among, paths_as_typed
+    from discrete_diffusion.config.files import check_own_files
+
+    sweeps, note = "--multirun" in flags, ""
+    files = check_own_files(command, overrides, folders_among(places))
+    overrides = with_open_keys(command, paths_as_typed(overrides, sweeps=sweeps))
+    if command == "train" and not sweeps:
+        overrides, note = with_algorithm(overrides, places)
+    if command == "compare":
+        from discrete_diffusion.cli.compare_request import read_words
+
+        overrides = read_words(overrides, flags)
+    try:
+        if {"-h", "--help"} & set(flags):
+            from discrete_diffusion.cli.help import print_help
+
+            print_help(command, overrides, places)
+            return None
+        if sweeps:  # every job has a backbone of its own
+            offer_parts_of_jobs(command, overrides, places)
+        elif "--hydra-help" not in flags:
+            _, overrides = completed(command, overrides, places, files)
+    except (HydraException, ValueError) as error:
+        from discrete_diffusion.cli.errors import explain
+
+        raise ValueError(explain(error, command, overrides, places)) from error
+    return overrides, note
+
+
 def _through_hydra(command: str, words: Sequence[str], task: Callable[[DictConfig], None]) -> None:
     """Let Hydra compose the config of a command line and call ``task`` with it."""
     import hydra
@@ -264,8 +276,8 @@ def _through_hydra(command: str, words: Sequence[str], task: Callable[[DictConfi
 
 
 def _guarded(function: Callable[..., Any], *arguments: Any, job: int | None = None) -> None:
-    """Turn errors that a user can mend into one sentence; HYDRA_FULL_ERROR=1 shows the trace.
-    ``job``: number of the job of a sweep that it is."""
+    """Call a function and turn errors that a user can mend into one sentence; HYDRA_FULL_ERROR=1
+    shows the trace. ``job``: its number in a sweep."""
     try:
         function(*arguments)
         sys.stdout.flush()
@@ -290,11 +302,12 @@ def _guarded(function: Callable[..., Any], *arguments: Any, job: int | None = No
         raise SystemExit(1) from None
 
 
-def sort_out(command: str, arguments: Sequence[str]) -> tuple[list[str], list[str], str | None]:
-    """Overrides (``key=value``, ``~key``), Hydra's own flags, and the value of ``--config-dir``.
+# --- words of the command line ---
 
-    Hydra wants all overrides side by side; here they may stand anywhere.
-    """
+
+def sort_out(command: str, arguments: Sequence[str]) -> tuple[list[str], list[str], str | None]:
+    """Sort the arguments, in any order, into overrides (``key=value``, ``~key``), Hydra's flags,
+    and the value of ``--config-dir``."""
     overrides: list[str] = []
     flags: list[str] = []
     for argument in arguments:
@@ -307,7 +320,7 @@ def sort_out(command: str, arguments: Sequence[str]) -> tuple[list[str], list[st
         elif "=" in argument or argument.startswith("~"):
             overrides.append(argument)
         else:
-            raise ValueError(_neither(command, argument, arguments))
+            raise ValueError(_stray_word(command, argument, arguments))
     user_dir = None
     for flag, value in zip([*flags, ""], [*flags[1:], "", ""], strict=False):
         if flag in ("--config-dir", "-cd"):
@@ -315,20 +328,32 @@ def sort_out(command: str, arguments: Sequence[str]) -> tuple[list[str], list[st
         elif flag.startswith("--config-dir="):
             user_dir = flag.removeprefix("--config-dir=")
     if user_dir is not None and not os.path.isdir(user_dir):
-        raise ValueError(f"--config-dir {user_dir}: there is no such folder")
+        raise ValueError(f"--config-dir {user_dir}: no such folder")
+    if command == "train":
+        overrides = _with_run_dir(overrides, "sweep" if "--multirun" in flags else "run")
     return overrides, flags, user_dir
 
 
+def _with_run_dir(overrides: Sequence[str], mode: str) -> list[str]:
+    """Let ``out=FOLDER`` of ``train`` stand for ``hydra.run.dir=FOLDER``, of a sweep for
+    ``hydra.sweep.dir``. Raises ``ValueError`` for both."""
+    key = f"hydra.{mode}.dir="
+    named = {word.partition("=")[0] + "=" for word in overrides}
+    if {"out=", key} <= named:
+        raise ValueError(f"out= and {key} are one setting; give one of them")
+    return [word.replace("out=", key, 1) if word.startswith("out=") else word for word in overrides]
+
+
 def _dashed_key(argument: str) -> str | None:
-    """The key that ``--key`` or ``--key=value`` means; None for a flag of Hydra's, or its start."""
+    """Key that ``--key`` or ``--key=value`` means; None for a flag of Hydra's, or its beginning."""
     flag = argument.partition("=")[0]
     if not flag.startswith("--") or any(known.startswith(flag) for known in _LONG_FLAGS):
         return None
     return flag.lstrip("-").replace("-", "_")
 
 
-def _neither(command: str, argument: str, arguments: Sequence[str]) -> str:
-    """Error for a word that is neither ``key=value`` nor a flag."""
+def _stray_word(command: str, argument: str, arguments: Sequence[str]) -> str:
+    """Message for a word that is neither ``key=value`` nor a flag."""
     problem = f"'{argument}' is neither key=value nor a flag"
     before = arguments[: list(arguments).index(argument)]
     if "=" in arguments or (before and before[-1].count("[") > before[-1].count("]")):

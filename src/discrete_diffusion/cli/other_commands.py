@@ -1,4 +1,4 @@
-"""``discrete-diffusion data``: the sub-commands of every kind of data, and the cache."""
+"""The commands ``data``, ``new`` and ``export``."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ LOAD = LazyEntry("discrete_diffusion.api.loading:load")
 
 
 def kinds_with_commands() -> list[str]:
-    """Data sets whose kind of data has sub-commands, ``discrete-diffusion plans check FILE``, and
-    further words of ``Domain.commands``."""
+    """Commands of kinds of data: data sets with sub-commands (``discrete-diffusion plans check
+    FILE``), and further words of ``Domain.commands``."""
     domains = [get_domain(name) for name in available_domains()]
     names = {name for each in domains if "data" in each.commands for name in each.data_sets}
     return sorted(names.union(*(each.commands for each in domains)) - {"data"})
 
 
 def run_data(arguments: list[str], kind: str = "data") -> None:
-    """Run a sub-command with its command-line arguments: of every kind of data, or of one of
-    ``kinds_with_commands``. ``key=value`` is the same as ``--key value``.
+    """Run a sub-command of ``data``, or of one of ``kinds_with_commands``; ``key=value`` is the
+    same as ``--key value``.
 
-    Raises ``ValueError`` or ``OSError`` for what a user can mend; ``SystemExit(1)`` if ``check``
-    found something invalid.
+    Raises ``ValueError`` or ``OSError`` for errors that a user can mend; ``SystemExit(1)`` if
+    ``check`` found something invalid.
     """
     commands = _commands(kind)
     if "" in commands:
@@ -58,6 +58,7 @@ def run_data(arguments: list[str], kind: str = "data") -> None:
 
 
 def _commands(kind: str) -> dict[str, SubCommand]:
+    """Sub-commands of ``data`` or of a kind of data, by name."""
     domains = [get_domain(name) for name in available_domains()]
     if kind != "data":
         own = (each.commands[kind] for each in domains if kind in each.commands)
@@ -77,7 +78,18 @@ def _help(commands: dict[str, SubCommand], kind: str) -> str:
     own = any(kind in get_domain(name).commands for name in available_domains())
     about = "" if own and kind != "data" else ": look at data, convert it, build on it."
     lines = [f"discrete-diffusion {kind}{about}", ""]
-    lines += [f"  discrete-diffusion {kind} {name} {each.usage}" for name, each in commands.items()]
+    # commands of one kind of data together, under its title
+    titles = {
+        id(command): get_domain(name).title
+        for name in available_domains()
+        for command in get_domain(name).commands.get("data", {}).values()
+    }
+    last = ""
+    for name, each in sorted(commands.items(), key=lambda pair: titles.get(id(pair[1]), "~")):
+        title = titles.get(id(each), "the cache") if kind == "data" else ""
+        lines += [""] * bool(last) + [f"{title}:"] if title != last else []
+        lines.append(f"  discrete-diffusion {kind} {name} {each.usage}")
+        last = title
     modules = dict.fromkeys(inspect.getmodule(each.run) for each in commands.values())
     for module in modules:
         _, _, more = (inspect.getdoc(module) or "").partition("\n")
@@ -92,7 +104,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
 
 def _cache(options: argparse.Namespace) -> None:
-    """Show the generated data that is kept on disk, or delete it."""
+    """Print the generated data that is kept on disk, or delete it."""
     from discrete_diffusion.data.files import CACHE_VARIABLE, cache_dir, cached_files, clear_cache
 
     sizes = {file: file.stat().st_size / 1e6 for file in cached_files()}
@@ -113,10 +125,9 @@ _NAME = "my_project"
 
 
 def run_new(arguments: Sequence[str]) -> None:
-    """Write the package ``arguments[0]`` into a folder of that name, and say how to go on.
+    """Write the package ``arguments[0]`` into a folder of that name, and print the next steps.
 
-    Raises ``ValueError`` for a name that is none of Python's or taken, and if there is such a
-    folder.
+    Raises ``ValueError`` for a name that is not Python's or is taken, and for an existing folder.
     """
     if len(arguments) != 1:
         raise ValueError("new takes one name, as in: discrete-diffusion new my_project")
@@ -132,26 +143,29 @@ def run_new(arguments: Sequence[str]) -> None:
         raise ValueError(
             f"new {name}: a backbone or a model= of that name is there; choose another name"
         )
+    # copy the template under the new name
     with claimed_file("new", folder), atomic_folder(folder) as unfinished:
         for path in sorted(_TEMPLATE.rglob("*")):
             if path.is_file() and path.suffix != ".pyc":
                 to = unfinished / str(path.relative_to(_TEMPLATE)).replace(_NAME, name)
                 write_text(to, path.read_text(encoding="utf-8").replace(_NAME, name))
-    print(f"{name}/ has a backbone, its sizes and its tests; to go on:\n")
+    print(f"{name}/ has a backbone, its sizes and its tests; next:\n")
     print(f"  cd {name}\n  pip install -e .\n  pytest")
-    print(f"  discrete-diffusion train --config-dir configs algo.backbone={name}")
-    compared = f"algos=[mdlm] backbones=[{name},bd-denoiser]"
+    train = f"algo.backbone={name} trainer.max_steps=500 out=runs/first"
+    print(f"  discrete-diffusion train --config-dir configs {train}")
+    compared = f"algos=[mdlm] backbones=[{name},bd-denoiser] trainer.max_steps=500"
     print(f"  discrete-diffusion compare {compared} --config-dir configs")
+    print("\n--config-dir has the sizes, in configs/model")
 
 
 logger = logging.getLogger(__name__)
 
 FORMATS = {"onnx": "network.onnx", "mdlm": "mdlm.ckpt"}
-"""Formats, and the file that each writes where ``out`` is null."""
+"""Formats -> the file that each writes by default."""
 
 
 def run(config: DictConfig) -> None:
-    """Write ``out``, and compare it with the network that it was made of."""
+    """Export the network of ``config.checkpoint`` into the file ``out``."""
     check_values(config)
     out = Path(str(config.out or FORMATS[str(config.format)]))
     if config.checkpoint is None:
@@ -161,7 +175,7 @@ def run(config: DictConfig) -> None:
 
 
 def check_values(config: DictConfig) -> None:
-    """``ValueError`` or ``FileNotFoundError`` for what the config alone shows to be wrong."""
+    """``ValueError`` or ``FileNotFoundError`` for errors that the config alone shows."""
     check_name("format", str(config.format), FORMATS)
     if config.checkpoint is not None:
         check_model("checkpoint", config.checkpoint)

@@ -1,4 +1,4 @@
-"""This process as that of a command: its threads, signals, output and slow imports."""
+"""Set-up of the process of a command: its threads, signals, output and slow imports."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 
 def let_threads_sleep() -> None:
-    """Threads that wait for each other sleep instead of spinning, unless the user's environment
-    says how they wait. On a processor that is busy with other work, spinning makes a command
-    several times slower; on an idle one the two do not differ.
-
-    OpenMP reads this when torch is imported, so afterwards nothing is set.
-    """
+    """Let threads that wait for each other sleep instead of spinning, unless the environment sets
+    it. On a busy processor spinning makes a command several times slower, on an idle one it makes
+    no difference. OpenMP reads this when torch is imported, so afterwards nothing is set."""
     if "torch" not in sys.modules and not any(name in os.environ for name in _WAITING):
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
-def say_terminated() -> None:
-    """Make the first of ``SIGNALS``, Ctrl-C apart, raise ``Stop``: commands say how far they got
-    and leave no empty folder. The second one kills. A signal that is ignored, or for which another
-    package has a handler, stays so. Child processes that copy this end at once."""
+# --- signals ---
+
+
+def raise_stop_on_signals() -> None:
+    """Let the first of ``SIGNALS``, Ctrl-C apart, raise ``Stop``, so that commands say how far they
+    got and leave no empty folder; the second one kills. Ignored signals, and handlers of other
+    packages, stay. Forked child processes end at once."""
     process = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -49,7 +49,7 @@ def say_terminated() -> None:
 
 
 def end_stopped(stop: Stop, kept: str = "") -> NoReturn:
-    """End a command that a signal stopped: one line says how far it was and what is ``kept``."""
+    """End a stopped command with a line that says how far it was and what is ``kept``."""
     if is_first():
         print(f"discrete-diffusion: {stop}{f'; {kept}' if kept else ''}", file=sys.stderr)
     raise SystemExit(stop.exit_status) from None
@@ -57,9 +57,9 @@ def end_stopped(stop: Stop, kept: str = "") -> NoReturn:
 
 @contextmanager
 def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator[None]:
-    """Inside, ``sys.argv`` is the whole command, which Lightning runs again in every further
-    process: by the program that is running, which may have registered a backbone, or by ours if
-    that program called ``main`` with other ``arguments`` than its own."""
+    """Set ``sys.argv`` to the whole command for the block: Lightning runs it again in further
+    processes. The program is the running one, which may have registered a backbone, or ours if that
+    program called ``main`` with other ``arguments`` than its own."""
     main = sys.modules["__main__"]
     former, spec = sys.argv, getattr(main, "__spec__", None)
     sys.argv = [former[0], *arguments]
@@ -71,29 +71,31 @@ def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator
         sys.argv, main.__spec__ = former, spec
 
 
+# --- output that is closed early ---
+
 CLOSED = 128 + signal.SIGPIPE
-"""Exit status of a command that somebody stopped reading, as a shell has it."""
+"""Exit status of a command whose output was closed, as a shell has it."""
 
 
 class Output:
-    """Standard output or error as a ``stream``, without what nobody reads."""
+    """Standard output or error as a ``stream`` that may be closed at any time."""
 
     def __init__(self, stream: Any) -> None:
         self._stream, self.is_closed = stream, False
 
     def write(self, text: str) -> int:
-        return int(self._kept(self._stream.write, text) or 0)
+        return int(self._call(self._stream.write, text) or 0)
 
     def flush(self) -> None:
-        self._kept(self._stream.flush)
+        self._call(self._stream.flush)
 
-    def _kept(self, function: Any, *arguments: Any) -> Any:
+    def _call(self, function: Any, *arguments: Any) -> Any:
         try:
             return function(*arguments)
         except BrokenPipeError:
             self.is_closed = True
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())  # for what is in buffers, and child processes
+            os.dup2(nowhere, self._stream.fileno())  # for text in buffers, and child processes
             os.close(nowhere)
 
     def __getattr__(self, name: str) -> Any:
@@ -104,24 +106,26 @@ def drop_unread_output() -> None:
     """Let standard output and error of this process be closed at any time, or from the start."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-        if isinstance(stream, TextIOWrapper):  # names of files may be no text
+        if isinstance(stream, TextIOWrapper):  # names of files may not be valid text
             stream.reconfigure(errors="backslashreplace")
         setattr(sys, name, Output(stream))
 
 
 def end_unread() -> None:
-    """End the process with the status ``CLOSED`` if nobody reads its output."""
+    """End the process with the status ``CLOSED`` if its output was closed."""
     sys.stdout.flush()
     if getattr(sys.stdout, "is_closed", False):
         raise SystemExit(CLOSED)
 
 
+# --- slow imports ---
+
 _PARTS = {"Metric": "metric", "MetricCollection": "collections", "__version__": "__about__"}
-"""All that Lightning asks of torchmetrics -> the module that has it."""
+"""Names of torchmetrics that Lightning uses -> the module that has each."""
 
 
 class _Deferred(ModuleType):
-    """torchmetrics, which is imported as a whole when anything else of it is requested."""
+    """torchmetrics, imported as a whole when any other name of it is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "_logger":  # of its module of messages
@@ -140,9 +144,9 @@ class _Deferred(ModuleType):
 
 
 def defer_torchmetrics() -> None:
-    """Let ``import lightning`` load two classes of torchmetrics instead of all of it, which imports
-    scipy, matplotlib and transformers: two of the seconds before a first step. Every use of
-    torchmetrics finds what it always does."""
+    """Let ``import lightning`` load two classes of torchmetrics instead of all of it, with scipy,
+    matplotlib and transformers: this saves two seconds before a first step, and every other use
+    imports it as usual."""
     if "torchmetrics" in sys.modules:
         return
     spec = find_spec("torchmetrics")

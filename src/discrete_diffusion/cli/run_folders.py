@@ -1,4 +1,6 @@
-"""Folders that commands write into: nothing is replaced unasked, by one command at a time."""
+"""Folders that commands write into, and the jobs of a sweep.
+
+Nothing is replaced unasked, and one command at a time writes into a folder."""
 
 from __future__ import annotations
 
@@ -11,13 +13,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.composing.compose import compose_plainly, composed_at
-from discrete_diffusion.composing.search_path import Places
+from discrete_diffusion.composing.compose import compose_plainly, composed_at, composed_by_hydra
+from discrete_diffusion.composing.search_path import Places, quoted
 from discrete_diffusion.config.constructors import leaves
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.runtime import progress
@@ -32,19 +33,17 @@ from discrete_diffusion.runtime.atomic_files import (
 )
 from discrete_diffusion.runtime.processes import IN_SWEEP, is_first, started
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-
 logger = logging.getLogger(__name__)
 
 _OF_A_RUN = ("config.yaml", "metrics.json", "metrics.csv", "checkpoints", "samples.*")
+"""Files in a folder that holds a run."""
+
+_NOW = re.compile(r"\$\{now:([^}]*)\}")
 
 
 @contextmanager
 def reserve_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
-    """The folder ``config.out``, made and locked inside the block; for the first process, which
-    alone writes.
+    """Make and lock the folder ``config.out`` for the block; in the first process, which writes.
 
     Raises ``ValueError`` for ``names`` that are there already, unless ``config.overwrite``.
     """
@@ -62,18 +61,21 @@ def reserve_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
         yield
 
 
+# --- the folder of a run ---
+
+
 @contextmanager
 def reserve_run_folder(folder: Path, config: DictConfig) -> Iterator[None]:
-    """The folder of a run, made and locked inside the block. With ``config.overwrite`` a run that
-    it holds is put aside first, as ``FOLDER.replaced-1``, and back if the block fails before it has
-    written anything. Of a link, what it leads to is put aside.
+    """Make and lock the folder of a run for the block.
 
-    Raises ``ValueError`` if it holds another run than the one that is resumed.
+    With ``config.overwrite`` an earlier run in it is put aside first, as ``FOLDER.replaced-1``, and
+    back if the block fails before it has written anything; of a link, its target. Raises
+    ``ValueError`` if it holds another run than the one that is resumed.
     """
     with ensured_folder(folder):
         with locked(folder):
-            if not _must_go(folder, config):
-                with _without_a_lone_config(folder):
+            if not _replaces_run(folder, config):
+                with _lone_config_removed(folder):
                     yield
                 return
             folder = folder.resolve()
@@ -81,7 +83,7 @@ def reserve_run_folder(folder: Path, config: DictConfig) -> Iterator[None]:
             (aside / LOCK).unlink()
         logger.info("the earlier run is now %s", aside)
         try:
-            with ensured_folder(folder), locked(folder), _without_a_lone_config(folder):
+            with ensured_folder(folder), locked(folder), _lone_config_removed(folder):
                 yield
         except BaseException:
             if not folder.exists():
@@ -91,55 +93,53 @@ def reserve_run_folder(folder: Path, config: DictConfig) -> Iterator[None]:
 
 
 @contextmanager
-def _without_a_lone_config(folder: Path) -> Iterator[None]:
-    """A run that fails before it has more than its config leaves nothing in an empty folder."""
-    was_empty = _files(folder) == {LOCK}
+def _lone_config_removed(folder: Path) -> Iterator[None]:
+    """Remove the config of a failed run from a folder that was empty and holds nothing else."""
+
+    def files() -> set[str]:
+        return {path.name for path in folder.rglob("*") if not path.is_dir()}
+
+    was_empty = files() == {LOCK}
     try:
         yield
     except BaseException:
-        if was_empty and _files(folder) == {LOCK, "config.yaml"}:
+        if was_empty and files() == {LOCK, "config.yaml"}:
             (folder / "config.yaml").unlink()
         raise
 
 
-def _files(folder: Path) -> set[str]:
-    return {path.name for path in folder.rglob("*") if not path.is_dir()}
-
-
-def _must_go(folder: Path, config: DictConfig) -> bool:
+def _replaces_run(folder: Path, config: DictConfig) -> bool:
     """True if the folder holds a run to be put aside; ``ValueError`` if it may not be."""
     if not any(any(folder.glob(name)) for name in _OF_A_RUN):
         return False
+    # a run that goes on, or one that nobody said to replace
     last = folder / "checkpoints" / "last.ckpt"
     goes_on = config.resume is not None and _is_inside(config.resume, folder)
     if goes_on and not config.overwrite:
         return False
+    another = f"give another hydra.{'sweep' if IN_SWEEP.get() else 'run'}.dir=FOLDER"
     if not config.overwrite:
         resume = f"go on with it by resume={last}, " if last.exists() else ""
         raise ValueError(
-            f"{folder} holds a run: {resume}put it aside by overwrite=true, or {_another()}"
+            f"{folder} holds a run: {resume}put it aside by overwrite=true, or {another}"
         )
+    # nothing that the new run needs may be put aside
     if _is_inside(Path.cwd(), folder):
         raise ValueError(
             f"overwrite=true cannot put {folder} aside: it is the current folder, or holds it; "
-            f"{_another()}"
+            f"{another}"
         )
     for key, value in leaves(plain(config)):
         if isinstance(value, str) and _is_inside(value, folder):
             raise ValueError(
                 f"{key}={value} is in {folder}, which overwrite=true would put aside; leave one "
-                f"out, or {_another()}"
+                f"out, or {another}"
             )
     return True
 
 
-def _another() -> str:
-    """Words that choose the folder of a run, or of the runs of a sweep."""
-    return f"give another hydra.{'sweep' if IN_SWEEP.get() else 'run'}.dir=FOLDER"
-
-
 def _is_inside(path: str | Path, folder: Path) -> bool:
-    """True if there is such a file, in the folder or below it, or it is the folder."""
+    """True if there is such a file and it is the folder, or somewhere in it."""
     try:
         found = Path(path).resolve(strict=True)
     except (OSError, ValueError):
@@ -147,20 +147,12 @@ def _is_inside(path: str | Path, folder: Path) -> bool:
     return found.is_relative_to(folder.resolve())
 
 
-_NOW = re.compile(r"\$\{now:([^}]*)\}")
-
-
 def run_folder(overrides: Sequence[str], places: Places, *, sweeps: bool) -> tuple[Path, list[str]]:
-    """The folder of a run, or of a sweep, and overrides that name it for all the processes of
-    torchrun or srun, see ``shared_time_stamp``.
+    """Folder of a run, or of a sweep, and overrides that name it for all the processes of torchrun
+    or srun, see ``shared_time_stamp``.
 
-    Raises ``ValueError`` if it was requested in a folder that is not there.
+    Raises ``ValueError`` for a folder in something that is not one.
     """
-    from omegaconf import OmegaConf
-
-    from discrete_diffusion.composing.compose import composed_by_hydra
-    from discrete_diffusion.composing.search_path import quoted
-
     kind = "sweep" if sweeps else "run"
     asked = [o for o in overrides if o.startswith("hydra") or not sweeps]
     where = composed_by_hydra("train", asked, places, with_hydra=True).hydra[kind]
@@ -175,10 +167,43 @@ def run_folder(overrides: Sequence[str], places: Places, *, sweeps: bool) -> tup
     return Path(where.dir), [f"hydra.{kind}.dir={quoted(where.dir)}"]
 
 
+def shared_time_stamp(pattern: str) -> str:
+    """Replace each ``${now:...}`` of a folder's ``pattern`` by the same text in all processes.
+
+    Under ``torchrun`` it is the first process's time, which the agent's store carries; under
+    ``srun`` the numbers of job and step, which name the folder again when the job is requeued.
+    Raises ``ValueError`` under ``torchrun`` without such a store.
+    """
+    found = started()
+    if _NOW.search(pattern) is None or found is None:
+        return pattern
+    environment = os.environ
+    if found.by == "srun":
+        name = f"slurm_{environment['SLURM_JOB_ID']}_{environment['SLURM_STEP_ID']}"
+        return _NOW.sub(name, pattern)
+    if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        raise ValueError(
+            "the processes of this torchrun share no store to agree on a folder; name one with "
+            "hydra.run.dir=DIR"
+        )
+    from torch.distributed import TCPStore
+
+    # the folder of rank 0, for all
+    store = TCPStore(environment["MASTER_ADDR"], int(environment["MASTER_PORT"]), is_master=False)
+    key = f"discrete_diffusion/{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    if found.rank == 0:
+        moment = time.localtime()
+        store.set(key, _NOW.sub(lambda match: time.strftime(match[1], moment), pattern))
+    return str(store.get(key).decode())
+
+
+# --- sweeps ---
+
+
 @contextmanager
 def swept(folder: Path) -> Iterator[None]:
-    """Inside the block a sweep writes its runs into the folder. What its jobs made and left empty
-    goes after it, and ``multirun.yaml`` too if no run is there; for the first process."""
+    """Clean the folder of a sweep up after the block: remove empty folders of jobs, and
+    ``multirun.yaml`` if there is no run; in the first process."""
     if not is_first():
         yield
         return
@@ -195,45 +220,6 @@ def swept(folder: Path) -> Iterator[None]:
         with suppress(OSError):  # not empty, or never made
             for part in missing:
                 part.rmdir()
-
-
-def shared_time_stamp(pattern: str) -> str:
-    """A folder's ``pattern`` with each ``${now:...}`` replaced by the same text in all processes.
-
-    Under ``torchrun`` it is the first process's time, which the agent's store carries; under
-    ``srun`` the numbers of job and step, which name the folder again when the job is requeued.
-    Raises ``ValueError`` under ``torchrun`` without such a store.
-    """
-    found = started()
-    if _NOW.search(pattern) is None or found is None:
-        return pattern
-    if found.by == "srun":
-        name = f"slurm_{os.environ['SLURM_JOB_ID']}_{os.environ['SLURM_STEP_ID']}"
-        return _NOW.sub(name, pattern)
-    moment = time.localtime()
-    return _as_the_first_has_it(
-        _NOW.sub(lambda match: time.strftime(match[1], moment), pattern), found.rank
-    )
-
-
-def _as_the_first_has_it(folder: str, rank: int) -> str:
-    """The ``folder`` of rank 0, passed on by the store of torchrun's agent."""
-    environment = os.environ
-    if environment.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        raise ValueError(
-            "the processes of this torchrun share no store to agree on a folder; name one with "
-            "hydra.run.dir=DIR"
-        )
-    from torch.distributed import TCPStore
-
-    store = TCPStore(environment["MASTER_ADDR"], int(environment["MASTER_PORT"]), is_master=False)
-    key = f"discrete_diffusion/{environment.get('TORCHELASTIC_RESTART_COUNT', '0')}"
-    if rank == 0:
-        store.set(key, folder)
-    return str(store.get(key).decode())
-
-
-logger = logging.getLogger(__name__)
 
 
 def jobs_of(command: str, overrides: Sequence[str], places: Places) -> list[list[str]] | None:
@@ -270,8 +256,8 @@ def check_jobs(
 ) -> None:
     """Compose the config of every job and ``check`` it, before the first one runs.
 
-    Raises ``ValueError`` naming a job whose config is wrong, or ``out`` if several jobs would write
-    into one folder.
+    Raises ``ValueError`` naming a job with a wrong config, and two that would write into one
+    folder ``out``.
     """
     from hydra.errors import HydraException
 
@@ -295,7 +281,8 @@ def check_jobs(
 
 
 def _out_of(config: DictConfig, number: int) -> str | None:
-    """``out`` of a job's config, in which its number stands for what only a job that runs knows."""
+    """Value of ``out`` in a job's config, with its number instead of ``${hydra:...}``, which only a
+    running job knows."""
     if "out" not in config:
         return None
     written = OmegaConf.to_container(config, resolve=False)["out"]  # type: ignore[index,call-overload]
@@ -305,7 +292,7 @@ def _out_of(config: DictConfig, number: int) -> str | None:
 
 @contextmanager
 def job_of_sweep(number: int, num_jobs: int | None) -> Iterator[None]:
-    """Job ``number`` of a sweep, from 0, as a task while the block runs; the log says so."""
+    """Run the block as job ``number`` of a sweep, from 0; the log says so."""
     of = "" if num_jobs is None else f" of {num_jobs:,}"
     logger.info("--- job %s%s", f"{number + 1:,}", of)
     token = IN_SWEEP.set(True)
@@ -317,15 +304,15 @@ def job_of_sweep(number: int, num_jobs: int | None) -> Iterator[None]:
 
 
 class FailedJobs:
-    """Jobs of a sweep that an error ended, by number: others of this process go on. In processes of
-    a launcher's such an error ends the sweep."""
+    """Numbers of a sweep's failed jobs; other jobs of this process go on. In a launcher's process a
+    failed job ends the sweep."""
 
     def __init__(self) -> None:
         self.process, self.numbers = os.getpid(), list[int]()
 
     @contextmanager
     def noted(self, job: int) -> Iterator[None]:
-        """Note that a job failed, if the block ends with exit status 1."""
+        """Note a failed job if the block ends with exit status 1."""
         try:
             yield
         except SystemExit as ended:
@@ -334,7 +321,7 @@ class FailedJobs:
             self.numbers.append(job)
 
     def end(self, num_jobs: int | None) -> None:
-        """Exit status 1, and a line that says which jobs failed, if some did."""
+        """Print which jobs failed, and end with exit status 1, if there are any."""
         if self.numbers:
             of = "" if num_jobs is None else f" of {num_jobs:,}"
             print(

@@ -1,4 +1,7 @@
-"""Errors that the config of a command shows by itself: refused before torch is imported."""
+"""``discrete-diffusion train``: check a config, and train from it into a run folder.
+
+Errors that the config alone shows are found before torch is imported.
+"""
 
 from __future__ import annotations
 
@@ -50,26 +53,121 @@ from discrete_diffusion.runtime.processes import (
 from discrete_diffusion.training.learning_rate import check_learning_rate
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
     from discrete_diffusion.checkpoints.start import StartingWeights
 
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """A training run: the whole ``config``, which its checkpoints keep, and its ``folder``.
+
+    Raises ``ValueError`` naming the key of an invalid value."""
+
+    config: DictConfig
+    folder: Path
+
+    def __post_init__(self) -> None:
+        check_values(self.config)
+
+
+def run(config: DictConfig) -> None:
+    """Train in the folder that Hydra made for this run.
+
+    Ctrl-C and SIGTERM end it with exit status 130 or 143 and a line that says how to resume.
+    """
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.types import RunMode
+
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    silence_nonzero_ranks()
+    request = TrainRequest(config, folder)
+    try:
+        with reserve_run_folder(folder, config) if is_first() else nullcontext():
+            run_training(request)
+    except Stop as stop:
+        if not is_first():  # the exit status is that of the first process
+            raise SystemExit(0) from None
+        # a job of a sweep is resumed by a command of its own
+        hydra = HydraConfig.get()
+        sources = hydra.runtime.config_sources
+        folders = [source.path for source in sources if source.provider == "command-line"]
+        words = [word for folder in folders for word in ("--config-dir", folder)]
+        job = [*words, *hydra.overrides.task] if hydra.mode == RunMode.MULTIRUN else None
+        print(f"discrete-diffusion: {stop}; {resume_hint(stop, folder, job)}", file=sys.stderr)
+        raise SystemExit(stop.exit_status) from None
+    logger.info("next: discrete-diffusion sample checkpoint=%s", shlex.quote(str(folder)))
+
+
+def run_training(request: TrainRequest) -> dict[str, Any]:
+    """Train, evaluate and sample as requested; everything is written into the folder.
+
+    Writes ``config.yaml``, ``checkpoints/{best,last}.{ckpt,safetensors}``, ``metrics.json`` and
+    the samples, see ``Report.save``. Returns the contents of ``metrics.json`` in the first process.
+    Raises ``Stop`` on SIGINT or SIGTERM, as soon as the run can be resumed from a checkpoint.
+    """
+    from hydra.utils import instantiate
+
+    config = request.config
+    with CommandSignals() as signals:
+        devices = trainer_devices(config.trainer)  # before data is read
+        check_trainer_units(config.trainer)
+        start = starting_weights(config)
+        from discrete_diffusion.training.run import train  # slow
+
+        return train(
+            *(config, request.folder),
+            devices=devices,
+            start=start,
+            signals=signals,
+            instantiate=instantiate,
+        )
+
+
+def starting_weights(config: DictConfig) -> StartingWeights | None:
+    """Read ``init.checkpoint``; None without one, and for a resumed run. Raises the errors of
+    ``read_starting_weights``."""
+    from discrete_diffusion.checkpoints.start import read_starting_weights
+
+    init = plain(config.init)
+    parts = init["parts"]
+    if parts is not None and not (isinstance(parts, list) and parts):
+        raise ValueError(f"init.parts={parts}: expected a list, as in init.parts=[encoder]")
+    if init["checkpoint"] is None:
+        if parts is not None:
+            raise ValueError("init.parts needs init.checkpoint; give init.checkpoint=FILE too")
+        return None
+    if config.resume is not None:
+        logger.info("init.checkpoint is not read: resume=%s replaces it", config.resume)
+        return None
+    return read_starting_weights(str(init["checkpoint"]), ema=init["ema"])
+
+
+def resume_hint(stop: Stop, folder: Path, job: Sequence[str] | None = None) -> str:
+    """Words that resume a stopped run; ``job``: its overrides, if it was one of a sweep."""
+    if stop.checkpoint is None:
+        return "nothing was saved yet"
+    going_on = [f"resume={stop.checkpoint}", f"hydra.run.dir={folder}"]
+    if job is None:
+        return f"to go on, add {' '.join(going_on)} to the same command"
+    command = shlex.join(["discrete-diffusion", "train", *job, *going_on])
+    return (
+        f"to go on with this job: {command}; jobs that have not begun, if any, are a new sweep, in "
+        "another hydra.sweep.dir"
+    )
+
+
+# --- checks of a config ---
 
 check_optimizer = LazyEntry("discrete_diffusion.training.optimizers:check_optimizer")
 
-_OF_LOGGERS = {
-    "lightning.pytorch.loggers.TensorBoardLogger": (
-        "tensorboard",
-        install_command("tensorboard"),
-    ),
+_LOGGERS = {
+    "lightning.pytorch.loggers.TensorBoardLogger": ("tensorboard", install_command("tensorboard")),
     "lightning.pytorch.loggers.WandbLogger": ("wandb", "pip install wandb"),
-    "lightning.pytorch.loggers.MLFlowLogger": (
-        "mlflow",
-        install_command("mlflow"),
-    ),
+    "lightning.pytorch.loggers.MLFlowLogger": ("mlflow", install_command("mlflow")),
     "discrete_diffusion.training.TrackioLogger": ("trackio", "pip install trackio"),
 }
-"""Loggers -> the package that they need, and the command that brings it."""
+"""Loggers -> the package that they need, and the command that installs it."""
 
 _Endless = Annotated[int, Bounds(least=-1)]
 
@@ -91,17 +189,21 @@ _OF_RUNS = {
     **dict.fromkeys(("seed", "callbacks.num_samples", "eval.num_samples"), CountOrZero),
 }
 KEYS = _OF_TRAINING | _OF_RUNS
-"""Keys that no constructor has -> what they may be, besides null."""
+"""Keys that no constructor has -> annotations of their values, besides null."""
+
+STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true", "fsdp")
+"""Lightning's strategies in which every process runs the whole command."""
 
 
 def check_values(config: DictConfig) -> None:
-    """``ValueError`` or ``FileNotFoundError`` for what a ``train`` config alone shows to be wrong:
+    """``ValueError`` or ``FileNotFoundError`` for errors that a ``train`` config alone shows:
     names, precision, counts, ranges, sizes that do not divide, missing files, parts of different
     states. Imports no torch, reads no data."""
     import_plugins(config.get("plugins"))  # a job of a launcher is a process of its own
     check_backbone_name(config.algo.backbone)
     check_strategy(config)
-    check_trainer_precision(config.trainer)
+    precision = str(config.trainer.get("precision", "32-true"))
+    check_precision("trainer.precision", precision, (*PRECISIONS, "16-mixed"))
     check_compile(config.get("compile", False))
     check_keys(config, _OF_RUNS)
     check_training_values(config)
@@ -113,14 +215,28 @@ def check_values(config: DictConfig) -> None:
 
 
 def check_training_values(config: DictConfig) -> None:
-    """The same of what training itself reads: its length, optimiser and files."""
+    """Check the keys of training itself: its length, optimiser, loggers and files."""
     check_keys(config, _OF_TRAINING)
-    _check_interval(config.trainer.get("val_check_interval"))
+    # a number of batches, or a share of an epoch
+    interval = config.trainer.get("val_check_interval")
+    share = isinstance(interval, float) and 0 < interval <= 1
+    whole = isinstance(interval, int) and not isinstance(interval, bool) and interval > 0
+    if isinstance(interval, int | float) and not (share or whole):
+        raise ValueError(
+            f"trainer.val_check_interval={interval}: expected a whole number of batches, or a "
+            "share of an epoch above 0 and at most 1.0"
+        )
     _check_optim(plain(config.optim))
-    _check_loggers(config.logger)
+    # packages of loggers, and callbacks of the user
+    for name, options in (config.logger or {}).items():
+        package, command = _LOGGERS.get(options.get("_target_"), (None, ""))
+        found = None if package is None else find_spec(package)
+        if package is not None and (found is None or found.origin is None):
+            raise ValueError(f"logger={name} takes {package}, which is not installed: {command}")
     for name, extra in (plain(config.callbacks).get("extra") or {}).items():
         target = extra.get("_target_") if isinstance(extra, dict) else extra
         imported_object(f"callbacks.extra.{name}._target_", target)
+    # files to read
     if config.resume is None:
         check_model("init.checkpoint", OmegaConf.select(config, "init.checkpoint"))
     check_exists("resume", config.resume, "checkpoint")
@@ -128,8 +244,19 @@ def check_training_values(config: DictConfig) -> None:
         check_exists(f"data.{key}", config.data.get(key))
 
 
+def _check_optim(options: dict[str, Any]) -> None:
+    """Check the section ``optim``; torch is imported unless its optimiser is plain AdamW."""
+    along = ("lr_schedule", "warmup_steps", "decay_steps")
+    check_learning_rate(lr=options["lr"], **{key: options.get(key) for key in along})
+    of_optimizer = {
+        key: value for key, value in options.items() if key not in (*along, "max_skipped_steps")
+    }
+    if not of_optimizer.keys() <= {"lr", "betas", "weight_decay"}:
+        check_optimizer(of_optimizer)
+
+
 def _check_reward(config: DictConfig) -> None:
-    """What an algorithm needs that tunes a trained model by a reward."""
+    """Check an algorithm that tunes a trained model by a reward: it needs both."""
     algo = config.algo
     if not getattr(ALGORITHMS.entry(algo.name), "has_reward", False):
         return
@@ -146,147 +273,6 @@ def _check_reward(config: DictConfig) -> None:
     check_divides(algo.group_size, size, f"data.batch_size={size}", key="algo.group_size")
 
 
-def _check_optim(options: dict[str, Any]) -> None:
-    """Check the section ``optim``; torch is imported where its optimiser is not plain AdamW."""
-    along = ("lr_schedule", "warmup_steps", "decay_steps")
-    check_learning_rate(lr=options["lr"], **{key: options.get(key) for key in along})
-    of_optimizer = {
-        key: value for key, value in options.items() if key not in (*along, "max_skipped_steps")
-    }
-    if not of_optimizer.keys() <= {"lr", "betas", "weight_decay"}:
-        check_optimizer(of_optimizer)
-
-
-def _check_loggers(loggers: Any) -> None:
-    """``ValueError`` with what to type for a logger whose package is not installed."""
-    for name, options in (loggers or {}).items():
-        package, command = _OF_LOGGERS.get(options.get("_target_"), (None, ""))
-        found = None if package is None else find_spec(package)
-        if package is not None and (found is None or found.origin is None):
-            raise ValueError(f"logger={name} takes {package}, which is not installed: {command}")
-
-
-def _check_interval(value: Any) -> None:
-    """Check ``trainer.val_check_interval``: a number of batches, or a share of an epoch."""
-    share = isinstance(value, float) and 0 < value <= 1
-    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    if isinstance(value, int | float) and not (share or whole):
-        raise ValueError(
-            f"trainer.val_check_interval={value}: expected a whole number of batches, or a share "
-            "of an epoch above 0 and at most 1.0"
-        )
-
-
-logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class TrainRequest:
-    """A training run: the whole ``config``, which its checkpoints keep, and the ``folder`` that
-    receives everything.
-
-    Raises ``ValueError`` naming the key for a value that cannot be."""
-
-    config: DictConfig
-    folder: Path
-
-    def __post_init__(self) -> None:
-        check_values(self.config)
-
-
-def run(config: DictConfig) -> None:
-    """Train in the folder that Hydra made for this run.
-
-    Ctrl-C and SIGTERM end it with exit status 130 or 143 and a line that says how to go on.
-    """
-    from hydra.core.hydra_config import HydraConfig
-    from hydra.types import RunMode
-
-    folder = Path(HydraConfig.get().runtime.output_dir)
-    silence_nonzero_ranks()
-    request = TrainRequest(config, folder)
-    try:
-        with reserve_run_folder(folder, config) if is_first() else nullcontext():
-            run_training(request)
-    except Stop as stop:
-        if not is_first():  # only the first one's exit status tells how the run ended
-            raise SystemExit(0) from None
-        hydra = HydraConfig.get()
-        sources = hydra.runtime.config_sources
-        folders = [source.path for source in sources if source.provider == "command-line"]
-        words = [word for folder in folders for word in ("--config-dir", folder)]
-        job = [*words, *hydra.overrides.task] if hydra.mode == RunMode.MULTIRUN else None
-        print(f"discrete-diffusion: {stop}; {resume_hint(stop, folder, job)}", file=sys.stderr)
-        raise SystemExit(stop.exit_status) from None
-
-
-def run_training(request: TrainRequest) -> dict[str, Any]:
-    """Train, evaluate and sample as requested; everything is written into the folder.
-
-    Writes ``config.yaml``, ``checkpoints/{best,last}.{ckpt,safetensors}``, ``metrics.json`` and
-    the samples, see ``Report.save``.
-    Returns what ``metrics.json`` holds; in the first process, where there are several.
-    Raises ``Stop`` on SIGINT or SIGTERM, as soon as the run can go on from a checkpoint.
-    """
-    from hydra.utils import instantiate
-
-    config = request.config
-    with CommandSignals() as signals:
-        devices = trainer_devices(config.trainer)  # before data is read
-        check_trainer_units(config.trainer)
-        start = starting_weights(config)
-        from discrete_diffusion.training.run import train  # slow
-
-        return train(
-            *(config, request.folder),
-            devices=devices,
-            start=start,
-            signals=signals,
-            instantiate=instantiate,
-        )
-
-
-def starting_weights(config: DictConfig) -> StartingWeights | None:
-    """Contents of ``init.checkpoint``; None without one, and for a run that is resumed. Raises the
-    errors of ``read_starting_weights``."""
-    from discrete_diffusion.checkpoints.start import read_starting_weights
-
-    init = plain(config.init)
-    parts = init["parts"]
-    if parts is not None and not (isinstance(parts, list) and parts):
-        raise ValueError(f"init.parts={parts}: expected a list, as in init.parts=[encoder]")
-    if init["checkpoint"] is None:
-        if parts is not None:
-            raise ValueError("init.parts needs init.checkpoint; give init.checkpoint=FILE too")
-        return None
-    if config.resume is not None:
-        logger.info("init.checkpoint is not read: resume=%s replaces it", config.resume)
-        return None
-    return read_starting_weights(str(init["checkpoint"]), ema=init["ema"])
-
-
-def resume_hint(stop: Stop, folder: Path, job: Sequence[str] | None = None) -> str:
-    """The rest of the last line of a run that was stopped. ``job``: its overrides, if it was one of
-    a sweep."""
-    if stop.checkpoint is None:
-        return "nothing was saved yet"
-    going_on = [f"resume={stop.checkpoint}", f"hydra.run.dir={folder}"]
-    if job is None:
-        return f"to go on, add {' '.join(going_on)} to the same command"
-    command = shlex.join(["discrete-diffusion", "train", *job, *going_on])
-    return (
-        f"to go on with this job: {command}; jobs that have not begun, if any, are a new sweep, in "
-        "another hydra.sweep.dir"
-    )
-
-
-STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true", "fsdp")
-"""Those of Lightning's in which every process runs the whole command."""
-
-
-_TRAINING_PRECISIONS = (*PRECISIONS, "16-mixed")
-
-
 def check_strategy(config: DictConfig) -> None:
     """``ValueError`` for a ``trainer.strategy`` or ``trainer.devices`` that is unknown or does not
     fit the rest of a ``train`` config; imports nothing slow."""
@@ -301,6 +287,7 @@ def check_strategy(config: DictConfig) -> None:
         )
     if name != "fsdp":
         return
+    # FSDP, where each process has a part of the weights
     if options.get("accelerator") == "cpu":
         raise ValueError("trainer.strategy=fsdp is for GPUs; take trainer=ddp on the CPU")
     if config.callbacks.ema_decay is not None:
@@ -320,13 +307,7 @@ def check_strategy(config: DictConfig) -> None:
         )
 
 
-def check_trainer_precision(options: Mapping[str, Any]) -> None:
-    """``check_precision`` of a ``config.trainer``."""
-    precision = str(options.get("precision", "32-true"))
-    check_precision("trainer.precision", precision, _TRAINING_PRECISIONS)
-
-
 def check_trainer_units(options: Mapping[str, Any]) -> None:
-    """``check_units`` of a ``config.trainer``."""
+    """Apply ``check_units`` to a ``config.trainer``."""
     precision = str(options.get("precision", "32-true"))
     check_units("trainer.precision", precision, on_gpu=computes_on_gpu(options))

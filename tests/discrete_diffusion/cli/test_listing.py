@@ -63,7 +63,9 @@ def test_processes_and_schedules_are_shown_with_what_fits_them(capsys, monkeypat
     monkeypatch.setenv("COLUMNS", "200")
     print_listing()
     lines = capsys.readouterr().out.splitlines()
-    rows = {words[0]: words[1:] for line in reversed(lines) if (words := line.split())}
+    rows = {
+        words[0].removesuffix("*"): words[1:] for line in reversed(lines) if (words := line.split())
+    }
     assert rows["absorbing"][:10] == [
         "ar,",
         "bd3lm,",

@@ -70,7 +70,7 @@ REFUSED = {
 """Command -> what its one sentence names."""
 
 GROUPS = ["algo=mdlm", "data=bubble_diagrams", "model=bd_small", "noise=log_linear"]
-OF_MODELS = ["sampling=null", "first-hitting", "checkpoint=null", "num_samples=null", "out="]
+OF_MODELS = ["sampling=", "first-hitting", "checkpoint=", "num_samples=", "out="]
 HELPS = {
     "list": ["tokens: ids", "molecules", "bd-denoiser", "udlm", "first-hitting", "log_linear"],
     "--help": [
@@ -78,10 +78,10 @@ HELPS = {
         *(f"discrete-diffusion {name} " for name in ("export", "data", "new", "list")),
         *("checkpoint=RUN", "plugins=[my_module]"),
     ],
-    "train --help": [*GROUPS, "data.batch_size=", "trainer.max_steps=", "resume=null"],
-    "sample --help": [*OF_MODELS, "given=null", "num_atoms=null", "nodes_per_graph=null"],
-    "evaluate --help": [*OF_MODELS, "samples=null", "reference=null", "bound_draws="],
-    "compare --help": [*GROUPS, "algos=", "backbones=", "seeds=", "columns=null", "reference=null"],
+    "train --help": [*GROUPS, "data.batch_size=", "trainer.max_steps=", "resume="],
+    "sample --help": [*OF_MODELS, "given=", "num_atoms=", "nodes_per_graph="],
+    "evaluate --help": [*OF_MODELS, "samples=", "reference=", "bound_draws="],
+    "compare --help": [*GROUPS, "algos=", "backbones=", "seeds=", "columns=", "reference="],
     "data --help": [
         *("graphs FILE", "molecules FILE", "tokenize FILE", "cache [--clear]", "COMMAND --help"),
     ],

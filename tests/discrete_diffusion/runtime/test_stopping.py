@@ -81,9 +81,9 @@ with StopSignals() as signals:
 def test_sigterm_is_answered_before_a_command_has_begun_but_not_in_copies_of_it():
     code = """
 import os, signal, sys
-from discrete_diffusion.cli.process_setup import say_terminated
+from discrete_diffusion.cli.process_setup import raise_stop_on_signals
 from discrete_diffusion.runtime.processes import Stop
-say_terminated()
+raise_stop_on_signals()
 if (child := os.fork()) == 0:
     signal.raise_signal(signal.SIGTERM)
     os._exit(0)
