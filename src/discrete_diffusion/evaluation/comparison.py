@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 class Estimate:
     """A mean, or a mean difference, and its standard error.
 
-    ``over_samples``: the part from which samples were held out, or drawn, None if it is not known;
-    ``over_seeds``: the part from the training seeds, None with one seed. ``standard_error``: both
-    together.
+    ``over_samples``: the part from the choice of samples, None if unknown; ``over_seeds``: the part
+    from the training seeds, None with one seed. ``standard_error``: both together.
     """
 
     mean: float
@@ -40,24 +39,23 @@ class Estimate:
         return math.hypot(self.over_samples or 0.0, self.over_seeds or 0.0)
 
     def minus(self, other: Estimate) -> Estimate:
-        """The difference to another one that is not paired with it."""
-        over_samples = _both(self.over_samples, other.over_samples)
-        over_seeds = _both(self.over_seeds, other.over_seeds)
+        """Difference to another estimate that is not paired with it."""
+        over_samples = _joint_error(self.over_samples, other.over_samples)
+        over_seeds = _joint_error(self.over_seeds, other.over_seeds)
         return Estimate(self.mean - other.mean, over_samples, over_seeds)
 
 
-def _both(one: float | None, other: float | None) -> float | None:
-    """Error of a difference; None if that of one part is not known."""
+def _joint_error(one: float | None, other: float | None) -> float | None:
+    """Error of a difference; None if one of the parts is unknown."""
     return None if one is None or other is None else math.hypot(one, other)
 
 
 def paired_difference(values: Tensor, base: Tensor) -> Estimate:
-    """The difference of two models on the same samples, trained with the same seeds.
+    """Difference of two models on the same samples, trained with the same seeds.
 
     ``values``, ``base``: Float64[S, M], S training seeds, M held-out samples. With
     d = values - base, the two errors are those of the mean over samples of d averaged over seeds,
-    and of the mean over seeds of d averaged over samples. With S = 1 the training seed is taken as
-    given: another one would give another difference.
+    and of the mean over seeds of d averaged over samples. With S = 1 an error over seeds is unknown.
     Raises ``ValueError`` if the shapes differ.
     """
     if values.shape != base.shape or values.ndim != 2:
@@ -76,10 +74,10 @@ def paired_difference(values: Tensor, base: Tensor) -> Estimate:
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of every held-out sample.
+    """A number measured on every held-out sample.
 
-    ``title``: in a sentence; ``head``: in the table; ``notes``: what it is, in sentences; ``up``:
-    whether more is better.
+    ``title``: in a sentence; ``head``: in the table; ``notes``: its meaning, in sentences; ``up``:
+    True if more is better.
     """
 
     title: str
@@ -90,12 +88,12 @@ class Measure:
 
 @dataclass(frozen=True)
 class Column:
-    """A metric in a table or a figure. ``head``: its title; ``name``: of the metric; ``digits``:
-    decimals, of percent for shares.
+    """A metric in a table or a figure.
 
-    ``up``: whether more is better, None where neither is. ``share``: shown as percent;
-    ``of_samples``: a share of fresh samples, which has Wilson's interval of those of all seeds;
-    ``counted``: the metric that says of how many a share is.
+    ``head``: its title; ``name``: of the metric; ``digits``: decimals, of percent for shares.
+    ``up``: True where more is better, None where neither is. ``share``: shown as percent;
+    ``of_samples``: a share of fresh samples, with Wilson's interval over all seeds; ``counted``:
+    the metric that is the number of samples of a share.
     """
 
     head: str
@@ -111,11 +109,11 @@ class Column:
 class ComparedModel:
     """One algorithm with one backbone, trained with S seeds.
 
-    ``model``: its preset; ``instead_of``: the backbone that was requested, if that one cannot be
-    used. ``quantity``: the unit of its bound, None without one. ``values``: by measure,
-    Float64[S, M], numbers of M held-out samples; ``metrics``: by name, a number per seed.
-    ``config``, ``folder``: of the run with the first seed. ``tail``: of the noise draws of its
-    bound, that of the heaviest of the seeds; None where they do not tell.
+    ``model``: its preset; ``instead_of``: the requested backbone, if it cannot be used.
+    ``quantity``: the unit of its bound, None without a bound. ``values``: by measure, Float64[S,
+    M], numbers of M held-out samples; ``metrics``: by name, a number per seed. ``config``,
+    ``folder``: of the run with the first seed. ``tail``: of the noise samples of its bound, the
+    heaviest of the seeds, or None.
     """
 
     algorithm: str
@@ -132,6 +130,7 @@ class ComparedModel:
 
     @property
     def label(self) -> str:
+        """Algorithm and backbone."""
         return f"{self.algorithm} ({self.backbone})"
 
     def mean(self, name: str) -> float:
@@ -142,19 +141,21 @@ class ComparedModel:
     def estimate(self, column: Column) -> Estimate:
         """Mean of a metric over seeds, and its errors; NaN if it was not measured.
 
-        ``over_samples``: of a share of fresh samples that of those of all seeds, ``share_error``;
-        of other metrics the one measured with them, ``NAME_standard_error``, root mean square over
-        seeds, which have the same held-out samples. ``over_seeds``: s / sqrt(S), n - 1; of a share
-        of fresh samples what the seeds differ by beyond what their samples explain. A share on
-        which all agree has at least the error of so many samples.
+        ``over_samples``: for a share of fresh samples ``share_error`` of those of all seeds; for
+        other metrics the measured ``NAME_standard_error``, root mean square over seeds, which have
+        the same held-out samples. ``over_seeds``: s / sqrt(S), n - 1; for a share of fresh samples
+        the part of it that its samples do not explain. A share that is equal for all seeds has at
+        least the error of so many samples.
         """
         values, mean = self.metrics.get(column.name, ()), self.mean(column.name)
         over_seeds = standard_error(torch.tensor(values, dtype=torch.float64))
+        # a share of fresh samples
         num = self._num_counted(column)
         if num is not None and column.of_samples:
             over_samples = share_error(mean, num)
             beyond = math.sqrt(max(0.0, over_seeds**2 - over_samples**2))
             return Estimate(mean, over_samples, beyond if len(values) > 1 else None)
+        # other metrics
         measured = self.metrics.get(f"{column.name}_standard_error", ())
         over_samples = math.hypot(*measured) / math.sqrt(len(measured)) if measured else math.nan
         known = [error for error in (over_samples, over_seeds) if not math.isnan(error)]
@@ -164,20 +165,20 @@ class ComparedModel:
         return Estimate(mean, *errors)
 
     def _num_counted(self, column: Column) -> float | None:
-        """Samples of all seeds that a column is a share of; None of other columns."""
+        """Number of samples of all seeds that a share is of; None for other columns."""
         num, mean = sum(self.metrics.get(column.counted, ())), self.mean(column.name)
         return num if column.share and 0 <= mean <= 1 and num > 0 else None
 
     def errors(self, column: Column) -> dict[str, float | None]:
-        """Entries of ``results.json``: the errors of a metric, of a share of fresh samples its 95 %
-        interval too; {} without an error."""
-        found, name = self.estimate(column), column.name
-        if math.isnan(found.standard_error):
+        """Entries of ``results.json``: errors of a metric, and the 95 % interval of a share of
+        fresh samples; {} without an error."""
+        estimate, name = self.estimate(column), column.name
+        if math.isnan(estimate.standard_error):
             return {}
         entries: dict[str, float | None] = {
-            f"{name}_standard_error": found.standard_error,
-            f"{name}_error_over_samples": found.over_samples,
-            f"{name}_error_over_seeds": found.over_seeds,
+            f"{name}_standard_error": estimate.standard_error,
+            f"{name}_error_over_samples": estimate.over_samples,
+            f"{name}_error_over_seeds": estimate.over_seeds,
         }
         num = self._num_counted(column)
         if num is not None and column.of_samples:
@@ -188,7 +189,7 @@ class ComparedModel:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A guess without a network: ``values`` by measure, Float64[M], and ``metrics``."""
+    """Guess without a network: ``values`` by measure, Float64[M], and ``metrics``."""
 
     name: str
     values: Mapping[str, Tensor]
@@ -196,11 +197,13 @@ class Baseline:
 
 
 def _bound_notes(comparison: Comparison) -> list[str]:
+    # its samples
     num = comparison.reference("nelbo").values["nelbo"].shape[1]
     notes = [
         f"The bound is of {counted(num, 'sample')} of the {comparison.split} split, the same for "
         f"all, {counted(comparison.bound_draws, 'noise draw')} each."
     ]
+    # models without a bound, or with a doubtful one
     without = dict.fromkeys(m.algorithm for m in comparison.models if "nelbo" not in m.values)
     if without:
         notes.append(
@@ -218,15 +221,14 @@ BOUND = Measure("the bound", lambda comparison: f"bound, {comparison.quantity}",
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models against the first of them, and against ``baselines``, on the same held-out samples of
-    a ``split``.
+    """Models compared with the first of them, and ``baselines``, on the same held-out samples.
 
-    ``bound_draws``: noise draws of the bound per sample. ``measured``: by name, what the measures
-    are; ``columns``: the metrics of the table. ``against``: the algorithm that differences of each
-    backbone are to; None takes the first model for all.
+    ``split``: of the samples. ``bound_draws``: noise samples of the bound per sample. ``measured``:
+    measures by name; ``columns``: the metrics of the table. ``against``: the algorithm that
+    differences are measured against, with the same backbone; None is the first model for all.
 
     Raises ``ValueError`` if their bounds are of different quantities, which never share a column,
-    or nothing was measured of the samples of all of them.
+    or if no measure is of all models.
     """
 
     models: tuple[ComparedModel, ...]
@@ -239,9 +241,9 @@ class Comparison:
     against: str | None = None
 
     def __post_init__(self) -> None:
-        found = {model.quantity for model in self.models if model.quantity is not None}
-        if len(found) > 1:
-            raise ValueError(f"bounds of different quantities do not compare: {sorted(found)}")
+        units = {model.quantity for model in self.models if model.quantity is not None}
+        if len(units) > 1:
+            raise ValueError(f"bounds of different quantities do not compare: {sorted(units)}")
         if not any(all(name in m.values for m in self.models) for name in self.measures):
             labels = ", ".join(model.label for model in self.models)
             raise ValueError(f"nothing was measured of the samples of all of {labels}")
@@ -257,36 +259,39 @@ class Comparison:
         return [name for name in self.measured if any(name in m.values for m in self.models)]
 
     def short_names(self, pattern: str = "{} ({})") -> list[str]:
-        """Names of models beside each other: their algorithms, with the backbone where one
-        algorithm has several."""
+        """Names of models: their algorithms, with the backbone where an algorithm has several."""
         return short_names([(m.algorithm, m.backbone) for m in self.models], pattern)
 
     def reference(self, measure: str) -> ComparedModel:
-        """The first model that has a measure."""
+        """First model that has a measure."""
         return next(model for model in self.models if measure in model.values)
 
     def base(self, model: ComparedModel | Baseline, name: str) -> ComparedModel | None:
-        """The model that the difference of a measure, or of a metric, is to: the first that has
-        it, or ``against`` with the same backbone, or where one stands in for the other's."""
+        """Model that differences of a measure, or of a metric, are measured against.
+
+        The first that has it, or ``against`` with the same backbone, or with one that stands in
+        for it.
+        """
         having = [m for m in self.models if name in m.values or name in m.metrics]
         own = [m for m in having if self.against in (None, m.algorithm)]
         if self.against is None or isinstance(model, Baseline):
             return own[0] if own else None
+        # the same backbone, or a stand-in for it
         wanted = [each for each in (model.backbone, model.instead_of) if each is not None]
         same = [m for each in wanted for m in own if m.backbone == each]
         same += [m for each in wanted for m in own if m.instead_of == each]
         return next(iter(same), None)
 
     def base_name(self, name: str) -> str:
-        """The algorithm that differences are to."""
+        """Baseline that differences are measured against."""
         having = (m.algorithm for m in self.models if name in m.values or name in m.metrics)
         return self.against or next(having)
 
     def value(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
-        """Mean of a measure with its standard error, over samples and seeds; None without it."""
+        """Mean of a measure with its error over samples and seeds; None without the measure."""
         if measure not in model.values:
             return None
-        values = self._by_seed(model.values[measure])
+        values = self._repeat_for_seeds(model.values[measure])
         return paired_difference(values, torch.zeros_like(values))
 
     def mean(self, model: ComparedModel, name: str) -> float:
@@ -295,7 +300,7 @@ class Comparison:
         return model.mean(name) if value is None else value.mean
 
     def difference(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
-        """Difference to ``base``; None for that one, and without the measure."""
+        """Difference to ``base``; None for the base itself, and without the measure."""
         base = self.base(model, measure)
         if measure not in model.values or base is None or model is base:
             return None
@@ -304,12 +309,16 @@ class Comparison:
     def apart(
         self, model: ComparedModel | Baseline, other: ComparedModel, measure: str
     ) -> Estimate | None:
-        """Difference of a measure that two have, paired by sample and seed."""
-        return paired_difference(self._by_seed(model.values[measure]), other.values[measure])
+        """Difference of a measure of two models, paired by sample and seed."""
+        return paired_difference(
+            self._repeat_for_seeds(model.values[measure]), other.values[measure]
+        )
 
     def metric_difference(self, model: ComparedModel | Baseline, column: Column) -> Estimate | None:
-        """Difference of a metric to ``base``, of samples that are not paired; None for that one,
-        and without the metric."""
+        """Difference of a metric to ``base``, of samples that are not paired.
+
+        None for the base itself, and without the metric.
+        """
         base = self.base(model, column.name)
         if base is None or model is base or column.name not in model.metrics:
             return None
@@ -318,12 +327,12 @@ class Comparison:
             return known.minus(base.estimate(column))
         return model.estimate(column).minus(base.estimate(column))
 
-    def _by_seed(self, values: Tensor) -> Tensor:
-        """Float64[S, M]: what has no seed is the same for all."""
+    def _repeat_for_seeds(self, values: Tensor) -> Tensor:
+        """Values Float64[S, M]; those of a baseline are the same for all seeds."""
         return values.expand(len(self.seeds), -1)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Numbers of every model by name, means over seeds: ``table.csv`` and ``results.json``."""
+        """Rows of ``table.csv`` and ``results.json``: numbers of every model, means over seeds."""
         return [
             {
                 "algorithm": model.algorithm,
@@ -338,33 +347,31 @@ class Comparison:
                 **{
                     k: v
                     for column in self.columns
-                    for k, v in self._of_metric(model, column).items()
+                    for k, v in self._metric_entries(model, column).items()
                 },
             }
             for model in self.models
         ]
 
     def baseline_rows(self) -> list[dict[str, Any]]:
-        """Rows of every baseline likewise."""
+        """Rows of the baselines likewise."""
         return [{"name": b.name, **self._numbers(b), **b.metrics} for b in self.baselines]
 
-    def _of_metric(self, model: ComparedModel, column: Column) -> dict[str, float | None]:
-        """Errors of a metric, and its difference."""
-        found, name = self.metric_difference(model, column), difference_name(column.name)
-        if found is None or math.isnan(found.mean):
+    def _metric_entries(self, model: ComparedModel, column: Column) -> dict[str, float | None]:
+        """Entries of a metric: its errors, and its difference."""
+        apart, name = self.metric_difference(model, column), difference_name(column.name)
+        if apart is None or math.isnan(apart.mean):
             return model.errors(column)
-        return {
-            **model.errors(column),
-            name: found.mean,
-            f"{name}_standard_error": found.standard_error,
-        }
+        error = {f"{name}_standard_error": apart.standard_error}
+        return {**model.errors(column), name: apart.mean, **error}
 
     def _numbers(self, model: ComparedModel | Baseline) -> dict[str, float | None]:
+        """Entries of all measures: values and differences, with errors."""
         out: dict[str, float | None] = {}
         for name in self.measures:
             value, apart = self.value(model, name), self.difference(model, name)
             difference = difference_name(name)
-            for key, found, part in (
+            for key, estimate, part in (
                 (name, value, "mean"),
                 (f"{name}_standard_error", value, "standard_error"),
                 (difference, apart, "mean"),
@@ -372,16 +379,16 @@ class Comparison:
                 (f"{difference}_error_over_samples", apart, "over_samples"),
                 (f"{difference}_error_over_seeds", apart, "over_seeds"),
             ):
-                out[key] = getattr(found, part, None)
+                out[key] = getattr(estimate, part, None)
         return out
 
 
 def difference_name(name: str) -> str:
-    """Name of the difference of a measure, or of a metric."""
+    """Name of the difference of a measure or metric."""
     return "difference" if name == "nelbo" else f"{name}_difference"
 
 
 def short_names(pairs: Sequence[tuple[str, str]], pattern: str) -> list[str]:
-    """Algorithms, as ``pattern`` with their backbones where one is there with several."""
+    """Names of algorithms, by ``pattern`` with the backbone where one has several."""
     several = len({algorithm for algorithm, _ in pairs}) < len({*pairs})
     return [pattern.format(*pair) if several else pair[0] for pair in pairs]

@@ -21,35 +21,38 @@ from discrete_diffusion.evaluation.sample_scores import error_text
 from discrete_diffusion.evaluation.tables import Table, TableColumn
 
 MISSING = "–"
-"""In the place of a value that a model does not have."""
+"""Stands for a missing value."""
 
 COST = (
     Column("network calls per sample", "network_calls", 1),
     Column("s of training", "seconds_training", 0),
     Column("s per 1,000 samples", "seconds_per_1000_samples", 1),
 )
-"""The last columns: neither real data nor baselines have them, and they have no errors."""
+"""Last columns, without errors; real data and baselines have none of them."""
 
 EQUAL_SIZES = 0.05
-"""Numbers of parameters further apart than this share of the first one are spoken of."""
+"""Largest relative difference in parameters that the notes do not mention."""
 
 FEW_DISTINCT = 100
-"""Numbers of fewer distinct samples are spoken of."""
+"""Fewest distinct samples that the notes do not mention."""
 
 TIED = 1.96
-"""Numbers that are at most so many standard errors of their difference apart are tied."""
+"""Numbers within so many standard errors of their difference are tied."""
 
 TEXTS = {"algorithm": "algorithm", "backbone": "backbone", "model": "model (parameters)"}
-"""Titles of the columns that hold no numbers, by name."""
+"""Titles of the columns of text, by name."""
 
 _LARGE = 1e6
-"""Numbers from here on are shown as 1.234e+08."""
+"""Numbers from this one on are shown as 1.234e+08."""
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """A column: its ``text`` for a model or a baseline, ``real``, that for real data, and the
-    ``value`` of a model and how far two of them are ``apart``, where the best is told."""
+    """Column with its cells.
+
+    ``text``: of a model or a baseline; ``real``: of real data. ``value``: of a model, and
+    ``apart``: the difference of two, where the best one is marked.
+    """
 
     column: TableColumn
     text: Callable[[Any], str]
@@ -59,16 +62,16 @@ class _Shown:
 
 
 def column_names(measured: Mapping[str, Measure], columns: Sequence[Column]) -> list[str]:
-    """Names of the columns that a table can have beside ``algorithm``."""
-    of_measures = [each for name in measured for each in (name, difference_name(name))]
-    of_metrics = [each for c in columns for each in (c.name, difference_name(c.name))]
-    return [*list(TEXTS)[1:], *of_measures, *of_metrics, *(column.name for column in COST)]
+    """Names of the columns that a table can have besides ``algorithm``."""
+    names = [*measured, *(column.name for column in columns)]
+    with_differences = [each for name in names for each in (name, difference_name(name))]
+    return [*list(TEXTS)[1:], *with_differences, *(column.name for column in COST)]
 
 
 def check_columns(
     names: Sequence[str], measured: Mapping[str, Measure], columns: Sequence[Column]
 ) -> None:
-    """``ValueError`` for a name that is not one of ``column_names``, with the nearest."""
+    """Raise ``ValueError`` for a name that is not one of ``column_names``, with the nearest."""
     for name in names:
         check_name("column in columns=", name, ["algorithm", *column_names(measured, columns)])
 
@@ -81,34 +84,38 @@ def comparison_table(
     with_sizes: bool = False,
     mark_best: bool = False,
 ) -> Table:
-    """The table; metrics that no model has are left out, and differences where there is one model.
+    """Build the table of a comparison.
 
-    ``real``: what real data scores, the first row; baselines are the last. ``columns``: names of
-    those behind ``algorithm``, None for all but the differences of metrics. ``with_sizes``: presets
-    and their numbers of parameters are among all. ``mark_best``: the best model of each column, and
-    those that are within ``TIED`` standard errors of it, paired where samples are; numbers without
-    an error are tied if they look the same.
+    Metrics that no model has are left out, and differences where there is one model. ``real``:
+    metrics of real data, the first row; baselines are the last. ``columns``: names of those after
+    ``algorithm``, None for all but the differences of metrics. ``with_sizes``: presets and their
+    numbers of parameters are among all. ``mark_best``: the best model of each column, and those
+    within ``TIED`` standard errors of it, paired where samples are; numbers without an error are
+    tied if they look the same.
     """
+    # columns of measures, of metrics, and of differences of metrics
     models, measures = comparison.models, comparison.measures
-    of_measures = [each for name in measures for each in _of_measure(comparison, name)]
+    of_measures = [each for name in measures for each in _measure_columns(comparison, name)]
     there = [
         column
         for column in (*comparison.columns, *COST)
         if any(math.isfinite(model.mean(column.name)) for model in models)
     ]
-    metrics = [_of_metric(comparison, column, real) for column in there]
+    metrics = [_metric_column(comparison, column, real) for column in there]
     texts = _texts(comparison, with_backbones=columns is not None and "backbone" not in columns)
     hidden = [_metric_difference(comparison, c) for c in there if len(models) > 1 and c not in COST]
-    found = [*texts, *of_measures, *metrics, *hidden]
-    real_row = [("real data", *(shown.real for shown in found[1:]))] if real else []
+    shown_columns = [*texts, *of_measures, *metrics, *hidden]
+    # rows of real data, models and baselines
+    real_row = [("real data", *(shown.real for shown in shown_columns[1:]))] if real else []
     rows = (*models, *comparison.baselines)
-    best = _best_cells(found, models, len(real_row)) if mark_best else frozenset()
+    best = _best_cells(shown_columns, models, len(real_row)) if mark_best else frozenset()
     table = Table(
-        columns=tuple(shown.column for shown in found),
-        rows=(*real_row, *(tuple(shown.text(row) for shown in found) for row in rows)),
+        columns=tuple(shown.column for shown in shown_columns),
+        rows=(*real_row, *(tuple(shown.text(row) for shown in shown_columns) for row in rows)),
         groups=(len(real_row), len(models), len(comparison.baselines)),
         best=best,
     )
+    # the requested ones
     if columns is None:
         left_out = {shown.column.name for shown in hidden} | (set() if with_sizes else {"model"})
         columns = [c.name for c in table.columns if c.name not in left_out]
@@ -116,7 +123,10 @@ def comparison_table(
 
 
 def _texts(comparison: Comparison, *, with_backbones: bool) -> list[_Shown]:
-    """Algorithm, backbone, preset; algorithms ``with_backbones`` where one has several."""
+    """Columns of algorithm, backbone and preset.
+
+    ``with_backbones``: algorithms that have several backbones are named with them.
+    """
     labels = dict(zip(map(id, comparison.models), comparison.short_names(), strict=True))
 
     def algorithm(row: ComparedModel | Baseline) -> str:
@@ -136,19 +146,19 @@ def _texts(comparison: Comparison, *, with_backbones: bool) -> list[_Shown]:
     return list(map(_Shown, columns, (algorithm, backbone, size)))
 
 
-def _of_measure(comparison: Comparison, name: str) -> list[_Shown]:
-    """Value and difference of a measure."""
+def _measure_columns(comparison: Comparison, name: str) -> list[_Shown]:
+    """Columns of a measure and of its difference."""
     measure = comparison.measured[name]
     in_nats = name == "nelbo" and not str(comparison.quantity).startswith("bits")
     digits = 2 if in_nats else 3
 
     def text(row: ComparedModel | Baseline) -> str:
-        found = _with_its_error(comparison.value(row, name), digits)
-        return found + doubt(row) if found else MISSING
+        cell = _estimate_text(comparison.value(row, name), digits)
+        return cell + doubt(row) if cell else MISSING
 
     def difference(row: ComparedModel | Baseline) -> str:
-        found = _with_its_error(comparison.difference(row, name), digits, sign="+")
-        return found + doubt(row, comparison.base(row, name)) if found else ""
+        cell = _estimate_text(comparison.difference(row, name), digits, sign="+")
+        return cell + doubt(row, comparison.base(row, name)) if cell else ""
 
     def doubt(*models: ComparedModel | Baseline | None) -> str:
         return " (few draws)" if is_doubtful(*models, measure=name) else ""
@@ -167,12 +177,12 @@ def _of_measure(comparison: Comparison, name: str) -> list[_Shown]:
 
 
 def is_doubtful(*models: ComparedModel | Baseline | None, measure: str) -> bool:
-    """Return True if a few noise draws carry the bound of one of the models."""
+    """Return True if a few noise samples carry the bound of one of the models."""
     tails = [m.tail for m in models if isinstance(m, ComparedModel) and measure == "nelbo"]
     return any(tail is not None and tail.is_doubtful for tail in tails)
 
 
-def _of_metric(comparison: Comparison, column: Column, real: Mapping[str, float]) -> _Shown:
+def _metric_column(comparison: Comparison, column: Column, real: Mapping[str, float]) -> _Shown:
     title = f"{column.head}{', %' if column.share else ''}"
     return _Shown(
         TableColumn(column.name, title, column.up),
@@ -191,8 +201,9 @@ def _metric_difference(comparison: Comparison, column: Column) -> _Shown:
     scale = 100 if column.share else 1
 
     def text(row: ComparedModel | Baseline) -> str:
-        found = comparison.metric_difference(row, column)
-        return "" if found is None else _with_its_error(found, column.digits, scale, sign="+")
+        return _estimate_text(
+            comparison.metric_difference(row, column), column.digits, scale, sign="+"
+        )
 
     return _Shown(TableColumn(difference_name(column.name), title, column.up), text)
 
@@ -200,11 +211,12 @@ def _metric_difference(comparison: Comparison, column: Column) -> _Shown:
 def _best_cells(
     found: Sequence[_Shown], models: Sequence[ComparedModel], first: int
 ) -> frozenset[tuple[int, int]]:
-    """(row, column) of the best of the ``models``, whose rows begin at ``first``."""
+    """Cells (row, column) of the best of the ``models``, whose rows begin at ``first``."""
     best = set()
     for k, shown in enumerate(found):
         if shown.value is None or shown.apart is None or shown.column.up is None:
             continue
+        # the best, and those that are tied with it
         values = {model.label: shown.value(model) for model in models}
         there = [model for model in models if math.isfinite(values[model.label])]
         if len(there) < 2:
@@ -217,7 +229,7 @@ def _best_cells(
 
 
 def _is_tied(shown: _Shown, model: ComparedModel, best: ComparedModel) -> bool:
-    """True for the best, and for what its error does not tell from it."""
+    """Return True for the best model, and for one whose difference to it is within its error."""
     assert shown.apart is not None
     if model is best or shown.text(model) == shown.text(best):
         return True
@@ -225,14 +237,14 @@ def _is_tied(shown: _Shown, model: ComparedModel, best: ComparedModel) -> bool:
     return apart is not None and abs(apart.mean) <= TIED * apart.standard_error
 
 
-def _with_its_error(found: Estimate | None, digits: int, scale: float = 1, sign: str = "") -> str:
-    if found is None:
+def _estimate_text(estimate: Estimate | None, digits: int, scale: float = 1, sign: str = "") -> str:
+    if estimate is None:
         return ""
-    return with_error(scale * found.mean, scale * found.standard_error, digits, sign=sign)
+    return with_error(scale * estimate.mean, scale * estimate.standard_error, digits, sign=sign)
 
 
 def _mean(model: ComparedModel, column: Column) -> str:
-    """Mean of a metric over seeds, with its error."""
+    """Format the mean of a metric over seeds, with its error."""
     scale, error = 100 if column.share else 1, math.nan
     if column not in COST:
         error = model.estimate(column).standard_error
@@ -249,7 +261,8 @@ def _number(metrics: Mapping[str, float], column: Column) -> str:
 
 
 def table_notes(comparison: Comparison) -> list[str]:
-    """Notes on what the numbers are, in sentences."""
+    """Notes on the numbers, in sentences."""
+    # measures and errors
     models, seeds = comparison.models, comparison.seeds
     names = sorted(comparison.measures, key=lambda name: name != "nelbo")  # the bound first
     notes = [note for name in names for note in comparison.measured[name].notes(comparison)]
@@ -263,6 +276,7 @@ def table_notes(comparison: Comparison) -> list[str]:
         notes.append(
             f"One training seed ({seeds[0]}): no error says what training with another would give."
         )
+    # numbers of samples and of parameters
     drawn = sorted({int(n) for m in models if math.isfinite(n := m.mean("num_samples"))})
     if drawn:
         each = "every model and seed" if len(seeds) > 1 else "every model"
@@ -271,6 +285,7 @@ def table_notes(comparison: Comparison) -> list[str]:
     notes.append(
         f"Parameters: {' to '.join(f'{size:,}' for size in dict.fromkeys((sizes[0], sizes[-1])))}."
     )
+    # caveats
     notes += _distinct_notes(comparison)
     notes += _size_notes(comparison)
     notes += [
@@ -283,9 +298,10 @@ def table_notes(comparison: Comparison) -> list[str]:
 
 
 def _distinct_notes(comparison: Comparison) -> list[str]:
-    """Columns of a model that are of few distinct samples."""
+    """Notes on columns of a model that are of few distinct samples."""
     notes = []
     for name, model in zip(comparison.short_names(), comparison.models, strict=True):
+        # columns by their number of samples
         few: dict[tuple[int, int], list[str]] = {}
         for column in comparison.columns:
             num = model.mean(column.counted)
@@ -301,7 +317,7 @@ def _distinct_notes(comparison: Comparison) -> list[str]:
 
 
 def _size_notes(comparison: Comparison) -> list[str]:
-    """Differences of the sizes of models from the first one's, where they are not equal."""
+    """Notes on sizes of models that differ from the first one's."""
     first, *others = zip(comparison.short_names(), comparison.models, strict=True)
     base = first[1].parameters
     return [
@@ -313,6 +329,7 @@ def _size_notes(comparison: Comparison) -> list[str]:
 
 
 def _error_note(comparison: Comparison) -> str:
+    """Note on the meaning of ±."""
     models, several = comparison.models, len(comparison.seeds) > 1
     over = "over held-out samples and seeds" if several else "over held-out samples"
     shares = any(
@@ -329,7 +346,7 @@ def _error_note(comparison: Comparison) -> str:
 
 
 def with_error(value: float, error: float, digits: int, *, sign: str = "") -> str:
-    """``value ± error``; the value alone without an error, nothing without a value."""
+    """Format ``value ± error``; the value alone without an error, "" without a value."""
     text = _shown(value, digits, sign)
     return f"{text} ± {_shown(error, digits)}" if text and math.isfinite(error) else text
 

@@ -1,4 +1,4 @@
-"""One measurement for models that are compared: the same rows, the same noise, the same sizes."""
+"""One protocol for compared models: the same rows, the same noise, the same sizes."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ _ROWS, _ORDERS, _BOUND, _SIZES, _SAMPLES, _REAL = (30,), (31,), (32,), (33,), (3
 """Keep the noise of parts of a comparison apart, and from that of training."""
 
 DIVERGED = 20.0
-"""A bound that many times what knowing nothing costs is of a training that has diverged."""
+"""Times the bound of uniform guesses: a larger bound means that training has diverged."""
 
 REAL_DRAWS = 3
-"""Sets of training samples that real data is measured on."""
+"""Number of sets of training samples for the metrics of real data."""
 
 
 @dataclass(frozen=True)
 class EvaluationProtocol:
-    """Measurements that every model of a comparison goes through alike.
+    """Measurements that are the same for every model of a comparison.
 
-    ``bound_samples``: held-out samples at most; ``bound_draws``: noise draws of the bound for each;
-    ``num_samples``: samples, 0 for none. Where they are sampled from a condition, ``draws``
-    of each of the first ``num_samples`` held-out ones; else ``draws`` is 0. ``verdicts``: samples
-    of which a slow metric is measured, where there is one; else 0. ``seed``: of rows, noise and
-    samples, the same for all models whatever seed they were trained with.
+    ``bound_samples``: held-out samples at most; ``bound_draws``: noise samples of the bound for
+    each; ``num_samples``: samples, 0 for none. ``draws``: with conditions, samples for each of the
+    first ``num_samples`` held-out ones; else 0. ``verdicts``: samples that a slow metric is
+    measured on, else 0. ``seed``: of rows, noise and samples, independent of training seeds.
     """
 
     bound_samples: int = 600
@@ -50,25 +49,24 @@ class EvaluationProtocol:
     verdicts: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        """Values for ``cell.json``; without ``draws`` and ``verdicts`` where there are none."""
+        """Values for ``cell.json``, without ``draws`` and ``verdicts`` of 0."""
         optional = ("draws", "verdicts")
         return {name: n for name, n in asdict(self).items() if n or name not in optional}
 
     def rows(self, num: int) -> Tensor:
-        """Int[M], ascending: all of ``num``, or a random choice of ``bound_samples`` of them that
-        depends on the seed alone."""
+        """Choose rows Int[M], ascending: all of ``num``, or ``bound_samples`` by the seed alone."""
         chosen = torch.randperm(num, generator=make_generator(self.seed, *_ROWS))
         return chosen[: self.bound_samples].sort().values
 
 
 @dataclass(frozen=True)
 class HeldOutBounds:
-    """The bound of each of M held-out samples.
+    """Bound of each of M held-out samples.
 
     ``quantity``: its unit, such as ``nats per sequence`` or ``bits per character``; ``ordering``:
-    what the data set says its bound is of. ``rows``: Int[M], of the split; ``values``: Float64[M].
-    ``uniform``: what knowing nothing costs, the mean of sum_l log K_l in that unit. ``tail``: that
-    of the noise draws, None where they do not tell.
+    ``bound`` of the data set. ``rows``: Int[M], of the split; ``values``: Float64[M]. ``uniform``:
+    the cost of uniform guesses, the mean of sum_l log K_l in that unit. ``tail``: of the noise
+    samples, or None.
 
     Raises ``ValueError`` if their mean is not finite, or ``DIVERGED`` times ``uniform``.
     """
@@ -106,11 +104,12 @@ def held_out_bounds(
     *,
     device: torch.device | str = "cpu",
 ) -> HeldOutBounds:
-    """The bound of at most ``terms.bound_samples`` held-out samples, a function of data and seed.
+    """Measure the bound of at most ``protocol.bound_samples`` held-out samples.
 
     Rows, node orders and noise streams do not depend on the algorithm, so differences between two
     models are paired by row.
     """
+    # rows in batches of similar size
     split = held_out_split(data)
     rows = protocol.rows(len(data.splits[split]))
     examples = data.splits[split][rows]
@@ -119,30 +118,32 @@ def held_out_bounds(
         data.augment(examples[part], make_generator(protocol.seed, *_ORDERS, k))
         for k, part in enumerate(parts)
     ]
-    found = sample_bounds(
+    # their bounds, and that of uniform guesses
+    bounds = sample_bounds(
         algorithm,
         batches,
         draws=protocol.bound_draws,
         settings=MeasurementSettings((protocol.seed, *_BOUND), device),
     )
     uniform = examples.real.double() @ data.layout.num_legal.double().log()
-    quantity, unit = data.unit_of_bound(split, float(found.num_real.double().mean()))
+    quantity, unit = data.unit_of_bound(split, float(bounds.num_real.double().mean()))
     return HeldOutBounds(
         quantity,
         data.bound,
         rows,
-        found.unordered[torch.cat(parts).argsort()] / unit,
+        bounds.unordered[torch.cat(parts).argsort()] / unit,
         uniform=float(uniform.mean()) / unit,
-        tail=found.tail,
+        tail=bounds.tail,
     )
 
 
 def score_samples(
     model: Model, data: TokenDataset, protocol: EvaluationProtocol, report: Report
 ) -> dict[str, Any]:
-    """Metrics of ``terms.num_samples`` fresh samples, their network calls and seconds; {} for 0."""
+    """Measure ``protocol.num_samples`` fresh samples: metrics, network calls, seconds; {} for 0."""
     if protocol.num_samples == 0:
         return {}
+    # samples of sizes as in the training data
     sizes = sample_sizes(
         data.size_counts(), protocol.num_samples, make_generator(protocol.seed, *_SIZES)
     )
@@ -163,13 +164,15 @@ def score_samples(
 
 
 def score_real_data(data: TokenDataset, num_samples: int, report: Report) -> dict[str, float]:
-    """Scores that a model could hope for: metrics of ``num_samples`` training samples, all of them
-    if there are fewer, mean over ``REAL_DRAWS`` choices; {} for none."""
+    """Measure ``num_samples`` training samples, mean over ``REAL_DRAWS`` choices; {} for none.
+
+    All of them if there are fewer. A perfect model would score the same.
+    """
     train = data.splits["train"]
     if num_samples == 0 or len(train) == 0:
         return {}
-    found = []
+    scores = []
     for draw in range(REAL_DRAWS):
         order = torch.randperm(len(train), generator=make_generator(0, *_REAL, draw))
-        found.append(report.measure(train[order[:num_samples]].x0))
-    return {name: sum(f[name] for f in found) / REAL_DRAWS for name in found[0]}
+        scores.append(report.measure(train[order[:num_samples]].x0))
+    return {name: sum(each[name] for each in scores) / REAL_DRAWS for name in scores[0]}

@@ -75,16 +75,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 TIME_BINS = 20
-"""If ``time_bins`` does not say."""
+"""Default of ``time_bins``."""
 
 NUM_EVALUATED = 1000
-"""If ``num_samples`` does not say."""
+"""Default of ``num_samples`` of ``evaluate``."""
 
 
 @dataclass(frozen=True)
 class MeasuredSamples:
-    """``drawn``: samples of a model, and ``values``, what ``report`` measures of them. ``real``:
-    what it measures of held-out samples in their place."""
+    """Samples of a model with their metrics.
+
+    ``drawn``: the samples; ``values``: their metrics by ``report``; ``real``: those of held-out
+    samples.
+    """
 
     drawn: TokenSamples
     report: TokenReport
@@ -99,7 +102,7 @@ class MeasuredSamples:
 
     @property
     def shares(self) -> dict[str, Interval]:
-        """Intervals of the metrics that are shares of samples."""
+        """Intervals of metrics that are shares of samples."""
         return {
             column.name: share_interval(
                 [self.values[column.name]], self.values.get(column.counted, len(self.drawn.tokens))
@@ -109,7 +112,7 @@ class MeasuredSamples:
         }
 
     def section(self) -> TableSection:
-        """The two side by side."""
+        """Table of the samples with real data."""
         shares = self.shares
         rows = [
             TableRow(
@@ -125,11 +128,12 @@ class MeasuredSamples:
 
 @dataclass(frozen=True)
 class ModelEvaluation(Evaluation):
-    """``facts``: how all was measured. ``reference``: what it was measured on, in words.
-    ``absorbing``: tokens are masked, not changed. ``group_titles``: what token groups are called.
-    ``scores``: None where samples alone were measured. ``samples``: None where none were.
-    ``measured_on``: what ``reference`` names, where
-    nothing else says how it is read.
+    """Result of ``evaluate`` of a model of tokens.
+
+    ``facts``: entries of ``metrics.json`` on the measurement. ``reference``: name of the data.
+    ``scores``: of the model, None if samples alone were measured. ``absorbing``: tokens are masked,
+    not changed. ``group_titles``: names of token groups. ``samples``: None if none were measured.
+    ``measured_on``: the data, if its notes are to be shown.
     """
 
     facts: dict[str, Any]
@@ -141,13 +145,13 @@ class ModelEvaluation(Evaluation):
     measured_on: MeasuredData | None = None
 
     def metrics(self) -> dict[str, Any]:
-        of_samples = {} if self.samples is None else self.samples.as_dict()
-        of_model = {} if self.scores is None else self.scores.as_dict()
-        return {**self.facts, **of_samples, **of_model}
+        samples = {} if self.samples is None else self.samples.as_dict()
+        scores = {} if self.scores is None else self.scores.as_dict()
+        return {**self.facts, **samples, **scores}
 
     def sections(self) -> list[TableSection]:
-        of_samples = [] if self.samples is None else [self.samples.section()]
-        return [*of_samples, *model_sections(self.scores)]
+        samples = [] if self.samples is None else [self.samples.section()]
+        return [*samples, *model_sections(self.scores)]
 
     def notes(self) -> list[str]:
         other = [] if self.measured_on is None else self.measured_on.notes()
@@ -165,8 +169,7 @@ class ModelEvaluation(Evaluation):
 
 
 def num_passes(request: EvaluateRequest, length: int) -> int:
-    """Number of times that the network sees each held-out sample of ``length`` tokens in
-    ``measure_model``, at most."""
+    """Most network calls of ``measure_model`` for each held-out sample of ``length`` tokens."""
     if request.bound_draws == 0:
         return 0
     bound_draws = BOUND_DRAWS if request.bound_draws is None else request.bound_draws
@@ -199,9 +202,12 @@ def evaluate_token_model(
     trained: TrainedModel,
     report: Callable[[Any, str, DictConfig], TokenReport] | None = None,
 ) -> ModelEvaluation:
-    """A model of tokens on the split that its checkpoint held out, or on other data, and
-    ``num_samples`` samples as ``report`` measures them, see ``Domain.report``; without it the model
-    by itself."""
+    """Evaluate a model of tokens on the split that its checkpoint held out, or on other data.
+
+    With ``num_samples`` samples as ``report`` measures them, see ``Domain.report``; without a
+    report the model alone.
+    """
+    # the data and a report on them
     if report is None and request.bound_draws == 0:
         name = trained.data_config.name
         raise ValueError(
@@ -213,6 +219,7 @@ def evaluate_token_model(
         name = trained.data_config.name
         logger.info("no metrics of samples exist for data=%s; measuring the model", name)
     made = None if report is None else report(data, split, trained.config)
+    # samples, then the model
     with trained.sharing() as shard:
         model = trained.model(shard)
         drawn = None if made is None else draw_samples(request, model, made)
@@ -223,6 +230,7 @@ def evaluate_token_model(
     if made is not None and drawn is not None:
         real = made.measure_real(len(drawn.tokens))
         samples = MeasuredSamples(drawn, made, made.measure(drawn.tokens), real)
+    # the result
     facts = {
         **checkpoint_facts(request, trained, data),
         **measured_on.facts(request),
@@ -235,7 +243,7 @@ def evaluate_token_model(
 
 
 def draw_samples(request: EvaluateRequest, model: Model, report: TokenReport) -> TokenSamples:
-    """Samples as ``request`` says: ``num_samples``, ``seed``."""
+    """Sample as ``request`` says: ``num_samples``, ``seed``."""
     num = NUM_EVALUATED if request.num_samples is None else request.num_samples
     logger.info("sampling %s samples", f"{num:,}")
     return report.sample_with_calls(model, num, request.seed)
@@ -253,15 +261,16 @@ def sample_and_measure(
     also: Callable[[Model], None] | None = None,
     structure: Structure | None = None,
 ) -> tuple[list[Tensor], dict[str, Any], ModelEvaluation, AbstractContextManager[Any]]:
-    """Sets of samples of a model, Int[num, L], one for each seed; what ``metrics.json`` says of how
-    they were sampled; the model on the held-out samples of what is ``measured``; and the part of
-    the progress that is called ``scoring``, to be entered.
+    """Sample sets of a model, one for each seed, and measure it on the data ``measured``.
 
-    ``num``: samples of a seed, and ``seeds``, if the request does not say. ``save``: writes the
-    tokens of the first seed into ``request.out``, if there is one, as soon as they are there, so
-    that they are kept if what follows is stopped. ``also``: measures something else of the model
-    while processes share the work, which they do once. ``structure``: of the samples; the bound is
-    of the model itself."""
+    Returns the samples Int[num, L] of each seed; entries of ``metrics.json`` on the sampling; the
+    scores of the model; and the part of the progress called ``scoring``, to be entered.
+
+    ``num``, ``seeds``: defaults of samples per seed and of seeds. ``save``: writes the tokens of
+    the first seed into ``request.out``, if given, so that a later stop keeps them. ``also``:
+    measures the model further while processes share the work. ``structure``: of the samples; the
+    bound is of the model itself.
+    """
     structure = structure or Structure(None)
     data, split = some_held_out(request, measured.data, measured.split), measured.split
     num, each = request.num_samples or num, sampling_seeds(request, seeds)
@@ -270,15 +279,19 @@ def sample_and_measure(
         f"measuring the model on {len(data.splits[split]):,} held-out samples",
         scoring,
     )
+    # sample, then measure the model
     with trained.sharing() as shard:
         model = trained.model(shard)
         with next(parts):
             narrowed = structure.narrowed(model)
-            drawn = _drawn(request, trained, narrowed, num, each, save, len(data.splits[split]))
+            drawn = _sample_sets(
+                request, trained, narrowed, num, each, save, len(data.splits[split])
+            )
         with next(parts):
             scores = measure_model(request, model, data, split)
             if also is not None:
                 also(model)
+    # entries of metrics.json
     absorbing, titles = trained.algorithm.process.absorbing, trained.domain.group_titles
     facts = {
         **checkpoint_facts(request, trained, measured.data),
@@ -293,7 +306,7 @@ def sample_and_measure(
     return [samples.tokens for samples in drawn], facts, of_model, next(parts)
 
 
-def _drawn(
+def _sample_sets(
     request: EvaluateRequest,
     trained: TrainedModel,
     model: Model,
@@ -302,7 +315,7 @@ def _drawn(
     save: Callable[[Tensor, Path], object],
     num_held_out: int,
 ) -> list[TokenSamples]:
-    """The first batch tells how long sampling them and measuring the model will take."""
+    """Sample a set for each seed; the first batch gives an estimate of the time."""
     start, logged = time.perf_counter(), False
 
     def estimate(rows: Tensor, output: SampleOutput) -> None:
@@ -318,6 +331,7 @@ def _drawn(
             )
         logged = True
 
+    # a set of each seed
     if model.shard.world_size == 1:
         model = replace(model, on_sampled=estimate)
     drawn = []
@@ -333,8 +347,7 @@ def _drawn(
 def facts_of_files(
     names: Sequence[str], sizes: Sequence[int], unreadable: Sequence[int]
 ) -> dict[str, Any]:
-    """Entries of ``metrics.json`` on files of samples, of ``sizes``, with so many that could not be
-    read; warns if the sizes differ."""
+    """Entries of ``metrics.json`` on files of samples; warn if their ``sizes`` differ."""
     same = len(set(sizes)) == 1
     if not same:
         logger.warning(
@@ -354,12 +367,13 @@ def sample_token_model(
     trained: TrainedModel,
     report: Callable[[Any, str, DictConfig], Report],
 ) -> Samples:
-    """``num_samples`` samples, of the size that an option asks for; or ``completions`` of each line
-    of ``given``, as ``Domain.tokens`` reads it, -1 where a token is to be drawn.
+    """Sample ``num_samples`` times, of the size of an option; or complete each line of ``given``.
 
-    Written and measured by ``report``, see ``Domain.report``, beside the data of the checkpoint;
-    without a measurement where these cannot be read.
+    ``Domain.tokens`` reads a line, with -1 where a token is sampled. The samples are written and
+    measured by ``report``, see ``Domain.report``; not measured if the data of the checkpoint cannot
+    be read.
     """
+    # sizes, or what is given
     domain, data = trained.domain, trained.data_config
     vocabulary = domain.vocabulary(data)
     options = domain.options.get("sample", ())
@@ -372,6 +386,7 @@ def sample_token_model(
         facts = {"given": str(given), "num_inputs": len(partial), "completions": each}
         partial = partial.repeat_interleave(each, dim=0)
         real = vocabulary.layout().is_real(partial)
+    # sample
     with trained.sharing() as shard:
         model, entropy = trained.model(shard), (request.seed,)
         if given is None:
@@ -384,6 +399,7 @@ def sample_token_model(
         facts |= exactness_facts(reasons, of="completions")
 
     def write() -> SavedSamples:
+        # measure with the data of the checkpoint
         measured: dict[str, float] = {}
         try:
             found = checkpoint_data(trained)
@@ -393,6 +409,7 @@ def sample_token_model(
         except UnreadableDataError as error:
             logger.warning("%s: the samples are written and not measured", error)
             made = report(_no_data(trained), SPLITS[-1], trained.config)
+        # write, plot, and log
         made.save(drawn.tokens, request.out)
         made.plot(drawn.tokens, request.out / request.picture)
         shown = [e.format(measured[e.name]) for e in made.headlines if e.name in measured]
@@ -404,8 +421,7 @@ def sample_token_model(
 
 
 def _given_tokens(trained: TrainedModel, given: str | GivenObjects) -> Tensor:
-    """Int[M, L] of the lines of a file, or of objects; ``ValueError`` names the one that is
-    wrong."""
+    """Read lines of a file, or objects, as tokens Int[M, L]; ``ValueError`` names a wrong one."""
     samples: list[Any]
     if isinstance(given, GivenObjects):
         samples = list(given.objects)
@@ -424,7 +440,7 @@ def _given_tokens(trained: TrainedModel, given: str | GivenObjects) -> Tensor:
 
 
 def _no_data(trained: TrainedModel) -> TokenDataset:
-    """Data set of no sample, with the vocabulary of a model."""
+    """Build an empty data set with the vocabulary of a model."""
     vocabulary = trained.domain.vocabulary(trained.data_config)
     layout = vocabulary.layout()
     nothing = torch.zeros(0, layout.length, dtype=torch.long)

@@ -1,4 +1,4 @@
-"""The pictures of what held-out data says of a model, or of several side by side."""
+"""Pictures of the scores of a model on held-out data, and of compared models."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from discrete_diffusion.evaluation.comparison import Column, Comparison
 from discrete_diffusion.evaluation.comparison_table import is_doubtful
 from discrete_diffusion.evaluation.model_scores import ModelScores
 from discrete_diffusion.evaluation.noise_levels import BoundByTime, Calibration
+from discrete_diffusion.evaluation.sample_scores import plus_minus
 from discrete_diffusion.viz.chart_style import (
     GROUP_COLOURS,
     LINE,
@@ -34,22 +35,25 @@ from discrete_diffusion.viz.chart_style import (
 from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, plot_pareto
 
 FEWEST_EVENTS = 100
-"""A bin with fewer events is left out: its standard error may pass 5 points."""
+"""Fewest events of a bin that is shown: the standard error is at most 5 points."""
 
 _MASKED_MAP = LinearSegmentedColormap.from_list(
     "masked", ["#f2c14e", "#e07a5f", "#a64d79", "#5b3a78", "#22223b"]
 )
-"""Little masked in yellow, much in dark purple: monotone in lightness."""
+"""Colours of masked shares: from yellow to dark purple, monotone in lightness."""
 
 _TITLE_WIDTH = 78
-"""Characters of a line of the title of a comparison."""
+"""Characters per line of the title of a comparison."""
 
 
 def plot_model(
     scores: ModelScores, folder: Path, *, absorbing: bool, titles: Mapping[str, str]
 ) -> None:
-    """``calibration.png`` and ``nelbo_by_t.png``; ``absorbing``: tokens are masked, not changed;
-    ``titles``: of token groups, the name in the plural without one."""
+    """Plot ``calibration.png`` and ``nelbo_by_t.png``.
+
+    ``absorbing``: tokens are masked, not changed. ``titles``: plural name of each token group; of
+    others the name with an s.
+    """
     plot_calibration(scores.calibration, titles, folder / "calibration.png")
     token = "masked token" if absorbing else "token"
     plot_bound_by_time(scores.by_time, titles, folder / "nelbo_by_t.png", token=token)
@@ -58,8 +62,11 @@ def plot_model(
 def plot_calibration(
     calibration: Calibration, titles: Mapping[str, str], path: Path | None = None
 ) -> Figure:
-    """A reliability diagram per token group that has events, then the calibration errors; written
-    to ``path`` if given. The masked shares are evenly spaced and increasing."""
+    """Plot a reliability diagram per token group that has events, then the calibration errors.
+
+    Written to ``path`` if given. The masked shares are evenly spaced and increasing.
+    """
+    # groups that have events
     shares = calibration.shares
     measured = {
         _title(group, titles).capitalize(): g
@@ -68,8 +75,10 @@ def plot_calibration(
     }
     figure = new_figure(3.9 * (len(measured) + 1) + 0.9, 4.3)
     *diagrams, last = figure.subplots(1, len(measured) + 1, squeeze=False)[0]
+    # colours of the masked shares
     step = (shares[-1] - shares[0]) / (len(shares) - 1) if len(shares) > 1 else 0.1
     norm = BoundaryNorm(np.array([*shares, shares[-1] + step]) - step / 2, _MASKED_MAP.N)
+    # a diagram for each group
     for axes, (title, g) in zip(diagrams, measured.items(), strict=True):
         _plot_reliability(axes, calibration, g, norm)
         style_axes(
@@ -80,6 +89,7 @@ def plot_calibration(
             grid="both",
         )
         add_legend(axes, loc="lower right")
+    # meaning of the colours
     bar = add_colour_bar(
         figure,
         _MASKED_MAP,
@@ -93,6 +103,7 @@ def plot_calibration(
     bar.set_ticks(list(shares), labels=[f"{100 * share:.0f}" for share in shares])
     bar.ax.tick_params(length=0)
     bar.ax.minorticks_off()
+    # errors of all groups
     percent = 100 * np.asarray(shares)
     for colour, (title, g) in zip(cycle(GROUP_COLOURS), measured.items(), strict=False):
         error = 100 * calibration.error[:, g].numpy()
@@ -106,7 +117,7 @@ def plot_calibration(
 
 
 def _plot_reliability(axes: Axes, calibration: Calibration, g: int, norm: BoundaryNorm) -> None:
-    """A curve per masked share: observed frequency against predicted probability."""
+    """Plot observed frequency against predicted probability, a curve per masked share."""
     dashes = (0, (4, 3))
     axes.plot([0, 1], [0, 1], color=LINE, linewidth=1.2, linestyle=dashes, label="calibrated")
     for s, share in enumerate(calibration.shares):
@@ -132,8 +143,10 @@ def plot_bound_by_time(
     *,
     token: str = "masked token",
 ) -> Figure:
-    """The integrand of the NELBO against t, stacked by token group (the area is the NELBO), and the
-    mean cross-entropy per ``token``; written to ``path`` if given."""
+    """Plot the integrand of the NELBO against t, and the mean cross-entropy per ``token``.
+
+    The integrand is stacked by token group; its area is the NELBO. Written to ``path`` if given.
+    """
     figure = new_figure(9.6, 4.1)
     left, right = figure.subplots(1, 2)
     _plot_integrand(left, by_time, titles)
@@ -142,6 +155,7 @@ def plot_bound_by_time(
 
 
 def _plot_integrand(axes: Axes, by_time: BoundByTime, titles: Mapping[str, str]) -> None:
+    # groups stacked on each other
     edges, standard_error = by_time.edges.numpy(), by_time.standard_error.numpy()
     middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     below = np.zeros(len(middle))
@@ -157,12 +171,14 @@ def _plot_integrand(axes: Axes, by_time: BoundByTime, titles: Mapping[str, str])
             label=f"{_title(group, titles)}: {(integrand * width).sum():.2f} nats",
         )
         below = below + integrand
+    # error of their sum
     axes.errorbar(
         middle, below, yerr=standard_error, fmt="none", ecolor=TEXT, elinewidth=0.9, capsize=1.5
     )
+    area = plus_minus(float((below * width).sum()), by_time.nelbo_standard_error, 2)
     style_axes(
         axes,
-        title=f"The bound by time: area {(below * width).sum():.2f} nats",
+        title=f"The bound by time: area {area} nats",
         xlabel="time t (0 clean, 1 noise)",
         ylabel="NELBO integrand (nats per unit of t)",
     )
@@ -173,7 +189,7 @@ def _plot_integrand(axes: Axes, by_time: BoundByTime, titles: Mapping[str, str])
 def _plot_cross_entropy(
     axes: Axes, by_time: BoundByTime, titles: Mapping[str, str], token: str
 ) -> None:
-    """Dashed: a uniform guess."""
+    """Plot the cross-entropy of each group; a uniform guess is dashed."""
     edges, uniform = by_time.edges.numpy(), by_time.uniform.numpy()
     middle = (edges[1:] + edges[:-1]) / 2
     for g, (group, colour) in enumerate(zip(by_time.groups, cycle(GROUP_COLOURS), strict=False)):
@@ -193,7 +209,7 @@ def _plot_cross_entropy(
 
 
 def _highest(*values: NDArray[np.float64]) -> float:
-    """The largest finite number; 1 if there is none above 0."""
+    """Largest finite number; 1 if none is above 0."""
     joined = np.concatenate([value.ravel() for value in values])
     return float(joined[np.isfinite(joined)].max(initial=0.0)) or 1.0
 
@@ -205,18 +221,26 @@ def _title(group: str, titles: Mapping[str, str]) -> str:
 def plot_comparison(
     comparison: Comparison, axes: Sequence[Column], path: Path, setting: str
 ) -> list[str]:
-    """The figure, if there is anything to show; the names of the files written. ``axes``: it shows
-    the first of them that there is; ``setting``: its title."""
+    """Plot a comparison, if there is anything to show; return the names of written files.
+
+    ``axes``: the first that was measured is shown; ``setting``: the title.
+    """
+    # quality of samples
     models, measure = comparison.models, comparison.measures[0]
     names = {name for model in models for name in (*model.values, *model.metrics)}
     quality = next((each for each in axes if each.name in names), None)
     if len(models) == 1 and quality is None:
         path.unlink(missing_ok=True)
         return []
+    # a point for each model
     points = []
     for model, label in zip(models, comparison.short_names(), strict=True):
         base = comparison.base(model, measure)
         is_base = base is model
+        error = math.nan
+        if quality is not None:
+            value = comparison.value(model, quality.name) or model.estimate(quality)
+            error = value.standard_error
         apart, none = comparison.difference(model, measure), 0.0 if is_base else math.nan
         points.append(
             ModelPoint(
@@ -225,6 +249,7 @@ def plot_comparison(
                 error=none if apart is None else apart.standard_error,
                 calls=model.mean("network_calls"),
                 quality=math.nan if quality is None else comparison.mean(model, quality.name),
+                quality_error=error,
                 replaced=model.instead_of is not None,
                 is_reference=is_base,
                 is_doubtful=is_doubtful(model, base, measure=measure),

@@ -1,4 +1,4 @@
-"""Samples of one kind of tokens: sampled, completed, and evaluated beside real data."""
+"""Samples of one kind of tokens: sampled, completed, and evaluated with real data."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class SampleFile(Generic[S]):
-    """Samples read from a file that has ``num`` of them, of which ``num_unreadable`` are none, and
-    ``num_blank`` of these are lines without anything."""
+    """Samples read from a file of ``num`` lines.
+
+    ``num_unreadable``: lines that are not samples, ``num_blank`` of them blank.
+    """
 
     samples: list[S]
     num: int
@@ -67,12 +69,12 @@ class SampleFile(Generic[S]):
 
 
 class SampleKind(ABC, Generic[S]):
-    """One kind of samples of tokens, whose graph has the vocabulary ``vocab``; None for files.
+    """One kind of samples of tokens, with the vocabulary ``vocab``; None for files.
 
-    ``heading``: of the real data that samples are compared with. ``files``: that ``write`` makes;
-    ``headlines``: the shares of samples that ``sample`` logs. ``structures``: what samples can be
-    required to be. ``seeds``, ``num_evaluated``: sampling seeds of ``evaluate``, and samples of
-    one, if the request does not say; None are as many as there are real ones.
+    ``heading``: of the real data that samples are compared with. ``files``: written by ``write``;
+    ``headlines``: the shares of samples that ``sample`` logs. ``structures``: properties that
+    samples can be required to have. ``seeds``, ``num_evaluated``: defaults of ``evaluate`` for
+    sampling seeds and samples of each; None: as many as there are real ones.
     """
 
     heading: ClassVar[str]
@@ -85,15 +87,15 @@ class SampleKind(ABC, Generic[S]):
 
     @abstractmethod
     def decode(self, tokens: Tensor) -> list[S]:
-        """Samples of tokens Int[M, L]."""
+        """Decode tokens Int[M, L] into samples."""
 
     @abstractmethod
     def lines(self, samples: Sequence[S], **more: Sequence[Any]) -> str:
-        """Lines of JSON; ``more``: further keys, with a value for each sample."""
+        """Format lines of JSON; ``more``: further keys, with a value for each sample."""
 
     @abstractmethod
     def write(self, samples: Sequence[S], folder: Path, **more: Sequence[Any]) -> str:
-        """Write ``files``; a sentence for the log if they lack something, else ""."""
+        """Write ``files``; return a sentence for the log if they lack something, else ""."""
 
     @abstractmethod
     def plot(
@@ -103,19 +105,18 @@ class SampleKind(ABC, Generic[S]):
         given: Sequence[int] | None = None,
         inputs: Any = None,
     ) -> None:
-        """Picture the first samples; of completions with the line ``given`` of each and what the
-        ``inputs`` are."""
+        """Plot the first samples; completions with their lines ``given``, and the ``inputs``."""
 
     def write_copies(self, samples: Sequence[S], request: SampleRequest) -> None:
         """Write the samples in further formats that a request names."""
 
     @abstractmethod
     def shares(self, samples: Sequence[S]) -> dict[str, float]:
-        """Metrics that need no other data, of samples that ``sample`` wrote."""
+        """Metrics of samples alone, without other data."""
 
     @abstractmethod
     def read(self, path: str, request: EvaluateRequest) -> SampleFile[S]:
-        """Samples of a file of any origin."""
+        """Read the samples of a file of any origin."""
 
     @abstractmethod
     def score(
@@ -125,25 +126,25 @@ class SampleKind(ABC, Generic[S]):
         real: RealData[S],
         unreadable: Sequence[int],
     ) -> SampleScores:
-        """Every metric of every set beside real data. ``unreadable``: further samples of each."""
+        """Measure every metric of every set with real data; ``unreadable``: further samples of
+        each."""
 
     def remarks(self, sets: Sequence[Sequence[S]], num_blank: int) -> list[str]:
-        """Sentences on samples, of which ``num_blank`` are blank lines, for those who read the
-        table."""
+        """Notes on the samples, ``num_blank`` of them blank lines, for the table."""
         return []
 
     def structure(self, request: Request) -> Structure:
-        """Structure that ``structure=`` requests."""
+        """Find the structure that ``structure=`` names."""
         return Structure.requested(request, self.structures, self.vocab)
 
 
 class SampleKindReport(TokenReport):
-    """Report on the samples of one kind, written and drawn as the commands do."""
+    """Report on samples of one kind, written and plotted as the commands do."""
 
     @property
     @abstractmethod
     def kind(self) -> SampleKind[Any]:
-        """The kind of the samples of ``data``."""
+        """Kind of the samples of ``data``."""
 
     def save(self, samples: Tensor, folder: Path) -> None:
         if len(samples):
@@ -158,8 +159,11 @@ class SampleKindReport(TokenReport):
 
 @dataclass(frozen=True)
 class SampleEvaluation(Evaluation, Generic[S]):
-    """``facts``: how all was measured. ``sets``: the samples, by sampling seed or file. ``model``:
-    what was measured of the model itself; None of files of samples, whose blank lines are counted.
+    """Result of ``evaluate`` of samples of one kind.
+
+    ``facts``: entries of ``metrics.json`` on the measurement. ``sets``: the samples, by sampling
+    seed or file. ``model``: scores of the model itself; None for files of samples, with
+    ``num_blank`` blank lines.
     """
 
     facts: dict[str, Any]
@@ -171,7 +175,7 @@ class SampleEvaluation(Evaluation, Generic[S]):
     num_blank: int = 0
 
     def sections(self) -> list[TableSection]:
-        """Sections of the table, samples first."""
+        """Tables, samples first."""
         model = [] if self.model is None else self.model.sections()
         return [*self.scores.sections(), *structure_sections(self.facts), *model]
 
@@ -181,12 +185,12 @@ class SampleEvaluation(Evaluation, Generic[S]):
         return notes if self.model is None else [*notes, *model_notes(self.model.scores)]
 
     def metrics(self) -> dict[str, Any]:
-        """Single numbers before lists and tables."""
+        """Entries of ``metrics.json``, single numbers before lists and tables."""
         found = self.scores.as_dict() | ({} if self.model is None else self.model.metrics())
         return {**self.facts, **scalars_first(found)}
 
     def save(self, folder: Path) -> None:
-        """The samples of the first set."""
+        """Write the samples of the first set."""
         self.kind.write(self.sets[0], folder)
 
     def plot(self, folder: Path) -> None:
@@ -201,7 +205,7 @@ def evaluate_samples(
     kind: SampleKind[S],
     real: RealData[S],
 ) -> SampleEvaluation[S]:
-    """Sets of samples of a model, one for each seed, and the model itself."""
+    """Evaluate sets of samples of a model, one for each seed, and the model itself."""
     assert real.on is not None
     trained.check_weights()
     tokens, facts, measured, scoring = sample_and_measure(
@@ -222,7 +226,7 @@ def evaluate_samples(
 def evaluate_sample_files(
     request: EvaluateRequest, kind: SampleKind[S], real: RealData[S]
 ) -> SampleEvaluation[S]:
-    """``samples=FILE`` or ``samples=[A,B]``. Raises ``ValueError`` for an empty list."""
+    """Evaluate ``samples=FILE`` or ``samples=[A,B]``; ``ValueError`` for an empty list."""
     names = request.samples
     if not names:
         raise ValueError("samples=[]: give at least one file")
@@ -241,8 +245,7 @@ def sample_kind(
     kind: SampleKind[S],
     **size: int | Sequence[int] | None,
 ) -> Samples:
-    """``num_samples`` fresh samples, of a size if that is given by its option; written with a
-    picture."""
+    """Sample ``num_samples`` times, of the ``size`` of an option if it is given."""
     wanted = requested_sizes(trained, kind.vocab.n_max, **size)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     structure = kind.structure(request)
@@ -250,9 +253,11 @@ def sample_kind(
     def lines(rows: Tensor, output: SampleOutput) -> str:
         return kind.lines(kind.decode(output.x0), **structure.weights(output.log_weights))
 
+    # sample
     with trained.sharing() as shard:
         model = structure.narrowed(trained.model(shard, lines))
         drawn = sample_fresh(trained, model, num, entropy=(request.seed,), size=wanted)
+    # facts of the samples
     facts = drawn.facts
     if structure:
         facts |= exactness_facts(trained.approximations(log_weights=drawn.log_weights))
@@ -265,9 +270,11 @@ def sample_kind(
 
 @dataclass(frozen=True)
 class Partials(Generic[S]):
-    """Samples of which something is known: ``tokens`` Int[M, L], below 0 where they are sampled,
-    and ``real`` Bool[M, L], the positions that carry data. ``decode``: the samples for rows Int[b]
-    of sampled tokens Int[b, L]."""
+    """Samples of which some tokens are known.
+
+    ``tokens``: Int[M, L], below 0 where they are sampled; ``real``: Bool[M, L], the positions that
+    carry data. ``decode``: makes samples of rows Int[b] and sampled tokens Int[b, L].
+    """
 
     tokens: Tensor
     real: Tensor
@@ -285,12 +292,11 @@ def complete_kind(
     order: str | None = None,
     inputs: Any = None,
 ) -> Samples:
-    """Completions of what ``given`` holds, called ``noun``; written as fresh samples are, every one
-    with the line of what it completes.
+    """Complete the objects in ``given``, called ``noun``, several times each.
 
-    ``asked``: for each sample, that line. ``make``: what is known of each, given the model.
-    ``order``: why the order of nodes makes them approximate, if it does. ``inputs``: for the
-    picture, see ``SampleKind.plot``.
+    ``asked``: for each sample, the line in ``given``, written with it. ``make``: builds the partial
+    samples, given the model. ``order``: a reason for which the order of nodes makes the completions
+    approximate, or None. ``inputs``: for the picture, see ``SampleKind.plot``.
     """
     structure, num_inputs = kind.structure(request), len({*asked})
 
@@ -302,6 +308,7 @@ def complete_kind(
         model = structure.narrowed(trained.model(shard, lines))
         partials = make(model)
         drawn = complete_tokens(model, partials.tokens, partials.real, entropy=(request.seed,))
+    # whether they are exact
     samples = partials.decode(drawn.rows, drawn.tokens)
     real = partials.real[drawn.rows]
     reasons = [] if order is None else [order]
@@ -334,15 +341,19 @@ def _unwritten(
     more: Mapping[str, Sequence[Any]],
     inputs: Any = None,
 ) -> Samples:
-    """Samples before any file, described by ``what``. ``more``: what is written beside each, by
-    key."""
+    """Return unwritten samples, called ``what`` in the log.
+
+    ``more``: further keys of each sample in the files.
+    """
 
     def write() -> SavedSamples:
+        # write and plot
         note = kind.write(samples, request.out, **more)
         kind.write_copies(samples, request)
         kind.plot(samples, request.out / request.picture, more.get("given"), inputs)
         if note:
             logger.info("%s", note)
+        # metrics of the log line
         shares = kind.shares(samples)
         shown = ", ".join(
             each.format(shares[each.name]) for each in kind.headlines if each.name in shares

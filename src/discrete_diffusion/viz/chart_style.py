@@ -1,4 +1,4 @@
-"""Look of every chart: colours, axes, and the page they are plotted on.
+"""Style of every chart: colours, axes and figures.
 
 Built on matplotlib's object interface: no pyplot, no global state, any backend.
 """
@@ -25,24 +25,24 @@ LINE = "#a3adba"
 FAINT_LINE = "#e4e8ee"
 
 REAL, SAMPLED = "#44608a", "#ef9f4c"
-"""Real data and samples: blue and orange, apart in hue and in lightness."""
+"""Colours of real data and samples: blue and orange, apart in hue and in lightness."""
 GROUP_COLOURS = ("#1f7a78", "#b06ab3", "#c9a227", "#7a7f87")
-"""Token groups, in order: nodes and edges, then those of other data."""
+"""Colours of token groups, in order: nodes and edges, then those of other data."""
 SHARE_MAP = LinearSegmentedColormap.from_list(
     "share", ["#f6f8fb", "#c3d3e8", "#7f9fcb", "#44608a", "#22324f"]
 )
-"""0 to 1, light to dark."""
+"""Colours of shares, 0 to 1: light to dark."""
 DIFFERENCE_MAP = LinearSegmentedColormap.from_list(
     "difference", ["#2f4a78", "#8fabd3", "#fbfbfa", "#f2b778", "#a8590f"]
 )
-"""Too few in blue, too many in orange, white where both agree."""
+"""Colours of differences: too few in blue, too many in orange, white where both agree."""
 
 TITLE_POINTS, LABEL_POINTS, TICK_POINTS = 11.0, 9.5, 8.5
 DPI = 160.0
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A white page, in inches, that lays out its own axes."""
+    """Make a white figure, in inches, that lays out its axes."""
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     engine = figure.get_layout_engine()
@@ -59,7 +59,7 @@ def style_axes(
     ylabel: str = "",
     grid: Literal["x", "y", "both"] | None = "y",
 ) -> None:
-    """Title at the left, muted ticks, no box, a faint ``grid`` across one axis, both or none."""
+    """Set a title at the left, muted ticks, no box, and a faint ``grid`` across axes."""
     axes.set_title(title, loc="left", fontsize=TITLE_POINTS, color=TEXT, pad=10)
     axes.set_xlabel(xlabel, fontsize=LABEL_POINTS, color=MUTED_TEXT, labelpad=6)
     axes.set_ylabel(ylabel, fontsize=LABEL_POINTS, color=MUTED_TEXT, labelpad=6)
@@ -72,7 +72,7 @@ def style_axes(
 
 
 def add_legend(where: Axes | Figure, **options: Any) -> None:
-    """The labelled artists of axes, or ``handles`` of a figure, without a frame."""
+    """Add a legend of labelled artists, or of ``handles``, without a frame."""
     where.legend(frameon=False, fontsize=LABEL_POINTS, labelcolor=TEXT, **options)
 
 
@@ -85,7 +85,7 @@ def add_colour_bar(
     shown: Callable[[float], str] = "{:g}".format,
     **options: Any,
 ) -> Colorbar:
-    """Add a bar of the meaning of colours: ``label``, ticks as ``shown``; ``options`` of
+    """Add a colour bar with a ``label`` and ticks as ``shown``; ``options`` of
     ``Figure.colorbar``."""
     bar = figure.colorbar(ScalarMappable(norm, colours), **options)
     bar.set_label(label, fontsize=LABEL_POINTS, color=MUTED_TEXT)
@@ -96,7 +96,7 @@ def add_colour_bar(
 
 
 def save_figure(figure: Figure, path: str | Path | None) -> Figure:
-    """Write the figure if there is a path: ``.png`` or ``.svg``; return it."""
+    """Write the figure if a path is given, ``.png`` or ``.svg``; return it."""
     if path is not None:
         with atomic_write(Path(path)) as unfinished:
             figure.savefig(unfinished, dpi=DPI)

@@ -1,4 +1,4 @@
-"""Models side by side: how far their bounds are apart, and what their samples cost."""
+"""Figure of compared models: differences of their bounds, and quality against network calls."""
 
 from __future__ import annotations
 
@@ -29,24 +29,28 @@ from discrete_diffusion.viz.chart_style import (
 )
 
 _FAINT = 0.5
-"""Opacity of a difference that is not to be trusted."""
+"""Opacity of a doubtful difference."""
 _LABEL_GAP = 0.062
 """Least distance of two labels, as a share of the axes' height."""
 
 
 @dataclass(frozen=True)
 class ModelPoint:
-    """One model. ``difference``: of its bound, or another number, to the reference's, with its
-    standard ``error``; ``calls``: network calls per sample; ``quality``: of samples, a number or a
-    share of 1. NaN where there is none. ``replaced``: its backbone is not the requested one.
-    ``is_reference``: others' differences are to it. ``is_doubtful``: a few noise draws carry the
-    difference and its error."""
+    """One model of the figure; NaN for missing numbers.
+
+    ``difference``: of its bound, or another number, to the reference's, with its standard
+    ``error``; ``calls``: network calls per sample; ``quality``: of samples, a number or a share of
+    1, with the standard error ``quality_error``. ``replaced``: another backbone stands in.
+    ``is_reference``: differences are measured against it. ``is_doubtful``: a few noise samples
+    carry the difference and its error.
+    """
 
     label: str
     difference: float
     error: float
     calls: float
     quality: float
+    quality_error: float = math.nan
     replaced: bool = False
     is_reference: bool = False
     is_doubtful: bool = False
@@ -54,7 +58,7 @@ class ModelPoint:
 
 @dataclass(frozen=True)
 class QualityAxis:
-    """Axis that shows the quality of samples: by ``name``; in percent if it is a share."""
+    """Axis of the quality of samples, called ``name``; in percent if it is a share."""
 
     name: str = ""
     is_share: bool = False
@@ -70,23 +74,31 @@ def plot_pareto(
     measure: str = "Bound",
     title: str = "",
 ) -> Figure:
-    """Differences of the bound, or of another ``measure``, with error bars, and ``quality`` against
-    network calls.
+    """Plot differences of the bound, or of another ``measure``, and ``quality`` against calls.
 
-    A point alone has no such panel, and one without a difference is not in it. Models that no
-    other beats both in calls and in quality are joined by a line. ``quantity``: the unit of the
-    measure. Without any quality the second panel is left out.
-    Raises ``ValueError`` without a point, or if there is nothing to show of it.
+    Both with error bars of one standard error. A single point has no difference. Of three models or
+    more those are joined by a line that no other beats both in calls and in quality. ``quantity``:
+    the unit of the measure. Without any quality the second panel is left out.
+    Raises ``ValueError`` without a point, or if there is nothing to plot.
     """
+    # what is measured
     if not points:
         raise ValueError("no models to plot: give at least one point")
     shown = [p for p in points if math.isfinite(p.calls) and math.isfinite(p.quality)]
     if quality.is_share:
-        shown = [replace(p, quality=100 * min(max(p.quality, 0.0), 1.0)) for p in shown]
+        shown = [
+            replace(
+                p,
+                quality=100 * min(max(p.quality, 0.0), 1.0),
+                quality_error=100 * p.quality_error,
+            )
+            for p in shown
+        ]
     num_panels = (len(points) > 1) + bool(shown)
     if num_panels == 0:
-        raise ValueError("nothing to plot of one model without samples: give another, or samples")
-    front = _front(shown, quality.more_is_better)
+        raise ValueError("nothing to plot: one model without samples; give another, or samples")
+    front = _front(shown, quality.more_is_better) if len(shown) > 2 else []
+    # differences at the left, quality at the right
     figure = new_figure(10.4 if num_panels == 2 else 6.2, max(3.6, 0.42 * len(points) + 2.2))
     panels = figure.subplots(1, num_panels, squeeze=False)[0]
     if len(points) > 1:
@@ -94,7 +106,7 @@ def plot_pareto(
         style_axes(
             panels[0],
             title=f"{measure}, difference to {_references(points)}",
-            xlabel=f"{quantity}, ± standard error (left is better)",
+            xlabel=f"{quantity}, ± one standard error (left is better)",
             grid="x",
         )
         panels[0].tick_params(axis="y", length=0, labelcolor=TEXT, labelsize=LABEL_POINTS)
@@ -111,7 +123,7 @@ def plot_pareto(
 
 
 def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
-    """The reference, replaced backbones, the front: those that are there."""
+    """Legend of the reference, stand-ins, doubtful differences and the front, if there are any."""
     marker: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 6}
     hollow = {**marker, "markerfacecolor": "white", "markeredgewidth": 1.6}
     handles = []
@@ -122,7 +134,7 @@ def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
         handles.append(Line2D([], [], color=REAL, label="another backbone in place", **hollow))
     if any(point.is_doubtful for point in points):
         cross = {**marker, "marker": "X", "alpha": _FAINT}
-        handles.append(Line2D([], [], color=REAL, label="carried by a few noise draws", **cross))
+        handles.append(Line2D([], [], color=REAL, label="carried by a few noise samples", **cross))
     if has_front:
         label = "front: no model is both better and cheaper"
         handles.append(Line2D([], [], color=LINE, linewidth=1.6, label=label))
@@ -130,12 +142,12 @@ def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
 
 
 def _references(points: Sequence[ModelPoint]) -> str:
-    """Labels of the models that differences are to."""
+    """Labels of the models that differences are measured against."""
     return " or ".join(point.label for point in points if point.is_reference)
 
 
 def _colours(points: Sequence[ModelPoint]) -> tuple[list[str], list[str]]:
-    """Colours of the edges of the points, and of their faces: hollow if they are replaced."""
+    """Colours of edges and faces of the points; stand-ins are hollow."""
     edges = [SAMPLED if point.is_reference else REAL for point in points]
     faces = ["white" if p.replaced else edge for p, edge in zip(points, edges, strict=True)]
     return edges, faces
@@ -181,6 +193,18 @@ def _plot_quality(axes: Axes, points: Sequence[ModelPoint], front: Sequence[Mode
         clip_on=False,
         zorder=3,
     )
+    # error bars below the points
+    axes.errorbar(
+        [p.calls for p in points],
+        [p.quality for p in points],
+        yerr=[p.quality_error if math.isfinite(p.quality_error) else 0.0 for p in points],
+        fmt="none",
+        ecolor=TEXT,
+        elinewidth=1.2,
+        capsize=3,
+        zorder=2,
+    )
+    # calls on a log scale
     axes.set_xscale("log")
     axes.margins(x=0.12, y=0.16)
     low, high = axes.get_xlim()
@@ -195,17 +219,18 @@ def _style_quality(axes: Axes, quality: QualityAxis) -> None:
         bottom, top = axes.get_ylim()
         axes.set_ylim(max(bottom, 0.0), min(top, 100.0))
     unit = f"{quality.name}, %" if quality.is_share else quality.name
+    better = "up" if quality.more_is_better else "down"
     style_axes(
         axes,
         title=f"Samples and their cost: {quality.name}",
         xlabel="network calls per sample, log scale (left is better)",
-        ylabel=f"{unit} ({'up' if quality.more_is_better else 'down'} is better)",
+        ylabel=f"{unit}, ± one standard error ({better} is better)",
         grid="both",
     )
 
 
 def _front(points: Sequence[ModelPoint], more_is_better: bool) -> list[ModelPoint]:
-    """Points that no other beats in both, by calls."""
+    """Points that no other beats in both quality and calls, by calls."""
     sign = 1 if more_is_better else -1
     front: list[ModelPoint] = []
     for point in sorted(points, key=lambda p: (p.calls, -sign * p.quality)):
@@ -215,14 +240,15 @@ def _front(points: Sequence[ModelPoint], more_is_better: bool) -> list[ModelPoin
 
 
 def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
-    """Names at the right of their points, moved apart where points lie close together: within a
-    factor of 1.8 of calls."""
+    """Write names at the right of their points, moved apart within a factor of 1.8 of calls."""
+    # columns of points with similar numbers of calls
     columns: list[list[ModelPoint]] = []
     for point in sorted(points, key=lambda p: p.calls):
         if columns and point.calls < 1.8 * columns[-1][0].calls:
             columns[-1].append(point)
         else:
             columns.append([point])
+    # labels of each, apart in height
     for column in columns:
         column.sort(key=lambda p: p.quality)
         heights = _spread([point.quality for point in column], axes.get_ylim())
@@ -241,8 +267,7 @@ def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
 
 
 def _spread(values: Sequence[float], limits: tuple[float, float]) -> list[float]:
-    """Ascending ``values`` moved up until they are a label apart, then all by the same amount: the
-    mean is kept where that is within ``limits``."""
+    """Move ascending ``values`` apart by a label, keeping their mean within ``limits``."""
     bottom, top = limits
     gap = _LABEL_GAP * (top - bottom)
     moved = list(accumulate(values, lambda below, value: max(value, below + gap)))

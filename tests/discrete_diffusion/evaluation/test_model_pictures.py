@@ -75,7 +75,7 @@ def test_the_area_of_the_bound_is_written_beside_it():
         {"node": "rooms", "edge": "relations"},
     )
     left, right = figure.axes
-    assert left.get_title(loc="left") == "The bound by time: area 12.50 nats"
+    assert left.get_title(loc="left") == "The bound by time: area 12.50 ± 0.10 nats"
     labels = [text.get_text() for text in left.get_legend().get_texts()]
     assert labels == ["rooms: 2.50 nats", "relations: 10.00 nats"]
     steps = [patch for patch in left.patches if isinstance(patch, StepPatch)]

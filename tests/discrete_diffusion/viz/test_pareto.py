@@ -69,7 +69,7 @@ def test_a_difference_that_few_draws_carry_is_marked(tmp_path):
     shapes = [container[0].get_marker() for container in figure.axes[0].containers]
     assert shapes == ["o", "o", "X", "o"]
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "carried by a few noise draws" in legend
+    assert "carried by a few noise samples" in legend
 
 
 def test_labels_stay_inside_the_figure():
@@ -97,6 +97,17 @@ def test_down_is_better_turns_the_front_around():
 def test_without_samples_there_is_one_panel():
     points = [ModelPoint(p.label, p.difference, math.nan, math.nan, math.nan) for p in POINTS]
     assert len(plot_pareto(points, **WORDS).axes) == 1
+
+
+def test_quality_has_error_bars_and_two_models_have_no_front():
+    points = [replace(p, quality_error=0.02) for p in POINTS[:2]]
+    figure = plot_pareto(points, **{**WORDS, "quality": SHARE})
+    right = figure.axes[1]
+    (bars,) = (container[2][0].get_segments() for container in right.containers)
+    assert [list(bar[:, 1]) for bar in bars] == [pytest.approx([58, 62]), pytest.approx([68, 72])]
+    assert "one standard error" in right.get_ylabel()
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert not [text for text in legend if text.startswith("front")]
 
 
 def test_nothing_to_draw_is_refused():
