@@ -55,7 +55,7 @@ def paired_difference(values: Tensor, base: Tensor) -> Estimate:
 
     ``values``, ``base``: Float64[S, M], S training seeds, M held-out samples. With
     d = values - base, the two errors are those of the mean over samples of d averaged over seeds,
-    and of the mean over seeds of d averaged over samples. With S = 1 an error over seeds is unknown.
+    and of the mean over seeds of d averaged over samples. With S = 1 the latter is unknown.
     Raises ``ValueError`` if the shapes differ.
     """
     if values.shape != base.shape or values.ndim != 2:
