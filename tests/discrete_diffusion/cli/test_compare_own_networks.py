@@ -48,7 +48,7 @@ def printed(text: str, *words: str) -> list[str]:
     """The arguments of the only line of a page that begins a command and has all of the words."""
     lines = [line.strip() for line in text.splitlines()]
     (line,) = {x for x in lines if x.startswith("discrete-diffusion") and {*words} <= {*x.split()}}
-    return shlex.split(line)[1:]
+    return shlex.split(line, comments=True)[1:]
 
 
 def check_table(out, models: dict[str, str]) -> None:
