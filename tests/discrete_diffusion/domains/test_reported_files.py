@@ -183,7 +183,7 @@ REFUSED = {
     ("text", "bomb.txt.gz", BOMB): ["more than", "unpacked", "split it"],
     ("graphs", "bomb.edges.gz", BOMB): ["more than", "unpacked"],
     ("tokens", "wide_id.npy", saved(np.array(90 * [3, 2**31]))): ["2,147,483,648", "place 1"],
-    ("tokens", "overflow.npy", claiming(1 << 70)): ["no .npy"],
+    ("tokens", "overflow.npy", claiming(1 << 70)): ["not a .npy"],
     ("tokens", "cut.npz", npz(a=np.eye(99))[:900]): ["damaged", "copy it anew"],
     ("graphs", "claim.npy", claiming(1 << 40)): ["is not a file of arrays"],
     ("graphs", "claim.npz", npz_of(a=claiming(1 << 40))): ["is not a file of arrays"],
@@ -254,7 +254,7 @@ def test_a_pipe_is_not_waited_for(kind, tmp_path):
 def test_a_file_without_line_ends_is_refused_before_it_fills_memory(
     documents, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(corpus_files, "_LONGEST", 1 << 22)
+    monkeypatch.setattr(corpus_files, "_MAX_LINE", 1 << 22)
     (tmp_path / "one.txt.gz").write_bytes(gzip.compress(b"a" * (1 << 24)))
     with pytest.raises(ValueError, match=r"one\.txt\.gz.*without an end of a line.*cut the text"):
         list(parts_of(tmp_path / "one.txt.gz", 0, field="text", documents=documents))

@@ -123,7 +123,7 @@ def test_without_a_test_split_validation_is_held_out():
 @pytest.mark.parametrize("kind", ["characters", "bytes"])
 def test_text_is_in_bits_per_character(kind):
     text = "Größe über alles " * 8
-    vocabulary = TextVocabulary.of_text(text) if kind == "characters" else TextVocabulary(None)
+    vocabulary = TextVocabulary.from_text(text) if kind == "characters" else TextVocabulary(None)
     layout = TokenLayout.flat(
         10, vocabulary.vocab_size, mask_id=vocabulary.mask_id, pad_id=vocabulary.pad_id
     )

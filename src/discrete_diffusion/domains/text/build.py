@@ -1,104 +1,114 @@
-"""From a ``data`` config to a data set: one file split here, or a file per split."""
+"""Data sets of text from a ``data`` config: text in memory (``data=text``), or ids on disk
+(``data=tokens``, ``data.tokens=ids``), split here or with a file per split."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from omegaconf import DictConfig
 
-from discrete_diffusion.data.base import SPLITS, shares_of
+from discrete_diffusion.config.values import counted, unknown_name
+from discrete_diffusion.data.base import SPLITS, given_paths, shares_of
 from discrete_diffusion.data.files import TextSource, read_text
-from discrete_diffusion.domains.text.dataset import TextDataset
-from discrete_diffusion.domains.text.file_kinds import PLAIN
-from discrete_diffusion.domains.text.storing import (
-    build_stored,
-    build_stored_test,
-    complete_stored,
-    is_stored,
-    set_tokenizer,
-    training_path,
+from discrete_diffusion.domains.text import subwords, vocabulary
+from discrete_diffusion.domains.text.corpus_files import encode_part, parts_of
+from discrete_diffusion.domains.text.dataset import Packing, Span, StoredTextDataset, TextDataset
+from discrete_diffusion.domains.text.domain import PLAIN
+from discrete_diffusion.domains.text.token_files import (
+    ENDINGS,
+    TokenFiles,
+    TokensInMemory,
+    meaning_digest,
+    read_meta,
+    split_files,
 )
-from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
-from discrete_diffusion.domains.text.vocabulary import (
-    TextVocabulary,
-    text_vocabulary_of,
-    vocabulary_of,
-)
+from discrete_diffusion.domains.text.vocabulary import IdVocabulary, TextVocabulary, vocabulary_of
 from discrete_diffusion.layout.vocab_config import Sequences
-from discrete_diffusion.runtime.inputs import HTML
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+from discrete_diffusion.runtime.inputs import HTML, NPY, kind_of
 
 logger = logging.getLogger(__name__)
 
+_TOKENIZERS = ("characters", "bytes", "text8", "bpe:8192", "a folder", "a tokenizer.json")
+_MIN_BPE = 257
+"""The bytes, and the end of a text."""
+
 
 def complete_text(config: DictConfig) -> None:
-    """Write what the text decides into ``config``: ``characters`` (those of the training text, all
-    of a file that is split here), what ``tokenizer`` means, and ``vocab_size``, ``mask_id``,
+    """Set in ``config`` what follows from the text: ``characters`` of the training text, or of all
+    of a file that is split here, the meaning of ``tokenizer``, and ``vocab_size``, ``mask_id`` and
     ``pad_id``.
 
     With them the config is enough to rebuild the layout and to read samples, without the text.
-    Characters that are given stay. Raises ``ValueError`` for ids that are not those of the text.
+    Characters that are given stay. Raises ``ValueError`` for ids other than those of the text.
     """
     if is_stored(config):
         complete_stored(config)
     else:
         set_tokenizer(config, lambda: _training_share(config))
     if config.tokens == "characters" and config.characters is None:
-        config.characters = TextVocabulary.of_text(_training_text(config).text).characters
-    vocabulary = vocabulary_of(config)
+        config.characters = TextVocabulary.from_text(_training_text(config).text).characters
+    known = vocabulary_of(config)
     for key in ("vocab_size", "mask_id", "pad_id"):
-        value = getattr(vocabulary, key)
+        value = getattr(known, key)
         if config.get(key) not in (None, value):
             raise ValueError(f"data.{key}={config[key]}, but the text has {value}; leave it out")
         config[key] = value
 
 
 def build_text(config: DictConfig) -> TextDataset:
-    """The data set of a completed config.
+    """Data set of a completed config.
 
     Raises ``ValueError`` with one sentence for paths that contradict each other, text that cannot
     be read, a character that training lacks, or a split of less than one window.
     """
     if is_stored(config):
         return build_stored(config)
-    vocabulary, layout = text_vocabulary_of(config), Sequences.of(config).layout()
+    known, layout = vocabulary.text_vocabulary_of(config), Sequences.of(config).layout()
     if config.train_path is None:
-        source, whole = _whole(config, vocabulary)
-        shares = shares_of(len(whole), config.split)
-        ids = {split: whole[share] for split, share in shares.items()}
+        # one text, cut into shares
+        text = _training_text(config)
+        source = text.name
+        if config.path is None:
+            logger.warning("no data.path: a smoke test on %s", text.name)
+            source = f"smoke test: {text.name}"
+        whole = known.encode(text)
+        ids = {split: whole[share] for split, share in shares_of(len(whole), config.split).items()}
         names = {split: f"the {split} share of {source}" for split in SPLITS}
         fix = "more text, a smaller data.length or another data.split"
     else:
+        # a text per split
         training_path(config)
         paths = {split: config[f"{split}_path"] for split in SPLITS}
         names = {split: str(path) for split, path in paths.items() if path is not None}
         source = ", ".join(names.values())
-        ids = {split: vocabulary.read(path) for split, path in names.items()}
+        ids = {split: known.read(path) for split, path in names.items()}
         ids.setdefault("test", np.zeros(0, np.int64))
         fix = "more text or a smaller data.length"
-    for split, found in ids.items():
-        if len(found) < layout.length and (len(found) or split != "test"):
+    for split, part in ids.items():
+        if len(part) < layout.length and (len(part) or split != "test"):
             raise ValueError(
-                f"{names[split]} is {len(found):,} {config.tokens}, less than one window of "
+                f"{names[split]} is {len(part):,} {config.tokens}, less than one window of "
                 f"data.length={layout.length}; give {fix}"
             )
-    return TextDataset(ids, vocabulary, layout=layout, source=source)
+    return TextDataset(ids, known, layout=layout, source=source)
 
 
 def build_test_text(config: DictConfig) -> TextDataset:
-    """The text of ``path`` as the test split of what a model with this config was trained on.
+    """Data set with the text of ``path`` as its test split, for a model with this config.
 
     Raises ``ValueError`` for text of less than one window, and for a character that the model does
     not know, which names file and line.
     """
     if is_stored(config):
         return build_stored_test(config)
-    vocabulary, layout = text_vocabulary_of(config), Sequences.of(config).layout()
     name, nothing = str(config.path), np.zeros(0, np.int64)
-    ids = vocabulary.encode(
+    known, layout = vocabulary.text_vocabulary_of(config), Sequences.of(config).layout()
+    ids = known.encode(
         read_text(name, HTML, expected=PLAIN),
         known="those that the model was trained on",
         remedy="replace such characters, or train a model with data.tokens=bytes",
@@ -109,32 +119,26 @@ def build_test_text(config: DictConfig) -> TextDataset:
             f"{layout.length}, which the model was trained on; give more text"
         )
     splits = {"train": nothing, "val": nothing, "test": ids}
-    return TextDataset(splits, vocabulary, layout=layout, source=name)
+    return TextDataset(splits, known, layout=layout, source=name)
 
 
-def _whole(
-    config: DictConfig, vocabulary: TextVocabulary | SubwordVocabulary
-) -> tuple[str, np.ndarray]:
-    """Name and ids of the file that is split here, or of the embedded text."""
-    text = _training_text(config)
-    if config.path is not None:
-        return text.name, vocabulary.encode(text)
-    logger.warning("no data.path: a smoke test on %s", text.name)
-    return f"smoke test: {text.name}", vocabulary.encode(text)
+def training_path(config: Mapping[str, Any]) -> str | None:
+    """``path``, or ``train_path``; None for the embedded text. Raises ``ValueError`` if the paths
+    contradict each other."""
+    return next(iter(given_paths(config).values()), None)
 
 
 def _training_text(config: DictConfig) -> TextSource:
-    """The text that the vocabulary is read off."""
     path = training_path(config)
     return embedded_text() if path is None else read_text(path, HTML, expected=PLAIN)
 
 
 def _training_share(config: DictConfig) -> list[str]:
-    """The text that a tokenizer is trained on, which is not held out."""
+    """Text that a tokenizer is trained on, without the held-out shares, in pieces."""
     text = _training_text(config).text
     if config.train_path is None:
         text = text[shares_of(len(text), config.split)["train"]]
-    return pieces(text)
+    return subwords.pieces(text)
 
 
 def embedded_text() -> TextSource:
@@ -151,3 +155,221 @@ def embedded_text() -> TextSource:
         ) from error
     pages = (topics[name].strip() for name in sorted(topics))
     return TextSource("the help pages of Python (pydoc_data.topics)", "\n\n".join(pages) + "\n")
+
+
+def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dict[str, Any]:
+    """Keys of ``config.data`` that a tokenizer sets.
+
+    Args:
+        name: ``characters`` (or ``chars``), ``bytes``, ``text8``, the 27 letters, ``bpe:SIZE``, a
+            folder of ``data tokenize``, or a path for ``state_of_file``.
+        texts: texts to train ``bpe:SIZE`` on; None where there are none.
+
+    Returns:
+        ``tokenizer``, its name, or for a folder the name that made it; ``tokens``; and
+        ``characters`` or ``tokenizer_state`` where the name decides them.
+
+    Raises:
+        ValueError: an unknown name, a size that is too small, or a damaged file.
+        FileNotFoundError: nothing is at the path.
+    """
+    # built-in ones
+    if name in ("chars", "characters"):
+        return {"tokenizer": name, "tokens": "characters"}
+    if name == "bytes":
+        return {"tokenizer": name, "tokens": "bytes"}
+    if name == "text8":
+        return {"tokenizer": name, "tokens": "characters", "characters": vocabulary.LETTERS}
+    if bpe := re.fullmatch(r"bpe:(\d+)", name):
+        state = _trained(name, int(bpe[1]), texts)
+        return {"tokenizer": name, "tokens": "subwords", "tokenizer_state": state}
+    # files
+    folder = Path(name).expanduser()
+    meta = read_meta(folder) if folder.is_dir() else None
+    if meta is not None and meta["tokens"] != "subwords":
+        return {key: meta[key] for key in ("tokenizer", "tokens", "characters")}
+    if not folder.exists() and not re.search(r"[/\\.]", name):
+        raise ValueError(unknown_name("data.tokenizer", name, _TOKENIZERS))
+    state = subwords.state_of_file(name)
+    return {"tokenizer": name, "tokens": "subwords", "tokenizer_state": state}
+
+
+def _trained(name: str, size: int, texts: Callable[[], Iterable[str]] | None) -> str:
+    if texts is None:
+        raise ValueError(
+            f"data.tokenizer={name} is trained on text; encode it first: discrete-diffusion data "
+            f"tokenize FILE... --tokenizer {name} --out FOLDER"
+        )
+    if size < _MIN_BPE:
+        raise ValueError(f"data.tokenizer={name}: expected at least bpe:{_MIN_BPE}")
+    logger.info("training the tokenizer %s", name)
+    return subwords.trained_bpe(size, texts())
+
+
+def set_tokenizer(config: DictConfig, texts: Callable[[], Iterable[str]] | None) -> None:
+    """Set in ``config.data`` the keys of its ``tokenizer``, unless they are known already.
+
+    Raises ``ValueError`` as ``named_tokenizer``, or if another key contradicts it.
+    """
+    name = config.get("tokenizer")
+    if name is None or config.get("tokenizer_state") is not None:
+        return
+    keys = named_tokenizer(str(name), texts)
+    if config.tokens == "bytes" != keys["tokens"]:
+        raise ValueError(f"data.tokens=bytes, but data.tokenizer={name}; give one of the two")
+    config.tokenizer = keys.pop("tokenizer")
+    for key, value in keys.items():
+        if config.get(key) not in (None, "characters", "ids", value):
+            raise ValueError(
+                f"data.{key} is given, and data.tokenizer={name} sets it; leave it out"
+            )
+        config[key] = value
+
+
+def is_stored(config: Mapping[str, Any]) -> bool:
+    """True for ids on disk."""
+    return config.get("name") == "tokens" or config["tokens"] == "ids"
+
+
+def complete_stored(config: DictConfig) -> None:
+    """Set in ``config`` what follows from the files: the tokenizer of ``data tokenize``, ``bos_id``
+    and ``eos_id``; for ids alone V, from the largest one, MASK and, for rows of documents, PAD.
+
+    Raises ``ValueError`` or ``FileNotFoundError`` naming key or file.
+    """
+    if config.tokens == "ids" and config.vocab_size is None:
+        path = _stored_path(config)
+        folder = Path(split_files(path).get("train", path))
+        meta = read_meta(folder)
+        if meta is None:
+            set_tokenizer(config, None)
+        elif config.get("tokenizer") is not None:
+            raise ValueError(
+                f"{path} has its own tokenizer, that of data tokenize; leave out "
+                f"data.tokenizer={config.tokenizer}, or tokenize the text again with it"
+            )
+        else:
+            keys = named_tokenizer(str(folder), None) | {"tokenizer": meta["tokenizer"]}
+            for key, value in keys.items():
+                config[key] = value
+        if config.tokens == "ids":
+            config.vocab_size = TokenFiles.of(folder).largest() + 2 + (config.get("pack") == "pad")
+    known = vocabulary_of(config)
+    for key in ("bos_id", "eos_id"):
+        if config.get(key) is None and key in config:
+            config[key] = getattr(known, key)
+
+
+def build_stored(config: DictConfig) -> StoredTextDataset:
+    """Data set of ids on disk, of a completed config; errors name key or file."""
+    path, packing = _stored_path(config), packing_of(config)
+    separate = {split: config.get(f"{split}_path") for split in SPLITS}
+    if config.path is not None:
+        separate = split_files(path)
+    # a span of ids for every split
+    if separate:
+        files_of = {
+            split: TokenFiles.of(each, config.vocab_size)
+            for split, each in separate.items()
+            if each is not None
+        }
+        spans: dict[str, Span] = {split: (each, 0, len(each)) for split, each in files_of.items()}
+        spans.setdefault("test", (spans["val"][0], 0, 0))
+        fix = "more text or a smaller data.length"
+    else:
+        spans = _shares(TokenFiles.of(path, config.vocab_size), config, packing)
+        fix = "more text, a smaller data.length or another data.split"
+    _check_meaning(config, spans)
+    source = ", ".join(dict.fromkeys(files.where for files, _, _ in spans.values()))
+    data = StoredTextDataset(spans, packing, layout=Sequences.of(config).layout(), source=source)
+    for split, (files, start, stop) in spans.items():
+        if len(data.splits[split]) == 0 and (stop > start or split != "test"):
+            raise ValueError(
+                f"the {split} split of {files.where} is {stop - start:,} tokens, less than one "
+                f"window of data.length={config.length}; give {fix}"
+            )
+    return data
+
+
+def build_stored_test(config: DictConfig) -> StoredTextDataset:
+    """Data set with the ids of ``path``, or of the text there, as its test split, for a model with
+    this config."""
+    files = _tokens_or_text(config)
+    spans: dict[str, Span] = {"train": (files, 0, 0), "val": (files, 0, 0)}
+    spans["test"] = (files, 0, len(files))
+    _check_meaning(config, spans)
+    layout = Sequences.of(config).layout()
+    data = StoredTextDataset(spans, packing_of(config), layout=layout, source=str(config.path))
+    if len(data.splits["test"]) == 0:
+        raise ValueError(
+            f"{files.where} is {len(files):,} tokens, less than one window of {config.length}, "
+            "which the model was trained on; give more text"
+        )
+    return data
+
+
+def packing_of(config: Mapping[str, Any]) -> Packing:
+    """``Packing`` of a completed config."""
+    return Packing(
+        config.get("pack") or "wrap",
+        config["length"],
+        vocabulary_of(config),
+        bos_id=config.get("bos_id"),
+        eos_id=config.get("eos_id"),
+        document_mask=bool(config.get("document_mask")),
+    )
+
+
+def _stored_path(config: Mapping[str, Any]) -> str:
+    if (path := training_path(config)) is None:
+        raise ValueError(
+            f"data={config['name']} with data.tokens={config['tokens']} reads files of ids; give "
+            "data.path=FILE.npy, FILE.bin or a folder of data tokenize"
+        )
+    return path
+
+
+def _tokens_or_text(config: DictConfig) -> TokenFiles:
+    """Ids of ``path`` or, for a model with a tokenizer, of the text there, with ``eos_id`` after
+    each document."""
+    path, known = Path(config.path), vocabulary_of(config)
+    is_text = path.is_file() and path.suffix not in ENDINGS and kind_of(path) is not NPY
+    if isinstance(known, IdVocabulary) or not is_text:
+        return TokenFiles.of(path, config.vocab_size)
+    # encode the text, with warnings of what is lost
+    parts = list(parts_of(path, 0, field="text", documents="file"))
+    if num_nulls := sum(part.num_nulls for part in parts):
+        logger.warning("%s: left out %s without a text", path, counted(num_nulls, "row"))
+    lost = known.unknown(text for part in parts for text in part.texts)
+    subwords.warn_of_lost(lost, str(path))
+    encoded = [encode_part(known, part) for part in parts]
+    # joined, with the ends of documents in all of it
+    starts = np.cumsum([0, *(len(ids) for ids, _ in encoded)]).tolist()
+    ends = [start + end for start, (_, own) in zip(starts, encoded, strict=False) for end in own]
+    ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in encoded)])
+    return TokenFiles([TokensInMemory(ids, np.array(ends, np.int64))], str(path))
+
+
+def _shares(files: TokenFiles, config: DictConfig, packing: Packing) -> dict[str, Span]:
+    """Every split's share of the tokens or, for rows of documents, of the documents."""
+    if packing.pack != "pad":
+        shares = shares_of(len(files), config.split)
+        return {split: (files, share.start, share.stop) for split, share in shares.items()}
+    ends = np.concatenate([[0], files.document_ends(packing.eos_id)])
+    shares = shares_of(len(ends) - 1, config.split)
+    return {
+        split: (files, int(ends[share.start]), int(ends[share.stop]))
+        for split, share in shares.items()
+    }
+
+
+def _check_meaning(config: Mapping[str, Any], spans: Mapping[str, Span]) -> None:
+    """Raise ``ValueError`` for files of ``data tokenize`` with another tokenizer than the
+    config's."""
+    ours = meaning_digest(vocabulary_of(config).meaning)
+    for files, _, _ in spans.values():
+        if files.meta.get("meaning", ours) != ours:
+            raise ValueError(
+                f"{files.where} was made with another tokenizer ({files.meta['tokenizer']}) than "
+                f"the model's; tokenize the text with --tokenizer FOLDER of the training data"
+            )

@@ -1,4 +1,4 @@
-"""Documents of text files, JSON lines and Parquet, in parts that can be gone back to."""
+"""Documents of text files, JSON lines and Parquet, in parts from which reading can resume."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from discrete_diffusion.data.files import load_json
-from discrete_diffusion.domains.text.file_kinds import PARQUET
+from discrete_diffusion.domains.text.domain import PARQUET
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
 from discrete_diffusion.runtime.inputs import (
@@ -25,7 +25,7 @@ from discrete_diffusion.runtime.package import install_command
 
 
 def json_text(line: str, place: str, field: str = "text") -> str:
-    """The text of a line. ``ValueError`` naming ``place`` for what is no JSON, or no text."""
+    """Text of a line of JSON. Raises ``ValueError`` naming ``place`` for other lines."""
     try:
         value = load_json(line)
     except ValueError as error:
@@ -34,7 +34,7 @@ def json_text(line: str, place: str, field: str = "text") -> str:
 
 
 def text_of(value: Any, place: str, field: str = "text") -> str:
-    """A text, or that of an object with a ``field``; ``ValueError`` for another value."""
+    """A text, or the text in the ``field`` of an object; ``ValueError`` for another value."""
     is_object = isinstance(value, Mapping)
     text = value.get(field) if is_object else value
     if not isinstance(text, str):
@@ -45,29 +45,29 @@ def text_of(value: Any, place: str, field: str = "text") -> str:
     except UnicodeEncodeError as error:
         raise ValueError(
             f"{place}: character {error.start + 1:,} is {text[error.start]!a}, half of a surrogate "
-            "pair, which is no character; repair the text, or leave it out"
+            "pair, which is not a character; repair the text, or leave it out"
         ) from error
     return text
 
 
 _PART = 1 << 22
-"""Bytes of text that are read at once, and a little more, to the end of a line."""
+"""Bytes of text that are read at once, up to the end of a line."""
 
 _ROWS = 256
 """Rows of a Parquet file that are read at once."""
 
-_LONGEST = 1 << 30
-"""Bytes of a line, and of text in which nothing is found to cut it."""
+_MAX_LINE = 1 << 30
+"""Bytes of a line, or of text without a place to cut it."""
 
 _EXPECTED = "text, a JSON object or text a line (JSON lines), or Parquet"
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some text of a file.
+    """Consecutive texts of a file.
 
-    ``texts`` and, for each, whether it ``ends`` a document. ``after``: where the next part begins,
-    in bytes, of Parquet in rows. ``num_nulls``: rows without a text, which are left out.
+    ``ends``: for each, True if it ends a document. ``after``: start of the next part, in bytes or
+    rows of Parquet. ``num_nulls``: rows without a text, which are left out.
     """
 
     texts: Sequence[str]
@@ -77,13 +77,12 @@ class Part:
 
 
 def parts_of(path: Path, start: int, *, field: str, documents: str) -> Iterator[Part]:
-    """The parts of a file from ``start``, the ``after`` of an earlier part, or 0.
+    """Yield the parts of a file from ``start``, which is 0 or the ``after`` of an earlier part.
 
     JSON lines have a document a line, text or an object with a ``field``, and Parquet has one a
     row, in the column ``field``; both are known by their content. Other files are text, compressed
-    or not: one document (``documents`` is ``file``) or one a line that is not empty (``line``).
-
-    Raises ``ValueError`` naming file and line for what cannot be read.
+    or not: one document (``documents`` is ``file``) or one for each line that is not empty
+    (``line``). Raises ``ValueError`` naming file and line if one cannot be read.
     """
     kind = check_kind(path, (PARQUET, JSON_LINES, HTML), _EXPECTED)
     try:
@@ -97,29 +96,31 @@ def parts_of(path: Path, start: int, *, field: str, documents: str) -> Iterator[
         raise ValueError(f"{path} is {error}") from error
 
 
-def encoded(
+def encode_part(
     vocabulary: TextVocabulary | SubwordVocabulary, part: Part
 ) -> tuple[np.ndarray, list[int]]:
-    """Int64[N], the ids of a part with the token ``eos_id``, if there is one, behind each document;
-    and the places behind documents. A document ends, too, where the text has that token."""
+    """Int64[N], ids of a part with ``eos_id``, if there is one, after each document; and the places
+    after documents. A document also ends where the text itself has that token."""
     ids, ends, num = [np.zeros(0, np.int64)], [], 0
     eos = vocabulary.eos_id
-    for found, is_end in zip(vocabulary.encode_each(part.texts), part.ends, strict=True):
-        if is_end and eos is not None and found[-1:].tolist() != [eos]:
-            found = np.append(found, eos)
-        places = [] if eos is None else (np.flatnonzero(found == eos) + 1).tolist()
-        places += [len(found)] if is_end and eos is None else []
+    for row, is_end in zip(vocabulary.encode_each(part.texts), part.ends, strict=True):
+        if is_end and eos is not None and row[-1:].tolist() != [eos]:
+            row = np.append(row, eos)
+        # ends of documents within this text
+        places = [] if eos is None else (np.flatnonzero(row == eos) + 1).tolist()
+        places += [len(row)] if is_end and eos is None else []
         ends += [num + place for place in places]
-        num += len(found)
-        ids.append(found)
+        num += len(row)
+        ids.append(row)
     return np.concatenate(ids), ends
 
 
 def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
-    """A document a line, JSON if there is a ``field``."""
+    """Yield a document for each line, which is JSON if there is a ``field``."""
     number, after = 0, 0
     with open_unpacked(path, in_parts=True) as file:
         while lines := _whole_lines(file, f"{path}, line {number + 1:,}"):
+            # the whole file is read for the numbers of its lines
             begin, first = after, number
             after += sum(map(len, lines))
             lines = [piece for line in lines for piece in line.splitlines()]  # CR alone ends one
@@ -128,30 +129,29 @@ def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
                 lines[0] = lines[0].removeprefix(BOM_UTF8)
             if begin < start:
                 continue
-            places = (f"{path}, line {k:,}" for k in range(first + 1, number + 1))
-            decoded = (_decoded(line, place) for line, place in zip(lines, places, strict=True))
-            texts = [
-                text if field is None else json_text(text, f"{path}, line {k:,}", field)
-                for k, text in enumerate(decoded, first + 1)
-                if text.strip()
-            ]
+            texts = []
+            for k, line in enumerate(lines, first + 1):
+                place = f"{path}, line {k:,}"
+                text = _decoded(line, place)
+                if text.strip():
+                    texts.append(text if field is None else json_text(text, place, field))
             yield Part(texts, [True] * len(texts), after)
 
 
 def _whole_lines(file: BinaryIO, place: str) -> list[bytes]:
-    """Lines of ``_PART`` bytes, and a little more; ``place``: of the first."""
+    """Lines of at least ``_PART`` bytes, if there are as many; ``place``: of the first line."""
     lines, num = [], 0
-    while num < _PART and (line := file.readline(_LONGEST)):
+    while num < _PART and (line := file.readline(_MAX_LINE)):
         lines.append(line)
         num += len(line)
-        if len(line) == _LONGEST:
-            raise _endless(place)
+        if len(line) == _MAX_LINE:
+            raise _without_cut(place)
     return lines
 
 
-def _endless(place: str) -> ValueError:
+def _without_cut(place: str) -> ValueError:
     return ValueError(
-        f"{place} or behind it: {_LONGEST >> 30} GiB without an end of a line, which memory does "
+        f"{place} or behind it: {_MAX_LINE >> 30} GiB without an end of a line, which memory does "
         "not hold; cut the text into lines"
     )
 
@@ -166,34 +166,38 @@ def _decoded(line: bytes, place: str) -> str:
 
 
 def _text(path: Path, start: int) -> Iterator[Part]:
-    """One document, cut where a tokenizer does not notice; a part depends on where it begins
-    alone."""
+    """Yield parts of one document, cut where it makes no difference to a tokenizer; a part depends
+    only on its start."""
     with open_unpacked(path, in_parts=True) as file:
-        _skip(file, start)
+        num = start
+        while num > 0 and (skipped := file.read(min(num, _PART))):
+            num -= len(skipped)
+        # without a byte order mark
         content, after, is_last = b"", start, False
         if start == 0 and (mark := file.read(len(BOM_UTF8))) == BOM_UTF8:
             after = len(mark)
         elif start == 0:
             content = mark
         while not is_last:
-            wanted = _PART - len(content) if len(content) < _PART else len(content)  # the double
-            if len(content) >= _LONGEST:
-                raise _endless(str(path))
+            # fill up a part, or double one that could not be cut
+            wanted = _PART - len(content) if len(content) < _PART else len(content)
+            if len(content) >= _MAX_LINE:
+                raise _without_cut(str(path))
             new = file.read(wanted)
             content, is_last = content + new, len(new) < wanted
             if not content:  # an empty file, or one whose last part was read before
                 return
-            found = pieces(_whole(content, path, after, is_last), _PART // 2)
-            if not is_last:
-                found = found[:-1]  # which may go on
-            num = sum(len(each.encode()) for each in found)
+            # whole pieces; the last one may go on
+            texts = pieces(_whole_characters(content, path, after, is_last), _PART // 2)
+            texts = texts if is_last else texts[:-1]
+            num = sum(len(each.encode()) for each in texts)
             content, after = content[num:], after + num
-            if found:
-                yield Part(found, [False] * (len(found) - 1) + [is_last], after)
+            if texts:
+                yield Part(texts, [False] * (len(texts) - 1) + [is_last], after)
 
 
-def _whole(content: bytes, path: Path, offset: int, is_last: bool) -> str:
-    """The text of bytes, but for a character at the end that has only begun."""
+def _whole_characters(content: bytes, path: Path, offset: int, is_last: bool) -> str:
+    """Text of bytes, without an incomplete character at their end."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -203,11 +207,6 @@ def _whole(content: bytes, path: Path, offset: int, is_last: bool) -> str:
             f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at offset "
             f"{offset + error.start:,}; convert it first, e.g. with iconv"
         ) from error
-
-
-def _skip(file: Any, num: int) -> None:
-    while num > 0 and (content := file.read(min(num, _PART))):
-        num -= len(content)
 
 
 def _rows(path: Path, start: int, field: str) -> Iterator[Part]:
@@ -231,7 +230,7 @@ def _rows(path: Path, start: int, field: str) -> Iterator[Part]:
 
 
 def _check_column(path: Path, schema: Any, field: str) -> None:
-    """``ValueError`` unless the column ``field`` is there and holds texts."""
+    """Raise ``ValueError`` unless there is a column ``field`` that holds texts."""
     if field not in schema.names:
         names = ", ".join(schema.names)
         raise ValueError(f"{path} has no column '{field}'; it has {names}; see --field")

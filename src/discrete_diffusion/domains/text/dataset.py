@@ -1,7 +1,7 @@
 """Text as a ``TokenDataset``: windows of equal length in memory, or rows of files of ids on disk.
 
-Files are read row by row, whatever their size. Rows of L tokens are made of a stretch of ids: whole
-blocks, framed blocks, or a document each.
+Files of any size are read row by row. Rows of L tokens are whole blocks of ids, framed blocks, or a
+document each.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from einops import rearrange
 from torch import Tensor
 
 from discrete_diffusion.config.values import check_name
+from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.data.base import SPLITS, Examples, ExamplesOnDisk, TokenDataset
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary
 from discrete_diffusion.domains.text.token_files import TokenFiles
@@ -26,14 +27,24 @@ from discrete_diffusion.domains.text.vocabulary import TextVocabulary, Vocabular
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.runtime import progress
 
-if TYPE_CHECKING:
-    from discrete_diffusion.contracts import BoundEstimate
-    from discrete_diffusion.domains.text.vocabulary import Vocabulary
+Span = tuple[TokenFiles, int, int]
+"""Ids from the second number to the one before the third."""
+
+PACKS = ("wrap", "wrap_bos_eos", "pad")
+
+_WINDOWS = 4096
+"""Windows that are decoded at once."""
+
+_MAX_TEXTS = 2_000
+"""Rows of a split on disk that represent it where all of its text would be needed."""
+
+_READ = 1_000_000
+"""Ids that are read at once where all ids of a split are counted."""
 
 
 def count_words(vocabulary: Vocabulary, pieces: Iterable[np.ndarray]) -> int:
-    """Runs without white space in the text of ids, in pieces Int[n] that follow each other: a word
-    across two counts once, and none goes on in another document."""
+    """Number of words between white space in the text of ids, in consecutive pieces Int[n]; a word
+    across two pieces counts once, and each document begins a new word."""
     num, within = 0, False
     for ids in pieces:
         for k, text in enumerate(vocabulary.documents(ids)):
@@ -45,26 +56,20 @@ def count_words(vocabulary: Vocabulary, pieces: Iterable[np.ndarray]) -> int:
 
 
 def units_of(nats: float, num_bytes: int, num_words: int) -> dict[str, float]:
-    """The nats of a text as ``bits_per_byte``, nats / (ln 2 bytes), and ``perplexity_per_word``,
-    exp(nats / words); without a word the former alone."""
-    found = {"bits_per_byte": nats / math.log(2) / num_bytes}
+    """Nats of a text as ``bits_per_byte``, nats / (ln 2 bytes), and, if it has a word,
+    ``perplexity_per_word``, exp(nats / words)."""
+    units = {"bits_per_byte": nats / math.log(2) / num_bytes}
     if num_words:
-        found["perplexity_per_word"] = math.exp(min(nats / num_words, 700.0))
-    return found
-
-
-_ROWS = 4096
-"""Windows that are made text at once."""
+        units["perplexity_per_word"] = math.exp(min(nats / num_words, 700.0))
+    return units
 
 
 class TextDataset(TokenDataset):
     """Contiguous windows of ``length`` tokens that do not overlap; the last one of a split is
-    filled up with PAD.
+    padded.
 
-    A window is modelled by itself: no context of the one before it.
-
-    ``ids``: Int64[N] of every split. ``source``: what the text is called in log and metrics.
-    ``num_tokens``: N by split.
+    A window is modelled by itself, without the text before it. ``ids``: Int64[N] of every split.
+    ``source``: name of the text in log and metrics. ``num_tokens``: N by split.
     """
 
     per_split: ClassVar[tuple[str, ...]] = ("splits", "whole", "num_tokens")
@@ -80,11 +85,11 @@ class TextDataset(TokenDataset):
     ) -> None:
         self.vocabulary, self.layout, self.source = vocabulary, layout, source
         self.splits = {name: self._windows(ids[name]) for name in SPLITS}
-        self.whole = self.splits  # of a copy with fewer samples, too
+        self.whole = self.splits  # kept by a copy with fewer samples
         self.num_tokens = {name: len(ids[name]) for name in SPLITS}
 
     def _windows(self, ids: np.ndarray) -> Examples:
-        """Int64[N] -> x0 Int64[M, L], M = ceil(N / L)."""
+        """Windows x0 Int64[M, L] of ids Int64[N], M = ceil(N / L)."""
         length, pad_id = self.layout.length, self.vocabulary.pad_id
         assert pad_id is not None
         num = math.ceil(len(ids) / length) * length
@@ -98,10 +103,10 @@ class TextDataset(TokenDataset):
         return {}
 
     def text_sizes(self, split: str) -> tuple[int, int]:
-        """Characters and UTF-8 bytes of the text that the tokens of a split stand for."""
+        """Numbers of characters and UTF-8 bytes in the text of a split."""
         if split not in self._text_sizes:
-            found = [self.vocabulary.sizes(ids) for ids in self.pieces(split)]
-            self._text_sizes[split] = sum(n for n, _ in found), sum(n for _, n in found)
+            sizes = [self.vocabulary.sizes(ids) for ids in self.pieces(split)]
+            self._text_sizes[split] = sum(n for n, _ in sizes), sum(n for _, n in sizes)
         return self._text_sizes[split]
 
     @cached_property
@@ -109,15 +114,15 @@ class TextDataset(TokenDataset):
         return {}
 
     def num_words(self, split: str) -> int:
-        """Words of the text that the tokens of a split stand for."""
+        """Number of words in the text of a split."""
         if split not in self._num_words:
             self._num_words[split] = count_words(self.vocabulary, self.pieces(split))
         return self._num_words[split]
 
     def pieces(self, split: str) -> Iterator[np.ndarray]:
-        """Ids Int[n] of all of a split, in order."""
-        examples = self.whole[split]
-        for x0, real in zip(examples.x0.split(_ROWS), examples.real.split(_ROWS), strict=True):
+        """Yield all ids of a split in order, Int[n]."""
+        parts = (each.split(_WINDOWS) for each in (self.whole[split].x0, self.whole[split].real))
+        for x0, real in zip(*parts, strict=True):
             yield x0[real].numpy()
 
     def further_bounds(self, split: str, bound: BoundEstimate) -> dict[str, float]:
@@ -126,12 +131,13 @@ class TextDataset(TokenDataset):
             bits per token = nats per token / ln 2
             bits per character = bits per token * tokens / characters
 
-        A window is modelled without the text before it. Of ids, bits per token alone.
+        Ids without a tokenizer have only bits per token.
         """
         tokens = self.num_tokens[split]
         bits = bound.per_token / math.log(2)
+        # the error of the bound, relative; a bound of 0 has none
         error, whole = bound.standard_error, bound.per_sample
-        per_sample_error = error / whole if whole else 0.0  # relative; a bound of 0 has none
+        per_sample_error = error / whole if whole else 0.0
         if self.vocabulary.unit == "ids":
             error = bits * per_sample_error
             return {"bits_per_token": bits, "bits_per_token_standard_error": error}
@@ -149,12 +155,12 @@ class TextDataset(TokenDataset):
         return "bits per character", math.log(2) * num_tokens * characters
 
     def fingerprint(self) -> str:
-        """Fingerprint of the data and of what the ids mean: other characters are other data."""
+        """Fingerprint of the data and of the meaning of ids: other characters are other data."""
         meaning = f"{super().fingerprint()} {self.vocabulary.meaning}"
         return hashlib.sha256(meaning.encode("utf-8")).hexdigest()[:16]
 
     def texts(self, split: str) -> list[str]:
-        """The windows of a split as text."""
+        """Windows of a split as text."""
         return self.vocabulary.decode(self.splits[split].x0)
 
     def summary(self) -> str:
@@ -166,20 +172,17 @@ class TextDataset(TokenDataset):
         )
 
 
-PACKS = ("wrap", "wrap_bos_eos", "pad")
-
-
 @dataclass(frozen=True)
 class Packing:
-    """How ids become rows of ``length`` tokens.
+    """Arrangement of ids in rows of ``length`` tokens.
 
-    ``pack``: ``wrap``, blocks that lie side by side; ``wrap_bos_eos``, blocks of L - 2 between the
-    tokens ``bos_id`` and ``eos_id`` (Sahoo et al., arXiv 2406.07524); ``pad``, rows of one document
-    each, PAD behind it, a longer one in several rows. ``document_mask``: rows come with
-    ``document_idxs``, the number of the document that each token belongs to, counted at ``eos_id``.
+    ``pack``: ``wrap``, consecutive blocks; ``wrap_bos_eos``, blocks of L - 2 between the tokens
+    ``bos_id`` and ``eos_id`` (Sahoo et al., arXiv 2406.07524); ``pad``, one document a row, padded,
+    a longer one in several rows. ``document_mask``: rows come with ``document_idxs``, the number of
+    the document of each token, counted at ``eos_id``.
 
-    Raises ``ValueError`` for an unknown ``pack``, one that needs a token which is not known, and a
-    ``length`` that leaves no room for text.
+    Raises ``ValueError`` for an unknown ``pack``, a missing token, and a ``length`` without room
+    for text.
     """
 
     pack: str
@@ -197,6 +200,7 @@ class Packing:
                 f"data.length={self.length}: data.pack={self.pack} has a row of at least {least} "
                 f"tokens, of which {least - 1} frame the text; give data.length={least} or more"
             )
+        # tokens that the tokenizer has to have
         needs = {"bos_id", "eos_id"} if self.pack == "wrap_bos_eos" else set()
         needs |= {"eos_id"} if self.document_mask else set()
         for key in sorted(needs):
@@ -211,14 +215,14 @@ class Packing:
 
     @property
     def content(self) -> int:
-        """Ids of the text in a whole row."""
+        """Number of ids of the text in a whole row."""
         return self.length - 2 * (self.pack == "wrap_bos_eos")
 
     def span(self, files: TokenFiles, start: int, stop: int) -> ExamplesOnDisk:
-        """The rows of the ids ``start`` to ``stop - 1`` of ``files``; what is left at the end and
-        fills no row is left out, but of ``pad``."""
+        """Rows of the ids ``start`` to ``stop - 1`` of ``files``; unless rows are padded, a rest
+        that fills no row is left out."""
         if self.pack == "pad":
-            starts, sizes = self._of_documents(files, start, stop)
+            starts, sizes = self._document_rows(files, start, stop)
         else:
             num = max(0, (stop - start) // self.content)
             starts = None
@@ -230,12 +234,13 @@ class Packing:
 
         return ExamplesOnDisk(read, sizes)
 
-    def _of_documents(self, files: TokenFiles, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Where rows of a document each begin, Int64[M], and how long they are, Int64[M]."""
+    def _document_rows(self, files: TokenFiles, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """Starts Int64[M] and lengths Int64[M] of rows of one document each."""
         ends = files.document_ends(self.eos_id)
         ends = ends[(ends > start) & (ends <= stop)]
         begins = np.concatenate([[start], ends])[:-1]
-        rows = -(-(ends - begins) // self.length)  # of each document
+        # numbers of rows, then the document and place of each row
+        rows = -(-(ends - begins) // self.length)
         document = np.repeat(np.arange(len(ends)), rows)
         place = np.arange(len(document)) - (np.cumsum(rows) - rows)[document]
         starts = begins[document] + place * self.length
@@ -243,50 +248,38 @@ class Packing:
         return torch.from_numpy(starts.astype(np.int64)), torch.from_numpy(sizes.astype(np.int64))
 
     def _read(self, files: TokenFiles, starts: list[int], sizes: Tensor) -> Examples:
-        """Rows that begin at the ids ``starts``."""
+        """Rows of these ``starts`` and ``sizes``."""
         content = sizes.clamp(max=self.content)
-        found = [files.read(s, s + n) for s, n in zip(starts, content.tolist(), strict=True)]
-        for start, ids in zip(starts, found, strict=True):
+        contents = [files.read(s, s + n) for s, n in zip(starts, content.tolist(), strict=True)]
+        for start, ids in zip(starts, contents, strict=True):
             check_ids(ids, self.vocabulary, files.where, start)
+        # padded, or framed by BOS and EOS
         real = torch.arange(self.length) < sizes.unsqueeze(1)  # (B, L)
         x0 = torch.full(real.shape, 0 if self.vocabulary.pad_id is None else self.vocabulary.pad_id)
         framed = int(self.pack == "wrap_bos_eos")
-        for row, ids in zip(x0, found, strict=True):
+        for row, ids in zip(x0, contents, strict=True):
             row[framed : framed + len(ids)] = torch.from_numpy(ids)
         if framed:
             assert self.bos_id is not None
             assert self.eos_id is not None
             x0[:, 0], x0[:, -1] = self.bos_id, self.eos_id
-        return Examples(x0, real, conditions=self._documents(x0))
+        conditions = {}
+        if self.document_mask:
+            assert self.eos_id is not None
+            ends = (x0 == self.eos_id).long()
+            conditions["document_idxs"] = ends.cumsum(dim=1) - ends  # (B, L)
+        return Examples(x0, real, conditions=conditions)
 
-    def _documents(self, x0: Tensor) -> dict[str, Tensor]:
-        if not self.document_mask:
-            return {}
-        assert self.eos_id is not None
-        ends = (x0 == self.eos_id).long()
-        return {"document_idxs": ends.cumsum(dim=1) - ends}  # (B, L)
-
-
-def unused(files: TokenFiles, start: int, stop: int, packing: Packing) -> int:
-    """Ids at the end of a span that are in no row."""
-    return 0 if packing.pack == "pad" else (stop - start) % packing.content
-
-
-Span = tuple[TokenFiles, int, int]
-"""Ids from the second number to the one before the third."""
-
-_MOST_TEXTS = 2_000
-"""Rows of a split that stand for it where all of its text would be needed."""
-
-_READ = 1_000_000
-"""Ids that are read at once where all of a split are counted."""
+    def unused(self, start: int, stop: int) -> int:
+        """Number of ids at the end of a span that are in no row."""
+        return 0 if self.pack == "pad" else (stop - start) % self.content
 
 
 class StoredTextDataset(TextDataset):
     """Rows of ``packing`` over the ids of every split's span, read as they are needed.
 
-    ``source``: what the text is called in log and metrics. Raises ``ValueError`` if there are ids
-    of none of V among some pieces of every file; all are checked when they are read.
+    ``source``: name of the text in log and metrics. Raises ``ValueError`` for ids that are not
+    among V in pieces of every file; all ids are checked when they are read.
     """
 
     per_split = ("splits", "num_tokens", "spans")
@@ -296,6 +289,7 @@ class StoredTextDataset(TextDataset):
     ) -> None:
         self.vocabulary, self.layout, self.source = packing.vocabulary, layout, source
         self.packing, self.spans = packing, dict(spans)
+        # check each file once, even if it has several spans
         for files in {id(files): files for files, _, _ in spans.values()}.values():
             for start, ids in files.pieces():
                 check_ids(ids, self.vocabulary, files.where, start)
@@ -310,7 +304,7 @@ class StoredTextDataset(TextDataset):
 
     def size_counts(self) -> list[int]:
         sizes = self.sizes(self.splits["train"])
-        if sizes.stride(0) == 0:  # of one size
+        if sizes.stride(0) == 0:  # all of one size
             return [0] * self.layout.length + [len(sizes)]
         return torch.bincount(sizes).tolist()
 
@@ -324,7 +318,8 @@ class StoredTextDataset(TextDataset):
         ]
 
     def fingerprint(self) -> str:
-        """Fingerprint of the digests of the files, of the spans and of what rows and ids mean."""
+        """Fingerprint of the digests of the files, of the spans and of the meaning of rows and
+        ids."""
         packing = self.packing
         spans = [(files.digest, *span) for files, *span in map(self.spans.__getitem__, SPLITS)]
         rows = (packing.pack, packing.length, packing.bos_id, packing.eos_id, packing.document_mask)
@@ -332,15 +327,15 @@ class StoredTextDataset(TextDataset):
         return hashlib.sha256(meaning.encode()).hexdigest()[:16]
 
     def texts(self, split: str) -> list[str]:
-        """Rows of a split as text, at equal distances where there are more than 2,000."""
+        """Rows of a split as text; of more than 2,000 rows some at equal distances."""
         examples = self.splits[split]
-        num = min(len(examples), _MOST_TEXTS)
+        num = min(len(examples), _MAX_TEXTS)
         rows = torch.arange(num) * len(examples) // max(num, 1)
         return self.vocabulary.decode(examples[rows].x0)
 
     def pieces(self, split: str) -> Iterator[np.ndarray]:
         files, start, stop = self.spans[split]
-        stop -= unused(files, start, stop, self.packing)
+        stop -= self.packing.unused(start, stop)
         parts = range(start, stop, _READ)
         for k in progress.track(parts, "counting bytes and words of the text", "million tokens"):
             yield files.read(k, min(k + _READ, stop))
@@ -348,7 +343,7 @@ class StoredTextDataset(TextDataset):
     def summary(self) -> str:
         counts, left = [], 0
         for split in SPLITS:
-            left += unused(*self.spans[split], self.packing)
+            left += self.packing.unused(*self.spans[split][1:])
             counts.append(f"{len(self.splits[split]):,} {split}")
         kind = {"pad": "a document each", "wrap_bos_eos": "between BOS and EOS"}
         how = kind.get(self.packing.pack, "side by side")

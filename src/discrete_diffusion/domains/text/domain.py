@@ -1,22 +1,56 @@
-"""Text: by characters, bytes or subwords, in memory or as ids on disk."""
+"""Text: by characters, bytes or subwords, in memory or as ids on disk; its kinds of files, options,
+and ``discrete-diffusion data tokenize``."""
 
 from __future__ import annotations
 
-from discrete_diffusion.config.plugins import LazyEntry
-from discrete_diffusion.domains.commands import (
-    DATA,
-    LIKELIHOOD,
-    ORDERS,
-    TIME_BINS,
-    Option,
-    completions,
-)
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from discrete_diffusion.config.plugins import Later, LazyEntry
+from discrete_diffusion.domains import commands
+from discrete_diffusion.domains.commands import Option, SubCommand
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.registry import register_domain
-from discrete_diffusion.domains.text.file_kinds import TEXT_KINDS
-from discrete_diffusion.domains.text.tokenize_command import TOKENIZE
+from discrete_diffusion.runtime.inputs import FileKind, begins_with_bytes
 
 _HERE = "discrete_diffusion.domains.text"
+_tokenizing: Any = Later(f"{_HERE}.tokenizing")
+
+MEGATRON_MAGIC = b"MMIDIDX\x00\x00"
+LLMC_MAGICS = {20240520: "<u2", 20240801: "<u4"}
+"""First Int32 of ids as llm.c writes them, and their type."""
+
+PARQUET = FileKind(
+    "Parquet",
+    begins_with_bytes(b"PAR1"),
+    "its texts are read by discrete-diffusion data tokenize",
+    is_text=False,
+)
+LLMC = FileKind(
+    "a file of token ids of llm.c",
+    begins_with_bytes(*(magic.to_bytes(4, "little") for magic in LLMC_MAGICS)),
+    "data=tokens reads it, under the name .bin",
+    is_text=False,
+)
+MEGATRON_INDEX = FileKind(
+    "an index of Megatron",
+    begins_with_bytes(MEGATRON_MAGIC),
+    "give the .bin next to it as data.path of data=tokens",
+    is_text=False,
+)
+FAIRSEQ_INDEX = FileKind(
+    "an index of fairseq",
+    begins_with_bytes(b"TNTIDX"),
+    "write the ids as .npy or .bin",
+    is_text=False,
+)
+TEXT_KINDS = (PARQUET, LLMC, MEGATRON_INDEX, FAIRSEQ_INDEX)
+
+PLAIN = (
+    "text; documents in JSON lines or Parquet are read by discrete-diffusion data tokenize FILE... "
+    "--tokenizer NAME --out FOLDER"
+)
+"""Expected content of a file that is read as plain text."""
 
 _JUDGE = "a checkpoint of algo=ar, or hf:FOLDER of transformers, whose perplexity of the samples "
 _SAMPLE = (
@@ -26,7 +60,7 @@ _SAMPLE = (
         "docs/text.md",
         is_file=True,
     ),
-    completions("of each text; null is 4"),
+    commands.completions("of each text; null is 4"),
     Option(
         "prompt",
         "a text to complete, as a line of given=FILE; num_samples is how often",
@@ -45,7 +79,60 @@ _SAMPLE = (
     ),
     Option("judge", f"{_JUDGE}goes into metrics.json; see docs/text.md", written=True),
 )
-_EVALUATE_JUDGE = Option("judge", f"{_JUDGE}is measured; null leaves it out; see docs/text.md")
+_EVALUATE = (
+    commands.DATA,
+    commands.TIME_BINS,
+    commands.LIKELIHOOD,
+    commands.ORDERS,
+    Option("judge", f"{_JUDGE}is measured; null leaves it out; see docs/text.md"),
+)
+
+
+def _add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("files", nargs="+", metavar="FILE", help=".txt, .jsonl (.gz) or .parquet")
+    parser.add_argument(
+        "--tokenizer",
+        required=True,
+        metavar="NAME",
+        help="characters, bytes, text8, bpe:8192 (trained on these files), a folder of Hugging "
+        "Face, a tokenizer.json, a folder with vocab.json and merges.txt, or one that this command "
+        "has written",
+    )
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="for data.path")
+    parser.add_argument(
+        "--field", default="text", help="of JSON objects and Parquet rows (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--documents",
+        default="file",
+        choices=("file", "line"),
+        help="of text files: each is a document, or each line (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--shard-tokens",
+        type=int,
+        default=1 << 25,
+        metavar="N",
+        help="tokens of a file, roughly (default: %(default)s); an interrupted command goes on "
+        "after the last one",
+    )
+
+
+def _tokenize(options: Namespace) -> None:
+    """Encode text files by a tokenizer into files of ids, for data=tokens data.path=FOLDER.
+
+    Documents are followed by the tokenizer's end of text. The folder also has meta.json and the
+    tokenizer. A command that was interrupted goes on when it is given again.
+    """
+    _tokenizing.tokenize(options)
+
+
+_TOKENIZE = SubCommand(
+    usage="FILE... --tokenizer NAME --out FOLDER   text as ids on disk, for data=tokens",
+    add_options=_add_options,
+    run=_tokenize,
+    writes_folder="out",
+)
 
 
 @register_domain
@@ -62,11 +149,8 @@ class Text(Domain):
     file_kinds = TEXT_KINDS
     needed_conditions = {"document_mask": "document_idxs"}
     streamed_file = "samples.txt"
-    options = {
-        "sample": _SAMPLE,
-        "evaluate": (DATA, TIME_BINS, LIKELIHOOD, ORDERS, _EVALUATE_JUDGE),
-    }
-    commands = {"data": {"tokenize": TOKENIZE}}
+    options = {"sample": _SAMPLE, "evaluate": _EVALUATE}
+    commands = {"data": {"tokenize": _TOKENIZE}}
     quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
     fixed_keys = (
         *("tokens", "tokenizer", "tokenizer_state", "length", "characters", "pack"),

@@ -1,4 +1,4 @@
-"""Judges of sampled text: another model, and the nats that the text costs it."""
+"""Judges of sampled text: other models, which measure its likelihood."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,23 +18,22 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.files import TextSource
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
+from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.hub import read_pretrained, transformers_library
 
-if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-
 PRETRAINED = "hf:"
-"""How a judge of transformers begins, before its folder."""
+"""Prefix of the folder of a judge of transformers."""
 
-_AT_ONCE = 2**24
-"""Logits of a batch at most."""
+_MAX_LOGITS = 2**24
+"""Most logits of a batch."""
+
 _Window = TypeVar("_Window")
 
 
 @dataclass(frozen=True)
 class SampledTexts:
-    """Samples for a judge. ``rows``: the ids of each, without PAD; ``texts``: None where no
-    tokenizer makes text of them."""
+    """Samples for a judge. ``rows``: the ids of each, without PAD; ``texts``: None without a
+    tokenizer."""
 
     rows: Sequence[np.ndarray]
     texts: Sequence[str] | None
@@ -42,37 +41,36 @@ class SampledTexts:
 
 @dataclass(frozen=True)
 class Verdict:
-    """``nats``: Float64[M], -log p of each sample; ``num_tokens``: Int64[M], of the judge's own;
-    ``texts``: as it read them, or None."""
+    """Likelihood of samples. ``nats``: Float64[M], -log p of each; ``num_tokens``: Int64[M], in the
+    judge's tokens; ``texts``: the texts that it read, or None."""
 
     nats: Tensor
     num_tokens: Tensor
     texts: Sequence[str] | None
 
     def as_dict(self) -> dict[str, float]:
-        """``gen_ppl``, exp of the nats of all samples over their tokens, with the standard error of
-        this ratio over samples, and what does not depend on the judge's tokens: bits per character
-        and per byte of UTF-8."""
+        """``gen_ppl``, exp(nats / tokens) of all samples, with the standard error of the ratio over
+        samples; and, independent of the judge's tokens, bits per character and per UTF-8 byte."""
         total, num = float(self.nats.sum()), float(self.num_tokens.sum())
         if not num:
             return {"gen_ppl": math.nan}
-        found = {"gen_ppl": math.exp(min(total / num, 700.0))}
+        scores = {"gen_ppl": math.exp(min(total / num, 700.0))}
         if (count := len(self.nats)) > 1:
             rest = self.nats - total / num * self.num_tokens
             error = float(rest.square().sum() * count / (count - 1)) ** 0.5 / num
-            found["gen_ppl_standard_error"] = found["gen_ppl"] * error
+            scores["gen_ppl_standard_error"] = scores["gen_ppl"] * error
         if self.texts is not None:
             bits, whole = total / math.log(2), "".join(self.texts)
-            found["gen_bits_per_character"] = bits / len(whole)
-            found["gen_bits_per_byte"] = bits / len(whole.encode("utf-8"))
-        return found
+            scores["gen_bits_per_character"] = bits / len(whole)
+            scores["gen_bits_per_byte"] = bits / len(whole.encode("utf-8"))
+        return scores
 
 
 class Judge(ABC):
-    """A model with an exact likelihood. ``name``: as it was given; ``begin_id``: stands before
-    every window; ``window``: most tokens of one, each of which is predicted; ``width``: its ids.
+    """Model with an exact likelihood. ``name``: as it was given; ``window``: most tokens of a
+    window, each of which is predicted; ``width``: number of its ids.
 
-    A sample of more tokens is read in windows that do not overlap, each without those before it.
+    A longer sample is read in windows that do not overlap, each without those before it.
     """
 
     name: str
@@ -82,7 +80,7 @@ class Judge(ABC):
 
     @abstractmethod
     def encode(self, samples: SampledTexts) -> tuple[list[np.ndarray], Sequence[str] | None]:
-        """The judge's own ids of each sample, and the texts that they stand for, if any."""
+        """Ids of each sample in the judge's tokens, and the texts of these, if there are any."""
 
     @abstractmethod
     def nats(self, ids: Tensor, real: Tensor) -> Tensor:
@@ -90,8 +88,9 @@ class Judge(ABC):
 
     @torch.no_grad()
     def read(self, samples: SampledTexts) -> Verdict:
-        """The nats of every sample."""
+        """Likelihood of every sample."""
         rows, texts = self.encode(samples)
+        # windows of samples, with the number of their sample
         windows = [
             (owner, row[begin : begin + self.window])
             for owner, row in enumerate(rows)
@@ -100,17 +99,17 @@ class Judge(ABC):
         nats = torch.zeros(len(rows), dtype=torch.float64)
         for some in self._batches(windows):
             owners, parts = zip(*some, strict=True)
-            found = self.nats(*self._padded(parts))
-            nats.index_add_(0, torch.tensor(owners), found.double().cpu())
+            of_windows = self.nats(*self._padded(parts))
+            nats.index_add_(0, torch.tensor(owners), of_windows.double().cpu())
         return Verdict(nats, torch.tensor([len(row) for row in rows]), texts)
 
     def _batches(self, windows: Sequence[_Window]) -> Iterator[Sequence[_Window]]:
-        at_once = max(1, _AT_ONCE // (self.window * self.width))
+        at_once = max(1, _MAX_LOGITS // (self.window * self.width))
         for first in range(0, len(windows), at_once):
             yield windows[first : first + at_once]
 
     def _padded(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-        """``ids`` Int[W, N], filled up behind, and those that are ``real`` Bool[W, N]."""
+        """Padded ``ids`` Int[W, N], and Bool[W, N], which of them are ``real``."""
         lengths = torch.tensor([len(row) for row in rows])
         parts = [torch.from_numpy(row) for row in rows]
         ids = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
@@ -119,16 +118,16 @@ class Judge(ABC):
 
 
 class CheckpointJudge(Judge):
-    """A checkpoint of ``algo=ar`` of text: exact, from the first token on.
+    """Checkpoint of ``algo=ar`` of text, exact from the first token on.
 
-    Samples of a model with the same vocabulary are read as they are, others as text.
+    Samples of a model with the same vocabulary are read as ids, others as text.
     """
 
     def __init__(self, name: str, checkpoint: Any, vocabulary: Any) -> None:
-        """``checkpoint``: with ``algorithm`` and ``config``; ``vocabulary``: that of the samples.
+        """Judge of samples of a ``vocabulary``. ``checkpoint``: with ``algorithm`` and ``config``.
 
-        Raises ``ValueError`` for a model without an exact likelihood, one of other data, and one
-        of ids alone, if they are other ids.
+        Raises ``ValueError`` for a model without an exact likelihood, of other data, or of other
+        ids without a tokenizer.
         """
         algorithm, data = checkpoint.algorithm, checkpoint.config.data
         if not isinstance(algorithm, AR) or data.get("domain") != "text":
@@ -137,6 +136,7 @@ class CheckpointJudge(Judge):
                 f"judge={name} is {what}: expected algo=ar of text, whose likelihood is exact, or "
                 f"{PRETRAINED}FOLDER of transformers"
             )
+        # ids without a tokenizer have to be the same
         self.name, self.algorithm = name, algorithm.eval()
         self.vocabulary = vocabulary_of(data)
         self.same_ids = self.vocabulary == vocabulary
@@ -163,22 +163,24 @@ class CheckpointJudge(Judge):
         ], samples.texts
 
     def nats(self, ids: Tensor, real: Tensor) -> Tensor:
-        behind = (0, self.window - ids.shape[1])
-        ids = torch.nn.functional.pad(ids.where(real, self.filling), behind, value=self.filling)
-        real = torch.nn.functional.pad(real, behind, value=False)
+        # filled up to whole windows
+        after = (0, self.window - ids.shape[1])
+        ids = torch.nn.functional.pad(ids.where(real, self.filling), after, value=self.filling)
+        real = torch.nn.functional.pad(real, after, value=False)
         batch = self.algorithm.prepare_batch(Batch(ids, real))
         return self.algorithm.loss(batch, make_generator(0, device=self.device)).nelbo
 
 
 class TransformersJudge(Judge):
-    """A causal language model in a folder of ``transformers``, on text in its own tokens.
+    """Causal language model in a folder of ``transformers``, on text in its own tokens.
 
-    Before every window stands the tokenizer's begin of text, or else its end of text, so that the
-    first token is predicted, too.
+    Every window begins with the tokenizer's begin or else end of text, so that the first token is
+    predicted, too.
     """
 
     def __init__(self, folder: str, device: torch.device | str) -> None:
-        """Raises ``ValueError`` without ``transformers``, a readable folder, or such a token."""
+        """Judge of a folder. Raises ``ValueError`` without ``transformers``, a readable folder, or
+        a token to begin with."""
         library = transformers_library(f"judge={PRETRAINED}{folder} is read")
 
         def read(kind: str) -> Any:
@@ -190,6 +192,7 @@ class TransformersJudge(Judge):
                 remedy="give another folder",
             )
 
+        # the network, and the token before every window
         self.tokenizer = read("AutoTokenizer")
         self.network = read("AutoModelForCausalLM").eval().to(device)
         tokenizer, config = self.tokenizer, self.network.config
@@ -207,8 +210,8 @@ class TransformersJudge(Judge):
     def encode(self, samples: SampledTexts) -> tuple[list[np.ndarray], Sequence[str] | None]:
         if samples.texts is None:
             raise ValueError(
-                f"judge={self.name}: the model has ids without a tokenizer, so its samples are no "
-                "text; give a checkpoint of algo=ar of the same ids"
+                f"judge={self.name}: the model has ids without a tokenizer, so its samples are "
+                "not text; give a checkpoint of algo=ar of the same ids"
             )
         rows = [
             self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
@@ -224,23 +227,23 @@ class TransformersJudge(Judge):
 
     @torch.no_grad()
     def features(self, texts: Sequence[str]) -> np.ndarray:
-        """What MAUVE compares texts by, Float[M, D]: the last hidden state of the last token of
-        each, cut to the model's context; of an empty text that of the token before a window."""
+        """Features of texts for MAUVE, Float[M, D]: the last hidden state of the last token of each
+        text, cut to the model's context, or for an empty text of the token before a window."""
         cut = {"truncation": True, "max_length": self.window + 1}
         encoded = [self.tokenizer(text, **cut)["input_ids"] or [self.begin_id] for text in texts]
-        rows, found = [np.asarray(row, np.int64) for row in encoded], []
+        rows, parts = [np.asarray(row, np.int64) for row in encoded], []
         for some in self._batches(rows):
             ids, real = self._padded(some)
             hidden = self.network.base_model(input_ids=ids).last_hidden_state  # (W, N, D)
             last = real.sum(dim=1) - 1
-            found.append(hidden[torch.arange(len(ids)), last].float().cpu())
-        return torch.cat(found).numpy()
+            parts.append(hidden[torch.arange(len(ids)), last].float().cpu())
+        return torch.cat(parts).numpy()
 
 
 def read_judge(name: str, trained: TrainedModel) -> Judge:
-    """The judge that ``judge=NAME`` names, on the device of the model whose samples it reads.
+    """Judge of ``judge=NAME``, on the device of the model whose samples it reads.
 
-    Raises ``ValueError`` or ``FileNotFoundError`` naming the key if it cannot be one.
+    Raises ``ValueError`` or ``FileNotFoundError`` naming the key if it cannot read them.
     """
     vocabulary = vocabulary_of(trained.data_config)
     if name.startswith(PRETRAINED):

@@ -1,4 +1,4 @@
-"""Report on a model of text, its samples and their quality included; and ``evaluate``."""
+"""Report on a model of text and the quality of its samples, and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -9,32 +9,43 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from omegaconf import DictConfig
 from torch import Tensor
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.text.dataset import TextDataset
-from discrete_diffusion.domains.text.judge import SampledTexts, TransformersJudge, read_judge
+from discrete_diffusion.domains.text.judge import Judge, SampledTexts, TransformersJudge, read_judge
+from discrete_diffusion.domains.text.vocabulary import Vocabulary
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.model_evaluation import ModelEvaluation, evaluate_token_model
 from discrete_diffusion.evaluation.report import Headline, TokenReport
+from discrete_diffusion.evaluation.requests import EvaluateRequest
+from discrete_diffusion.evaluation.trained_model import TrainedModel
 from discrete_diffusion.runtime.atomic_files import write_text
 from discrete_diffusion.runtime.package import install_command
 
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
+logger = logging.getLogger(__name__)
 
-    from discrete_diffusion.domains.text.judge import Judge
-    from discrete_diffusion.domains.text.vocabulary import Vocabulary
-    from discrete_diffusion.evaluation.requests import EvaluateRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
+SAMPLE_TEXTS = "samples.txt"
 
+REPEATED = 4
+"""Words of a run that counts as repeated."""
+
+MIN_MAUVE = 100
+"""Least number of texts on each side for MAUVE, ten clusters of them."""
 
 _WORD = re.compile(r"\w+")
+
+_MAX_SHOWN = 36
+"""Samples of a validation that are written."""
+
+_REAL = 27
+"""Key of the random generator that chooses windows."""
 
 
 def frequency_distance(p: Counter[Any], q: Counter[Any]) -> float:
@@ -54,8 +65,8 @@ def character_distance(samples: Sequence[str], reference: Sequence[str]) -> floa
 
 
 def words_of(texts: Sequence[str]) -> list[str]:
-    """The words of texts, runs of letters, digits and underscores; one that touches either end of
-    its text may be cut off and is left out."""
+    """Words of texts, runs of letters, digits and underscores, without those at the ends of a text,
+    which may be cut off."""
     return [
         match.group()
         for text in texts
@@ -65,17 +76,13 @@ def words_of(texts: Sequence[str]) -> list[str]:
 
 
 def share_known(texts: Sequence[str], known: Collection[str]) -> float:
-    """The share of the words of ``texts`` that are among ``known``; NaN without a word."""
+    """Share of the words of ``texts`` that are among ``known``; NaN without a word."""
     words = words_of(texts)
     return sum(word in known for word in words) / len(words) if words else float("nan")
 
 
-REPEATED = 4
-"""Words of a run that counts as repeated."""
-
-
 def variety(rows: Sequence[Sequence[int]], units: Sequence[Sequence[Hashable]]) -> dict[str, float]:
-    """How varied samples are: perplexity alone rewards text that repeats itself.
+    """Variety of samples, since perplexity alone rewards text that repeats itself.
 
         unigram_entropy    mean over samples of -sum_v f(v) log f(v), nats, f the frequencies of
                            the sample's own ids (as Zheng et al., arXiv 2409.02908)
@@ -84,25 +91,23 @@ def variety(rows: Sequence[Sequence[int]], units: Sequence[Sequence[Hashable]]) 
         repetition_share   mean over samples of 1 - distinct 4-grams / 4-grams of the sample
                            (seq-rep-4 of Welleck et al., arXiv 1908.04319)
 
-    ``rows``: the ids of each sample. ``units``: what its n-grams are of, such as its words. A
-    sample too short for one counts in none; NaN without any.
+    ``rows``: the ids of each sample. ``units``: the elements of its n-grams, such as words. Samples
+    that are too short are left out; NaN without any.
     """
-    found = {"unigram_entropy": _mean([_entropy(row) for row in rows if len(row)])}
+    scores = {"unigram_entropy": _mean([_entropy(row) for row in rows if len(row)])}
     for n in (1, 2, 3):
         grams = [gram for unit in units for gram in _grams(unit, n)]
-        found[f"distinct_{n}"] = len(set(grams)) / len(grams) if grams else math.nan
+        scores[f"distinct_{n}"] = len(set(grams)) / len(grams) if grams else math.nan
     runs = [_grams(unit, REPEATED) for unit in units]
-    found["repetition_share"] = _mean([1 - len(set(run)) / len(run) for run in runs if run])
-    return found
+    scores["repetition_share"] = _mean([1 - len(set(run)) / len(run) for run in runs if run])
+    return scores
 
 
 def _entropy(row: Sequence[int]) -> float:
-    """Entropy of the frequencies of ids, nats."""
     return -sum(k / len(row) * math.log(k / len(row)) for k in Counter(row).values())
 
 
 def _grams(unit: Sequence[Hashable], n: int) -> list[tuple[Hashable, ...]]:
-    """Runs of n."""
     return list(zip(*(unit[k:] for k in range(n)), strict=False))
 
 
@@ -110,17 +115,11 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-logger = logging.getLogger(__name__)
-
-FEWEST_FOR_MAUVE = 100
-"""Texts on each side, ten clusters of them."""
-
-
 def text_quality(
     vocabulary: Vocabulary, tokens: Tensor, judge: Judge | None = None
 ) -> dict[str, float]:
-    """``Verdict.as_dict`` of a judge, if there is one, and ``variety`` of samples Int[M, L]; their
-    n-grams are of the words between white space, of ids alone of ids."""
+    """Scores of a judge, if there is one, and ``variety`` of samples Int[M, L], with n-grams of the
+    words between white space, or of ids without a tokenizer."""
     pad = vocabulary.pad_id
     rows = [row if pad is None else row[row != pad] for row in tokens.cpu().numpy()]
     texts = None if vocabulary.unit == "ids" else vocabulary.decode(tokens)
@@ -131,12 +130,12 @@ def text_quality(
 
 
 def mauve(judge: Judge | None) -> Callable[[Sequence[str], Sequence[str]], float] | None:
-    """MAUVE, 0 to 1, of texts and real ones, by the features of a judge of transformers; None of
-    another judge, or where ``mauve-text`` is not installed, which the log says.
+    """Function for MAUVE, 0 to 1, of texts and real ones, by the features of a judge of
+    transformers; None for another judge, or without ``mauve-text``, which the log says.
 
     Area under the curve of exp(-5 KL(q || r)) and exp(-5 KL(p || r)) over the mixtures r of p and
     q, which are histograms over clusters of features; with the library's defaults
-    (arXiv 2102.01454). Features of real texts are kept.
+    (arXiv 2102.01454). Features of real texts are computed once.
     """
     if not isinstance(judge, TransformersJudge):
         return None
@@ -156,37 +155,29 @@ def mauve(judge: Judge | None) -> Callable[[Sequence[str], Sequence[str]], float
     return measured
 
 
-def quality_line(found: Mapping[str, Any]) -> str:
-    """The numbers of ``text_quality`` in words; those of a judge among the others alone."""
+def quality_line(scores: Mapping[str, Any]) -> str:
+    """Line for the log with the numbers of ``text_quality``."""
     parts = []
-    if "gen_ppl" in found:
-        error = found.get("gen_ppl_standard_error")
-        parts.append(f"gen_ppl {found['gen_ppl']:.4g}" + (f" ± {error:.2g}" if error else ""))
-    if "mauve" in found:
-        parts.append(f"MAUVE {found['mauve']:.3f}")
-    parts.append(f"unigram entropy {found['unigram_entropy']:.3f} nats")
-    distinct = "/".join(_shown(found[f"distinct_{n}"], ".3f") for n in (1, 2, 3))
+    if "gen_ppl" in scores:
+        error = scores.get("gen_ppl_standard_error")
+        parts.append(f"gen_ppl {scores['gen_ppl']:.4g}" + (f" ± {error:.2g}" if error else ""))
+    if "mauve" in scores:
+        parts.append(f"MAUVE {scores['mauve']:.3f}")
+    parts.append(f"unigram entropy {scores['unigram_entropy']:.3f} nats")
+    distinct = "/".join(_shown(scores[f"distinct_{n}"], ".3f") for n in (1, 2, 3))
     parts.append(f"distinct-1/2/3 {distinct}")
-    parts.append(f"repetition {_shown(found['repetition_share'], '.1%')}")
-    if "network_calls_per_sample" in found:
-        parts.append(f"{found['network_calls_per_sample']:g} network calls")
+    parts.append(f"repetition {_shown(scores['repetition_share'], '.1%')}")
+    if "network_calls_per_sample" in scores:
+        parts.append(f"{scores['network_calls_per_sample']:g} network calls")
     return ", ".join(parts)
 
 
 def _shown(value: float, form: str) -> str:
-    """``-`` for a number that texts too short for it do not have."""
     return "-" if math.isnan(value) else f"{value:{form}}".replace("%", " %")
 
 
-SAMPLE_TEXTS = "samples.txt"
-_SHOWN = 36
-"""Samples of a validation that are written."""
-_REAL = (27,)
-"""Keeps the choice of windows apart from other choices."""
-
-
 class TextReport(TokenReport):
-    """Samples of text against the windows of a split. ``judge``: reads them, too."""
+    """Samples of text against the windows of a split, with the scores of a ``judge``."""
 
     headlines = (Headline("words_in_training", share=True, counted="num_words"),)
     columns = (
@@ -222,17 +213,16 @@ class TextReport(TokenReport):
         return share_known(self._reference, self._known_words)
 
     def measure(self, samples: Tensor) -> dict[str, float]:
-        """``character_tv`` to the held-out windows, and ``words_in_training``, the share of words
-        that training has, of the samples and of the windows themselves; of ids ``token_tv``, that
-        of their frequencies; ``text_quality``; and ``mauve`` to as many held-out windows, where a
-        judge of transformers is given. None without samples or windows."""
+        """``text_quality``; ``character_tv`` to the held-out windows and ``words_in_training``, the
+        share of known words, of samples and windows, or for ids ``token_tv``; and ``mauve`` to as
+        many held-out windows, with a judge of transformers. Empty without samples or windows."""
         return self._measure(samples) | self._likeness("samples", samples, len(samples))
 
     def measure_real(self, num: int) -> dict[str, float]:
-        """Of as many windows as there are samples: shares of distinct n-grams depend on it;
-        ``mauve`` of as many of training."""
-        found = self._measure(self._windows(self.split, num))
-        return found | self._likeness("windows of training", self._windows("train", num), num)
+        """Scores of ``num`` held-out windows, as many as there are samples, since shares of n-grams
+        depend on the number; ``mauve`` of as many windows of training."""
+        scores = self._measure(self._windows(self.split, num))
+        return scores | self._likeness("windows of training", self._windows("train", num), num)
 
     def _measure(self, samples: Tensor) -> dict[str, float]:
         windows = self.data.splits[self.split].x0
@@ -251,21 +241,21 @@ class TextReport(TokenReport):
         }
 
     def _likeness(self, what: str, tokens: Tensor, num: int) -> dict[str, float]:
-        """``mauve`` of tokens to ``num`` held-out windows; none of too few, which the log says."""
+        """``mauve`` of tokens to ``num`` held-out windows; empty if there are too few."""
         if self._mauve is None:
             return {}
         held_out = self._windows(self.split, num)
-        if min(len(tokens), len(held_out)) < FEWEST_FOR_MAUVE:
+        if min(len(tokens), len(held_out)) < MIN_MAUVE:
             texts = f"{len(tokens):,} {what} and {len(held_out):,} held-out windows"
-            logger.info("MAUVE is not measured of %s: it takes %d each", texts, FEWEST_FOR_MAUVE)
+            logger.info("MAUVE is not measured of %s: it takes %d each", texts, MIN_MAUVE)
             return {}
         decode = self.data.vocabulary.decode
         return {"mauve": self._mauve(decode(tokens), decode(held_out))}
 
     def _windows(self, split: str, num: int) -> Tensor:
-        """``num`` windows of a split, at random, in their order."""
+        """``num`` random windows of a split, in their order."""
         windows = self.data.splits[split].x0
-        order = torch.randperm(len(windows), generator=make_generator(0, *_REAL))
+        order = torch.randperm(len(windows), generator=make_generator(0, _REAL))
         return windows[order[:num].sort().values]
 
     def save(self, samples: Tensor, folder: Path) -> None:
@@ -274,14 +264,14 @@ class TextReport(TokenReport):
 
     def plot(self, samples: Tensor, path: Path) -> None:
         if len(samples):
-            first = self.data.vocabulary.lines(samples[:_SHOWN])
+            first = self.data.vocabulary.lines(samples[:_MAX_SHOWN])
             write_texts(path.with_suffix(".txt"), first)
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
-        found = {"text": self.data.source, **super().findings(bound, samples)}
-        if "words_in_training" in found:
-            found["num_words"] = len(words_of(self.data.vocabulary.decode(samples)))
-        return found
+        findings = {"text": self.data.source, **super().findings(bound, samples)}
+        if "words_in_training" in findings:
+            findings["num_words"] = len(words_of(self.data.vocabulary.decode(samples)))
+        return findings
 
     def further_parts(self, metrics: Mapping[str, Any]) -> list[str]:
         unit = "token" if self.data.vocabulary.unit == "ids" else "character"
@@ -296,8 +286,8 @@ def write_texts(path: Path, texts: Sequence[str], lines: Sequence[int] | None = 
 def numbered_texts(
     texts: Sequence[str], rows: Sequence[int], lines: Sequence[int] | None = None
 ) -> str:
-    """Each under a line with its number, its row + 1, and the number of the line that it completes,
-    of ``lines`` of all rows."""
+    """Texts, each under a line with its number, row + 1, and the line that it completes, of the
+    ``lines`` of all rows."""
     each = zip(rows, texts, strict=True)
     of = {row: f" of line {lines[row]}" if lines else "" for row in rows}
     return "".join(f"{f' sample {row + 1}{of[row]} ':-^72}\n{text}\n" for row, text in each)
@@ -310,7 +300,8 @@ class TextCells(TokenCells):
         super().__init__(TextReport)
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
-        """The share of known words is that of the reference: training knows all of its own."""
+        """Scores with the share of known words of the reference, since training knows all of its
+        own."""
         scores = super().real_data(data, num_samples, verdicts)
         if (known := scores.get("words_in_training_reference")) is not None:
             scores["words_in_training"] = known
@@ -318,16 +309,18 @@ class TextCells(TokenCells):
 
 
 def evaluate_text(request: EvaluateRequest, trained: TrainedModel) -> ModelEvaluation:
-    """A model on held-out or other text; its samples, too, if their number or a judge is given.
+    """Measure a model on held-out or other text, and its samples if their number or a judge is
+    given.
 
     Raises ``ValueError`` for a judge that cannot read them, before anything is measured."""
     judge = None if request.judge is None else read_judge(request.judge, trained)
     if request.num_samples is None and judge is None:
         return evaluate_token_model(request, trained)
-    found = evaluate_token_model(request, trained, partial(TextReport, judge=judge))
+    evaluation = evaluate_token_model(request, trained, partial(TextReport, judge=judge))
     if judge is not None:
-        found.facts["judge"] = judge.name
-    if found.samples is not None and found.samples.values:
-        calls = {"network_calls_per_sample": found.samples.drawn.network_calls}
-        logger.info("%s", quality_line({**found.samples.values, **calls}))
-    return found
+        evaluation.facts["judge"] = judge.name
+    samples = evaluation.samples
+    if samples is not None and samples.values:
+        calls = {"network_calls_per_sample": samples.drawn.network_calls}
+        logger.info("%s", quality_line({**samples.values, **calls}))
+    return evaluation

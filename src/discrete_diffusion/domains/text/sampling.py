@@ -1,6 +1,6 @@
-"""``sample`` of a model of text: fresh texts, and texts whose blanks and ends are to be completed.
+"""``sample`` of a model of text: fresh texts, and completions of texts with blanks and open ends.
 
-Samples longer than the windows that a model was trained on are drawn window by window.
+Samples longer than the windows that a model was trained on are sampled window by window.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,80 +27,67 @@ from discrete_diffusion.domains.text.report import (
     write_texts,
 )
 from discrete_diffusion.domains.text.vocabulary import IdVocabulary, Vocabulary, vocabulary_of
+from discrete_diffusion.evaluation import trained_model
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
-from discrete_diffusion.evaluation.trained_model import (
-    COMPLETIONS,
-    NUM_SAMPLES,
-    complete_tokens,
-    sample_fresh,
-    sample_tokens,
-)
+from discrete_diffusion.evaluation.requests import SampleRequest
+from discrete_diffusion.evaluation.trained_model import COMPLETIONS, TrainedModel
 from discrete_diffusion.runtime.inputs import JSON_LINES, GivenObjects, place_of_line
 from discrete_diffusion.sampling.exactness import exactness_facts
 from discrete_diffusion.sampling.model import Model
 
-if TYPE_CHECKING:
-    from discrete_diffusion.contracts import SampleOutput
-    from discrete_diffusion.evaluation.requests import SampleRequest
-    from discrete_diffusion.evaluation.trained_model import TrainedModel
-
+logger = logging.getLogger(__name__)
 
 UNKNOWN = -1
-"""In the place of a token that is to be sampled."""
+"""Placeholder of a token that is sampled."""
 
 _BLANK = re.compile(r"\[MASK\]|_{4,}")
-"""One token; or as many as there are underscores."""
+"""One token, or as many as there are underscores."""
 
 
 def read_prompts(
     given: str | GivenObjects, vocabulary: Vocabulary, num_tokens: int
 ) -> dict[int, Tensor]:
-    """Texts by line number, each Int64[num_tokens]: ids, and ``UNKNOWN`` in blanks and behind.
+    """Texts by line number, each Int64[num_tokens], with ``UNKNOWN`` in blanks and at the end.
 
-    A line is a text, of JSON lines JSON text or an object with a ``text``; of a model
-    without tokenizer its ids, with spaces between. Raises ``ValueError`` naming file and line for
-    one that is empty, too long or has unknown characters.
+    A line is a text, or in JSON lines a text or an object with a ``text``; for a model without a
+    tokenizer it has ids with spaces between. Raises ``ValueError`` naming file and line for a text
+    that is empty, too long or has unknown characters.
     """
-    found = {}
+    prompts = {}
     for number, text in _texts(given):
         place = place_of_line(given, number)
         if not text:
             raise ValueError(f"{place} is empty; give a text, or leave the line out")
-        ids = [_ids(part, place, vocabulary) for part in _parts(text)]
-        known = torch.cat(ids)
+        # ids of the text between its blanks
+        parts = re.split(rf"({_BLANK.pattern})", text)
+        known = torch.cat([_ids(part, place, vocabulary) for part in parts])
         if len(known) > num_tokens:
             raise ValueError(
                 f"{place} has {len(known):,} tokens, and samples have {num_tokens}; cut it"
             )
-        found[number] = torch.full((num_tokens,), UNKNOWN)
-        found[number][: len(known)] = known
-    if not found:
+        prompts[number] = torch.full((num_tokens,), UNKNOWN)
+        prompts[number][: len(known)] = known
+    if not prompts:
         raise ValueError(f"{given} holds no text; expected a text a line")
-    return found
-
-
-def _parts(text: str) -> list[str]:
-    """A text cut at its blanks, which are parts, too."""
-    return re.split(rf"({_BLANK.pattern})", text)
+    return prompts
 
 
 def _ids(part: str, place: str, vocabulary: Vocabulary) -> Tensor:
-    """Int64[N] of a part."""
     if _BLANK.fullmatch(part):
         return torch.full((1 if part[0] == "[" else len(part),), UNKNOWN)
     if isinstance(vocabulary, IdVocabulary):
-        return torch.from_numpy(vocabulary.of_text(part, place))
+        return torch.from_numpy(vocabulary.parse(part, place))
     return torch.from_numpy(
         vocabulary.encode(
             TextSource(place, part),
             known="those that the model was trained on",
-            remedy="write it otherwise, or put [MASK] in its place",
+            remedy="write it otherwise, or replace it by [MASK]",
         )
     )
 
 
 def _texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
-    """Numbers of lines and their texts."""
+    """Yield numbers of lines and their texts."""
     if isinstance(given, GivenObjects):
         for number, value in enumerate(given.objects, start=1):
             yield number, text_of(value, place_of_line(given, number))
@@ -116,16 +103,16 @@ def _texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class SampleLength:
-    """N = ``num`` tokens of every sample of a model of windows of L = ``length``; ``context``: of
-    windows that go on from others, None where N tokens and PAD make a window.
+    """Length of samples: N = ``num`` tokens, of a model of windows of L = ``length``.
 
-    The first window is a sample of the model. Each of the next begins with the last ``context``
-    tokens before it and completes them, so that
+    ``context``: tokens that a window shares with the one before it; None if N tokens and PAD make
+    one window. The first window is a sample of the model, and each of the next completes the last
+    ``context`` tokens before it, so that
 
         p(x_1..x_N) = p(x_1..x_L)  product over windows  p(next tokens | ``context`` tokens)
 
-    with the conditionals of the model's sampler. The last window ends with the sample and has as
-    much more context. A sample of N < L is the begin of a window.
+    with the conditionals of the model's sampler. The last window ends with the sample and has more
+    context. A sample of N < L is the beginning of a window.
     """
 
     num: int
@@ -133,28 +120,28 @@ class SampleLength:
     context: int | None = None
 
     def model(self, model: Model) -> Model:
-        """The model that samples them."""
+        """Model that samples this length."""
         if self.context is None:
             return model
         of_model = {one.name: getattr(model, one.name) for one in fields(Model)}
         return WindowedModel(**of_model, size=self)
 
     def real(self, rows: int) -> Tensor:
-        """Bool[rows, L], or of several windows Bool[rows, N]: positions that carry tokens."""
+        """Bool[rows, L], or for several windows Bool[rows, N]: positions of tokens."""
         columns = self.length if self.context is None else self.num
         return (torch.arange(columns) < self.num).expand(rows, -1)
 
     def windows(self, tokens: Tensor) -> Iterator[Tensor]:
-        """Views Int[M, L] of ``tokens`` Int[M, max(N, L)], each to be filled before the next."""
+        """Yield views Int[M, L] of ``tokens`` Int[M, max(N, L)], to be filled one by one."""
         last = max(0, tokens.shape[1] - self.length)
         step = self.length - (self.context or 0)
         for start in (*range(0, last, step), last):
             yield tokens[:, start : start + self.length]
 
     def padded(self, tokens: Tensor) -> Tensor:
-        """A copy of Int[M, N], ``UNKNOWN`` behind it up to a window."""
-        behind = tokens.new_full((len(tokens), max(0, self.length - tokens.shape[1])), UNKNOWN)
-        return torch.cat([tokens, behind], dim=1)
+        """Copy of tokens Int[M, N], filled up to a window with ``UNKNOWN``."""
+        after = tokens.new_full((len(tokens), max(0, self.length - tokens.shape[1])), UNKNOWN)
+        return torch.cat([tokens, after], dim=1)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -165,7 +152,7 @@ class SampleLength:
 
 @dataclass(frozen=True)
 class WindowedModel(Model):
-    """A model of windows whose samples have the length ``size``."""
+    """Model of windows whose samples have the length ``size``."""
 
     size: SampleLength = SampleLength(1, 1)
 
@@ -178,8 +165,8 @@ class WindowedModel(Model):
         conditions: Conditions | None = None,
         keep_trajectory: bool = False,
     ) -> SampleOutput:
-        """As of a ``Model``, for ``real`` Bool[B, N] and ``clamp`` Int[B, N]; conditions are those
-        of a window, and there is no trajectory."""
+        """Sample as a ``Model`` does, for ``real`` Bool[B, N] and ``clamp`` Int[B, N]; conditions
+        are those of a window, and there is no trajectory."""
         free = torch.full(real.shape, UNKNOWN)
         tokens = self.size.padded(free if clamp is None else clamp.cpu())
         outputs = []
@@ -190,6 +177,7 @@ class WindowedModel(Model):
                 clamp=None if bool((window == UNKNOWN).all()) else window.clone(),
                 conditions=conditions,
             )
+            # the next window goes on from these tokens
             window.copy_(output.x0)
             outputs.append(output)
         return replace(
@@ -200,15 +188,11 @@ class WindowedModel(Model):
         )
 
 
-logger = logging.getLogger(__name__)
-
-
 def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
-    """Int[M, L]: texts of at most a window each, shorter ones with PAD behind them; of ids, rows
-    of L.
+    """Int[M, L]: texts of at most a window each, padded; or rows of L ids.
 
-    Raises ``ValueError``, naming the text, for a longer one, an unknown character and, of bytes,
-    for what ``decode`` puts in the place of bytes that are no text."""
+    Raises ``ValueError`` naming the text for a longer one, an unknown character, and the character
+    with which ``decode`` replaces bytes that are not UTF-8."""
     vocabulary, length = vocabulary_of(data), int(data["length"])
     if isinstance(vocabulary, IdVocabulary):
         return vocabulary.rows(texts, length)
@@ -217,9 +201,10 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
     for k, text in enumerate(texts):
         if vocabulary.unit != "characters" and "\ufffd" in text:
             raise ValueError(
-                f"samples[{k}] holds U+FFFD, which stands for bytes that are no UTF-8; give tokens "
-                "Int[M, L]"
+                f"samples[{k}] holds U+FFFD, which stands for bytes that are not UTF-8; give "
+                "tokens Int[M, L]"
             )
+        # ids that fit a window, or fill it where there is no PAD
         ids = torch.from_numpy(vocabulary.encode(TextSource(f"samples[{k}]", text)))
         if len(ids) > length:
             raise ValueError(
@@ -236,28 +221,28 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
 
 
 def sample_text(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """Completions of ``given`` or ``prompt``; without them fresh texts."""
+    """Sample completions of ``given`` or ``prompt``; without them fresh texts."""
     has_text = request.given is not None or request.prompt is not None
     return (complete_texts if has_text else sample_texts)(request, trained)
 
 
 def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """``num_samples`` texts, of ids lists of them, of ``num_tokens`` tokens if that is given;
+    """Sample ``num_samples`` texts, or lists of ids, of ``num_tokens`` tokens if that is given;
     written as ``samples.txt``."""
     vocabulary, judge = _vocabulary(trained), _judge(request, trained)
-    size = _length(request, trained)
+    size = _sample_length(request, trained)
 
     def numbered(rows: Tensor, output: SampleOutput) -> str:
         return numbered_texts(vocabulary.lines(output.x0), rows.tolist())
 
     with trained.sharing() as shard:
-        num = NUM_SAMPLES if request.num_samples is None else request.num_samples
+        num = trained_model.NUM_SAMPLES if request.num_samples is None else request.num_samples
         model = trained.model(shard, numbered)
         entropy = (request.seed,)
         if request.num_tokens is None:
-            drawn = sample_fresh(trained, model, num, entropy=entropy)
+            drawn = trained_model.sample_fresh(trained, model, num, entropy=entropy)
         else:
-            drawn = sample_tokens(size.model(model), size.real(num), entropy=entropy)
+            drawn = trained_model.sample_tokens(size.model(model), size.real(num), entropy=entropy)
     texts = vocabulary.lines(drawn.tokens)
 
     def write() -> SavedSamples:
@@ -271,13 +256,14 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
 
 
 def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """``completions`` of every line of ``given``, or ``num_samples`` of ``prompt``; written
-    likewise, each with the number of its line."""
+    """Sample ``completions`` of every line of ``given``, or ``num_samples`` of ``prompt``; written
+    as fresh texts, each with the number of its line."""
     vocabulary, judge = _vocabulary(trained), _judge(request, trained)
-    size = _length(request, trained)
+    size = _sample_length(request, trained)
     given, each = request.given, request.completions or COMPLETIONS
     if given is None:
         given, each = GivenObjects("prompt", (request.prompt,)), request.num_samples or COMPLETIONS
+    # a row of tokens for each completion
     prompts = read_prompts(given, vocabulary, size.num)
     real = size.real(len(prompts) * each)
     partial = torch.full(real.shape, UNKNOWN)
@@ -289,7 +275,7 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
 
     with trained.sharing() as shard:
         model = size.model(trained.model(shard, numbered))
-        drawn = complete_tokens(model, partial, real, entropy=(request.seed,))
+        drawn = trained_model.complete_tokens(model, partial, real, entropy=(request.seed,))
     exact = exactness_facts(_approximations(trained, size, partial), of="completions")
     texts = vocabulary.lines(drawn.tokens)
 
@@ -307,11 +293,11 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
 
 
 def _approximations(trained: TrainedModel, size: SampleLength, partial: Tensor) -> list[str]:
-    """Why completions do not follow the model's own distribution, of any window."""
+    """Reasons why completions do not follow the model's own distribution, of any window."""
     reasons = []
     for k, window in enumerate(size.windows(size.padded(partial))):
         known = window != UNKNOWN
-        if k:  # what the window goes on from
+        if k:  # tokens of the window before
             known[:, : size.context] = True
         real = torch.ones_like(known) if size.context else size.real(len(partial))
         reasons += trained.approximations(real=real, known=real & known)
@@ -325,13 +311,13 @@ def _judge(request: SampleRequest, trained: TrainedModel) -> Judge | None:
 
 
 def _quality(vocabulary: Vocabulary, tokens: Tensor, judge: Judge | None) -> dict[str, Any]:
-    """Entries of ``metrics.json`` on what the samples, prompts included, are like."""
+    """Entries of ``metrics.json`` on the quality of samples, including their prompts."""
     named = {} if judge is None else {"judge": judge.name}
     return {**named, **text_quality(vocabulary, tokens, judge)}
 
 
-def _length(request: SampleRequest, trained: TrainedModel) -> SampleLength:
-    """Of ``num_tokens`` and ``context``; ``ValueError`` for what the model cannot do."""
+def _sample_length(request: SampleRequest, trained: TrainedModel) -> SampleLength:
+    """Length from ``num_tokens`` and ``context``; ``ValueError`` if the model cannot sample it."""
     data = trained.data_config
     length, num, context = int(data["length"]), request.num_tokens, request.context
     num = length if num is None else int(num)
@@ -348,6 +334,7 @@ def _length(request: SampleRequest, trained: TrainedModel) -> SampleLength:
             f"of data.length={length} begin with BOS and so do not go on from one another; ask for "
             "fewer"
         )
+    # several windows
     context = length // 2 if context is None else int(context)
     if not 1 <= context < length:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Text of a tokenizer of the library ``tokenizers``; needs the extra ``text``."""
+"""Vocabularies of the library ``tokenizers``, of the extra ``text``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.files import TextSource, read_text
-from discrete_diffusion.domains.text.file_kinds import PLAIN
+from discrete_diffusion.domains.text.domain import PLAIN
 from discrete_diffusion.runtime.inputs import HTML
 from discrete_diffusion.runtime.package import install_command
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 END_OF_TEXT = "<|endoftext|>"
 _ENDS = (END_OF_TEXT, "</s>", "<eos>", "<|end_of_text|>", "[SEP]")
 _BEGINNINGS = ("<s>", "<bos>", "<|begin_of_text|>", "[CLS]", END_OF_TEXT)
-"""What tokenizers call the tokens at the ends of a text."""
+"""Names of the tokens at the ends of a text, of many tokenizers."""
 
 _PIECE = 1 << 20
 """Characters that are encoded at once."""
@@ -36,10 +36,9 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class SubwordVocabulary:
-    """Ids 0..K-1 of a tokenizer; K is MASK and, if ``has_pad``, K + 1 PAD.
+    """Vocabulary of the K ids of a tokenizer; K is MASK and, if ``has_pad``, K + 1 PAD.
 
-    ``state``: the ``tokenizer.json``, as ``pack`` makes it, so that a checkpoint needs no file
-    beside it.
+    ``state``: the packed ``tokenizer.json``, so that a checkpoint needs no further file.
     """
 
     state: str
@@ -62,58 +61,57 @@ class SubwordVocabulary:
 
     @property
     def eos_id(self) -> int | None:
-        """The token behind a text; None if the tokenizer has none."""
+        """Token after a text; None if the tokenizer has none."""
         return self._first(_ENDS)
 
     @property
     def bos_id(self) -> int | None:
-        """The token before a text, which can be ``eos_id``."""
+        """Token before a text, which can be ``eos_id``."""
         return self._first(_BEGINNINGS)
 
     @property
     def meaning(self) -> str:
-        """What ids mean, for fingerprints."""
+        """Meaning of the ids, for fingerprints."""
         return unpack(self.state)
 
     def read(self, path: str | Path) -> np.ndarray:
-        """Int64[N], the ids of a text file; errors of ``read_text``."""
+        """Int64[N], the ids of a text file. Raises the errors of ``read_text``."""
         return self.encode(read_text(path, HTML, expected=PLAIN))
 
     def encode(self, source: TextSource, **words: str) -> np.ndarray:
-        """Int64[N], the ids of a text. A special token that stands in it counts as that token.
+        """Int64[N], the ids of a text. The name of a special token in it counts as that token.
 
-        Characters that the tokenizer has no token for are left out, or become its token for such,
-        and a warning counts and names them. ``words``: of other vocabularies, which refuse them.
+        Characters without a token are left out, or become the unknown token, and a warning counts
+        and names them. ``words``: for other vocabularies, which refuse them.
         """
         warn_of_lost(self.unknown([source.text]), source.name)
-        texts = pieces(source.text)
-        return np.concatenate([np.zeros(0, np.int64), *self.encode_each(texts)])
+        return np.concatenate([np.zeros(0, np.int64), *self.encode_each(pieces(source.text))])
 
     def encode_each(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Int64[N] of each text, on all cores. A special token that stands in a text is one id."""
-        found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [np.asarray(each.ids, np.int64) for each in found]
+        """Int64[N] of each text, on all cores."""
+        encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.asarray(each.ids, np.int64) for each in encoded]
 
     def decode(self, tokens: Tensor) -> list[str]:
-        """Int[B, L] clean tokens as text, PAD left out."""
+        """Text of clean tokens Int[B, L], without PAD."""
         rows = [row[row != self.pad_id] if self.has_pad else row for row in tokens.cpu().numpy()]
         return self._tokenizer.decode_batch([row.tolist() for row in rows], False)
 
     samples = lines = decode
 
     def sizes(self, ids: np.ndarray) -> tuple[int, int]:
-        """Characters and UTF-8 bytes of the text that ids stand for; special tokens are none."""
+        """Numbers of characters and UTF-8 bytes in the text of ids, without special tokens."""
         parts = [ids[k : k + _PIECE].tolist() for k in range(0, len(ids), _PIECE)]
         texts = self._tokenizer.decode_batch(parts, True)
         return sum(map(len, texts)), sum(len(text.encode()) for text in texts)
 
     def documents(self, ids: np.ndarray) -> list[str]:
-        """Texts of ids Int[N], cut at the tokens before and behind a text."""
+        """Texts of ids Int[N], cut at the tokens before and after a text."""
         ends = [end for end in (self.eos_id, self.bos_id) if end is not None]
         first, *others = np.split(ids, np.flatnonzero(np.isin(ids, ends)))
         rows = [first.tolist(), *(other[1:].tolist() for other in others)]
-        found: list[str] = self._tokenizer.decode_batch(rows, True)
-        return found
+        texts: list[str] = self._tokenizer.decode_batch(rows, True)
+        return texts
 
     def is_exact(self, text: str) -> bool:
         """True if the ids of ``text`` give ``text`` back."""
@@ -121,7 +119,7 @@ class SubwordVocabulary:
         return self._tokenizer.decode(ids.tolist(), False) == text
 
     def unknown(self, texts: Iterable[str]) -> dict[str, int]:
-        """Characters without a token, by how often they occur."""
+        """Counts of characters without a token."""
         counts: dict[str, int] = {}
         for text in texts:
             for character in set(text) - self._known:
@@ -136,8 +134,8 @@ class SubwordVocabulary:
         return 1 + max(self._tokenizer.get_vocab(with_added_tokens=True).values())
 
     def _first(self, names: Iterable[str]) -> int | None:
-        found = (self._tokenizer.token_to_id(name) for name in names)
-        return next((each for each in found if each is not None), None)
+        ids = (self._tokenizer.token_to_id(name) for name in names)
+        return next((each for each in ids if each is not None), None)
 
     def _has_token(self, character: str) -> bool:
         unknown = getattr(self._tokenizer.model, "unk_token", None)
@@ -146,16 +144,16 @@ class SubwordVocabulary:
 
     @cached_property
     def _known(self) -> set[str]:
-        """Characters that have been found to have a token."""
+        """Characters that are known to have a token."""
         return set()
 
     @property
     def _tokenizer(self) -> Any:
-        return _of_state(self.state)
+        return _unpacked(self.state)
 
 
 def warn_of_lost(unknown: Mapping[str, int], name: str) -> None:
-    """Warn of ``unknown`` characters, by how often the text ``name`` has them."""
+    """Warn of ``unknown`` characters of the text ``name``, the most frequent first."""
     if unknown:
         kinds = sorted(unknown, key=lambda c: (-unknown[c], c))
         named = ", ".join(map(repr, kinds[:_MAX_NAMED])) + ", ..." * (len(kinds) > _MAX_NAMED)
@@ -166,19 +164,19 @@ def warn_of_lost(unknown: Mapping[str, int], name: str) -> None:
 
 
 def pack(tokenizer_json: str) -> str:
-    """A ``tokenizer.json`` as one word of a config."""
+    """Compress a ``tokenizer.json`` into one word of a config."""
     compact = json.dumps(json.loads(tokenizer_json), ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(lzma.compress(compact.encode())).decode()
 
 
 def unpack(state: str) -> str:
-    """The ``tokenizer.json`` of ``pack``."""
+    """Restore the ``tokenizer.json`` of ``pack``."""
     return lzma.decompress(base64.b64decode(state)).decode()
 
 
 def state_of_file(name: str) -> str:
-    """``pack`` of a tokenizer on disk: a ``tokenizer.json``, a folder with one, or a folder with
-    the ``vocab.json`` and ``merges.txt`` of GPT-2.
+    """Packed tokenizer on disk: a ``tokenizer.json``, a folder with one, or a folder with the
+    ``vocab.json`` and ``merges.txt`` of GPT-2.
 
     Raises ``FileNotFoundError`` or ``ValueError`` naming the path and what is expected there.
     """
@@ -201,7 +199,7 @@ def state_of_file(name: str) -> str:
 
 
 def trained_bpe(size: int, texts: Iterable[str]) -> str:
-    """``pack`` of byte-level BPE as GPT-2's, of ``size`` tokens with ``END_OF_TEXT``, trained on
+    """Packed byte-level BPE like GPT-2's, of ``size`` tokens with ``END_OF_TEXT``, trained on
     ``texts``."""
     library = tokenizers_library()
     tokenizer = _byte_level(library.models.BPE())
@@ -216,17 +214,16 @@ def trained_bpe(size: int, texts: Iterable[str]) -> str:
 
 
 def pieces(text: str, most: int = _PIECE) -> list[str]:
-    """``text`` in parts of about ``most`` characters that a byte-level tokenizer encodes as it
-    would the whole: each begins at a line that begins with a word, behind a line that ends with
-    one."""
-    found, begin = [], 0
+    """Cut ``text`` into parts of about ``most`` characters that a byte-level tokenizer encodes like
+    the whole: between a line that ends with a word and one that begins with a word."""
+    parts, begin = [], 0
     while len(text) - begin > most:
         cut = _next_cut(text, begin + most)
         if cut is None:
             break
-        found.append(text[begin:cut])
+        parts.append(text[begin:cut])
         begin = cut
-    return [*found, text[begin:]] if begin < len(text) else found
+    return [*parts, text[begin:]] if begin < len(text) else parts
 
 
 def _next_cut(text: str, start: int) -> int | None:
@@ -238,7 +235,7 @@ def _next_cut(text: str, start: int) -> int | None:
 
 
 def tokenizers_library() -> Any:
-    """The library; ``ValueError`` with what to type if it is not installed."""
+    """Module ``tokenizers``. Raises ``ValueError`` with the command that installs it."""
     try:
         import tokenizers
     except ImportError as error:
@@ -249,7 +246,7 @@ def tokenizers_library() -> Any:
 
 
 @lru_cache(maxsize=8)
-def _of_state(state: str) -> Any:
+def _unpacked(state: str) -> Any:
     return tokenizers_library().Tokenizer.from_str(unpack(state))
 
 

@@ -1,9 +1,12 @@
-"""Token ids in files of any size, read in parts, and what ``data tokenize`` writes beside them."""
+"""Token ids in files of any size, read in parts: NumPy's ``.npy``, ``.bin`` as nanoGPT, llm.c and
+Megatron write it, and folders of ``data tokenize``."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,48 +15,48 @@ from typing import Any
 
 import numpy as np
 
-from discrete_diffusion.domains.text.token_formats import ENDINGS, EXPECTED, TokenFile, open_tokens
+from discrete_diffusion.data.files import UNREADABLE
+from discrete_diffusion.domains.text.domain import LLMC, LLMC_MAGICS, MEGATRON_MAGIC
+from discrete_diffusion.runtime.inputs import NPY, CompressedFileError, FileKind, Head, kind_of
+
+logger = logging.getLogger(__name__)
 
 META, TOKENIZER = "meta.json", "tokenizer.json"
 """Files of a folder that ``data tokenize`` has written."""
 
-_MOST_UINT16, _MOST_IDS = 1 << 16, 1 << 24
-_SAMPLED, _PIECE = 256, 1 << 14
-"""So many pieces of so many ids are checked first, and identify files without a digest."""
+ENDINGS = (".npy", ".bin")
 
-_SCANNED = 1 << 28
+EXPECTED = (
+    ".npy of whole numbers, .bin of uint16 (uint32 above 65,536 ids), .bin of llm.c or of Megatron "
+    "with its .idx, or a folder of them; encode text first: discrete-diffusion data tokenize "
+    "FILE... --tokenizer NAME --out FOLDER"
+)
+
+_MAX_UINT16, _MAX_ID = 1 << 16, 1 << 24
+_NUM_PIECES, _PIECE = 256, 1 << 14
+"""Pieces, and ids of a piece, that are checked first, and that identify files without a digest."""
+
+_MAX_SCANNED = 1 << 28
 """Bytes up to which a file is read whole for its largest id."""
 
+_LLMC_HEADER = 1024
+_MEGATRON_TYPES = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}
+_MEGATRON_HEADER = struct.Struct("<QBQQ")
+"""Version, type of ids, numbers of sequences and of places of documents."""
 
-@dataclass(frozen=True)
-class TokensInMemory:
-    """Ids Int64[N] in the place of a file; ``places``: behind documents."""
+_NUM_PROBES, _PROBE = 64, 1 << 12
+"""Pieces, and numbers of a piece, that are inspected for the width of ids."""
 
-    ids: np.ndarray
-    places: np.ndarray
+_FEW_PAIRS, _MANY_PAIRS, _MAX_HIGH, _MIN_LOW = 8, 64, 16, 4096
+"""Ids are wide if the upper halves of ``_FEW_PAIRS`` are 0, or if those of ``_MANY_PAIRS`` are
+below ``_MAX_HIGH`` and a lower half is at least ``_MIN_LOW``."""
 
-    @property
-    def ends(self) -> np.ndarray:
-        return self.places
-
-    @property
-    def num(self) -> int:
-        return len(self.ids)
-
-    @property
-    def num_bytes(self) -> int:
-        return 0  # to be read
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        return self.ids[start:stop]
+_MIN_TEXT = 16
 
 
 class TokenFiles:
-    """N ids in files one behind the other.
-
-    ``where``: what they are called in errors. ``meta``: what ``data tokenize`` wrote beside them,
-    empty of files of others.
-    """
+    """N ids in consecutive files. ``where``: their name in errors. ``meta``: the meta data of
+    ``data tokenize``, empty for other files."""
 
     def __init__(
         self,
@@ -66,20 +69,20 @@ class TokenFiles:
 
     @classmethod
     def of(cls, path: str | Path, vocab_size: int | None = None) -> TokenFiles:
-        """The ids at ``path``: a file, or a folder of them in order of their names.
+        """Ids at ``path``: a file, or a folder of files in the order of their names.
 
-        ``vocab_size``: decides between uint16 and uint32 in a ``.bin`` that nothing else tells of.
-        Raises ``FileNotFoundError`` or ``ValueError`` naming path and remedy.
+        ``vocab_size``: decides between uint16 and uint32 in a plain ``.bin``. Raises
+        ``FileNotFoundError`` or ``ValueError`` naming path and remedy.
         """
         path = Path(path)
         if not path.exists():
             raise FileNotFoundError(f"no file or folder of ids at {path.absolute()}")
         if path.is_file():
-            return cls([open_tokens(path, kind_of_ids(vocab_size))], str(path))
+            return cls([open_tokens(path, dtype_of_ids(vocab_size))], str(path))
         meta = read_meta(path)
-        found = [path / each["file"] for each in meta["shards"]] if meta else _shards(path)
-        kind = np.dtype(meta["dtype"]) if meta else kind_of_ids(vocab_size)
-        files = [open_tokens(each, kind, is_known=meta is not None) for each in found]
+        paths = [path / each["file"] for each in meta["shards"]] if meta else _shards(path)
+        kind = np.dtype(meta["dtype"]) if meta else dtype_of_ids(vocab_size)
+        files = [open_tokens(each, kind, is_known=meta is not None) for each in paths]
         if meta and [file.num for file in files] != [each["tokens"] for each in meta["shards"]]:
             raise ValueError(
                 f"{path}: its files have other lengths than {META} says; tokenize the text again"
@@ -92,39 +95,39 @@ class TokenFiles:
     def read(self, start: int, stop: int) -> np.ndarray:
         """Int64[stop - start]: the ids from ``start`` to ``stop - 1``."""
         first = int(np.searchsorted(self._starts, start, "right")) - 1
-        found = []
+        parts = [np.zeros(0, np.int64)]
         while start < stop:
             begin = int(self._starts[first])
             end = min(stop, int(self._starts[first + 1]))
-            found.append(self.files[first].read(start - begin, end - begin))
+            parts.append(self.files[first].read(start - begin, end - begin))
             start, first = end, first + 1
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        return np.concatenate(parts)
 
     def largest(self) -> int:
-        """The largest id. Raises ``ValueError`` for files too large to be looked through, and for
-        ids below 0."""
-        if self._num_bytes > _SCANNED:
+        """The largest id. Raises ``ValueError`` for files that are too large to scan, and for ids
+        below 0."""
+        if self._num_bytes > _MAX_SCANNED:
             raise ValueError(
-                f"{self.where} is large, and its ids are not looked through; give data.vocab_size, "
-                "the number of ids with MASK, or data.tokenizer"
+                f"{self.where} is too large to scan for its largest id; give data.vocab_size, the "
+                "number of ids with MASK, or data.tokenizer"
             )
         ids = self.read(0, len(self))
         if ids[least := int(ids.argmin())] < 0:
             raise ValueError(f"{self.where}: id {ids[least]} at place {least}; expected 0 or more")
-        if ids[most := int(ids.argmax())] >= _MOST_IDS:
+        if ids[most := int(ids.argmax())] >= _MAX_ID:
             raise ValueError(
                 f"{self.where}: id {ids[most]:,} at place {most:,}, and a table of so many ids is "
-                f"more than memory holds; expected ids below {_MOST_IDS:,}"
+                f"more than memory holds; expected ids below {_MAX_ID:,}"
             )
         return int(ids[most])
 
     def document_ends(self, eos_id: int | None) -> np.ndarray:
-        """Int64[D], for each document the place behind its last id: as ``data tokenize`` wrote
-        them, else behind every ``eos_id``. Raises ``ValueError`` where nothing tells."""
+        """Int64[D], the place after each document: as ``data tokenize`` wrote them, else after
+        every ``eos_id``. Raises ``ValueError`` if neither is known."""
         if self.meta or all(file.places is not None for file in self.files):
             of_files = zip(self.files, self._starts, strict=False)
             return np.concatenate([file.ends + start for file, start in of_files])
-        if eos_id is None or self._num_bytes > _SCANNED:
+        if eos_id is None or self._num_bytes > _MAX_SCANNED:
             raise ValueError(
                 f"nothing says where the documents of {self.where} end; give data.eos_id, the "
                 "token behind each, for files up to 268 MB, or make them by data tokenize"
@@ -133,8 +136,8 @@ class TokenFiles:
         return ends if len(ends) and ends[-1] == len(self) else np.append(ends, len(self))
 
     def pieces(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Pieces at equal distances, each with the place where it begins; of few ids all."""
-        starts = np.linspace(0, max(len(self) - _PIECE, 0), _SAMPLED).astype(np.int64)
+        """Yield pieces at equal distances, each with its start; all ids of small files."""
+        starts = np.linspace(0, max(len(self) - _PIECE, 0), _NUM_PIECES).astype(np.int64)
         for start in np.unique(starts).tolist():
             yield start, self.read(start, min(start + _PIECE, len(self)))
 
@@ -144,8 +147,7 @@ class TokenFiles:
 
     @cached_property
     def digest(self) -> str:
-        """What identifies the ids: the digest of ``data tokenize``, else one of sizes and of
-        pieces at equal distances."""
+        """Digest of the ids: that of ``data tokenize``, else of sizes and ``pieces``."""
         if "digest" in self.meta:
             return str(self.meta["digest"])
         digest = hashlib.sha256(repr([file.num for file in self.files]).encode())
@@ -154,8 +156,63 @@ class TokenFiles:
         return digest.hexdigest()[:16]
 
 
+@dataclass(frozen=True)
+class TokensInMemory:
+    """Ids Int64[N] instead of a file; ``places``: after each document."""
+
+    ids: np.ndarray
+    places: np.ndarray
+
+    num_bytes = 0  # on disk
+
+    @property
+    def ends(self) -> np.ndarray:
+        return self.places
+
+    @property
+    def num(self) -> int:
+        return len(self.ids)
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        return self.ids[start:stop]
+
+
+@dataclass(frozen=True)
+class TokenFile:
+    """``num`` ids of type ``kind`` from byte ``offset`` of a file. ``places``: Int64[D], the place
+    after each document, if the format has them."""
+
+    path: Path
+    kind: np.dtype
+    offset: int
+    num: int
+    places: np.ndarray | None = None
+
+    @property
+    def num_bytes(self) -> int:
+        return self.num * self.kind.itemsize
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Int64[D], the place after each document, of the format or of ``data tokenize``."""
+        if self.places is not None:
+            return self.places
+        ends: np.ndarray = np.load(documents_file(self.path))
+        return ends
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Int64[stop - start]."""
+        at = self.offset + start * self.kind.itemsize
+        return np.fromfile(self.path, self.kind, stop - start, offset=at).astype(np.int64)
+
+
+def documents_file(path: Path) -> Path:
+    """File with the ends of the documents of a shard."""
+    return path.with_suffix(".documents.npy")
+
+
 def read_meta(folder: Path) -> dict[str, Any] | None:
-    """What ``data tokenize`` wrote about a folder; None if it is none of its.
+    """Meta data that ``data tokenize`` wrote about a folder; None for another folder.
 
     Raises ``ValueError`` for a file that is damaged, or a folder that is not finished.
     """
@@ -171,42 +228,173 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
         if lost := [key for key in ("shards", "dtype", "tokens") if key not in meta]:
             raise ValueError(f"it has no {lost[0]}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path} is no {META} of data tokenize: {error}") from error
+        raise ValueError(f"{path} is not a {META} of data tokenize: {error}") from error
     return meta
 
 
 def split_files(folder: str | Path) -> dict[str, Path]:
-    """``train.bin``, ``val.bin`` and ``test.bin`` of a folder, as nanoGPT writes them, by split;
-    none of a file, or of another folder."""
-    folder = Path(folder)
-    found = {}
+    """``train.bin``, ``val.bin`` and ``test.bin`` of a folder by split, as nanoGPT writes them;
+    empty for a file and for another folder."""
+    paths = {}
     for split, names in (
         ("train", ("train",)),
         ("val", ("val", "validation")),
         ("test", ("test",)),
     ):
-        paths = [folder / f"{name}{ending}" for name in names for ending in ENDINGS]
-        if path := next((each for each in paths if each.is_file()), None):
-            found[split] = path
-    return found if {"train", "val"} <= {*found} else {}
+        possible = [Path(folder) / f"{name}{ending}" for name in names for ending in ENDINGS]
+        if path := next((each for each in possible if each.is_file()), None):
+            paths[split] = path
+    return paths if {"train", "val"} <= {*paths} else {}
 
 
 def _shards(folder: Path) -> list[Path]:
-    found = sorted(
+    paths = sorted(
         each
         for each in folder.iterdir()
         if each.suffix in ENDINGS and not each.name.endswith(".documents.npy")
     )
-    if not found:
+    if not paths:
         raise ValueError(f"{folder} holds no ids; expected {EXPECTED}")
-    return found
+    return paths
 
 
-def kind_of_ids(vocab_size: int | None) -> np.dtype:
-    """Type of ids in ``.bin`` files: uint16 while V fits, which None does."""
-    return np.dtype("<u2" if (vocab_size or 0) <= _MOST_UINT16 else "<u4")
+def dtype_of_ids(vocab_size: int | None) -> np.dtype:
+    """Type of ids in ``.bin`` files: uint16 if V fits or is not known, else uint32."""
+    return np.dtype("<u2" if (vocab_size or 0) <= _MAX_UINT16 else "<u4")
 
 
-def meaning_of(meaning: str) -> str:
-    """Short for what the ids of a vocabulary mean."""
+def meaning_digest(meaning: str) -> str:
+    """Digest of the ``meaning`` of a vocabulary."""
     return hashlib.sha256(meaning.encode()).hexdigest()[:16]
+
+
+def open_tokens(path: Path, kind: np.dtype, *, is_known: bool = False) -> TokenFile:
+    """Ids of a file. ``kind``: type in a plain ``.bin``; unless it ``is_known``, wider ids are
+    recognised by their halves.
+
+    Raises ``FileNotFoundError`` or ``ValueError`` naming path and remedy."""
+    if not path.is_file():
+        raise FileNotFoundError(f"no file of ids at {path.absolute()}")
+    try:
+        of_file = kind_of(path, (NPY, LLMC, _PLAIN_IDS))
+    except CompressedFileError:  # ids may begin as gzip does
+        of_file = _PLAIN_IDS if path.suffix == ".bin" else None
+    if of_file is NPY:
+        return _open_npy(path)
+    if of_file is LLMC:
+        return _open_llmc(path)
+    if of_file is not _PLAIN_IDS:
+        what = "text" if of_file is None else of_file.sentence()
+        raise ValueError(f"{path} is {what}; expected {EXPECTED}")
+    # plain ids, described by an index of Megatron or not at all
+    index = path.with_suffix(".idx")
+    if index.is_file() and not is_known:
+        return _open_megatron(path, index)
+    size = path.stat().st_size
+    if not size or size % kind.itemsize:
+        raise ValueError(f"{path} has {size:,} bytes, which are not ids of type {kind}")
+    if not is_known:
+        kind = _inferred_type(path, kind)
+    return TokenFile(path, kind, 0, size // kind.itemsize)
+
+
+def _is_plain(head: Head) -> bool:
+    """True for a ``.bin`` that is not text."""
+    if head.path.suffix != ".bin":
+        return False
+    try:
+        text = head.content.decode("utf-8")
+    except UnicodeDecodeError:
+        return True
+    return len(text) < _MIN_TEXT or not all(c.isprintable() or c in "\t\r\n" for c in text)
+
+
+_PLAIN_IDS = FileKind("token ids", _is_plain, is_text=False)
+
+
+def _open_npy(path: Path) -> TokenFile:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except UNREADABLE as error:
+        raise ValueError(f"{path} is not a .npy of numbers: {error}") from error
+    is_row = isinstance(array, np.memmap) and array.ndim == 1
+    if not is_row or array.dtype.kind not in "iu" or not array.size:
+        raise ValueError(
+            f"{path} holds {array.dtype}{[*array.shape]}; expected the ids of a text, Int[N]"
+        )
+    return TokenFile(path, array.dtype, int(array.offset), int(array.size))
+
+
+def _open_llmc(path: Path) -> TokenFile:
+    """Ids after a header of 256 numbers, the third of which is the number of ids."""
+    header = np.fromfile(path, "<i4", 3)
+    kind = np.dtype(LLMC_MAGICS[int(header[0])])
+    num = int(header[2]) if len(header) == 3 else 0
+    if num < 1 or path.stat().st_size != _LLMC_HEADER + num * kind.itemsize:
+        raise ValueError(
+            f"{path} has {path.stat().st_size:,} bytes, and its header, of llm.c, says {num:,} ids "
+            f"of {kind.itemsize} bytes behind {_LLMC_HEADER:,}; copy it anew"
+        )
+    return TokenFile(path, kind, _LLMC_HEADER, num)
+
+
+def _open_megatron(path: Path, index: Path) -> TokenFile:
+    """Ids with the type and documents of an index of Megatron."""
+    content = index.read_bytes()
+    begin = len(MEGATRON_MAGIC)
+    head = content[begin : begin + _MEGATRON_HEADER.size]
+    if not content.startswith(MEGATRON_MAGIC) or len(head) < _MEGATRON_HEADER.size:
+        raise ValueError(
+            f"{index} is not an index of Megatron; move it elsewhere to read {path.name}"
+        )
+    version, code, num, num_places = _MEGATRON_HEADER.unpack(head)
+    begin += _MEGATRON_HEADER.size
+    too_short = len(content) < begin + 12 * num + 8 * num_places
+    if version != 1 or code not in _MEGATRON_TYPES or too_short:
+        raise ValueError(
+            f"{index} is damaged: version {version}, type of ids {code}, {num:,} sequences, "
+            f"{len(content):,} bytes; copy it anew, or move it elsewhere to read {path.name} alone"
+        )
+    # sizes of sequences, their offsets (not needed), and the sequences after which documents end
+    kind = np.dtype(_MEGATRON_TYPES[code])
+    sizes = np.frombuffer(content, "<i4", num, begin).astype(np.int64)
+    places = np.frombuffer(content, "<i8", num_places, begin + 12 * num)
+    if (
+        sizes.sum() * kind.itemsize != path.stat().st_size
+        or not len(places)
+        or (places.min() < 0 or places.max() > num)
+        or (sizes.min(initial=0) < 0 or (np.diff(places) < 0).any())
+    ):
+        raise ValueError(
+            f"{index} says {sizes.sum():,} ids of {kind.itemsize} bytes in documents up to "
+            f"sequence {places.max(initial=0):,} of {num:,}, and {path.name} has "
+            f"{path.stat().st_size:,} bytes; they do not belong together"
+        )
+    ends = np.append(0, np.cumsum(sizes))[places[1:]]
+    return TokenFile(path, kind, 0, int(sizes.sum()), ends)
+
+
+def _inferred_type(path: Path, kind: np.dtype) -> np.dtype:
+    """``kind``, or a type twice or four times as wide if the upper parts of all inspected numbers
+    are 0."""
+    num = path.stat().st_size // kind.itemsize
+    file = TokenFile(path, kind, 0, num)
+    starts = np.unique(np.linspace(0, max(num - _PROBE, 0), _NUM_PROBES).astype(np.int64) // 4 * 4)
+    ids = np.concatenate([file.read(k, min(k + _PROBE, num) // 4 * 4 or num) for k in starts])
+    for factor in (4, 2):
+        wide = np.dtype(f"<u{kind.itemsize * factor}") if kind.itemsize * factor <= 8 else None
+        if wide is None or num % factor or len(ids) % factor:
+            continue
+        # the lower part of each id, and its upper parts
+        low, *high = ids.reshape(-1, factor).T
+        largest = max(int(each.max(initial=0)) for each in high)
+        is_zero = largest == 0 and len(low) >= _FEW_PAIRS and low.any()
+        is_small = largest < _MAX_HIGH and len(low) >= _MANY_PAIRS and low.max() >= _MIN_LOW
+        if is_zero or (is_small and factor == 2 and kind.itemsize == 2):
+            logger.info(
+                "%s: read as ids of %d bytes: in all that was looked at, the upper part of each is "
+                "below %d",
+                *(path, wide.itemsize, largest + 1),
+            )
+            return wide
+    return kind

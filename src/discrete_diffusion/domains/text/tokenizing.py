@@ -1,4 +1,4 @@
-"""Text files, encoded into a folder of ids."""
+"""``data tokenize``: encode text files into a folder of ids."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from discrete_diffusion.config.values import counted
-from discrete_diffusion.domains.text.corpus_files import Part, encoded, parts_of
-from discrete_diffusion.domains.text.storing import named_tokenizer
+from discrete_diffusion.domains.text import token_files
+from discrete_diffusion.domains.text.build import named_tokenizer
+from discrete_diffusion.domains.text.corpus_files import Part, encode_part, parts_of
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, unpack
-from discrete_diffusion.domains.text.token_files import META, TOKENIZER, kind_of_ids, meaning_of
-from discrete_diffusion.domains.text.token_formats import documents_of
+from discrete_diffusion.domains.text.token_files import META, TOKENIZER, dtype_of_ids
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, text_vocabulary_of
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
@@ -26,17 +27,17 @@ from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
 logger = logging.getLogger(__name__)
 
 _UNFINISHED = f"{META}.unfinished"
-_TRAINED_ON = 1 << 28
-"""Characters that a tokenizer is trained on at most."""
+_MAX_TRAINING = 1 << 28
+"""Most characters that a tokenizer is trained on."""
 
 _UNNAMED = {"tokens": "characters", "characters": None, "tokenizer_state": None}
 
 
 def tokenize(options: argparse.Namespace) -> None:
-    """``data tokenize``; see its help.
+    """Run ``data tokenize``; see its help.
 
     Raises ``ValueError`` for a folder that holds other ids, finished or not, for options that
-    contradict the files, and what reading raises; ``FileNotFoundError`` for a missing file.
+    contradict the files, and for unreadable text; ``FileNotFoundError`` for a missing file.
     """
     files = [Path(name) for name in options.files]
     for file in files:
@@ -53,13 +54,16 @@ def tokenize(options: argparse.Namespace) -> None:
 
 
 class _Work:
-    """One run of the command, or what is left of it."""
+    """One run of the command, from the beginning or from an interruption.
+
+    ``state``: settings, counts and finished shards, which are written after every shard.
+    """
 
     def __init__(self, folder: Path, files: Sequence[Path], options: argparse.Namespace) -> None:
         self.folder, self.files, self.options = folder, files, options
-        self.state = self._begun() or self._new()
+        self.state = self._interrupted() or self._new()
         self.vocabulary = text_vocabulary_of(self.state)
-        self.kind = kind_of_ids(self.vocabulary.vocab_size)
+        self.kind = dtype_of_ids(self.vocabulary.vocab_size)
         self.unknown: Counter[str] = Counter(self.state["unknown"])
 
     def run(self) -> None:
@@ -69,7 +73,7 @@ class _Work:
         sizes = [file.stat().st_size for file in self.files]
         with progress.task("tokenizing", sum(sizes) / 1e6, "MB") as task:
             shard = _Shard()
-            for number, part in self._parts():
+            for number, part in self._parts(*self.state["at"]):
                 self._encode(part, shard)
                 task.reach(sum(sizes[:number]) / 1e6 + min(part.after, sizes[number]) / 1e6)
                 task.note = f"{self.state['num_tokens'] + shard.num:,} tokens"
@@ -78,7 +82,8 @@ class _Work:
                     shard = _Shard()
             if shard.num:
                 self._write(shard, len(self.files), 0)
-        if (asked := self._asked()) != self.state["asked"]:
+        # the files must be those that were read
+        if (asked := self._request()) != self.state["asked"]:
             pairs = zip(self.files, asked["files"], self.state["asked"]["files"], strict=True)
             grown = next(str(file) for file, now, before in pairs if now != before)
             raise ValueError(
@@ -86,6 +91,7 @@ class _Work:
             )
         if not self.state["num_tokens"]:
             raise ValueError(f"{', '.join(map(str, self.files))}: no text in there")
+        # meta data without the state of the work
         digests = "".join(each["sha256"] for each in self.state["shards"])
         meta = {k: v for k, v in self.state.items() if k not in ("asked", "at", "tokenizer_state")}
         meta |= {"format": 1, "digest": hashlib.sha256(digests.encode()).hexdigest()[:16]}
@@ -93,7 +99,7 @@ class _Work:
         (self.folder / _UNFINISHED).unlink(missing_ok=True)
 
     def summary(self) -> str:
-        """What was written, and what was lost."""
+        """Sentence on what was written and lost."""
         state, unknown = self.state, sum(self.unknown.values())
         per_token = state["num_bytes"] / state["num_tokens"]
         lost = f"; left out {counted(unknown, 'character')} without token" if unknown else ""
@@ -108,43 +114,44 @@ class _Work:
             "algo.backbone=dit"
         )
 
-    def _asked(self) -> dict[str, Any]:
-        """What an interrupted run must have in common with the one that goes on."""
+    def _request(self) -> dict[str, Any]:
+        """Files and settings, which must be the same when an interrupted run is resumed."""
         names = ("tokenizer", "field", "documents", "shard_tokens")
         files = [[file.name, file.stat().st_size] for file in self.files]
         return {"files": files, **{name: getattr(self.options, name) for name in names}}
 
-    def _begun(self) -> dict[str, Any] | None:
+    def _interrupted(self) -> dict[str, Any] | None:
         path = self.folder / _UNFINISHED
         if not path.exists():
             return None
         state: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        if state["asked"] != self._asked():
+        if state["asked"] != self._request():
             raise ValueError(
                 f"--out {self.folder} holds a part of other files or settings; give another "
                 "folder, or remove it"
             )
-        logger.info("going on behind %s tokens", f"{state['num_tokens']:,}")
+        logger.info("going on after %s tokens", f"{state['num_tokens']:,}")
         return state
 
     def _new(self) -> dict[str, Any]:
         keys = _UNNAMED | named_tokenizer(self.options.tokenizer, self._texts)
         if keys["tokens"] == "characters" and keys["characters"] is None:
-            found: set[str] = set()
+            used: set[str] = set()
             for text in self._texts():
-                found |= set(text)
-            keys["characters"] = TextVocabulary.of_text("".join(sorted(found))).characters
+                used |= set(text)
+            keys["characters"] = TextVocabulary.from_text("".join(sorted(used))).characters
+        # decoding is tried on the first text
         vocabulary = text_vocabulary_of(keys)
         names = ("num_tokens", "num_documents", "num_characters", "num_bytes", "num_nulls")
         counts = dict.fromkeys(names, 0)
-        first = next((part.texts[0] for _, part in self._all_parts(0, 0) if part.texts), "")
+        first = next((part.texts[0] for _, part in self._parts(0, 0) if part.texts), "")
         return {
-            "asked": self._asked(),
+            "asked": self._request(),
             "at": [0, 0],
             **keys,
             "exact": vocabulary.is_exact(first),
-            "meaning": meaning_of(vocabulary.meaning),
-            "dtype": kind_of_ids(vocabulary.vocab_size).str,
+            "meaning": token_files.meaning_digest(vocabulary.meaning),
+            "dtype": dtype_of_ids(vocabulary.vocab_size).str,
             "bos_id": vocabulary.bos_id,
             "eos_id": vocabulary.eos_id,
             **counts,
@@ -153,10 +160,10 @@ class _Work:
         }
 
     def _texts(self) -> Iterator[str]:
-        """All text, or as much as a tokenizer is trained on."""
-        num, most = 0, _TRAINED_ON if self.options.tokenizer.startswith("bpe:") else None
+        """Yield all text, or as much as a tokenizer is trained on."""
+        num, most = 0, _MAX_TRAINING if self.options.tokenizer.startswith("bpe:") else None
         with progress.task("reading the text") as task:
-            for _, part in self._all_parts(0, 0):
+            for _, part in self._parts(0, 0):
                 for text in part.texts:
                     num += len(text)
                     yield text
@@ -165,11 +172,8 @@ class _Work:
                     logger.info("the tokenizer is trained on the first %s characters", f"{num:,}")
                     return
 
-    def _parts(self) -> Iterator[tuple[int, Part]]:
-        return self._all_parts(*self.state["at"])
-
-    def _all_parts(self, first: int, start: int) -> Iterator[tuple[int, Part]]:
-        """Numbers of files and their parts, from a place on."""
+    def _parts(self, first: int, start: int) -> Iterator[tuple[int, Part]]:
+        """Yield numbers of files and their parts, from place ``start`` of file ``first`` on."""
         options = {"field": self.options.field, "documents": self.options.documents}
         for number in range(first, len(self.files)):
             begin = start if number == first else 0
@@ -178,39 +182,38 @@ class _Work:
 
     def _encode(self, part: Part, shard: _Shard) -> None:
         self.unknown.update(self.vocabulary.unknown(part.texts))
-        ids, ends = encoded(self.vocabulary, part)
+        ids, ends = encode_part(self.vocabulary, part)
         shard.ends += [shard.num + end for end in ends]
-        shard.add(ids.astype(self.kind))
+        shard.ids.append(ids.astype(self.kind))
+        shard.num += len(ids)
         self.state["num_nulls"] += part.num_nulls
         self.state["num_characters"] += sum(map(len, part.texts))
         self.state["num_bytes"] += sum(len(text.encode()) for text in part.texts)
 
     def _write(self, shard: _Shard, number: int, after: int) -> None:
-        """Write a shard, and how far the work is: at byte ``after`` of file ``number``."""
+        """Write a shard, and the state: the work is at byte ``after`` of file ``number``."""
         path = self.folder / f"tokens-{len(self.state['shards']):05}.bin"
         ids = np.concatenate(shard.ids)
-        with atomic_write(documents_of(path)) as unfinished, unfinished.open("wb") as file:
+        with (
+            atomic_write(token_files.documents_file(path)) as unfinished,
+            unfinished.open("wb") as file,
+        ):
             np.save(file, np.array(shard.ends, np.int64))
         with atomic_write(path) as unfinished:
             ids.tofile(unfinished)
-        self.state["shards"].append(
-            {"file": path.name, "tokens": shard.num, "documents": len(shard.ends)}
-            | {"sha256": hashlib.sha256(ids.tobytes()).hexdigest()}
-        )
+        shape = {"file": path.name, "tokens": shard.num, "documents": len(shard.ends)}
+        digest = hashlib.sha256(ids.tobytes()).hexdigest()
+        self.state["shards"].append(shape | {"sha256": digest})
         self.state["num_tokens"] += shard.num
         self.state["num_documents"] += len(shard.ends)
         self.state |= {"at": [number, after], "unknown": dict(self.unknown)}
         write_text(self.folder / _UNFINISHED, json.dumps(self.state, ensure_ascii=False))
 
 
+@dataclass
 class _Shard:
-    """Ids to be written, and where documents end among them."""
+    """``num`` ids to be written, and the ends of their documents."""
 
-    def __init__(self) -> None:
-        self.ids: list[np.ndarray] = []
-        self.ends: list[int] = []
-        self.num = 0
-
-    def add(self, ids: np.ndarray) -> None:
-        self.ids.append(ids)
-        self.num += len(ids)
+    ids: list[np.ndarray] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    num: int = 0

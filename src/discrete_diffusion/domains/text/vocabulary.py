@@ -1,5 +1,5 @@
-"""Vocabulary of text: ids of characters, bytes or subwords, then MASK, then PAD; or ids alone, made
-by a tokenizer elsewhere, read as numbers and kept as numbers."""
+"""Vocabularies of text: ids of characters, bytes or subwords, then MASK, then PAD; or ids without a
+tokenizer, which are read and written as numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.data.files import TextSource, read_text
-from discrete_diffusion.domains.text.file_kinds import PLAIN
+from discrete_diffusion.domains.text.domain import PLAIN
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, warn_of_lost
 from discrete_diffusion.runtime.inputs import HTML
 
@@ -28,9 +28,9 @@ _NO_TOKENIZER = (
 
 @dataclass(frozen=True)
 class IdVocabulary:
-    """V ids without names, of which MASK is one, and PAD where documents have rows of their own.
+    """V ids without a meaning, including MASK, and PAD if rows are padded.
 
-    Raises ``ValueError`` unless MASK is one of the ids.
+    Raises ``ValueError`` unless MASK is among the ids.
     """
 
     vocab_size: int
@@ -48,21 +48,21 @@ class IdVocabulary:
                 f"data.mask_id={self.mask_id} is outside the vocabulary, 0..{self.vocab_size - 1}"
             )
 
-    def of_text(self, text: str, where: str) -> np.ndarray:
-        """Int64[N] of ids with spaces between. ``ValueError``, naming ``where``, for anything else
-        and for an id that is none of V."""
+    def parse(self, text: str, where: str) -> np.ndarray:
+        """Int64[N] of ids with spaces between. Raises ``ValueError`` naming ``where`` for other
+        text, and for an id that is not among V."""
         words = text.split()
         if wrong := [word for word in words if not word.isdecimal()]:
             raise ValueError(
-                f"{where}: {wrong[0]!r} is no id; the model has no tokenizer, so write the ids of "
-                "a text with spaces between, and [MASK] for one that is missing"
+                f"{where}: {wrong[0]!r} is not an id; the model has no tokenizer, so write ids "
+                "with spaces between, and [MASK] for one that is missing"
             )
         ids = np.array([int(word) for word in words], np.int64)
-        self.check(ids, where)
+        check_ids(ids, self, where)
         return ids
 
     def rows(self, samples: Sequence[Any], length: int) -> Tensor:
-        """Int[M, L] of samples, each of L ids; ``ValueError`` naming the first that is not."""
+        """Int[M, L] of samples of L ids each; ``ValueError`` naming the first that is not."""
         for k, sample in enumerate(samples):
             if isinstance(sample, str):
                 raise ValueError(
@@ -73,37 +73,33 @@ class IdVocabulary:
                 raise ValueError(
                     f"samples[{k}] has {len(sample):,} ids; expected data.length={length}"
                 )
-            self.check(np.asarray(sample), f"samples[{k}]")
+            check_ids(np.asarray(sample), self, f"samples[{k}]")
         return torch.tensor([list(map(int, sample)) for sample in samples]).reshape(-1, length)
 
     def decode(self, tokens: Tensor) -> list[str]:
-        """Raises ``ValueError``: there is no tokenizer."""
+        """Raise ``ValueError``: there is no tokenizer."""
         raise ValueError(_NO_TOKENIZER)
 
     def samples(self, tokens: Tensor) -> list[list[int]]:
-        """Int[B, L] -> rows of ids."""
+        """Rows of ids of tokens Int[B, L]."""
         rows: list[list[int]] = tokens.tolist()
         return rows
 
     def lines(self, tokens: Tensor) -> list[str]:
-        """Int[B, L] -> rows of ids as files have them, with spaces between."""
+        """Rows of tokens Int[B, L] as lines, with spaces between ids."""
         return [" ".join(map(str, row)) for row in tokens.tolist()]
 
     def sizes(self, ids: np.ndarray) -> tuple[int, int]:
-        """Raises ``ValueError``, as ``decode`` does: the text is not known."""
+        """Raise ``ValueError``, like ``decode``."""
         raise ValueError(_NO_TOKENIZER)
 
     def documents(self, ids: np.ndarray) -> list[str]:
-        """Raises ``ValueError``, as ``decode`` does."""
+        """Raise ``ValueError``, like ``decode``."""
         raise ValueError(_NO_TOKENIZER)
-
-    def check(self, ids: np.ndarray, where: str) -> None:
-        """Errors of ``check_ids``."""
-        check_ids(ids, self, where)
 
 
 class HasIds(Protocol):
-    """A vocabulary: V ids, of which MASK is one and PAD may be."""
+    """Vocabulary of V ids, including MASK and perhaps PAD."""
 
     @property
     def vocab_size(self) -> int: ...
@@ -116,15 +112,15 @@ class HasIds(Protocol):
 
 
 def check_ids(ids: np.ndarray, vocabulary: HasIds, where: str, start: int = 0) -> None:
-    """``ValueError``, naming ``where``, for ids that are none of V, or MASK or PAD; ``start``: the
-    place of the first one there."""
+    """Raise ``ValueError`` naming ``where`` for ids that are not among V, or are MASK or PAD;
+    ``start``: the place of the first one there."""
     wrong = (ids < 0) | (ids >= vocabulary.vocab_size)
     for special in (vocabulary.mask_id, vocabulary.pad_id):
         wrong |= ids == special
     if len(places := np.flatnonzero(wrong)):
         first = int(places[0])
         raise ValueError(
-            f"{where}: id {ids.flat[first]} at place {start + first:,} is MASK, or none of "
+            f"{where}: id {ids.flat[first]} at place {start + first:,} is MASK, or not in "
             f"0..{vocabulary.vocab_size - 1}; give ids of the tokenizer that belongs to the model"
         )
 
@@ -137,15 +133,15 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 _SPELLED = {str(digit): f" {name} " for digit, name in enumerate(_NUMBERS)}
 _NUM_CODE_POINTS = 0x110000
 _MAX_NAMED = 5
-"""Unknown characters that are named."""
+"""Unknown characters that a message names."""
 
 
 @dataclass(frozen=True)
 class TextVocabulary:
-    """Id k < K is character k of ``characters``, or byte k if that is None; K is MASK and, if
-    ``has_pad``, K + 1 PAD. ``as_letters``: text is written in ``LETTERS`` first.
+    """Vocabulary of K ``characters``, or of the bytes if that is None; id K is MASK and, if
+    ``has_pad``, K + 1 PAD. ``as_letters``: text is reduced to ``LETTERS`` first.
 
-    Raises ``ValueError`` if ``characters`` is empty or names one twice.
+    Raises ``ValueError`` if ``characters`` is empty or repeats one.
     """
 
     characters: str | None
@@ -163,15 +159,15 @@ class TextVocabulary:
             )
 
     @classmethod
-    def of_text(cls, text: str) -> TextVocabulary:
-        """The characters of ``text``, sorted."""
-        # OmegaConf, which keeps them in the config, would take "${" for a reference.
+    def from_text(cls, text: str) -> TextVocabulary:
+        """Vocabulary of the characters of ``text``, sorted."""
+        # OmegaConf, which keeps them in the config, would take "${" for a reference
         codes = np.unique(_code_points(text))
         return cls("".join(map(chr, codes.tolist())).replace("${", "{$"))
 
     @property
     def unit(self) -> str:
-        """``characters`` or ``bytes``, what a token is."""
+        """Unit of a token, ``characters`` or ``bytes``."""
         return "bytes" if self.characters is None else "characters"
 
     @property
@@ -188,22 +184,22 @@ class TextVocabulary:
 
     @property
     def meaning(self) -> str:
-        """What ids mean, for fingerprints."""
+        """Meaning of the ids, for fingerprints."""
         return str(self.characters)
 
     def encode_each(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Int64[N] of each text; characters of ``unknown`` are left out."""
+        """Int64[N] of each text, without unknown characters."""
         if self.characters is None or self.as_letters:
             return [self.encode(TextSource("text", text)) for text in texts]
-        found = (self._id_of_code_point[_code_points(text)] for text in texts)
-        return [ids[ids >= 0] for ids in found]
+        rows = (self._id_of_code_point[_code_points(text)] for text in texts)
+        return [ids[ids >= 0] for ids in rows]
 
     def is_exact(self, text: str) -> bool:
         """True if the ids of ``text``, of known characters, give ``text`` back."""
         return not self.as_letters
 
     def unknown(self, texts: Iterable[str]) -> dict[str, int]:
-        """Characters that are not in the vocabulary, by how often they occur."""
+        """Counts of characters that are not in the vocabulary."""
         if self.characters is None or self.as_letters:
             return {}
         counts: dict[str, int] = {}
@@ -214,8 +210,8 @@ class TextVocabulary:
         return counts
 
     def sizes(self, ids: np.ndarray) -> tuple[int, int]:
-        """Characters and UTF-8 bytes of the text that ids stand for; a character of several bytes
-        counts where its first byte is."""
+        """Numbers of characters and UTF-8 bytes in the text of ids; a character of several bytes
+        counts at its first byte."""
         if self.characters is None:
             return int(np.count_nonzero((ids & 0xC0) != 0x80)), len(ids)
         counts = np.bincount(ids, minlength=len(self.characters))
@@ -223,8 +219,8 @@ class TextVocabulary:
         return len(ids), int(counts @ np.array(widths))
 
     def read(self, path: str | Path) -> np.ndarray:
-        """Int64[N], the ids of a text file; errors of ``read_text``. Characters that are not in the
-        vocabulary are left out, and a warning counts and names them."""
+        """Int64[N], the ids of a text file. Unknown characters are left out, and a warning counts
+        and names them. Raises the errors of ``read_text``."""
         source = read_text(path, HTML, expected=PLAIN)
         warn_of_lost(self.unknown([source.text]), source.name)
         return self.encode_each([source.text])[0]
@@ -236,30 +232,32 @@ class TextVocabulary:
         known: str = "data.characters, those of the training text unless they are set",
         remedy: str = "write it otherwise",
     ) -> np.ndarray:
-        """Int64[N], the ids of a text. ``ValueError`` if a character is not in ``characters``:
-        names the place of the first one, how many there are and what to do. ``known``: what
-        ``characters`` are, in words."""
+        """Int64[N], the ids of a text. Raises ``ValueError`` for unknown characters, naming the
+        place of the first one, their number and a remedy. ``known``: description of the known
+        characters."""
         if self.as_letters:
-            source = replace(source, text=in_letters(source.text))
+            source = replace(source, text=reduce_to_letters(source.text))
         if self.characters is None:
             return np.frombuffer(source.text.encode("utf-8"), dtype=np.uint8).astype(np.int64)
         ids = self._id_of_code_point[_code_points(source.text)]
         if len(unknown := np.flatnonzero(ids < 0)):
+            # place of the first unknown character
             first = int(unknown[0])
             character = source.text[first]
             line = source.text.count("\n", 0, first) + 1
             place = f"{source.name}, line {line:,}" if "\n" in source.text else source.name
+            # names of all of them
             kinds = list(dict.fromkeys(source.text[k] for k in unknown.tolist()))
             named = ", ".join(map(repr, kinds[:_MAX_NAMED])) + ", ..." * (len(kinds) > _MAX_NAMED)
             more = f" ({len(unknown):,} such places in all: {named})" * (len(unknown) > 1)
             raise ValueError(
                 f"{place}: the character {character!r} "
-                f"(U+{ord(character):04X}) is none of {known}{more}; {remedy}"
+                f"(U+{ord(character):04X}) is not among {known}{more}; {remedy}"
             )
         return ids
 
     def decode(self, tokens: Tensor) -> list[str]:
-        """Int[B, L] clean tokens as text, PAD left out; bytes that are no UTF-8 become U+FFFD."""
+        """Text of clean tokens Int[B, L], without PAD; bytes that are not UTF-8 become U+FFFD."""
         rows = [row[row <= self.mask_id] for row in tokens.cpu().numpy()]
         if self.characters is None:
             contents = (row.astype(np.uint8).tobytes() for row in rows)
@@ -267,11 +265,11 @@ class TextVocabulary:
         return ["".join(map(self.characters.__getitem__, row.tolist())) for row in rows]
 
     def documents(self, ids: np.ndarray) -> list[str]:
-        """The text of ids Int[N], in which nothing separates documents."""
+        """Text of ids Int[N], in one piece, since no id ends a document."""
         return self.decode(torch.from_numpy(ids.astype(np.int64)).unsqueeze(0))
 
+    # tokens as load(...).sample returns them, and as lines of a file
     samples = lines = decode
-    """Tokens as ``load(...).sample`` returns them, and as files have them: text."""
 
     @cached_property
     def _id_of_code_point(self) -> np.ndarray:
@@ -286,13 +284,13 @@ Vocabulary: TypeAlias = TextVocabulary | SubwordVocabulary | IdVocabulary
 
 
 def text_vocabulary_of(data_config: Mapping[str, Any]) -> TextVocabulary | SubwordVocabulary:
-    """``vocabulary_of`` a config whose tokens are those of text, not ids alone."""
+    """``vocabulary_of`` a config whose tokens have a meaning as text."""
     vocabulary = vocabulary_of(data_config)
     assert not isinstance(vocabulary, IdVocabulary)
     return vocabulary
 
 
-def in_letters(text: str) -> str:
+def reduce_to_letters(text: str) -> str:
     """Text by the protocol of text8 (https://mattmahoney.net/dc/textdata.html): small letters,
     digits spelled out, one space for all else."""
     spelled = re.sub("[0-9]", lambda digit: _SPELLED[digit.group()], text.lower())
@@ -300,10 +298,9 @@ def in_letters(text: str) -> str:
 
 
 def vocabulary_of(data_config: Mapping[str, Any]) -> Vocabulary:
-    """The vocabulary that a completed ``config.data`` states. There is no PAD where rows are whole
-    (``data.pack``).
+    """Vocabulary of a completed ``config.data``, without PAD where rows are whole (``data.pack``).
 
-    Raises ``ValueError`` for an unknown ``tokens``, or for characters that were not filled in yet.
+    Raises ``ValueError`` for unknown ``tokens``, and for characters that are not set yet.
     """
     tokens = data_config["tokens"]
     if tokens not in TOKENS:
@@ -323,6 +320,7 @@ def vocabulary_of(data_config: Mapping[str, Any]) -> Vocabulary:
             raise ValueError(
                 "data.vocab_size is not set; complete_data(config) reads it off a file"
             )
+        # the last ids are MASK and PAD, unless the config says otherwise
         has_pad = data_config.get("pack") == "pad"
         pad_id = int(num) - 1 if has_pad else None
         return IdVocabulary(

@@ -55,7 +55,7 @@ def test_v_is_given_or_one_more_than_the_largest_id(tmp_path):
         ({"path": "text.txt"}, r"text\.txt.*\.npy.*\.bin"),
         ({"path": "odd.bin"}, r"odd\.bin has 3 bytes"),
         ({"path": "floats.npy"}, r"floats\.npy holds float64"),
-        ({"path": "damaged.npy"}, r"damaged\.npy is no \.npy"),
+        ({"path": "damaged.npy"}, r"damaged\.npy is not a \.npy"),
         ({"path": "a.npy", "vocab_size": 6}, r"a\.npy: id 5 at place 5 is MASK.*0\.\.5"),
         ({"path": "a.npy", "vocab_size": 9, "mask_id": 2}, r"a\.npy: id 2 at place 2 is MASK"),
         ({"path": "a.npy", "vocab_size": 9, "mask_id": 9}, "data.mask_id=9"),

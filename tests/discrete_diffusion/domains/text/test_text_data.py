@@ -45,7 +45,7 @@ def numbered(tmp_path):
 
 @given(num=st.integers(0, 40), length=st.integers(1, 9))
 def test_windows_hold_every_token_once_in_order(num, length):
-    vocabulary = TextVocabulary.of_text("abc")
+    vocabulary = TextVocabulary.from_text("abc")
     layout = TokenLayout.flat(length, 5, mask_id=3, pad_id=4)
     ids = np.arange(num, dtype=np.int64) % 3
     data = TextDataset(

@@ -38,7 +38,7 @@ def dataset(vocabulary: TextVocabulary) -> TextDataset:
 
 @pytest.mark.parametrize("kind", ["characters", "bytes"])
 def test_bits_are_the_nats_of_the_split_over_its_characters(kind):
-    data = dataset(TextVocabulary.of_text(TEXT) if kind == "characters" else TextVocabulary(None))
+    data = dataset(TextVocabulary.from_text(TEXT) if kind == "characters" else TextVocabulary(None))
     real = data.splits["val"].real
     nats = torch.tensor([11.0, 7.0, 13.0, 2.0])[: len(real)].double()
     meter = BoundMeter()
@@ -62,7 +62,7 @@ def test_bits_are_the_nats_of_the_split_over_its_characters(kind):
 
 
 def test_a_report_measures_and_writes_text(tmp_path):
-    data = dataset(TextVocabulary.of_text(TEXT))
+    data = dataset(TextVocabulary.from_text(TEXT))
     report = TextReport(data)
     windows = data.splits["val"].x0
     scores = report.measure(windows)

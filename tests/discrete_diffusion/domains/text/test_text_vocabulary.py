@@ -21,7 +21,7 @@ def tokens(vocabulary: TextVocabulary, text: str) -> torch.Tensor:
 
 @given(TEXTS)
 def test_encode_then_decode_is_the_identity(text):
-    for vocabulary in (TextVocabulary.of_text(text), TextVocabulary(None)):
+    for vocabulary in (TextVocabulary.from_text(text), TextVocabulary(None)):
         ids = tokens(vocabulary, text)
         assert vocabulary.decode(ids) == [text]
         assert 0 <= int(ids.min()) <= int(ids.max()) < vocabulary.mask_id
@@ -29,7 +29,7 @@ def test_encode_then_decode_is_the_identity(text):
 
 @given(TEXTS)
 def test_the_characters_come_back_out_of_a_config_file(text):
-    characters = TextVocabulary.of_text(text).characters
+    characters = TextVocabulary.from_text(text).characters
     config = OmegaConf.create({"tokens": "characters"})
     config.characters = characters
     for _ in range(2):  # config.yaml, then a checkpoint
@@ -39,11 +39,11 @@ def test_the_characters_come_back_out_of_a_config_file(text):
 
 
 def test_a_text_that_looks_like_a_reference():
-    assert TextVocabulary.of_text("${}$").characters == "{$}"
+    assert TextVocabulary.from_text("${}$").characters == "{$}"
 
 
 def test_characters_are_sorted_and_the_special_ids_follow():
-    vocabulary = TextVocabulary.of_text("banana\n")
+    vocabulary = TextVocabulary.from_text("banana\n")
     assert vocabulary.characters == "\nabn"
     assert (vocabulary.mask_id, vocabulary.pad_id, vocabulary.vocab_size) == (4, 5, 6)
     assert tokens(vocabulary, "nab").tolist() == [[3, 1, 2]]
@@ -53,13 +53,13 @@ def test_characters_are_sorted_and_the_special_ids_follow():
 
 
 def test_padding_is_left_out_and_half_a_character_is_shown():
-    vocabulary = TextVocabulary.of_text("ab")
+    vocabulary = TextVocabulary.from_text("ab")
     assert vocabulary.decode(torch.tensor([[0, 1, 3, 3], [3, 3, 3, 3]])) == ["ab", ""]
     assert TextVocabulary(None).decode(torch.tensor([[0xC3, 97, 257]])) == ["�a"]
 
 
 def test_an_unknown_character_is_named_with_its_place():
-    vocabulary = TextVocabulary.of_text("abc\n")
+    vocabulary = TextVocabulary.from_text("abc\n")
     sentence = r"val\.txt, line 3: the character 'é' \(U\+00E9\) .*data\.characters"
     with pytest.raises(ValueError, match=sentence):
         vocabulary.encode(TextSource("val.txt", "a\nb\ncébé"))

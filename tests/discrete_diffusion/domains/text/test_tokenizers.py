@@ -19,7 +19,7 @@ from discrete_diffusion.domains.text.subwords import (
     state_of_file,
     trained_bpe,
 )
-from discrete_diffusion.domains.text.vocabulary import LETTERS, in_letters, vocabulary_of
+from discrete_diffusion.domains.text.vocabulary import LETTERS, reduce_to_letters, vocabulary_of
 
 TEXT = "the cat sat on the mat. the cats sit.\n\n  Ünïcode — 文\n" * 30
 
@@ -112,7 +112,7 @@ def test_lost_characters_are_counted(caplog, tmp_path):
 
 
 def test_text8_has_27_letters():
-    assert in_letters("Room 12: Öl & OK!") == "room one two l ok "
+    assert reduce_to_letters("Room 12: Öl & OK!") == "room one two l ok "
     config = complete_data(text_config(tokenizer="text8", path=__file__))
     assert (config.data.tokens, config.data.characters) == ("characters", LETTERS)
     assert config.data.vocab_size == 29
