@@ -123,6 +123,7 @@ def open_npz(path: Path) -> Iterator[StoredArrays]:
                 f"{path} is not an .npz file, or damaged (was it copied in full?); numpy.savez "
                 "writes one"
             ) from error
+        # a single array, as numpy.save writes it, has no names
         if not isinstance(file, NpzFile):
             raise ValueError(f"{path} holds one array; expected an .npz file with several by name")
         with file:
@@ -147,6 +148,7 @@ class _ZarrArrays:
 
         folder = Path(self.source) / key
         try:
+            # nothing is decoded before codecs and sizes are checked
             _check_codecs(folder)
             array = zarr.open_array(folder, mode="r")
             files = (file.stat().st_size for file in folder.rglob("*") if file.is_file())
@@ -174,6 +176,7 @@ def open_zarr(path: Path) -> Iterator[StoredArrays]:
         raise ValueError(
             f"{path} is not a zarr group; expected a folder with .zgroup or zarr.json in it"
         )
+    # arrays of the group, and of the groups in it
     keys = set()
     for child in path.iterdir():
         for folder in child.iterdir() if _is_group(child) else [child]:

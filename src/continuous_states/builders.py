@@ -54,6 +54,7 @@ def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
             f"backbone 'film-unet-tokens' reads square images, but data.length={length} is not "
             f"{size} x {size} pixels; set data.size to the side of the image"
         )
+    # ids are embedded with as many channels as the U-Net reads
     width = model.get("embedding_dim") or model.get("channels")
     network = _build_dtn_unet(config, in_channels=width, out_channels=vocab_size)
     return networks.FilmUNetTokens(network=network, height=size, width=size)
@@ -62,6 +63,7 @@ def build_film_unet_tokens(config: DictConfig, vocab_size: int) -> nn.Module:
 def _build_dtn_unet(config: DictConfig, *, in_channels: int, out_channels: int) -> DtNUNet:
     model, size = _section(config, "model"), _section(config, "data").get("field_size")
     options = model_options(config, networks.FiLMUNet, "in_channels", "out_channels", "token_dim")
+    # the encoder reads the time unless one of two keys forbids it
     timed = _section(config, "algo").get("time_conditioning", True)
     timed = timed and model.get("encoder_time", True)
     encoder = _build_dtn_encoder(config, time_conditioning=timed)

@@ -77,6 +77,7 @@ def sample_conditional(
     finished: list[tuple[Tensor, ConditionalSamples]] = []
 
     def sample_batch(numbered: tuple[int, Tensor]) -> ConditionalSamples:
+        # samples of one batch, with its generator
         k, rows = numbered
         drawing.take(len(rows) * model.shard.world_size)
         start = time.perf_counter()
@@ -84,6 +85,7 @@ def sample_conditional(
         samples = draw(given, make_generator(*entropy, k, device=model.device))
         on_cpu = {name: values.cpu() for name, values in samples.items()}
         part = ConditionalSamples(on_cpu, time.perf_counter() - start)
+        # hand them on at once, so that a stop keeps them
         if model.on_sampled is not None:
             finished.append((rows, part))
             model.on_sampled(rows, on_cpu)
@@ -144,6 +146,7 @@ def held_out_bound(
     a few noise samples dominate it."""
     algorithm, data = model.algorithm, some_held_out(request, data, split)
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
+    # noise samples on held-out batches
     bounds = sample_bounds(
         algorithm,
         SplitBatches(data, split, batch_size=model.rows_at_once, seed=request.seed),
@@ -195,6 +198,7 @@ def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> st
     steps; flow-matching: ...``. ``options``: of samplers, reported too."""
     ways: dict[str, list[str]] = {}
     for model in comparison.models:
+        # data set, sampler and its settings
         data, sampling = model.config.data, model.config.sampling
         steps = sampling.get("steps")
         settings = [] if steps is None else [counted(steps, "step")]

@@ -226,9 +226,11 @@ class Ode(Sampler[FlowMatching]):
         check_given(algorithm, conditions)
         self._guidance.check_conditions(algorithm, conditions)
         steps = self.steps if steps is None else steps
+        # network calls at most, if that is known before
         most = {"euler": steps, "heun": 2 * steps - 1}.get(self.solver)
         calls = 0
         with eval_mode(algorithm), progress.calls(most, each=self._guidance.calls) as going:
+            # conditions are encoded once
             given = algorithm.encoded(conditions)
 
             def clean(x: Tensor, t: float) -> Tensor:
@@ -415,6 +417,7 @@ class Generate(Sampler[LatentSeq2Seq]):
             if len(rows) == 0:
                 break
             counting.begin()
+            # one token per text that has not ended
             logits = model.decoder(read, num_logits=1, cache=cache)[:, -1].float()
             ids = self.draw_tokens(logits, generator)
             targets[rows, position] = ids

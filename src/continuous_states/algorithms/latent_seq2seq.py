@@ -109,6 +109,7 @@ class LatentSeq2Seq(Algorithm):
                 f"algo.latent_weight={latent_weight} is an option of algo.stage=joint, and the "
                 f"stage is {stage}, which has one loss; leave it out"
             )
+        # special ids, stage and weights
         self.eos_id, self.pad_id, self.source_pad_id = eos_id, pad_id, source_pad_id
         self.stage, self.adapter_uses_middle = stage, adapter_uses_middle
         self.latent_weight, self.infonce_weight = float(latent_weight), float(infonce_weight)
@@ -116,6 +117,7 @@ class LatentSeq2Seq(Algorithm):
         self.bound = "gaussian" if stage in _WITHOUT_TEXT else None
         if stage == "adapter" and not adapter_uses_middle:
             self.bound = _RECONSTRUCTION
+        # only the parts of the stage get a gradient
         for name, part in backbone.named_children():
             part.requires_grad_(name in TRAINED_PARTS[stage])
 
@@ -134,6 +136,7 @@ class LatentSeq2Seq(Algorithm):
         # latents of the source, and what the middle makes of them
         z = self.backbone.with_stop(self.encode(batch.conditions["source"]))
         y = self.backbone.middle(z)
+        # stages without text: the distance of latents alone
         if self.stage in _WITHOUT_TEXT:
             target = z if self.stage == "autoencode" else self._target(batch)
             return self._latent_loss(y, target.detach())

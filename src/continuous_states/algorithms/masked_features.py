@@ -75,11 +75,13 @@ class MaskedFeatures(Algorithm):
         super().__init__(backbone, time_conditioning=time_conditioning)
         self.check_process(process)
         assert isinstance(process, Absorbing)
+        # options that contradict each other
         if objective == "ddpm" and t_source == "random":
             raise ValueError(
                 "algo.t_source=random is for algo.objective=mask: with ddpm the network is given "
                 "the step of the noise; leave it out"
             )
+        # the network must read the flags of hidden or noised rows
         self.provided_conditions = ("masked" if objective == "mask" else "noisy", "real")
         self._check_backbone()
         if mask_rate is not None and weighting == "elbo" and objective == "mask":
@@ -87,6 +89,7 @@ class MaskedFeatures(Algorithm):
                 "algo.weighting=elbo is a mean over all mask rates, and "
                 f"algo.mask_rate={mask_rate} is one of them; leave one of the two out"
             )
+        # process of masks, noise of values, scaling
         self.process = process
         self.gaussian = LinearGaussian(
             num_timesteps=num_timesteps, beta_start=beta_start, beta_end=beta_end
@@ -101,6 +104,7 @@ class MaskedFeatures(Algorithm):
         self.scaling.fit(train.x0, train.real)
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
+        # hidden or noised rows, and their prediction
         x0 = self.scaling(batch.x0)  # (B, N, M)
         masked, weight = self.sample_rows(batch.real, generator, draw)
         if self.objective == "mask":
@@ -112,6 +116,7 @@ class MaskedFeatures(Algorithm):
         # squared errors of the masked rows, weighted in the bound
         squares = (x0 - xhat).square().sum(dim=-1) * masked  # (B, N)
         nelbo = (weight * squares).sum(dim=1) / 2 + constant
+        # loss per number: the bound, or the mean squared error
         if self.weighting == "elbo":
             loss = nelbo.mean() / x0[0].numel()
         else:
@@ -127,6 +132,7 @@ class MaskedFeatures(Algorithm):
         ``rows``: Float[B, N, M], raw. ``masked``: Bool[B, N], rows that are not read; the others,
         and those that are not ``real``, are returned bit for bit. Without a gradient. With
         ``objective=ddpm`` the network is shown noise of value 0 at the last step."""
+        # scaled rows without the values that are not read
         masked = masked & real
         scaled = self.scaling(rows).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
         if self.objective == "mask":
@@ -176,6 +182,7 @@ class MaskedFeatures(Algorithm):
     ) -> Tensor:
         """xhat Float32[B, N, M] of scaled rows x0, the ``masked`` ones hidden."""
         if self.t_source == "random" and self.training:
+            # a time that says nothing about the mask
             sigma = self.gaussian.sigma(self.gaussian.sample_steps(len(x0), generator, x0.device))
             return self._predict_rows(x0, sigma, batch.real, {**batch.conditions, "masked": masked})
         return self.denoise_masked(x0, masked, batch.real, batch.conditions)
@@ -183,7 +190,7 @@ class MaskedFeatures(Algorithm):
     def _predict_noised(
         self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator, for_bound: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """xhat Float32[B, N, M] of scaled rows x0, the ``masked`` ones noised, and weight
+        """xhat Float32[B, N, M] of scaled rows x0 with noise in the ``masked`` ones; weight
         Float64[B, N] and constant Float64[B] of the NELBO
         ``sum_n weight_n |x0_n - xhat_n|^2 / 2 + constant``."""
         gaussian, num_features = self.gaussian, x0.shape[-1]

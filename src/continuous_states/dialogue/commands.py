@@ -121,9 +121,11 @@ class SummaryReport(Report):
     def summary(self, metrics: Mapping[str, Any]) -> str:
         bound = next(name for name in metrics if name.startswith("nelbo_"))
         shown = plus_minus(metrics[bound], metrics["nelbo_standard_error"], 2)
+        # bound, and its rise given another dialogue
         parts = [f"{bound} {shown} nats"]
         if (gap := metrics.get("nelbo_source_gap")) is not None:
             parts.append(f"{gap:+.2f} given another dialogue")
+        # scores of the summaries
         if "rouge_l" in metrics:
             others = {"another_rouge_l": "another summary", "shuffled_rouge_l": "another dialogue"}
             parts.append(f"ROUGE-L {metrics['rouge_l']:.3f} ({known_numbers(metrics, others)})")
@@ -164,6 +166,7 @@ class SummaryEvaluation(Evaluation):
     def sections(self) -> list[TableSection]:
         rows = [bound_row(self.bound, "the quantity that the stage is trained on")]
         if self.gap is not None:
+            # the bound with its rise given other dialogues
             numbers, name = self.gap.as_dict(), "nelbo_source_gap"
             gap = plus_minus(numbers[name], numbers[f"{name}_standard_error"])
             other = "nelbo_shuffled_source"
@@ -196,6 +199,7 @@ class SummaryEvaluation(Evaluation):
 def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> SummaryEvaluation:
     """Measure a model of dialogues on held-out ones of its checkpoint or on other data. Raises
     ``ValueError`` if the data of the checkpoint cannot be read."""
+    # data, number of dialogues and steps to show
     trained.check_weights()
     measured_on = measured_data(request, trained)
     data, split = measured_on.data, measured_on.split
@@ -207,6 +211,7 @@ def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> Summa
         f"measuring the model on {num_held_out(request, data, split):,} held-out samples",
         "measuring it given other dialogues",
     )
+    # summaries, bound, and bound given other dialogues
     with trained.sharing() as shard:
         model = trained.model(shard)
         with next(parts):
@@ -217,6 +222,7 @@ def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> Summa
         with next(parts):
             draws = BOUND_DRAWS if request.bound_draws is None else request.bound_draws
             gap = report.source_gap(model, request.num_held_out, draws=draws, seed=request.seed)
+    # settings of the measurement
     facts = {
         **checkpoint_facts(request, trained, data),
         **sampling_facts(request, trained),
@@ -261,6 +267,7 @@ def _summarise_held_out(request: SampleRequest, trained: TrainedModel) -> Sample
     data = readable_data(trained, "give the dialogues as given=FILE")
     split = held_out_split(data)
     num = NUM_SAMPLED if request.num_samples is None else request.num_samples
+    # summaries are streamed as lines while they are sampled
     report = SummaryReport(data, split)
     _warn_of_stage(trained)
     with trained.sharing() as shard:
@@ -277,6 +284,7 @@ def _summarise_held_out(request: SampleRequest, trained: TrainedModel) -> Sample
 def _summarise_given(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Summarise the dialogues of a file, and score those with a reference; other keys of the lines
     are kept, with the number of the line."""
+    # each dialogue as often as there are completions
     path, times = str(request.given), request.completions or 1
     given = read_given_dialogues(request.given)
     each = [dialogue for dialogue in given for _ in range(times)]
@@ -288,6 +296,7 @@ def _summarise_given(request: SampleRequest, trained: TrainedModel) -> Samples:
         100 * unknown,
     )
     _warn_of_stage(trained)
+    # keys that are copied to the lines of the summaries
     keys = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
     with trained.sharing() as shard:
         model = trained.model(shard, partial(_lines, data, "test", keys=keys))

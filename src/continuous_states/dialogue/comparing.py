@@ -88,10 +88,12 @@ class DialogueCells(CellMeasurement):
         summaries; probabilities of other ids do not compare."""
         both = f"{one.summary()}; {other.summary()}"
         for name in SPLITS:
+            # the same texts
             if one.pairs[name] != other.pairs[name]:
                 raise ValueError(
                     f"the {name} split differs: {both}; expected the same dialogues and summaries"
                 )
+            # the same ids up to EOS
             if not torch.equal(_text_ids(one, name), _text_ids(other, name)):
                 raise ValueError(
                     f"summaries of the {name} split are not the same ids in both: {both}; their "
@@ -102,6 +104,7 @@ class DialogueCells(CellMeasurement):
         self, model: Model, data: PairDataset, protocol: EvaluationProtocol, folder: Path
     ) -> dict[str, Any]:
         bounds, rise = held_out_summary_bounds(model, data, protocol)
+        # bounds, then scores of samples
         numbers = {**bounds.as_dict(), "metrics": rise}
         if protocol.num_samples:
             scores = score_summaries_of(model, data, protocol, folder)
@@ -118,6 +121,7 @@ class DialogueCells(CellMeasurement):
         )
 
     def notes(self, comparison: Comparison) -> list[str]:
+        # algorithms with an exact bound, and algorithms on ids
         models = comparison.models
         algorithms = {m.algorithm: ALGORITHMS.find(m.config.algo.name) for m in models}
         exact = [n for n, a in algorithms.items() if getattr(a, "evaluation_draw", "") == "exact"]
@@ -161,12 +165,13 @@ def _text_ids(data: PairDataset, split: str) -> Tensor:
 def held_out_summary_bounds(
     model: Model, data: PairDataset, protocol: EvaluationProtocol
 ) -> tuple[HeldOutBounds, dict[str, float]]:
-    """Bounds on -log p(summary | dialogue) in nats per summary, as ids have more tokens, and their
-    rise given the dialogue of another pair, on the same rows with the same noise, with its standard
-    error; of at most ``protocol.bound_samples`` held-out pairs, which depend on their number and
-    the seed alone, so that two models are paired by row."""
+    """Bounds on -log p(summary | dialogue), and their rise given the dialogue of another pair, with
+    its standard error. In nats per summary, as summaries have more tokens as ids; of at most
+    ``protocol.bound_samples`` held-out pairs, which depend on their number and the seed alone, so
+    that two models are paired by row."""
     split = held_out_split(data)
     rows = protocol.rows(len(data.pairs[split]))
+    # bounds with true and with exchanged dialogues
     gap = source_gap(
         replace(model, batch_size=protocol.batch_size),
         data,
@@ -175,6 +180,7 @@ def held_out_summary_bounds(
         draws=protocol.bound_draws,
         entropy=(protocol.seed, *_BOUND),
     )
+    # cost of uniform ids, to compare with
     uniform = data.target_length * math.log(data.target_tokenizer.vocab_size)
     nelbo, tail = gap.own.nelbo, gap.own.tail
     bounds = HeldOutBounds("nats per summary", data.bound, rows, nelbo, uniform, tail)
@@ -191,6 +197,7 @@ def score_summaries_of(
     report = SummaryReport(data, held_out_split(data))
     found = report.sample(model, protocol.num_samples, protocol.seed)
     found.write(folder)
+    # scores of the summaries, and of those of other dialogues
     references = list(found.references)
     scores = score_summaries(found.generated, references, data.slots)
     shuffled: dict[str, float] = {}

@@ -72,6 +72,7 @@ class PairIds:
         """``tokenizers``: of dialogues and of summaries. ``lengths``: S and T. Raises
         ``ValueError`` if a text holds PAD, which an encoder does not read."""
         (source_tokenizer, target_tokenizer), (source_length, target_length) = tokenizers, lengths
+        # ids of dialogues and summaries, and of summaries for the encoder
         sources = [source_tokenizer.encode(pair.dialogue) for pair in pairs]
         targets = [target_tokenizer.encode(pair.summary) for pair in pairs]
         encoded = [source_tokenizer.encode(pair.summary) for pair in pairs]
@@ -92,6 +93,7 @@ class PairIds:
             for ids in texts
             if tokenizer.unk_id is not None
         )
+        # summaries end in EOS, also cut ones
         ended = [[*ids[:most], eos] for ids in targets]
         return cls(
             sources=_rows(sources, source_length, pad),
@@ -172,6 +174,7 @@ class PairDataset(Dataset):
     def losses(self, split: str) -> dict[str, Any]:
         """Numbers of texts that were cut and of unknown words, the most frequent ones named."""
         ids, unknown = self.ids[split], Counter[str]()
+        # words without an id, by frequency
         for pair in self.pairs[split]:
             unknown.update(self.source_tokenizer.unknown_words(pair.dialogue))
             unknown.update(self.target_tokenizer.unknown_words(pair.summary))
@@ -250,6 +253,7 @@ class DialogueTokens(PairDataset, TokenDataset):
         super().__init__(pairs, (vocabulary, vocabulary), lengths)
 
     def examples(self, ids: PairIds) -> Examples:
+        # EOS instead of PAD: all positions of the summary are predicted
         targets, tokenizer = ids.targets, self.target_tokenizer
         filled = targets.masked_fill(targets == tokenizer.pad_id, tokenizer.eos_id)
         sizes = torch.full((len(targets),), targets.shape[1])
@@ -266,6 +270,7 @@ def complete_dialogue(config: DictConfig) -> None:
     With them the config is enough to build a network and to read its summaries, without the texts.
     Given words stay. Raises ``ValueError`` for ids that are not those of the texts.
     """
+    # one sequence: dialogue and summary of the same words
     if data_state(config) == "tokens":
         vocabulary = _vocabulary(config)
         sizes = {
@@ -275,6 +280,7 @@ def complete_dialogue(config: DictConfig) -> None:
             "pad_id": vocabulary.pad_id,
         }
     else:
+        # two texts, each with a tokenizer
         source, target = _tokenizers(config)
         sizes = {
             "vocab_size": target.num_ids(_texts(config)),
@@ -305,6 +311,7 @@ def build_dialogue(config: DictConfig, pairs: Pairs | None = None) -> PairDatase
     check_whole_number("data.source_length", lengths[0], least=1)
     check_whole_number("data.target_length", lengths[1], least=2)  # a word and EOS
     data: PairDataset
+    # one sequence of ids, or two texts
     if data_state(config) == "tokens":
         data = DialogueTokens(pairs, _vocabulary(config), lengths)
     else:
@@ -345,6 +352,7 @@ def _check_ids(data: DialogueData, config: DictConfig) -> None:
 
 def _warn_of_losses(data: PairDataset) -> None:
     """Warn if most words of a split are unknown, or texts were cut."""
+    # unknown words
     shares = {split: ids.unknown_share for split, ids in data.ids.items()}
     if mostly := [f"{share:.0%} of {split}" for split, share in shares.items() if share > 0.5]:
         logger.warning(
@@ -352,6 +360,7 @@ def _warn_of_losses(data: PairDataset) -> None:
             "the data.max_words most frequent words of the training texts",
             *(data.source, ", ".join(mostly)),
         )
+    # texts that were cut
     sources, targets, encoded = data.num_cut
     if sources or targets:
         logger.warning(
@@ -402,13 +411,16 @@ def _read(config: DictConfig) -> Pairs:
     paths = _paths(config)
     if paths is None:
         check_whole_number("data.grammar_seed", config.grammar_seed, least=0)
+        # the grammar
         samples = sample_dialogues(config.num_samples, config.grammar_seed)
         source = f"dialogues of a grammar, seed {config.grammar_seed}"
         pairs = Pairs(split_in_order(samples, config.split), source, SLOTS)
     elif isinstance(paths, str):
+        # one file, split at random
         splits = split_by_dialogue(read_dialogues(paths), config.split, config.split_seed)
         pairs = Pairs(splits, paths)
     else:
+        # a file per split; held-out dialogues are removed from earlier ones
         read = {name: [] if p is None else read_dialogues(p) for name, p in paths.items()}
         splits, removed = remove_held_out(read)
         for name, num in removed.items():

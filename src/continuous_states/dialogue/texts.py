@@ -194,12 +194,14 @@ class PretrainedTokenizer(Tokenizer):
             ", or take the words of the texts "
             "(data.source_tokenizer=null data.target_tokenizer=null)",
         )
+        # read from local files alone
         network = self.network = read_pretrained(
             key,
             path,
             partial(library.AutoTokenizer.from_pretrained, path),
             expected="a folder with tokenizer.json and tokenizer_config.json",
         )
+        # EOS is required; PAD may be EOS, UNK may be missing
         ends = [k for k in (network.eos_token_id, network.sep_token_id) if k is not None]
         if not ends:
             raise ValueError(
@@ -219,6 +221,7 @@ class PretrainedTokenizer(Tokenizer):
             for k, token in self.network.added_tokens_decoder.items()
             if token.special and k not in (self.eos_id, self.pad_id, self.unk_id)
         }
+        # drop special tokens from the end while no text holds them
         size = self.vocab_size
         if size - 1 in special:
             everything = "\n".join(texts)
@@ -255,8 +258,10 @@ def sample_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
             "combinations of slots"
         )
     rng = np.random.default_rng((seed, GRAMMAR_VERSION))
+    # distinct combinations of slots
     codes = rng.permutation(NUM_COMBINATIONS)[:num]
     slots = np.stack(np.unravel_index(codes, _SIZES), axis=1).tolist()
+    # wording, independent of the slots
     forms = [len(each) for each in (_OPENINGS, _REPLIES, _MEETINGS, _CLOSINGS)]
     talk = rng.integers(forms, size=(num, len(forms))).tolist()
     return [_pair(chosen, style) for chosen, style in zip(slots, talk, strict=True)]
@@ -271,6 +276,7 @@ def _pair(slots: Sequence[int], forms: Sequence[int]) -> DialoguePair:
         *(_WHENS[slots[3]], PLACES[slots[4]]),
     )
     opening, reply, meeting, closing = forms
+    # lines of the dialogue with names, object, day and place filled in
     request, preposition = _PLOTS[verb]
     words = {"a": a, "b": b, "when": when, "place": place, "reply": _REPLIES[reply]}
     lines = "\n".join((_OPENINGS[opening], _MEETINGS[meeting], _CLOSINGS[closing]))
@@ -325,6 +331,7 @@ def _objects(path: str | Path | GivenObjects) -> list[tuple[int, str, dict[str, 
         if not line.strip():
             continue
         where = source.place(number)
+        # a JSON object, or an error that names the line
         try:
             found = load_json(line)
         except ValueError as error:
@@ -346,6 +353,7 @@ def _text(found: dict[str, Any], field: str, where: str) -> str:
         keys = ", ".join(map(repr, found)) or "no keys"
         got = f"nothing; the line has {keys}" if field not in found else repr(value)
         raise ValueError(f"{where}: {field} must be a text with a word in it, got {got}")
+    # text that cannot be written as UTF-8
     if half := _SURROGATE.search(value):
         before = value[max(half.start() - 20, 0) : half.start()]
         raise ValueError(
@@ -368,6 +376,7 @@ def split_by_dialogue(
     pairs: Sequence[DialoguePair], fractions: Sequence[float], seed: int
 ) -> Splits:
     """Three random splits; all pairs with the same dialogue, word by word, are in one of them."""
+    # groups of pairs with one dialogue
     by_dialogue: dict[tuple[str, ...], list[DialoguePair]] = {}
     for pair in pairs:
         by_dialogue.setdefault(_identity(pair.dialogue), []).append(pair)
@@ -384,6 +393,7 @@ def remove_held_out(splits: Splits) -> tuple[Splits, dict[str, int]]:
     split."""
     later: set[tuple[str, ...]] = set()
     kept = {}
+    # from the last split to the first
     for name in reversed(SPLITS):
         kept[name] = [pair for pair in splits[name] if _identity(pair.dialogue) not in later]
         later |= {_identity(pair.dialogue) for pair in kept[name]}

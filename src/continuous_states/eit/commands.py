@@ -154,6 +154,7 @@ def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEva
     """Measure a model of images with maps on those that its checkpoint held out, or on data from
     keys under ``data``. Raises ``ValueError`` if the data cannot be read, and for such a key that
     cannot be."""
+    # data, number of images and steps to show
     trained.check_weights()
     measured = measured_data(request, trained, needs_training=True)
     data, split, report = measured.data, measured.split, _report(request, measured)
@@ -162,6 +163,7 @@ def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEva
         f"sampling {report.draws} images given each of {len(data.splits[split][:num]):,} maps",
         f"measuring the model on {num_held_out(request, data, split):,} held-out samples",
     )
+    # samples, then the bound
     with trained.sharing() as shard:
         model = trained.model(shard)
         with next(parts):
@@ -169,6 +171,7 @@ def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEva
             keep_samples(request, shard, found.write)
         with next(parts):
             bound = held_out_bound(request, model, data, split)
+    # settings of the measurement
     facts = {
         **checkpoint_facts(request, trained, data),
         **sampling_facts(request, trained),
@@ -194,6 +197,7 @@ def sample_images(request: SampleRequest, trained: TrainedModel) -> Samples:
         scores, picture = report.measure(found), request.out / request.picture
         found.write(request.out)
         report.plot(found, picture)
+        # numbers of metrics.json
         facts = {
             "sampling": trained.sampling,
             "split": measured.split,
@@ -256,6 +260,7 @@ class ImageCells(CellMeasurement):
         """``ValueError`` unless both hold the same images with the same maps in the same splits."""
         for name in SPLITS:
             first, second = one.splits[name], other.splits[name]
+            # ids and fields are compared as conductivities
             images, others = as_images(first.x0).double(), as_images(second.x0).double()
             same = images.shape == others.shape and bool(((images - others).abs() <= _SAME).all())
             if not same or not torch.equal(maps_of(first), maps_of(second)):
@@ -281,6 +286,7 @@ class ImageCells(CellMeasurement):
         truth = as_images(examples.x0[:num])
         maps, fitted = maps_of(examples)[:num], fit_field_baselines(data).by_name
         baselines = []
+        # errors of each baseline on the held-out images
         for name, title in _BASELINES.items():
             scores = score_images(fitted[name].predict(maps), truth, levels=data.levels)
             accuracy = scores.as_dict().get("pixel_accuracy", math.nan)
@@ -297,6 +303,7 @@ class ImageCells(CellMeasurement):
         if "relative_l2" not in comparison.measures:
             path.unlink(missing_ok=True)
             return []
+        # truth, and the mean samples of each model
         for name, file in sample_files(comparison, RECONSTRUCTIONS, path).items():
             with np.load(file) as arrays:
                 truth, means[name] = arrays["truth"][:, 0], arrays["mean"][:, 0]
@@ -319,6 +326,7 @@ def score_images_of(
     if not bool(found.mean.isfinite().all()):
         raise ValueError("training has diverged: images hold NaN or infinity")
     found.write(folder)
+    # errors per image, and a few numbers for the table
     errors = score_images(found.mean, found.truth, levels=found.levels).relative_errors
     numbers = score_reconstructions(found)  # baselines are scored once, not for every model
     shown = _COMPARED if found.draws > 1 else _COMPARED[:-1]

@@ -213,6 +213,7 @@ def _simulate(config: DictConfig) -> Phantoms:
     keys = ("num_samples", "size", "phantoms", "mesh_rings", "num_boundary", "phantom_seed")
     settings = SimulationSettings(**{key: config[key] for key in keys})
     simulated = cached_phantoms(settings)
+    # conductivities of the levels
     media = np.asarray(LEVELS, np.float32)[simulated.levels]
     background = background_map(settings.mesh_rings, settings.num_boundary).astype(np.float32)
     source = f"simulated {settings.phantoms} of seed {settings.phantom_seed}"
@@ -224,6 +225,7 @@ def _read(config: DictConfig, remedy: str) -> Phantoms:
     for the key and the number in the file."""
     phantoms = read_phantoms(config.path)
     source = phantoms.source
+    # sizes that contradict the config
     sizes = {"size": ("media", phantoms.media), "num_boundary": ("dtn", phantoms.dtn)}
     for key, (name, array) in sizes.items():
         found = array.shape[1]
@@ -232,6 +234,7 @@ def _read(config: DictConfig, remedy: str) -> Phantoms:
                 f"{source}: {name} holds {found} x {found} numbers a sample, but "
                 f"data.{key}={config[key]}; {remedy.format(key, found)}"
             )
+    # maps cannot be transformed without a background
     if phantoms.background is None and config.dtn_transform != "none":
         raise ValueError(
             f"{source} has no array 'background', the map of conductivity 1, which "
@@ -248,10 +251,12 @@ def _build(phantoms: Phantoms, config: DictConfig) -> FieldDataset | EITLevels:
     if transform != "none" and phantoms.background is not None:
         ratio = transform == "ratio"
         dtn = dtn / phantoms.background if ratio else dtn - phantoms.background
+    # simulated maps are identified by their settings
     made_by = None
     if phantoms.settings is not None:
         made_by = repr((SIMULATOR_VERSION, phantoms.settings, float(noise), transform))
     media, maps = torch.from_numpy(phantoms.media), torch.from_numpy(dtn)
+    # images of numbers
     if data_state(config) == "field":
         x0 = rearrange(media, "m h w -> m 1 h w")
         splits = _splits(config, source, x0, maps, num_positions=1)
@@ -277,6 +282,7 @@ def _add_noise(dtn: Floats, noise_level: float, seed: int) -> Floats:
     if noise_level == 0:
         return dtn
     noisy = np.empty_like(dtn)
+    # a stream of random numbers per map
     for k, matrix in enumerate(dtn):
         rng = np.random.default_rng([seed, _NOISE_STREAM, k])
         noisy[k] = matrix * (1 + noise_level * rng.standard_normal(matrix.shape))
@@ -292,6 +298,7 @@ def _splits(
         name: Examples(x0[share], real[share], conditions={"dtn": maps[share]})
         for name, share in shares_of(len(x0), config.split).items()
     }
+    # every split with a share has a sample
     for (name, examples), share in zip(splits.items(), config.split, strict=True):
         if share > 0 and len(examples) == 0:
             more = "data.num_samples" if config.path is None else "samples"

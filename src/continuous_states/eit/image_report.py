@@ -149,6 +149,7 @@ def plot_reconstructions(
     error are symmetric. ``maps``: Float[M, n, n], in standard deviations from the mean map.
     ``truth``, ``mean``, ``deviation``: Float[M, H, W]. ``draws``: number of images in ``mean``.
     Raises ``ValueError`` without a sample or for shapes that do not belong together."""
+    # shapes that belong together
     same = truth.shape == mean.shape == deviation.shape
     if not same or not len(maps) == len(truth) > 0 or not truth.ndim == maps.ndim == 3:
         raise ValueError(
@@ -198,10 +199,12 @@ def plot_side_by_side(
             "least one sample and one model"
         )
     truth = truth[:MAX_SAMPLES]
+    # a column per model, all with the colours of the truth
     scale = Normalize(float(truth.min()), float(truth.max()))
     columns = [("True", truth), *means.items()]
     panels = [_Panel(name, images[:MAX_SAMPLES], SHARE_MAP, scale) for name, images in columns]
     figure, grid = _plot_panels(panels, height=_WIDTH + 0.25)
+    # the error below each image
     for column, panel in zip(grid.T[1:], panels[1:], strict=True):
         for axes, x, image in zip(column, truth, panel.images, strict=True):
             axes.set_xlabel(_relative_l2(image - x, x), fontsize=LABEL_POINTS, color=MUTED_TEXT)

@@ -84,6 +84,7 @@ def score_images(
     if (empty := (size == 0).nonzero()).numel():
         raise ValueError(f"image {empty[0].item()} of the truth is 0 everywhere; leave it out")
     hits, majority = None, math.nan
+    # pixels whose nearest level is right
     if levels is not None:
         true = conductivity_to_levels(x, levels)
         hits = (conductivity_to_levels(y, levels) == true).double().mean(dim=1)
@@ -152,6 +153,7 @@ class Ridge:
             errors = alone + (lost * (2 * cross + lost @ gram)).sum(dim=1)
             return float((errors / (free + (left * lost).sum(dim=1)).square()).sum())
 
+        # the best penalty, and its weights
         penalty = min(penalties, key=left_out_error)
         shrunk = values.sqrt() / (values + num * penalty)
         return cls(shift, scale, right @ (shrunk.unsqueeze(1) * inside), mean, penalty)
@@ -169,8 +171,8 @@ def upper_triangle(maps: Tensor) -> Tensor:
 
 
 def _decompose(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """U Float64[M, R], S^2 Float64[R] and V Float64[E, R] of Z = U S V^T, Float64[M, E], without
-    singular values that are 0 up to rounding."""
+    """Z = U S V^T: U Float64[M, R], S^2 Float64[R], V Float64[E, R], without singular values that
+    are 0 up to rounding."""
     # eigenvalues of the smaller of Z^T Z and Z Z^T
     dual = len(z) < z.shape[1]
     values, vectors = torch.linalg.eigh(z @ z.T if dual else z.T @ z)
@@ -259,6 +261,7 @@ def reconstruct_held_out(
     """
     if draws < 1:
         raise ValueError(f"draws={draws}: expected at least 1")
+    # images and maps of the first samples
     examples = first_examples(data, split, num)
     truth, dtn = as_images(examples.x0), maps_of(examples)
     if len(truth) == 0:
@@ -301,6 +304,7 @@ def _sample_images(
 ) -> Tensors:
     """``mean``, ``deviation``, ``first`` and ``nfe`` of ``draws`` images of ``shape`` (C, H, W) per
     row of the conditions."""
+    # each condition as often as images are sampled for it
     repeated = {name: repeat(x, "b ... -> (b d) ...", d=draws) for name, x in conditions.items()}
     positions = (math.prod(shape),) if model.sampler.state == "tokens" else shape
     images, nfe = [], []
@@ -351,6 +355,7 @@ def fit_field_baselines(data: Dataset) -> FieldBaselines:
         "ones": SameImage(torch.ones(images.shape[1:])),
         "ridge": Ridge.fit(maps, images),
     }
+    # moments of the maps, for pictures
     maps = maps.double()
     return FieldBaselines(by_name, maps.mean(dim=0), maps.std(dim=0, correction=0))
 

@@ -110,6 +110,7 @@ class Shapes:
 def sample_shapes(kind: ShapeKind, rng: np.random.Generator) -> Shapes:
     """Sample 1 to ``kind.most`` shapes, each number as likely, inside the margin and ``GAP``
     apart."""
+    # number and levels, then positions until all fit
     num = int(rng.integers(1, kind.most + 1))
     levels = rng.integers(1, len(LEVELS), num)
     while True:
@@ -128,6 +129,7 @@ def sample_shapes(kind: ShapeKind, rng: np.random.Generator) -> Shapes:
 def rasterise(shapes: Sequence[Shapes], size: int) -> NDArray[np.uint8]:
     """UInt8[M, H, W] level ids: that of the shape that covers the centre of a pixel, else 0. The
     centres of the outermost pixels are on x = -1, x = 1, y = 1 (first row) and y = -1."""
+    # centres of the pixels
     axis = np.linspace(-1, 1, size)
     pixels = np.stack(np.meshgrid(axis, -axis), axis=-1)  # (H, W, 2)
     images = np.zeros((len(shapes), size, size), np.uint8)
@@ -143,6 +145,7 @@ def _sample_candidates(kind: ShapeKind, rng: np.random.Generator) -> tuple[Float
     radius = rng.uniform(*kind.radius, _CANDIDATES)
     if kind.length is None:
         return np.stack([centre, centre], axis=1), radius
+    # tubes: half the length between the ends, in any direction
     half = rng.uniform(*kind.length, _CANDIDATES) / 2 - radius
     angle = rng.uniform(0, np.pi, _CANDIDATES)
     arm = half[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -169,6 +172,7 @@ def _point_distance(points: Floats, a: Floats, b: Floats) -> Floats:
     """Distance of points (..., 2) from the segments a (..., 2) to b (..., 2)."""
     along = b - a
     length = np.maximum((along**2).sum(axis=-1), np.finfo(float).tiny)
+    # nearest point of the segment
     share = (((points - a) * along).sum(axis=-1) / length).clip(0, 1)
     return np.sqrt(((points - a - share[..., None] * along) ** 2).sum(axis=-1))
 
@@ -206,6 +210,7 @@ def ring_mesh(mesh_rings: int, num_boundary: int) -> Mesh:
     Delaunay. Ring k of R has about n k / R nodes, every second ring is turned by half a spacing.
     Raises ``ValueError`` as ``check_mesh_size``."""
     check_mesh_size(mesh_rings, num_boundary)
+    # rings from the boundary inwards
     points: list[Floats] = []
     twisted: list[Floats] = []
     for k in range(mesh_rings, 0, -1):
@@ -219,6 +224,7 @@ def ring_mesh(mesh_rings: int, num_boundary: int) -> Mesh:
     centre = np.zeros((1, 2))
     # four nodes on one circle leave Delaunay a choice, which the twist makes instead of rounding
     triangles = np.sort(Delaunay(np.concatenate([*twisted, centre])).simplices, axis=1)
+    # sorted, so that their order is fixed
     triangles = triangles[np.lexsort(triangles.T[::-1])].astype(np.int64)
     return Mesh(np.concatenate([*points, centre]), triangles, num_boundary)
 
@@ -265,6 +271,7 @@ class DtNSolver:
         last = len(self._layers) - 1
         matrix = self._assemble(self._own[last], columns, last, last)
         for k in range(last - 1, -1, -1):
+            # eliminate layer k + 1 from layer k
             factor = torch.linalg.cholesky(matrix)
             coupling = self._assemble(self._outwards[k], columns, k + 1, k)
             half = torch.linalg.solve_triangular(factor, coupling, upper=False)
@@ -283,6 +290,7 @@ def _layers(mesh: Mesh) -> list[NDArray[np.int64]]:
     rows, columns = _pairs(mesh)
     num = len(mesh.points)
     neighbours = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(num, num))
+    # from the boundary inwards, one edge at a time
     found = np.arange(num) < mesh.num_boundary
     layers = [np.arange(mesh.num_boundary)]
     while not found.all():
@@ -302,6 +310,7 @@ def _local_stiffness(mesh: Mesh) -> Floats:
     """Float64[T, 3, 3]: integral over T of grad phi_i . grad phi_j = e_i . e_j / (4 area), with
     e_i the edge opposite to node i."""
     corners = mesh.points[mesh.triangles]
+    # edges opposite to the nodes, and the area
     edges = np.roll(corners, -1, axis=1) - np.roll(corners, 1, axis=1)
     (x0, y0), (x1, y1) = edges[:, 0].T, edges[:, 1].T
     area = abs(x0 * y1 - y0 * x1) / 2
@@ -313,6 +322,7 @@ def _block(
 ) -> sparse.csr_matrix:
     """(len rows * len columns, T): terms of each triangle of conductivity 1 in a part of S."""
     num, (i, j) = len(mesh.points), _pairs(mesh)
+    # places of the nodes in the part, -1 outside
     row, column = np.full(num, -1), np.full(num, -1)
     row[rows], column[columns] = np.arange(len(rows)), np.arange(len(columns))
     # entries of S whose row and column are both in the part
@@ -356,6 +366,7 @@ def simulate_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
     same. The map of a phantom is that of the conductivity at the centroids of the triangles,
     interpolated bilinearly in the image."""
     s, kind = settings, SHAPE_KINDS[settings.phantoms]
+    # what all phantoms share
     mesh = ring_mesh(s.mesh_rings, s.num_boundary)
     solver, reader = DtNSolver(mesh), centroid_reader(mesh, s.size)
     levels = np.zeros((s.num_samples, s.size, s.size), np.uint8)
@@ -383,6 +394,7 @@ def cached_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
     cannot be read or written is logged and ignored."""
     if settings.num_samples * settings.num_boundary < NODES_WORTH_CACHING:
         return simulate_phantoms(settings)
+    # arrays that the cache must hold
     s = settings
     expected = {
         "levels": (np.uint8, (s.num_samples, s.size, s.size)),

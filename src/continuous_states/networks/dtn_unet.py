@@ -55,7 +55,7 @@ class DtNEncoder(nn.Module):
     ``shift``, ``scale``: Float[n, n], 0 and 1 until ``fit_condition``; kept in the checkpoint.
     ``pool_layers``: layers of ``score``, 1 or 2.
     ``token_dropout``: the share of columns whose embedding is set to 0 in training.
-    ``time_conditioning``: without it there is no ``time_proj``, and t is not read.
+    ``time_conditioning``: false leaves out ``time_proj``; t is not read.
     ``pos``: ``sinusoidal``, or ``none``: then permuted columns give the same vector.
 
     Deviation: the entries of maps are standardised by those of training; the description reads raw
@@ -91,10 +91,12 @@ class DtNEncoder(nn.Module):
             raise ValueError(f"sinusoids need an even d_model, got {d_model}; choose {d_model + 1}")
         if not 0 <= token_dropout < 1:
             raise ValueError(f"token_dropout={token_dropout}: expected a share in [0, 1)")
+        # standardisation of the entries
         self.num_boundary, self.d_model, self.pos = num_boundary, d_model, pos
         self.token_dropout, self.time_scale = token_dropout, time_scale
         self.register_buffer("shift", torch.zeros(num_boundary, num_boundary))
         self.register_buffer("scale", torch.ones(num_boundary, num_boundary))
+        # embedding, blocks and pooling
         self.embedding = nn.Linear(num_boundary, d_model)
         self.time_proj = nn.Linear(d_model, d_model) if time_conditioning else None
         self.blocks = nn.ModuleList(
@@ -107,7 +109,7 @@ class DtNEncoder(nn.Module):
             )
             for _ in range(n_layers)
         )
-        self.register_load_state_dict_pre_hook(_without_unused_time)
+        self.register_load_state_dict_pre_hook(_drop_unused_time)
         self.pooling = AttentionPooling(d_model=d_model, num_layers=pool_layers)
 
     @property
@@ -159,7 +161,7 @@ class DtNEncoder(nn.Module):
             )
 
 
-def _without_unused_time(encoder: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+def _drop_unused_time(encoder: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
     """Drop a ``time_proj`` that old checkpoints of encoders without a time have."""
     if encoder.time_proj is None:
         for name in ("weight", "bias"):
@@ -213,6 +215,7 @@ class DtNUNet(nn.Module):
                 f"d_model={encoder.d_model}; make them equal"
             )
         self.unet, self.encoder = unet, encoder
+        # from the vector of the encoder to the condition of the U-Net
         self.bridge = nn.Linear(encoder.d_model, unet.cond_dim)
         self.norm = nn.LayerNorm(unet.cond_dim)
         self._last_weights: Tensor | None = None  # of the last forward pass in training

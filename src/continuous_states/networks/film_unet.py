@@ -48,6 +48,7 @@ class ConditionalResBlock(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        # two convolutions, the second one modulated
         self.norm1 = group_norm(groups, in_channels)
         self.conv1 = nn.Conv2d(in_channels, out_channels, 3, padding=1)
         self.time_cond = nn.Linear(emb_dim, 2 * out_channels)
@@ -55,6 +56,7 @@ class ConditionalResBlock(nn.Module):
         self.norm2 = group_norm(groups, out_channels)
         self.dropout = nn.Dropout(dropout)
         self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1)
+        # another number of channels needs a convolution
         self.skip: nn.Module = nn.Identity()
         if in_channels != out_channels:
             self.skip = nn.Conv2d(in_channels, out_channels, 1)
@@ -69,6 +71,7 @@ class ConditionalResBlock(nn.Module):
 
     def forward(self, x: Tensor, time_emb: Tensor, cond_emb: Tensor) -> Tensor:
         """x (B, C, H, W), both embeddings (B or 1, emb_dim) -> (B, C', H, W)."""
+        # scale and shift of the second norm
         film = self.time_film(time_emb) + self.cond_film(cond_emb)
         scale, shift = rearrange(film, "b (two c) -> two b c 1 1", two=2).unbind(0)
         h = self.conv1(F.silu(self.norm1(x)))
@@ -266,6 +269,7 @@ class FiLMUNet(nn.Module):
         unit = 2 ** (self.num_levels - 1)
         if height % unit == 0 and width % unit == 0 and height and width:
             return
+        # the sizes next to the given one that can be halved
         fits = [max(unit, size // unit * unit) for size in (height, width)]
         larger = [-(-max(size, 1) // unit) * unit for size in (height, width)]
         choices = dict.fromkeys(f"{h} x {w}" for h, w in (fits, larger))
@@ -278,11 +282,13 @@ class FiLMUNet(nn.Module):
     def _check(
         self, x: Tensor, cond: Tensor | None, tokens: Tensor | None, keep: Tensor | None
     ) -> None:
+        # images
         if x.ndim != 4 or x.shape[1] != self.in_channels:
             raise ValueError(
                 f"x has shape {tuple(x.shape)}; expected (B, {self.in_channels}, H, W)"
             )
         self.check_size(*x.shape[2:])
+        # condition and its tokens
         if cond is not None and cond.shape != (len(x), self.cond_dim):
             raise ValueError(
                 f"cond has shape {tuple(cond.shape)}; expected {(len(x), self.cond_dim)}"
@@ -293,6 +299,7 @@ class FiLMUNet(nn.Module):
                 raise ValueError(f"cross-attention needs the tokens of cond, {expected}")
             if tokens.ndim != 3 or tokens.shape[::2] != expected[::2]:
                 raise ValueError(f"tokens have shape {tuple(tokens.shape)}; expected {expected}")
+        # flags of samples with a condition
         if keep is not None and (keep.shape != x.shape[:1] or keep.dtype != torch.bool):
             raise ValueError(
                 f"keep is {keep.dtype} {tuple(keep.shape)}; expected torch.bool ({len(x)},), one "

@@ -72,12 +72,14 @@ class GetRegion(nn.Module):
                 f"sinusoidal positions need an even d_model, got {d_model}; choose "
                 f"{d_model + 1}, or pos=none"
             )
+        # embedding of rows, tokens of hidden rows and of the window
         self.num_features, self.pos = num_features, pos
         self.region_embedding = nn.Linear(num_features, d_model)
         self.mask_token = nn.Parameter(torch.empty(d_model))
         self.cls_token = nn.Parameter(torch.empty(d_model))
         for token in (self.mask_token, self.cls_token):
             nn.init.trunc_normal_(token, std=0.02)
+        # blocks modulated by the time
         self.timestep_embedder = TimestepEmbedder(
             d_model, frequency_embedding_size=frequency_embedding_size, time_scale=time_scale
         )
@@ -93,6 +95,7 @@ class GetRegion(nn.Module):
             )
             for _ in range(n_layers)
         )
+        # head
         self.norm = nn.LayerNorm(d_model, eps=1e-6)
         head = nn.Linear(d_model, num_features)
         self.head = zeroed(head) if zero_head else head

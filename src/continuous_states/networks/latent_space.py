@@ -66,6 +66,7 @@ class LatentEncoder(nn.Module):
         self.hidden_dim, self.latent_dim = hidden_dim, latent_dim
         self.latent_seq_len, self.pool = latent_seq_len, pool
         width = latent_dim * latent_seq_len
+        # learned queries that attend to the states
         if pool == "attention":
             what = f"model.encoder.hidden_size={hidden_dim}"
             check_divides(num_heads, hidden_dim, what, key="model.num_heads")
@@ -192,11 +193,13 @@ class PrefixAdapter(nn.Module):
         check_whole_number("model.prefix_len", prefix_len, least=1)  # whose last predicts token 0
         what = f"model.decoder.hidden_size={decoder_dim}"
         check_divides(num_heads, decoder_dim, what, key="model.num_heads")
+        # queries read the latent vectors
         self.latent_dim, self.decoder_dim = latent_dim, decoder_dim
         self.queries = nn.Parameter(0.02 * torch.randn(prefix_len, decoder_dim))
         self.attention = MultiHeadCrossAttention(
             d_model=decoder_dim, context_dim=latent_dim, n_heads=num_heads
         )
+        # a SwiGLU layer after the attention
         self.norm = rms_norm(decoder_dim)
         self.mlp = SwiGLU(d_model=decoder_dim, mlp_ratio=ffn_multiplier, dropout=dropout)
         self.dropout = nn.Dropout(dropout)
@@ -207,6 +210,7 @@ class PrefixAdapter(nn.Module):
     def forward(self, latents: Tensor) -> Tensor:
         """Float[B, K, D] -> Float[B, P, E]."""
         x = repeat(self.queries, "p e -> b p e", b=len(latents))
+        # positions of queries and latent vectors
         tables = context_tables = None
         if self.rotary is not None:
             tables = self.rotary(torch.arange(x.shape[1], device=x.device))

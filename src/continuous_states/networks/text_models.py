@@ -113,6 +113,7 @@ def build_text_encoder(
     if path is not None:
         network = _read("encoder", library.AutoModel, path, vocab_size, download)
         return TextEncoder(network, num_unfrozen_layers=num_unfrozen_layers)
+    # random weights
     _check_heads("encoder", num_heads, hidden_size)
     config = library.ModernBertConfig(
         vocab_size=vocab_size,
@@ -150,6 +151,7 @@ def build_text_decoder(
         decoder = TextDecoder(_read("decoder", kind, path, vocab_size, download))
         _check_causal(decoder, path)
         return decoder
+    # random weights
     _check_heads("decoder", num_heads, hidden_size)
     if head_dim % 2 or num_heads % num_kv_heads:
         raise ValueError(
@@ -196,6 +198,7 @@ def _read(part: str, kind: Any, path: str, vocab_size: int, download: bool) -> A
             library = transformers_library(f"the {part} is read")
             config = library.AutoConfig.from_pretrained(path, dtype=torch.float32, **options)
             return kind.from_config(config, trust_remote_code=False)
+        # weights that are missing or of another shape are refused
         network, found = kind.from_pretrained(
             path,
             dtype=torch.float32,
@@ -207,6 +210,7 @@ def _read(part: str, kind: Any, path: str, vocab_size: int, download: bool) -> A
         _check_weights(found)
         return network
 
+    # a folder, or a name on the hub
     expected = (
         f"a folder with config.json and model.safetensors, or, with {key}.download=true, a name on "
         "the Hugging Face hub"
@@ -241,6 +245,7 @@ def _check_causal(decoder: TextDecoder, path: str) -> None:
     ids = torch.tensor([[0, 0, 0], [0, 0, 1]])
     if ids.is_meta:
         return
+    # two texts that differ in the last id
     logits = decoder(decoder.embed(ids))  # (2, 3, V)
     change = (logits[0, :-1] - logits[1, :-1]).abs().max()
     if change > _ROUNDING * logits.abs().max():

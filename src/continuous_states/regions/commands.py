@@ -119,6 +119,7 @@ class RowEvaluation(Evaluation):
         return [_row_section(self.intervals), _rate_section(self.by_rate), held_out]
 
     def notes(self) -> list[str]:
+        # numbers of hidden rows, which differ by seed
         first, num = self.scores[0], len(self.scores)
         hidden = [int(each) for each in self.seed_scores["num_masked_rows"]]
         shown = " to ".join(f"{num:,}" for num in sorted({min(hidden), max(hidden)}))
@@ -168,6 +169,7 @@ class RowEvaluation(Evaluation):
 def evaluate_rows(request: EvaluateRequest, trained: TrainedModel) -> RowEvaluation:
     """Measure a model of rows on held-out windows of its checkpoint or of other data, scaled as in
     training. Raises ``ValueError`` if the data of the checkpoint cannot be read."""
+    # data, mask rate and steps to show
     trained.check_weights()
     measured_on = measured_data(request, trained, needs_training=True)
     data, split = measured_on.data, measured_on.split
@@ -179,6 +181,7 @@ def evaluate_rows(request: EvaluateRequest, trained: TrainedModel) -> RowEvaluat
         f"measuring the model on {num_held_out(request, data, split):,} held-out samples",
         f"predicting {num:,} windows at every mask rate",
     )
+    # fillings, bound, and predictions at every mask rate
     with trained.sharing() as shard:
         model = trained.model(shard)
         with next(parts):
@@ -212,6 +215,7 @@ def _fill_by_seed(
             keep_samples(request, model.shard, partial(report.write, filling))
         assert filling.nfe is not None  # there is a sampler
         fillings = fillings or [filling]
+        # scores and costs of this seed
         scores.append(report.scores(filling))
         calls.append(float(filling.nfe.double().mean()))
         seconds.append(filling.seconds)
@@ -259,6 +263,7 @@ def _fill_held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
     split = held_out_split(data, remedy=_GIVE)
     rate = MASK_RATE if request.mask_rate is None else request.mask_rate
     report = RowReport(data, split, rate, request.seed)
+    # fewer windows than requested are all filled
     num = NUM_WINDOWS if request.num_samples is None else request.num_samples
     if request.num_samples is not None and (available := len(data.splits[split])) < num:
         which = "which is filled" if available == 1 else "all are filled"
@@ -280,6 +285,7 @@ def _fill_held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
 def _fill_given(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Fill every window of ``given`` ``completions`` times."""
     config = trained.data_config
+    # windows of the user, in the form of the training data
     given = read_given_rows(
         request.given,
         feature_names=tuple(config.feature_names),
@@ -310,6 +316,7 @@ def _write_given(
     names = tuple(trained.data_config.feature_names)
     scores = _scores_of_given(given, filling, trained, request.seed) if given.has_truth else {}
     assert filling.filled is not None  # there is a sampler
+    # completions of each window
     filled = rearrange(filling.filled, "(c w) n m -> c w n m", c=completions)
     predicted = filling.predicted[: len(given)]
     tensors = {"filled": filled, "predicted": predicted, "masked": given.masked}
@@ -343,6 +350,7 @@ def _saved(
         "neighbour_mean_per_motif_r": "neighbour mean",
         "oracle_per_motif_r": "oracle",
     }
+    # correlations in the log
     known = known_numbers(scores, correlations)
     shown = f": {known}" if known else ""
     facts = {
@@ -405,6 +413,7 @@ def _scores_of_given(
     except UnreadableDataError as error:
         logger.info("the fillings are not scored: %s", error)
         return {}
+    # baselines for the share that is hidden here
     rate = float(given.masked.double().mean())
     baselines = fit_baselines(data, min(max(rate, 0.01), 0.99), seed)
     scores = replace(baselines.measure(filling), mask_rate=rate)
@@ -413,8 +422,8 @@ def _scores_of_given(
 
 
 def _check_finite(checkpoint: str, filling: Filling, num_windows: int) -> None:
-    """``ValueError`` with the indices of the first row of NaN or infinity that the model at
-    ``checkpoint`` made of ``num_windows`` windows, which may be filled repeatedly."""
+    """Refuse rows with NaN or infinity, naming the first. ``num_windows``: number of different
+    windows, as they may be filled repeatedly."""
     for rows in (filling.predicted, filling.filled):
         if rows is not None and not rows.isfinite().all():
             window, row = (~rows.isfinite()).any(dim=-1).nonzero()[0].tolist()

@@ -85,6 +85,7 @@ class RegionDataset(Dataset):
         examples = self.splits["train"]
         if not examples.real.any():
             return ()
+        # compare all rows with the first
         window, row = examples.real.nonzero()[0].tolist()
         first = examples.x0[window, row]
         constant = torch.ones_like(first, dtype=torch.bool)
@@ -135,6 +136,7 @@ def build_regions(config: DictConfig) -> RegionDataset:
         raise ValueError(
             f"data.quantitative_atac={config.quantitative_atac}: expected true or false"
         )
+    # simulated or read, and refused without anything to predict
     dataset = _simulate(config) if config.path is None else _read(config)
     _check_splits(dataset, config)
     if len(dataset.constant_features) == len(dataset.feature_names):
@@ -151,6 +153,7 @@ def build_test_regions(config: DictConfig) -> RegionDataset:
     of ``build_regions``."""
     names, known = _feature_names(config), tuple(config.feature_names)
     if names != known:
+        # the first name that differs
         pairs = list(zip_longest(names, known, fillvalue="none"))
         k = next(k for k, (name, expected) in enumerate(pairs) if name != expected)
         others = [name for name in names if name not in known]
@@ -182,6 +185,7 @@ def _simulate(config: DictConfig) -> RegionDataset:
     shares = shares_of(settings.num_windows, config.split)
     if config.cell_types is not None:
         raise ValueError("data.cell_types chooses from a table; give data.path or leave it out")
+    # scores and accessibility side by side
     windows = cached_windows(settings)
     access = windows.accessibility[..., None]
     if not config.quantitative_atac:
@@ -200,6 +204,7 @@ def _simulate(config: DictConfig) -> RegionDataset:
 def _read(config: DictConfig) -> RegionDataset:
     check_whole_number("data.max_span", config.max_span, least=1)
     cell_types = config.cell_types
+    # one name or a list
     if cell_types is not None:
         cell_types = [cell_types] if isinstance(cell_types, str) else list(map(str, cell_types))
         if not cell_types:
@@ -218,11 +223,13 @@ def _check_splits(dataset: RegionDataset, config: DictConfig) -> None:
     fix = "give more data.num_windows or another data.split"
     if config.path is not None:
         fix = "give more peaks or another data.split: each share needs two neighbouring peaks"
+    # no windows at all
     if not any(len(examples) for examples in dataset.splits.values()):
         raise ValueError(
             f"{dataset.source}: no window of at least {FEWEST_ROWS} peaks with aTPM above 0 is "
             "left; give another cell type or a larger data.max_span"
         )
+    # a split without a window
     for (name, examples), share in zip(dataset.splits.items(), config.split, strict=True):
         if share > 0 and len(examples) == 0:
             raise ValueError(
@@ -251,6 +258,7 @@ def read_positions(names: Sequence[str], source: str) -> PeakPositions:
     chromosomes: list[str] = []
     ends = np.zeros((len(names), 2), np.int64)
     lines: dict[str, int] = {}
+    # chromosome and ends of each peak, each peak once
     for row, name in enumerate(names):
         match, place = _PEAK_NAME.fullmatch(name), f"{source}: peak_names, line {row + 1}: {name!r}"
         if match is None or int(match[2]) >= int(match[3]):
@@ -262,6 +270,7 @@ def read_positions(names: Sequence[str], source: str) -> PeakPositions:
             raise ValueError(f"{place} is in line {first + 1} too; give every peak once")
         chromosomes.append(match[1])
         ends[row] = int(match[2]), int(match[3])
+    # chromosomes in natural order
     numbers = {name: k for k, name in enumerate(sorted(set(chromosomes), key=_natural_key))}
     chromosome = np.array([numbers[name] for name in chromosomes], np.int64)
     return PeakPositions(chromosome, ends[:, 0], ends[:, 1])
@@ -290,6 +299,7 @@ def cut_table(
     A window with fewer than ``rows`` peaks (the end of a chromosome or share, a gap) is padded. The
     number of peaks that are left out, counted once per cell type, is logged.
     """
+    # all peaks in genome order, shared out to the splits
     positions = read_positions(table.peak_names, table.source)
     order = positions.genome_order()
     named = np.array([*table.peak_names, ""])  # -1, past the end, takes the last
@@ -337,6 +347,7 @@ def cut_windows(peaks: Ints, positions: PeakPositions, rows: int, max_span: int)
         fits = (chromosome[block] == chromosome[first]) & (reach < max_span)
         num = max(1, len(fits) if fits.all() else int(np.argmin(fits)))
         if num >= FEWEST_ROWS:
+            # a shorter window is padded
             windows.append(np.pad(peaks[first : first + num], (0, rows - num), constant_values=-1))
         first += num
     return np.array(windows, np.int64).reshape(len(windows), rows)

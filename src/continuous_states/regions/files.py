@@ -71,6 +71,7 @@ class RegionTable:
     source: str = "the table"
 
     def __post_init__(self) -> None:
+        # a row per peak, a column per motif
         expected = (len(self.peak_names), len(self.motif_names))
         if self.scores.shape != expected:
             raise ValueError(
@@ -79,6 +80,7 @@ class RegionTable:
             )
         _check_motif_names(self.motif_names, self.source)
         self._check_values("data", self.scores, [f"motif '{name}'" for name in self.motif_names])
+        # a value per peak of every cell type
         for name, values in self.atpm.items():
             key = f"{_ATPM}{name}"
             if values.shape != expected[:1]:
@@ -107,6 +109,7 @@ def read_regions(path: str | Path, *, cell_types: Sequence[str] | None = None) -
     unknown cell type, and an array ``atpm`` without a cell type. Unused arrays are logged."""
     with _open_table(Path(path)) as store:
         source = store.source
+        # keys that are wrong or not used
         if "atpm" in store.keys:
             raise ValueError(
                 f"{source}: array 'atpm' has no cell type; name it atpm/CELLTYPE, e.g. "
@@ -115,6 +118,7 @@ def read_regions(path: str | Path, *, cell_types: Sequence[str] | None = None) -
         unused = sorted(key for key in store.keys - {*_KEYS} if not key.startswith(_ATPM))
         if unused:
             logger.info("%s: not used: %s", source, first_names(unused, most=8))
+        # the arrays of the chosen cell types
         chosen = _chosen_cell_types(store, cell_types)
         return RegionTable(
             scores=numbers_of(_require(store, "data"), "data", source),
@@ -256,6 +260,7 @@ def read_given_rows(
     """
 
     def read(store: StoredArrays) -> GivenRows:
+        # rows, and the rows to fill
         windows = _read_windows(store, len(feature_names), most_rows)
         masked = _read_masks(store, windows)
         if "feature_names" in store.keys:
@@ -266,6 +271,7 @@ def read_given_rows(
                 "%s: ignored: %s; what is read is %s",
                 *(store.source, first_names(others, most=8), ", ".join(_ARRAYS)),
             )
+        # values that cannot be, or that training has never seen
         _check_windows(windows, masked)
         _check_sizes(windows, masked, scaling, feature_names)
         # masked rows without values become 0
@@ -275,6 +281,7 @@ def read_given_rows(
 
     if isinstance(given, GivenObjects):
         return _join([read(store) for store in _object_stores(given, len(feature_names))], given)
+    # a file: refuse other formats before numpy reads it
     path = Path(str(given))
     if not path.is_file():
         raise FileNotFoundError(f"no windows at {path.absolute()}; expected an .npz file")
@@ -293,6 +300,7 @@ def _object_stores(given: GivenObjects, num_features: int) -> list[ArraysInMemor
     stores = []
     for k, value in enumerate(given.objects):
         place = f"{given}[{k}]"
+        # an object, or a line of JSON
         try:
             parsed = load_json(value) if isinstance(value, str) else value
         except ValueError as error:
@@ -302,6 +310,7 @@ def _object_stores(given: GivenObjects, num_features: int) -> list[ArraysInMemor
                 f'{place}: expected an object such as {{"rows": [[0.5, ...], None, ...]}}, got '
                 f"{type(parsed).__name__}"
             )
+        # arrays of the object, None as NaN
         arrays = {}
         for key, array in parsed.items():
             listed = _with_nan(array, num_features) if key == "rows" else array
@@ -349,6 +358,7 @@ def _read_windows(store: StoredArrays, num_features: int, most_rows: int) -> _Wi
             f"{source}: rows has shape {values.shape}; expected {shape} for W windows, or "
             f"(N, {num_features}) for one"
         )
+    # as many features as the model, at most as many rows
     num_rows, num_found = values.shape[-2:]
     if num_found != num_features:
         raise ValueError(
@@ -394,7 +404,8 @@ def _check_names(names: Sequence[str], expected: Sequence[str], source: str) -> 
 
 
 def _check_windows(windows: _Windows, masked: Flags) -> None:
-    """Check that observed rows are finite, and that every window has rows of both kinds."""
+    """Check that observed rows are finite, and every window has observed and hidden rows."""
+    # an observed row that is not finite
     unclear = ~np.isfinite(windows.values).all(axis=2) & ~masked
     if unclear.any():
         w, n = np.argwhere(unclear)[0].tolist()
@@ -402,6 +413,7 @@ def _check_windows(windows: _Windows, masked: Flags) -> None:
         what = "is partly NaN" if partly else "holds an infinite value"
         remedy = "give all of its numbers, or make all of them NaN to have the row filled"
         raise windows.error((w, n), f"{what}; {remedy}")
+    # a window with rows of one kind
     for window, hidden in enumerate(masked):
         if not hidden.any():
             remedy = "make rows NaN throughout, or name them in a bool array 'masked'"
@@ -415,6 +427,7 @@ def _check_sizes(
     windows: _Windows, masked: Flags, scaling: RowScaling, feature_names: Sequence[str]
 ) -> None:
     """Check that observed numbers are near those of training."""
+    # distance from training, in units of its scale
     values = windows.values
     scaled = scaling(torch.from_numpy(values).to(scaling.scale.device)).cpu().numpy()
     far = (np.abs(scaled) > FARTHEST) & ~masked[..., None]

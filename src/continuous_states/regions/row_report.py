@@ -94,6 +94,7 @@ class RowReport(Report):
 
     def scores(self, filling: Filling) -> FillingScores:
         """Scores of model, sampler and baselines."""
+        # baselines are scored once for the same masks
         last = self._last
         known = last[1] if last is not None and last[0].equal(filling.masked) else None
         scores = self.baselines.measure(filling, self._programmes(filling), known)
@@ -106,6 +107,7 @@ class RowReport(Report):
     ) -> list[FillingScores]:
         """The model's predictions, the neighbour mean and the oracle at several mask rates. The
         rows hidden at one rate are hidden at every higher one too."""
+        # predictions alone, without a sampler
         predicting, scores = replace(model, sampler=None), []
         for rate in rates:
             filling = self.fill(predicting, num, self.seed, rate)
@@ -281,6 +283,7 @@ def plot_row_scores(
     if given. A column that was dropped is left out. ``feature_names``: of the M columns."""
     figure = new_figure(11.0, 4.3)
     columns, rates = figure.subplots(1, 2, width_ratios=[1.8, 1])
+    # r by column
     _plot_columns(columns, scores, feature_names)
     # mean r by mask rate
     percent = [100 * each.mask_rate for each in by_rate]
@@ -303,6 +306,7 @@ def _plot_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> No
     order = [int(k) for k in np.argsort(-model, kind="stable") if not np.isnan(model[k])]
     at, few = np.arange(len(order)), len(order) <= MOST_NAMES
     shown = [name for name in _LOOKS if name in found]
+    # a line from the lowest to the highest method of each column
     stacked = np.stack([found[name].r.numpy()[order] for name in shown])
     axes.vlines(at, stacked.min(axis=0), stacked.max(axis=0), color=LINE, linewidth=0.8, zorder=1)
     for name, values in zip(shown, stacked, strict=True):
@@ -311,6 +315,7 @@ def _plot_columns(axes: Axes, scores: FillingScores, names: Sequence[str]) -> No
         marker = {"markersize": 4.6 if few else 2.2, "markeredgewidth": 0, **_LOOKS[name]}
         axes.plot(at, values, linestyle="none", label=label, **marker)
     style_axes(axes, title="By feature", xlabel="", ylabel="correlation with the truth, r")
+    # names of the columns if there is room
     if few:
         axes.set_xticks(at, [names[k] for k in order], rotation=90, fontsize=TICK_POINTS - 1.5)
         axes.tick_params(axis="x", length=0, labelcolor=TEXT)

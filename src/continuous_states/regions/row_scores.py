@@ -198,6 +198,7 @@ class NeighbourMean(RowBaseline):
         if radius is not None and radius < 1:
             raise ValueError(f"radius={radius}: expected at least 1 row, or None for the window")
         products, spread = torch.zeros_like(mean), torch.zeros_like(mean)
+        # least squares over the masked rows
         for part in train.chunks():
             near, count = _near_means(part, mean, radius)
             used = part.masked & (count > 0)
@@ -309,6 +310,7 @@ def sample_held_out_masks(real: Tensor, rate: float, generator: torch.Generator)
     sizes = real.sum(dim=1)
     windows = torch.arange(len(real), device=real.device)
     first, last = order[:, 0], order[windows, (sizes - 1).clamp(min=0)]
+    # at least one hidden row, and one that is seen
     masked[windows, first] |= sizes > 0
     masked[windows, last] &= sizes < 2
     return masked
@@ -322,6 +324,7 @@ def fill_held_out(
     at once. The masks are a function of ``seed``; what is filled, not what is predicted, depends on
     ``model.batch_size``, and nothing on the number of processes. Raises ``ValueError`` if the split
     is empty or ``num`` below 0."""
+    # masks of the first windows
     examples = first_examples(data, split, num)
     truth, real = examples.x0.float(), examples.real
     masked = sample_held_out_masks(real, mask_rate, make_generator(seed, _MASK_STREAM))
@@ -330,6 +333,7 @@ def fill_held_out(
     # the model never sees the hidden values
     hidden = torch.where(masked.unsqueeze(-1), 0.0, truth)
     windows = {"rows": hidden, "masked": masked, "real": real}
+    # windows of one size together
     batches = bucket_batches(real.sum(dim=1), model.rows_at_once)
     filling = Filling(truth, real, masked, predict_rows(model, windows, batches))
     if model.sampler is None:
@@ -444,6 +448,7 @@ class RowBaselines:
             means = {"column_mean": self.mean, "column_scale": self.scale}
             return score_rows(predicted, filling.truth, filling.masked, **means)
 
+        # baselines see the windows without the hidden values
         if known is None:
             hidden = torch.where(filling.masked.unsqueeze(-1), 0.0, filling.truth)
             windows = MaskedWindows(hidden, filling.masked, filling.real, programmes)
@@ -452,6 +457,7 @@ class RowBaselines:
                 for name, baseline in self.by_name.items()
                 if name != ORACLE or programmes is not None
             }
+        # model and sampler
         scores = {"model": score(filling.predicted)}
         if filling.filled is not None:
             scores["filled"] = score(filling.filled)
@@ -465,6 +471,7 @@ def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBa
     nothing = torch.zeros_like(examples.real)
     windows = MaskedWindows(examples.x0, nothing, examples.real, programmes)
     train = _with_training_masks(windows, mask_rate, seed)
+    # means of all rows, of near rows and of the window
     column_mean = ColumnMean.fit(train)
     mean = column_mean.mean
     by_name: dict[str, RowBaseline] = {

@@ -70,6 +70,7 @@ class Motifs:
 
     def reverse_log_odds(self) -> Floats:
         """Float64[K, J, 4], the log-odds of the reverse complement: letters and ends exchanged."""
+        # positions and letters in reverse order
         places = self.lengths[:, None] - 1 - np.arange(self.letter_probs.shape[1])
         turned = np.take_along_axis(self.log_odds(), np.maximum(places, 0)[..., None], axis=1)
         return np.where(places[..., None] >= 0, turned[..., ::-1], 0.0)
@@ -91,6 +92,7 @@ def sample_motifs(num: int, rng: np.random.Generator) -> Motifs:
     lengths = rng.integers(SHORTEST_MOTIF, LONGEST_MOTIF + 1, num)
     letters = rng.dirichlet([_LETTER_CONCENTRATION] * NUM_LETTERS, (num, LONGEST_MOTIF))
     probs = (1 - _LEAST_LETTER_SHARE) * letters + _LEAST_LETTER_SHARE / NUM_LETTERS
+    # uniform past the end
     inside = np.arange(LONGEST_MOTIF) < lengths[:, None]
     return Motifs(np.where(inside[..., None], probs, 1 / NUM_LETTERS), lengths)
 
@@ -131,6 +133,7 @@ def _filters(motifs: Motifs) -> tuple[Tensor, Tensor, Tensor]:
     both = np.concatenate([motifs.log_odds(), motifs.reverse_log_odds()]).astype(np.float32)
     filters = torch.from_numpy(both).movedim(2, 1).unsqueeze(2)
     bias = -torch.from_numpy(np.tile(motifs.thresholds(), 2).astype(np.float32))
+    # starts from which a motif reaches past the end
     num_starts = filters.shape[3] - 1  # the last one has one letter left
     letters_left = num_starts - torch.arange(num_starts)
     outside = torch.from_numpy(np.tile(motifs.lengths, 2))[:, None] > letters_left
@@ -183,6 +186,7 @@ def cached_windows(settings: SimulationSettings) -> SimulatedWindows:
     cannot be read or written is logged and ignored."""
     if settings.num_words < WORDS_WORTH_CACHING:
         return simulate_windows(settings)
+    # arrays that the cache must hold
     peaks = (settings.num_windows, settings.rows)
     expected = {
         "scores": (np.float32, (*peaks, settings.num_motifs)),
@@ -250,6 +254,7 @@ def sample_domains(num_windows: int, rows: int, num: int, rng: np.random.Generat
     first = rng.integers(0, num, (num_windows, 1))
     steps = rng.integers(1, max(num, 2), (num_windows, num_domains - 1))
     programmes = np.cumsum(np.concatenate([first, steps], axis=1), axis=1) % num
+    # the domain of each peak
     domain = (ends[:, None, :] <= np.arange(rows)[:, None]).sum(axis=2)
     return np.take_along_axis(programmes, domain, axis=1)
 
@@ -289,6 +294,7 @@ def sample_sites(
 ) -> Sites:
     """Sample Poisson(5) sites for each of P peaks, their motifs by ``motif_probs`` Float64[P, K],
     their letters by the motif; a site lies anywhere in the peak, on either strand."""
+    # number, motif and start of the sites of each peak
     num_sites = rng.poisson(MEAN_SITES, len(motif_probs))
     peak = np.repeat(np.arange(len(motif_probs)), num_sites)
     motif = _sample_index(np.cumsum(motif_probs, axis=1)[peak], rng)
