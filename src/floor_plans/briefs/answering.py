@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -96,9 +97,8 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
         num = NUM_SAMPLES if request.num_samples is None else request.num_samples
         asked = BriefRequest(request, trained, model, vocab, brief, shard, num, rules)
         method = request.method or ("rejection" if rules else asked.chosen())
-        answer = (
-            asked.answer_by_rejection() if method == "rejection" else asked.answer_by_particles()
-        )
+        by_rejection = method == "rejection"
+        answer = asked.answer_by_rejection() if by_rejection else asked.answer_by_particles()
     # facts of the answer, logged as one sentence
     diagrams = Diagrams(answer.diagrams)
     keys = DiagramSet.of(diagrams, words).canonical_key_set
@@ -169,6 +169,7 @@ class BriefRequest:
         return method
 
     def _draw(self, turn: int, num: int) -> list[DrawnDiagram]:
+        """Sample diagrams of sizes that the brief allows; the first try is sampled once."""
         if turn == 0 and self._first is not None:
             return self._first
         drawn = sample_fresh(
@@ -218,8 +219,12 @@ class BriefRequest:
         num = self.request.particles or max(PARTICLES, 2 * self.num)
         # independent sets of weighted particles; the mean weight of each estimates p(brief)
         parts = self._particles(num // REPEATS)
-        if self.brief.buildable:
-            parts = [self._with_plans(part) for part in parts]
+        # particles without a floor plan have no weight
+        for k, part in enumerate(parts if self.brief.buildable else ()):
+            fit = part.log_weights.isfinite()
+            if fit.any():
+                fit[fit.clone()] = self._fit(part.x0[fit])
+            parts[k] = replace(part, log_weights=part.log_weights.masked_fill(~fit, -torch.inf))
         estimates = torch.tensor([log_mean(part.log_weights) for part in parts]).double().exp()
         log_weights = torch.cat([part.log_weights for part in parts])
         effective = effective_samples(parts, self.vocab.vocab_size)
@@ -276,14 +281,6 @@ class BriefRequest:
             sampler.on_sampled = lambda new: drawing.advance(new * self.shard.world_size)
             return self.shard.map(draw, range(REPEATS))
 
-    def _with_plans(self, part: SampleOutput) -> SampleOutput:
-        """Set the weight of particles without a floor plan to 0."""
-        alive = part.log_weights.isfinite()
-        fit = alive.clone()
-        if alive.any():
-            fit[alive] = self._fit(part.x0[alive])
-        return replace(part, log_weights=part.log_weights.masked_fill(~fit, -torch.inf))
-
     def _moved(self, tokens: Tensor, generator: torch.Generator) -> tuple[Tensor, int, float]:
         """Apply ``MOVES`` Metropolis-Hastings moves to samples Int[N, L].
 
@@ -319,12 +316,9 @@ class BriefRequest:
         furthest = float((torch.cat([part.nfe for part in parts]) / real).max())
         # rules that unconditional samples break most
         first = self._draw(0, _PILOT)
-        unmet: dict[str, int] = {}
-        for each in first:
-            for key in self.brief.unmet(each.diagram):
-                unmet[key] = unmet.get(key, 0) + 1
-        worst = sorted(unmet, key=lambda key: -unmet[key])[:3]
-        broken = ", ".join(f"{key} ({100 * unmet[key] / len(first):.0f} %)" for key in worst)
+        unmet = Counter(key for each in first for key in self.brief.unmet(each.diagram))
+        worst = unmet.most_common(3)
+        broken = ", ".join(f"{key} ({100 * num / len(first):.0f} %)" for key, num in worst)
         return (
             f"{name_of_brief(self.request)}: none of {len(real):,} particles met it; the furthest "
             f"had {100 * furthest:.0f} % of its tokens drawn. Of {len(first)} unconditional "
@@ -333,7 +327,7 @@ class BriefRequest:
 
 
 def _summary(facts: dict[str, Any]) -> str:
-    # clauses of the sentence
+    """Sentence on how the diagrams were sampled, and how rare the brief is."""
     how = "exactly" if facts["exact"] else f"approximately ({facts['approximate_because']})"
     given = f", conditioned on {', '.join(facts['told'])}," if facts["told"] else ""
     error = facts["probability_standard_error"]

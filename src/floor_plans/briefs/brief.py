@@ -43,8 +43,7 @@ class Numbers:
     least: int = 0
     most: int | None = None
 
-    def __contains__(self, number: object) -> bool:
-        assert isinstance(number, int)
+    def __contains__(self, number: int) -> bool:
         return self.least <= number and (self.most is None or number <= self.most)
 
     @property

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import permutations, product
 from math import prod
+from operator import mul
 
 import torch
 from torch import Tensor
@@ -195,9 +195,8 @@ class BriefConstraint(Constraint):
         for part in choices.split(_AT_ONCE):
             chosen = dict(zip(names, part.unbind(dim=1), strict=True))
             # each room is of its kind, and each rule holds: (R, W or 1, choices)
-            chance = _product(
-                kind[..., rooms] for kind, rooms in zip(kinds, chosen.values(), strict=True)
-            )
+            of_kind = [k[..., rooms] for k, rooms in zip(kinds, chosen.values(), strict=True)]
+            chance = reduce(mul, of_kind)
             for rule in brief.named_relations:
                 chance = chance * self._named_rule_chance(rule, chosen, beliefs)
             # choices count as independent: none of them holds with the product of 1 - chance
@@ -230,14 +229,6 @@ class BriefConstraint(Constraint):
             return (1 - is_subject * (1 - related) * other).prod(dim=-2)[..., chosen[object]]
         none = (1 - is_subject * related).prod(dim=-2)[..., chosen[object]]
         return none if rule.quantity is Quantity.NO else 1 - none
-
-
-def _product(factors: Iterable[Tensor]) -> Tensor:
-    product = None
-    for factor in factors:
-        product = factor if product is None else product * factor
-    assert product is not None
-    return product
 
 
 def _kind_rule_chance(

@@ -50,9 +50,8 @@ def check_brief(options: argparse.Namespace) -> None:
         plans = list(read_diagrams(title, n_max=options.n_max, vocabulary=vocabulary))
     elif found.can_be_met is not False and embedded:
         title, plans = embedded_plans()
-    met = [
-        plan for plan in progress.track(plans, "looking at plans", "plans") if not brief.unmet(plan)
-    ]
+    looked_at = progress.track(plans, "looking at plans", "plans")
+    met = [plan for plan in looked_at if not brief.unmet(plan)]
     # a real plan is a better example than the solver's
     if found.example is not None and met and not brief.buildable:
         found = replace(found, example=met[0])
@@ -81,26 +80,19 @@ def verdict(
         )
     # feasible
     if found.example is not None:
-        return f"It can be met, as by this diagram:\n  {_diagram_text(found.example)}"
+        diagram, names = found.example, room_names(found.example)
+        said = [f"{names[i]} {relation_words([r])} {names[j]}" for i, j, r in diagram.relations]
+        relations = f"\n  {', '.join(said)}" if said else ""
+        return f"It can be met, as by this diagram:\n  {rooms_in_words(diagram)}{relations}"
     # infeasible: the contradictory rules with their places
-    if len(found.contradiction) == 1:
-        head = f"No {scope} meets this:"
-    else:
-        head = f"No {scope} meets these together:"
-    lines = [
-        f"  {file}{f', line {each.line}' if each.line else ''}, key '{each.key}': {each.text}"
-        for each in found.contradiction
-    ]
+    what = "this" if len(found.contradiction) == 1 else "these together"
+    lines = [f"No {scope} meets {what}:"]
+    for each in found.contradiction:
+        line = f", line {each.line}" if each.line else ""
+        lines.append(f"  {file}{line}, key '{each.key}': {each.text}")
     if not found.is_irreducible:
         lines.append("  (perhaps not all of these are needed)")
-    return "\n".join([head, *lines])
-
-
-def _diagram_text(diagram: BubbleDiagram) -> str:
-    """Rooms, ``1 kitchen, 1 bathroom``, and below them ``kitchen left of bathroom``."""
-    names = room_names(diagram)
-    relations = [f"{names[i]} {relation_words([r])} {names[j]}" for i, j, r in diagram.relations]
-    return rooms_in_words(diagram) + (f"\n  {', '.join(relations)}" if relations else "")
+    return "\n".join(lines)
 
 
 def rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> str:

@@ -30,7 +30,7 @@ from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.statistics import plot_samples
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
-from floor_plans.learning.real_data import RealDiagrams, real_data_for_model
+from floor_plans.learning.real_data import real_data_for_model
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
@@ -56,29 +56,19 @@ class BriefEvaluation(Evaluation):
 
     def sections(self) -> list[TableSection]:
         # probability of the brief: by each method, then in the data
-        rows = [
-            TableRow(
-                f"the model, by {method.name}",
-                cell,
-                f"{method.num_met:,} of {method.facts['num_drawn']:,}"
-                if "num_drawn" in method.facts and method is not self.methods[0]
-                else "",
-                meaning="± standard error",
-            )
-            for method in self.methods
-            if (cell := method.probability_cell())
-        ]
+        rows = []
+        for method in self.methods:
+            if cell := method.probability_cell():
+                shown = ""
+                if "num_drawn" in method.facts and method is not self.methods[0]:
+                    shown = f"{method.num_met:,} of {method.facts['num_drawn']:,}"
+                name = f"the model, by {method.name}"
+                rows.append(TableRow(name, cell, shown, meaning="± standard error"))
         # share of the data that meets the brief
         held_out, train = self.matches.held_out, self.matches.train
-        rows += [
-            TableRow(
-                of.name,
-                f"{of.share:.2g} ± {of.standard_error:.1g}",
-                f"{len(of):,} of {of.num:,}",
-                meaning="± standard error",
-            )
-            for of in ([] if train is None else [train]) + [held_out]
-        ]
+        for of in ([] if train is None else [train]) + [held_out]:
+            cell, shown = f"{of.share:.2g} ± {of.standard_error:.1g}", f"{len(of):,} of {of.num:,}"
+            rows.append(TableRow(of.name, cell, shown, meaning="± standard error"))
         heads = ("of", "share that meets the brief", "diagrams")
         return [
             TableSection("how rare the brief is", tuple(rows), heads),
@@ -151,27 +141,27 @@ class BriefEvaluation(Evaluation):
 
 
 def _notes_of(method: MethodScores, asked: int) -> list[str]:
-    name, num = method.name.replace("_", " "), len(method.diagrams)
-    notes = []
+    """Sentences on one method: how exact it is, and if it stopped early or broke the brief."""
+    name, num, facts = method.name.replace("_", " "), len(method.diagrams), method.facts
+    name = f"{name[0].upper()}{name[1:]}"
     # exact or approximate
-    if method.facts["exact"]:
-        verb = "draws from the model's own distribution given the brief"
+    if facts["exact"]:
+        notes = [f"{name} draws from the model's own distribution given the brief."]
     else:
-        verb = f"is approximate: {method.facts['approximate_because']}"
-    notes.append(f"{name[0].upper()}{name[1:]} {verb}.")
+        notes = [f"{name} is approximate: {facts['approximate_because']}."]
     # too few diagrams
     if num < asked:
         of_these = "; its coverage and distances are of these" if num else ""
-        key = "rejection_calls" if "rejection_calls" in method.facts else "tries"
+        key = "rejection_calls" if "rejection_calls" in facts else "tries"
         notes.append(
-            f"{name[0].upper()}{name[1:]} stopped with {counted(num, 'diagram')} of {asked:,}, "
-            f"after {method.facts['num_drawn']:,} samples and {method.network_calls:,.0f} network "
-            f"calls (raise {key}= for more){of_these}."
+            f"{name} stopped with {counted(num, 'diagram')} of {asked:,}, after "
+            f"{facts['num_drawn']:,} samples and {method.network_calls:,.0f} network calls (raise "
+            f"{key}= for more){of_these}."
         )
     if method.num_met < num:
         notes.append(
-            f"{name[0].upper()}{name[1:]}: {num - method.num_met:,} of {num:,} diagrams break the "
-            "brief; they count in its distances."
+            f"{name}: {num - method.num_met:,} of {num:,} diagrams break the brief; they count in "
+            "its distances."
         )
     return notes
 
@@ -248,7 +238,11 @@ def evaluate_brief(
             others = matches.held_out.measured
             by_held_out = coverage_by_others(others, train.measured, size)
     facts = {
-        **_facts(request, trained, real),
+        **checkpoint_facts(request, trained, real.on.data),
+        **sampling_facts(request, trained),
+        "brief": str(request.brief),
+        "num_held_out": len(real.reference),
+        "num_held_out_available": real.num_available,
         "num_samples": num,
         "method": scores[0].name,
         **{key: scores[0].facts[key] for key in ("exact", "approximate_because")},
@@ -257,17 +251,6 @@ def evaluate_brief(
         "seconds": time.perf_counter() - start,
     }
     return BriefEvaluation(facts, brief, matches, scores, by_held_out)
-
-
-def _facts(request: EvaluateRequest, trained: TrainedModel, real: RealDiagrams) -> dict[str, Any]:
-    assert real.on is not None
-    return {
-        **checkpoint_facts(request, trained, real.on.data),
-        **sampling_facts(request, trained),
-        "brief": str(request.brief),
-        "num_held_out": len(real.reference),
-        "num_held_out_available": real.num_available,
-    }
 
 
 def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, Answer], list[str]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import combinations, pairwise, permutations
 from typing import Any
 
-from floor_plans.briefs.brief import ANY_RELATION, Brief, CountRule, Kind, Quantity, RelationRule
+from floor_plans.briefs.brief import ANY_RELATION, Brief, Kind, Quantity, RelationRule
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.contradictions import ORDERS
 from floor_plans.diagrams.rooms import NO_EDGE
@@ -37,7 +37,10 @@ class GraphModel:
         self._add_rooms()
         self._add_pairs()
         for rule in brief.counts:
-            self._add_count(rule)
+            number = sum(self._is(i, rule.kind) for i in self._rooms)
+            self.model.add(number >= rule.number.least)
+            if rule.number.most is not None:
+                self.model.add(number <= rule.number.most)
         for relation in brief.relations:
             self._add_relation(relation)
         if brief.degree is not None:
@@ -89,7 +92,9 @@ class GraphModel:
         if needed > len(self._rooms):
             self.model.add_bool_or([])
         # one boolean per group of types that no rule distinguishes
-        kinds = [*self._kinds, *(rule.kind for rule in self._brief.counts)]
+        ends = [end for rule in self._brief.relations for end in (rule.subject, rule.object)]
+        kinds = [end for end in ends if isinstance(end, Kind)]
+        kinds += [*self._brief.named.values(), *(rule.kind for rule in self._brief.counts)]
         groups = self._groups(
             map(ROOM_TYPES.index, self._vocabulary.room_types),
             lambda code: tuple(code in kind.types for kind in kinds),
@@ -97,18 +102,12 @@ class GraphModel:
         self._type = [{group: self._new() for group in groups} for _ in self._rooms]
         for types, active in zip(self._type, self._active, strict=True):
             self.model.add(sum(types.values()) == active)
-        for (name, kind), i in zip(self._brief.named.items(), self._rooms, strict=False):
-            assert self._names[name] == i
+        for kind, i in zip(self._brief.named.values(), self._rooms, strict=False):
             self.model.add(self._is(i, kind) == 1)
         # the other rooms are sorted by type, to break symmetries
         places = [sum(k * t for k, t in enumerate(types.values())) for types in self._type]
         for i, j in pairwise(self._rooms[len(self._names) :]):
             self.model.add(places[i] <= places[j]).only_enforce_if(self._active[j])
-
-    @property
-    def _kinds(self) -> list[Kind]:
-        ends = [end for rule in self._brief.relations for end in (rule.subject, rule.object)]
-        return [*(end for end in ends if isinstance(end, Kind)), *self._brief.named.values()]
 
     @staticmethod
     def _groups(codes: Iterable[int], signature: Any) -> list[tuple[int, ...]]:
@@ -151,23 +150,20 @@ class GraphModel:
         return self._literals[key]
 
     def _is(self, i: int, kind: Kind) -> Any:
+        """Literal that a room is of a kind."""
         types = self._type[i].items()
         literals = [is_so for group, is_so in types if group[0] in kind.types]
         return self._one_of((i, kind.types), literals)
 
     def _related(self, i: int, j: int, codes: frozenset[int]) -> Any:
+        """Literal that a pair has one of these relations."""
         if i > j:
             i, j, codes = j, i, frozenset(INVERSE[code] for code in codes)
         pairs = self._pair[i, j].items()
         return self._one_of((i, j, codes), [is_so for group, is_so in pairs if group[0] in codes])
 
-    def _add_count(self, rule: CountRule) -> None:
-        number = sum(self._is(i, rule.kind) for i in self._rooms)
-        self.model.add(number >= rule.number.least)
-        if rule.number.most is not None:
-            self.model.add(number <= rule.number.most)
-
     def _add_relation(self, rule: RelationRule) -> None:
+        """Add a rule on some, every or no pair."""
         subjects, objects = self._ends(rule.subject), self._ends(rule.object)
         # no: for each pair, one of subject, object and relation is false
         pairs = [(i, j) for i in subjects for j in objects if i != j]

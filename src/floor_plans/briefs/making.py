@@ -116,9 +116,8 @@ def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> P
     """
     if brief is None:
         return request
-    # the brief's facts of the plan
+    # each fact of the plan may be stated once
     facts = (brief_of(brief) if isinstance(brief, Mapping) else read_brief(brief)).plan_facts
-    # each fact may be stated once
     if facts.area is not None:
         if request.total_area is not None:
             raise ValueError(
@@ -131,12 +130,10 @@ def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> P
             raise ValueError("boundary or ratio: the brief states an outline; leave one out")
         request = replace(request, outline=Outline(boundary=facts.outline))
     for name in ("front_door", "north"):
-        stated = getattr(facts, name)
-        if stated is None:
-            continue
-        if getattr(request, name) is not None:
-            raise ValueError(f"{name}: the brief states it; leave one out")
-        request = replace(request, **{name: stated})
+        if (stated := getattr(facts, name)) is not None:
+            if getattr(request, name) is not None:
+                raise ValueError(f"{name}: the brief states it; leave one out")
+            request = replace(request, **{name: stated})
     return request
 
 

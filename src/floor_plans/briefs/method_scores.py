@@ -83,19 +83,21 @@ class Matches:
 
     @classmethod
     def of(cls, brief: Brief, real: RealDiagrams, words: PlanVocabulary) -> Matches:
+        """Look for the matches of a brief in data."""
+
         def matching(name: str, diagrams: Sequence[BubbleDiagram]) -> Matching:
-            found = [
-                diagram
-                for diagram in progress.track(diagrams, f"looking at {name}", "diagrams")
-                if not brief.unmet(diagram)
-            ]
+            looked_at = progress.track(diagrams, f"looking at {name}", "diagrams")
+            found = [diagram for diagram in looked_at if not brief.unmet(diagram)]
             return Matching(name, found, len(diagrams), words)
 
-        return cls(
-            None if real.training is None else matching("the training data", real.training),
-            matching(real.name, real.reference),
-            matching("all data", real.known),
-        )
+        train = None if real.training is None else matching("the training data", real.training)
+        held_out = matching(real.name, real.reference)
+        return cls(train, held_out, matching("all data", real.known))
+
+    @property
+    def _known_parts(self) -> list[Matching]:
+        """Held-out data, and training data if they are known."""
+        return [self.held_out, *([] if self.train is None else [self.train])]
 
     @property
     def parts(self) -> dict[str, Matching]:
@@ -110,17 +112,17 @@ class Matches:
     def reference(self) -> Matching | None:
         """Data that distances are measured from: held-out data if there are enough matches, else
         the larger of both; None if nothing meets the brief."""
-        parts = [self.held_out, *([] if self.train is None else [self.train])]
         if len(self.held_out) >= ENOUGH:
             return self.held_out
-        most = max(parts, key=len)
+        most = max(self._known_parts, key=len)
         return most if len(most) else None
 
     def notes(self) -> list[str]:
         """Sentences on the reference of the samples, and how reliable it is."""
         # matches in each part of the data
-        parts = [self.held_out, *([] if self.train is None else [self.train])]
-        counts = "; ".join(f"{len(p):,} of {p.num:,} of {p.name} meet it" for p in parts)
+        counts = "; ".join(
+            f"{len(p):,} of {p.num:,} of {p.name} meet it" for p in self._known_parts
+        )
         notes = [f"{counts[0].upper()}{counts[1:]}."]
         # the reference, and its limits
         reference = self.reference
@@ -266,16 +268,29 @@ def method_sections(
     ``by_held_out``: coverage of the training data by as many held-out diagrams.
     """
     heads = ("metric", *(method.name.replace("_", " ") for method in methods), "real data")
-    # costs, coverage and properties in one table, distances in another
-    rows = [
-        *_cost_rows(methods),
-        *_coverage_rows(methods, matches, by_held_out),
-        *_property_rows(methods, matches),
-    ]
+    first, reference = methods[0], matches.reference
+    floors = first.floors.mean if first.floors else {}
+    # costs, coverage and properties in one table
+    rows = [*_cost_rows(methods), *_coverage_rows(methods, matches, by_held_out)]
+    if reference is not None:
+        # values of the data, with floors where metrics depend on the size
+        real = structure_metrics(reference.measured) | {k: floors[k] for k in OF_SIZE if floors}
+        shown = {key: f"{real[key]:.4f}" if key in real else "" for key in (*OF_SIZE, *PROPERTIES)}
+        rows += [
+            _row(key, [m.distance_cell(key) for m in methods], cell, METRIC_MEANINGS[key])
+            for key, cell in shown.items()
+            if key in first.metrics
+        ]
     sections = [TableSection("what came back", tuple(rows), heads)]
-    if distances := _distance_rows(methods, matches):
+    # distances in another, with their floors
+    if reference is not None and first.metrics:
+        shown = {name: f"{floors[name]:.{_digits(name)}f}" if floors else "" for name in SHOWN}
+        distances = tuple(
+            _row(name, [m.distance_cell(name) for m in methods], cell, METRIC_MEANINGS[name])
+            for name, cell in shown.items()
+        )
         title = "distances from the data that meet the brief (0 is best), and how many floors"
-        sections.append(TableSection(title, tuple(distances), heads))
+        sections.append(TableSection(title, distances, heads))
     return sections
 
 
@@ -285,22 +300,14 @@ def _cost_rows(methods: Sequence[MethodScores]) -> list[TableRow]:
     def calls(of: float, num: int) -> str:
         return f"{of / num:,.0f}" if num else "-"
 
-    # one row for each quantity, one cell for each method
+    per_sample = [calls(m.network_calls, len(m.diagrams)) for m in methods]
+    per_met = [calls(m.network_calls, m.num_met) for m in methods]
+    meaning = "network calls for each diagram"
     return [
         _row("diagrams", [f"{len(m.diagrams):,}" for m in methods], "", "that came back"),
         _row("share_met", [m.share_cell() for m in methods], "", "share that meets the brief"),
-        _row(
-            "network_calls_per_sample",
-            [calls(m.network_calls, len(m.diagrams)) for m in methods],
-            "",
-            "network calls for each diagram, everything included",
-        ),
-        _row(
-            "network_calls_per_met",
-            [calls(m.network_calls, m.num_met) for m in methods],
-            "",
-            "network calls for each diagram that meets the brief",
-        ),
+        _row("network_calls_per_sample", per_sample, "", f"{meaning}, everything included"),
+        _row("network_calls_per_met", per_met, "", f"{meaning} that meets the brief"),
         _row("distinct", [f"{m.distinct:,}" for m in methods], "", "different diagrams"),
     ]
 
@@ -308,66 +315,21 @@ def _cost_rows(methods: Sequence[MethodScores]) -> list[TableRow]:
 def _coverage_rows(
     methods: Sequence[MethodScores], matches: Matches, by_held_out: float | None
 ) -> list[TableRow]:
-    """Coverage of each part of the data, and its ceiling."""
+    """Coverage of the training and the held-out data, each with its ceiling and ratio."""
     rows = []
-    # training data and held-out data, each with ceiling and ratio
     for part, matching in matches.parts.items():
-        of = f"of {matching.name} that meet the brief"
         found = [m.coverage[part] for m in methods]
+        shares = [f"{each['coverage']:.4f}" for each in found]
+        ratios = [f"{each['coverage_ratio']:.3f}" for each in found]
         ceiling = found[0]["coverage_ceiling"]
         others = by_held_out if part == "train" and ceiling else None
-        rows += [
-            _row(
-                f"coverage_{part}",
-                [f"{each['coverage']:.4f}" for each in found],
-                f"{ceiling:.4f}",
-                f"share {of} that came back; real data: its ceiling, as many drawn from these",
-            ),
-            _row(
-                f"coverage_ratio_{part}",
-                [f"{each['coverage_ratio']:.3f}" for each in found],
-                "" if others is None else f"{others / ceiling:.3f}",
-                "the same / its ceiling; real data: of as many held-out diagrams",
-            ),
-        ]
+        of = f"share of {matching.name} that meet the brief that came back"
+        meaning = f"{of}; real data: its ceiling, as many drawn from these"
+        rows.append(_row(f"coverage_{part}", shares, f"{ceiling:.4f}", meaning))
+        real = "" if others is None else f"{others / ceiling:.3f}"
+        meaning = "the same / its ceiling; real data: of as many held-out diagrams"
+        rows.append(_row(f"coverage_ratio_{part}", ratios, real, meaning))
     return rows
-
-
-def _property_rows(methods: Sequence[MethodScores], matches: Matches) -> list[TableRow]:
-    """Metrics of the samples themselves, and of the data that meet the brief."""
-    if matches.reference is None:
-        return []
-    first = methods[0]
-    # values of the data, with floors where metrics depend on the size
-    real = structure_metrics(matches.reference.measured)
-    real |= {} if first.floors is None else {key: first.floors.mean[key] for key in OF_SIZE}
-    return [
-        _row(
-            key,
-            [m.distance_cell(key) for m in methods],
-            f"{real[key]:.4f}" if key in real else "",
-            METRIC_MEANINGS[key],
-        )
-        for key in (*OF_SIZE, *PROPERTIES)
-        if key in first.metrics
-    ]
-
-
-def _distance_rows(methods: Sequence[MethodScores], matches: Matches) -> list[TableRow]:
-    """Distances from the data that meet the brief, and their floors; empty without data."""
-    first = methods[0]
-    if matches.reference is None or not first.metrics:
-        return []
-    floors = first.floors.mean if first.floors else {}
-    return [
-        _row(
-            name,
-            [m.distance_cell(name) for m in methods],
-            f"{floors[name]:.{_digits(name)}f}" if floors else "",
-            METRIC_MEANINGS[name],
-        )
-        for name in SHOWN
-    ]
 
 
 def _row(name: str, cells: Sequence[str], real: str, meaning: str) -> TableRow:

@@ -60,12 +60,14 @@ def numbers_of(node: Node) -> Numbers:
 
 
 def _integer(node: Node, digits: str) -> int | None:
+    """Number of rooms in digits; None without digits."""
     if len(digits) > _MOST_DIGITS:
         raise node.error(f"{digits[:20]} rooms are more than a plan has")
     return int(digits) if digits else None
 
 
 def _range(node: Node, least: int, most: int | None) -> Numbers:
+    """Check and build a range."""
     for end in (least, most or 0):
         if end < 0:
             raise node.error(f"{end} rooms: expected a number from 0 on")
@@ -87,6 +89,7 @@ def kind_named(word: str, groups: Mapping[str, Kind]) -> Kind | None:
 
 
 def built_in_groups() -> dict[str, Kind]:
+    """Groups of room types by name."""
     return {name: Kind.of(name) for name in ROOM_GROUPS}
 
 
@@ -107,10 +110,8 @@ def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[s
         raise node.error(f"{word!r} may be {' or '.join(several)}: write which")
     # refuse with suggestions
     known = [*ROOM_TYPES, *(name for name in groups if name not in ROOM_TYPES), *names]
-    message = unknown_name(
-        "room type, group or name" if names else "room type or group", word, known
-    )
-    raise node.error(message)
+    noun = "room type, group or name" if names else "room type or group"
+    raise node.error(unknown_name(noun, word, known))
 
 
 def either(kinds: Iterable[Kind]) -> Kind:
@@ -183,6 +184,7 @@ def relation_rule(
 
 
 def _parse_list(node: Node) -> tuple[Quantity, str, str, str]:
+    """Quantity, subject, relation and object of a list."""
     words = [_alternatives(item) for item in node.value]
     quantity = Quantity.SOME
     # an optional quantity
