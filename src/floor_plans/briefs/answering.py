@@ -53,24 +53,16 @@ logger = logging.getLogger(__name__)
 
 METHODS = ("rejection", "particles")
 
-PARTICLES = 512
-"""Default of ``particles``; twice the number of samples, if that is more."""
-
-TRIES = 2000
-"""Default of ``tries``: most samples that rejection takes for each requested one."""
-
-REPEATS = 4
-"""Independent sets of particles; their spread gives the error of the probability."""
+PARTICLES = 512  # default of ``particles``; twice the number of samples, if that is more
+TRIES = 2000  # default of ``tries``: most samples that rejection takes for each requested one
+REPEATS = 4  # independent sets of particles; their spread gives the error of the probability
 
 MOVES = 4
 MOVED = 0.3
 """Metropolis-Hastings moves of each resampled particle, and share of tokens that one redraws."""
 
-_LEAST_RATE = 1.0
-"""Accepted samples per second from which on ``method`` defaults to rejection."""
-
-_PILOT = 128
-"""Samples of the first try, which chooses the method."""
+_LEAST_RATE = 1.0  # accepted samples per second from which on ``method`` defaults to rejection
+_PILOT = 128  # samples of the first try, which chooses the method
 
 
 @dataclass(frozen=True)

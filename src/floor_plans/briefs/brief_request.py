@@ -35,11 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PARTICLES = 512
-"""Default of ``particles``, for each partial diagram."""
-
-TRIES = 200
-"""Default of ``tries``: most completions that rejection takes for each requested one."""
+PARTICLES = 512  # default of ``particles``, for each partial diagram
+TRIES = 200  # default of ``tries``: most completions that rejection takes for each requested one
 
 _PILOT, _LEAST_SHARE = 32, 0.1
 """Completions of each line that are tried, and the share of them that has to meet the brief for

@@ -20,8 +20,7 @@ from floor_plans.diagrams.vocabulary import INVERSE
 MOST_STATES = 4096
 """Most states of one automaton for all count rules; past that each rule has its own automaton."""
 
-_AT_ONCE = 256
-"""Choices of named rooms in one batch."""
+_AT_ONCE = 256  # choices of named rooms in one batch
 
 _DOUBT = 1e-6
 """Share of every probability that is spread over all types, so that rounding excludes nothing."""

@@ -20,8 +20,7 @@ from floor_plans.plans.contradiction import room_names
 
 _CONFIDENCE = 0.95
 
-_NUM_DECIDED = 20
-"""Most matching plans for which a floor plan is searched."""
+_NUM_DECIDED = 20  # most matching plans for which a floor plan is searched
 
 
 def check_brief(options: argparse.Namespace) -> None:

@@ -10,8 +10,7 @@ import argparse
 from discrete_diffusion.domains import SubCommand
 from floor_plans.diagrams.vocabulary import DIRECTIONS, VOCABULARIES
 
-_N_MAX = 8
-"""``RPLAN_VOCAB_CONFIG.n_max``, repeated because that module imports torch."""
+_N_MAX = 8  # ``RPLAN_VOCAB_CONFIG.n_max``, repeated because that module imports torch
 
 
 def _check_options(parser: argparse.ArgumentParser) -> None:

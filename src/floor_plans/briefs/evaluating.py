@@ -168,22 +168,16 @@ def _notes_of(method: MethodScores, asked: int) -> list[str]:
 
 logger = logging.getLogger(__name__)
 
-NUM_SAMPLES = 256
-"""Default of ``num_samples``."""
-
-FLOOR_DRAWS = 20
-"""Default of ``floor_draws``."""
-
-GAMMA = 1.0
-"""Default of ``gamma``."""
+NUM_SAMPLES = 256  # default of ``num_samples``
+FLOOR_DRAWS = 20  # default of ``floor_draws``
+GAMMA = 1.0  # default of ``gamma``
 
 _ELSEWHERE = ("seeds", "verdicts", "bound_draws", "time_bins", "likelihood", "orders")
 """Keys that measure samples without a brief, or the model itself."""
 
 _OF_BRIEFS = ("method", "particles", "tries", "rejection_calls", "gamma")
 
-_SOFT = (0, 7)
-"""Entropy of soft guidance, distinct from that of the other methods."""
+_SOFT = (0, 7)  # entropy of soft guidance, distinct from that of the other methods
 
 
 def refuse_options(request: EvaluateRequest) -> None:

@@ -31,17 +31,10 @@ from floor_plans.diagrams.rooms import NO_EDGE
 from floor_plans.diagrams.vocabulary import DIRECTIONS, INVERSE, ROOM_TYPES, PlanVocabulary
 from floor_plans.plans.box_model import BoxRule, boxes_of, is_installed
 
-_MOST_STEPS = 20_000
-"""Most steps of the search; past that it is undecided."""
-
-_MOST_WAYS = 256
-"""Most combinations of alternatives; past that alternatives are left out."""
-
-_MOST_KINDS = 8
-"""Most kinds of named rooms for which unions of several kinds are counted."""
-
-EFFORT = 2.0
-"""Effort of the solver for each question: its deterministic units, about CPU-seconds."""
+_MOST_STEPS = 20_000  # most steps of the search; past that it is undecided
+_MOST_WAYS = 256  # most combinations of alternatives; past that alternatives are left out
+_MOST_KINDS = 8  # most kinds of named rooms for which unions of several kinds are counted
+EFFORT = 2.0  # effort of the solver for each question: its deterministic units, about CPU-seconds
 
 MOST_ROOMS = (8, 12)
 """Most rooms of the diagrams that the solver looks for, in steps: it takes the next step only if no
@@ -50,8 +43,7 @@ smaller diagram meets the brief."""
 _MOST_TWICE = 12
 """Most rules for which contradictions are reduced in two orders, to report the smaller one."""
 
-_SEEDS = range(4)
-"""Seeds of the example diagrams for which a floor plan is searched."""
+_SEEDS = range(4)  # seeds of the example diagrams for which a floor plan is searched
 
 _ANY = Kind("room", frozenset(range(len(ROOM_TYPES))))
 
@@ -65,8 +57,7 @@ class Count:
     most: int | None = None
 
 
-Ways = Sequence[Sequence[Count]]
-"""Alternatives: all counts of one of these have to hold."""
+Ways = Sequence[Sequence[Count]]  # alternatives: all counts of one of these have to hold
 
 
 def no_counts(counts: Sequence[Count], choices: Sequence[Ways] = ()) -> bool:

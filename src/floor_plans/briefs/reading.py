@@ -46,8 +46,7 @@ from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, Source, node
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.plans.doors import front_door_problem
 
-_LABELS = ("oas_program", "plan_id", "title", "description")
-"""Keys that request nothing."""
+_LABELS = ("oas_program", "plan_id", "title", "description")  # keys that request nothing
 
 _TOUCHING = {"must_touch": Quantity.SOME, "avoid_touch": Quantity.NO}
 

@@ -152,8 +152,7 @@ def relation_of(node: Node, phrase: str) -> frozenset[int]:
 
 
 _ARTICLES = ("a", "an", "the")
-_LONGEST_RELATION = 7
-"""Words, as in "left of or left above"."""
+_LONGEST_RELATION = 7  # words, as in "left of or left above"
 
 _EXAMPLE = "'Kitchen adjacent LivingRoom' or [Kitchen, adjacent, LivingRoom]"
 

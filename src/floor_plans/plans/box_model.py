@@ -15,20 +15,11 @@ from discrete_diffusion.runtime import install_command, is_stopping, progress
 from floor_plans.diagrams.geometry import SECTORS
 from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
 
-Relations = Iterable[tuple[int, int, int]]
-"""(i, j, code) with i < j, as in ``BubbleDiagram``."""
-
-Boxes = tuple[tuple[int, int, int, int], ...]
-"""(x0, y0, x1, y1) of every room, y downwards."""
-
-AXES = (0, 1)
-"""Horizontal and vertical axis."""
-
-CONTAIN = (INSIDE, SURROUNDING)
-"""Relations of a room to a room inside it, in both directions."""
-
-_POLL_INTERVAL = 0.1
-"""Seconds between two checks for a signal that ends the search."""
+Relations = Iterable[tuple[int, int, int]]  # (i, j, code) with i < j, as in ``BubbleDiagram``
+Boxes = tuple[tuple[int, int, int, int], ...]  # (x0, y0, x1, y1) of every room, y downwards
+AXES = (0, 1)  # horizontal and vertical axis
+CONTAIN = (INSIDE, SURROUNDING)  # relations of a room to a room inside it, in both directions
+_POLL_INTERVAL = 0.1  # seconds between two checks for a signal that ends the search
 
 
 @dataclass(frozen=True)

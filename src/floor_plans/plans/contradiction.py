@@ -32,11 +32,8 @@ _FORWARD = frozenset(map(RELATIONS.index, ("left-above", "left-of", "above", "in
 
 _MAX_NAMED = 3
 
-NUM_DECIDED = 100
-"""Diagrams that the solver decides by default: about 5 CPU-seconds."""
-
-_EFFORT = 0.3
-"""Effort of the solver for a diagram, about a CPU-second."""
+NUM_DECIDED = 100  # diagrams that the solver decides by default: about 5 CPU-seconds
+_EFFORT = 0.3  # effort of the solver for a diagram, about a CPU-second
 
 
 @dataclass(frozen=True)

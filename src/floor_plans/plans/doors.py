@@ -15,15 +15,13 @@ from floor_plans.plans.outline import THICKEST, Wall, outer_walls, shared_walls
 if TYPE_CHECKING:
     from shapely import Geometry, Polygon
 
-DOOR, FRONT = 0.8, 1.0
-"""Widths of an interior door and of a front door, metres."""
+DOOR, FRONT = 0.8, 1.0  # widths of an interior door and of a front door, metres
 LEAST_WALL = 0.9
 """Metres of straight wall that a door needs; a front door needs ``FRONT - DOOR`` more."""
 FROM_CORNER = 0.15
 """Metres between a door and the end of its wall, half an inner wall included. In a shorter wall the
 door is in the middle."""
-APART = 0.2
-"""Least distance of two doors, metres."""
+APART = 0.2  # least distance of two doors, metres
 
 _STEP = 0.1
 
@@ -39,10 +37,8 @@ _ARC_POINTS = 17
 _CLOSETS = ("Storage", "Wall-in")
 _SWUNG_INTO_LAST = ("MasterRoom", "Kitchen", "DiningRoom", "Entrance", "LivingRoom", *_CLOSETS)
 """Rooms that doors avoid to open into, the first ones least."""
-_SPECK = 0.02
-"""Square metres of wall, or of another swing, that a swing may overlap at no cost."""
-_ACROSS = THICKEST / 2 + 0.3
-"""Metres that an opening reaches to both sides of a door."""
+_SPECK = 0.02  # square metres of wall, or of another swing, that a swing may overlap at no cost
+_ACROSS = THICKEST / 2 + 0.3  # metres that an opening reaches to both sides of a door
 
 Pair = tuple[int, int]
 Spot = tuple[Point, Point]

@@ -33,16 +33,12 @@ if TYPE_CHECKING:
     from shapely import Polygon
     from shapely.geometry.base import BaseGeometry
 
-Point = tuple[float, float]
-"""x, y in metres, y downwards."""
+Point = tuple[float, float]  # x, y in metres, y downwards
 
 Box = tuple[float, float, float, float]
 
-FRONT_DOOR = -1
-"""Number that stands for the outside among the rooms of a door."""
-
-_OUTSIDE = "outside"
-"""Name of ``FRONT_DOOR`` in JSON."""
+FRONT_DOOR = -1  # number that stands for the outside among the rooms of a door
+_OUTSIDE = "outside"  # name of ``FRONT_DOOR`` in JSON
 
 _AROUND = 0.1
 """Metres around a door within which the areas of rooms are compared to find the rooms it joins."""

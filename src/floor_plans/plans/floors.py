@@ -13,18 +13,14 @@ from floor_plans.diagrams.files.fields import DiagramError
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
-TOLERANCE = 1e-3
-"""Metres by which a shape that is read may differ from the one that was written."""
+TOLERANCE = 1e-3  # metres by which a shape that is read may differ from the one that was written
 
 _LEAST_GAIN = 0.02
 """Share of the area of the boxes that rotating a plan must save; for square rooms that is half a
 degree."""
 
-_LEAST_SIDE = 0.2
-"""Metres of a wall whose direction may be that of the plan."""
-
-_DIGITS = 6
-"""Decimals, in metres, of a plan that was rotated."""
+_LEAST_SIDE = 0.2  # metres of a wall whose direction may be that of the plan
+_DIGITS = 6  # decimals, in metres, of a plan that was rotated
 
 
 def rings_of(floor: BaseGeometry) -> list[list[list[list[float]]]]:

@@ -79,11 +79,8 @@ class NoCircles(Narrowing):
         return before
 
 
-EFFORT = 0.3
-"""Effort of the solver for a partial diagram, about a CPU-second."""
-
-Known = Mapping[tuple[int, int], int]
-"""Code of each known pair of rooms i < j, "no-edge" included."""
+EFFORT = 0.3  # effort of the solver for a partial diagram, about a CPU-second
+Known = Mapping[tuple[int, int], int]  # code of each known pair of rooms i < j, "no-edge" included
 
 
 class Witness(NamedTuple):

@@ -13,34 +13,20 @@ from floor_plans.plans.floor_plan import FloorPlan, Point, computed_once, valida
 if TYPE_CHECKING:
     from shapely import Geometry, MultiPolygon, Polygon
 
-Rectangle = tuple[int, int, int, int]
-"""x0, y0, x1, y1 in decimetres."""
-
-PER_METRE = 10
-"""Units of the grid per metre."""
-
-MOST_RATIO = 10
-"""Largest ratio of the sides of a rectangular outline."""
-
-LONGEST = 200
-"""Longest side of a plan, metres. A longer one is in another unit."""
-
-MOST_AREA = LONGEST**2
-"""Largest area of a plan, square metres."""
-
-_STEP = 5
-"""Decimetres of the steps that replace slanted sides, inside the outline."""
+Rectangle = tuple[int, int, int, int]  # x0, y0, x1, y1 in decimetres
+PER_METRE = 10  # units of the grid per metre
+MOST_RATIO = 10  # largest ratio of the sides of a rectangular outline
+LONGEST = 200  # longest side of a plan, metres. A longer one is in another unit
+MOST_AREA = LONGEST**2  # largest area of a plan, square metres
+_STEP = 5  # decimetres of the steps that replace slanted sides, inside the outline
 
 THICKEST = 0.45
 """Thickest wall, metres. Floors that are further apart have space between them."""
-DEEP = 0.5
-"""Metres of floor behind a wall, so that people can reach it."""
-LANDING = 1.0
-"""Metres in front of an outer wall that are free of rooms."""
+DEEP = 0.5  # metres of floor behind a wall, so that people can reach it
+LANDING = 1.0  # metres in front of an outer wall that are free of rooms
 
 _NEAR = 0.01
-_ROUNDING, _SPECK = 1e-6, 1e-4
-"""Metres and square metres that count as zero."""
+_ROUNDING, _SPECK = 1e-6, 1e-4  # metres and square metres that count as zero
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,9 @@ from floor_plans.plans.verdict import have_plans
 
 logger = logging.getLogger(__name__)
 
-TRIES = 50
-"""Samples taken for each requested one, at most, by default."""
-
-EFFORT = 0.3
-"""Effort of the solver for a diagram, about a CPU-second, as in ``evaluate``."""
-
-_MOST_AT_ONCE = 1024
-"""Samples of a round. Accepted ones are written before the next round."""
+TRIES = 50  # samples taken for each requested one, at most, by default
+EFFORT = 0.3  # effort of the solver for a diagram, about a CPU-second, as in ``evaluate``
+_MOST_AT_ONCE = 1024  # samples of a round. Accepted ones are written before the next round
 
 
 @dataclass(frozen=True)

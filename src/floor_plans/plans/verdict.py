@@ -39,11 +39,8 @@ LEVELS = ("realisable", "buildable")
 """Levels of a verdict. "realisable": boxes with the diagram's relations exist. "buildable": such
 boxes exist that overlap only if one room is inside the other."""
 
-EFFORT = 2.0
-"""Effort of the solver for a diagram, by default; see ``BoxModel.solve``."""
-
-NUM_VERDICTS = 200
-"""Samples that are decided by default."""
+EFFORT = 2.0  # effort of the solver for a diagram, by default; see ``BoxModel.solve``
+NUM_VERDICTS = 200  # samples that are decided by default
 
 _EFFORT_OF_SHARES = 0.3
 """Effort of the solver for a diagram and a level in ``plan_shares``, about a CPU-second."""
@@ -54,11 +51,8 @@ MEANINGS = {
     "undecided": "share that took the solver too long; counted as neither",
 }
 
-_PATIENCE = 5.0
-"""Seconds to wait for another process that writes."""
-
-_AT_ONCE = 500
-"""Keys per query; SQLite allows at least 999."""
+_PATIENCE = 5.0  # seconds to wait for another process that writes
+_AT_ONCE = 500  # keys per query; SQLite allows at least 999
 
 _TABLE = """create table if not exists verdicts
     (asked blob, diagram blob, answer integer, primary key (asked, diagram)) without rowid"""

@@ -30,20 +30,11 @@ from floor_plans.rules.finding import (
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
-OUTSIDE = "outside"
-"""Kind of space behind a front door, in addition to the kinds of rooms."""
-
-_SAME = 1e-9
-"""Difference in square metres up to which rooms count as equally large."""
-
-_STRAIGHT = 0.05
-"""Metres that a corner of the outline may be off a straight line without counting."""
-
-_APART = 0.6
-"""Metres between rooms of different pieces; related rooms are closer."""
-
-_OUTSIDE = 0.1
-"""Square metres of a room that may lie outside a given outline."""
+OUTSIDE = "outside"  # kind of space behind a front door, in addition to the kinds of rooms
+_SAME = 1e-9  # difference in square metres up to which rooms count as equally large
+_STRAIGHT = 0.05  # metres that a corner of the outline may be off a straight line without counting
+_APART = 0.6  # metres between rooms of different pieces; related rooms are closer
+_OUTSIDE = 0.1  # square metres of a room that may lie outside a given outline
 
 
 def front_door(plan: FloorPlan, parameters: Parameters) -> Findings:

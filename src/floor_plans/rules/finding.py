@@ -15,11 +15,8 @@ from floor_plans.plans.contradiction import room_names
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point
 from floor_plans.plans.outline import check_length
 
-ADDED = "added"
-"""Key of a plan: numbers of the rooms that were added to its diagram."""
-
-HALL = "Hall"
-"""Kind of a room that was added to a diagram to give access to others."""
+ADDED = "added"  # key of a plan: numbers of the rooms that were added to its diagram
+HALL = "Hall"  # kind of a room that was added to a diagram to give access to others
 
 ROOM_KINDS = (*ROOM_TYPES, HALL)
 
@@ -32,14 +29,9 @@ Parameters = Mapping[str, Any]
 MOST_ROOMS, MOST_CORNERS = 64, 64
 """Most rooms of a plan from an untrusted source, and most corners of its boundary."""
 
-FARTHEST = 1e7
-"""Largest coordinate, in any unit; in metres it exceeds the size of the earth."""
-
-_LEAST = 1e-6
-"""Least length of a side, metres."""
-
-_MOST_NUMBERS = 2 * MOST_ROOMS * MOST_CORNERS
-"""Most numbers under one key."""
+FARTHEST = 1e7  # largest coordinate, in any unit; in metres it exceeds the size of the earth
+_LEAST = 1e-6  # least length of a side, metres
+_MOST_NUMBERS = 2 * MOST_ROOMS * MOST_CORNERS  # most numbers under one key
 
 _MOST_ENTRIES = {
     "rooms": MOST_ROOMS,

@@ -88,8 +88,7 @@ RULES: Mapping[str, Rule] = {
 
 NONE = "none"
 
-BASE = "base"
-"""Key of a file: the set of rules that it modifies."""
+BASE = "base"  # key of a file: the set of rules that it modifies
 
 
 @dataclass(frozen=True)
@@ -270,8 +269,7 @@ class KeptShare:
         return data
 
 
-ALL = "all"
-"""Name that stands for all rules together."""
+ALL = "all"  # name that stands for all rules together
 
 
 def shares(judgements: Sequence[Judgement], rules: RuleSet) -> dict[str, KeptShare]:

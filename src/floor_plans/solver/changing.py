@@ -22,8 +22,7 @@ from floor_plans.solver.realised import Job, Realised
 from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import CHANGE_KEYS, PlanRequest, given_areas
 
-_SAME = 0.006
-"""Square metres lost by rounding written areas."""
+_SAME = 0.006  # square metres lost by rounding written areas
 
 
 @dataclass(frozen=True)

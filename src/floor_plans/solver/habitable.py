@@ -38,20 +38,11 @@ from floor_plans.solver.requests import PlanRequest
 
 logger = logging.getLogger(__name__)
 
-NO_PLAN = "no plan"
-"""Name that stands for a rule where no plan was found."""
-
-LESS_STRICT = "rules that demand less, habitable=FILE"
-"""Remedy if too few samples are habitable."""
-
-Broken = tuple[str, ...]
-"""Names of broken rules, or ``NO_PLAN``; empty for a habitable diagram."""
-
-_AT_ONCE = 16
-"""Diagrams that are planned before the new_accepted ones are written."""
-
-_SECONDS = 7
-"""Mean CPU-seconds of the solver for a diagram; few take more than 30."""
+NO_PLAN = "no plan"  # name that stands for a rule where no plan was found
+LESS_STRICT = "rules that demand less, habitable=FILE"  # remedy if too few samples are habitable
+Broken = tuple[str, ...]  # names of broken rules, or ``NO_PLAN``; empty for a habitable diagram
+_AT_ONCE = 16  # diagrams that are planned before the new_accepted ones are written
+_SECONDS = 7  # mean CPU-seconds of the solver for a diagram; few take more than 30
 
 
 class Habitable(DecidedOnce[Broken]):

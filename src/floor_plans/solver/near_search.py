@@ -16,21 +16,18 @@ from floor_plans.solver.spec import PlanSpec
 PLACE, SIZE = LOCKS = ("place", "size")
 """Locks of a room: its box, or the width and height of its box."""
 
-SIDES = ("left", "top", "right", "bottom")
-"""Sides of a box (x0, y0, x1, y1), y downwards."""
+SIDES = ("left", "top", "right", "bottom")  # sides of a box (x0, y0, x1, y1), y downwards
 
 _PARTING = 4
 """Penalty per decimetre by which rooms part that shared a wall, or by which aligned walls of
 neighbours come out of line."""
 
-_LEAST_WALL = 5
-"""Least decimetres of shared wall between neighbours."""
+_LEAST_WALL = 5  # least decimetres of shared wall between neighbours
 
 _REACHES = tuple(2**k for k in range(3, 11))
 """Bounds on the change, in decimetres, tried one after the other."""
 
-_SPARE = 1.5
-"""Least ratio of the grid's side to the longest side of the earlier plan."""
+_SPARE = 1.5  # least ratio of the grid's side to the longest side of the earlier plan
 
 
 @dataclass(frozen=True)

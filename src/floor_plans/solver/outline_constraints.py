@@ -23,8 +23,7 @@ _UNEVEN, _EVEN, _OF_A_BOX = 0.05, 0.01, 4
 """Shares of the rooms' area that walls out of line and pockets take at most, in a compact plan and
 in a tightened one; corners of a box."""
 
-_LEAST_CUT = 5
-"""Least sides of a cut, decimetres. A narrower cut is useless outdoors."""
+_LEAST_CUT = 5  # least sides of a cut, decimetres. A narrower cut is useless outdoors
 
 _NEARLY_FILLED = (0.05, 0.1)
 """Shares by which an outline may miss the rule on filling, if priorities above exclude the rule."""

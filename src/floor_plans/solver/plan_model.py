@@ -34,11 +34,8 @@ _DARK, _WINDOW_WALL = 150, 12
 """Penalty in square decimetres for a kitchen without facade, and the decimetres of facade that it
 needs."""
 
-_CUT = 100
-"""Penalty in square decimetres for a cut in a corner of a free outline."""
-
-_SHADE = 4
-"""Penalty in square decimetres per half decimetre that a living room lies further north."""
+_CUT = 100  # penalty in square decimetres for a cut in a corner of a free outline
+_SHADE = 4  # penalty in square decimetres per half decimetre that a living room lies further north
 
 _MISSED = 300
 """Penalty in square decimetres for a soft constraint that the first incumbent violates."""

@@ -22,19 +22,13 @@ from floor_plans.solver.outline_constraints import BALCONY, BALCONY_WALL
 from floor_plans.solver.shapes import OUTER_WALL, window_share
 from floor_plans.solver.spec import PlanSpec, Requirement, has_usual_shapes
 
-CIRCULATION_RULES = ("front", "access", "bath")
-"""Rules that a hall is added for."""
-
-SCORES = "scores"
-"""Key of a plan's line in JSON."""
+CIRCULATION_RULES = ("front", "access", "bath")  # rules that a hall is added for
+SCORES = "scores"  # key of a plan's line in JSON
 
 _SHARES = ("compactness", "fill", "area_error", "light", "total")
 
-_ENOUGH_LIGHT = 0.08
-"""Window area per floor area that counts in full, as in the rule ``window``."""
-
-_MOST_NAMED = 6
-"""Requirements that a sentence names."""
+_ENOUGH_LIGHT = 0.08  # window area per floor area that counts in full, as in the rule ``window``
+_MOST_NAMED = 6  # requirements that a sentence names
 
 _ROUNDING = 1e-6
 

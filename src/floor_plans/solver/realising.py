@@ -50,8 +50,7 @@ _POLISH, _POLISH_ALONE, _LEAST_CHANGE = 0.48, 0.6, 0.6
 """Effort to improve an incumbent: with rules, without, and to bring it closer to an earlier
 plan."""
 
-_EFFORT_WHY = 0.3
-"""Effort of each call of the solver that explains a missing plan."""
+_EFFORT_WHY = 0.3  # effort of each call of the solver that explains a missing plan
 
 _EFFORT_INSTEAD, _EFFORT_EACH = 1.5, 0.3
 """Effort to find another relation, and of each one that is tried."""

@@ -29,8 +29,7 @@ _FILLED = (0.85, 0.8, 0.7, 0.6)
 a rule on filling, the midpoint between its share and 1 is tried, then the first of these. Real
 plans fill 0.75 of the box around them."""
 
-_OTHER_DRAWS = 1
-"""Further samples of areas if no plan has the first ones."""
+_OTHER_DRAWS = 1  # further samples of areas if no plan has the first ones
 
 _EARLIER_PLAN_KEYS = (
     *("target_areas", "at_least", "scores", "given_up", "rules_excluded", "conflicts", "instead"),

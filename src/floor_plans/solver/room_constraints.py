@@ -34,8 +34,7 @@ PASSAGE = 9
 """Clear width in decimetres of a hall, and next to a room inside another that does not touch its
 walls."""
 
-HALL_SHARE = 0.12
-"""Largest share of the area of all rooms that an added hall has."""
+HALL_SHARE = 0.12  # largest share of the area of all rooms that an added hall has
 
 HALL_TYPE = ROOM_TYPES.index("Entrance")
 """Type of an added hall in a diagram; files say "corridor" for it."""
@@ -47,15 +46,13 @@ _ROUGHLY, _AT_MOST = 0.5, 1.0
 """Looser tolerances of areas, with priority over a filled outline, and over walls: no room has more
 than twice its area."""
 
-_CLOSELY = 0.02
-"""Tolerance of an area that is requested for a change, as a share."""
+_CLOSELY = 0.02  # tolerance of an area that is requested for a change, as a share
 
 _ROOMY = 2.2
 """Side of the grid / side of a square as large as all rooms, for outlines up to twice as long as
 wide."""
 
-LOW, HIGH = 0, 1
-"""Sides of a room along an axis."""
+LOW, HIGH = 0, 1  # sides of a room along an axis
 
 Occupant = tuple[int, Any, list[Any]]
 """A room that may lie in another and take part of its wall: its number, the condition that it is

@@ -24,28 +24,21 @@ if TYPE_CHECKING:
 SILL, HEIGHT = 0.9, 1.3
 """Heights of every window, metres: from the floor to its sill, and from there to its head."""
 
-_SERVICE = ("Kitchen", "Bathroom")
-"""Kinds of rooms with windows that no rule requires."""
+_SERVICE = ("Kitchen", "Bathroom")  # kinds of rooms with windows that no rule requires
 
 _NARROWEST, _WIDEST, _STEP = 0.6, 2.4, 0.1
-_FROM_CORNER = 0.3
-"""Metres between a window and the end of its wall, half an outer wall included."""
+_FROM_CORNER = 0.3  # metres between a window and the end of its wall, half an outer wall included
 _FROM_DOOR = 0.2
-_ON_WALL = 0.01
-"""Largest distance of a window from the border of its room's floor, metres."""
+_ON_WALL = 0.01  # largest distance of a window from the border of its room's floor, metres
 
 
-OUTER_WALL, INNER_WALL, RAILING = 0.3, 0.1, 0.07
-"""Thickness in metres."""
-
-_PANE = 0.05
-"""Thickness of a pane, and half of the overlap of two."""
+OUTER_WALL, INNER_WALL, RAILING = 0.3, 0.1, 0.07  # thickness in metres
+_PANE = 0.05  # thickness of a pane, and half of the overlap of two
 _ARROW = (0.1, 0.5, 0.24)
 """Distances from the wall to the tip and to the base of a front door's arrow, and half its
 width."""
 
-_LEAST_STEP = 0.3
-"""Least metres between two walls for a dimension of their own."""
+_LEAST_STEP = 0.3  # least metres between two walls for a dimension of their own
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ Most plans exist on grids of 0.4 m, where they are found three times as fast. If
 filled, a failure there usually means infeasibility, which the finest grid shows.
 """
 
-_NEAR, _EACH = 6, 0.1
-"""Radius of the local search in decimetres, and effort of each step."""
+_NEAR, _EACH = 6, 0.1  # radius of the local search in decimetres, and effort of each step
 
 _TO_REDUCE, _EFFORT_EACH = 5, 0.3
 """Effort to reduce a conflict, as a multiple of that to show it; effort of each attempt."""

@@ -36,11 +36,8 @@ class Priority(IntEnum):
     AREAS = 9
 
 
-NOTHING: frozenset[Priority] = frozenset()
-"""Priorities to drop: none."""
-
-ONLY_AREAS = frozenset({Priority.AREAS})
-"""Priorities to drop: target areas."""
+NOTHING: frozenset[Priority] = frozenset()  # priorities to drop: none
+ONLY_AREAS = frozenset({Priority.AREAS})  # priorities to drop: target areas
 
 WITHOUT_RULES = frozenset(
     {Priority.LARGEST, Priority.SHAPES, Priority.BALCONIES, Priority.ROUGH_AREAS, Priority.AREAS}
@@ -135,8 +132,7 @@ and an entrance.
 
 TYPICAL_AREAS, MIN_WIDTHS, MAX_ASPECTS = zip(*(_SIZES[name] for name in ROOM_TYPES), strict=True)
 
-_SPREAD = 0.2
-"""Relative range of sampled typical areas."""
+_SPREAD = 0.2  # relative range of sampled typical areas
 
 _NARROWEST = 0.8
 """Least width as a share of the side of the square of the target area, as small rooms may be

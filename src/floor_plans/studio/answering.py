@@ -76,16 +76,14 @@ T = TypeVar("T")
 
 _NO_DIRECTIONS = "{} which rooms meet, not their directions, which a floor plan needs"
 
-_EFFORT = 0.3
-"""Effort of the solver for each check."""
+_EFFORT = 0.3  # effort of the solver for each check
 
 _PARTICLES = 256
 
 _OURS = re.compile(r"(brief=)?\S*brief\.json(, line \d+)?,? ?")
 """Name of the temporary file of a brief in messages."""
 
-Shown = tuple[tuple[float, ...], dict[str, Any]]
-"""Sort key of a floor plan, and its JSON."""
+Shown = tuple[tuple[float, ...], dict[str, Any]]  # sort key of a floor plan, and its JSON
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,7 @@ logger = logging.getLogger(__name__)
 
 PAGE = Path(__file__).parent / "page"
 
-RETRY_AFTER = 2
-"""Seconds that a client should wait before it tries again."""
+RETRY_AFTER = 2  # seconds that a client should wait before it tries again
 
 EVENTS: dict[str, type[BaseModel]] = {
     "progress": bodies.JobProgress,

@@ -21,8 +21,7 @@ def url(host: str, port: int) -> str:
 
 
 _MOST_CONNECTIONS = 256
-_STOP_SECONDS = 10
-"""Seconds in which requests have to end when the studio is stopped."""
+_STOP_SECONDS = 10  # seconds in which requests have to end when the studio is stopped
 
 
 def _options(parser: argparse.ArgumentParser) -> None:

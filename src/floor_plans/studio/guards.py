@@ -27,8 +27,7 @@ logger = logging.getLogger(__name__)
 MOST_BYTES, MOST_OF_A_DRAWING = 256 * 1024, 4 * 1024 * 1024
 """Most bytes of a body, and of one with a drawing."""
 
-BODY_SECONDS = 10.0
-"""Seconds in which a body has to arrive."""
+BODY_SECONDS = 10.0  # seconds in which a body has to arrive
 
 IDLE_SECONDS = 10.0
 """Seconds after which a connection without a request is closed, at most twice as many."""

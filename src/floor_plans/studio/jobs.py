@@ -27,20 +27,11 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 A = TypeVar("A")
 
-MOST_TASKS = 200
-"""Tasks after which a process is replaced, to free its memory."""
-
-NICE = 5
-"""Niceness of processes that find plans, relative to the studio."""
-
-_LOOK = 0.1
-"""Seconds between two checks for cancelled tasks."""
-
-_ENOUGH = 2
-"""Processes that may be killed during a task before it fails."""
-
-KEPT_SECONDS = 3600.0
-"""Seconds for which the answer of a job is kept."""
+MOST_TASKS = 200  # tasks after which a process is replaced, to free its memory
+NICE = 5  # niceness of processes that find plans, relative to the studio
+_LOOK = 0.1  # seconds between two checks for cancelled tasks
+_ENOUGH = 2  # processes that may be killed during a task before it fails
+KEPT_SECONDS = 3600.0  # seconds for which the answer of a job is kept
 
 MOST_JOBS, MOST_KEPT = 32, 256
 """Most jobs in the queue, further ones are refused; most answers that are kept, the oldest is

@@ -37,11 +37,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_WAITING = 64
-"""Most requests in a queue; further ones are refused."""
-
-MOST_ROWS = 32
-"""Most diagrams in one batch."""
+MOST_WAITING = 64  # most requests in a queue; further ones are refused
+MOST_ROWS = 32  # most diagrams in one batch
 
 Revealed = dict[str, Any]
 """``{"completion": 0, "room": 2, "type": "Kitchen"}`` or ``{"completion": 0, "pair": [0, 2],

@@ -38,17 +38,13 @@ T = TypeVar("T")
 LATE = "this took too long and was given up; ask for fewer diagrams, or for less"
 FAILED = "the studio failed on this request; its log says why"
 
-READ_SECONDS = 60.0
-"""Most seconds until a body is read."""
-
-_PLAN_SECONDS = 900.0
-"""Most seconds of the search for the plans of one diagram."""
+READ_SECONDS = 60.0  # most seconds until a body is read
+_PLAN_SECONDS = 900.0  # most seconds of the search for the plans of one diagram
 
 _STRICT: dict[str, Any] = {"seconds": 20.0, "most_bytes": 2 * 1024**3, "patience": 5.0}
 """Limits of tasks on unchecked input."""
 
-_LOOK = 0.2
-"""Seconds between two polls for new events."""
+_LOOK = 0.2  # seconds between two polls for new events
 
 _STILL_THERE = 15.0
 """Seconds of silence after which a comment is sent, so that proxies keep the stream open."""
