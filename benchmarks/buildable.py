@@ -38,7 +38,7 @@ from floor_plans.diagrams.metrics.diagrams import (
 from floor_plans.diagrams.rooms import NO_EDGE
 from floor_plans.learning.real_data import real_data_for_model
 from floor_plans.learning.ways import Way
-from floor_plans.plans.rejection import EFFORT, DrawnDiagram, keep_buildable
+from floor_plans.plans.buildable import EFFORT, DrawnDiagram, keep_buildable
 from floor_plans.plans.verdict import have_plans
 from record import Part, Record, Sections, earlier, markdown_table, percent, publish
 

@@ -11,8 +11,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.structure import property_flags
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
-from floor_plans.plans.lookahead import EFFORT
-from floor_plans.plans.rejection import Buildable
+from floor_plans.plans.buildable import EFFORT, Buildable
 
 if TYPE_CHECKING:
     from discrete_diffusion.domains import SampleScore

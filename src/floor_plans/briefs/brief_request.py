@@ -22,7 +22,7 @@ from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.conditions.fact_sizes import OF_PLANS
 from floor_plans.learning.conditions.facts import Facts
-from floor_plans.plans.rejection import EFFORT, Buildable
+from floor_plans.plans.buildable import EFFORT, Buildable
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -75,8 +75,7 @@ def no_counts(counts: Sequence[Count], choices: Sequence[Ways] = ()) -> bool:
 
 
 def _none(counts: Sequence[Count]) -> bool:
-    """True if no numbers meet the counts, by depth-first search over groups of types that no count
-    distinguishes."""
+    """True if no numbers meet the counts, by depth-first search over groups of types."""
     # types that the same counts include form a group
     types = sorted({code for count in counts for code in count.types})
     groups = sorted({tuple(code in count.types for count in counts) for code in types})
@@ -170,8 +169,7 @@ class _Refutation:
         return no_counts([*counts, *self._named()], list(self._choices()))
 
     def _named(self) -> Iterator[Count]:
-        """Counts of Hall's condition: any set of named rooms needs as many rooms of their
-        kinds."""
+        """Hall's condition: named rooms of some kinds need as many rooms of these kinds."""
         kinds = [kind.types & self.types for kind in self.brief.named.values()]
         distinct = list(dict.fromkeys(kinds))
         # unions of up to _MOST_KINDS kinds
@@ -217,8 +215,7 @@ class _Refutation:
 
     @cached_property
     def _pairs(self) -> dict[tuple[str, str], frozenset[int]]:
-        """Codes that remain for each pair of named rooms with a required relation, in both
-        orders."""
+        """Codes that remain for named rooms with a required relation, in both orders."""
         found: dict[tuple[str, str], frozenset[int]] = {}
         for rule in self.required:
             if isinstance(rule.subject, str) and isinstance(rule.object, str):
@@ -412,10 +409,7 @@ def _contradiction(members: Sequence[_Requirement], is_irreducible: bool) -> Fea
 def _solve(
     brief: Brief, n_max: int, vocabulary: PlanVocabulary, effort: float, seed: int = 0
 ) -> tuple[bool | None, BubbleDiagram | None]:
-    """Search for a diagram that meets the brief: True and the diagram, or False if none exists.
-
-    None: undecided, also if only diagrams of more rooms than ``MOST_ROOMS`` are left.
-    """
+    """Search for a diagram: True and the diagram, False, or None if undecided."""
     # bounds on the number of rooms
     least, most = least_and_most(brief, n_max)
     least = max(least, len(brief.named))

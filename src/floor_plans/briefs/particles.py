@@ -220,20 +220,14 @@ def _options(sampler: FirstHitting) -> dict[str, Any]:
 
 
 def _alive(samples: PartialSamples, call: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Particles with weight that have a call k, and the positions it samples, both Int[R].
-
-    ``call``: call of each position, Int[B, L].
-    """
+    """Particles with weight and a call k, and the positions it samples, both Int[R]."""
     has_call = call.amax(dim=1) >= k
     rows = (has_call & samples.log_weights.isfinite()).nonzero().squeeze(1)
     return rows, (call[rows] == k).int().argmax(dim=1)
 
 
 def _resample(samples: PartialSamples, *carried: Tensor) -> None:
-    """Resample particles in proportion to their weights, and set these to their mean.
-
-    ``carried``: other tensors with a row for each particle.
-    """
+    """Resample particles, and ``carried`` tensors, by weight; set weights to their mean."""
     assert samples.ancestors is not None
     kept = systematic(samples.log_weights, len(samples.x), samples.generator)
     for tensor in (samples.x, *carried):

@@ -197,8 +197,7 @@ class _Reading:
         self.plan_facts = replace(self.plan_facts, north=degrees_of(node))
 
     def _check_new(self, node: Node, name: str) -> None:
-        """Refuse a name that is taken, has a meaning in rules or is not a single word, by
-        ``BriefError``."""
+        """Refuse a name that is taken, has a meaning in rules or is not a single word."""
         if not re.fullmatch(r"[^\W\d][\w'-]*", name):
             raise node.error(f"expected one word as a name, such as first_bath, got {name!r}")
         if name.casefold() in {each.casefold() for each in self.groups}:

@@ -23,8 +23,7 @@ from floor_plans.learning.build import training_areas
 from floor_plans.learning.report import save_diagrams
 from floor_plans.learning.sampled_plans import check_realise, realise_samples, warn_of_earlier_plans
 from floor_plans.learning.ways import REJECTING, Way
-from floor_plans.plans.lookahead import SolverWork
-from floor_plans.plans.rejection import TRIES, DrawnDiagram, keep_buildable
+from floor_plans.plans.buildable import TRIES, DrawnDiagram, SolverWork, keep_buildable
 from floor_plans.solver.habitable import Habitable, keep_habitable
 from floor_plans.solver.requests import Diagrams
 

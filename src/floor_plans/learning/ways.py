@@ -17,7 +17,7 @@ from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.rooms import NO_EDGE
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.plans.box_model import BoxRule, boxes_of, cp_sat
-from floor_plans.plans.lookahead import EFFORT, LookAhead, NoCircles, SolverWork, unknown_pairs
+from floor_plans.plans.buildable import EFFORT, LookAhead, NoCircles, SolverWork, unknown_pairs
 from floor_plans.rules.rule_set import RuleSet, read_rules, shipped_sets
 from floor_plans.solver.habitable import Habitable
 

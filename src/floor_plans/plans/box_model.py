@@ -259,8 +259,7 @@ class BoxModel:
     def _with_fixed(
         self, literals: Sequence[Any], step: int, near: Boxes, around: int | None
     ) -> Any:
-        """Return the model, or a copy that is restricted as ``solve`` says. Unlike assumptions this
-        shrinks the model before the search."""
+        """Return the model, or a smaller copy that is restricted as ``solve`` says."""
         if not literals and step == 1 and around is None:
             return self.model
         copy, sides = self.model.clone(), (*self.low, *self.high)
@@ -309,8 +308,7 @@ class BoxModel:
             self._add_within(u, v, way)
 
     def _add_within(self, u: int, v: int, *way: Any) -> None:
-        """Add that u lies within v and clear of its free strip, only if the literal ``way``
-        holds."""
+        """Add that u lies within v, clear of its free strip, if the literal ``way`` holds."""
         for margin, is_free in zip(self.margins(u, v), self.free_sides(v), strict=True):
             self.model.add(margin >= 0).only_enforce_if(*way)
             self.model.add(margin >= self.rule.min_side).only_enforce_if(*way, is_free)

@@ -206,8 +206,7 @@ class _Search:
         return kept, True
 
     def _is_possible(self, members: Sequence[Member]) -> bool | None:
-        """Return True if the rooms of ``members`` have boxes with these relations; other pairs are
-        free."""
+        """Return True if boxes with the relations of ``members`` exist; other pairs are free."""
         # only the rooms of the members, numbered from 0
         rooms = sorted({room for member in members for room in member[:2]})
         place = {room: k for k, room in enumerate(rooms)}
@@ -265,8 +264,7 @@ def _inverse(code: int) -> int:
 
 
 def _chained(members: Iterable[Member]) -> tuple[Member, ...]:
-    """Order members so that each begins where the one before ended, if possible, and most read in
-    the usual direction."""
+    """Order members so that most begin where the one before ended, in the usual direction."""
 
     def quality(chain: tuple[Member, ...]) -> tuple[int, int]:
         # members that begin where their predecessor ended; the last precedes the first

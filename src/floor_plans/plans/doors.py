@@ -95,8 +95,7 @@ class _Placement:
 def _place_doors(
     plan: FloorPlan, walls: Walls, reserved: dict[Pair, Spot], near: Point | None
 ) -> _Placement:
-    """Place the doors of a plan one by one where they cost least; ``reserved`` pairs have their
-    places."""
+    """Place doors one by one where they cost least; ``reserved`` pairs have their places."""
     # the walk begins at the front door
     left, root = dict(reserved), _root(plan)
     front = _front_door(plan, left.values(), near)
@@ -168,8 +167,7 @@ def _cost(plan: FloorPlan, before: int, room: int, suites: dict[int, int]) -> in
 
 
 def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
-    """Bathrooms that open to one master room alone, with its number. A master room has at most
-    one."""
+    """Bathrooms that open to a master room alone, with its number; one for each at most."""
     # a bathroom that common rooms can reach stays for all
     baths = _rooms_of_types(plan, "Bathroom")
     common = set(_rooms_of_types(plan, "Entrance", "LivingRoom", "DiningRoom"))

@@ -202,8 +202,7 @@ def cache_verdicts(asked: str, answers: Mapping[bytes, bool | str | None]) -> No
 
 
 def _with_database(use: Callable[[sqlite3.Connection], T], level: int) -> T | None:
-    """Return what ``use`` returns. If the file cannot be used, write a log line of that ``level``
-    and return None. A file that is not a database is removed with a warning."""
+    """Return what ``use`` returns; None, with a log line of ``level``, for an unusable file."""
     path = cache_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -118,8 +118,7 @@ def _entered(plan: FloorPlan) -> set[int]:
 
 
 def _reached(plan: FloorPlan, through: Collection[str]) -> set[int]:
-    """Rooms reached from a front door through rooms of the kinds ``through`` alone. Empty if no
-    front door leads into such a room."""
+    """Rooms reached from a front door in a common room, through rooms ``through`` alone."""
     # graph of interior doors
     common, joined = set(rooms_of(plan, through)), defaultdict(set)
     for door in plan.doors:
@@ -206,8 +205,7 @@ def shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def _void(one: BaseGeometry, other: BaseGeometry, facing: float) -> float:
-    """Distance in metres between floors that face each other along ``facing``; 0 for diagonal
-    neighbours."""
+    """Metres between floors that face each other along ``facing``; 0 for diagonal ones."""
     if one.is_empty or other.is_empty:
         return 0.0
     (ax0, ay0, ax1, ay1), (bx0, by0, bx1, by1) = one.bounds, other.bounds

@@ -158,8 +158,7 @@ class Change:
     def _with_areas(
         self, diagram: BubbleDiagram, shared: int, request: PlanRequest
     ) -> BubbleDiagram:
-        """Diagram with the area of every room: requested, as in the plan, or sampled for a new
-        room."""
+        """Diagram with an area for every room: requested, as in the plan, or sampled."""
         new = request.areas.draw(diagram.rooms, Random(f"{request.seed} 1"))
         areas = [
             self.areas.get(room, self.plan.areas[room] if room < shared else new[room])
@@ -170,8 +169,7 @@ class Change:
         return replace(diagram, metadata={**kept, "areas": areas})
 
     def _check_relations(self, diagram: BubbleDiagram, shared: int) -> None:
-        """Raise ``ValueError`` naming rooms with locked places that do not have their relation
-        there."""
+        """Refuse locked places in which rooms do not have the relation of the diagram."""
         boxes = (self.plan.diagram.boxes or ())[:shared]
         relations = tuple(each for each in diagram.relations if max(each[:2]) < shared)
         # the diagram's relations on the earlier boxes
@@ -244,8 +242,7 @@ def changed_jobs(
 
 
 def _requested_areas(plan: FloorPlan, diagram: BubbleDiagram) -> dict[int, float]:
-    """Areas of the diagram that differ from the plan's. Raises ``DiagramError`` for invalid
-    ones."""
+    """Areas that differ from the plan's. Raises ``DiagramError`` for invalid ones."""
     known = plan.areas[: remove_halls(plan.diagram).num_rooms]
     return {
         room: area
@@ -255,8 +252,7 @@ def _requested_areas(plan: FloorPlan, diagram: BubbleDiagram) -> dict[int, float
 
 
 def _entries(key: str, entries: Any, types: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """Return the entries. Raises ``DiagramError`` unless all are objects with exactly these
-    fields."""
+    """Return the entries; ``DiagramError`` unless all are objects of exactly these fields."""
     if not isinstance(entries, list):
         raise DiagramError(key, f"expected a list, got {reprlib.repr(entries)}")
     for k, entry in enumerate(entries):

@@ -19,7 +19,7 @@ from discrete_diffusion.config import counted
 from discrete_diffusion.runtime import Shard
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.plans.rejection import (
+from floor_plans.plans.buildable import (
     EFFORT,
     TRIES,
     Accepted,
@@ -133,8 +133,7 @@ def _broken_rules(found: Realised, rules: RuleSet) -> Broken:
 
 @cache
 def _planner_version() -> str:
-    """Version of shapely and hash of the sources that an answer depends on; ``cached_answers`` adds
-    that of the solver."""
+    """Version of shapely and hash of the sources that an answer depends on."""
     folders = [Path(__file__).parents[1] / part for part in ("plans", "rules", "solver")]
     files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
     sources = b"".join(file.read_bytes() for file in files)

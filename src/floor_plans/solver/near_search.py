@@ -137,9 +137,7 @@ class NearSearch:
         self.plan.differ_from(self._shifted(boxes, -1))
 
     def _soft_near(self, effort: float, seed: int) -> Boxes | None:
-        """Find boxes near the earlier ones that satisfy all soft constraints. If there are none,
-        satisfy what is requested and as many others as possible. ``BoxModel.always`` bounds the
-        change until ``find_best`` begins again."""
+        """Find boxes near the earlier ones, with all requests and many soft constraints."""
         self._cp.clear_objective()
         reaches = [self.plan.rooms.literal(self._change <= most) for most in _REACHES]
         every = [constraint.literal for constraint in self.plan.rooms.soft]
@@ -161,17 +159,13 @@ class NearSearch:
         return self.plan.search.satisfy(effort, seed)[1]
 
     def _drop_unmet(self, effort: float, seed: int) -> Any:
-        """Drop soft constraints that the earlier plan violates, except those of this change.
-        Returns a literal that all its rooms stay in place.
-
-        Nothing is dropped if the earlier plan violates the hard constraints of the diagram.
-        """
+        """Drop soft constraints that the earlier plan violates. Returns a literal that it stays."""
         stays, soft = self._cp.new_bool_var(""), self.plan.rooms.soft
         # all known rooms stay in place
         for i, box in self._known:
             for variable, value in zip(self._sides_of(i), box, strict=True):
                 self._cp.add(variable == value).only_enforce_if(stays)
-        # the most soft constraints that hold there
+        # the most soft constraints that hold there, if hard ones do; requested ones stay
         self._cp.maximize(sum(constraint.literal for constraint in soft))
         hint = self._earlier_boxes()
         if self._box_model.solve(effort, seed=seed, hint=hint, assumed=[stays])[0]:
@@ -221,8 +215,7 @@ class NearSearch:
                 yield self._absolute(variable - value)
 
     def _partings(self) -> Iterator[Any]:
-        """Decimetres between walls that coincided: of neighbours, or of a room at the wall of a box
-        around it."""
+        """Decimetres between walls that coincided: of neighbours, or of nested rooms."""
         low, high = self._box_model.low, self._box_model.high
         for (i, u), (j, v) in permutations(self._known, 2):
             for a in AXES:
@@ -237,8 +230,7 @@ class NearSearch:
                     yield from self._off_line(a, (i, u), (j, v))
 
     def _jog_lengths(self) -> Iterator[Any]:
-        """Decimetres between walls of neighbours that were aligned: one ended where the other
-        began."""
+        """Decimetres between walls of neighbours, one beginning where the other ended."""
         for (i, u), (j, v) in permutations(self._known, 2):
             for a in AXES:
                 if u[3 - a] == v[1 - a]:

@@ -71,8 +71,7 @@ class OutlineConstraints:
             self._add_fill(fill["share"], fill["wall"])
 
     def _add_outline(self) -> tuple[Any, Any]:
-        """Add the hard constraints of the outline. Returns width and height of the box around the
-        plan."""
+        """Add the hard constraints of the outline. Returns width and height around the plan."""
         outline, box_model = self.spec.outline, self.rooms.box_model
         width, height = (self.cp.new_int_var(0, self.rooms.grid, "") for _ in AXES)
         # the box around all rooms
@@ -128,13 +127,8 @@ class OutlineConstraints:
         return Cut(is_behind, edges, area, is_used)
 
     def _add_fill(self, share: float, wall: float) -> None:
-        """Add soft constraints that rooms fill a share of the outline, as the rule counts: with
-        half a wall around them.
-
-        The rest may be a square in a corner with sides half a wall longer. Rests of other shapes
-        are more wall, except for a strip across a narrow plot, so the rule itself judges every plan
-        afterwards. Further soft constraints, of no rule, ask for a filled outline without walls.
-        """
+        """Add soft constraints that rooms fill a share of the outline, half a wall included."""
+        # the rest may be a square in a corner, half a wall longer; the rule itself judges others
         area = self.spec.outline.area
         left = (math.sqrt((1 - share) * area) + wall / 2) ** 2
         requirement = Requirement(f"rooms fill {share:.0%} of the outline", "fill")
@@ -147,9 +141,7 @@ class OutlineConstraints:
             self.filling.append(self.rooms.add_soft(priority, few, requirement=needed))
 
     def _add_compactness(self) -> None:
-        """Add the soft constraint that the box around a plan, less its cuts, is filled. The rule's
-        number of corners limits the cuts. An outline of that shape is as long as that of the
-        box."""
+        """Add the soft constraint that the box around a plan, less a few cuts, is filled."""
         if (compact := self.spec.rule("compact")) is not None:
             corners = int(compact["corners"]) - _OF_A_BOX
             few = 2 * sum(cut.is_used for cut in self.cuts) <= corners
@@ -176,8 +168,7 @@ class OutlineConstraints:
         self.cp.add(100 * square <= longest * sum(self.rooms.floors))
 
     def _fill_condition(self, but: float) -> Any:
-        """Condition that the box less its cuts is filled, except for a share ``but`` of the rooms'
-        area."""
+        """Condition that the box less its cuts is filled, but for a share of the rooms' area."""
         left = self.dead - sum(cut.area for cut in self.cuts)
         return left <= round(but * PER_METRE**2 * sum(self.spec.areas))
 
@@ -227,8 +218,7 @@ class OutlineConstraints:
         return self._wall_on(i, lines[nearest], [(start, start + length)], length)
 
     def _wall_on(self, i: int, line: Line, along: Sequence[tuple[Any, Any]], length: int) -> Any:
-        """Literal that ``length`` decimetres of a room's wall lie on a line of the outline, within
-        the ranges ``along`` it and free of rooms inside the room."""
+        """Literal that so much of a room's wall lies on a line, within ``along`` and free."""
         axis, side, at, _ = line
         way = self.literal(self.rooms.span(axis, i)[side] == at)
         spans = [self.rooms.span(1 - axis, i), *along]

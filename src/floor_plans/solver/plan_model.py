@@ -247,8 +247,7 @@ class DoorConstraints:
     def _possible_doors(
         self, relations: tuple[tuple[int, int, int], ...]
     ) -> dict[frozenset[int], Any]:
-        """Literals, by pair of rooms, that they share a wall for a door; None if one room is inside
-        the other. Adds the soft constraints that rooms facing each other touch."""
+        """Literals of shared walls by pair of rooms; None if one room is inside the other."""
         doors: dict[frozenset[int], Any] = {frozenset(pair): None for pair in self.rooms.inside}
         box_model = self.rooms.box_model
         # pairs of any relation, as with a hall, may also be far apart
@@ -292,8 +291,7 @@ class DoorConstraints:
             self._add_soft(Priority.ACCESS, some, text, "bath", *baths)
 
     def _add_no_void(self, i: int, j: int, *others: Any) -> None:
-        """Add the soft constraint that related rooms touch where they face each other. One of
-        ``others`` may hold instead."""
+        """Add the soft constraint that rooms touch where they face, or one of ``others``."""
         if (walls := self.spec.rule("walls")) is None:
             return
         facing = math.ceil((walls["facing"] - TOLERANCE) * PER_METRE)
@@ -324,8 +322,7 @@ class DoorConstraints:
         return shared
 
     def _touching_walls(self, i: int, j: int, length: int = 0) -> list[Any]:
-        """Literals of which one holds if a wall of one room lies along the other's for ``length``
-        decimetres, free of rooms inside them."""
+        """Literals of which one holds if two rooms share ``length`` decimetres of free wall."""
         rooms, ways = self.rooms, []
         for a, (u, v) in product(AXES, ((i, j), (j, i))):
             ways.append(way := self.literal(rooms.span(a, u)[HIGH] == rooms.span(a, v)[LOW]))
@@ -337,8 +334,7 @@ class DoorConstraints:
         return ways
 
     def _walls_of_corner(self, u: int, v: int) -> Iterator[Any]:
-        """Literals that u lies in a corner of the box of v and has a wall for a door to its floor.
-        Other rooms in v leave that wall free."""
+        """Literals that u, in a corner of v, has a free wall for a door to it."""
         low, high = self.rooms.box_model.low, self.rooms.box_model.high
         corner = self.rooms.in_corner[u, v]
         if all(k == u for k, _, _ in self.rooms.occupants(v, 0, LOW)):

@@ -278,7 +278,7 @@ def _realise_near(job: Job, near: EarlierPlan, stop_asked: StopAsked) -> Realise
 
 
 def _no_plan_reason(job: Job, otherwise: str) -> str:
-    """Sentence that no floor plan exists, with a contradiction, or ``otherwise`` that text."""
+    """Sentence that no floor plan exists, with a contradiction or else ``otherwise``."""
     why = contradiction(job.diagram, effort=_EFFORT_WHY)
     return "no floor plan exists" + (f": {why.sentence()}" if why else otherwise)
 
@@ -361,8 +361,7 @@ def _find_variants(
 
 
 def _flaws(plan: FloorPlan, spec: PlanSpec, model: PlanModel) -> frozenset[str]:
-    """Flaws of a plan: rules that it breaks although their soft constraints hold, and "floors" if
-    one is split."""
+    """Rules that a plan breaks although their soft constraints hold; "floors" if split."""
     split = {"floors"} if rooms_with_split_floors(plan) else set()
     is_met = model.search.missed <= WITHOUT_RULES
     broken = {rule for rule, _ in judge(plan, spec.rules).broken} if is_met else set()
@@ -419,8 +418,7 @@ def _conflicts(
 def _instead(
     diagram: BubbleDiagram, spec: PlanSpec, seed: int, concerned: Collection[int]
 ) -> tuple[Member, Member] | None:
-    """Find another relation of a pair with which a plan without a hall keeps all rules. Pairs of
-    the ``concerned`` rooms are tried first."""
+    """Find another relation of a pair with which a plan keeps all rules."""
     codes = {(i, j): code for i, j, code in diagram.relations}
     pairs = sorted(
         combinations(range(diagram.num_rooms), 2),

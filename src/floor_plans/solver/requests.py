@@ -173,10 +173,7 @@ class PlanRequest:
     def _least_areas(
         self, diagram: BubbleDiagram, given: Sequence[float | None], outline: Outline
     ) -> list[float]:
-        """Square metres of every room: given, or the least that the rules require.
-
-        Raises ``DiagramError`` if these exceed the total area or the boundary.
-        """
+        """Square metres of every room, given or required. Refuses more than there is."""
         least = least_areas(diagram.rooms, self.rules)
         least = [area if own is None else own for area, own in zip(least, given, strict=True)]
         key, most = "total_area", self.total_area
@@ -230,10 +227,7 @@ def _scale_areas(
     total: float | None,
     least: Sequence[float],
 ) -> tuple[float, ...]:
-    """Areas of all rooms: given ones as they are, sampled ones scaled to the ``total``.
-
-    ``least``: square metres that no room falls below. ``total``: None for areas as sampled.
-    """
+    """Areas of all rooms: given, or sampled and scaled to the ``total``, if there is one."""
     areas = [0.0 if own is None else own for own in given]
     free = {k for k, own in enumerate(given) if own is None}
     while free:

@@ -198,11 +198,9 @@ class RoomConstraints:
         return max(NARROWEST, math.floor(PER_METRE * width))
 
     def _add_apart(self, i: int, j: int) -> None:
-        """Add that two rooms share no area, or the smaller one lies in a corner of the other's box.
-        The latter is excluded if the other is inside a third, whose floor would lose its area
-        twice."""
+        """Add that two rooms share no area, or the smaller lies in a corner of the other's box."""
         ways = self.box_model.apart(i, j)
-        # the smaller room in a corner of the larger
+        # the larger room is not nested, or a floor around both would lose the area twice
         u, v = sorted((i, j), key=lambda room: self.areas[room])
         is_nested = any(outer == u or inner == v for inner, outer in self.inside)
         if self.rooms[v] in BENT and not is_nested:
@@ -239,8 +237,7 @@ class RoomConstraints:
         return corner
 
     def _add_shapes(self) -> None:
-        """Add soft constraints on usual widths and shapes, and hard ones on those of the hall.
-        Rooms inside another leave no slivers next to them and do not split its floor."""
+        """Add constraints on usual widths and shapes, hard ones on those of the hall."""
         for i, room in enumerate(self.rooms):
             width, height = self.box_model.sides(i)
             # the hall is wide enough, and a small part of the plan
@@ -264,8 +261,7 @@ class RoomConstraints:
                 self.cp.add_bool_or([*around, usual.negated()])
 
     def _add_least_sizes(self) -> None:
-        """Add soft constraints on the least widths and areas of the rules. Limits are rounded up to
-        the grid, less the tolerance."""
+        """Add soft constraints on the least widths and areas of the rules."""
         widths, areas = (
             (self.spec.rule(name) or {"least": {}})["least"] for name in ("width", "area")
         )

@@ -63,7 +63,7 @@ class SoftSearch:
         """Find a plan that satisfies all soft constraints except ``dropped`` priorities: first on a
         coarse grid, and there first without cuts."""
         self._cp.clear_objective()
-        soft = self._without(dropped)
+        soft = self._remaining(dropped)
         literals = _literals(soft)
         # searches in turn, each with a part of the effort
         uncut = [cut.is_used.negated() for cut in self._outline.cuts]
@@ -173,7 +173,7 @@ class SoftSearch:
         The conflict is reduced as far as the effort allows: requirements are removed, all of a rule
         at once and those of no rule first, then single ones, while the others still conflict.
         """
-        soft = self._without(dropped)
+        soft = self._remaining(dropped)
         left = [each.requirement for each in soft if each.requirement != NO_REQUIREMENT]
         if not self.is_infeasible(left, effort, seed):
             return ()
@@ -195,7 +195,7 @@ class SoftSearch:
                 budget -= self._box_model.spent
         return tuple(left)
 
-    def _without(self, dropped: frozenset[Priority]) -> list[SoftConstraint]:
+    def _remaining(self, dropped: frozenset[Priority]) -> list[SoftConstraint]:
         """Soft constraints except those of ``dropped`` priorities."""
         return [constraint for constraint in self._soft if constraint.priority not in dropped]
 
@@ -222,8 +222,7 @@ class SoftSearch:
     def _meet(
         self, soft: list[SoftConstraint], effort: float, seed: int, hint: Boxes | None = None
     ) -> tuple[bool | None, Boxes | None]:
-        """Solve with these constraints. Of those that conflict, one of the lowest priority is
-        removed each time."""
+        """Solve with these constraints, dropping one of a conflict, of the lowest priority."""
         model, left = self._box_model, effort
         while left > 0:
             literals = _literals(soft)

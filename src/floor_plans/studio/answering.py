@@ -460,10 +460,7 @@ def _jobs_of(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
 def _find_all(
     workers: Workers, jobs: Sequence[Job], report: Report, habitable: bool
 ) -> Iterator[Shown]:
-    """Yield the plans of all jobs, as many at once as there are processes.
-
-    ``report`` gets all plans, or, if ``habitable``, those that break no rule.
-    """
+    """Yield the plans of all jobs, and report them, as many at once as processes."""
     report(0, len(jobs))
     # threads that wait for the processes
     with ThreadPoolExecutor(workers.num) as threads:

@@ -126,7 +126,8 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
     # paths
     app.state.studio = studio
     _add_errors(app)
-    _add_questions(app, studio)
+    _add_facts(app, studio)
+    _add_plans(app, studio)
     _add_drawing(app, studio)
     _add_jobs(app, studio)
     _describe(app)
@@ -193,8 +194,8 @@ def _describe(app: FastAPI) -> None:
     app.openapi = with_models  # type: ignore[method-assign]
 
 
-def _add_questions(app: FastAPI, studio: Studio) -> None:
-    """Add paths of facts, checks, floor plans and files."""
+def _add_facts(app: FastAPI, studio: Studio) -> None:
+    """Add paths of facts and checks."""
 
     @app.get(
         "/healthz",
@@ -219,6 +220,10 @@ def _add_questions(app: FastAPI, studio: Studio) -> None:
         asked = (await content_of(request), studio.model.vocab.n_max, studio.model.words)
         work = partial(studio.checks.run, answering.answer_check, asked)
         return await wanted(studio.checking, work, studio.seconds)
+
+
+def _add_plans(app: FastAPI, studio: Studio) -> None:
+    """Add paths of floor plans and files."""
 
     # plans are found by the worker processes
     @app.post(

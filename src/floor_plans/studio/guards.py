@@ -219,8 +219,7 @@ class PromptProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().connection_lost(error)
 
     def _look(self, last: object) -> None:
-        """Close the connection if it has been idle since the last look; ``last``: the request that
-        was complete then."""
+        """Close the connection if it has been idle since ``last``, its last complete request."""
         # idle since the last look: no request, or the same complete one
         is_idle = self.cycle is None or self.cycle.response_complete
         if is_idle and self.cycle is last:

@@ -300,10 +300,7 @@ class Batcher:
 
 
 def _report_once(ask: Ask) -> Ask:
-    """Return the request with a listener that gets each token only once.
-
-    After a failed batch each request is sampled anew; only new or changed tokens are reported.
-    """
+    """Return the request with a listener that gets each token once, and changes of it."""
     report = ask.on_revealed
     if report is None:
         return ask
@@ -327,8 +324,7 @@ def _report_once(ask: Ask) -> Ask:
 def _answer(
     draw: Callable[[list[Ask]], list[Answer]], batch: list[tuple[Ask, Future[Answer]]]
 ) -> None:
-    """Answer a batch. If it fails, answer each request alone, so that one error does not affect the
-    others."""
+    """Answer a batch; if it fails, each request alone, as one may be at fault."""
     try:
         answers = draw([ask for ask, _ in batch])
     except Exception as error:  # passed on to the client

@@ -17,7 +17,7 @@ from discrete_diffusion.sampling import build_sampler
 from floor_plans import BubbleDiagram, decode
 from floor_plans.briefs.brief import Brief, Numbers
 from floor_plans.briefs.brief_request import BriefPredicate
-from floor_plans.plans.rejection import Accepted, DrawnDiagram, accept
+from floor_plans.plans.buildable import Accepted, DrawnDiagram, accept
 from tabulated_diagrams import tabulated_mdlm
 from toy_world import noise_floor, total_variation
 

@@ -13,7 +13,7 @@ from all_boxes import triples_of_all_boxes
 from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
 from floor_plans.plans.box_model import BoxRule
-from floor_plans.plans.lookahead import NoCircles
+from floor_plans.plans.buildable import NoCircles
 
 NESTING = (0, 0, 0, 0, -1, 1, 0, 0, 0, 0, 0)
 UNKNOWN = -1

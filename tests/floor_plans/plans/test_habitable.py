@@ -21,8 +21,8 @@ pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
 from discrete_diffusion.sampling import build_sampler
 from floor_plans.diagrams.rooms import RELATIONS, ROOM_TYPES
+from floor_plans.plans.buildable import Accepted, DrawnDiagram
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.plans.rejection import Accepted, DrawnDiagram
 from floor_plans.rules.rule_set import RuleSet, judge, read_rules
 from floor_plans.solver import habitable
 from floor_plans.solver.habitable import Habitable, counting_judge, keep_habitable

@@ -25,7 +25,7 @@ from discrete_diffusion.sampling import build_sampler
 from floor_plans import decode
 from floor_plans.diagrams.rooms import INSIDE, SURROUNDING
 from floor_plans.plans.box_model import BoxRule
-from floor_plans.plans.lookahead import LookAhead, codes_of
+from floor_plans.plans.buildable import LookAhead, codes_of
 from floor_plans.plans.verdict import have_plans
 from tabulated_diagrams import tabulated_mdlm
 

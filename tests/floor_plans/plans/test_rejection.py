@@ -11,8 +11,8 @@ import pytest
 from discrete_diffusion import load
 from discrete_diffusion.runtime import Shard, Stop
 from floor_plans import generate_plans
-from floor_plans.plans import rejection
-from floor_plans.plans.rejection import DrawnDiagram, keep_buildable
+from floor_plans.plans import buildable
+from floor_plans.plans.buildable import DrawnDiagram, keep_buildable
 from floor_plans.plans.verdict import have_plans
 from plan_examples import CIRCLE
 
@@ -51,7 +51,7 @@ def test_the_first_ones_that_have_a_plan_are_kept_in_their_order():
 
 @pytest.mark.slow
 def test_they_are_distributed_as_what_is_drawn_given_a_plan(monkeypatch):
-    monkeypatch.setattr(rejection, "_MOST_AT_ONCE", 700)
+    monkeypatch.setattr(buildable, "_MOST_AT_ONCE", 700)
     kept = keep_buildable(drawing(seed=3)[0], 6000).samples
     counts = np.array([sum(each.diagram is plan for each in kept) for plan in PLANS])
     law = np.array(SHARE[:3]) / 0.6
@@ -90,7 +90,7 @@ def test_each_diagram_is_decided_once_whatever_its_numbering(monkeypatch):
         asked.extend(diagrams)
         return have_plans(diagrams, **options)
 
-    monkeypatch.setattr(rejection, "have_plans", counting)
+    monkeypatch.setattr(buildable, "have_plans", counting)
     other = PLANS[0].relabelled(range(PLANS[0].num_rooms)[::-1])
     pool = [PLANS[0], CIRCLE, other, CIRCLE.relabelled([2, 0, 1]), PLANS[1], other] * 9
     kept = keep_buildable(lambda turn, num: [DrawnDiagram(d, 1) for d in pool[:num]], 9)
