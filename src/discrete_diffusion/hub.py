@@ -2,7 +2,7 @@
 
 Models in the box come with installed packages. They and those of the Hub are folders of
 ``config.json``, ``model.safetensors`` and a model card, ``README.md``, as ``save_pretrained``
-writes them. The weights file holds all that is read; the others are for people and for the Hub.
+writes them. Only the weights file is read; the others are for people and for the Hub.
 Checkpoints of the code of MDLM, SEDD and Duo are named ``mdlm:PATH`` and such:
 
 mdlm:mdlm-owt                       a folder with model.safetensors and config.json
@@ -77,11 +77,13 @@ def original_checkpoint(name: str | Path) -> OriginalCheckpoint | None:
     unknown setting, and a value of another type.
     """
     text = str(name)
+    # a file of that name comes first
     kind, colon, rest = text.partition(":")
     if kind not in KINDS or not colon or Path(name).exists():
         return None
     if rest and Path(rest).exists():
         return OriginalCheckpoint(text, kind, Path(rest), {})
+    # settings behind the path
     path, _, query = rest.partition("?")
     if not path:
         raise ValueError(f"{text} names no file; give {kind}:PATH")
@@ -91,6 +93,7 @@ def original_checkpoint(name: str | Path) -> OriginalCheckpoint | None:
 
 
 def _parse_setting(name: str, kind: str, key: str, value: str) -> int | bool:
+    # settings that mean something for this kind
     known = [each for each in SETTINGS if kind in _OF_KINDS.get(each, KINDS)]
     check_name(f"setting of {name.partition('?')[0]}", key, known)
     if key in _NUMBERS and value.isdecimal() and value.isascii():
@@ -101,22 +104,23 @@ def _parse_setting(name: str, kind: str, key: str, value: str) -> int | bool:
     raise ValueError(f"{name}: {key}={value}; expected {expected}")
 
 
-def in_the_box() -> dict[str, Path]:
+def boxed_models() -> dict[str, Path]:
     """Folders of the models that come with installed packages, by name."""
+    # each package names a folder of models
     files = (path for each in folders_of(MODEL_GROUP) for path in each.glob(f"*/{WEIGHTS}"))
     return {path.parent.name: path.parent for path in sorted(files)}
 
 
 def boxed_model() -> str:
     """Name of the default model, used without a checkpoint; ``ValueError`` if there is none."""
-    if not (names := in_the_box()):
+    if not (names := boxed_models()):
         raise ValueError("no installed package brings a model; give checkpoint=RUN")
     return min(names)
 
 
 def boxed_domain() -> str:
     """Kind of data of ``boxed_model``, the default kind."""
-    contents = json.loads((in_the_box()[boxed_model()] / CONFIG).read_text(encoding="utf-8"))
+    contents = json.loads((boxed_models()[boxed_model()] / CONFIG).read_text(encoding="utf-8"))
     return str(contents["config"]["data"]["domain"])
 
 
@@ -133,11 +137,11 @@ def is_published(name: str | Path) -> bool:
     path, name = Path(name), str(name)
     if path.exists():
         return False
-    return name in in_the_box() or (could_be_on_hub(name) and not path.parent.exists())
+    return name in boxed_models() or (could_be_on_hub(name) and not path.parent.exists())
 
 
 def check_model(key: str, name: str | Path | None) -> None:
-    """Check that a file, folder or published model of that name may exist; null passes.
+    """Check for a file, folder or published model of that name; null passes.
 
     Raises ``FileNotFoundError`` naming the ``key`` of a config otherwise.
     """
@@ -154,8 +158,9 @@ def published(name: str | Path) -> Path:
     does not have it or cannot be reached.
     """
     path, name = Path(name), str(name)
+    # a model in the box or on the Hub
     if is_published(path):
-        return in_the_box().get(name) or _download(name)
+        return boxed_models().get(name) or _download(name)
     if _is_word(path) and not path.exists():
         raise FileNotFoundError(_missing(path))
     return path
@@ -166,7 +171,7 @@ def _is_word(path: Path) -> bool:
 
 
 def _missing(path: Path) -> str:
-    known = unknown_name("model in the box", path.name, in_the_box())
+    known = unknown_name("model in the box", path.name, boxed_models())
     return f"no checkpoint at {path.absolute()}" + (f", and {known}" if _is_word(path) else "")
 
 
@@ -185,10 +190,11 @@ def endpoint() -> str | None:
 
 
 def _download(name: str) -> Path:
-    nothing = f"there is no file or folder {name}"
+    nothing = f"no file or folder {name}"
     hub = hub_library(f"{nothing}; looking for it on the Hugging Face Hub")
     from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 
+    # the three files of a model, from a cache if they are there
     files = [WEIGHTS, CONFIG, CARD]
     try:
         with progress.task(f"fetching {name} from the Hugging Face Hub"):
@@ -201,7 +207,7 @@ def _download(name: str) -> Path:
     except (LocalEntryNotFoundError, OSError) as error:
         raise ValueError(
             f"{nothing}, and the Hugging Face Hub cannot be reached to look for it; give a "
-            f"checkpoint at hand, or one in the box: {', '.join(in_the_box())}"
+            f"checkpoint at hand, or one in the box: {', '.join(boxed_models())}"
         ) from error
     if not (Path(folder) / WEIGHTS).is_file():
         raise ValueError(
@@ -254,17 +260,18 @@ def read_pretrained(
     ``read`` is called with options of ``from_pretrained`` of transformers: nothing is fetched
     without ``download``, and code that comes with a model is never run. Without ``download`` the
     path must be a folder: the libraries open a connection even where they must not. ``expected``:
-    description of the right folder; ``remedy``: what to do without one.
+    description of the right folder; ``remedy``: advice without a folder.
 
-    Raises ``ValueError`` if there is no folder, or ``read`` fails.
+    Raises ``ValueError`` if the folder is missing, or ``read`` fails.
     """
+    # only a folder can be read without a connection
     if not download and not Path(path).is_dir():
         if could_be_on_hub(path):
             remedy += f"; one of the Hub: hf download {path} --local-dir {path}"
         raise ValueError(
-            f"{key}={path}: there is no folder {Path(path).absolute()}; expected {expected}; "
-            f"{remedy}"
+            f"{key}={path}: no folder {Path(path).absolute()}; expected {expected}; {remedy}"
         )
+    # errors of the library name the key
     try:
         return read(local_files_only=not download, trust_remote_code=False)
     except Exception as error:

@@ -37,6 +37,7 @@ def train(
         ValueError: for a config that cannot be, and a folder that holds another run.
         Stop: on SIGINT or SIGTERM, as soon as the run can go on from a checkpoint.
     """
+    # the config of the command, into a folder that no run has
     words = [*overrides, *override_words(settings)]
     request = TrainRequest(compose("train", words, user_config_dir=config_dir), Path(folder))
     with reserve_run_folder(request.folder, request.config):

@@ -61,6 +61,7 @@ def build_algorithm(config: DictConfig) -> Algorithm:
 
     check_states(config)
     algorithm = _build(config)
+    # conditions of the data, and those the backbone declares
     declared = {*(backbone_spec(config.algo.backbone).conditions or ())} - OWN_CONDITIONS
     algorithm.check_conditions({*domain_of(config.data).conditions(config.data), *declared})
     return algorithm
@@ -132,6 +133,7 @@ def check_states(config: DictConfig) -> None:
     Raises ``ValueError``, naming what fits, also if the backbone is known to lack something that
     the algorithm or ``condition_dropout`` needs.
     """
+    # data and algorithm
     name, spec = config.algo.name, backbone_spec(config.algo.backbone)
     algorithm = ALGORITHMS.entry(name)
     state, held = algorithm_state(name), data_state(config.data)
@@ -140,6 +142,7 @@ def check_states(config: DictConfig) -> None:
             f"data={config.data.name} holds {held}, but algo={name} works on {state}; for this "
             f"data choose algo={' or algo='.join(algorithms_on(held))}"
         )
+    # algorithm and backbone
     needs = getattr(algorithm, "backbone_needs", ())
     able = " or algo.backbone=".join(usable_backbones(needs, state)) or "one that does"
     if spec.state != state:
@@ -159,10 +162,12 @@ def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:
 
     Raises ``UnmetNeedsError``. Undeclared conditions are checked when the network is built.
     """
+    # undeclared conditions are not known yet
     name, state, undeclared = config.algo.name, spec.state, spec.conditions is None
     needs = getattr(ALGORITHMS.entry(name), "backbone_needs", ())
     if undeclared:
         needs = tuple(need for need in needs if need == "causal")
+    # needs of the algorithm
     if not spec.offers(needs):
         able = " or algo.backbone=".join(usable_backbones(needs, state)) or "one that does"
         raise UnmetNeedsError(
@@ -171,6 +176,7 @@ def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:
         )
     if undeclared:
         return
+    # needs of the data, and of dropped conditions
     _check_conditions(config, spec)
     if config.algo.get("condition_dropout") and not spec.offers(("keep",)):
         able = "".join(f"algo.backbone={x} or " for x in usable_backbones((*needs, "keep"), state))
@@ -192,6 +198,7 @@ def _offer_hint(needs: Collection[str]) -> str:
 def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
     """Raise ``ValueError`` where ``data.condition``, backbone and dropout disagree."""
     data, dropout = config.data, config.algo.get("condition_dropout")
+    # conditions that some data cannot do without
     for key, name in domain_of(data).needed_conditions.items():
         if data.get(key) and not spec.offers((name,)):
             able = (
@@ -232,6 +239,7 @@ def reward_of(config: DictConfig) -> Callable[[Tensor], Tensor]:
 
     Raises ``ValueError`` for an unknown name, with the closest one.
     """
+    # rewards of users and packages, then those of the data
     name, domain = config.algo.get("reward"), domain_of(config.data)
     known = {**REWARDS.all(), **domain.rewards(config.data, name)}
     if name not in known:
@@ -242,6 +250,7 @@ def reward_of(config: DictConfig) -> Callable[[Tensor], Tensor]:
         import torch
 
         scores = score(domain.decode(config.data, tokens.cpu()))
+        # one finite number for each sample
         try:
             values = [float(each or 0) for each in scores]
         except (TypeError, ValueError) as error:

@@ -58,6 +58,7 @@ def model_options(config: DictConfig, build: Callable[..., Any], *given: str) ->
     Raises ``ValueError``, with the presets that fit, for one that is missing, and the errors of
     ``check_sizes``.
     """
+    # a preset that is made for this backbone
     model, backbone = section(config, "model"), backbone_name(config)
     fits = model.get("backbones")
     if fits is not None and backbone not in fits:
@@ -65,6 +66,7 @@ def model_options(config: DictConfig, build: Callable[..., Any], *given: str) ->
             f"model preset {model.get('name', '?')!r} fits {', '.join(fits)}, not {backbone!r}; "
             f"presets that fit: {', '.join(presets_of(backbone))}"
         )
+    # arguments that the preset has, and those that it must have
     wanted = {k: p for k, p in signature(build).parameters.items() if k not in given}
     options = {key: model.get(key) for key in wanted if model.get(key) is not None}
     for key, parameter in wanted.items():
@@ -86,11 +88,13 @@ def check_sizes(config: DictConfig) -> None:
     model, backbone = section(config, "model"), backbone_name(config)
     if backbone not in model.get("backbones", [backbone]):
         return
+    # whole numbers in the shipped presets
     bounds: dict[str, Any] = {}
     for preset in presets_of(backbone):
         sizes = {k: v for k, v in shipped_config("model", preset).items() if k not in _RATIOS}
         bounds |= {f"model.{key}": Count for key, value in sizes.items() if is_a(int, value)}
     check_keys(config, {**bounds, "model.dropout": _SHARE} if bounds else {})
+    # heads divide the width
     for width in ("d_model", "hidden_size"):
         if model.get(width) is not None and model.get("n_heads") is not None:
             check_divides(model["n_heads"], model[width], f"{width}={model[width]}")
@@ -145,6 +149,7 @@ def build_dit(config: DictConfig, vocab_size: int) -> nn.Module:
     options["vocab_size"] = vocab_size
     options["causal"] = section(config, "algo").get("causal_attention", False)
     options["pad_id"] = build_layout(section(config, "data")).pad_id
+    # a network without adaLN reads no noise level
     timed = section(config, "algo").get("time_conditioning", True)
     if timed and not options.get("adaln", True):
         raise ValueError(
@@ -167,6 +172,7 @@ def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
     layout = build_layout(section(config, "data"))
     given = ("vocab_size", "length", "pad_id", "time_conditioning")
     options = model_options(config, MyTransformer, *given)
+    # a longer network can read shorter samples
     length = section(config, "model").get("length")
     if length is not None:
         check_whole_number("model.length", length, least=1)
@@ -206,6 +212,7 @@ def parameter_counts(config: DictConfig, key: str) -> Callable[[int], int]:
 
     @cache
     def count(value: int) -> int:
+        # a network on the meta device has sizes and no numbers
         each = completed.copy()
         OmegaConf.update(each, f"model.{key}", value)
         try:
@@ -226,16 +233,18 @@ def value_for(target: int, count: Callable[[int], int], start: int, tolerance: f
     doubled or halved until the target lies between two of them; then the interval shrinks, by a
     power law and by halves in turn, until no legal value is left in it.
     """
+    # two values around the target
     bracket = _bracket(target, count, start)
     if bracket is None:
         return None
     low, high = bracket
+    # shrink the interval until it is empty or good enough
     by_power_law = True
     while True:
         best = min((low, high), key=lambda value: apart(count(value), target))
         if apart(count(best), target) <= _ENOUGH * tolerance:
             return best
-        guess = _between(low, high, target, count) if by_power_law else (low + high) // 2
+        guess = _power_law_guess(low, high, target, count) if by_power_law else (low + high) // 2
         middle = _nearest_legal(guess, low, high, count)
         if middle is None:
             return best
@@ -249,6 +258,7 @@ def _bracket(target: int, count: Callable[[int], int], start: int) -> tuple[int,
     value = previous = start
     upwards = count(start) < target
     while (count(value) < target) == upwards and count(value) != target:
+        # the nearest legal value beyond this one
         low, high = (value, 4 * value) if upwards else (0, value)
         further = _nearest_legal(2 * value if upwards else value // 2, low, high, count)
         if further is None:
@@ -259,7 +269,7 @@ def _bracket(target: int, count: Callable[[int], int], start: int) -> tuple[int,
     return (previous, value) if upwards else (value, previous)
 
 
-def _between(low: int, high: int, target: int, count: Callable[[int], int]) -> int:
+def _power_law_guess(low: int, high: int, target: int, count: Callable[[int], int]) -> int:
     """Value at which a power law through ``count`` of two values reaches the target."""
     below, above = math.log(count(low) or 1), math.log(count(high) or 1)
     if above <= below:

@@ -55,6 +55,7 @@ class Work:
     @classmethod
     def of(cls, sizes: Sequence[int], sampler: Sampler[Any], algorithm: Any = None) -> Work:
         """Work of samples of ``sizes`` tokens. A backward pass costs twice the forward pass."""
+        # three passes to train, one for a bound, two a step with guidance
         columns = max(1.0, sum(sizes) / len(sizes))
         sampled = sum(sampler.work(size, algorithm) for size in sizes) / len(sizes)
         guided = 1 if getattr(sampler, "guidance", 1) == 1 else 2
@@ -80,10 +81,12 @@ def samples_trained_on(config: Mapping[str, Any], num_train: int | None = None) 
 
     ``num_train``: size of the training split, None if unknown.
     """
+    # a batch has no more samples than there are
     trainer, batch_size = config["trainer"], config["data"]["batch_size"]
     if num_train is not None:
         batch_size = min(batch_size, num_train)
     steps, epochs = trainer.get("max_steps"), trainer.get("max_epochs")
+    # the run ends by steps or by epochs, whichever is first
     ends = [math.inf]
     if steps is not None and steps >= 0:
         ends.append(steps * batch_size * (trainer.get("accumulate_grad_batches") or 1))
@@ -111,6 +114,7 @@ def settle_validations(options: dict[str, Any]) -> None:
     Without ``val_check_interval`` a longer one is validated every ``_OFTEN`` batches, or every
     epoch if it ends by epochs.
     """
+    # the default interval
     batches = options["max_steps"] * (options.get("accumulate_grad_batches") or 1)
     if options.get("val_check_interval") is None:
         every_epoch = batches < 0 or options.get("check_val_every_n_epoch") is not None
@@ -132,6 +136,7 @@ def samples_between_validations(config: Mapping[str, Any], num_train: int) -> fl
     if options.get("max_steps") is None:
         options["max_steps"] = -1
     settle_validations(options)
+    # a share is of an epoch
     batches = options["val_check_interval"]
     if isinstance(batches, float):
         num_batches = max(1, round(num_train / min(batch_size, num_train)))
@@ -156,9 +161,11 @@ def with_measurements(
     config: DictConfig, *, num_train: int, num_held_out: int, work: Work
 ) -> tuple[DictConfig, list[str]]:
     """Copy of a ``train`` config with a number for every null amount, and notes on reduced ones."""
+    # work of training, in all and between two validations
     whole = samples_trained_on(config, num_train) * work.trained
     between = samples_between_validations(config, num_train) * work.trained
     bounded, size = config.eval.bound_draws * work.bounded, config.data.batch_size
+    # most, cost of one, allowed work, least
     amounts = {
         "eval.num_samples": (SAMPLES_DRAWN, work.sampled, _FINALLY * whole, _LEAST_SAMPLED),
         "eval.bound_samples": (num_held_out, bounded, _FINALLY * whole, _LEAST_BOUNDED),
@@ -202,11 +209,13 @@ def _filled_in(
     """Set the ``amounts``, arguments of ``affordable`` by key. Bounds take two samples at least."""
     config, notes = OmegaConf.create(config), []
     for key, (most, cost, allowed, least) in amounts.items():
+        # a number of the user stays
         if OmegaConf.select(config, key) is not None:
             continue
         num = affordable(most, cost=cost, allowed=allowed, least=least)
         if not key.endswith("num_samples"):
             num = max(num, min(most, 2))
+        # all validation batches are a share of 1
         all_batches = key == "trainer.limit_val_batches" and num == most
         OmegaConf.update(config, key, 1.0 if all_batches else num, force_add=True)
         if num < most:

@@ -126,6 +126,7 @@ class Contents:
 
     def chosen_weights(self, *, ema: bool) -> dict[str, Tensor]:
         """Averaged weights, or the last training weights, which only a ``.ckpt`` has."""
+        # both kinds of file have the average
         if ema:
             return self.weights
         if self.state is None:
@@ -164,6 +165,7 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
     """
     if (original := original_checkpoint(path)) is not None:
         return _contents_of_original(original)
+    # both kinds of file have an info and the averaged weights
     path, state = checkpoint_file(path, of_folder), None
     if is_weights_file(path):
         info, weights = read_weights_file(path)
@@ -172,17 +174,18 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
         info, weights = state.get(INFO_KEY), algorithm_weights(state.get("state_dict"))
     check_header(info, weights, path)
     _check_data(info, path)
-    config = _without_downloads(info["config"])
+    # renamed settings get their present names
+    config = _disable_downloads(info["config"])
     if "sampling" in config:
         config["sampling"] = renamed_settings(config["sampling"])
     return Contents(path, {**info, "config": config}, weights, state)
 
 
-def _without_downloads(value: Any) -> Any:
+def _disable_downloads(value: Any) -> Any:
     """Turn every ``download`` of a config off, so that no file makes anything be fetched."""
     if isinstance(value, Mapping):
-        return {k: False if k == "download" else _without_downloads(v) for k, v in value.items()}
-    return [_without_downloads(each) for each in value] if isinstance(value, list) else value
+        return {k: False if k == "download" else _disable_downloads(v) for k, v in value.items()}
+    return [_disable_downloads(each) for each in value] if isinstance(value, list) else value
 
 
 def _contents_of_original(checkpoint: OriginalCheckpoint) -> Contents:
@@ -202,6 +205,7 @@ def remembered_modules(path: str | Path) -> list[str]:
     Empty for a file that cannot be read.
     """
     try:
+        # the info of either kind of file
         file = checkpoint_file(path)
         weights = is_weights_file(file)
         info: Any = (
@@ -260,7 +264,7 @@ def read_checkpoint(
     """Load the algorithm of a ``.ckpt`` or ``.safetensors``, with the facts of its run.
 
     ``ema``: the averaged weights; False for the last training weights, which only a ``.ckpt`` has.
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if there is no such file, if it
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence if the file is missing, if it
     is damaged, of a newer format, or not a checkpoint of this package.
     """
     from omegaconf import OmegaConf
@@ -280,6 +284,7 @@ def read_checkpoint(
             f"{reason_of(error)}{modules_note(info)}"
             f"{'' if type(error) is ValueError else _settings_note(info)}"
         ) from error
+    # the weights of the file
     contents.load_into(algorithm, ema=ema)
     if unused := _not_imported(info):
         names = ", ".join(map(repr, unused))
@@ -291,13 +296,15 @@ def read_checkpoint(
 
 
 def _check_data(info: Mapping[str, Any], path: Path) -> None:
-    """Check that the kind of data is known and that its ids have kept their meaning."""
+    """Check that the kind of data is known, and the meaning of its ids unchanged."""
+    # the kind of data, which a package may bring
     data, written = info["config"]["data"], info["vocabulary"]
     try:
         domain = domain_of(data)
     except ValueError as error:
         reason = missing_plugin(info) or f"cannot be read: {error}{modules_note(info)}"
         raise ValueError(f"{path} {reason}") from error
+    # the meaning of its ids here
     try:
         vocabulary = domain.vocabulary(data)
         ours = vocabulary.digest()
@@ -326,7 +333,7 @@ def _check_data(info: Mapping[str, Any], path: Path) -> None:
 def reason_of(error: BaseException) -> str:
     """First line of an error's message; without a message, the kind of the error."""
     text = str(error).replace(":\n\t", ": ").partition("\n")[0] or type(error).__name__
-    return f"there is no {text}" if type(error) is KeyError else text
+    return f"missing key {text}" if type(error) is KeyError else text
 
 
 def _settings_note(info: Mapping[str, Any]) -> str:
@@ -349,6 +356,7 @@ def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
     """
     parts = []
     for noun, name, find in _parts(config):
+        # parts of this package need no note
         module = _module_of(find(name))
         top = module.partition(".")[0]
         if top not in own_packages():
@@ -368,9 +376,10 @@ def modules_of(info: Mapping[str, Any]) -> list[str]:
 def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS) -> str | None:
     """End of a message about the first part of a checkpoint that is not registered, or None.
 
-    It says what to do. Parts of other packages come first, and one of theirs is missing, too, where
+    It says what to do. Parts of other packages come first, and one is missing, too, where
     this package has registered its name. ``nouns``: the kinds of parts that count.
     """
+    # parts that other packages had registered
     finders = {noun: (name, find) for noun, name, find in _parts(info["config"])}
     for part in info.get("plugins", ()):
         noun, name, module = (part[key] for key in ("noun", "name", "module"))
@@ -411,7 +420,7 @@ def _not_imported(info: Mapping[str, Any]) -> list[str]:
 
 
 def modules_note(info: Mapping[str, Any]) -> str:
-    """End of an error that modules which were not imported may explain; empty if there are none."""
+    """End of an error about modules that were not imported; empty if all were."""
     names = _not_imported(info)
     return f"; the file names parts of other packages, {_trust_hint(names)}" if names else ""
 

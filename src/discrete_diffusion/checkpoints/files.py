@@ -1,6 +1,6 @@
 """The two kinds of checkpoint file, read without running what they hold, and their header.
 
-``.ckpt`` is Lightning's: a zip of a pickle and raw tensors, with all that training needs to go on.
+``.ckpt`` is Lightning's: a zip of a pickle and raw tensors, with the state of training.
 ``.safetensors`` holds the averaged weights alone, and no pickle. Both carry an *info*, the header
 that ``contents`` describes. Its schema is checked before anything else reads it, so that an odd
 value is one ``ValueError`` that names file and key.
@@ -62,6 +62,7 @@ def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
     (``published``). Raises ``ValueError`` for a folder without the file, naming the checkpoints
     that it has, and the errors of ``published``.
     """
+    # a file, a model's folder, or a run
     path = published(path)
     if not path.is_dir():
         return path
@@ -96,7 +97,7 @@ def algorithm_weights(state_dict: Any) -> dict[str, Tensor]:
 def is_weights_file(path: Path) -> bool:
     """Return True if a file starts like safetensors: eight bytes of length, then a JSON object.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` if there is no file, or an empty one.
+    Raises ``FileNotFoundError`` or ``ValueError`` if the file is missing or empty.
     """
     _check_is_file(path)
     with path.open("rb") as file:
@@ -112,6 +113,7 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     _check_is_file(path)
+    # a pickle that would run code is refused, not read
     try:
         check_zip(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
@@ -143,6 +145,7 @@ def check_readable(state: Mapping[str, Any]) -> None:
     A checkpoint holds tensors, numbers, texts, and lists and dicts of them.
     """
     allowed = dict.fromkeys((str, bytes, bool, int, float, type(None)), True)
+    # classes are tried by writing and reading one value
     for place, value in _leaves("", state):
         kind = type(value)
         if kind not in allowed:
@@ -183,6 +186,7 @@ def read_weights_file(path: Path) -> tuple[Any, dict[str, Tensor]]:
 
     Raises ``ValueError`` for a damaged file.
     """
+    # safetensors hold no code
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -225,6 +229,7 @@ def check_zip(path: Path) -> None:
     with path.open("rb") as file:
         if file.read(4) != b"PK\x03\x04":
             raise zipfile.BadZipFile("not a zip")
+    # entries are stored and no longer than the file
     size = path.stat().st_size
     with zipfile.ZipFile(path) as archive:
         for entry in archive.infolist():
@@ -310,6 +315,7 @@ def with_new_digest(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> d
     """
     content = {key: value for key, value in info.items() if key != "digest"}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode())
+    # tensors in the order of their names
     for name in sorted(weights):
         value = weights[name].detach().cpu().contiguous()
         digest.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
@@ -324,6 +330,7 @@ def check_header(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
     """
     _check_format(info, path)
     _check_plain(info, path)
+    # a digest of the info and the weights
     if not is_a(str, info.get("digest")):
         raise ValueError(
             f"{path} is refused: it has no digest, which every checkpoint of discrete_diffusion has"
@@ -353,6 +360,7 @@ def check_schema(info: Any, path: Path) -> None:
     """
     _check_format(info, path)
     _check_plain(info, path)
+    # keys of the info and their values
     if missing := [key for key in _SCHEMA if key not in info and key not in _OPTIONAL]:
         raise ValueError(
             f"{path} is not a checkpoint of discrete_diffusion: it has no {', '.join(missing)}"
@@ -390,9 +398,12 @@ def _check_format(info: Any, path: Path) -> None:
 
 
 def _check_plain(info: dict[str, Any], path: Path) -> None:
-    """Raise ``ValueError`` for values without a form in JSON, such as a tensor or a list in itself,
-    and for text that the config library would replace."""
+    """Raise ``ValueError`` for values that JSON lacks, such as a tensor or a list in itself.
+
+    Also for text that the config library would replace.
+    """
     for key, value in info.items():
+        # an interpolation would be resolved by the config library
         text = _as_json(key, value, path)
         _, live, rest = text.partition("${")
         if key == "config" and (live or '"???"' in text):
@@ -411,6 +422,7 @@ def _as_json(key: str, value: Any, path: Path) -> str:
     most = _MOST_VALUES if key == "config" else 8 * _MOST_VALUES
     pieces, length = [], 0
     try:
+        # count while writing, as the whole may be too long for memory
         for piece in json.JSONEncoder(sort_keys=True).iterencode(value):
             pieces.append(piece)
             length += len(piece)
@@ -429,6 +441,7 @@ def _check_group(keys: Any, group: str, path: Path) -> None:
     """Check a group of a config against the shipped one of its name, if there is one."""
     if not isinstance(keys, Mapping):
         raise ValueError(f"{path}: config.{group} is {_shown(keys)}; expected keys, such as name")
+    # names, then bounds of numbers, then kinds as shipped
     for key in _NAMES.get(group, ("name",)):
         if not is_a(str, keys.get(key)) and (key in keys or group in _NAMES):
             raise ValueError(f"{path}: {group}.{key} is {_shown(keys.get(key))}; expected a text")

@@ -106,6 +106,7 @@ def read_original(checkpoint: OriginalCheckpoint) -> OriginalModel:
     Raises the errors of ``_read_file``, and ``ValueError`` for a network of another kind, and for
     settings that do not fit it.
     """
+    # the file and the settings, those of the name first
     file = _read_file(checkpoint)
     _check_kind(checkpoint.kind, file)
     settings = {**file.settings, **checkpoint.settings}
@@ -133,12 +134,14 @@ def read_original(checkpoint: OriginalCheckpoint) -> OriginalModel:
 
 
 def _check_kind(kind: str, file: OriginalFile) -> None:
+    # autoregressive networks do not read sigma
     causal = file.sizes.cond_dim is None
     if causal != (kind == "ar"):
         ones = "no {}, as autoregressive ones" if causal else "{}, as those of diffusion"
         weight = ones.format("sigma_map.mlp.0.weight")
         others = "ar:PATH" if causal else "mdlm:PATH, sedd:PATH or duo:PATH"
         raise ValueError(f"{file.path} has {weight}; load it as {others}, not as {kind}:")
+    # variants of SEDD that this package cannot compute
     if kind == "sedd" and (file.settings.get("noise") == "uniform"):
         raise ValueError(
             f"{file.path} has graph.type=uniform; sedd: reads checkpoints of absorbing noise alone"
@@ -175,6 +178,7 @@ def _config(
     algo = {**shipped_config("algo", parts.algo), "backbone": "dit", "time_conditioning": timed}
     if checkpoint.kind == "ar":
         algo["begin_id"] = settings.get("begin_id", begin_id)
+    # the network, by its sizes
     model = {
         "name": checkpoint.kind,
         "backbones": ["dit"],
@@ -201,6 +205,7 @@ def _config(
 def _num_heads(
     checkpoint: OriginalCheckpoint, file: OriginalFile, settings: Mapping[str, Any]
 ) -> int:
+    # the rotary buffer has half a head's width
     heads = settings.get("n_heads")
     if FREQUENCIES in file.weights:
         given = checkpoint.settings.get("n_heads")
@@ -256,9 +261,7 @@ def _read_file(checkpoint: OriginalCheckpoint) -> OriginalFile:
     if path.is_dir():
         files = (path / name for name in _IN_FOLDERS)
         if (file := next((file for file in files if file.is_file()), None)) is None:
-            raise ValueError(
-                f"{path} is a folder without one of {', '.join(_IN_FOLDERS)}; give the file"
-            )
+            raise ValueError(f"{path} has none of {', '.join(_IN_FOLDERS)}; give the file")
         path = file
 
     # settings of the Hub's config.json and of the pickle, then the tensors
@@ -279,6 +282,7 @@ def _read_file(checkpoint: OriginalCheckpoint) -> OriginalFile:
             f"{path}: {f'behind {prefix!r}, ' if prefix else ''}{error}; expected the network of "
             f"a checkpoint of {checkpoint.kind.upper()}, whole"
         ) from error
+    # Lightning and SEDD name the step differently
     step = next((state[k] for k in ("global_step", "step") if isinstance(state.get(k), int)), 0)
     return OriginalFile(path, weights, averaged, sizes, settings, step)
 
@@ -286,6 +290,7 @@ def _read_file(checkpoint: OriginalCheckpoint) -> OriginalFile:
 def _unpickle(path: Path) -> Mapping[str, Any]:
     """Read a pickle in which every object of other libraries is ``Unread``."""
     try:
+        # names in the pickle decide whether it is read
         check_zip(path)
         named = get_unsafe_globals_in_checkpoint(path)
         unknown = (name for name in named if name.partition(".")[0] not in _IGNORED)
@@ -314,6 +319,7 @@ def _refusal(path: Path, reason: str) -> str:
 
 def _network(state: Mapping[str, Any], path: Path) -> tuple[dict[str, Tensor], str]:
     """Tensors by name, and the prefix of the names of the network's."""
+    # tensors below one of the known keys, or at the top
     inside = next((state[k] for k in _STATES if isinstance(state.get(k), Mapping)), state)
     tensors = {str(k): v for k, v in inside.items() if isinstance(v, Tensor)}
     prefixes = [key.removesuffix(EMBEDDING) for key in tensors if key.endswith(EMBEDDING)]
@@ -337,12 +343,14 @@ def _averaged(ema: Any, sizes: Sizes) -> dict[str, Tensor] | None:
     shadow = ema.get("shadow_params") if isinstance(ema, Mapping) else None
     if not shadow:
         return None
+    # as many tensors as parameters, then only numbers
     shapes = sizes.shapes()
     more = shadow[len(shapes) :]
     if len(shadow) < len(shapes) or any(value.numel() > 1 for value in more):
         raise ValueError(
             f"ema.shadow_params has {len(shadow)} tensors, but the network {len(shapes)} parameters"
         )
+    # each with the shape of its parameter
     for k, (key, shape) in enumerate(shapes.items()):
         if tuple(shadow[k].shape) != shape:
             raise ValueError(
@@ -369,6 +377,7 @@ def _known_settings(settings: Any) -> dict[str, Any]:
     known: dict[str, Any] = {}
     for name, keys in _SETTING_KEYS.items():
         for key in keys:
+            # follow the key, one part after the other
             value: Any = config
             for part in key.split("."):
                 value = value.get(part) if isinstance(value, Mapping) else None

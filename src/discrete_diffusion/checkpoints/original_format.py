@@ -103,10 +103,12 @@ class Sizes:
 
         Raises ``ValueError`` naming a key that is missing, or has another number of axes.
         """
+        # sizes that every network has
         ids, width = _shape(state, EMBEDDING, 2)
         blocks = [int(match[1]) for key in state if (match := re.match(r"blocks\.(\d+)\.", key))]
         (hidden,) = _shape(state, "blocks.0.mlp.0.bias", 1)
         num = max(blocks) + 1
+        # only networks that read sigma have its embedder
         if f"{SIGMA}.weight" not in state:
             return cls(ids, width, num, hidden, None)
         cond_dim, waves = _shape(state, f"{SIGMA}.weight", 2)
@@ -115,9 +117,11 @@ class Sizes:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of their parameters by name, in the order of their ``parameters()``."""
         width, c = self.hidden_size, self.cond_dim
+        # embedder
         shapes: dict[str, tuple[int, ...]] = {EMBEDDING: (self.vocab_size, width)}
         if c is not None:
             shapes |= _linear(SIGMA, self.num_waves, c) | _linear("sigma_map.mlp.2", c, c)
+        # blocks
         for k in range(self.n_blocks):
             block = f"blocks.{k}"
             shapes[f"{block}.norm1.weight"] = (width,)
@@ -128,6 +132,7 @@ class Sizes:
             shapes |= _linear(f"{block}.mlp.2", self.hidden_units, width)
             if c is not None:
                 shapes |= _linear(f"{block}.adaLN_modulation", c, 6 * width)
+        # head
         shapes["output_layer.norm_final.weight"] = (width,)
         shapes |= _linear("output_layer.linear", width, self.vocab_size)
         if c is not None:
@@ -145,6 +150,7 @@ class Sizes:
                     f"{key} is {tuple(state[key].shape)}, but {shape} where {EMBEDDING} is "
                     f"{shapes[EMBEDDING]}"
                 )
+        # no further weights
         for key in state:
             if key not in shapes and key != FREQUENCIES:
                 raise ValueError(f"{key} is not a weight of the DIT of MDLM, SEDD and Duo")
@@ -203,8 +209,9 @@ def export_original(
     Returns the settings with which their code reads it, as it takes them. Raises ``ValueError``
     where their code has no such model, naming keys to train with.
     """
+    # weights by their names, checked against their sizes
     kind = _kind_of(algorithm, config)
-    state = from_dit(_without_special_ids(algorithm, kind))
+    state = from_dit(_drop_special_ids(algorithm, kind))
     sizes = Sizes.of(state)
     sizes.check(state)
     model = config["model"]
@@ -246,6 +253,7 @@ def export_original(
 
 def _kind_of(algorithm: TokenAlgorithm, config: Mapping[str, Any]) -> str:
     """Kind of checkpoint for a model; ``ValueError`` if their code has no such model."""
+    # algorithm and process decide the kind
     algo, model = config["algo"], config["model"]
     named = {(parts.algo, parts.process): kind for kind, parts in PARTS.items()}
     kind = named.get((algo["name"], config["forward_process"]["name"]))
@@ -277,16 +285,18 @@ def _kind_of(algorithm: TokenAlgorithm, config: Mapping[str, Any]) -> str:
     return kind
 
 
-def _without_special_ids(algorithm: TokenAlgorithm, kind: str) -> dict[str, Tensor]:
+def _drop_special_ids(algorithm: TokenAlgorithm, kind: str) -> dict[str, Tensor]:
     """Weights of the backbone without the ids that their networks lack."""
     layout, weights = algorithm.layout, dict(algorithm.backbone.state_dict())
     special = {"PAD": layout.pad_id, "MASK": layout.mask_id if kind == "duo" else None}
     num = layout.vocab_size
+    # every position must have the same ids
     if not torch.equal(layout.support, layout.support[:1].expand_as(layout.support)):
         raise ValueError(
             "format=mdlm takes plain sequences, with the same ids at every position; in this data "
             "they depend on the position"
         )
+    # rows of the last ids go, PAD first
     for name, index in special.items():
         if index is None:
             continue

@@ -48,7 +48,7 @@ _ROWS = 3
 
 
 @dataclass(frozen=True)
-class About:
+class CardFacts:
     """Facts on the card that are not in the checkpoint.
 
     ``name``: of the model, as ``load`` takes it. ``licence``: an identifier of SPDX, such as
@@ -78,6 +78,7 @@ def licence_of_card(path: Path) -> str | None:
     """Licence in the metadata at the head of a model card (``license``); None if there is none."""
     if not path.is_file():
         return None
+    # YAML between two lines of dashes
     _, _, rest = path.read_text(encoding="utf-8", errors="replace").partition("---\n")
     head, end, _ = rest.partition("\n---")
     try:
@@ -88,7 +89,7 @@ def licence_of_card(path: Path) -> str | None:
     return licence if isinstance(licence, str) else None
 
 
-def model_card(info: Mapping[str, Any], num_parameters: int, about: About) -> str:
+def model_card(info: Mapping[str, Any], num_parameters: int, about: CardFacts) -> str:
     """Text of the ``README.md`` of a model, with the metadata that the Hugging Face Hub reads."""
     config = info["config"]
     algo, domain = config["algo"], domain_of(config["data"])
@@ -144,6 +145,7 @@ def _metrics(metrics: Mapping[str, Any]) -> str:
         rows.append(
             f"| {name} | {value:.4g} | {spread} | {'' if floor is None else f'{floor:.4g}'} |"
         )
+    # no numbers: how to get them
     if not rows:
         return "Not measured; `discrete-diffusion evaluate checkpoint=...` does."
     seeds = len(metrics.get("seeds", ())) or 1
@@ -186,8 +188,8 @@ def save_pretrained(
             written, as on a full disk.
         metrics: a ``metrics.json`` of ``evaluate`` or ``train`` for the card, ``README.md``; by
             default that of the run, if it is of the same step.
-        **about: further fields of ``About``: ``name`` (by default the folder's), ``licence`` (by
-            default that of the card beside the file that was loaded), ``recipe``, ``limits``.
+        **about: fields of ``CardFacts``: ``name`` (by default the folder's), ``licence`` (by
+            default that of the card next to the loaded file), ``recipe``, ``limits``.
 
     Returns:
         The folder.
@@ -210,7 +212,9 @@ def save_pretrained(
     num = checkpoint.algorithm.num_parameters
     if (licence := licence_of_card(checkpoint.path.parent / CARD)) is not None:
         about = {"licence": licence, **about}
-    card = model_card(info, num, About(**{"name": folder.resolve().name, **about}, metrics=metrics))
+    card = model_card(
+        info, num, CardFacts(**{"name": folder.resolve().name, **about}, metrics=metrics)
+    )
     config = json.dumps(info, indent=1, sort_keys=True) + "\n"
 
     # all three are written, or none
@@ -247,6 +251,7 @@ def push_to_hub(
         ValueError: the Hub refuses or cannot be reached.
     """
     hub = hub_library("push_to_hub")
+    # the files, then the repository, then the upload
     with TemporaryDirectory() as scratch:
         options = {"name": repo_id, **options, "overwrite": True}
         folder = save_pretrained(checkpoint, scratch, **options)
@@ -273,6 +278,7 @@ def _weights(algorithm: nn.Module, dtype: str | None) -> dict[str, Tensor]:
     """Weights by name, learned ones as ``dtype``."""
     if dtype is None:
         return algorithm.state_dict()
+    # buffers, such as tables of ids, keep their type
     check_name("dtype", dtype, DTYPES)
     learned = {name for name, _ in algorithm.named_parameters(remove_duplicate=False)}
     return {
@@ -339,6 +345,7 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
             verbose=False,
         )
     assert program is not None
+    # the meaning of ids goes with the file
     ids = {"mask_id": layout.mask_id, "pad_id": layout.pad_id}
     for key, value in {"vocabulary": dict(vocabulary), **ids}.items():
         program.model.metadata_props[key] = json.dumps(value)

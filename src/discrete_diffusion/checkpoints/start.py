@@ -79,9 +79,11 @@ def start_from(start: StartingWeights, algorithm: Algorithm, config: Mapping[str
     Called after ``Algorithm.fit``, whose results, such as the scale of maps, belong to the weights
     and are replaced with them.
     """
+    # copy the weights
     chosen = config["init"]["parts"]
     named = None if chosen is None else [*map(str, chosen)]
     done = initialise(algorithm.backbone, start, parts=named, config=config)
+    # log what was copied, and what was not
     if other := other_meanings(start.config, config):
         logger.warning(
             "%s of %s differs from this run's: ids or features may have another meaning",
@@ -134,6 +136,7 @@ def initialise(
         added = zeros - start.weights.keys()
         _check_same(start, state.keys() - added, config)
         parts, sources = (), {name: name for name in state if name not in added}
+    # a part may lie at another depth in the checkpoint
     for part in parts:
         there = _nearest(part, start.weights, f"the backbone of {start.path}")
         here = _nearest(part, state, "this backbone")
@@ -160,11 +163,13 @@ def initialise(
 
 def _nearest(part: str, names: Iterable[str], owner: str) -> str:
     """Path of the module or tensor with the name ``part`` that is nearest to the top."""
+    # every module on the way to a tensor
     paths = {path for name in names for path in accumulate(name.split("."), "{}.{}".format)}
     matches = [path for path in paths if path == part or path.endswith(f".{part}")]
     if not matches:
         tops = {path for path in paths if "." not in path}
         raise ValueError(f"init.parts: {owner}: {unknown_name('part', part, tops)}")
+    # the highest one, which must be alone at its height
     depth = min(path.count(".") for path in matches)
     nearest = sorted(path for path in matches if path.count(".") == depth)
     if len(nearest) > 1:
@@ -180,6 +185,7 @@ def _inside(path: str, names: Iterable[str]) -> list[str]:
 
 
 def _check_same(start: StartingWeights, names: Set[str], config: Mapping[str, Any]) -> None:
+    # settings that explain the difference, then parts to name
     if other := sorted(start.weights.keys() ^ names):
         parts = ", ".join(sorted({name.split(".")[0] for name in start.weights}))
         differing = _differing(start.config, config)
@@ -202,6 +208,7 @@ def _check_shapes(
     for name, value in loaded.items():
         if value.shape == state[name].shape:
             continue
+        # settings that would give the shape of the file
         remedies = []
         if differing := _differing(start.config, config):
             remedies.append(f"with {', '.join(differing)} it has that of the file")
@@ -253,6 +260,7 @@ def _can_be(config: Mapping[str, Any], key: str, value: Any) -> bool:
 
 
 def _sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+    # keys that do not describe the network are left out
     described = {"name", "parameters", "backbones", "counted_at", "scales_with", "download"}
     model = {
         k: v for k, v in leaves(config["model"], "model.") if described.isdisjoint(k.split("."))
@@ -387,6 +395,7 @@ def check_resumable(
         due, step = bool(saved.get("validation_due", False)), int(state["global_step"])
     except SENSELESS as error:
         raise ValueError(f"{path} holds a broken training state: {reason_of(error)}") from error
+    # a run cannot end before its checkpoint
     steps = (config.get("trainer") or {}).get("max_steps")  # null and -1: no limit
     if steps is not None and 0 < steps < step:
         raise ValueError(
@@ -416,6 +425,7 @@ def machine_changes(point: ResumePoint, config: Mapping[str, Any], trainer: Trai
     # threads of several processes are divided at launch
     if trainer.world_size == 1 or config.get("threads") is not None:
         now["threads"] = torch.get_num_threads()
+    # what differs from the machine of the checkpoint
     was = point.machine
     sentences = [
         f"{name} was {was[name]} and is {value}: numbers may differ in their last bits"
@@ -432,6 +442,7 @@ def machine_changes(point: ResumePoint, config: Mapping[str, Any], trainer: Trai
 
 def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Differing settings under ``_KEPT``, as ``key was -> is``; absent and null are equal."""
+    # settings on which numbers depend
     old, new = dict(leaves(was)), dict(leaves(now))
     keys = [
         k

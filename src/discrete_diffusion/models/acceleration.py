@@ -50,6 +50,7 @@ class LeanMLP(MLP):
     """``MLP`` that computes GELU again in its backward pass instead of keeping the result."""
 
     def forward(self, x: Tensor) -> Tensor:
+        # hidden is kept for GELU's gradient, active is not
         hidden = self.up(x)
         active = self.activation(hidden)
         with recomputed(active, lambda: self.activation(hidden)):
@@ -92,6 +93,7 @@ def _convolution_is_faster(x: Tensor, weight: Tensor) -> bool:
         return False
     if not x.dtype == weight.dtype == torch.float32 or torch.is_autocast_enabled("cpu"):
         return False
+    # enough sequences, or enough columns to cut into sixteen
     columns = x.shape[0] * x.shape[1]
     can_be_cut = columns % _FEWEST_SEQUENCES == 0 and x.is_contiguous()
     return x.shape[0] >= _FEWEST_SEQUENCES or (columns >= _FEWEST_COLUMNS and can_be_cut)
@@ -109,6 +111,7 @@ def recomputed(tensor: Tensor, again: Callable[[], Tensor]) -> AbstractContextMa
         with recomputed(active, lambda: gelu(hidden)):  # hidden is saved for gelu's own gradient
             out = down(active)
     """
+    # nothing to do where autograd saves nothing, or another copy
     if torch.compiler.is_compiling() or not torch.is_grad_enabled():
         return nullcontext()
     if torch._C._functorch.peek_interpreter_stack() is not None:
@@ -117,6 +120,7 @@ def recomputed(tensor: Tensor, again: Callable[[], Tensor]) -> AbstractContextMa
     autocasts = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
     if tensor.dtype == torch.float32 and autocasts:
         return nullcontext()
+    # a saved tensor is a view of `tensor` if it shares the storage
     storage, start = tensor.untyped_storage()._cdata, tensor.storage_offset()
 
     def pack(saved: Tensor) -> Tensor | Callable[[], Tensor]:
@@ -160,6 +164,7 @@ def compile_backbone(backbone: nn.Module, device: torch.device, how: bool | str 
             options = {"dynamic": False, "mode": how}
             allow_many_shapes()
             backbone.register_forward_pre_hook(_begin_without_gradients)
+    # equal blocks share one compilation
     lists = [module for module in backbone.modules() if isinstance(module, nn.ModuleList)]
     for module in [block for blocks in lists for block in blocks] or [backbone]:
         module.compile(**options)
@@ -182,6 +187,7 @@ def _begin_without_gradients(*_: object) -> None:
 def check_compiler(device: torch.device) -> None:
     """Raise ``ValueError`` if ``torch.compile`` would find no Triton for a GPU ``device``, or no
     C++ compiler for the CPU."""
+    # a GPU needs Triton
     if device.type == "cuda":
         from torch.utils._triton import has_triton
 
@@ -191,9 +197,10 @@ def check_compiler(device: torch.device) -> None:
                 "compile out"
             )
         return
+    # the CPU needs a C++ compiler
     chosen = os.environ.get("CXX") or CPU_COMPILER
     if shutil.which(chosen) is None:
         raise ValueError(
-            f"compile=true needs a C++ compiler on the CPU, and there is no {chosen} here; install "
+            f"compile=true needs a C++ compiler on the CPU, and {chosen} is missing here; install "
             "it or leave compile out"
         )

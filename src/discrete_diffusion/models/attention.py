@@ -43,12 +43,15 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask = None, *, causal: bool =
     keys, and with AVX-512 without gradients, up to 48 (``python benchmarks/speed.py``); never for
     ``causal``.
     """
+    # flex attention, compiled on a GPU alone
     if isinstance(mask, BlockMask):
         compiles = q.is_cuda and not torch.compiler.is_compiling()
         kernel = _flex_kernel() if compiles else flex_attention
         return kernel(q, k, v, block_mask=mask)
+    # PyTorch's fused kernel
     if causal or not _written_out_is_faster(q, k):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+    # written out, with a mask of booleans or numbers
     scores = q @ (k * q.shape[-1] ** -0.5).transpose(-1, -2)  # (B, H, Q, K)
     if mask is not None and mask.dtype == torch.bool:
         scores = scores.masked_fill(~mask, neg_inf(scores.dtype))
@@ -117,6 +120,7 @@ class LayerCache:
 
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Store the new columns (B, H, n, d) and return all so far, each (B, H, m + n, d)."""
+        # room for all columns, made at the first call
         if self._stored is None:
             num, heads, _, width = k.shape
             self._stored = k.new_empty(2, num, heads, self.capacity, width)
@@ -170,7 +174,7 @@ KERNELS = ("sdpa", "flex")
 
 @dataclass(frozen=True)
 class Visibility:
-    """Rule of which columns see which: all of its parts must allow a pair; a column sees itself.
+    """Pairs of columns that see each other: every rule must allow them; a column sees itself.
 
     ``groups``: Int[B or 1, K], the block of each column: it sees its own block and earlier ones.
     ``documents``: Int[B, K], the document of each: it sees its own. At least one is given.
@@ -198,8 +202,10 @@ class Visibility:
 
     def sees(self, b: Tensor, h: Tensor | None, q: Tensor, k: Tensor) -> Tensor:
         """Bool: column q of sample b sees column k, in every head; the indices broadcast."""
+        # clean twins have the place of their noisy columns
         place_q, place_k = q % self.num_columns, k % self.num_columns
         rules = [k <= q] if self.causal else []
+        # blocks see themselves and earlier ones
         if self.groups is not None:
             sample = b if len(self.groups) > 1 else b * 0
             own, other = self.groups[sample, place_q], self.groups[sample, place_k]
@@ -224,7 +230,9 @@ class Visibility:
         """
         group_q, group_k = group_q.long(), group_k.long()
         nowhere, first = torch.iinfo(torch.long).max, torch.iinfo(torch.long).min
+        # clean keys of earlier blocks, or of its own for a clean query
         clean = torch.where(clean_k, group_k, nowhere) < group_q + clean_q
+        # noisy keys of its own block for a noisy query
         noisy = torch.where(clean_k, first, group_k) == torch.where(clean_q, nowhere, group_q)
         return clean | noisy
 

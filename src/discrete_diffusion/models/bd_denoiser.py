@@ -125,6 +125,7 @@ class GraphDenoiser(nn.Module):
         Raises:
             ValueError: a shape or type does not fit.
         """
+        # shapes of tokens and mask
         length = self.vocab_config.length
         if tokens.ndim != 2 or tokens.shape[1] != length:
             raise ValueError(
@@ -136,6 +137,7 @@ class GraphDenoiser(nn.Module):
                 f"pad_mask is {pad_mask.dtype} {tuple(pad_mask.shape)}; expected torch.bool "
                 f"{tuple(tokens.shape)}, True at real positions"
             )
+        # features of the columns with data, logits of all
         packing = pack_columns(pad_mask)
         features = self.features(tokens, t, packing, condition, keep=keep)
         return self.scatter(*self.head(*features), packing)
@@ -227,7 +229,7 @@ class BDDenoiser(GraphDenoiser):
     zero initialisation implies; the description promises one for every parameter.
     Deviation: ``condition`` is Float[B, sum], facts of a sample, and not (B, tokens, width) of a
     house's boundary.
-    Deviation: a data set has ``Batch`` objects of concatenated ids, and there is no
+    Deviation: a data set has ``Batch`` objects of concatenated ids, not a
     ``BubbleDiagramDataset`` of dicts; ``vocab_config.separate(batch.x0)`` has tokens and pad_mask.
 
         model = BDDenoiser(d_model=128, n_layers=4, n_heads=4, vocab_config=RPLAN_VOCAB_CONFIG)
@@ -322,15 +324,16 @@ class BDDenoiser(GraphDenoiser):
         c: Tensor,
         attend_facts: Sequence[Callable[[Tensor], Tensor]],
     ) -> tuple[Tensor, Tensor, Revealed]:
-        x, revealed = self._add_graph(self.embed(tokens, packing), tokens, packing)  # (B, K, D)
+        x, revealed = self._add_graph(self._embed(tokens, packing), tokens, packing)  # (B, K, D)
         for attend, block in zip(attend_facts, self.blocks, strict=True):
             x = block(attend(x), c, packing.key_mask)
         x = self.final(x, c)
         n = packing.num_kept_before(self.vocab_config.n_max)
         return x[:, :n], x[:, n:], revealed
 
-    def embed(self, tokens: Tensor, packing: ColumnPacking) -> Tensor:
+    def _embed(self, tokens: Tensor, packing: ColumnPacking) -> Tensor:
         """Embed the columns kept, ids and their positions: Int[B, L] -> Float[B, K, D]."""
+        # ids of nodes and of edges have separate embeddings
         kept, n = packing.pack(tokens), packing.num_kept_before(self.vocab_config.n_max)
         nodes, edges = self.node_embedding(kept[:, :n]), self.edge_embedding(kept[:, n:])
         positions = packing.pack(self.positional_encoding().unsqueeze(0))  # (1, K, D)
@@ -342,6 +345,7 @@ class BDDenoiser(GraphDenoiser):
         """Add the features of the revealed graph to x (B, K, D), and return these too."""
         if isinstance(self.graph_features, NoGraphFeatures):
             return x, None
+        # relations of all nodes, features of the kept ones
         n_max, n = self.vocab_config.n_max, packing.num_kept_before(self.vocab_config.n_max)
         kept = packing.pack(torch.arange(packing.length, device=x.device).unsqueeze(0))[0]
         real = tokens[:, :n_max] != self.vocab_config.node_pad_id
@@ -358,7 +362,16 @@ class BDDenoiser(GraphDenoiser):
     def scatter(
         self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
-        """Put the logits of the columns kept at their places, 0 elsewhere."""
+        """Put the logits of the columns kept at their places, 0 elsewhere.
+
+        Args:
+            node_logits: Float[B, N, 15].
+            edge_logits: Float[B, K - N, 13].
+            packing: the columns that were kept.
+
+        Returns:
+            Float[B, n_max, 15] and Float[B, E, 13].
+        """
         n_max, length = self.vocab_config.n_max, self.vocab_config.length
         return packing.unpack(node_logits, 0, n_max), packing.unpack(edge_logits, n_max, length)
 

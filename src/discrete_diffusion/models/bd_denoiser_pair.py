@@ -155,6 +155,7 @@ class PairBlock(nn.Module):
 
     def _scores(self, z: Tensor, real: Tensor | None) -> Tensor:
         """Bias of the pairs on the attention of node i to node j: Float[B, H, N, N]."""
+        # bias of pair (i, j) on the score of node i for node j
         n = round(z.shape[1] ** 0.5)
         bias = rearrange(self.bias(z), "b (i j) h -> b h i j", i=n)
         return bias if real is None else bias.masked_fill(~real[:, None, None], neg_inf(bias.dtype))
@@ -318,13 +319,13 @@ class BDDenoiserPair(GraphDenoiser):
         nodes = self._nodes(packing)  # (N,)
         real = None if packing.key_mask is None else packing.key_mask[:, 0, 0, : len(nodes)]
         relations = tokens[:, self.position[nodes][:, nodes]]  # (B, N, N)
-        h, z = self.embed(tokens, relations, nodes)  # (B, N, D), (B, N N, P)
+        h, z = self._embed(tokens, relations, nodes)  # (B, N, D), (B, N N, P)
         h, z, revealed = self.graph_features(h, z, relations, real)
         for attend, block in zip(attend_facts, self.blocks, strict=True):
             h, z = block(attend(h), z, c, real)
         return self.node_final(h, c), self.pair_final(z, c), revealed
 
-    def embed(self, tokens: Tensor, relations: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
+    def _embed(self, tokens: Tensor, relations: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Embed the nodes kept, Int[N], and their pairs: h Float[B, N, D], z Float[B, N N, P].
 
         ``relations``: Int[B, N, N], ids of the pairs as the sequence has them, i < j.
@@ -339,7 +340,16 @@ class BDDenoiserPair(GraphDenoiser):
     def scatter(
         self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
-        """Add up both directions of a pair, and put logits at their places, 0 elsewhere."""
+        """Add up both directions of a pair, and put logits at their places, 0 elsewhere.
+
+        Args:
+            node_logits: Float[B, N, 15], of the nodes kept.
+            edge_logits: Float[B, N N, 13], of their pairs in either direction.
+            packing: the columns that were kept.
+
+        Returns:
+            Float[B, n_max, 15] and Float[B, E, 13].
+        """
         nodes, n_max = self._nodes(packing), self.vocab_config.n_max
         n = len(nodes)
 

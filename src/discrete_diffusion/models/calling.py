@@ -107,6 +107,7 @@ def unwrapped(output: Any, backbone: nn.Module) -> Tensor:
     """
     if isinstance(output, Tensor):
         return output
+    # networks of other frameworks return objects or tuples
     tensor = getattr(output, "logits", output)
     if isinstance(tensor, tuple | list) and len(tensor) == 1:
         tensor = tensor[0]
@@ -138,6 +139,7 @@ def _place_of_sigma(rest: Sequence[Parameter]) -> Parameter | None:
     for names in (frozenset({"sigma"}), _NOISE_NAMES):
         if named := [p for p in reachable if p.name in names]:
             return named[0]
+    # the second argument stands for sigma unless it is optional
     if not rest or rest[0].kind is Parameter.KEYWORD_ONLY or rest[0].default is not Parameter.empty:
         return None
     is_condition = rest[0].name in OWN_CONDITIONS or "mask" in rest[0].name
@@ -147,6 +149,7 @@ def _place_of_sigma(rest: Sequence[Parameter]) -> Parameter | None:
 def _innermost(backbone: nn.Module) -> nn.Module:
     """Network inside wrappers that pass all arguments on."""
     while True:
+        # a wrapper takes *args and **kwargs alone
         inner = [m for name in _WRAPPED if (m := getattr(backbone, name, None)) is not None]
         kinds = {p.kind for p in _own_signature(backbone).parameters.values()}
         if not inner or kinds != {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}:
@@ -170,7 +173,7 @@ def _own_signature(backbone: nn.Module) -> Signature:
 
 @dataclass(frozen=True)
 class ColumnPacking:
-    """The K of L columns that are computed, and those of them that attention may see as keys.
+    """The K of L columns that are computed, and the keys among them.
 
     Columns that are PAD in every sample are left out. With batches bucketed by size that is most of
     the PAD: 6 rooms of at most 8 need 21 of 36 columns, and no attention mask at all.
@@ -216,6 +219,7 @@ class ColumnPacking:
         """
         if self.columns is None:
             return x
+        # the kept columns of this range, moved to its start
         stop = self.length if stop is None else stop
         first, last = self.num_kept_before(start), self.num_kept_before(stop)
         full = x.new_zeros(x.shape[0], stop - start, x.shape[2])

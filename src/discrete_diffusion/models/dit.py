@@ -49,7 +49,7 @@ class DiT(nn.Module):
     ``causal``: position l sees positions <= l only, for autoregressive use; without it, the
     condition ``group_idxs`` makes the attention block-causal.
     ``tie_word_embeddings``: the head shares the embedding's weights; otherwise it starts at 0.
-    ``pad_id``: an id that is neither attended nor predicted; None if there is no such id.
+    ``pad_id``: an id that is neither attended nor predicted; None if the data has none.
     ``cond_dim``: width of c; None means ``hidden_size``.
     ``bias``: the norms and the projections of the attention have one. ``activation``: of the
     perceptrons, ``gelu`` or ``gelu_tanh``.
@@ -217,9 +217,11 @@ class DiT(nn.Module):
         if context is not None:
             tokens = torch.cat([tokens, packing.pack(context)], dim=1)
             positions = positions.repeat(2)
+        # embedding, rotary positions and the noise level
         x = self.token_embedding(tokens)  # (B, K or 2K, D)
         rotary = self.rotary(positions)
         c = self._condition(sigma, x_t)
+        # the last block needs queries of noisy columns alone
         for k, block in enumerate(self.blocks):
             if k == len(self.blocks) - 1:
                 mask, num_queries = last_mask, None if context is None else num_columns
@@ -230,6 +232,7 @@ class DiT(nn.Module):
         """c, Float[B or 1, cond_dim]; None without adaLN."""
         if self.timestep_embedder is None:
             return None
+        # sigma itself, or the share that it corrupts
         level = corrupted_share(sigma)
         if self.sigma_input == "sigma" and sigma is not None:
             level = level_of(sigma).clamp(max=LARGEST_SIGMA)
@@ -250,7 +253,8 @@ class DiT(nn.Module):
         document_idxs: Tensor | None,
         with_context: bool,
     ) -> Visibility:
-        """Rule of which of the columns kept see which."""
+        """Visibility of the columns kept."""
+        # one row of blocks, if all samples share it
         if group_idxs is not None and group_idxs.ndim == 1:
             group_idxs = group_idxs.unsqueeze(0)
         elif group_idxs is not None and group_idxs.stride(0) == 0:  # the samples share one row
@@ -276,6 +280,7 @@ class DiT(nn.Module):
         document_idxs: Tensor | None,
     ) -> None:
         """Raise ``ValueError`` for arguments of ``forward`` that do not fit each other."""
+        # documents are of whole sequences
         if document_idxs is not None and (cache is not None or document_idxs.shape != x_t.shape):
             raise ValueError(
                 f"document_idxs has shape {tuple(document_idxs.shape)}; expected "
@@ -285,6 +290,7 @@ class DiT(nn.Module):
             if context is not None:
                 raise ValueError("context needs group_idxs, the block of each position")
             return
+        # blocks exclude causal attention
         if self.causal or cache is not None:
             raise ValueError(
                 "group_idxs makes the attention block-causal; set algo.causal_attention=false, "
@@ -318,6 +324,7 @@ class KeyValueCache:
 
     def take(self, num: int) -> Tensor:
         """Positions Int[num] of the next columns, which count as read from now on."""
+        # positions in the order in which columns were announced
         start, stop = self.num_read, self.num_read + num
         if stop > len(self.positions):
             raise ValueError(

@@ -67,6 +67,7 @@ class RevealedGraph:
 
         The share of edges among revealed pairs, with n more pairs of which one is an edge.
         """
+        # each edge stands in two places of the matrix
         n, edges = self.sizes, self.all.sum(dim=(1, 2))[:, None, None] / 2
         revealed = n * (n - 1) / 2 - self.open.sum(dim=(1, 2))[:, None, None] / 2
         return (edges + 1) / (revealed + n)
@@ -275,7 +276,7 @@ class Head(nn.Linear):
 
 
 def build_head(dim: int, num_ids: int, features: int) -> nn.Linear:
-    """``Head``, or a linear layer that starts at 0 if there are no features of a graph."""
+    """``Head``, or a linear layer that starts at 0 if the graph has no features."""
     return Head(dim, num_ids, features) if features else zero_linear(dim, num_ids)
 
 
@@ -345,6 +346,7 @@ class GraphFeatures(nn.Module):
         Arguments of ``forward``.
         """
         with torch.no_grad(), torch.autocast(relations.device.type, enabled=False):
+            # degrees, then the chosen features
             graph = self.reveal(relations, real)
             nodes, pairs = base(graph)
             for name in self.names:
@@ -356,9 +358,11 @@ class GraphFeatures(nn.Module):
     def reveal(self, relations: Tensor, real: Tensor | None = None) -> RevealedGraph:
         """Graph that edge ids reveal; arguments of ``forward``."""
         vocab, n = self.vocab_config, relations.shape[1]
+        # pairs of two different real nodes
         real = relations.new_ones(relations.shape[:2]).bool() if real is None else real
         pairs = real.unsqueeze(1) & real.unsqueeze(2)
         pairs = pairs & ~torch.eye(n, dtype=torch.bool, device=relations.device)
+        # edges of all types, and of each if they have no direction
         edges = [(relations < vocab.no_edge) & pairs]
         if self.by_type:
             edges += [(relations == kind) & pairs for kind in range(vocab.no_edge)]

@@ -71,6 +71,7 @@ class ComponentHead(nn.Module):
         """
         if component is None:
             return logits
+        # weights of all components, (M, V, D)
         weight = self.scale * (self.weight + self.gate * self.directions)  # (M, V, D)
         if not isinstance(component, str):
             return logits + torch.einsum("bnd,bvd->bnv", features, weight[component])
@@ -117,6 +118,7 @@ class GraphMixture(BDDenoiserBackbone):
         The other arguments are those of ``BDDenoiserBackbone.forward``.
         """
         denoiser, t = self.denoiser, corrupted_share(sigma)
+        # features of the denoiser, read by heads and components
         tokens, packing = self.read(x_t, packing)
         nodes, edges, revealed = denoiser.features(tokens, t, packing, condition, keep=keep)
         node_logits, edge_logits = denoiser.head(nodes, edges, revealed)

@@ -17,7 +17,7 @@ class MyTransformer(nn.Module):
 
     ``length``: the longest sequence it can read.
     ``time_conditioning``: False leaves ``time_mlp`` out and ignores sigma.
-    ``pad_id``: an id that is neither attended nor predicted; None if there is no such id.
+    ``pad_id``: an id that is neither attended nor predicted; None if the data has none.
 
     Deviation: token embeddings start at std 0.02 when tied, so that the first logits are small.
     """
@@ -72,6 +72,7 @@ class MyTransformer(nn.Module):
             raise ValueError(
                 f"got {x_t.shape[1]} tokens; this model was built for at most {self.length}"
             )
+        # embeddings of tokens, positions and the noise level
         x = self.token_emb(x_t) + self.pos_emb[:, : x_t.shape[1]]  # (B, L, D)
         if self.time_mlp is not None and sigma is not None:
             level = process_t(level_of(sigma), len(x_t), x_t.device).to(x.dtype)
@@ -81,6 +82,7 @@ class MyTransformer(nn.Module):
         if self.pad_id is not None:
             ignore = x_t == self.pad_id
             ignore = ignore & ~ignore.all(dim=1, keepdim=True)
+        # logits, none for PAD
         logits = self.head(self.encoder(x, src_key_padding_mask=ignore))
         if self.pad_id is not None:
             logits[..., self.pad_id] = neg_inf(logits.dtype)

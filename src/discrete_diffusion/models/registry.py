@@ -96,6 +96,7 @@ def register_backbone(
         ValueError: another builder has the name, ``state`` is unknown, or ``default_model`` scales
             with a key that does not hold a whole number.
     """
+    # mistakes of the call, before anything is registered
     if state not in STATES:
         raise ValueError(f"state={state!r} of backbone {name!r}: expected one of {STATES}")
     if isinstance(default_model, Mapping):
@@ -122,7 +123,7 @@ def check_backbone_name(name: str) -> None:
 
 
 def backbone_builder(name: str) -> Builder:
-    """Function that builds the backbone of that name; ``ValueError`` if it is unknown."""
+    """Builder of the backbone of that name; ``ValueError`` if it is unknown."""
     return _registry().find(name)
 
 
@@ -169,6 +170,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
     """
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError
 
+    # the name and what it must offer
     algo = config.get("algo") or {}
     name = algo.get("backbone")
     if not name:
@@ -202,6 +204,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
         if is_built_in:
             raise
         raise _build_error(name, error) from error
+    # a network with a readable call
     _check_built(name, backbone)
     if spec.state != "latent":
         from discrete_diffusion.models.calling import BackboneCall
@@ -230,6 +233,7 @@ def _check_built(name: str, backbone: Any) -> None:
     """Raise ``TypeError`` for anything but a network."""
     from torch import nn
 
+    # a class, or a missing return, gets a remedy
     if not isinstance(backbone, nn.Module):
         is_class = isinstance(backbone, type)
         got = f"the class {backbone.__name__}" if is_class else repr(backbone)

@@ -45,7 +45,7 @@ class MultiHeadSelfAttention(nn.Module):
 
         ``mask``: Bool[B, 1, 1, L] or Bool[B or 1, 1, Q, L], True where a key may be seen; None if
         all may; or Float[B, H, Q, L], added to the scores; or a ``BlockMask``. One that has queries
-        says for a causal layer, too, all that is seen.
+        replaces the mask of a causal layer.
         ``rotary``: the tables of a ``RotaryEmbedding`` for the L positions.
         ``cache``: the columns read so far, seen by all of x; x is added to it. Without ``mask``.
         A causal layer takes all L columns as queries.
@@ -68,6 +68,7 @@ class MultiHeadSelfAttention(nn.Module):
         ):
             mask = causal_mask(q.shape[2], k.shape[2], mask, device=q.device)
 
+        # softmax over the keys, then heads side by side
         attended = attend(q, k, v, mask, causal=causal and mask is None)
         return self.out(rearrange(attended, "b h l d -> b l (h d)"))
 
@@ -99,6 +100,7 @@ class MultiHeadCrossAttention(nn.Module):
         ``mask``: Bool[B, 1, 1, N] or Bool[B or 1, 1, L, N], True where a key may be seen; None if
         all may. ``rotary``, ``context_rotary``: tables of the L and of the N positions.
         """
+        # queries of x, keys and values of the context
         q = rearrange(self.query(x), "b l (h d) -> b h l d", h=self.n_heads)
         k, v = rearrange(
             self.key_value(context), "b n (two h d) -> two b h n d", two=2, h=self.n_heads
@@ -239,6 +241,7 @@ class AdaLNZeroBlock(nn.Module):
 
         None for all L; the other arguments as in the attention. A plain block reads no c.
         """
+        # without c, a plain pre-norm block
         if self.modulation is None:
             branch = self.attention(self.norm1(x), mask, rotary, cache, num_queries)
             x = x[:, :num_queries] + self.dropout(branch)
@@ -298,6 +301,7 @@ def process_t(t: Tensor | float, batch_size: int, device: torch.device | str | N
             f"t has shape {tuple(t.shape)}; expected a number or a tensor of shape (), (1,) "
             f"or ({batch_size},), one time per sample"
         )
+    # one time for all samples, or one for each
     t = t.to(device)
     return (t if t.is_floating_point() else t.float()).expand(batch_size)
 
@@ -320,6 +324,7 @@ def sinusoid(t: Tensor, size: int) -> Tensor:
     """
     half = size // 2
     t = t.to(torch.promote_types(t.dtype, torch.float32))
+    # frequencies from 1 down to 1 / 10,000
     exponent = torch.arange(half, device=t.device, dtype=t.dtype) / half
     angle = t.unsqueeze(-1) * torch.exp(-math.log(10_000.0) * exponent)  # (B, size/2)
     return torch.cat([angle.cos(), angle.sin()], dim=-1)

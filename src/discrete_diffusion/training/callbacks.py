@@ -59,7 +59,7 @@ def whole_weights(trainer: Trainer) -> AbstractContextManager[None]:
     return whole
 
 
-def in_any_process(flag: Tensor) -> None:
+def spread_to_all(flag: Tensor) -> None:
     """Set ``flag``, 0 or 1, to its maximum over all processes. Lightning's ``reduce`` waits for the
     device."""
     if dist.is_available() and dist.is_initialized():
@@ -93,6 +93,7 @@ class SampleAtValidation(Callback):
         num = min(self.num_samples, self.num_tried) if trainer.sanity_checking else self.num_samples
         if num == 0 and not trainer.sanity_checking:
             return
+        # all processes sample, the first one measures and plots
         with progress.task("samples"):
             with whole_weights(trainer):
                 samples = self.draw(num)
@@ -162,7 +163,7 @@ LEAST_LOGGED = 10.0
 
 
 class TimeOfMeasuring(Callback):
-    """Logs how long training took, and which keys would shorten measurements that took longer.
+    """Logs the time of training, and keys that shorten measurements if those took longer.
 
     It names keys for validations once. ``num_samples``: of a validation. ``clock``: gives seconds.
     """
@@ -184,6 +185,7 @@ class TimeOfMeasuring(Callback):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.sanity_checking:
             return
+        # the bound comes first, samples after its last batch
         now = self.clock()
         self._num += 1
         self._validating += now - self._validation_began
@@ -238,6 +240,7 @@ class ValidationLine(Callback):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.sanity_checking or not trainer.is_global_zero:
             return
+        # where the run is
         values = {name: float(torch.as_tensor(v)) for name, v in trainer.callback_metrics.items()}
         total = _if_finite(trainer.estimated_stepping_batches)
         parts = [f"step {trainer.global_step}" + ("" if total is None else f"/{int(total)}")]
@@ -256,6 +259,7 @@ class ValidationLine(Callback):
             f"NELBO {train}validation {bound} nats ({values['val/nelbo_per_token']:.4f} per {unit}"
             + (", best so far)" if is_best else ")")
         )
+        # numbers of the samples
         for headline in self.headlines:
             if (value := values.get(f"val/{headline.name}")) is not None:
                 parts.append(headline.format(value))
@@ -328,6 +332,7 @@ class EMA(WeightAveraging):
                 f"{type(trainer.strategy).__name__} gives each process a part of the weights, and "
                 "EMA averages whole ones; leave EMA out, or take DDPStrategy"
             )
+        # a copy of the module on the device of training
         if stage == "fit":
             device = trainer.strategy.root_device
             try:
@@ -400,10 +405,10 @@ class SkippedSteps(Callback):
         total, row, longest = self._counts
         failed = (~norm.isfinite()).float().to(pl_module.device)
         if sharded(trainer) is not None:
-            in_any_process(failed)
+            spread_to_all(failed)
         self.now = torch.maximum(failed, (longest >= self.most_in_a_row).float())
 
-        # a scaler is told of it, and its own overflows do not count
+        # a scaler learns of it, and its overflows do not count
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         if scaler is None:
             self._withhold(optimizer, self.now)
@@ -411,10 +416,11 @@ class SkippedSteps(Callback):
             for overflow in scaler._found_inf_per_device(optimizer).values():
                 torch.maximum(overflow, self.now, out=overflow)
             lost = torch.zeros_like(failed) if self._lost is None else self._lost.float()
-            in_any_process(lost)
+            spread_to_all(lost)
             unscaled = scaler._get_scale_async() <= 1  # its public form waits
             failed = torch.maximum(failed * unscaled, lost)
         self._lost = None
+        # all skipped steps, those in a row, the longest row
         row = (row + 1) * failed
         self._counts = torch.stack([total + failed, row, longest.maximum(row)])
 
@@ -445,6 +451,7 @@ class SkippedSteps(Callback):
         """Read the counts from the device, and end a run with too many skipped steps in a row."""
         if self._counts is None:
             return
+        # one transfer for all counts
         total, _, longest = (int(count) for count in self._counts.tolist())
         if total and not self._known and trainer.is_global_zero:
             logger.warning(

@@ -18,10 +18,12 @@ def check_learning_rate(
     *, lr: Any, lr_schedule: Any, warmup_steps: Any, decay_steps: Any = None
 ) -> None:
     """Raise ``ValueError`` naming the key of ``config.optim`` with a wrong value. Without torch."""
+    # schedule, peak and warm-up
     check_name("optim.lr_schedule", lr_schedule, LR_SCHEDULES)
     if not (is_number(lr) and lr > 0):
         raise ValueError(f"optim.lr={lr}: expected a positive number")
     check_whole_number("optim.warmup_steps", warmup_steps, least=0)
+    # the decay of wsd, in steps or as a share
     if decay_steps is None:
         return
     if lr_schedule != "wsd":
@@ -64,10 +66,12 @@ def lr_factor(
     - ``wsd``, warm-up, stable, decay: 1, then (T - step) / D in the last D steps,
       arXiv:2405.18392. D is ``decay_steps`` or that share of T, and at most T - W.
     """
+    # warm-up
     if step < warmup_steps:
         return (step + 1) / warmup_steps
     if schedule == "constant":
         return 1.0
+    # fall towards the end of the run
     falling = max(num_steps - warmup_steps, 1)
     if schedule == "wsd":
         decay = DECAY_SHARE if decay_steps is None else decay_steps

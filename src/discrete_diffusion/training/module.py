@@ -169,6 +169,7 @@ class DiffusionModule(LightningModule):
         self.meter = BoundMeter()
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        # noise of the batch, the same in every validation
         part = batch_idx * self.trainer.world_size + self.global_rank
         generator = make_generator(self.seed, _VALIDATION_STREAM, part, 0, device=self.device)
         output = self.algorithm.loss(batch, generator, self.algorithm.evaluation_draw)
@@ -179,6 +180,7 @@ class DiffusionModule(LightningModule):
         self.meter.add(output.nelbo, output.num_real, batch.log_num_orders)
 
     def on_validation_epoch_end(self) -> None:
+        # sums over all processes give the same estimate in each
         sums = self.trainer.strategy.reduce(self.meter.sums.to(self.device), reduce_op="sum")
         self.meter.sums = torch.as_tensor(sums).cpu()
         estimate = self.meter.estimate(self.bound)
@@ -189,6 +191,7 @@ class DiffusionModule(LightningModule):
         }
         if estimate.unordered is not None:
             values["val/nelbo_unordered"] = estimate.unordered
+        # facts of the algorithm, such as learned schedules
         with whole_weights(self.trainer):
             values |= {f"val/{name}": x for name, x in self.algorithm.statistics().items()}
         self.log_dict(values, sync_dist=True)  # every process has reduced to the same numbers
@@ -196,6 +199,7 @@ class DiffusionModule(LightningModule):
     def configure_optimizers(self) -> Any:
         fused = self.trainer.precision != "16-mixed"  # a fused step cannot unscale and clip
         optimizer = build_optimizer(self.algorithm, self.optimizer_options, fused=fused)
+        # the schedule spans the whole run
         num_steps = self.trainer.estimated_stepping_batches
         self.scheduled_steps = int(num_steps) if math.isfinite(num_steps) else None
         check_length(self.lr_schedule, self.scheduled_steps)
@@ -216,6 +220,7 @@ class DiffusionModule(LightningModule):
             if gradient_clip_val:
                 model.clip_grad_norm_(gradient_clip_val)
             return
+        # Lightning would unscale gradients that are not scaled
         plugin = self.trainer.precision_plugin
         if isinstance(plugin, MixedPrecision) and plugin.scaler is None:
             kind = GradClipAlgorithmType(gradient_clip_algorithm or "norm")
@@ -243,7 +248,7 @@ class DiffusionModule(LightningModule):
 
 
 def _seed_dropout(seed: int, device: torch.device) -> None:
-    """Seed the global generator of ``device``, which dropout uses, and that of the CPU.
+    """Seed the global generators of ``device`` and of the CPU, for dropout.
 
     ``torch.manual_seed`` seeds those of all kinds of devices, in half a millisecond.
     """

@@ -45,6 +45,7 @@ class MuonAdamW(Optimizer):
     ) -> None:
         if not hasattr(torch.optim, "Muon"):
             raise ValueError(f"Muon takes torch 2.9 or later, this is {torch.__version__}")
+        # Muon for matrices, AdamW for the rest, as one optimiser
         matrices, others = _divide(module, tuple(heads))
         if not matrices:
             raise ValueError(
@@ -82,6 +83,7 @@ def _divide(
     """Trained parameters: matrices of hidden layers, and others."""
     hidden: set[Tensor] = set()
     elsewhere: set[Tensor] = set()
+    # linear layers that are not heads, and all other weights
     for name, layer in module.named_modules():
         weight = getattr(layer, "weight", None)
         if isinstance(layer, nn.MultiheadAttention) and layer.in_proj_weight is not None:
@@ -90,6 +92,7 @@ def _divide(
             hidden.add(layer.weight)
         elif isinstance(weight, nn.Parameter):
             elsewhere.add(weight)  # of an embedding or a head, shared with a hidden layer or not
+    # a matrix shared with a head or embedding counts as theirs
     trained = [p for p in module.parameters() if p.requires_grad]
     matrices = [p for p in trained if p in hidden - elsewhere]
     return matrices, [p for p in trained if p not in hidden - elsewhere]
@@ -106,6 +109,7 @@ def build_optimizer(
 
     Raises the errors of ``check_optimizer``.
     """
+    # a fused step for the default class
     build, keywords = _class_and_arguments(options)
     if "_target_" not in options:
         keywords = {"fused": fused, **keywords}
@@ -122,6 +126,7 @@ def check_optimizer(options: Mapping[str, Any]) -> None:
 
     Raises ``ValueError`` for a missing class, and arguments that it does not take.
     """
+    # a trial on a small layer
     build, keywords = _class_and_arguments(options)
     name, trial = options.get("_target_", "torch.optim.AdamW"), nn.Linear(2, 2)
     if _takes_module(build) and build is not MuonAdamW:

@@ -137,6 +137,7 @@ class Run:
 
         Those are of all sizes: the first batches of the split are the smallest samples.
         """
+        # a smaller number takes samples of all sizes
         every = self.held_out(**ranks)
         num = batches_of_epoch(len(every), limit)
         if not 0 < num < len(every):
@@ -151,11 +152,13 @@ class Run:
 
     def fit(self, trainer: Trainer, resumed: ResumePoint | None) -> None:
         """Train, from the beginning or from an interrupted run."""
+        # batches of this process
         ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
         train = self.batches(**ranks, accumulate=trainer.accumulate_grad_batches)
         val = self.validated(trainer.limit_val_batches, **ranks)
         if trainer.limit_val_batches:  # they are limited already
             trainer.limit_val_batches = 1.0
+        # a broken state of the file shows at the first step
         path = None if resumed is None else str(resumed.path)
         try:
             if resumed is not None and resumed.stream is not None:
@@ -224,6 +227,7 @@ class Run:
         """
         from discrete_diffusion.training.run_checkpoints import RunCheckpoints
 
+        # another step may have been the best
         checkpoints, steps = trainer.checkpoint_callback, trainer.global_step
         best = checkpoints.best_step if isinstance(checkpoints, RunCheckpoints) else None
         if isinstance(checkpoints, RunCheckpoints) and best is not None and best != steps:
@@ -257,6 +261,7 @@ def fit_and_try(algorithm: Any, data: Any, config: DictConfig) -> None:
     some = data.splits["train"][:_SEARCHED]
     if len(some) == 0 or not config.get("check_backbone", True):
         return  # an empty split is refused where batches are made
+    # the smallest and the largest of some samples
     sizes = some.real.sum(dim=1)
     pair = sizes.argsort(stable=True)[[0, -1]] if len(some) > 1 else slice(0, 1)
     batch = data.augment(some[pair], make_generator(config.seed, TRIAL_STREAM))
@@ -265,6 +270,7 @@ def fit_and_try(algorithm: Any, data: Any, config: DictConfig) -> None:
 
 def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     """Build all parts but the trainer; cheap checks come before the data is read."""
+    # checks that need no data
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     if config.compile:
@@ -343,6 +349,7 @@ def train(
     from discrete_diffusion.training.run_checkpoints import RunCheckpoints
     from discrete_diffusion.training.trainer import build_trainer, finishing_loggers
 
+    # the trainer; the first process writes config and log
     trainer = build_trainer(
         *(built.config, devices, folder, built.draw, built.report),
         instantiate=instantiate,
@@ -369,6 +376,7 @@ def train(
                 "another process of this run has ended: was it killed, or out of memory? "
                 f"{folder / 'checkpoints' / 'last.ckpt'} holds the run so far, see resume="
             ) from error
+    # results
     if trainer.is_global_zero:
         write_metrics(folder, metrics)
         logger.info("%s", built.report.summary(metrics))
@@ -384,10 +392,12 @@ def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | No
     config = built.config
     if resumed is not None:
         resumed.announce(plain(config), trainer, folder)
+    # the config as completed, in the folder and in the loggers
     with atomic_write(folder / "config.yaml") as unfinished:
         OmegaConf.save(config, unfinished, resolve=True)
     for each in trainer.loggers:
         each.log_hyperparams(plain(config))
+    # data, model, length of an epoch, reduced measurements
     logger.info("data: %s", built.data.summary())
     num = f"{built.algorithm.num_parameters:,}"
     logger.info("%s with %s, %s parameters", config.algo.name, config.algo.backbone, num)

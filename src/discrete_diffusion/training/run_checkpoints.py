@@ -79,6 +79,7 @@ class AnyProcess:
             return wanted
         if self._group is None:
             self._group = dist.new_group(backend="gloo")
+        # the flags are added up while the next step is computed
         answer, flag = self._answer(), torch.tensor([int(wanted)])
         work = dist.all_reduce(flag, group=self._group, async_op=True)
         assert work is not None  # only of processes outside the group
@@ -107,6 +108,7 @@ def _check_moments(trainer: Trainer) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"] if group.get("fused") else ():
                 for name, value in optimizer.state.get(parameter, {}).items():
+                    # the step is a number, moments have the shape of weights
                     shape = () if name == "step" else parameter.shape
                     dense = isinstance(value, Tensor) and value.layout is torch.strided
                     strides = (parameter.stride(), torch.empty(shape, device="meta").stride())
@@ -165,6 +167,7 @@ class RunCheckpoints(Checkpoint):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.ckpt_path is None:
             return
+        # the files of the resumed run become those of this one
         if trainer.is_global_zero:
             self._adopt(Path(trainer.ckpt_path))
         self.holds_run = True
@@ -198,6 +201,7 @@ class RunCheckpoints(Checkpoint):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
+        # states of all classes are there after the first step
         if not self._is_checked:
             self._is_checked = True
             check_readable(
@@ -213,6 +217,7 @@ class RunCheckpoints(Checkpoint):
         if ends:
             trainer.val_check_batch, trainer.check_val_every_n_epoch = 1, None
             trainer._val_check_time_interval = None  # type: ignore[attr-defined]
+        # a stop waits for a step from which Lightning can go on
         if (asked or ends) and _can_stop_here(trainer):
             self._save(trainer)
             self._stopping = asked
@@ -238,6 +243,7 @@ class RunCheckpoints(Checkpoint):
             return
         self._validation_due = False
         score, improved = float(trainer.callback_metrics[_SCORE]), self.is_best(trainer)
+        # a bound that is not finite is never the best
         if not math.isfinite(score) and trainer.is_global_zero:
             kept = "there is none yet"
             if self.best_step is not None:
@@ -297,6 +303,7 @@ class RunCheckpoints(Checkpoint):
 
     def _adopt(self, resumed: Path) -> None:
         """Copy the checkpoints of the resumed run into the folder: the last one, and the best."""
+        # the last checkpoint, with its averaged weights
         elsewhere = resumed.resolve().parent != self.last.resolve().parent
         if elsewhere:
             _copy(resumed, self.last)
@@ -343,6 +350,7 @@ def _validate(trainer: Trainer) -> None:
     """Validate before the first step of a resumed run, as Lightning does after a step."""
     loop, connector = trainer.fit_loop.epoch_loop.val_loop, trainer._logger_connector
     first = connector._first_loop_iter
+    # Lightning's state before and after a validation
     trainer.validating = True
     loop.run()
     trainer.training = True

@@ -84,7 +84,7 @@ def build_trainer(
             "trainer.callbacks: add your own callbacks to those of the package by "
             "+callbacks.extra.NAME._target_=package.Class"
         )
-    if options.get("max_steps") is None:  # null is no limit, as for trainer.max_epochs
+    if options.get("max_steps") is None:  # null: without a limit, as for trainer.max_epochs
         options["max_steps"] = -1
     settle_validations(options)
 
@@ -95,6 +95,7 @@ def build_trainer(
     loggers = build_loggers(config, folder, instantiate, resumed)
     callbacks = build_callbacks(config, folder, draw, report, signals, num_tried)
     callbacks += [instantiate(extra) for extra in config.callbacks.extra.values()]
+    # Lightning's refusals, with the arguments that it got
     try:
         return Trainer(
             default_root_dir=folder,
@@ -119,6 +120,7 @@ def build_callbacks(
     num_tried: int,
 ) -> list[Callback]:
     """Callbacks of a config; sampling comes before EMA, which swaps weights at the same hook."""
+    # samples before the average, checkpoints last
     options = config.callbacks
     pictures = folder / "pictures"
     callbacks: list[Callback] = [
@@ -152,6 +154,7 @@ def build_loggers(
     Services name the run by its folder. For a resumed run, loggers that can drop the steps that it
     repeats get its step.
     """
+    # a resumed run repeats steps that loggers may have
     going_on: dict[str, dict[str, Any]] = {}
     if resumed is not None:
         run, step = resumed.run_folder, resumed.step
@@ -167,6 +170,7 @@ def build_loggers(
         }
     loggers = []
     for options in (config.logger or {}).values():
+        # folder and name of the run, where the config has none
         given = {"save_dir": str(folder), **going_on.get(options["_target_"], {})}
         if options["_target_"] == _MLFLOW and options.get("tracking_uri") is None:
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # or it wants a database
@@ -205,6 +209,7 @@ class _WholeRows(ExperimentWriter):
     def log_metrics(self, metrics_dict: dict[str, float], step: int | None = None) -> None:
         """Add numbers to the row of a step."""
         super().log_metrics(metrics_dict, step)
+        # numbers of one step are one row
         *rows, new = self.metrics
         if rows and rows[-1]["step"] == new["step"]:
             self.metrics = [*rows[:-1], {**rows[-1], **new}]
@@ -237,7 +242,7 @@ def _table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, head: b
 
 
 def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Columns and whole rows of a table; none if there is no file."""
+    """Columns and whole rows of a table; none if the file is missing."""
     if not path.is_file():
         return [], []
     with path.open(newline="") as file:
@@ -287,6 +292,7 @@ class MetricsLog(CSVLogger):
         """Header and rows of earlier steps, without a line that a killed run left half-written."""
         if self.first_step is None or self.former_run is None:
             return [], []
+        # the table of the former run
         place = Path(self.log_dir).relative_to(self.save_dir)
         header, rows = _rows(Path(self.former_run) / place / ExperimentWriter.NAME_METRICS_FILE)
         kept = [r for r in rows if r.get("step", "").isdigit() and int(r["step"]) < self.first_step]

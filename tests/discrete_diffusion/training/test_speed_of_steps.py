@@ -180,7 +180,7 @@ def test_without_a_compiler_one_sentence_says_so(monkeypatch):
     with pytest.raises(ValueError, match=r"needs a C\+\+ compiler .* leave compile out"):
         acceleration.check_compiler(torch.device("cpu"))
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(ValueError, match="there is no no-such-compiler here"):
+    with pytest.raises(ValueError, match="no-such-compiler is missing here"):
         compile_backbone(torch.nn.Linear(1, 1), torch.device("cpu"))
 
 

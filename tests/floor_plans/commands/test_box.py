@@ -12,7 +12,7 @@ import yaml
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.hub import boxed_domain, boxed_model, in_the_box
+from discrete_diffusion.hub import boxed_domain, boxed_model, boxed_models
 from floor_plans import write_diagrams
 from floor_plans.diagrams.files.graph_formats import to_networkx
 
@@ -72,7 +72,7 @@ def test_a_sentence_names_what_an_export_of_it_would_need(failure):
 
 
 def test_it_is_small():
-    assert [*in_the_box()] == [NAME]
+    assert [*boxed_models()] == [NAME]
     folder = read_checkpoint(NAME).path.parent
     assert sum(file.stat().st_size for file in folder.iterdir()) < 3e6
 
