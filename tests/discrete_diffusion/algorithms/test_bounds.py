@@ -52,11 +52,10 @@ def example(name: str, schedule: str, num: int = 40):
     return process, x0, real, log_softmax_on(logits, layout.support)
 
 
-@pytest.mark.parametrize("schedule", ["log_linear", "cosine", "per_group"])
 @pytest.mark.parametrize("name", list(PROCESSES))
-def test_it_is_the_sum_over_jumps(name, schedule):
+def test_it_is_the_sum_over_jumps(name):
     """Near both ends of time too, where the terms are tiny differences or huge ratios."""
-    process, x0, real, log_d0 = example(name, schedule)
+    process, x0, real, log_d0 = example(name, "per_group")
     for time in (1e-9, 1e-3, 0.3, 0.9, 0.999, 1 - 1e-7):
         t = torch.full((len(x0),), time, dtype=torch.float64)
         xt = process.corrupt(x0, t, real, make_generator(4))
@@ -65,17 +64,7 @@ def test_it_is_the_sum_over_jumps(name, schedule):
         torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("name", list(PROCESSES))
-def test_free_scores_may_be_unnormalised(name):
-    process, x0, real, log_d0 = example(name, "cosine")
-    log_g = log_d0 + torch.linspace(-1, 1, 3, dtype=torch.float64)[:, None]
-    t = torch.full((len(x0),), 0.4, dtype=torch.float64)
-    xt = process.corrupt(x0, t, real, make_generator(4))
-    found = general_bound(process, xt, x0, log_g, t, real)
-    torch.testing.assert_close(found, jump_by_jump(process, xt, x0, log_g, t))
-
-
-@pytest.mark.parametrize("name", list(PROCESSES))
+@pytest.mark.parametrize("name", ["hybrid", "matrix"])
 def test_padding_costs_nothing_and_has_no_gradient(name):
     process = PROCESSES[name](toy_layout(), LogLinear())
     x0 = torch.tensor([[0, 1, PAD], [2, 3, 2]])
@@ -91,7 +80,7 @@ def test_padding_costs_nothing_and_has_no_gradient(name):
     assert (logits.grad[0, 2] == 0).all()
 
 
-@pytest.mark.parametrize("name", list(PROCESSES))
+@pytest.mark.parametrize("name", ["absorbing", "uniform", "matrix"])
 def test_a_prediction_that_underflows_in_float32_still_has_a_price(name):
     """log D = -150 costs about 150, not a stand-in for infinity, and never NaN."""
     process, x0, real, _ = example(name, "cosine")
@@ -121,11 +110,10 @@ def test_the_truth_costs_nothing(name):
     torch.testing.assert_close(cost, torch.zeros_like(cost), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "per_group"])
 @pytest.mark.parametrize("name", list(PROCESSES))
-def test_its_gradient_is_that_of_the_sum_over_jumps(name, schedule):
+def test_its_gradient_is_that_of_the_sum_over_jumps(name):
     """Of a weighted sum over positions, with scores that are not normalised."""
-    process, x0, real, log_d0 = example(name, schedule, num=12)
+    process, x0, real, log_d0 = example(name, "per_group", num=12)
     log_d0[:6] += torch.linspace(-2, 2, 3, dtype=torch.float64)[:, None] * process.layout.support
     weight = torch.linspace(0.5, 2, 36, dtype=torch.float64).reshape(12, 3)
     t = torch.tensor([1e-6, 0.2, 0.95], dtype=torch.float64).repeat(4)
@@ -141,7 +129,7 @@ def test_its_gradient_is_that_of_the_sum_over_jumps(name, schedule):
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("at_once", [1, 13, 6 * 3 * 7])
+@pytest.mark.parametrize("at_once", [1, 13])
 @pytest.mark.parametrize("name", ["uniform", "hybrid"])
 def test_parts_change_nothing(name, at_once, monkeypatch):
     process, x0, real, log_d0 = example(name, "per_group")
@@ -158,8 +146,7 @@ def test_parts_change_nothing(name, at_once, monkeypatch):
         torch.testing.assert_close(in_parts, whole, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", ["uniform", "marginal", "hybrid"])
-@pytest.mark.parametrize("num", [4, 1])
+@pytest.mark.parametrize(("name", "num"), [("uniform", 1), ("hybrid", 4)])
 def test_many_ids_need_little_memory(name, num):
     """The bound and its gradient: at most three times log D in float32, which are two: what is kept
     for the gradient, and the gradient."""

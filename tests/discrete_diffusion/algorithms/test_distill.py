@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import pytest
@@ -148,93 +147,6 @@ def test_the_network_is_told_the_share_of_real_tokens_that_is_masked(real):
     sampler = build_sampler({"name": "few-call"})
     sampler.sample(algorithm, real.unsqueeze(0), generator=make_generator(1), clamp=clamp)
     assert [float(share) for share in algorithm.backbone.shares] == pytest.approx([after_first])
-
-
-@torch.no_grad()
-def test_a_batch_of_one_is_trained_on_every_call():
-    """A sample alone has each of the calls as often, so its loss is right on average too."""
-    world, algorithm = ToyWorld.make(), student(2, (2, 0, 1))
-    one = Batch(world.x0[:1], world.real[None])
-    terms = [float(algorithm.call_nll(one, torch.tensor([k]))) for k in range(3)]
-    drawn = [float(algorithm.loss(one, make_generator(k)).nelbo) / 3 for k in range(60)]
-    seen = [min(range(3), key=lambda k: abs(terms[k] - value)) for value in drawn]
-    assert {seen.count(k) > 8 for k in range(3)} == {True}
-    assert drawn == pytest.approx([terms[k] for k in seen], rel=1e-5)
-
-
-def best_product(world: ToyWorld, plan: tuple[int, ...]) -> float:
-    """The least total variation from the world that gradient steps on the tables of a product of
-    two calls find, from its own conditionals and from random starts."""
-    found = []
-    for seed in range(4):
-        algorithm = student(1, plan, scale=0.3, seed=seed, told=0.0)
-        if seed == 0:
-            exact = ExactBackbone(Absorbing(world.layout, LogLinear())).table
-            algorithm.backbone.table.data.copy_(exact.unsqueeze(1))
-        optimizer = torch.optim.Adam(algorithm.parameters(), lr=0.03)
-        for _ in range(400):
-            batch = everything(world)
-            terms = [
-                algorithm.call_nll(batch, torch.full((len(batch),), k))
-                for k in range(max(plan) + 1)
-            ]
-            distance = (torch.stack(terms).sum(dim=0).neg().exp() - world.prob).abs().sum() / 2
-            found.append(float(distance.detach()))
-            optimizer.zero_grad()
-            distance.backward()
-            optimizer.step()
-    return min(found)
-
-
-@pytest.mark.slow
-def test_a_mixture_draws_in_two_calls_what_no_product_does():
-    """The student of eight components ends at the law itself; the best product of each of the six
-    ways to draw three tokens in two calls, by total variation, does not come near."""
-    world = ToyWorld.make()
-    plans = [plan for plan in itertools.product((0, 1), repeat=3) if 0 < sum(plan) < 3]
-    products = {plan: best_product(world, plan) for plan in plans}
-    algorithm = student(8, min(products, key=products.__getitem__), scale=0.3, told=0.0)
-    optimizer = torch.optim.Adam(algorithm.parameters(), lr=0.05)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 3000)
-    batch = everything(world)
-    for _ in range(3000):
-        terms = [algorithm.call_nll(batch, torch.full((len(batch),), k)) for k in range(2)]
-        (world.prob * torch.stack(terms).sum(dim=0)).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        schedule.step()
-    p = law(algorithm, world)
-    print(f"products: {products}; mixture: {total_variation(p, world.prob):.5f}")
-    assert total_variation(p, world.prob) < 1e-3
-    assert min(products.values()) > 0.05
-    drawn = build_sampler({"name": "few-call"}).sample(
-        algorithm, FULL.expand(NUM, -1), generator=make_generator(1)
-    )
-    distance = total_variation(world.distribution(drawn.x0), world.prob)
-    assert distance < noise_floor(world.prob, NUM) + 1e-3
-    assert (drawn.nfe == 2).all()
-
-
-def test_a_product_learns_nothing_from_the_steps_of_its_own_teacher():
-    """Self-distillation through time: the targets of a token are what the teacher says after it has
-    drawn others. Their mean is what it said before, if its predictions are those of one law."""
-    world = ToyWorld.make()
-    process = Absorbing(world.layout, LogLinear())
-    teacher = MDLM(ExactBackbone(process), process, time_conditioning=False).eval()
-
-    def says(x_t: list[int]) -> Tensor:
-        state = torch.tensor([x_t])
-        return teacher.denoise(state, torch.full((1,), 0.5), FULL.unsqueeze(0))[0].double().exp()
-
-    first = says([MASK, MASK, MASK])
-    after_one = sum(first[0, v] * says([v, MASK, MASK]) for v in range(3))
-    torch.testing.assert_close(after_one[1:], first[1:], atol=1e-6, rtol=0)
-    after_two = sum(
-        first[0, v] * says([v, MASK, MASK])[2, w] * says([v, MASK, w])
-        for v in range(3)
-        for w in (2, 3)
-    )
-    torch.testing.assert_close(after_two[1], first[1], atol=1e-6, rtol=0)
 
 
 def test_one_token_a_call_of_the_exact_network_is_the_joint():

@@ -28,6 +28,7 @@ from toy_algorithms import PROCESSES, TOYS
 from toy_world import FULL, PAD, PADDED, VOCAB_SIZE, ToyWorld, all_schedules, toy_layout
 
 NUM = 24
+AT_THE_EDGE = ("linear", "rooms last")
 SCHEDULES = {
     **all_schedules(toy_layout()),
     "rooms last": PerGroup(toy_layout(), exponents={"node": 0.2, "edge": 6.0}),
@@ -69,7 +70,7 @@ OTHERS = {
 CASES = [
     (name, schedule)
     for name in (*(toy for toy in TOYS if toy != "meld"), *OTHERS)
-    for schedule in (SCHEDULES if not name.startswith("meld") else ["learned"])
+    for schedule in ((AT_THE_EDGE) if not name.startswith("meld") else ["learned"])
 ]
 
 
@@ -117,7 +118,7 @@ def test_loss_and_gradient_are_finite(name, schedule):
                 assert parameter.grad.isfinite().all(), (deviation, draw)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", ["geometric", "rooms last", "early"])
 @pytest.mark.parametrize("parameterization", ["leave_one_out", "posterior"])
 @pytest.mark.parametrize("make", [UDLM, MarginalDiffusion, GIDD])
 def test_the_bound_is_finite_at_every_time(make, parameterization, schedule):

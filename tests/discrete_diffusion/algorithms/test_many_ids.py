@@ -111,12 +111,9 @@ class Widest(TorchDispatchMode):
         return out
 
 
-@pytest.mark.parametrize("per_position", [False, True])
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_loss_and_gradients_are_those_of_the_plain_loss(name, per_position, monkeypatch):
+def test_loss_and_gradients_are_those_of_the_plain_loss(name, monkeypatch):
     layout = layout_of_positions()
-    if not per_position:
-        layout = TokenLayout.flat(LENGTH, VOCAB_SIZE, mask_id=MASK, pad_id=PAD)
     algorithm, batch = built(name, layout), some_data(layout)
     with Widest() as widest:
         found = results(algorithm, batch)
@@ -129,19 +126,6 @@ def test_loss_and_gradients_are_those_of_the_plain_loss(name, per_position, monk
     for key, value in expected.items():
         torch.testing.assert_close(found[key], value, rtol=1e-5, atol=1e-5, msg=key)
     assert all(value.any() for key, value in expected.items() if "head" in key)
-
-
-@pytest.mark.parametrize("name", ["mdlm", "bd3lm"])
-@pytest.mark.parametrize("draw", ["forced_mask", "low_discrepancy"])
-def test_bound_of_an_evaluation_is_the_plain_one(name, draw, monkeypatch):
-    layout = layout_of_positions()
-    algorithm, batch = built(name, layout).eval(), some_data(layout)
-    with torch.no_grad(), Widest() as widest:
-        found = algorithm.loss(batch, make_generator(3), draw).nelbo
-    assert widest.rows <= max(CHUNK, WIDTH)
-    monkeypatch.setattr(many_ids, "MANY_IDS", VOCAB_SIZE + 1)
-    with torch.no_grad():
-        torch.testing.assert_close(found, algorithm.loss(batch, make_generator(3), draw).nelbo)
 
 
 def counted_of(how: str) -> Tensor:
@@ -177,22 +161,6 @@ def test_rows_of_any_number(how, bias):
         torch.testing.assert_close(slope, other, rtol=1e-5, atol=1e-5)
 
 
-def test_gradient_is_the_derivative():
-    """By finite differences, in float64."""
-    layout, counted = layout_of_positions(), counted_of("above")
-    x0 = legal_ids(layout).masked_fill(~counted, PAD)
-    head = nn.Linear(WIDTH, VOCAB_SIZE).double()
-    states = torch.randn(5, LENGTH, WIDTH, dtype=torch.float64, requires_grad=True)
-    step = torch.randn(states.shape, dtype=torch.float64, generator=make_generator(5))
-
-    def total(by: float) -> Tensor:
-        return nll_of_states(head, states + by * step, x0, counted, layout.support).double().sum()
-
-    (slope,) = torch.autograd.grad(total(0.0), states)
-    expected = (total(0.01) - total(-0.01)) / 0.02
-    torch.testing.assert_close((slope * step).sum(), expected, rtol=1e-3, atol=1e-4)
-
-
 def test_products_in_bfloat16_are_summed_in_float32():
     """The values are those of bfloat16 logits; gradients of the head are float32 sums."""
     layout, counted = layout_of_positions(), counted_of("all")
@@ -225,29 +193,6 @@ def test_nothing_is_read_back_from_a_device(name):
     assert algorithm.backbone.head.weight.grad.is_meta
 
 
-def test_head_may_share_the_weights_of_the_embedding(monkeypatch):
-    layout = layout_of_positions()
-    algorithm = MDLM(network(tie_word_embeddings=True), Absorbing(layout, LogLinear()))
-    batch = some_data(layout)
-    found = results(algorithm, batch)
-    monkeypatch.setattr(many_ids, "MANY_IDS", VOCAB_SIZE + 1)
-    for key, value in results(algorithm, batch).items():
-        torch.testing.assert_close(found[key], value, rtol=1e-5, atol=1e-5, msg=key)
-
-
-@pytest.mark.parametrize("name", ["sedd", "sedd uniform", "udlm", "gidd"])
-def test_bound_of_a_whole_prediction_is_the_plain_one(name, monkeypatch):
-    """Without gradients, which are not computed then either."""
-    layout = layout_of_positions()
-    algorithm, batch = built(name, layout).eval(), some_data(layout)
-    with torch.no_grad(), Widest() as widest:
-        found = algorithm.loss(batch, make_generator(3))
-    assert widest.rows <= max(CHUNK, WIDTH)
-    assert not found.loss.requires_grad
-    monkeypatch.setattr(many_ids, "MANY_IDS", VOCAB_SIZE + 1)
-    torch.testing.assert_close(found.nelbo, algorithm.loss(batch, make_generator(3)).nelbo)
-
-
 @pytest.mark.parametrize("options", [{"parameterization": "posterior"}, {"weighting": "elbo"}])
 def test_other_readings_of_logits_are_the_plain_ones(options, monkeypatch):
     layout = layout_of_positions()
@@ -270,15 +215,6 @@ def test_sums_of_bfloat16_products_are_near_those_of_float32(name):
         assert found[key].dtype == torch.float32
         apart = (found[key] - expected[key]).norm() / expected[key].norm()
         assert 0 < apart < 0.05, key
-
-
-def test_a_scaled_loss_has_scaled_gradients():
-    """The gradients are made with the sum, before anyone says what the loss is multiplied by."""
-    algorithm, batch = built("udlm", layout_of_positions()), some_data(layout_of_positions())
-    once = results(algorithm, batch)["backbone.head.weight"]
-    algorithm.zero_grad()
-    (3 * algorithm.loss(batch, make_generator(3)).loss).backward()
-    torch.testing.assert_close(algorithm.backbone.head.weight.grad, 3 * once)
 
 
 class Halved(MDLM):

@@ -8,35 +8,9 @@ import torch
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Hybrid, Marginal, Uniform
 from discrete_diffusion.forward_process.registry import build_forward_process
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, TokenLayout
+from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import Cosine, LogLinear
-from toy_world import LEGAL, MASK, VOCAB_SIZE, ToyWorld, all_schedules, toy_layout
-
-SCHEDULES = list(all_schedules(toy_layout()))
-
-
-def test_uniform_never_leaves_the_legal_ids_of_a_position():
-    """No room type in a relation slot, no MASK, no PAD: at every level of noise."""
-    layout = RPLAN_VOCAB_CONFIG.layout()
-    process = Uniform(layout, LogLinear())
-    x0 = layout.support.long().argmax(dim=1).expand(2000, -1)
-    real = torch.ones_like(x0, dtype=torch.bool)
-    for time in (0.01, 0.5, 1.0):
-        t = torch.full((2000,), time, dtype=torch.float64)
-        layout.check(process.corrupt(x0, t, real, make_generator(0)), real)
-
-
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_changed_share_of_the_uniform_process(name):
-    """P(xt != x0) = (1 - alpha) (1 - 1 / K_l)."""
-    process, num = Uniform(toy_layout(), all_schedules(toy_layout())[name]), 40_000
-    x0 = ToyWorld.make().x0[:1].expand(num, -1)
-    t = torch.full((num,), 0.4, dtype=torch.float64)
-    xt = process.corrupt(x0, t, torch.ones_like(x0, dtype=torch.bool), make_generator(2))
-    share = (xt != x0).double().mean(dim=0)
-    expected = process.one_minus_alpha(t[:1])[0] * (1 - 1 / process.layout.num_legal)
-    error = (expected * (1 - expected) / num).sqrt()
-    assert ((share - expected).abs() < 4.5 * error).all()
+from toy_world import LEGAL, MASK, toy_layout
 
 
 def test_marginal_counts_a_group_and_smooths():
@@ -58,8 +32,7 @@ def test_marginal_counts_a_group_and_smooths():
     assert torch.equal(again.prior(), process.prior())
 
 
-@pytest.mark.parametrize("p_uniform", [0.1, 0.3, 0.9])
-@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize(("p_uniform", "gamma"), [(0.1, 0.5), (0.9, 2.0)])
 def test_hybrid_shares_of_mask_and_uniform_tokens(p_uniform, gamma):
     """A share p of all tokens is uniform half way, none at either end, the same for every K_l."""
     process = Hybrid(toy_layout(), LogLinear(), p_uniform=p_uniform, gamma=gamma)
@@ -75,18 +48,7 @@ def test_hybrid_shares_of_mask_and_uniform_tokens(p_uniform, gamma):
         assert (noise[1, position] > 0).nonzero().flatten().tolist() == [*legal, MASK]
 
 
-@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
-def test_hybrid_rates_are_never_negative(gamma):
-    process = Hybrid(toy_layout(), Cosine(), p_uniform=0.9, gamma=gamma)
-    t = torch.linspace(1e-6, 1 - 1e-6, 400, dtype=torch.float64)
-    rates = process.jump_rates(t)
-    assert (rates >= 0).all()
-    assert (rates[..., VOCAB_SIZE - 1] == 0).all()
-    ratio = process.noise(t) / process.alpha(t).unsqueeze(-1)
-    assert (ratio.diff(dim=0) >= -1e-12 * ratio[1:]).all()
-
-
-@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("gamma", [0.5, 2.0])
 def test_hybrid_rates_are_the_derivative_that_they_stand_for(gamma):
     """alpha d/dt [b_t(y) / alpha], by a central difference."""
     process, step = Hybrid(toy_layout(), Cosine(), p_uniform=0.3, gamma=gamma), 1e-6
@@ -95,17 +57,11 @@ def test_hybrid_rates_are_the_derivative_that_they_stand_for(gamma):
         process.noise(s) / process.alpha(s).unsqueeze(-1) for s in (t + step, t - step)
     )
     expected = process.alpha(t).unsqueeze(-1) * (after - before) / (2 * step)
-    torch.testing.assert_close(process.jump_rates(t), expected, rtol=1e-6, atol=1e-8)
-
-
-def test_hybrid_masked_share_in_draws():
-    """MASK share tau / C."""
-    process, num = Hybrid(toy_layout(), LogLinear(), p_uniform=0.4), 60_000
-    x0 = ToyWorld.make().x0[:1].expand(num, -1)
-    t = torch.full((num,), 0.5, dtype=torch.float64)
-    xt = process.corrupt(x0, t, torch.ones_like(x0, dtype=torch.bool), make_generator(2))
-    expected = 0.5 / (1 + process.bump * 0.5)
-    assert ((xt == MASK).double().mean(0) - expected).abs().max() < 0.01
+    rates = process.jump_rates(t)
+    torch.testing.assert_close(rates, expected, rtol=1e-6, atol=1e-8)
+    for ids in (torch.full((len(t), 3), MASK), torch.tensor([[0, 1, 2]]).expand(len(t), -1)):
+        at_ids = rates.gather(-1, ids.unsqueeze(-1)).squeeze(-1)
+        torch.testing.assert_close(process.log_rate_at(ids, t).exp(), at_ids)
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,9 @@ def learned(*theta: float, **options: object) -> Learned:
     [
         *all_schedules(LAYOUT).values(),
         *(Linear(sigma_max=x) for x in (1e-9, 80.0)),
-        *(Polynomial(exponent=w) for w in (1e-3, 0.05, 40.0, 400.0)),
+        *(Polynomial(exponent=w) for w in (1e-3, 400.0)),
         *(Geometric(sigma_min=a, sigma_max=b) for a, b in ((1e-30, 80.0), (79.0, 80.0))),
-        *(PerGroup(LAYOUT, exponents={"node": w, "edge": 1.0}) for w in (0.02, 40.0, 5000.0)),
+        PerGroup(LAYOUT, exponents={"node": 5000.0, "edge": 1.0}),
         learned(0.9, -0.4, 0.1),
         learned(500.0, -500.0, 0.0, largest_ratio=1e4),
     ],
@@ -79,7 +79,7 @@ class Table(Schedule):
         return self._between(u, self.share, self.t)[0]
 
 
-@pytest.mark.parametrize("knots", [2, 3, 9, 17, 33, 64, 65, 101, 129, 1001])
+@pytest.mark.parametrize("knots", [2, 17, 65])
 def test_a_table_with_corners_passes(knots):
     check_schedule(Table(knots))
 

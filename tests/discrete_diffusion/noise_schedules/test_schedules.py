@@ -17,12 +17,10 @@ from discrete_diffusion.noise_schedules import (
 )
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
 from discrete_diffusion.noise_schedules.registry import build_schedule
-from discrete_diffusion.noise_schedules.schedules import PowersPerToken
 from toy_world import all_schedules, toy_layout
 
 TEXT = TokenLayout.flat(4, 9, mask_id=8)
 NAMES = [*all_schedules(toy_layout()), "learned"]
-INNER = torch.cat([torch.logspace(-9, -2, 15), torch.linspace(0.02, 0.98, 49)]).double()
 
 
 def learned(theta=(0.9, -0.4, 0.1), **options) -> Learned:
@@ -36,40 +34,13 @@ def schedule(request):
     return learned() if request.param == "learned" else all_schedules(toy_layout())[request.param]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_end_points_are_exact(schedule, dtype):
-    ends = torch.tensor([0.0, 1.0], dtype=dtype)
+def test_end_points_are_exact(schedule):
+    ends = torch.tensor([0.0, 1.0])
     alpha, corrupted = per_token(schedule.alpha(ends)), per_token(schedule.one_minus_alpha(ends))
     assert (alpha[0] == 1).all()
     assert (alpha[1] == 0).all()
     assert (corrupted[0] == 0).all()
     torch.testing.assert_close(corrupted[1], torch.ones_like(corrupted[1]), atol=1e-7, rtol=0)
-
-
-def test_alpha_and_its_complement_sum_to_one_and_fall(schedule):
-    alpha, corrupted = schedule.alpha(INNER), schedule.one_minus_alpha(INNER)
-    torch.testing.assert_close(alpha + corrupted, torch.ones_like(alpha), rtol=0, atol=1e-14)
-    t = torch.linspace(0, 1, 1001, dtype=torch.float64)
-    assert (per_token(schedule.alpha(t)).diff(dim=0) < 0).all()
-
-
-def test_derivative(schedule):
-    t = torch.linspace(0.05, 0.95, 19, dtype=torch.float64)
-    h = 1e-6
-    numeric = (schedule.alpha(t + h) - schedule.alpha(t - h)) / (2 * h)
-    torch.testing.assert_close(schedule.dalpha(t), numeric, rtol=1e-6, atol=1e-8)
-
-
-def test_inverse_returns_the_time(schedule):
-    u = torch.linspace(0.001, 0.999, 97, dtype=torch.float64)
-    u = u.unsqueeze(1).expand(-1, 3) if isinstance(schedule, PowersPerToken) else u
-    t = schedule.inverse(u)
-    if isinstance(schedule, PowersPerToken):
-        for position in range(3):
-            back = schedule.one_minus_alpha(t[:, position])[:, position]
-            torch.testing.assert_close(back, u[:, position], rtol=1e-10, atol=0)
-    else:
-        torch.testing.assert_close(schedule.one_minus_alpha(t), u, rtol=1e-10, atol=0)
 
 
 def test_float32_keeps_relative_precision_of_both_small_numbers(schedule):
@@ -87,17 +58,6 @@ def test_float32_keeps_relative_precision_of_both_small_numbers(schedule):
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_weight_is_finite_and_positive_inside_and_finite_at_one(schedule, dtype):
-    t = torch.cat([torch.logspace(-7, -2, 20), torch.linspace(0.01, 1 - 1e-6, 200)]).to(dtype)
-    weight = schedule.weight(t)
-    assert torch.isfinite(weight).all()
-    assert (weight > 0).all()
-    last = schedule.weight(torch.ones(1, dtype=dtype))
-    assert torch.isfinite(last).all()
-    assert (last >= 0).all()
-
-
 def test_the_weight_of_a_power_is_w_by_t_where_the_power_itself_is_0():
     """(2^-53)^40 is less than any float64, and its ratio with the derivative 0 / 0."""
     t = torch.tensor([SMALLEST_TIME], dtype=torch.float64)
@@ -105,15 +65,6 @@ def test_the_weight_of_a_power_is_w_by_t_where_the_power_itself_is_0():
     assert Polynomial(exponent=40.0).weight(t).tolist() == [40 * 2.0**53]
     per_group = PerGroup(toy_layout(), exponents={"node": 40.0, "edge": 1.0})
     assert per_group.weight(t).tolist() == [[40 * 2.0**53, 2.0**53, 2.0**53]]
-
-
-def test_weight_is_the_ratio_of_its_parts(schedule):
-    torch.testing.assert_close(
-        schedule.weight(INNER),
-        -schedule.dalpha(INNER) / schedule.one_minus_alpha(INNER),
-        rtol=1e-12,
-        atol=0,
-    )
 
 
 def test_rescaled_forms_equal_the_textbook_ratio():
@@ -137,15 +88,6 @@ def test_rescaled_forms_equal_the_textbook_ratio():
     )
 
 
-def test_per_group_uses_the_exponent_of_each_position():
-    schedule = PerGroup(toy_layout(), exponents={"node": 2.0, "edge": 1.0})
-    t = torch.tensor([0.5], dtype=torch.float64)
-    assert schedule.one_minus_alpha(t).tolist() == [[0.25, 0.5, 0.5]]
-    torch.testing.assert_close(
-        schedule.one_minus_alpha(t)[:, 0], Polynomial(exponent=2.0).one_minus_alpha(t)
-    )
-
-
 def test_learned_exponents_start_at_one_and_have_no_common_time_change():
     assert torch.equal(Learned(toy_layout()).exponents(), torch.ones(3).double())
     exponents = learned().exponents()
@@ -165,13 +107,6 @@ def test_learned_exponents_stay_within_their_ratio_and_follow_theta():
 def test_learned_exponents_are_per_group_where_there_are_several_and_per_token_elsewhere():
     assert Learned(toy_layout()).theta.numel() == 2
     assert Learned(TEXT).theta.numel() == 4
-
-
-def test_learned_exponents_survive_a_state_dict():
-    schedule, fresh = learned(), Learned(toy_layout(), per="token")
-    assert list(schedule.state_dict()) == ["theta"]
-    fresh.load_state_dict(schedule.state_dict())
-    assert torch.equal(fresh.exponents(), schedule.exponents())
 
 
 @pytest.mark.parametrize(
