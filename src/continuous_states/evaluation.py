@@ -214,6 +214,7 @@ def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> st
 def sample_files(comparison: Comparison, file: str, shown_in: Path) -> dict[str, Path]:
     """``file`` of every model that was trained with the first seed and has it, by the model's name;
     a log line names the others, which ``shown_in`` lacks."""
+    # files that are there, and models that lack theirs
     paths = {
         name: model.folder / file
         for name, model in zip(comparison.short_names(), comparison.models, strict=True)

@@ -106,6 +106,7 @@ class SummaryReport(Report):
     ) -> SourceGap | None:
         """Gap of the first ``num`` pairs, all if it is None; None for one pair, or if the bound is
         not that of a summary."""
+        # a gap needs two different dialogues, and a bound of summaries
         num_pairs = len(self.data.pairs[self.split][:num])
         bound = model.algorithm.bound or self.data.bound
         if num_pairs < 2 or not self.data.others(self.split) or bound != self.data.bound:
@@ -236,6 +237,7 @@ def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> Summa
 
 def summary_section(scores: Mapping[str, float]) -> TableSection:
     """Table of all metrics (± standard error over summaries), then the model's slots."""
+    # metrics of all methods, then the slots of the model
     rows = metric_rows(scores, _METRICS, _METHODS)
     rows += [
         metric_row(name, scores, "share of summaries with this slot right; the model")
@@ -338,6 +340,7 @@ def _lines(
 ) -> str:
     """The lines of some pairs of a split and of the summaries sampled for them; ``keys``: further
     keys of every pair."""
+    # texts of these rows, as part of all summaries
     pairs = [data.pairs[split][row] for row in rows.tolist()]
     part = Summaries(
         dialogues=tuple(pair.dialogue for pair in pairs),
@@ -351,6 +354,7 @@ def _lines(
 
 def _scores(found: Summaries) -> dict[str, float]:
     """Scores of the summaries that have a reference; empty if no summary has."""
+    # summaries with a reference
     both = zip(found.generated, found.references, strict=True)
     pairs = [(text, reference) for text, reference in both if reference]
     if not pairs:

@@ -140,6 +140,7 @@ class PairDataset(Dataset):
         self.pairs, self.source, self.slots = pairs.splits, pairs.source, pairs.slots
         self.source_tokenizer, self.target_tokenizer = tokenizers
         self.source_length, self.target_length = lengths
+        # ids of all splits, and examples made of them
         self.ids = {
             name: PairIds.encode(pairs.splits[name], tokenizers, lengths) for name in SPLITS
         }
@@ -336,6 +337,7 @@ def build_test_dialogues(config: DictConfig) -> PairDataset:
 
 def _check_ids(data: DialogueData, config: DictConfig) -> None:
     """``ValueError`` for an id that a network of the config does not have."""
+    # ids of each kind of text, and the size that limits them
     for each in data.ids.values():
         for ids, key in (
             (each.sources, "source_vocab_size"),
@@ -397,6 +399,7 @@ def _vocabulary(config: DictConfig) -> WordVocabulary:
     """The words that ``config`` states; otherwise those of the training split, written into it."""
     if config.get("words") is None:
         if _paths(config) is None:
+            # the grammar has a closed vocabulary
             vocabulary = WordVocabulary(WORDS)
         else:
             train = _read(config).splits["train"]

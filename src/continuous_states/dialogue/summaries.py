@@ -124,6 +124,7 @@ def score_summaries(
 
 def most_frequent(texts: Sequence[str]) -> str:
     """The text that occurs most often, word by word; the first of them if several do."""
+    # by words, so that spaces do not matter
     counts = Counter(tuple(tokens_of(text)) for text in texts)
     most = counts.most_common(1)[0][0]
     return next(text for text in texts if tuple(tokens_of(text)) == most)
@@ -170,6 +171,7 @@ class Summaries:
         """A JSON object per line with ``dialogue``, ``summary`` (generated) and ``reference``, if
         there is one. ``keys``: further keys of each."""
         texts = zip(self.dialogues, self.generated, self.references, strict=True)
+        # further keys first, then the texts
         lines = [
             {**more, "dialogue": d, "summary": s, **({"reference": r} if r else {})}
             for more, (d, s, r) in zip(keys or [{}] * len(self), texts, strict=True)
@@ -179,6 +181,7 @@ class Summaries:
     def examples(self, num: int = 5) -> str:
         """The first ``num`` dialogues as text, the middle of long ones left out, each with its
         reference, if there is one, and the generated summary."""
+        # the middle of a long dialogue is left out
         half, shown = _LONGEST_SHOWN // 2, []
         for dialogue, reference, generated in zip(
             self.dialogues[:num], self.references[:num], self.generated[:num], strict=True

@@ -144,6 +144,7 @@ class WordVocabulary(Tokenizer):
         without a word, or ``max_words`` below 1."""
         if max_words < 1:
             raise ValueError(f"data.max_words={max_words}: expected at least 1")
+        # most frequent first, ties in alphabetical order
         counts = Counter(token for text in texts for token in tokens_of(text))
         frequent = sorted(counts, key=lambda word: (-counts[word], word))[:max_words]
         return cls(sorted(frequent))
@@ -166,6 +167,7 @@ class WordVocabulary(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Words with spaces between them but for punctuation; ``<unknown>`` for UNK."""
+        # words up to EOS, without MASK and PAD
         kept = []
         for k in ids:
             if k == self.eos_id:
@@ -233,6 +235,7 @@ class PretrainedTokenizer(Tokenizer):
         return self.network.encode(text, add_special_tokens=False)
 
     def decode(self, ids: Sequence[int]) -> str:
+        # ids up to EOS
         before = list(ids)
         if self.eos_id in before:
             before = before[: before.index(self.eos_id)]

@@ -188,6 +188,7 @@ def sample_images(request: SampleRequest, trained: TrainedModel) -> Samples:
     of data from keys under ``data``: ``Reconstructions``, written as ``samples.npz`` and
     ``samples.png``."""
     measured = measured_data(request, trained, needs_training=True)
+    # sampled now, written when all is checked
     report = _report(request, measured)
     num = NUM_SAMPLED if request.num_samples is None else request.num_samples
     with trained.sharing() as shard:

@@ -175,6 +175,7 @@ def _check_values(
 def complete_eit(config: DictConfig) -> None:
     """Write the numbers that follow from ``size`` into ``config``: ``channels`` and ``field_size``
     of fields, the layout of ids. Raises ``ValueError`` for a number that contradicts them."""
+    # fields have channels, ids a vocabulary
     if data_state(config) == "field":
         sizes = {"channels": 1, "field_size": config.size}
     else:
@@ -204,6 +205,7 @@ def build_test_images(config: DictConfig) -> FieldDataset | EITLevels:
     """Images of the file ``path`` as a test split of the data of a model with this config; errors
     as in ``build_eit``."""
     remedy = "the model takes no other; give such images, or train a model with data.{}={}"
+    # all samples of the file are the test split
     config = config.copy()
     config.split = [0.0, 0.0, 1.0]
     return _build(_read(config, remedy), config)

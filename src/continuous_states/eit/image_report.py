@@ -217,6 +217,7 @@ def _plot_panels(panels: Sequence[_Panel], height: float) -> tuple[Figure, NDArr
     """A figure and its axes, a column per panel and a line of ``height`` inches per sample, without
     ticks, in a faint frame: most of an image is as light as the page."""
     num = len(panels[0].images)
+    # a column per panel, a line per sample
     figure = new_figure(_WIDTH * len(panels) + 0.4, height * num + 1.1)
     grid = figure.subplots(num, len(panels), squeeze=False)
     for column, panel in zip(grid.T, panels, strict=True):

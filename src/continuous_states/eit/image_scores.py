@@ -197,6 +197,7 @@ def as_images(x0: Tensor) -> Tensor:
     square, or that stand for no level."""
     if x0.is_floating_point():
         return x0.float()
+    # ids of a square image
     side = math.isqrt(x0.shape[1])
     if side * side != x0.shape[1]:
         raise ValueError(

@@ -196,6 +196,7 @@ def check_mesh_size(mesh_rings: int, num_boundary: int) -> None:
     """Raise ``ValueError`` for numbers of which rings cannot be made."""
     check_whole_number("data.mesh_rings", mesh_rings, least=2)
     check_whole_number("data.num_boundary", num_boundary, least=FOLD)
+    # a multiple of FOLD that leaves room for all rings
     least = max(2 * FOLD, 2 * mesh_rings)
     least += -least % FOLD
     if num_boundary % FOLD or num_boundary < least:
@@ -253,6 +254,7 @@ class DtNSolver:
         self.num_triangles = len(mesh.triangles)
         self._layers = _layers(mesh)
         local = _local_stiffness(mesh)
+        # terms of S within each layer, and between neighbours
         self._own = [_block(mesh, local, layer, layer) for layer in self._layers]
         self._outwards = [
             _block(mesh, local, inner, outer)

@@ -353,6 +353,7 @@ class DtNRegressor(nn.Module):
         self.encoder, self.shape, self.read_tokens = encoder, shape, read_tokens
         width = encoder.d_model * (1 + (encoder.num_boundary if read_tokens else 0))
         self.norm = nn.LayerNorm(width)
+        # hidden layers with GELU, and a last layer that starts at 0
         widths = [*pairwise([width, *head_widths, math.prod(shape)])]
         hidden = [layer for a, b in widths[:-1] for layer in (nn.Linear(a, b), nn.GELU())]
         self.head = nn.Sequential(*hidden, zeroed(nn.Linear(*widths[-1])))

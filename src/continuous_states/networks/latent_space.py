@@ -141,6 +141,7 @@ class MiddleTransformer(nn.Module):
             num_heads, latent_dim, f"model.latent_dim={latent_dim}", key="model.num_heads"
         )
         self.latent_dim = latent_dim
+        # blocks without a norm behind the last
         self.blocks = nn.ModuleList(
             TransformerBlock(
                 latent_dim,
@@ -244,6 +245,7 @@ class StopLatent(nn.Module):
         super().__init__()
         check_name("model.stop_latent.init", init, STOPS)
         self.latent_dim, self.latent_seq_len = latent_dim, latent_seq_len
+        # a fixed seed: all models start with the same rows
         value = torch.zeros(latent_seq_len, latent_dim)
         if init == "random_normalized":
             generator = torch.Generator().manual_seed(seed)
@@ -338,6 +340,7 @@ class LatentSpaceModel(nn.Module):
         returned. It is causal: padding behind a target changes no logits of its tokens."""
         if target.shape[1] < 1:
             raise ValueError("targets have no tokens; end every target with an end-of-text id")
+        # the last prefix position predicts the first token
         embedded = self.decoder.embed(target[:, :-1])
         joined = torch.cat([prefix.to(embedded.dtype), embedded], dim=1)
         return self.decoder(joined, num_logits=target.shape[1])

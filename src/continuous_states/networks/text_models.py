@@ -39,6 +39,7 @@ class TextEncoder(nn.Module):
         """Freeze it, or unfreeze the layers that ``num_unfrozen_layers`` allows."""
         if self.num_unfrozen_layers is None:
             return super().requires_grad_(requires_grad)
+        # all frozen but the last layers
         super().requires_grad_(False)
         layers = self._layers()
         for layer in layers[len(layers) - self.num_unfrozen_layers :]:
@@ -227,6 +228,7 @@ def _read(part: str, kind: Any, path: str, vocab_size: int, download: bool) -> A
 def _check_weights(found: dict[str, Any]) -> None:
     """Refuse weights of another shape, and missing ones other than tied ones. ``found``: the
     loading info."""
+    # weights of another shape, then weights that are missing
     for name, held, needed in sorted(found["mismatched_keys"]):
         raise ValueError(
             f"its weights {name} are {tuple(held)}, config.json makes them {tuple(needed)}"

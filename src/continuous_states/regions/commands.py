@@ -231,6 +231,7 @@ def _fill_by_seed(
 
 def _row_section(intervals: Mapping[str, Interval]) -> TableSection:
     """Metrics of each method that predicts hidden rows."""
+    # methods that were measured
     rows = []
     for prefix, (name, meaning) in _METHODS.items():
         if prefix + _METRICS[0] in intervals:
@@ -242,6 +243,7 @@ def _row_section(intervals: Mapping[str, Interval]) -> TableSection:
 
 def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
     """``per_motif_r`` by mask rate."""
+    # a line per mask rate, a column per method
     rows = []
     for scores in by_rate:
         r = [plus_minus(each.mean_r, None, 4) for each in scores.by_name.values()]
@@ -367,6 +369,7 @@ def _saved(
 
 def _num_completions(request: SampleRequest, trained: TrainedModel) -> int:
     """Number of completions: one by default if the sampler adds no noise."""
+    # temperature 0 samples the mean, always the same
     temperature = trained.sampler.temperature
     if temperature is None:
         temperature = 0.0 if trained.algorithm.objective == "mask" else 1.0

@@ -357,6 +357,7 @@ def _features(
     scores: NDArray[np.float32], access: NDArray[np.float32] | None, windows: Ints
 ) -> NDArray[np.float32]:
     """Float32[W, N, K + 1] with accessibility (1 if None) last; 0 past the end of a window."""
+    # rows that exist, with accessibility behind the scores
     real = windows >= 0
     x0 = np.zeros((*windows.shape, scores.shape[1] + 1), np.float32)
     x0[real, :-1] = scores[windows[real]]

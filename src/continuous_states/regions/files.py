@@ -94,6 +94,7 @@ class RegionTable:
         """Check that every value of Float32[P, C] is finite and at least 0."""
         if values.size == 0 or (values.min() >= 0 and np.isfinite(values.max())):
             return  # NaN fails the first comparison
+        # the first value that is wrong
         row, column = np.argwhere(~((values >= 0) & np.isfinite(values)))[0].tolist()
         raise ValueError(
             f"{self.source}: {key} is {values[row, column]} at peak {self.peak_names[row]} (row "
@@ -158,6 +159,7 @@ def _open_table(path: Path) -> AbstractContextManager[StoredArrays]:
         raise FileNotFoundError(
             f"no regions at {path.absolute()}; check data.path (null: simulate)"
         )
+    # a zarr folder, or an .npz file
     if path.is_dir():
         return open_zarr(path)
     if path.suffix == ".npz":
@@ -192,6 +194,7 @@ def _check_motif_names(names: Sequence[str], source: str) -> None:
 
 def _chosen_cell_types(store: StoredArrays, cell_types: Sequence[str] | None) -> list[str]:
     """Cell types in the requested order, else by name."""
+    # cell types of the file
     known = sorted(key.removeprefix(_ATPM) for key in store.keys if key.startswith(_ATPM))
     if cell_types is None:
         return known
@@ -379,6 +382,7 @@ def _read_masks(store: StoredArrays, windows: _Windows) -> Flags:
     masked = np.asarray(np.isnan(windows.values).all(axis=2))
     if "masked" not in store.keys:
         return masked
+    # rows that are named in addition
     named = store.read("masked")
     expected = masked.shape[windows.single :]
     if named.dtype != np.bool_ or named.shape != expected:

@@ -133,6 +133,7 @@ class RowReport(Report):
         """``samples.npz``: ``truth``, ``predicted`` and, by a sampler, ``filled`` Float32[W, N, M];
         ``masked`` and ``real`` Bool[W, N]; ``feature_names``; of a table ``peak_names`` text[W, N]
         and ``cell_types`` text[W] too."""
+        # values and flags of the windows, and where they lie
         names = ("truth", "real", "masked", "predicted", "filled")
         tensors = {name: getattr(filling, name) for name in names}
         places = {name: x[self.split][: len(filling)] for name, x in self.data.places.items()}
@@ -147,6 +148,7 @@ class RowReport(Report):
         if "per_motif_r" not in metrics:
             bound = next(name for name in metrics if name.startswith("nelbo_"))
             return f"metrics: {bound} {metrics[bound]:.2f}"
+        # r and R2 with those of neighbour mean and oracle
         parts = []
         for name, shown in (("per_motif_r", "r"), ("per_motif_r2", "R2")):
             others = {f"neighbour_mean_{name}": "neighbour mean", f"oracle_{name}": "oracle"}
@@ -261,6 +263,7 @@ def _z_scores(values: NDArray[np.floating], rows: NDArray[np.floating]) -> Array
     """Float64[W, N, M] in standard deviations of Float[rows, M] from their mean; 0 in a column that
     is constant there."""
     rows = rows.astype(np.float64)
+    # constant columns become 0
     mean, scale = rows.mean(axis=0), rows.std(axis=0)
     scale[scale <= 1e-12 * np.abs(rows).max(axis=0)] = np.inf
     return (values - mean) / scale

@@ -122,6 +122,7 @@ def scan(
             excess = torch.conv2d(letters.permute(0, 3, 1, 2), filters, bias).relu_()
             excess[..., length - past_end :].masked_fill_(outside, 0.0)
             scores.append(excess.sum(dim=(2, 3)))  # (P, 2K)
+    # both strands count
     both = torch.cat(scores)
     return (both[:, : len(motifs)] + both[:, len(motifs) :]).numpy()
 
@@ -216,6 +217,7 @@ def simulate_windows(settings: SimulationSettings) -> SimulatedWindows:
         vars(_simulate_block(settings, motifs, programmes, block))
         for block in range(-(-settings.num_windows // BLOCK_SIZE))
     ]
+    # blocks joined, cut to the number of windows
     joined = {
         name: np.concatenate([block[name] for block in blocks])[: settings.num_windows]
         for name in blocks[0]
@@ -236,6 +238,7 @@ class Programmes:
 def sample_programmes(num: int, num_motifs: int, rng: np.random.Generator) -> Programmes:
     """Sample ``num`` programmes over ``num_motifs`` motifs: the shares of a motif in them are
     Dirichlet, each programme's shares are scaled to sum to 1; level ~ N(0, 0.3^2)."""
+    # shares of each motif in the programmes, then of each programme in motifs
     use = rng.dirichlet([MOTIF_CONCENTRATION] * num, num_motifs).T
     probs = use / use.sum(axis=1, keepdims=True)
     return Programmes(probs, _LEVEL_SPREAD * rng.standard_normal(num))
