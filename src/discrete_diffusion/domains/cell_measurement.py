@@ -1,4 +1,4 @@
-"""Measurements of the cells of ``compare``, by the kind of data."""
+"""Measurement of a cell of ``compare``, a trained model, for a kind of data."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.model import Model
 
 SampleScore = Callable[[list[Any]], Sequence[float | None]]
-"""Function of samples, one score for each; None where nothing is known of a sample."""
+"""Function that scores samples; None for a sample of unknown score."""
 
 
 class CellMeasurement(ABC):
-    """Measurement of the cells of a comparison, and the baselines beside their numbers.
+    """Measurement of the cells of a comparison, and baselines for their numbers.
 
     ``measures``: numbers of every held-out sample, in the order of the table; ``nelbo`` is the
-    bound. ``columns``: metrics of the table. ``axes``: the figure shows the first of these metrics
-    or measures that there is.
+    bound. ``columns``: metrics of the table. ``axes``: metrics or measures for the figure, the
+    first of which is shown.
     """
 
     measures: ClassVar[Mapping[str, Measure]] = {"nelbo": BOUND}
@@ -41,12 +41,14 @@ class CellMeasurement(ABC):
     axes: tuple[Column, ...] = ()
 
     def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
-        """Why nothing that compares can be measured of an algorithm with so many samples; None if
-        it can. ``algorithm``: built without memory for its weights."""
+        """Reason why an algorithm with so many samples has no number to compare, or None.
+
+        ``algorithm``: built without memory for its weights.
+        """
         return None
 
     def check_same(self, one: Any, other: Any) -> None:
-        """``ValueError`` unless two data sets hold the same samples."""
+        """Raise ``ValueError`` unless two data sets hold the same samples."""
         if one.fingerprint() != other.fingerprint():
             raise ValueError(f"two data sets: {one.summary()}; {other.summary()}; expected one")
 
@@ -55,10 +57,10 @@ class CellMeasurement(ABC):
         self, model: Model, data: Any, protocol: EvaluationProtocol, folder: Path
     ) -> dict[str, Any]:
         """Contents of ``cell.json`` for a trained model: ``metrics``, the numbers of each measure
-        and, with those of ``nelbo``, which it calls ``bounds``, their ``quantity``, ``ordering``
-        and ``rows``. Samples may go into ``folder``.
+        and, with ``bounds``, the numbers of ``nelbo``, their ``quantity``, ``ordering`` and
+        ``rows``. Samples may be written into ``folder``.
 
-        Raises ``ValueError`` if what was measured is that of a training gone wrong.
+        Raises ``ValueError`` if the numbers show that training went wrong.
         """
 
     def baselines(self, data: Any, num: int) -> tuple[Baseline, ...]:
@@ -66,16 +68,16 @@ class CellMeasurement(ABC):
         return ()
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
-        """Metrics of real data in the place of ``num_samples`` samples of a model; the slow ones in
-        the place of ``verdicts``."""
+        """Metrics of real data instead of ``num_samples`` samples of a model, or ``verdicts``
+        samples for slow metrics."""
         return {}
 
     def num_draws(self, config: DictConfig) -> int:
-        """Samples for each held-out one, by the config of a cell; 0 where there is no condition."""
+        """Samples for each held-out one, by the config of a cell; 0 without a condition."""
         return 0
 
     def num_verdicts(self, config: DictConfig) -> int:
-        """Samples of which slow metrics are measured, by the config of a cell; 0 without such."""
+        """Samples for slow metrics, by the config of a cell; 0 without such metrics."""
         return 0
 
     def notes(self, comparison: Comparison) -> list[str]:
@@ -83,13 +85,12 @@ class CellMeasurement(ABC):
         return []
 
     def show(self, comparison: Comparison, out: Path) -> list[str]:
-        """Write samples of all models side by side into ``out``; names of the files written."""
+        """Write samples of all models for comparison into ``out``; return the names of files."""
         return []
 
 
 class TokenCells(CellMeasurement):
-    """Measurement of tokens by themselves: the bound of held-out samples, and metrics of fresh
-    samples.
+    """Measurement of models of tokens: the bound of held-out samples, and metrics of fresh ones.
 
     ``report``: measures the samples, and names columns and axes.
     """
@@ -99,8 +100,7 @@ class TokenCells(CellMeasurement):
         self.columns, self.axes = report.columns, report.axes
 
     def report(self, data: Any, verdicts: int = 0) -> TokenReport:
-        """Report beside the held-out split. ``verdicts``: samples of which slow metrics, if there
-        are any, are measured."""
+        """Report against the held-out split. ``verdicts``: number of samples for slow metrics."""
         return self._report(data, held_out_split(data))
 
     def measure(

@@ -187,7 +187,7 @@ class SubCommand:
 
 
 class _Parser(ArgumentParser):
-    """Parser whose errors are ``ValueError``, so that they end like every other user error."""
+    """Parser that raises ``ValueError``, like every other user error."""
 
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"{message}; see {self.prog} --help")

@@ -1,4 +1,4 @@
-"""``Domain``: one kind of data, and all that the rest of the package needs to know of it."""
+"""``Domain``: one kind of data, as the rest of the package sees it."""
 
 from __future__ import annotations
 
@@ -31,44 +31,44 @@ else:
     model_evaluation = Later("discrete_diffusion.evaluation.model_evaluation")
 
 GRAPH_FEATURES = ("reach", "resistance", "walks", "cycles")
-"""All features of a revealed graph, in the order in which networks have them: what a kind of data
-whose edges are more than pairs sets as its ``graph_features``."""
+"""All features of a revealed graph, in the order of networks: the ``graph_features`` of a kind of
+data whose graphs have a structure beyond pairs."""
 
 
 class Domain(ABC):
-    """One kind of data. An instance has no state; ``data`` is always a ``config.data``.
+    """One kind of data, without state; ``data`` is always a ``config.data``.
 
-    Three members are to be written: ``vocabulary``, what samples are, with ``tokens`` and
-    ``decode`` where they are no rows of ids; ``build``, and ``report``. The others have a default.
-    A class, or a ``LazyEntry``, that takes the same arguments serves as any method.
+    Three members have to be written: ``vocabulary``, with ``tokens`` and ``decode`` where samples
+    are not rows of ids; ``build``, and ``report``. The others have a default. A class, or a
+    ``LazyEntry``, with the same arguments can stand for any method.
 
     Attributes:
         name: value of ``data.domain``.
         title: its samples in a word, in the plural.
-        data_sets: by ``data.name``, the state of their samples, one of ``registry.STATES``; two of
+        data_sets: state of the samples by ``data.name``, one of ``registry.STATES``; data sets of
             different states hold the same samples and have the same keys.
         group_titles: names of the groups of tokens in pictures.
-        graph_features: what networks of its graphs read of what is revealed already, where
+        graph_features: features of the revealed part of a graph that networks read, where
             ``model.features`` is null.
         data_files: keys of ``data`` that name a file or folder to read, or null.
         file_kinds: kinds of files that only it reads, see ``runtime.file_kinds``.
         fixed_keys: keys of ``data`` that a trained model has fixed, such as the sizes of its
             samples, so that ``evaluate`` cannot replace them.
-        data_sets_of_files: by ``data.name`` of a data set that reads no files, the one that reads
-            such samples from files.
-        needed_conditions: keys of ``data`` that, if true, give every training sample a tensor that
-            the backbone must take, with its name.
+        data_sets_of_files: data set that reads samples from files, by ``data.name`` of one that
+            does not.
+        needed_conditions: name of a tensor that the backbone must take, by the key of ``data`` that
+            adds it to every training sample.
         options: keys of its own, of the commands ``sample`` and ``evaluate``, and under ``train``
             those of ``eval`` in ``train`` and ``compare``.
-        remedies: by key, what to do where one means nothing.
+        remedies: remedy by key, for messages on keys that mean nothing.
         quick: values of keys of ``evaluate`` under ``quick=true``, which is refused without any.
         token_steps: sampling steps where its samples are ids in one of two states and no number is
             given; None for the sampler's own.
-        sample_files: files that ``sample`` may write beside ``metrics.json`` and the picture.
+        sample_files: files that ``sample`` may write besides ``metrics.json`` and the picture.
         streamed_file: the one of ``sample_files`` to which samples are written one by one, or None.
-        commands: by the word behind ``discrete-diffusion``, its sub-commands by name: under
-            ``data`` they join those of other kinds of data, and one named "" is the word itself.
-        command_help, setting_help: lines of ``--help`` on commands and settings of its own.
+        commands: sub-commands by name, by the word after ``discrete-diffusion``: under ``data``
+            they join those of other kinds of data, and one named "" is the word itself.
+        command_help, setting_help: lines of ``--help`` on its commands and settings.
     """
 
     name: ClassVar[str]
@@ -118,13 +118,13 @@ class Domain(ABC):
     def conditions(self, data: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
         """Tensors that come with every sample.
 
-        That of ``condition``, Float[B, sum], holds facts of samples, NaN where one is not known.
+        ``condition``, Float[B, sum], holds facts of samples, NaN where one is unknown.
 
         Args:
             data: a ``config.data``.
 
         Returns:
-            By name, how many numbers each fact has; of tensors that are no facts, nothing.
+            Sizes of facts by the name of the tensor; empty for other tensors.
         """
         return {}
 
@@ -141,9 +141,9 @@ class Domain(ABC):
         Raises:
             ValueError: a sample does not fit; unless overridden, all but ``TypedGraph`` objects.
         """
-        found = self.vocabulary(data)
-        if isinstance(found, vocab_config.VocabConfig):
-            return graph_tokens.encode_graphs(samples, found).x0
+        known = self.vocabulary(data)
+        if isinstance(known, vocab_config.VocabConfig):
+            return graph_tokens.encode_graphs(samples, known).x0
         raise ValueError(f"samples of {self.title} cannot be encoded; give tokens Int[M, L]")
 
     def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
@@ -156,9 +156,9 @@ class Domain(ABC):
         Returns:
             M samples; unless overridden, ``TypedGraph`` objects of graphs, else rows of tokens.
         """
-        found = self.vocabulary(data)
-        if isinstance(found, vocab_config.VocabConfig):
-            return graph_tokens.decode_graphs(tokens, found)
+        known = self.vocabulary(data)
+        if isinstance(known, vocab_config.VocabConfig):
+            return graph_tokens.decode_graphs(tokens, known)
         return list(tokens)
 
     @abstractmethod
@@ -194,7 +194,7 @@ class Domain(ABC):
 
     @abstractmethod
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        """Report on samples beside a split. A class of reports serves: ``report = MyReport``.
+        """Report on samples against a split; a class of reports will do: ``report = MyReport``.
 
         Args:
             data: the data set.

@@ -256,27 +256,12 @@ _Request = TypeVar("_Request", bound=Request)
 
 
 def options_of(domain: Domain, command: str) -> dict[str, Option]:
-    """Options of ``sample``, ``evaluate`` or ``train`` that a kind of data has, by name.
-
-    Args:
-        domain: the kind of data.
-        command: name of the command.
-
-    Returns:
-        The options.
-    """
+    """Options of ``sample``, ``evaluate`` or ``train`` that a kind of data has, by name."""
     return {option.name: option for option in domain.options.get(command, ())}
 
 
 def options_by_title(command: str) -> dict[str, dict[str, Option]]:
-    """Options of ``sample``, ``evaluate`` or ``train`` of all kinds of data.
-
-    Args:
-        command: name of the command.
-
-    Returns:
-        By name, then by the title of the kind of data.
-    """
+    """Options of a command by name, then by the title of the kind of data."""
     options: dict[str, dict[str, Option]] = {}
     for domain in map(get_domain, available_domains()):
         for name, option in options_of(domain, command).items():
@@ -285,19 +270,10 @@ def options_by_title(command: str) -> dict[str, dict[str, Option]]:
 
 
 def sample_request_of(domain: Domain, request: SampleRequest, path: str) -> SampleRequest:
-    """The request with every option of the kind of data, by default those it leaves out.
+    """The request with all options of the kind of data, by default those it leaves out.
 
-    Args:
-        domain: the kind of data.
-        request: as typed.
-        path: of the model.
-
-    Returns:
-        The completed request.
-
-    Raises:
-        ValueError: no sample of this model has a use for an option, a value is out of its bounds,
-            or an option does not go with ``given``, or needs it.
+    ``path``: of the model. Raises ``ValueError`` for an option that means nothing for this model or
+    with ``given``, and for a value out of its bounds.
     """
     request = _with_options(domain, request, path, "sample")
     given = request.get("given")
@@ -322,19 +298,7 @@ def sample_request_of(domain: Domain, request: SampleRequest, path: str) -> Samp
 
 
 def evaluate_request_of(domain: Domain, request: EvaluateRequest, path: str) -> EvaluateRequest:
-    """The request to measure a model, completed as by ``sample_request_of``.
-
-    Args:
-        domain: the kind of data.
-        request: as typed.
-        path: of the model.
-
-    Returns:
-        The completed request.
-
-    Raises:
-        ValueError: an option means nothing for this model, or a value is out of its bounds.
-    """
+    """The request to measure a model, completed likewise."""
     if request.bound_draws == 0 and "time_bins" not in options_of(domain, "evaluate"):
         raise ValueError(
             f"bound_draws=0 (samples alone) does not go with {domain.title}; bound_draws=1 is least"
@@ -343,18 +307,7 @@ def evaluate_request_of(domain: Domain, request: EvaluateRequest, path: str) -> 
 
 
 def files_request_of(domain: Domain, request: EvaluateRequest) -> EvaluateRequest:
-    """The request to measure files of samples without a model, completed likewise.
-
-    Args:
-        domain: the kind of data.
-        request: as typed.
-
-    Returns:
-        The completed request.
-
-    Raises:
-        ValueError: an option is only for a checkpoint.
-    """
+    """The request to measure files of samples without a model, completed likewise."""
     own = options_of(domain, "evaluate")
     given = _given_options(request, "evaluate")
     given += [(k, request[k], {}) for k in _FOR_CHECKPOINTS if request[k] is not None]

@@ -19,7 +19,7 @@ from discrete_diffusion.data.graph_tokens import (
     encode_graphs,
 )
 from discrete_diffusion.domains.graphs import graph_set
-from discrete_diffusion.domains.graphs.graph_set import canonical_key
+from discrete_diffusion.domains.graphs.graph_set import canonical_key, check_installed
 from discrete_diffusion.domains.graphs.readers import ReadGraphs, read_graphs
 from discrete_diffusion.domains.graphs.records import ALL, GraphTypes
 from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -81,7 +81,7 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
 
     Raises ``ValueError`` for paths that contradict each other, and the readers' errors.
     """
-    graph_set.check_installed()
+    check_installed()
     sources = _read_all(config)
     for name, source in sources.items():
         logger.info("%s", source.summary(config["path" if name == "path" else f"{name}_path"]))
@@ -93,7 +93,7 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
 def build_test_graphs(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
     """Data set with the graphs of ``path`` as its test split: all graphs, or the test graphs of a
     file with splits, which is logged. Raises the readers' errors."""
-    graph_set.check_installed()
+    check_installed()
     source = _read_all(config)["path"]
     level = logging.WARNING if source.problems else logging.INFO
     logger.log(level, "%s", source.summary(config.path))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from discrete_diffusion.data.files import split_lines
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs import records
-from discrete_diffusion.domains.graphs.options import ENDS, plain_names
+from discrete_diffusion.domains.graphs.domain import ENDS, plain_names
 from discrete_diffusion.domains.graphs.records import TYPE, GraphError, GraphTypes, Notes, Records
 
 _MARKS = (",", ";", "\t")
@@ -68,9 +68,9 @@ def _graph(block: Block, size: int | None, types: GraphTypes, notes: Notes) -> T
             first = 0 if "0" in names else 1
             number = {name: int(name) - first for name in names}
         elif names and (unused := int(names[-1]) - int(names[0]) + 1 - len(names)) > 0:
-            notes.remarks["numbers of nodes in between that no line has, which are no nodes"] += (
-                unused
-            )
+            notes.remarks[
+                "numbers between those of nodes that no line has, which are not nodes"
+            ] += unused
     if size is not None:
         notes.remarks['first lines read as a header "nodes edges"'] += 1
     edges = [[number[row[0]], number[row[1]], *row[2:]] for row in rows if len(row) > 1]

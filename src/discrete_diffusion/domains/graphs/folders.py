@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.data.files import TableError, read_text, split_lines, table_rows
+from discrete_diffusion.domains.graphs.domain import EDGE_LIST, EDGE_TABLE, NODE_TABLE
 from discrete_diffusion.domains.graphs.edge_lists import blocks_of, checked_words
-from discrete_diffusion.domains.graphs.options import EDGE_LIST, EDGE_TABLE, NODE_TABLE
 from discrete_diffusion.domains.graphs.records import (
     ALL,
     TYPE,

@@ -289,8 +289,8 @@ def find_blocks(adjacency: Floats) -> Ints:
 
 
 def integrated_likelihood(adjacency: Floats, blocks: Ints, num_blocks: int | None = None) -> float:
-    """log p(graph, blocks) of a Bernoulli block model of ``num_blocks``, by default as many as
-    occur, with densities and shares of blocks integrated out under flat priors.
+    """log p(graph, blocks) of a Bernoulli block model, with densities and shares of blocks
+    integrated out under flat priors. ``num_blocks``: by default as many as occur.
 
         sum over pairs of blocks log B(e + 1, m - e + 1) + log (k - 1)! prod n_r! / (n + k - 1)!
 

@@ -13,7 +13,7 @@ from typing import Any
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.files import load_json, read_text, split_lines
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs import folders, formats, options
+from discrete_diffusion.domains.graphs import domain, folders, formats
 from discrete_diffusion.domains.graphs.edge_lists import edge_list_records
 from discrete_diffusion.domains.graphs.records import (
     ALL,
@@ -82,7 +82,7 @@ def read_graphs(
         samples: a blank line among lines of graphs counts as a graph that cannot be read.
 
     Raises:
-        FileNotFoundError: there is no file.
+        FileNotFoundError: nothing is at the path.
         ValueError: a graph cannot be read, and the message names file and line; or no graph can.
     """
     path, types, result = Path(path), types or GraphTypes(), ReadGraphs()
@@ -101,7 +101,7 @@ def read_graphs(
                 result.problems.append(problem)
             else:
                 result.splits.setdefault(split, []).append(graph)
-        if samples and kind in (inputs.JSON_LINES, options.GRAPH6):
+        if samples and kind in (inputs.JSON_LINES, domain.GRAPH6):
             lines = enumerate(split_lines(read_text(file, kind).text), start=1)
             blank = [k for k, line in lines if not line.strip()]
             result.problems += [f"{file}, line {k}: is blank" for k in blank]
@@ -234,7 +234,7 @@ def _graphml(text: str, types: GraphTypes, notes: Notes) -> Records:
 
 
 def _refused_node_table(text: str, types: GraphTypes, notes: Notes) -> Records:
-    yield ALL, "", failing(f"is {options.NODE_TABLE.sentence()}")
+    yield ALL, "", failing(f"is {domain.NODE_TABLE.sentence()}")
 
 
 _FORMATS: dict[FileKind, Callable[..., Records]] = {
@@ -242,12 +242,12 @@ _FORMATS: dict[FileKind, Callable[..., Records]] = {
     inputs.NPY: formats.array_records,
     inputs.JSON_LINES: _graph_lines(_parse_json_line),
     inputs.JSON: _json,
-    options.GRAPH6: _graph_lines(formats.parse_graph6),
+    domain.GRAPH6: _graph_lines(formats.parse_graph6),
     inputs.GRAPHML: _graphml,
-    options.DIGRESS: formats.digress_records,
-    options.EDGE_TABLE: edge_list_records,
-    options.NODE_TABLE: _refused_node_table,
-    options.EDGE_LIST: edge_list_records,
+    domain.DIGRESS: formats.digress_records,
+    domain.EDGE_TABLE: edge_list_records,
+    domain.NODE_TABLE: _refused_node_table,
+    domain.EDGE_LIST: edge_list_records,
 }
 """Readers by kind: of the path of arrays, and of the text of other files."""
 

@@ -53,7 +53,7 @@ class GraphError(ValueError):
 @dataclass(frozen=True)
 class GraphTypes:
     """Names of the types of nodes and edges, in the order of their ids; the last type of edges
-    means that there is no edge.
+    stands for no edge.
 
     Raises ``ValueError`` naming the key of ``data`` for missing or repeated names.
     """

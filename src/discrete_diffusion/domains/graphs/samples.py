@@ -20,9 +20,9 @@ from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.graphs import metrics, records
 from discrete_diffusion.domains.graphs.build import GraphFileDataset
+from discrete_diffusion.domains.graphs.domain import STRUCTURES
 from discrete_diffusion.domains.graphs.formats import to_graphml
 from discrete_diffusion.domains.graphs.graph_set import Floats, GraphSet, as_networkx, library
-from discrete_diffusion.domains.graphs.options import STRUCTURES
 from discrete_diffusion.domains.graphs.readers import ReadGraphs, read_graphs
 from discrete_diffusion.domains.graphs.records import GraphTypes, Pair
 from discrete_diffusion.evaluation.comparison import Column

@@ -161,8 +161,8 @@ def activations_of(texts: Sequence[str]) -> np.ndarray:
 
 
 def _activation_blocks(texts: Sequence[str]) -> Iterator[np.ndarray]:
-    """Yield Float64[M, 512] of at most ``_MAX_ACTIVATIONS`` SMILES at a time; those of a set that
-    is no larger are remembered."""
+    """Yield Float64[M, 512] of at most ``_MAX_ACTIVATIONS`` SMILES at a time; smaller sets
+    are remembered."""
     padded = max(_MAX_LENGTH, 1 + max(map(len, texts)))
     with progress.task("ChemNet", len(texts), "molecules") as going:
         for start in range(0, len(texts), _MAX_ACTIVATIONS):

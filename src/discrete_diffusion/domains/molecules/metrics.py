@@ -1,7 +1,7 @@
 """Metrics of samples of molecules: validity by the three rules of the literature, novelty,
 properties, and distances from a reference.
 
-* ``valid``: rdkit builds and sanitises the graph as it is; of several fragments the largest counts
+* ``valid``: rdkit builds and sanitises the graph unchanged; of several fragments the largest counts
   (DiGress, arXiv 2209.14734, and its successors);
 * ``relaxed``: the same after N of four bonds and O of three got a charge of +1 (the "relaxed
   validity" of DiGress; "validity without correction" of GDSS);

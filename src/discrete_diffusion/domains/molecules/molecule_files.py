@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from discrete_diffusion.data.files import TableError, load_json, read_text, split_lines, table_rows
 from discrete_diffusion.domains.molecules import molecule as graphs
+from discrete_diffusion.domains.molecules.domain import SDF, SMILES_TABLE
 from discrete_diffusion.domains.molecules.molecule import BONDS, NOTHING, Molecule, MoleculeError
-from discrete_diffusion.domains.molecules.options import SDF, SMILES_TABLE
 from discrete_diffusion.runtime.atomic_files import write_text
 from discrete_diffusion.runtime.inputs import (
     JSON_LINES,

@@ -22,9 +22,9 @@ from discrete_diffusion.domains.molecules import metrics, molecule_files
 from discrete_diffusion.domains.molecules import molecule as graphs
 from discrete_diffusion.domains.molecules.build import MoleculeDataset
 from discrete_diffusion.domains.molecules.distances import ENOUGH, has_chemnet
+from discrete_diffusion.domains.molecules.domain import STRUCTURES
 from discrete_diffusion.domains.molecules.metrics import MIN_RINGS, MoleculeSet, Verdict, judge
 from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule
-from discrete_diffusion.domains.molecules.options import STRUCTURES
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.measured_data import RealData
 from discrete_diffusion.evaluation.report import Headline
@@ -45,7 +45,7 @@ _CLOSE = 0.1
 """Distance at which two atoms overlap in a picture, where a bond has the length 1.5."""
 
 _VALIDITY = {
-    "valid": "DiGress protocol: rdkit sanitises the graph as it is; its largest fragment counts",
+    "valid": "DiGress protocol: rdkit sanitises the graph unchanged; its largest fragment counts",
     "valid_relaxed": "the same, N of four bonds and O of three charged (GDSS: without correction)",
     "valid_corrected": "GDSS protocol: with valency correction; almost any graph passes",
     "connected": "the graph is in one piece, valid or not",

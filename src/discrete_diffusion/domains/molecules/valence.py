@@ -19,7 +19,7 @@ _UNLIMITED = 12
 
 @cache
 def most_bonds(atom: str) -> int:
-    """Maximal total order of the bonds of an atom that rdkit accepts as it is: 3 for ``N``, 4 for
+    """Maximal total order of the bonds of an atom that rdkit accepts unmended: 3 for ``N``, 4 for
     ``N+``, 1 for ``O-``, 6 for ``S``; missing bonds are hydrogen."""
     from rdkit import rdBase
 
@@ -38,7 +38,7 @@ class Valence(GraphNarrowing):
     what the type of most bonds has left. A type is excluded if the atom already has more bonds than
     it takes. Nothing else is excluded: without further bonds, and with the type of most bonds for
     the other MASKs, the molecule is complete. "none" and the type of most bonds are always allowed,
-    so that there is no dead end.
+    so that dead ends cannot occur.
     """
 
     def __init__(self, vocab: VocabConfig) -> None:

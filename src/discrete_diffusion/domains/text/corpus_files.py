@@ -145,11 +145,11 @@ def _whole_lines(file: BinaryIO, place: str) -> list[bytes]:
         lines.append(line)
         num += len(line)
         if len(line) == _MAX_LINE:
-            raise _without_cut(place)
+            raise _uncuttable(place)
     return lines
 
 
-def _without_cut(place: str) -> ValueError:
+def _uncuttable(place: str) -> ValueError:
     return ValueError(
         f"{place} or behind it: {_MAX_LINE >> 30} GiB without an end of a line, which memory does "
         "not hold; cut the text into lines"
@@ -182,7 +182,7 @@ def _text(path: Path, start: int) -> Iterator[Part]:
             # fill up a part, or double one that could not be cut
             wanted = _PART - len(content) if len(content) < _PART else len(content)
             if len(content) >= _MAX_LINE:
-                raise _without_cut(str(path))
+                raise _uncuttable(str(path))
             new = file.read(wanted)
             content, is_last = content + new, len(new) < wanted
             if not content:  # an empty file, or one whose last part was read before

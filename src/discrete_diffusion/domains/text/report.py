@@ -118,8 +118,10 @@ def _mean(values: Sequence[float]) -> float:
 def text_quality(
     vocabulary: Vocabulary, tokens: Tensor, judge: Judge | None = None
 ) -> dict[str, float]:
-    """Scores of a judge, if there is one, and ``variety`` of samples Int[M, L], with n-grams of the
-    words between white space, or of ids without a tokenizer."""
+    """Scores of a judge, if there is one, and ``variety`` of samples Int[M, L].
+
+    N-grams are of words between white space, or of ids without a tokenizer.
+    """
     pad = vocabulary.pad_id
     rows = [row if pad is None else row[row != pad] for row in tokens.cpu().numpy()]
     texts = None if vocabulary.unit == "ids" else vocabulary.decode(tokens)

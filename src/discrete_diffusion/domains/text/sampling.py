@@ -166,7 +166,7 @@ class WindowedModel(Model):
         keep_trajectory: bool = False,
     ) -> SampleOutput:
         """Sample as a ``Model`` does, for ``real`` Bool[B, N] and ``clamp`` Int[B, N]; conditions
-        are those of a window, and there is no trajectory."""
+        are those of a window, without a trajectory."""
         free = torch.full(real.shape, UNKNOWN)
         tokens = self.size.padded(free if clamp is None else clamp.cpu())
         outputs = []
@@ -323,7 +323,7 @@ def _sample_length(request: SampleRequest, trained: TrainedModel) -> SampleLengt
     num = length if num is None else int(num)
     if num <= length and context is not None:
         raise ValueError(
-            f"context={context}: samples of {num} tokens are no longer than a window of "
+            f"context={context}: samples of {num} tokens fit a window of "
             f"{trained.path}; leave it out, or set num_tokens above {length}"
         )
     if num == length or (num < length and vocabulary_of(data).pad_id is not None):

@@ -392,7 +392,7 @@ def _inferred_type(path: Path, kind: np.dtype) -> np.dtype:
         is_small = largest < _MAX_HIGH and len(low) >= _MANY_PAIRS and low.max() >= _MIN_LOW
         if is_zero or (is_small and factor == 2 and kind.itemsize == 2):
             logger.info(
-                "%s: read as ids of %d bytes: in all that was looked at, the upper part of each is "
+                "%s: read as ids of %d bytes: in every number inspected, the upper part of each is "
                 "below %d",
                 *(path, wide.itemsize, largest + 1),
             )

@@ -77,7 +77,7 @@ class IdVocabulary:
         return torch.tensor([list(map(int, sample)) for sample in samples]).reshape(-1, length)
 
     def decode(self, tokens: Tensor) -> list[str]:
-        """Raise ``ValueError``: there is no tokenizer."""
+        """Raise ``ValueError``, since a tokenizer is missing."""
         raise ValueError(_NO_TOKENIZER)
 
     def samples(self, tokens: Tensor) -> list[list[int]]:

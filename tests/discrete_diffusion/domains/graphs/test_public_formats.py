@@ -100,7 +100,7 @@ def test_what_is_dropped_is_counted_and_named(tmp_path):
     said = found.summary("a.csv")
     assert "dropped: weight of 3 edges, year of 3 edges" in said
     assert "edges listed again, from the other end or twice, which count once: 1" in said
-    assert "numbers of nodes in between that no line has, which are no nodes: 3" in said
+    assert "numbers between those of nodes that no line has, which are not nodes: 3" in said
     typed = read(
         tmp_path,
         "b.csv",

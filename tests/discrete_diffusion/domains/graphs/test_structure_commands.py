@@ -12,8 +12,8 @@ from graph_examples import train_on_trees
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
+from discrete_diffusion.domains.graphs.domain import STRUCTURES, register_structure
 from discrete_diffusion.domains.graphs.metrics import is_tree
-from discrete_diffusion.domains.graphs.options import STRUCTURES, register_structure
 from discrete_diffusion.domains.graphs.readers import read_graphs
 from discrete_diffusion.sampling.graph_structures import GraphNarrowing
 

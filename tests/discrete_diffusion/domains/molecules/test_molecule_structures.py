@@ -16,7 +16,7 @@ from rdkit import Chem
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.molecules.options import STRUCTURES, register_structure
+from discrete_diffusion.domains.molecules.domain import STRUCTURES, register_structure
 from discrete_diffusion.domains.molecules.valence import ConnectedValence
 
 
