@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.sample import opened_model, request_of, where_to_compute
+from discrete_diffusion.cli.sample import choose_devices, opened_model, request_of
 from discrete_diffusion.data import CACHE_VARIABLE
 from discrete_diffusion.domains import domain_of
 from discrete_diffusion.domains.registry import evaluate_request_of
@@ -162,7 +162,7 @@ def measured(checkpoint: str, num: int, seed: int, ways: Sequence[str]) -> dict[
     """The ways, and what they are measured against."""
     config = compose("evaluate", [f"checkpoint={checkpoint}", "threads=1"])
     request = request_of(EvaluateRequest, config)
-    trained = opened_model(config, request, where_to_compute(config))
+    trained = opened_model(config, request, choose_devices(config))
     request = evaluate_request_of(domain_of(trained.data_config), request, trained.path)
     real = real_data_for_model(request, trained, trained.domain.vocabulary(trained.data_config))
     held_out = real.reference[: REFERENCE + num]

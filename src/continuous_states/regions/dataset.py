@@ -71,9 +71,9 @@ class RegionDataset(Dataset):
         self.splits, self.feature_names, self.source = splits, feature_names, source
         self.programmes, self.places = programmes, places
 
-    def beside(self, trained_on: RegionDataset | None) -> RegionDataset:
+    def with_training_split(self, trained_on: RegionDataset | None) -> RegionDataset:
         """Data without programmes: those of one data set mean nothing in another."""
-        data = super().beside(trained_on)
+        data = super().with_training_split(trained_on)
         if trained_on is not None:
             data.__dict__.pop("constant_features", None)  # of other training rows
             data.programmes = None

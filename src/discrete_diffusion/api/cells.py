@@ -1,4 +1,4 @@
-"""Cells of a comparison: one run each, what its folder holds, and what is measured of it."""
+"""Cells of a comparison: runs with their folders and measurements."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _FREE = (
     "data.domain",  # data.name says it too, where it is missing
     "sampling",  # measuring depends on it, training does not
 )
-"""Config keys that may differ from one call to the next: the weights do not depend on them, or the
-fingerprint of the data tells."""
+"""Config keys that may differ between calls: the weights do not depend on them, or the fingerprint
+of the data shows them."""
 
 _NEUTRAL = {
     "algo.condition_dropout": 0.0,
@@ -52,7 +52,7 @@ _NEUTRAL = {
     "trainer.limit_val_batches": None,
     "init": {"checkpoint": None, "parts": None, "ema": True},
 }
-"""Values that say nothing: a run with one is the run of before there was the key."""
+"""Values that leave a run as it was before the key existed."""
 
 _MAX_NAMED = 6
 
@@ -63,22 +63,22 @@ _MEASURED = (
 """Keys of ``cell.json``."""
 
 _OF_SAMPLES = ("num_samples", "draws", "verdicts", "sampling")
-"""Terms that say nothing where no samples are drawn."""
+"""Terms of samples, which do not matter if none are drawn."""
 
 
 @dataclass(frozen=True)
 class CellFolder:
-    """Folder of a cell: nothing, a run to go on with, or a finished one.
+    """Folder of a cell: empty, with an interrupted run, or with a finished one.
 
     ``plan.json``: the config of the run and its digest, written before training;
-    ``training.json``: seconds so far; ``metrics.json``: of ``train``, once it is through;
-    ``cell.json``: what was measured."""
+    ``training.json``: seconds so far; ``metrics.json``: of ``train``, at its end; ``cell.json``:
+    the measurements."""
 
     path: Path
 
     @property
     def last(self) -> Path:
-        """The checkpoint to go on from, and to measure."""
+        """Checkpoint to resume from, and to measure."""
         return self.path / "checkpoints" / "last.ckpt"
 
     @property
@@ -87,14 +87,14 @@ class CellFolder:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """Contents of ``cell.json``, its ``bounds`` as ``nelbo`` too; None without one, or without
-        all of its keys."""
+        """Contents of ``cell.json``, with its ``bounds`` as ``nelbo`` too; None if it is missing or
+        lacks keys."""
         found = read_json(self.path / "cell.json", _MEASURED)
         return None if found is None else {**found, "nelbo": found["bounds"]}
 
     @property
     def is_damaged(self) -> bool:
-        """True if the checkpoint to go on from cannot be read."""
+        """True if the checkpoint cannot be read."""
         if self.last.exists():
             try:
                 read_training_file(self.last)
@@ -103,7 +103,8 @@ class CellFolder:
         return False
 
     def is_finished(self, config: DictConfig, protocol: EvaluationProtocol) -> bool:
-        """Measured as requested; where no samples are, those that there are do not matter."""
+        """True if the cell is measured as requested; if no samples are requested, terms of samples
+        do not count."""
         result = self.result
         if result is None or result["digest"] != config_digest(config):
             return False
@@ -113,7 +114,7 @@ class CellFolder:
         return all(asked.get(k) == found.get(k) for k in asked | found if k not in ignored)
 
     def changes(self, config: DictConfig) -> list[str]:
-        """``key was -> is`` for every value that differs from the run in this folder."""
+        """``key was -> is`` for values that differ from the run in this folder."""
         plan = read_json(self.path / "plan.json", ("digest", "config"))
         if plan is None or plan["digest"] == config_digest(config):
             return []
@@ -127,27 +128,27 @@ class CellFolder:
         return lines[:_MAX_NAMED] + more
 
     def write_plan(self, config: DictConfig) -> None:
-        """Say what run this is; a folder of the same run is left as it is."""
+        """Write ``plan.json``."""
         plan = {"digest": config_digest(config), "config": _kept(plain(config))}
         write_json(self.path / "plan.json", plan)
 
     @property
     def seconds(self) -> float:
-        """Spent on training, as far as it was recorded."""
+        """Seconds of training so far."""
         kept = read_json(self.path / "training.json", ("seconds",)) or {"seconds": 0}
         return float(kept["seconds"])
 
     def add_seconds(self, seconds: float) -> None:
-        """Add seconds of training to what earlier parts of the run took."""
+        """Add seconds of training to those of earlier parts of the run."""
         write_json(self.path / "training.json", {"seconds": self.seconds + seconds})
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: ``overrides`` compose its ``train`` config, ``config``.
+    """Run of a comparison; ``overrides`` compose its ``train`` config, ``config``.
 
-    ``instead_of``: the requested backbone, if ``backbone`` replaces it; ``scaled``: the keys of its
-    preset that were changed for its number of parameters.
+    ``instead_of``: the requested backbone, if ``backbone`` replaces it; ``scaled``: keys of its
+    preset that were changed to reach a number of parameters.
     """
 
     algorithm: str
@@ -171,14 +172,14 @@ class Cell:
 
     @property
     def preset(self) -> str | None:
-        """Name of its model preset; None if its backbone reads none."""
+        """Name of its model preset; None if the backbone has none."""
         fits = self.config.model.get("backbones")
         fitting = fits is None or self.backbone in fits
         return str(self.config.model.get("name", self.backbone)) if fitting else None
 
     @property
     def model(self) -> str:
-        """The preset, and what was changed of it: ``mine, width=72``."""
+        """The preset and its changed keys: ``mine, width=72``."""
         return ", ".join([self.preset or "no preset", *self.scaled])
 
     @property
@@ -193,9 +194,9 @@ class Cell:
 
 
 def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
-    """The data sets of the cells by name, that of the first cell first.
+    """Read the data sets of the cells, by name, that of the first cell first.
 
-    Raises ``ValueError`` if one holds out fewer than two samples, or two do not hold the same.
+    Raises ``ValueError`` if one holds out fewer than two samples, or two differ in their samples.
     """
     configs: dict[str, DictConfig] = {}
     for cell in cells:
@@ -219,8 +220,8 @@ def _read(config: DictConfig) -> Dataset:
 
 
 def check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite: bool) -> None:
-    """``ValueError`` naming the cells whose folder holds another run, and what differs; with
-    ``overwrite`` such folders are put aside, and those with a damaged checkpoint."""
+    """``ValueError`` listing the cells whose folders hold other runs, with the differences; with
+    ``overwrite`` such folders, and those with a damaged checkpoint, are put aside."""
     fingerprints = {name: each.fingerprint() for name, each in data.items()}
     changed = []
     for cell in cells:
@@ -245,13 +246,13 @@ def check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite:
 
 
 def config_digest(config: DictConfig) -> str:
-    """16 hex digits of what the weights of a run depend on."""
+    """Digest, 16 hex digits, of the config values that the weights of a run depend on."""
     text = json.dumps(_kept(plain(config)), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A config without ``_FREE`` and ``_NEUTRAL``, as JSON gives it back."""
+    """Copy a config, through JSON, without ``_FREE`` and ``_NEUTRAL``."""
     kept: dict[str, Any] = _as_json(config)
     for key in (*_FREE, *_NEUTRAL):
         *parents, name = key.split(".")
@@ -270,10 +271,12 @@ def _as_json(value: Any) -> Any:
 def measure_cell(
     config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
 ) -> dict[str, Any]:
-    """Contents of ``cell.json`` of a trained cell: its averaged weights of the last step, measured.
+    """Measure a trained cell, its averaged weights of the last step; returns the contents of
+    ``cell.json``.
 
-    Raises ``ValueError`` if weights, samples or the bound are those of a training gone wrong.
+    Raises ``ValueError`` if training has diverged: weights, samples or bound are not finite.
     """
+    # the model of the last step
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     import_plugins(config.get("plugins"))  # a job of a launcher is a process of its own
@@ -282,6 +285,7 @@ def measure_cell(
     algorithm = checkpoint.algorithm
     if not all(weight.isfinite().all() for weight in algorithm.parameters()):
         raise ValueError("training has diverged: the weights hold NaN or infinity")
+    # its measurements, and everything that they depend on
     data = build_data(checkpoint.config)
     model = Model(algorithm, build_sampler(config), device)
     found = domain_of(config.data).cell_measurement().measure(model, data, protocol, folder.path)
@@ -314,7 +318,7 @@ def measure_cell(
 
 
 def hardware() -> str:
-    """Processor, cores, threads of torch and GPU."""
+    """Text on processor, cores, threads of torch and GPU."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

@@ -1,4 +1,4 @@
-"""From the measurements of all cells to the table, the numbers and the figure."""
+"""Report of a comparison: tables, numbers and figures from the measurements of all cells."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
 from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.evaluation.bound import DrawTail
-from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison
+from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison, difference_name
 from discrete_diffusion.evaluation.comparison_table import TIED, comparison_table, table_notes
 from discrete_diffusion.evaluation.evaluation_protocol import REAL_DRAWS, EvaluationProtocol
 from discrete_diffusion.evaluation.tables import (
@@ -36,10 +36,10 @@ from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
 logger = logging.getLogger(__name__)
 
 _IDENTITY = ("algorithm", "backbone", "instead_of", "model", "parameters", "quantity")
-"""Keys of a row of ``table.csv`` that it has whatever columns are chosen."""
+"""Keys that every row of ``table.csv`` has."""
 
 _WITH_ERRORS = ("", "_standard_error", "_error_over_samples", "_error_over_seeds", "_low", "_high")
-"""What follows the name of a number in the names of its own ones."""
+"""Endings of the names of a number and its errors."""
 
 
 def write_comparison(
@@ -50,12 +50,13 @@ def write_comparison(
     *,
     overrides: Sequence[str],
 ) -> dict[str, Any]:
-    """Write table, numbers and figures into the folder of the comparison and print the table;
-    returns what ``results.json`` holds.
+    """Write tables, numbers and figures into the folder of the comparison, and print the main
+    columns; returns the contents of ``results.json``.
 
-    ``data``: of all cells, by name; what real data scores is measured once and kept. ``config``:
-    of the command, whose ``columns`` and ``reference`` are those of the table.
+    ``data``: of all cells, by name; its own scores are measured once and kept. ``config``: of the
+    command, with the ``columns`` and ``reference`` of the table.
     """
+    # models, real data, and the table of both
     out, measurement = cells[0].out, cells[0].measurement
     found = {cell.name: cell.folder.result or {} for cell in cells}
     first, first_data = found[cells[0].name], data[cells[0].data]
@@ -64,6 +65,7 @@ def write_comparison(
     real = _real_data(out / "real_data.json", first_data, comparison, measurement, protocol)
     scores = real.get("metrics", {})
     table = comparison_table(comparison, scores, columns=columns, with_sizes=True, mark_best=True)
+    # everything that the numbers depend on
     setting = _setting(comparison, first["steps"])
     missing = [name for name in columns or () if name not in {c.name for c in table.columns}]
     notes = [
@@ -94,6 +96,7 @@ def write_comparison(
             "notes": notes,
         }
     )
+    # files
     _write_tables(out, table, notes)
     _write_csv(out / "table.csv", results["models"], columns)
     write_json(out / "results.json", results)
@@ -102,12 +105,26 @@ def write_comparison(
     written = ["table.md", "table.csv", "table.tex", "results.json"]
     written += plot_comparison(comparison, measurement.axes, out / "pareto.png", setting)
     written += measurement.show(comparison, out)
-    texts = [k for k, column in enumerate(table.columns) if column.is_text]
-    print_table([textwrap.fill(head, HEAD_WIDTH) for head in table.heads], table.rows, left=texts)
+    _print_table(table if columns else _main_columns(comparison, table, scores))
     for note in notes:
         print(f"* {note}")
     logger.info("%s: %s", ", ".join(written), out)
+    first_run = shlex.quote(str(cells[0].folder.path))
+    logger.info("next: discrete-diffusion sample checkpoint=%s", first_run)
     return results
+
+
+def _main_columns(comparison: Comparison, table: Table, scores: Mapping[str, float]) -> Table:
+    """Table of algorithm, bound, difference and first metric, which fits a terminal."""
+    bound = next(iter(comparison.measures), "")
+    wanted = (bound, difference_name(bound), *(column.name for column in comparison.columns[:1]))
+    shown = [column.name for column in table.columns if column.name in wanted]
+    return comparison_table(comparison, scores, columns=shown) if bound else table
+
+
+def _print_table(table: Table) -> None:
+    texts = [k for k, column in enumerate(table.columns) if column.is_text]
+    print_table([textwrap.fill(head, HEAD_WIDTH) for head in table.heads], table.rows, left=texts)
 
 
 def _write_tables(out: Path, table: Table, notes: Sequence[str]) -> None:
@@ -120,8 +137,8 @@ def _write_tables(out: Path, table: Table, notes: Sequence[str]) -> None:
 def _write_csv(
     path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None
 ) -> None:
-    """A column for each name that any of the rows has; or, behind those that say which model it
-    is, the chosen ones with their errors."""
+    """Write the rows, with a column for each name; or with the names that identify a model, and the
+    chosen ones with their errors."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     if columns is not None:
         chosen = [f"{name}{ending}" for name in columns for ending in _WITH_ERRORS]
@@ -139,13 +156,14 @@ def _comparison(
     protocol: EvaluationProtocol,
     against: str | None,
 ) -> Comparison:
-    """A model per algorithm and backbone, its seeds together, in the order of the cells.
+    """Group the cells, in their order, into a model per algorithm and backbone, its seeds together.
 
-    Samples that there are of some cells only, or more of some, do not compare.
+    Measures of samples are left out unless all cells have equally many.
     """
     grouped: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         grouped.setdefault((cell.algorithm, cell.backbone), []).append(cell)
+    # numbers of all seeds of a model
     measurement, models = cells[0].measurement, []
     measures = [name for name in measurement.measures if name == "nelbo" or _same(name, found)]
     for group in grouped.values():
@@ -187,24 +205,24 @@ def _comparison(
 
 
 def _heaviest(found: Sequence[Mapping[str, Any] | None]) -> DrawTail | None:
-    """Of the bounds of several seeds, the tail that needs the most draws."""
+    """Tail of the seed whose bound needs the most noise samples."""
     tails = [DrawTail(**each) for each in found if each is not None]
     return max(tails, key=lambda tail: tail.enough, default=None)
 
 
 def _same(measure: str, found: Mapping[str, dict[str, Any]]) -> bool:
-    """True if all cells have a number of as many samples, sampled as often."""
+    """True if all cells measured equally many samples, sampled equally often."""
     drawn = {(len(r.get(measure) or ()), r["terms"].get("draws")) for r in found.values()}
     return len(drawn) == 1
 
 
 def _numbers(values: Sequence[float | None]) -> list[float]:
-    """NaN for every null."""
+    """Convert null to NaN."""
     return [math.nan if value is None else float(value) for value in values]
 
 
 def _summary(result: Mapping[str, Any], measurement: CellMeasurement) -> dict[str, Any]:
-    """A cell without its values per sample, which stay in ``cell.json``."""
+    """Means of a cell; its values per sample stay in ``cell.json``."""
     means = {
         "bound" if name == "nelbo" else name: sum(numbers) / len(numbers)
         for name in sorted(measurement.measures)
@@ -221,8 +239,8 @@ def _real_data(
     measurement: CellMeasurement,
     protocol: EvaluationProtocol,
 ) -> dict[str, Any]:
-    """Scores of real data at the sizes of the samples, kept in ``path``; {} without samples, and
-    where these are measured against true ones."""
+    """Scores of real data at the sizes of the samples, kept in ``path``; {} without samples, or if
+    they are measured against true ones."""
     drawn = [m.metrics["num_samples"][0] for m in comparison.models if "num_samples" in m.metrics]
     if not drawn:
         return {}
@@ -238,7 +256,7 @@ def _real_data(
 
 
 def _setting(comparison: Comparison, steps: int) -> str:
-    """Data, steps and model of a comparison, whose model is whose where they differ."""
+    """Text on the data, steps and models of a comparison, with the algorithms of each model."""
     models: dict[str, list[str]] = {}
     for model, name in zip(comparison.models, comparison.short_names("{} with {}"), strict=True):
         models.setdefault(model.model, []).append(name)

@@ -1,4 +1,4 @@
-"""``load(...).log_prob``: log p of samples under one sampler of a model."""
+"""``load`` and ``evaluate``: trained models from Python, as the commands use them."""
 
 from __future__ import annotations
 
@@ -33,25 +33,26 @@ from discrete_diffusion.sampling.likelihood import Order, order_log_probs, order
 
 
 def log_prob(checkpoint: Checkpoint, samples: Any, order: Order) -> Tensor:
-    """log p of samples as they are, in the order of their nodes if they have any, in nats.
+    """Log-probability of samples, nats, in the given order of their nodes.
 
-    That of the sampler ``sampling=entropy-bounded sampling.budget=0 sampling.order=ORDER``, exactly
-    and in the same bits whatever samples come together; given their numbers of tokens.
+    It is exact for the sampler ``sampling=entropy-bounded sampling.budget=0 sampling.order=ORDER``,
+    given the numbers of tokens, and does not depend on the other samples of a call.
 
     Args:
-        checkpoint: of ``load``, which provides it.
+        checkpoint: provided by ``load``.
         samples: as ``sample`` returns them, or tokens Int[M, L].
         order: ``entropy``, ``margin``, ``max-probability``, ``most-uncertain`` or
-            ``left-to-right``; a list of all positions, the first to reveal first; of students
-            ``plan``.
+            ``left-to-right``; a list of all positions, the first to reveal first; of distilled
+            students ``plan``.
 
     Returns:
         Float64[M].
 
     Raises:
-        ValueError: the model is not one of tokens that are masked, samples are given a condition,
-            the order leads to a sample by many paths, or a sample has ids that are not legal.
+        ValueError: the model does not mask tokens, samples have a condition, many paths of the
+            order lead to one sample, or a sample has illegal ids.
     """
+    # a model of tokens, without given ones
     algorithm, data = checkpoint.algorithm, checkpoint.config.data
     if algorithm.state != "tokens" or algorithm.layout.num_given:
         raise ValueError(
@@ -66,6 +67,7 @@ def log_prob(checkpoint: Checkpoint, samples: Any, order: Order) -> Tensor:
             "samples: expected a list of them, as sample returns it, or tokens [M, L]; got one "
             f"{type(samples).__name__}; of one sample give [it]"
         )
+    # tokens of the samples
     tokens = samples if isinstance(samples, Tensor) else domain_of(data).tokens(data, samples)
     tokens = tokens.to(layout.support.device)
     layout.check(tokens)
@@ -75,14 +77,14 @@ def log_prob(checkpoint: Checkpoint, samples: Any, order: Order) -> Tensor:
 
 
 _COUNT = "num_"
-"""How the names of counts begin, which may be left out."""
+"""Beginning of the names of counts; it may be left out."""
 
 _OF_BOTH = {"num", "seed", "steps", "sampling", "batch_size", "precision"}
 _FIELDS = {
     "sample": {*_OF_BOTH, "given"},
     "evaluate": {*_OF_BOTH, "samples", "domain", "split", "held_out", "bound_draws", "quick"},
 }
-"""Keywords of these functions for every kind of data."""
+"""Keywords of the functions for every kind of data."""
 
 
 def load(
@@ -92,14 +94,13 @@ def load(
     device: torch.device | str = "cpu",
     plugins: Sequence[str] = (),
 ) -> Any:
-    """The algorithm of a checkpoint, ready to sample: ``load("runs/first")``.
+    """Load a trained algorithm, ready to sample: ``load("runs/first")``.
 
-    A ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features. Its ``sample`` is a
-    ``SampleFunction``: ``load(path).sample(num=16)``; ``log_prob(samples, order)`` is theirs under
-    one sampler, see ``api/loading.py``; ``save_pretrained(folder)`` and
-    ``push_to_hub("owner/name")`` pass it on, see ``checkpoints/sharing.py``.
+    Its ``sample`` is a ``SampleFunction``, ``load(path).sample(num=16)``; ``log_prob(samples,
+    order)`` is the log-probability of samples; ``save_pretrained(folder)`` and
+    ``push_to_hub("owner/name")`` share it, see ``checkpoints/sharing.py``.
 
-    The file makes nothing be imported: its own list of modules is read, and not followed.
+    No module that the file names is imported.
 
     Args:
         path: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read; a folder of
@@ -108,16 +109,16 @@ def load(
             ``ar:PATH``.
         ema: the averaged weights (default) or the last training weights, which only a ``.ckpt``
             has.
-        device: where its weights lie.
+        device: of its weights.
         plugins: your own modules to import first, also from the current folder.
 
     Returns:
         The algorithm, in eval mode.
 
     Raises:
-        FileNotFoundError: there is no such file or model.
+        FileNotFoundError: no such file or model.
         ValueError: the file is damaged, of a newer format, not a checkpoint of this package, or
-            needs a module that nobody has imported; one sentence says which.
+            needs a module that is not imported; one sentence says which.
     """
     if not isinstance(path, str | Path) or not str(path):
         raise ValueError(f"load({path!r}): expected a run folder, a checkpoint or a model's name")
@@ -131,11 +132,11 @@ def load(
 
 
 from_pretrained = load
-"""The name that users of the Hub know ``load`` by."""
+"""Another name of ``load``, as users of the Hub know it."""
 
 
 class SampleFunction:
-    """Function that samples as the command ``sample`` does, and returns instead of writing files.
+    """Function that samples as the command ``sample`` does, and writes no files.
 
     Args:
         checkpoint: the loaded checkpoint.
@@ -159,7 +160,7 @@ class SampleFunction:
         """Sample from the model.
 
         Args:
-            num: how many; of kinds of data with conditions, how many held-out ones to sample for.
+            num: number of samples; with conditions, number of held-out ones to sample for.
             seed: the same seed and options give the samples that the command writes.
             steps: number of time steps, or of network calls for samplers that have none; None: the
                 sampler's default.
@@ -170,9 +171,8 @@ class SampleFunction:
                 "temperature": 0.9}``; without a name, of the sampler trained with.
             batch_size: samples at once; None: as many as fit the sampler's default.
             precision: arithmetic of the network, as the command takes it.
-            **options: those keys of the command that mean something for this kind of data; a count
-                goes with or without ``num_``, and an object in the place of a file, as JSON or as
-                it was read.
+            **options: keys of the command for this kind of data; a count goes with or without
+                ``num_``, and a JSON object or an object that was read may replace a file.
 
         Returns:
             A list or a dataclass of the kind of data.
@@ -229,14 +229,14 @@ def evaluate(
         sampling: as for ``SampleFunction``.
         batch_size: as for ``SampleFunction``.
         precision: as for ``SampleFunction``.
-        **options: those keys of the command that mean something for this kind of data.
+        **options: keys of the command for this kind of data.
 
     Returns:
         ``metrics()`` by name, ``sections()``, the tables, ``notes()``; ``write(folder)`` and
         ``plot(folder)`` write what the command writes.
 
     Raises:
-        ValueError: as the command does, and for both or none of ``model`` and ``samples``.
+        ValueError: as the command does, and unless one of ``model`` and ``samples`` is given.
     """
     files = as_list(samples)
     if (model is None) == (not files):
@@ -266,7 +266,7 @@ def evaluate(
 
 
 def _checkpoint_of(model: Any) -> Checkpoint:
-    """Checkpoint of a path or of a loaded model."""
+    """Checkpoint of a path or a loaded model."""
     if not isinstance(model, str | Path):
         found = getattr(model, "sample", None)
         if not isinstance(found, SampleFunction):
@@ -280,10 +280,10 @@ def _settings(sampling: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _options(command: str, given: Mapping[str, Any], own: Mapping[str, Option]) -> dict[str, Any]:
-    """Options by their whole names, objects in the place of files as ``GivenObjects``.
+    """Options by their whole names, with ``GivenObjects`` for objects instead of files.
 
-    Raises ``ValueError`` for one that the kind of data does not have or that is given twice, and
-    for a value of another kind than its default.
+    Raises ``ValueError`` for an unknown option, one that is given twice, and a value of another
+    kind than its default.
     """
     found: dict[str, Any] = {}
     short = {name.removeprefix(_COUNT): name for name in own}

@@ -1,4 +1,4 @@
-"""A checkpoint and a sampler, as a request for samples or a measurement asks for them."""
+"""Samples and measurements as requested, of a checkpoint's model or of files of samples."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from discrete_diffusion.sampling.registry import SAMPLERS, build_sampler, check_
 logger = logging.getLogger(__name__)
 
 Sharing = Callable[[], AbstractContextManager[Shard]]
-"""A block inside which processes share the work, see ``TrainedModel``."""
+"""Context in which processes share the work, see ``TrainedModel``."""
 
 
 def open_trained_model(
@@ -50,8 +50,8 @@ def open_trained_model(
     device: str,
     sharing: Sharing,
 ) -> TrainedModel:
-    """The model of a ``checkpoint`` with the sampler of ``sampling_of``, on the device. ``ema``:
-    its averaged weights; ``compiled``: see ``compile_backbone``.
+    """Read the model of a ``checkpoint`` onto the device, with the sampler of the request.
+    ``ema``: its averaged weights; ``compiled``: see ``compile_backbone``.
 
     Raises ``ValueError`` for a sampler that does not fit the model, or cannot take ``steps``.
     """
@@ -67,7 +67,9 @@ def open_trained_model(
 def with_sampler(
     request: Request, checkpoint: Checkpoint, *, device: str, sharing: Sharing
 ) -> TrainedModel:
-    """A checkpoint, on the device, with the sampler of ``sampling_of``; the same ``ValueError``."""
+    """Give a checkpoint, on the device, the sampler of the request; the ``ValueError`` of
+    ``open_trained_model``."""
+    # settings of the sampler; steps are given once
     sampling = sampling_of(request.sampling, checkpoint.config)
     given = given_settings(request.sampling)
     defaults = defaults_of_sampler(str(sampling["name"]))
@@ -76,6 +78,7 @@ def with_sampler(
         raise ValueError(
             f"steps={request.steps} and sampling.steps={given['steps']} are one setting; give one"
         )
+    # a sampler of a plug-in may be missing
     try:
         sampler = build_sampler(sampling)
     except ValueError as error:
@@ -106,7 +109,7 @@ def with_sampler(
 
 
 def trained_model_here(request: Request, checkpoint: Checkpoint) -> TrainedModel:
-    """A checkpoint with the requested sampler, where its weights are, for this process alone."""
+    """Give a checkpoint the requested sampler, on the device of its weights, in this process."""
     device = next(checkpoint.algorithm.parameters()).device
     check_units("precision", request.precision, on_gpu=device.type == "cuda")
     sharing = partial(_alone, request.precision, str(device))
@@ -120,7 +123,7 @@ def _alone(precision: str, device: str) -> Iterator[Shard]:
 
 
 def sample(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """Samples as requested; nothing is written until ``Samples.write`` is called.
+    """Sample as requested; nothing is written until ``Samples.write`` is called.
 
     Raises ``ValueError`` for a request that does not fit the model, or for one that has diverged.
     """
@@ -133,7 +136,7 @@ def sample(request: SampleRequest, trained: TrainedModel) -> Samples:
 def evaluate_model(
     request: EvaluateRequest, trained: TrainedModel
 ) -> tuple[Evaluation, dict[str, int]]:
-    """Measure a model; also return what ``quick`` chose, see ``Domain.quick``.
+    """Measure a model; returns the settings that ``quick`` chose, too, see ``Domain.quick``.
 
     Raises ``ValueError`` for a request that does not fit the model."""
     domain = domain_of(trained.data_config)
@@ -144,7 +147,8 @@ def evaluate_model(
 
 
 def evaluate_files(request: EvaluateRequest, domain: Domain) -> tuple[Evaluation, dict[str, int]]:
-    """The same of ``request.samples``, where the kind of data has options that are ``of_files``."""
+    """Measure the files ``request.samples``, if the kind of data has options ``of_files``; returns
+    as ``evaluate_model``."""
     if not any(option.of_files for option in options_of(domain, "evaluate").values()):
         raise ValueError(
             f"samples={request.samples}: files of {domain.title} cannot be measured; give "
@@ -156,7 +160,7 @@ def evaluate_files(request: EvaluateRequest, domain: Domain) -> tuple[Evaluation
 
 
 def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
-    """The values of ``Domain.quick``, or those that the request has; none without ``quick``.
+    """Values of ``Domain.quick``, or those of the request; {} without ``quick``.
 
     Raises ``ValueError`` if the kind of data has none."""
     if not request.quick:
@@ -169,14 +173,14 @@ def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
     ]
     if not keys:
         raise ValueError(
-            f"quick=true: there is no quick evaluation of {domain.title}; leave it out, and choose "
+            f"quick=true: {domain.title} have no quick evaluation; leave it out, and choose "
             "how much is measured by num_samples=, bound_draws= and the like"
         )
     return {key: domain.quick[key] if request[key] is None else request[key] for key in keys}
 
 
 def _changed(request: EvaluateRequest, values: dict[str, int]) -> EvaluateRequest:
-    """Request with these values of fields and options."""
+    """Copy a request with new values of fields and options."""
     names = {field.name for field in fields(request)}
     options = {key: value for key, value in values.items() if key not in names}
     others: dict[str, Any] = {key: value for key, value in values.items() if key in names}

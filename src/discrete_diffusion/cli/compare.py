@@ -1,7 +1,7 @@
 """``discrete-diffusion compare``: algorithms, backbones and seeds, all else equal.
 
-``request`` reads what is requested, ``recipes`` and ``planning`` plan the runs, ``running`` trains
-and compares them. What is measured of a cell is ``Domain.cell_measurement``."""
+``compare_request`` reads the request, ``compare_planning`` plans the runs, ``compare_running``
+trains and compares them. ``Domain.cell_measurement`` measures a cell."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CompareRequest:
-    """A comparison.
+    """Comparison.
 
-    ``overrides``: of the command line, ``["algos=[mdlm,udlm]", "model=bd_tiny"]``; ``config``: what
-    they compose, if the caller has it; ``launcher``: overrides that choose Hydra's launcher;
+    ``overrides``: of the command line, ``["algos=[mdlm,udlm]", "model=bd_tiny"]``; ``config``:
+    composed of them, if the caller has it; ``launcher``: overrides that choose Hydra's launcher;
     ``user_config_dir``: a folder of further YAML files.
     """
 
@@ -40,7 +40,7 @@ class CompareRequest:
 
 def run(config: DictConfig) -> None:
     """Compare as the command line says. Ctrl-C and SIGTERM end it with exit status 130 or 143; the
-    same command goes on from there."""
+    same command resumes it."""
     from hydra.core.hydra_config import HydraConfig
 
     hydra = HydraConfig.get()
@@ -59,20 +59,18 @@ def run(config: DictConfig) -> None:
 
 
 def run_comparison(request: CompareRequest) -> dict[str, Any]:
-    """Train and measure every cell, write the comparison into ``out``, print its table.
+    """Train and measure every cell, write the comparison into ``out``, and print its table.
 
-    Returns what ``results.json`` holds.
-
-    Raises ``ValueError`` before the first run that lists all cells that cannot be, or whose folder
-    holds another run, and for a precision that the device has no units for; after the last one if
-    any failed, the others being kept.
+    Returns the contents of ``results.json``. Raises ``ValueError`` before the first run, with a
+    list of all invalid cells, of folders that hold other runs, or for a precision that the device
+    does not have; and after the last run if some failed.
     """
     overrides = read_words(paths_as_typed(request.overrides))
     user_config_dir, config = request.user_config_dir, request.config
     if config is None:
         config = compose("compare", overrides, user_config_dir=user_config_dir)
     check_request(config, overrides, user_config_dir)
-    # these import torch
+    # imports of torch follow the first checks
     from discrete_diffusion.cli.compare_planning import plan_cells
     from discrete_diffusion.cli.compare_running import compare_cells
 

@@ -1,4 +1,4 @@
-"""Configs of the cells of an algorithm: its data, its sampler, and whatever all cells share."""
+"""Plan of a comparison: configs of the cells, their sizes, and reasons why some are refused."""
 
 from __future__ import annotations
 
@@ -47,17 +47,19 @@ from discrete_diffusion.models.registry import available_backbones, backbone_spe
 from discrete_diffusion.sampling.registry import build_sampler, check_sampler, sampler_state
 
 Compose = Callable[[Sequence[str]], DictConfig]
-"""Overrides -> the ``train`` config, to be read only."""
+"""Function from overrides to the ``train`` config, which callers do not change."""
 
 _STATES = ("tokens", "field", "latent")
-"""States that are compared: ids, and what there are ids of as well."""
+"""States that are compared: ids, and samples that also come as ids."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """``overrides`` compose the ``train`` config of an algorithm but for its model, backbone and
-    options; ``config`` is what they compose. ``is_plain``: what an experiment sets under ``algo``
-    was left out.
+    """Config of the cells of an algorithm without their model, backbone and options: its data, its
+    sampler and everything shared.
+
+    ``overrides`` compose ``config``. ``is_plain``: settings of an experiment under ``algo`` were
+    left out.
     """
 
     overrides: tuple[str, ...]
@@ -66,23 +68,23 @@ class Recipe:
 
     @property
     def model(self) -> str:
-        """The model preset, before a backbone is chosen."""
+        """Model preset before a backbone is chosen."""
         return str(self.config.model.get("name"))
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Conditions that the data brings with every sample."""
+        """Conditions of every sample of the data."""
         return (*domain_of(self.config.data).conditions(self.config.data),)
 
     @cached_property
     def usable(self) -> list[str]:
-        """Backbones that the algorithm can use."""
+        """Backbones that fit the algorithm."""
         name = str(self.config.algo.name)
         needs = getattr(ALGORITHMS.find(name), "backbone_needs", ())
         return usable_backbones(needs, algorithm_state(name))
 
     def reads(self, backbone: str) -> bool:
-        """True if a backbone is made for such data: its state, all that comes with a sample."""
+        """True if a backbone is made for such data: its state, and the conditions of a sample."""
         from discrete_diffusion.models.calling import OWN_CONDITIONS
 
         spec = backbone_spec(backbone)
@@ -95,12 +97,12 @@ class Recipe:
 
     @cached_property
     def _is_of_graphs(self) -> bool:
-        """True if the samples are graphs, of a size that only the data may say."""
+        """True if the samples are graphs."""
         return graph_vocabulary(complete_data(self.config).data) is not None
 
     def stand_in(self) -> str:
-        """The backbone in the place of one that cannot be used, or that is not made for such data:
-        ``dit``, the algorithm's own, or the first that can. ``ValueError`` if none can."""
+        """Replacement for a backbone that does not fit: ``dit``, the algorithm's own, or the first
+        one that fits. ``ValueError`` if none does."""
         able = [name for name in self.usable if self.reads(name)]
         for name in ("dit", str(self.config.algo.backbone), *able):
             if name in able:
@@ -116,10 +118,10 @@ class Recipe:
 def recipes(
     algorithms: Sequence[str], shared: Sequence[str], compose: Compose
 ) -> dict[str, Recipe]:
-    """Recipes by algorithm. ``shared``: the overrides of all cells, no options among them.
+    """Recipes by algorithm. ``shared``: the overrides of all cells, without options.
 
-    All have the samples of the first one's data, each in the state that it works on. Raises
-    ``ValueError`` for an algorithm that works on a state that these samples do not come in.
+    All have the samples of the first one's data, in the state that each works on. Raises
+    ``ValueError`` for a state that these samples do not come in.
     """
     configs = {name: compose([*shared, f"algo={name}"]) for name in algorithms}
     names = [str(config.algo.name) for config in configs.values()]
@@ -129,20 +131,21 @@ def recipes(
                 f"compare measures algorithms on {', '.join(_STATES[:-1])} and {_STATES[-1]}, and "
                 f"{name} works on {state}; train and evaluate {name} by itself"
             )
+    # data, undone settings of an experiment, then a sampler
     found = {}
     for name, config in configs.items():
         words = [*shared, f"algo={name}"]
         if data := _data_words(name, configs[algorithms[0]].data, config, compose):
             words = [w for w in words if key_of(w).split(".")[0] != "data"] + data
-        words += (undone := _without_experiment(name, config, shared, compose))
+        words += (undone := _undo_experiment(name, config, shared, compose))
         words += _sampling_words(name, names, compose(words), compose)
         found[name] = Recipe(tuple(words), compose(words), is_plain=bool(undone))
     return found
 
 
 def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compose) -> list[str]:
-    """Overrides that turn the data of ``config`` into the samples of ``base`` in the state that its
-    algorithm works on; none if it is that already."""
+    """Overrides that give ``config`` the samples of ``base`` in the state of its algorithm, or
+    []."""
     state = algorithm_state(config.algo.name)
     if config.data == base and data_state(base) == state:
         return []
@@ -159,7 +162,7 @@ def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compos
 
 
 def _data_sets_with(state: str) -> list[str]:
-    """Data sets whose samples come in two states, one of which this is."""
+    """Data sets whose samples come in this state and another one."""
     return [
         name
         for domain in map(get_domain, available_domains())
@@ -168,11 +171,11 @@ def _data_sets_with(state: str) -> list[str]:
     ]
 
 
-def _without_experiment(
+def _undo_experiment(
     name: str, config: DictConfig, shared: Sequence[str], compose: Compose
 ) -> list[str]:
-    """Overrides that undo what an experiment sets under ``algo``, where it is not the algorithm's
-    own experiment: a name may mean something else there, and a backbone may not fit."""
+    """Overrides that undo the settings under ``algo`` of an experiment for another algorithm: a key
+    may mean something else, and a backbone may not fit."""
     of_experiment = any(key_of(word) == "experiment" for word in shared)
     if not of_experiment or compose(shared).algo.name == config.algo.name:
         return []
@@ -184,9 +187,9 @@ def _without_experiment(
 def _sampling_words(
     name: str, names: Sequence[str], config: DictConfig, compose: Compose
 ) -> list[str]:
-    """Overrides for the sampler of samples that come in two states: the algorithm's own where the
-    requested one is for others of the ``names``; of ids with the ``token_steps`` of the domain if
-    nothing says otherwise. None for other data."""
+    """Overrides for the sampler of samples that come in two states: the algorithm's own if the
+    requested one is for others of the ``names``; of ids with the domain's ``token_steps`` unless
+    steps are given. [] for other data."""
     domain, algorithm = domain_of(config.data), str(config.algo.name)
     if len(equivalent_data_sets(config.data)) < 2:
         return []
@@ -202,7 +205,7 @@ def _sampling_words(
 
 
 def _fits(sampler: str, algorithm: str) -> bool:
-    """True if the sampler can sample from what an algorithm trains, noise and times aside."""
+    """True if the sampler fits an algorithm's state and its list of samplers."""
     able = getattr(ALGORITHMS.find(algorithm), "samplers", None)
     same_state = sampler_state(sampler) == algorithm_state(algorithm)
     return same_state and (not able or sampler in able)
@@ -214,12 +217,11 @@ logger = logging.getLogger(__name__)
 def plan_cells(
     config: DictConfig, overrides: Sequence[str], user_config_dir: str | None = None
 ) -> list[Cell]:
-    """All cells, in the order of the table, checked on the meta device.
+    """Plan all cells, in the order of the table, checked on the meta device.
 
     ``config``: of the command, from ``with_terms``; ``overrides``: those of ``shared_overrides``.
-
-    Raises ``ValueError`` that lists every cell that cannot be, by name, or for an algorithm that
-    works on another state than the samples come in.
+    Raises ``ValueError`` listing all refused cells, or for an algorithm on another state than the
+    samples come in.
     """
     planner = _Planner(config, overrides, user_config_dir)
     cells: list[Cell] = []
@@ -237,6 +239,7 @@ def plan_cells(
     if refused:
         count, listed = f"{len(refused)} of {len(pairs)}", "\n  ".join(refused)
         raise ValueError(f"compare refuses {count} combinations, and ran none:\n  {listed}")
+    # notes for the log: options, presets and sizes
     names = short_names([(c.algorithm, c.backbone) for c in cells], "{} with {}")
     configs = {name: cell.config for name, cell in zip(names, cells, strict=True)}
     for line in (*planner.notes, *option_notes(planner.model_options, configs)):
@@ -247,8 +250,8 @@ def plan_cells(
 
 
 def _preset_notes(chosen: str | None, cells: Mapping[str, Cell]) -> list[str]:
-    """Whose the preset of ``model=`` is, and what the others have, where it is not that of all
-    ``cells``, by name; of which the size was found, and what it is."""
+    """Notes on the presets of the ``cells``, by name, if not all have the ``chosen`` one of
+    ``model=``, and on sizes that were found."""
     others = {n: c for n, c in cells.items() if chosen is not None and c.preset != chosen}
     lines = [f"{n}: model={c.model} ({c.parameters:,} parameters)" for n, c in cells.items()]
     if others:
@@ -264,7 +267,7 @@ def _with_seed(cell: Cell, seed: int) -> Cell:
 
 
 class _Planner:
-    """Composes and checks cells, one at a time. ``notes``: which settings are for which
+    """Composer of cells, one at a time, with checks. ``notes``: which settings apply to which
     algorithms."""
 
     def __init__(
@@ -285,18 +288,21 @@ class _Planner:
         configs = {name: recipe.config for name, recipe in self.recipes.items()}
         self.notes = option_notes(self.options, configs)
         if plainly := [name for name, recipe in self.recipes.items() if recipe.is_plain]:
-            self.notes.append(f"what the experiment sets under algo: not for {', '.join(plainly)}")
+            self.notes.append(
+                f"algo settings of the experiment do not apply to {', '.join(plainly)}"
+            )
 
     def remedy(self, refusal: str) -> str:
-        """A refusal of ``train``, its advice turned into that for ``compare``."""
+        """Rewrite the advice in a refusal of ``train`` for ``compare``."""
         problem, found, _ = refusal.partition("; set forward_process=")
         if found and any(o.startswith("forward_process=") for o in self.shared):
             return f"{problem}; leave forward_process= out, and each algorithm takes its own"
         return re.sub(r"algo\.backbone=([\w-]+)", r"backbones=[\1]", refusal)
 
     def plan(self, algorithm: str, asked: str | None, size: int | None) -> Cell:
-        """The cell without its seed. ``asked``: a backbone, None for that of ``train``, or one made
-        for the data; ``size``: parameters of the first cell, None for that one."""
+        """Plan a cell without its seed. ``asked``: a backbone, None for that of ``train``, or one
+        made for the data; ``size``: parameters of the first cell, None for the first."""
+        # a backbone that fits
         recipe, instead_of = self.recipes[algorithm], None
         backbone = asked or str(self._compose(tuple(self.shared)).algo.backbone)
         if asked is None and not recipe.reads(backbone):
@@ -306,6 +312,7 @@ class _Planner:
             stated = self.presets.get(wanted)
             size = size or (stated.parameters if stated else 0) or None
             instead_of, backbone = backbone, recipe.stand_in()
+        # a preset near the size, then a preset scaled to it
         first, *others = self._candidates(backbone, wanted, size)
         cell = self._build(algorithm, backbone, first)
         for preset in others:
@@ -320,8 +327,8 @@ class _Planner:
         return replace(cell, instead_of=instead_of)
 
     def _can_use(self, algorithm: str, backbone: str, wanted: str) -> bool:
-        """True if the algorithm can use a backbone; one whose conditions are not declared is built,
-        for its signature."""
+        """True if the algorithm can use a backbone; one that does not declare its conditions is
+        built, for its signature."""
         recipe, spec = self.recipes[algorithm], backbone_spec(backbone)
         if spec.conditions is not None or spec.state != algorithm_state(recipe.config.algo.name):
             return backbone in recipe.usable
@@ -335,8 +342,8 @@ class _Planner:
         return are_equal(cell.parameters, size, self.tolerance)
 
     def _default_model(self, recipe: Recipe, backbone: str) -> str:
-        """The preset of the recipe unless it is made for other data; then that of the first recipe
-        of which this is not so, else the backbone's own."""
+        """Preset of the recipe; if it is made for other data, of the first recipe whose preset is
+        not, else the backbone's own."""
         known = {*available_backbones()}
         for each in (recipe, *self.recipes.values()):
             preset = self.presets.get(each.model)
@@ -347,9 +354,9 @@ class _Planner:
         return backbone_spec(backbone).preset or recipe.model
 
     def _candidates(self, backbone: str, wanted: str, size: int | None) -> Sequence[str | None]:
-        """Presets to try: the one wanted if it fits the backbone, the only one if the command says
-        so; then those that do, the nearest to the ``size`` or the wanted one first. None takes what
-        the recipe has, as a backbone without a preset does."""
+        """Presets to try: the wanted one if it fits the backbone, alone if the command gives it;
+        then others that fit, the nearest to the ``size`` or to the wanted one first. None stands
+        for the recipe's, for a backbone without a preset."""
         preset = self.presets.get(wanted)
         if preset is None or not preset.backbones:
             return [self.model]
@@ -360,8 +367,8 @@ class _Planner:
         return [*first, *(name for name in found if name not in first)] or [self.model]
 
     def _scaled(self, cell: Cell, size: int) -> Cell:
-        """The cell of about ``size`` parameters, if the keys that its preset scales with can make
-        it so; those that the command gives stay as they are."""
+        """Change the keys that the preset scales with, unless the command gives them, until the
+        cell has about ``size`` parameters; the nearest cell if they cannot."""
         assert self.tolerance is not None
         for key in self._scaling_keys(cell):
             count = parameter_counts(cell.config, key)
@@ -375,7 +382,7 @@ class _Planner:
         return cell
 
     def _scaling_keys(self, cell: Cell) -> list[str]:
-        """The keys that its preset scales with, without those that the command gives."""
+        """Keys that scale the cell's preset, without those of the command."""
         preset = self.presets.get(cell.preset or "")
         if preset is None:
             return []
@@ -384,7 +391,7 @@ class _Planner:
         return [key for key in preset.scales_with if f"model.{key}" not in given]
 
     def _too_far(self, cell: Cell, size: int) -> str:
-        """Why a cell is not of the ``size``, and the ways out."""
+        """Message for a cell of another ``size``, with the ways out."""
         preset = self.presets.get(cell.preset or "")
         keys = preset.scales_with if preset else ()
         free = self._scaling_keys(cell)
@@ -411,6 +418,7 @@ class _Planner:
     def _build(
         self, algorithm: str, backbone: str, preset: str | None, scaled: tuple[str, ...] = ()
     ) -> Cell:
+        """Compose a cell and build it on the meta device."""
         recipe = self.recipes[algorithm]
         model = [] if preset is None else [f"model={preset}"]
         shared = [o for o in recipe.overrides if not chooses_model(o)]
@@ -418,6 +426,7 @@ class _Planner:
         added = [f"+{o}" for o in self.added]  # a preset may have such a key
         overrides = [*shared, *model, f"algo.backbone={backbone}", *own, *added]
         config = self._compose(tuple(overrides))
+        # options of the model, checked against its preset
         of_model = [o for o in self.model_options if has_key(config, o)]
         if of_model := [*of_model, *(f"++model.{word}" for word in scaled)]:
             preset_config, overrides = config, [*overrides, *of_model]
@@ -448,9 +457,10 @@ class _Planner:
 
 
 def build_on_meta(config: DictConfig) -> Algorithm:
-    """The algorithm of a ``train`` config without memory for its weights, its sampler checked.
+    """Build the algorithm of a ``train`` config without memory for its weights, and check its
+    sampler.
 
-    Raises ``ValueError`` for whatever does not fit.
+    Raises ``ValueError`` for parts that do not fit.
     """
     check_values(config)
     try:

@@ -1,4 +1,4 @@
-"""Request of a comparison: read and refused before anything slow is imported."""
+"""Request of a comparison: its words read and checked before slow imports."""
 
 from __future__ import annotations
 
@@ -46,29 +46,29 @@ _SET_BY_CELL = {
     "resume": "the same command again, which goes on by itself",
 }
 _OF_SOME = ("algo.", "noise.", "sampling.", "model.")
-"""Keys that not every cell may have."""
+"""Beginnings of keys that only some cells have."""
 
 _NO_SETTINGS = {
     *("name", "backbone", "backbones", "parameters", "counted_at", "counted_with", "scales_with"),
 }
-"""Keys of a section that say what it is."""
+"""Keys of a section that describe it and are not settings."""
 
 
 def key_of(override: str) -> str:
-    """``++algo.draw=uniform`` -> ``algo.draw``."""
+    """Key of an override: ``++algo.draw=uniform`` -> ``algo.draw``."""
     return override.split("=")[0].lstrip("+~")
 
 
 def is_option(override: str) -> bool:
-    """True for what only the cells that have its key take over: ``algo.num_steps=10``. Not for
-    ``+model.KEY``, which a backbone without a preset of its own reads."""
+    """True for an override that applies to cells with its key: ``algo.num_steps=10``. False for
+    ``+model.KEY``, which a backbone without a preset reads."""
     return key_of(override).startswith(_OF_SOME) and not override.startswith(("~", "+model."))
 
 
 def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]:
-    """The overrides such that Hydra composes them whatever ``algo`` is: options as ``++KEY=VALUE``.
+    """Write options as ``++KEY=VALUE``, so that Hydra composes them for any ``algo``.
 
-    Raises ``ValueError`` for a sweep, a list that is none, and a folder that is not ``out``.
+    Raises ``ValueError`` for a sweep, a value that should be a list, and a folder besides ``out``.
     """
     if "--multirun" in flags:
         raise ValueError(
@@ -90,22 +90,23 @@ def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]
 
 
 def shared_overrides(overrides: Sequence[str]) -> list[str]:
-    """Overrides of ``read_words`` that every cell's ``train`` takes over, options among them."""
+    """Overrides of ``read_words`` for the ``train`` of every cell, options included."""
     shared = [o for o in overrides if key_of(o) not in (*_OWN_KEYS, "eval.num_samples")]
-    # Measured once, by compare; samples at validations only for those who ask for them.
+    # measured once, by compare; samples at validations only if they are asked for
     return ["callbacks.num_samples=0", *shared, "eval.num_samples=0", "eval.bound_draws=1"]
 
 
 def check_request(
     config: DictConfig, overrides: Sequence[str], user_config_dir: str | None
 ) -> None:
-    """``ValueError`` for an unknown or repeated name, a list or count that is none, a folder that
-    cannot be written, or several processes. ``config``: of the command."""
+    """``ValueError`` for an unknown or repeated name, a value of another kind, a folder that cannot
+    be written to, or several processes. ``config``: of the command."""
     if (found := started()) is not None:
         raise ValueError(
             f"compare runs in one process, and {found.by} started several; start it by itself, "
             "with hydra/launcher=joblib or submitit_slurm"
         )
+    # lists
     for key, example in _LISTS.items():
         values = OmegaConf.to_container(config)[key]  # type: ignore[call-overload,index]
         if key in ("backbones", "columns") and values is None:
@@ -116,6 +117,7 @@ def check_request(
             )
         if len({*map(str, values)}) < len(values):
             raise ValueError(f"{key}={values}: the same one twice")
+    # names and seeds
     known = all_choices("algo", places_of(overrides, user_config_dir))
     for name in config.algos:
         check_name("algorithm", name, known)
@@ -126,6 +128,7 @@ def check_request(
     for seed in config.seeds:
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seeds: got {seed}, expected whole numbers, at least 0")
+    # numbers
     several = Annotated[int, Bounds(least=2)]
     keys = {"bound_samples": several, "bound_draws": Count, "eval.num_samples": CountOrZero}
     check_keys(config, keys)
@@ -135,6 +138,7 @@ def check_request(
             f"size_tolerance={tolerance}: expected a share below 1, as in size_tolerance=0.05, or "
             "null for any difference"
         )
+    # training of one process
     if config.trainer.devices != 1 or config.trainer.get("num_nodes", 1) != 1:
         raise ValueError(
             f"trainer.devices={config.trainer.devices}: compare trains every cell in one process; "
@@ -166,10 +170,10 @@ def has_key(config: DictConfig, option: str) -> bool:
 
 
 def option_notes(options: Sequence[str], configs: Mapping[str, DictConfig]) -> list[str]:
-    """Whose the options are, ``algo.num_steps=10: for d3pm``, of those that not all ``configs``,
-    by name, have.
+    """Notes on the options that only some of the ``configs``, by name, have:
+    ``algo.num_steps=10: for d3pm``.
 
-    Raises ``ValueError`` for an option that none of them has, naming those there are.
+    Raises ``ValueError`` for an option that none of them has, with the closest one.
     """
     lines = []
     for option in options:
@@ -191,8 +195,8 @@ def _refuse_unknown(option: str, configs: Mapping[str, DictConfig]) -> None:
 
 
 def _nearest_known(key: str, configs: Collection[DictConfig]) -> tuple[str, str, set[str]]:
-    """(section, name in it, its keys): the innermost section on the way to ``key`` that a config
-    has, else the outermost."""
+    """Innermost section of a dotted ``key`` that a config has, else the outermost; with the name in
+    it, and its keys."""
     section, _, name = key.rpartition(".")
     nodes = [OmegaConf.select(config, section) for config in configs]
     known = {str(k) for node in nodes if isinstance(node, DictConfig) for k in node}

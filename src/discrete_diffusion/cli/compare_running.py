@@ -1,4 +1,4 @@
-"""The cells of a comparison: their folders checked, the missing ones run, all of them compared."""
+"""Check the folders of the cells, run the missing cells, and compare all of them."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def compare_cells(
     user_config_dir: str | None,
 ) -> dict[str, Any]:
     """Train and measure the cells that are not finished, and write the comparison."""
+    # what is measured of every cell
     measurement = cells[0].measurement
     check_columns(config.columns or (), measurement.measures, measurement.columns)
     protocol = EvaluationProtocol(
@@ -57,6 +58,7 @@ def compare_cells(
         for cell in cells:
             if not cell.folder.is_trained:
                 check_trainer_units(cell.config.trainer)
+    # finished cells are kept; backbones are tried before the first run
     data = read_data(cells)
     check_folders(cells, data, overwrite=config.overwrite)
     missing = [cell for cell in cells if not cell.folder.is_finished(cell.config, protocol)]
@@ -70,7 +72,7 @@ def compare_cells(
 def _try_backbones(cells: Sequence[Cell], data: dict[str, Dataset]) -> None:
     """Try the backbone of each algorithm once, before any run.
 
-    Raises ``ValueError`` that lists the combinations whose backbone the trial refuses."""
+    Raises ``ValueError`` listing the combinations that the trial refuses."""
     pairs: dict[tuple[str, str], Cell] = {}
     for cell in cells:
         pairs.setdefault((cell.algorithm, cell.backbone), cell)
@@ -95,7 +97,10 @@ def _announce(cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
             logger.info("%s: trained, kept; to be measured", cell.name)
         elif cell.folder.last.exists():
             logger.info("%s: interrupted, goes on", cell.name)
-    logger.info("%d of %s to run", len(missing), counted(len(cells), "cell"))
+    if missing:
+        logger.info("%d of %s to run", len(missing), counted(len(cells), "cell"))
+    else:
+        logger.info("nothing to train: %s finished", counted(len(cells), "cell"))
     there = {path.parent.name for path in (cells[0].out / "cells").glob("*/cell.json")}
     replaced = {name for name in there if ".replaced-" in name}
     if others := there - {cell.name for cell in cells} - replaced:
@@ -110,12 +115,12 @@ def run_cells(
     launcher: Sequence[str] = (),
     user_config_dir: str | None = None,
 ) -> None:
-    """``run_cell`` of every one, through a launcher of Hydra's: those that ``launcher``, overrides
-    such as ``hydra/launcher=joblib``, choose and set; by default one after the other in this
-    process. Hydra's global state is left as it was.
+    """Call ``run_cell`` for every cell by the launcher of Hydra that the overrides ``launcher``
+    choose, ``hydra/launcher=joblib``; by default one after the other in this process. Hydra's
+    global state is restored.
 
-    Raises ``ValueError`` naming the cells that failed, from the last error that is none of those
-    that users can mend, if there is one.
+    Raises ``ValueError`` naming the cells that failed, from the last error that users cannot mend,
+    if there is one.
     """
     from hydra.core.utils import JobStatus
 
@@ -125,7 +130,7 @@ def run_cells(
     for cell, job in zip(cells, returned, strict=True):
         if job.status == JobStatus.COMPLETED:
             continue
-        error = job._return_value  # return_value would raise it, and write a line of its own
+        error = job._return_value  # return_value would raise it, and log a line
         what = str(error)
         if not isinstance(error, Exception):
             raise error
@@ -148,13 +153,14 @@ def _launched(
     launcher: Sequence[str],
     user_config_dir: str | None,
 ) -> Sequence[Any]:
-    """What Hydra's launcher returns of each cell, with the config of which it calls ``task``."""
+    """Call ``task`` with the config of each cell by Hydra's launcher; returns its results."""
     from hydra._internal.callbacks import Callbacks  # Hydra has no public way to call a launcher
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.core.plugins import Plugins
     from hydra.types import HydraContext, RunMode
 
+    # Hydra's config of a sweep into the folder of the cells
     former = HydraConfig.instance().cfg
     shared = [f"hydra.sweep.dir={quoted(str(cells[0].folder.path.parent))}", *launcher]
     hydra_log = logging.getLogger("hydra")
@@ -185,8 +191,8 @@ def _launched(
 
 
 def run_cell(config: DictConfig, *, protocol: EvaluationProtocol, num_cells: int) -> None:
-    """Train a cell in the folder that the launcher made for it, or go on with it, and measure it;
-    one of ``num_cells`` to run.
+    """Train, or resume, and measure one of ``num_cells`` cells, in the folder that the launcher
+    made for it.
 
     Raises the errors of ``train``, and ``ValueError`` if training has diverged.
     """
@@ -202,7 +208,7 @@ def run_cell(config: DictConfig, *, protocol: EvaluationProtocol, num_cells: int
 
 
 def _finish(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol) -> None:
-    """Train the cell, unless it is trained, and measure it."""
+    """Train the cell, unless that is done, and measure it."""
     if not folder.is_trained:
         resumed = config.copy()
         resumed.resume = str(folder.last) if folder.last.exists() else None
@@ -220,6 +226,6 @@ def _finish(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
 
 
 def _is_no_metric(record: logging.LogRecord) -> bool:
-    """False for the last line of ``train``: its metrics are of another split than those of the
-    table, and of fewer noise draws."""
+    """False for the last line of ``train``, whose metrics are of another split than the table's and
+    of fewer noise samples."""
     return not record.getMessage().startswith("metrics:")

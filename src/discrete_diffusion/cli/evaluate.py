@@ -1,4 +1,4 @@
-"""``discrete-diffusion evaluate``: measure samples, and the model they come from."""
+"""``discrete-diffusion evaluate``: measure samples, and the model that they come from."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from discrete_diffusion.cli.sample import (
     check_computing,
     check_inputs,
     check_request,
+    choose_devices,
     input_files,
     opened_model,
     request_of,
     sample_files,
-    where_to_compute,
 )
 from discrete_diffusion.composing.parts import check_sampling
 from discrete_diffusion.config.files import as_list
@@ -43,30 +43,30 @@ def run(config: DictConfig) -> None:
 
     ``metrics.json``, ``table.md``, the samples of the first sampling seed and pictures, as the kind
     of data has them: see ``Domain.evaluate``. Several processes share the sampling and the
-    measuring of the model, the first one does the rest.
-    Ctrl-C, SIGTERM and their like end it with a line that says how far it was and what is complete.
-    Samples that are finished by then are kept, by a process by itself.
-    Raises ``ValueError`` before anything is measured if one of the files would take the place of
-    one that is read.
+    measuring of the model, the first one does the rest. A signal such as Ctrl-C ends it with a line
+    on its progress and complete files; a process by itself keeps samples that are finished.
+    Raises ``ValueError`` before measuring if an output would overwrite an input.
     """
     silence_nonzero_ranks()
     request = check_values(config)
     folder, written = Path(config.out), _written()
     before = states_of(folder, written)
     try:
-        _measure(request, config, folder, written)
+        with reserve_outputs(config, written):
+            _measure(request, config, folder, written)
     except Stop as stop:
         kept = " and ".join(str(folder / name) for name in sorted(written_since(before, folder)))
         end_stopped(stop, f"what is complete is in {kept}" if kept else "nothing was written")
 
 
 def check_values(config: DictConfig) -> EvaluateRequest:
-    """The request of a config. ``ValueError`` or ``FileNotFoundError`` for what the config alone
-    shows to be wrong."""
+    """Return the request of a config. ``ValueError`` or ``FileNotFoundError`` for errors that the
+    config alone shows."""
     if (config.checkpoint is None) == (config.samples is None):
+        got = "neither" if config.checkpoint is None else "both"
         raise ValueError(
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
-            f"(samples=[A,B] for a file per sampling seed); got {_given(config)}"
+            f"(samples=[A,B] for a file per sampling seed); got {got}"
         )
     request = request_of(EvaluateRequest, config)
     check_request(config, "evaluate")
@@ -80,39 +80,33 @@ def check_values(config: DictConfig) -> EvaluateRequest:
     return request
 
 
-def _measure(
-    request: EvaluateRequest, config: DictConfig, folder: Path, written: list[str]
-) -> None:
-    """Measure, write into the folder, and print the table."""
-    with reserve_outputs(config, written):
-        done, quickly = _evaluate(request, config, written)
-        head = _how_much(done.metrics(), quickly)
-        done.write(folder, {"quick": quickly} if quickly else {}, head)
-        if config.pictures:
-            with progress.task("drawing pictures"):
-                done.plot(folder)
-        drawn = config.pictures and any(folder.glob("*.png"))
-    if head:
-        logger.info("%s", head)
-    for section in done.sections():
-        rows = [row.cells[: len(section.columns)] for row in section.rows if not row.detail]
-        print_table(section.columns, rows, title=section.title)
-    for line in done.notes():
-        logger.info("%s", line)
-    logger.info("metrics.json, table.md%s: %s", " and pictures" * drawn, folder)
-
-
 def _written() -> list[str]:
     """Files that ``out`` receives and an input could be; no input is a picture."""
     return ["metrics.json", "table.md", *(f for f in sample_files() if f.startswith("samples."))]
 
 
-def _given(config: DictConfig) -> str:
-    return "neither" if config.checkpoint is None else "both"
+def _measure(
+    request: EvaluateRequest, config: DictConfig, folder: Path, written: list[str]
+) -> None:
+    """Measure, write into the folder, and print the tables."""
+    done, quickly = _evaluate(request, config, written)
+    head = _extent(done.metrics(), quickly)
+    done.write(folder, {"quick": quickly} if quickly else {}, head)
+    if config.pictures:
+        with progress.task("drawing pictures"):
+            done.plot(folder)
+    drawn = config.pictures and any(folder.glob("*.png"))
+    # tables and notes, then the extent and the files
+    for section in done.sections():
+        rows = [row.cells[: len(section.columns)] for row in section.rows if not row.detail]
+        print_table(section.columns, rows, title=section.title)
+    for line in (*done.notes(), *filter(None, [head])):
+        logger.info("%s", line)
+    logger.info("metrics.json, table.md%s: %s", " and pictures" * drawn, folder)
 
 
-def _how_much(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
-    """A sentence if not everything was measured."""
+def _extent(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
+    """Sentence on how much was measured; "" if everything was."""
     found = [metrics.get(key) for key in ("num_held_out", "num_held_out_available")]
     parts = [] if None in found else ["{:,} of {:,} held-out samples".format(*found)]
     if quickly:
@@ -124,21 +118,16 @@ def _how_much(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
 def _evaluate(
     request: EvaluateRequest, config: DictConfig, written: list[str]
 ) -> tuple[Evaluation, dict[str, int]]:
-    """Files of samples, or a checkpoint with the samples of its model; and what ``quick`` chose."""
+    """Measure files of samples, or a checkpoint with the samples of its model; returns the settings
+    that ``quick`` chose, too."""
     from discrete_diffusion.api.requests import evaluate_files, evaluate_model
 
-    if config.checkpoint is None:
-        _alone(config)
-        domain = boxed_domain() if config.domain is None else str(config.domain)
-        return evaluate_files(request, get_domain(domain))
-    trained = opened_model(config, request, where_to_compute(config))
-    trained.refuse_overwriting_data(Path(config.out), written, request.get("data"))
-    trained = replace(trained, append=lambda _: None)  # finished samples are kept at a signal
-    return evaluate_model(request, trained)
-
-
-def _alone(config: DictConfig) -> None:
-    """Files are the work of one process: ``ValueError`` for ``devices``, others end here."""
+    if config.checkpoint is not None:
+        trained = opened_model(config, request, choose_devices(config))
+        trained.refuse_overwriting_data(Path(config.out), written, request.get("data"))
+        # keep finished samples at a signal
+        return evaluate_model(request, replace(trained, append=lambda _: None))
+    # files are measured by one process: others end here
     if config.devices not in (None, 1):
         raise ValueError(
             f"devices={config.devices}: samples=FILE is measured by one process; leave devices out"
@@ -146,3 +135,5 @@ def _alone(config: DictConfig) -> None:
     found = started()
     if found is not None and found.rank > 0:
         raise SystemExit(0)
+    domain = boxed_domain() if config.domain is None else str(config.domain)
+    return evaluate_files(request, get_domain(domain))

@@ -201,7 +201,7 @@ def _container(config: DictConfig) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """Write a value as it is typed on the command line."""
+    """Write a value as on the command line."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, list):

@@ -49,7 +49,7 @@ def raise_stop_on_signals() -> None:
 
 
 def end_stopped(stop: Stop, kept: str = "") -> NoReturn:
-    """End a stopped command with a line that says how far it was and what is ``kept``."""
+    """End a stopped command; one line says how far it was and names the files ``kept``."""
     if is_first():
         print(f"discrete-diffusion: {stop}{f'; {kept}' if kept else ''}", file=sys.stderr)
     raise SystemExit(stop.exit_status) from None

@@ -203,7 +203,7 @@ def shared_time_stamp(pattern: str) -> str:
 @contextmanager
 def swept(folder: Path) -> Iterator[None]:
     """Clean the folder of a sweep up after the block: remove empty folders of jobs, and
-    ``multirun.yaml`` if there is no run; in the first process."""
+    ``multirun.yaml`` without a run; in the first process."""
     if not is_first():
         yield
         return

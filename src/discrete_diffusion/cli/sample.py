@@ -1,14 +1,18 @@
-"""Keys of ``sample`` and ``evaluate`` that mean something for some kinds of data only."""
+"""``discrete-diffusion sample``: samples of a checkpoint's model; its config as a request.
+
+``evaluate`` reads its config, and chooses its devices, by the same functions.
+"""
 
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from omegaconf import DictConfig
 
@@ -44,79 +48,13 @@ from discrete_diffusion.runtime.processes import (
 )
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from discrete_diffusion.domains.commands import Option
     from discrete_diffusion.evaluation.trained_model import TrainedModel
-    from discrete_diffusion.runtime.processes import Shard
 
+logger = logging.getLogger(__name__)
 
 _Request = TypeVar("_Request", bound=Request)
 
-
-def sample_files() -> list[str]:
-    """Files that ``sample`` may write beside ``metrics.json`` and the picture, of any domain."""
-    names: list[str] = []
-    for domain in map(get_domain, available_domains()):
-        names += domain.sample_files
-        if domain.streamed_file is not None:
-            names += [domain.streamed_file, growing_name(Path(domain.streamed_file)).name]
-    return list(dict.fromkeys(names))
-
-
-def check_request(config: DictConfig, command: str) -> None:
-    """``ValueError`` naming an option whose value no kind of data takes."""
-    for name, options in options_by_title(command).items():
-        errors = [error for option in options.values() if (error := _error(option, config[name]))]
-        if len(errors) == len(options):
-            raise errors[0]
-
-
-def check_inputs(config: DictConfig, command: str) -> None:
-    """``FileNotFoundError`` naming the key of a file to read that is missing."""
-    check_model("checkpoint", config.checkpoint)
-    for key, file in input_files(config, command).items():
-        check_exists(key, file)
-    for file in as_list(config.get("samples")):
-        check_exists("samples", file)
-    for key, path in (config.get("data") or {}).items():
-        if str(key).endswith("path"):
-            check_exists(f"data.{key!s}", path)
-
-
-def _error(option: Option, value: Any) -> ValueError | None:
-    try:
-        option.check(value)
-    except ValueError as error:
-        return error
-    return None
-
-
-def input_files(config: DictConfig, command: str) -> dict[str, str]:
-    """The options that name a file to read, by key."""
-    options = options_by_title(command)
-    files = [name for name, each in options.items() if any(o.is_file for o in each.values())]
-    return {name: str(config[name]) for name in files if config[name] is not None}
-
-
-def request_of(kind: type[_Request], config: DictConfig) -> _Request:
-    """Request in the config of ``sample`` or ``evaluate``; ``ValueError`` for a number out of its
-    range."""
-    command = "sample" if issubclass(kind, SampleRequest) else "evaluate"
-    options = plain(config)
-    own = {name: options.pop(name) for name in options_by_title(command)}
-    options["out"] = Path(str(options["out"]))
-    for key in ("precision", "picture"):
-        if key in options:
-            options[key] = str(options[key])
-    if "samples" in options:
-        options["samples"] = tuple(as_list(options["samples"]))
-    named = {field.name for field in fields(kind)}
-    given = {key: value for key, value in options.items() if key in named}
-    return kind(**given, options=own | input_files(config, command))
-
-
-logger = logging.getLogger(__name__)
+ACCELERATORS = ("auto", "cpu", "cuda", "gpu")
 
 
 def run(config: DictConfig) -> None:
@@ -131,8 +69,8 @@ def run(config: DictConfig) -> None:
 
 
 def check_values(config: DictConfig) -> SampleRequest:
-    """The request of a config. ``ValueError`` or ``FileNotFoundError`` for what the config alone
-    shows to be wrong."""
+    """Return the request of a config. ``ValueError`` or ``FileNotFoundError`` for errors that the
+    config alone shows."""
     request = request_of(SampleRequest, config)
     check_request(config, "sample")
     check_computing(config)
@@ -143,47 +81,48 @@ def check_values(config: DictConfig) -> SampleRequest:
 
 
 def _sample(request: SampleRequest, config: DictConfig) -> None:
+    """Sample, write the files, and log what was made."""
     from discrete_diffusion.api.requests import sample
     from discrete_diffusion.evaluation.tables import write_metrics
     from discrete_diffusion.sampling.exactness import exactness_facts
 
-    here, folder = where_to_compute(config), request.out
+    here, folder = choose_devices(config), request.out
     trained = opened_model(config, request, here)
     trained.refuse_overwriting_data(folder, _outputs(), request.get("data"))
     facts = {"checkpoint": trained.path, "seed": request.seed, "precision": request.precision}
     facts |= exactness_facts(trained.approximations())  # a domain that knows more says so
+    # samples that are lines go into a file as they are finished
+    domain = domain_of(trained.data_config)
+    streamed = domain.streamed_file
+    growing = (
+        nullcontext(lambda text: None) if streamed is None else growing_file(folder / streamed)
+    )
     try:
-        with CommandSignals() as signals, _unfinished(folder, trained) as append:
-            done = sample(request, _written_if_stopped(trained, signals, append)).write()
+        with CommandSignals() as signals, growing as append:
+            done = sample(request, _stopped_between_steps(trained, signals, append)).write()
     except Stop as stop:
         left = [str(path) for path in folder.glob("samples.partial.*")]
         several = here.per_node * here.num_nodes > 1
         nothing = "several processes keep no sample" if several else "no sample was finished"
-        end_stopped(stop, f"what was drawn is in {left[0]}" if left else nothing)
+        end_stopped(stop, f"the finished samples are in {left[0]}" if left else nothing)
     if signals.received is not None:
         facts["stopped_by"] = Signals(signals.received).name
     write_metrics(folder, facts | done.facts)
     logger.info("%s", done.log_line)
+    # a signal ended the sampling early: what there is was written
     if signals.received is not None:
         num = done.facts["num_samples"]
-        domain = domain_of(trained.data_config)
-        name = domain.streamed_file or next(iter(domain.sample_files), "")
+        name = streamed or next(iter(domain.sample_files), "")
         ended = Stop(signals.received, where=signals.where)
         end_stopped(ended, f"the {num:,} finished samples are in {folder / name}")
+    checkpoint = shlex.quote(str(config.checkpoint))
+    logger.info("next: discrete-diffusion evaluate checkpoint=%s quick=true", checkpoint)
 
 
-def _unfinished(
-    folder: Path, trained: TrainedModel
-) -> AbstractContextManager[Callable[[str], None]]:
-    """Function that appends samples of a model to a file in the folder, if they are lines."""
-    name = domain_of(trained.data_config).streamed_file
-    return nullcontext(lambda text: None) if name is None else growing_file(folder / name)
-
-
-def _written_if_stopped(
+def _stopped_between_steps(
     trained: TrainedModel, signals: StopSignals, append: Callable[[str], None]
 ) -> TrainedModel:
-    """A signal ends the sampling; what comes after is finished, or asks whether one has come."""
+    """The model, whose sampling a signal ends; what follows is finished, or asks for the signal."""
 
     @contextmanager
     def sharing() -> Iterator[Shard]:
@@ -200,14 +139,27 @@ def _written_if_stopped(
     )
 
 
+# --- files ---
+
+
+def sample_files() -> list[str]:
+    """Files with samples that ``sample`` may write, of any kind of data."""
+    names: list[str] = []
+    for domain in map(get_domain, available_domains()):
+        names += domain.sample_files
+        if domain.streamed_file is not None:
+            names += [domain.streamed_file, growing_name(Path(domain.streamed_file)).name]
+    return list(dict.fromkeys(names))
+
+
 def _outputs() -> list[str]:
-    """Files that ``out`` may receive beside ``picture``."""
+    """Files that ``out`` may receive besides ``picture``."""
     return ["metrics.json", *sample_files()]
 
 
 def check_outputs(config: DictConfig) -> None:
-    """``ValueError`` for an ``out`` that is no folder, a ``picture`` of another kind or with the
-    name of another output, and a file to read that would be overwritten."""
+    """``ValueError`` if ``out`` is not a folder, ``picture`` has another ending or the name of
+    another output, or an input file would be overwritten."""
     folder, picture = Path(str(config.out)), Path(str(config.picture))
     check_folder("out", folder)
     if picture.suffix.lower() not in (".png", ".svg"):
@@ -219,7 +171,83 @@ def check_outputs(config: DictConfig) -> None:
         refuse_overwriting(folder, [*_outputs(), str(picture)], key, [file])
 
 
-ACCELERATORS = ("auto", "cpu", "cuda", "gpu")
+def check_inputs(config: DictConfig, command: str) -> None:
+    """``FileNotFoundError`` naming the key of a missing input file."""
+    check_model("checkpoint", config.checkpoint)
+    for key, file in input_files(config, command).items():
+        check_exists(key, file)
+    for file in as_list(config.get("samples")):
+        check_exists("samples", file)
+    for key, path in (config.get("data") or {}).items():
+        if str(key).endswith("path"):
+            check_exists(f"data.{key!s}", path)
+
+
+def input_files(config: DictConfig, command: str) -> dict[str, str]:
+    """Input files that options of kinds of data name, by key."""
+    options = options_by_title(command)
+    files = [name for name, each in options.items() if any(o.is_file for o in each.values())]
+    return {name: str(config[name]) for name in files if config[name] is not None}
+
+
+# --- requests ---
+
+
+def check_request(config: DictConfig, command: str) -> None:
+    """``ValueError`` naming an option whose value no kind of data takes."""
+    for name, options in options_by_title(command).items():
+        errors = []
+        for option in options.values():
+            try:
+                option.check(config[name])
+            except ValueError as error:
+                errors.append(error)
+        if len(errors) == len(options):
+            raise errors[0]
+
+
+def request_of(kind: type[_Request], config: DictConfig) -> _Request:
+    """Convert the config of ``sample`` or ``evaluate`` to a request; ``ValueError`` for a number
+    out of its range."""
+    command = "sample" if issubclass(kind, SampleRequest) else "evaluate"
+    options = plain(config)
+    own = {name: options.pop(name) for name in options_by_title(command)}
+    # types of the request's fields
+    options["out"] = Path(str(options["out"]))
+    for key in ("precision", "picture"):
+        if key in options:
+            options[key] = str(options[key])
+    if "samples" in options:
+        options["samples"] = tuple(as_list(options["samples"]))
+    named = {field.name for field in fields(kind)}
+    given = {key: value for key, value in options.items() if key in named}
+    return kind(**given, options=own | input_files(config, command))
+
+
+# --- devices ---
+
+
+@dataclass(frozen=True)
+class Computing:
+    """Device and processes of a command: ``device`` of this process, ``per_node`` processes on each
+    of ``num_nodes`` machines, ``precision`` of the network, ``threads`` of a process or None."""
+
+    device: str
+    per_node: int
+    num_nodes: int
+    precision: str
+    threads: int | None
+
+    @contextmanager
+    def shared(self) -> Iterator[Shard]:
+        """Run all processes during the block, the network's matrix products in ``precision``; after
+        it only the first process goes on."""
+        with ExitStack() as stack:
+            shard = Shard()
+            if self.per_node * self.num_nodes > 1:
+                shard = stack.enter_context(connected(self.per_node, self.num_nodes, self.threads))
+            stack.enter_context(computed_in(self.precision, self.device))
+            yield shard
 
 
 def check_computing(config: DictConfig) -> None:
@@ -231,32 +259,40 @@ def check_computing(config: DictConfig) -> None:
     check_keys(config, dict.fromkeys(keys, Count))
 
 
-@dataclass(frozen=True)
-class Computing:
-    """``device`` of this process; ``per_node`` processes on each of ``num_nodes`` machines;
-    ``precision`` of the network; ``threads`` of a process, None for what torch finds."""
+def choose_devices(config: DictConfig) -> Computing:
+    """Choose the processes, one unless ``devices``, torchrun or srun say otherwise, and a GPU for
+    each if there are any. Sets the CPU threads of this one.
 
-    device: str
-    per_node: int
-    num_nodes: int
-    precision: str
-    threads: int | None
+    Raises ``ValueError`` for a precision that the device does not have, more processes than GPUs,
+    and numbers that contradict torchrun or srun.
+    """
+    import torch
 
-    @contextmanager
-    def shared(self) -> Iterator[Shard]:
-        """Inside, all processes run, and matrix products in float32, which are those of the
-        network, are computed in ``precision``; after it only the first process goes on."""
-        with ExitStack() as stack:
-            shard = Shard()
-            if self.per_node * self.num_nodes > 1:
-                shard = stack.enter_context(connected(self.per_node, self.num_nodes, self.threads))
-            stack.enter_context(computed_in(self.precision, self.device))
-            yield shard
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    # a GPU, if there is one
+    uses_gpu = config.accelerator != "cpu" and torch.cuda.is_available()
+    if config.accelerator in ("cuda", "gpu") and not uses_gpu:
+        raise ValueError(
+            f"accelerator={config.accelerator}: torch finds no GPU here; take accelerator=cpu"
+        )
+    check_units("precision", str(config.precision), on_gpu=uses_gpu)
+    num_gpus = torch.cuda.device_count() if uses_gpu else 0
+    # processes, each with its GPU
+    per_node, num_nodes = num_processes(
+        config, num_gpus, defaults=(None, "auto"), prefix="", sees_own_gpu=True
+    )
+    device = "cuda" if uses_gpu else "cpu"
+    if uses_gpu and per_node * num_nodes > 1:
+        index = local_rank() % num_gpus  # a task may see its own only
+        torch.cuda.set_device(index)
+        device = f"cuda:{index}"
+    return Computing(device, per_node, num_nodes, str(config.precision), config.threads)
 
 
 def opened_model(config: DictConfig, request: Request, here: Computing) -> TrainedModel:
-    """The model of ``config.checkpoint`` with the sampler of the request, on the device of
-    ``here``; the ``ValueError`` of ``open_trained_model``."""
+    """Open the model of ``config.checkpoint`` with the sampler of the request, on the device of
+    ``here``. Raises the ``ValueError`` of ``open_trained_model``."""
     from discrete_diffusion.api.requests import open_trained_model
 
     return open_trained_model(
@@ -267,32 +303,3 @@ def opened_model(config: DictConfig, request: Request, here: Computing) -> Train
         device=here.device,
         sharing=here.shared,
     )
-
-
-def where_to_compute(config: DictConfig) -> Computing:
-    """One process unless ``devices``, torchrun or srun say otherwise, each on a GPU of its own if
-    there are any. Sets the CPU threads of this one.
-
-    Raises ``ValueError`` for a precision that the device does not have, more processes than GPUs,
-    and numbers that contradict torchrun or srun.
-    """
-    import torch
-
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
-    uses_gpu = config.accelerator != "cpu" and torch.cuda.is_available()
-    if config.accelerator in ("cuda", "gpu") and not uses_gpu:
-        raise ValueError(
-            f"accelerator={config.accelerator}: torch finds no GPU here; take accelerator=cpu"
-        )
-    check_units("precision", str(config.precision), on_gpu=uses_gpu)
-    num_gpus = torch.cuda.device_count() if uses_gpu else 0
-    per_node, num_nodes = num_processes(
-        config, num_gpus, defaults=(None, "auto"), prefix="", sees_own_gpu=True
-    )
-    device = "cuda" if uses_gpu else "cpu"
-    if uses_gpu and per_node * num_nodes > 1:
-        index = local_rank() % num_gpus  # a task may see its own only
-        torch.cuda.set_device(index)
-        device = f"cuda:{index}"
-    return Computing(device, per_node, num_nodes, str(config.precision), config.threads)

@@ -125,7 +125,7 @@ def run_training(request: TrainRequest) -> dict[str, Any]:
 
 
 def starting_weights(config: DictConfig) -> StartingWeights | None:
-    """Read ``init.checkpoint``; None without one, and for a resumed run. Raises the errors of
+    """Read ``init.checkpoint``; None if it is null or the run is resumed. Raises the errors of
     ``read_starting_weights``."""
     from discrete_diffusion.checkpoints.start import read_starting_weights
 

@@ -240,8 +240,7 @@ def _reason(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Place of the user's code that raised an error, ``FILE, line N``, or called a library that
-    did; "" without such code."""
+    """Place, ``FILE, line N``, of the user's code from which an error was raised; "" without."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     ours = (str(Path(__file__).parents[2] / name) for name in own_packages())

@@ -28,5 +28,5 @@ from .graph_tokens import decode_graphs as decode_graphs
 from .graph_tokens import encode_graphs as encode_graphs
 from .graph_tokens import inverse_ids as inverse_ids
 from .graph_tokens import relabel as relabel
+from .graph_tokens import remove_held_out as remove_held_out
 from .graph_tokens import split_by_graph as split_by_graph
-from .graph_tokens import without_held_out as without_held_out

@@ -1,4 +1,4 @@
-"""``Dataset``: samples of any state in three splits, in memory or on disk."""
+"""Data sets: samples of any state in three splits, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPLITS = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class Examples:
-    """One split, a sample per row: ``x0``, ``real``, ``log_num_orders`` (Float64 or None) and
+    """Split with a sample per row: ``x0``, ``real``, ``log_num_orders`` (Float64 or None) and
     ``conditions`` as in ``Batch``."""
 
     x0: Tensor
@@ -42,20 +42,19 @@ class Examples:
         return Examples(self.x0[rows], self.real[rows], orders, conditions=conditions)
 
     def batch(self) -> Batch:
-        """All of them, as they are."""
+        """Batch of all samples."""
         return Batch(self.x0, self.real, self.log_num_orders, dict(self.conditions))
 
 
 class Dataset(ABC):
     """Clean samples in three splits.
 
-    ``state``: what a sample is, one of ``registry.STATES``.
-    ``bound``: what the mean NELBO of its batches bounds, per sample: ``ordered_random`` (every
-    batch relabels its samples at random), ``ordered_fixed`` (one order per sample), ``plain``
-    (sequences: order is part of the data) or, of real numbers, ``gaussian``.
-    ``levels``: of images, the values that a pixel can have, ascending, id k stands for level k;
-    None if any. ``size_unit``: what ``sizes`` counts. ``per_split``: attributes that hold something
-    by the name of a split, all of them.
+    ``state``: of a sample, one of ``registry.STATES``.
+    ``bound``: quantity that the mean NELBO of its batches bounds, per sample: ``ordered_random``
+    (every batch relabels its samples at random), ``ordered_fixed`` (one order per sample),
+    ``plain`` (sequences: order is part of the data) or, of real numbers, ``gaussian``.
+    ``levels``: values of a pixel of images, ascending, id k stands for level k; None for any.
+    ``size_unit``: unit of ``sizes``. ``per_split``: attributes that are tables by split.
     """
 
     state: ClassVar[str]
@@ -66,20 +65,20 @@ class Dataset(ABC):
     levels: tuple[float, ...] | None = None
 
     def augment(self, examples: Examples, generator: torch.Generator) -> Batch:
-        """Examples as a batch; overridden where a sample has several equivalent forms."""
+        """Batch of examples; overridden if a sample has several equivalent forms."""
         return examples.batch()
 
     def sizes(self, examples: Examples) -> Tensor:
-        """Int64[M]: how large each sample is; samples of one size have as many real positions."""
+        """Int64[M], size of each sample; samples of one size have equally many real positions."""
         return examples.real.sum(dim=1)
 
     def size_counts(self) -> list[int]:
         """Number of training samples of size k, for k = 0, 1, ..."""
         return torch.bincount(self.sizes(self.splits["train"])).tolist()
 
-    def beside(self, trained_on: Self | None) -> Self:
-        """The same held-out samples beside the training split of ``trained_on``, a data set of the
-        same class; ``self`` if it is None. For a model that is measured on other data."""
+    def with_training_split(self, trained_on: Self | None) -> Self:
+        """Copy the data set with the training split of ``trained_on``, of the same class,
+        for a model that was trained on it; ``self`` for None."""
         if trained_on is None:
             return self
         made = copy(self)
@@ -89,19 +88,20 @@ class Dataset(ABC):
         return made
 
     def identities(self, split: str) -> list[Hashable]:
-        """One per sample of a split, equal for samples that are the same but for their conditions
-        and for what ``augment`` changes."""
+        """Keys of the samples of a split, equal for samples that differ only in their conditions
+        or by ``augment``."""
         rows = self.splits[split].x0.numpy()
         return [hashlib.blake2b(x.tobytes(), digest_size=16).digest() for x in rows]
 
     def losses(self, split: str) -> dict[str, Any]:
-        """Losses by name: in what the samples of a split differ from their source, how many were
-        cut, which words are unknown, ...; of what is like it, nothing."""
+        """Differences of a split from its source by name: number of cut samples, unknown words,
+        ...; {} without any."""
         return {}
 
     def fingerprint(self) -> str:
-        """16 hex digits that identify the data, the same on every machine: SHA-256 of what the
-        samples mean and of those of every split, in order."""
+        """Digest of the data, 16 hex digits, the same on every machine: SHA-256 of the meaning of
+        the ids and of the samples of every split, in order."""
+        # shape and numbers of every tensor
         digest = hashlib.sha256(self._meaning().encode())
         tensors = self._meaning_tensors()
         for name in SPLITS:
@@ -114,20 +114,20 @@ class Dataset(ABC):
         return digest.hexdigest()[:16]
 
     def _meaning(self) -> str:
-        """Text of whatever beside their numbers makes samples what they are ..."""
+        """Text that defines the data's meaning, besides the numbers of samples."""
         return ""
 
     def _meaning_tensors(self) -> list[Tensor]:
-        """... and as tensors."""
+        """Tensors that define the data's meaning."""
         return []
 
     def _condition_tensors(self, examples: Examples) -> list[Tensor]:
-        """The conditions that count as data, in order of their names."""
+        """Conditions that count as data, in order of their names."""
         return [examples.conditions[name] for name in sorted(examples.conditions)]
 
     @abstractmethod
     def summary(self) -> str:
-        """One line for the log: what was read and how it was split."""
+        """Line for the log on the data and its splits."""
 
 
 class TokenDataset(Dataset):
@@ -139,8 +139,8 @@ class TokenDataset(Dataset):
     bound = "plain"
 
     @classmethod
-    def of_rows(cls, x0: Tensor, layout: TokenLayout, fractions: Sequence[float]) -> Self:
-        """Sequences Int[M, L] in their order as train, val and test, of shares that sum to 1."""
+    def from_rows(cls, x0: Tensor, layout: TokenLayout, fractions: Sequence[float]) -> Self:
+        """Split sequences Int[M, L] in their order into shares that sum to 1."""
         made, whole = cls(), Examples(x0, layout.is_real(x0))
         parts = shares_of(len(x0), fractions)
         made.layout, made.splits = layout, {name: whole[rows] for name, rows in parts.items()}
@@ -151,21 +151,21 @@ class TokenDataset(Dataset):
         return f"samples: {', '.join(parts)}"
 
     def exchangeable(self, examples: Examples, generator: torch.Generator) -> Batch:
-        """Examples in a random one of their equivalent forms, whatever ``augment`` does."""
+        """Batch of examples in random equivalent forms, also if ``augment`` keeps one form."""
         return self.augment(examples, generator)
 
     def further_bounds(self, split: str, bound: BoundEstimate) -> dict[str, float]:
-        """``bound``, measured on a whole split, in further units by name."""
+        """Convert a ``bound`` of a whole split to further units, by name."""
         return {}
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
-        """The unit of bounds where models are compared, and how many nats of a sample it is.
-        ``num_tokens``: of a sample, mean."""
+        """Unit of bounds in comparisons of models, and its size in nats of a sample.
+        ``num_tokens``: mean of a sample."""
         return "nats per sequence", 1.0
 
     def real_positions(self, sizes: Tensor) -> Tensor:
-        """Int[B] sizes -> Bool[B, L], the positions to fill for samples of those sizes; unless
-        overridden, the first ones that are not given."""
+        """Positions to fill for samples of ``sizes``, Int[B] -> Bool[B, L]; by default the first
+        ones that are not given."""
         return first_positions(self.layout.length, self.layout.num_given, sizes)
 
     def _meaning(self) -> str:
@@ -176,13 +176,13 @@ class TokenDataset(Dataset):
 
 
 def sample_sizes(counts: list[int], num: int, generator: torch.Generator) -> Tensor:
-    """Int64[num]: sizes sampled from a histogram of them."""
+    """Sample sizes, Int64[num], from their histogram."""
     log_counts = torch.tensor(counts, dtype=torch.float64).log().clamp(min=-1e9)
     return sample_categorical(log_counts.expand(num, -1), generator)
 
 
 def given_paths(config: Mapping[str, Any]) -> dict[str, str]:
-    """Files of a ``config.data`` by split, or that of ``path``, to be split here; {} without any.
+    """Files of a ``config.data`` by split, or the one of ``path``, to be split here; {} for none.
 
     Raises ``ValueError`` for paths that contradict each other.
     """
@@ -200,7 +200,7 @@ def given_paths(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def shares_of(num: int, fractions: Sequence[float]) -> dict[str, slice]:
-    """Parts of ``num`` things in order that are train, val and test.
+    """Slices of train, val and test among ``num`` items in order.
 
     Raises ``ValueError`` for shares that do not sum to 1.
     """
@@ -213,14 +213,14 @@ def shares_of(num: int, fractions: Sequence[float]) -> dict[str, slice]:
 
 
 _MOST_AT_ONCE = 4096
-"""Samples that stand for the split where something is fitted to it, and that are read at once."""
+"""Samples that are read at once, and that a fit to a split uses."""
 
 
 class ExamplesOnDisk(Examples):
-    """``Examples`` that are not in memory: rows are read as they are taken.
+    """``Examples`` on disk: rows are read as they are taken.
 
-    ``read``: Int64[B] row numbers -> their examples. ``sizes``: Int64[M], how many positions of
-    each row are real, an expanded number where all are alike.
+    ``read``: function from row numbers, Int64[B], to their examples. ``sizes``: Int64[M], number of
+    real positions of each row, an expanded number if all are equal.
     """
 
     def __init__(self, read: Callable[[Tensor], Examples], sizes: Tensor) -> None:
@@ -240,15 +240,15 @@ class ExamplesOnDisk(Examples):
         return self.read(rows)
 
     def parts(self) -> list[Tensor]:
-        """Row numbers of the whole split, in parts that fit into memory."""
+        """Row numbers of the split in parts that fit into memory."""
         return list(torch.arange(len(self)).split(_MOST_AT_ONCE))
 
     def batch(self) -> Batch:
-        """The first rows, at most ``_MOST_AT_ONCE``."""
+        """Batch of the first rows, at most ``_MOST_AT_ONCE``."""
         return self[:_MOST_AT_ONCE].batch()
 
     def __getattr__(self, name: str) -> Tensor:
-        """``x0`` or ``real`` of all rows, read at once: for held-out splits."""
+        """Read ``x0`` or ``real`` of all rows at once, for held-out splits."""
         if name in ("x0", "real"):
             found: Tensor = getattr(self[:], name)
             return found

@@ -1,4 +1,4 @@
-"""The batches of a data set: an endless stream to train on, and a split from end to end."""
+"""Batches of a data set: an endless stream to train on, and each split from end to end."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from discrete_diffusion.data.base import Dataset, Examples, ExamplesOnDisk
 D = TypeVar("D", bound=Dataset)
 
 _ORDER_STREAM, _AUGMENT_STREAM, _CHOICE_STREAM = 10, 11, 12
-"""Keep the randomness of batches apart from that of training steps with the same seed."""
+"""Streams of random numbers, different from those of training steps with the same seed."""
 
 _ROUNDS = 6
-"""Of the network of ``Permutation``."""
+"""Rounds of the network of ``Permutation``."""
 
 
 def bucket_batches(
     sizes: Tensor, batch_size: int, generator: torch.Generator | None = None
 ) -> list[Tensor]:
-    """Row indices in batches of equal size: samples of one size together, so a batch needs no PAD.
+    """Row indices in batches of samples of one size, which need no PAD.
 
-    ``sizes``: Int[M]. What is left over of each size goes, smallest first, into mixed batches,
-    fewer than there are sizes; the last of them has fewer rows if ``batch_size`` does not divide M.
-    With a generator, rows and batches come in random order; without, in a fixed one.
+    ``sizes``: Int[M]. The remainders of all sizes go, smallest first, into mixed batches, fewer
+    than there are sizes; the last one is smaller if ``batch_size`` does not divide M. With a
+    generator, rows and batches come in random order; without, in a fixed one.
     """
+    # whole batches of each size, then the remainders
     rows = torch.arange(len(sizes))
     if generator is not None:
         rows = rows[torch.randperm(len(sizes), generator=generator)]
@@ -49,21 +50,20 @@ def bucket_batches(
 
 
 class BatchStream:
-    """Batches of the training split without end: batch k is a function of (seed, k).
+    """Endless batches of the training split; batch k is a function of (seed, k).
 
     Every batch has ``batch_size`` samples, or all if there are fewer. The stream passes over the M
-    samples again and again, each time in another random order, in rounds of as many whole batches
-    as M samples make. A round is bucketed by size and begins with the samples of a pass that the
-    round before left over, so a round in which two passes meet may hold a sample twice. After any
-    round, no two samples have been shown a number of times that differs by more than one. Samples
-    on disk are not bucketed: pass k is a ``Permutation``, which no memory holds.
+    samples again and again, each time in another random order. A round is all whole batches of M
+    samples, bucketed by size; it begins with the samples that the last round left over, so it may
+    hold a sample twice. After any round, the numbers of times that two samples were shown differ by
+    at most one. Samples on disk are not bucketed: pass k is a ``Permutation`` in O(1) memory.
 
-    An iteration is an epoch: as many whole steps as come nearest to one pass over the samples, at
-    least one. It begins where the last one ended. A step is ``accumulate`` batches of each of
-    ``world_size`` processes; rank r takes every ``world_size``-th batch.
+    An iteration is an epoch: the number of whole steps nearest to one pass, at least one. It begins
+    where the last one ended. A step is ``accumulate`` batches of each of ``world_size`` processes;
+    rank r takes every ``world_size``-th batch.
 
-    ``state_dict``: how many batches all ranks have been given, so that an interrupted run goes on
-    with the next batch, with more or fewer ranks too.
+    ``state_dict``: number of batches given to all ranks, so that an interrupted run resumes with
+    the next batch, also with another number of ranks.
 
     Raises ``ValueError`` for a batch size below 1 or an empty split.
     """
@@ -94,7 +94,7 @@ class BatchStream:
 
     def __iter__(self) -> Iterator[Batch]:
         for given in range(self._given, self._given + len(self)):
-            # Before the yield: a loop that knows our length never requests what comes after it.
+            # before the yield: a loop that knows our length does not go on after it
             self._given = given + 1
             yield self._batch(given * self.world_size + self.rank)
 
@@ -103,24 +103,26 @@ class BatchStream:
         return self.dataset.augment(self.examples[self._rows(number)], generator)
 
     def _rows(self, number: int) -> Tensor:
-        """Int[batch_size]: the samples of batch ``number`` of the stream."""
+        """Samples of batch ``number`` of the stream, Int[batch_size]."""
         index, k = divmod(number, self._batches_per_round)
         if isinstance(self.examples, ExamplesOnDisk):
-            return self._of_permutations(number)
+            return self._permuted_rows(number)
         if self._round is None or self._round[0] != index:
             self._round = (index, self._batches_of_round(index))
         return self._round[1][k]
 
     def _batches_of_round(self, index: int) -> list[Tensor]:
+        # the part of one pass, or of two that meet here
         num, size = self._batches_per_round * self.batch_size, len(self.examples)
         start, stop = index * num, (index + 1) * num
-        passes = range(start // size, (stop - 1) // size + 1)  # one, or two that meet here
+        passes = range(start // size, (stop - 1) // size + 1)
         first = passes[0] * size
         rows = torch.cat([self._order(k) for k in passes])[start - first : stop - first]
         generator = make_generator(self.seed, _ORDER_STREAM, 1, index)
         return [rows[b] for b in bucket_batches(self._sizes[rows], self.batch_size, generator)]
 
-    def _of_permutations(self, number: int) -> Tensor:
+    def _permuted_rows(self, number: int) -> Tensor:
+        """Samples of batch ``number`` on disk; each pass is a permutation."""
         size = len(self.examples)
         places = number * self.batch_size + torch.arange(self.batch_size)
         rows = torch.empty_like(places)
@@ -130,7 +132,7 @@ class BatchStream:
         return rows
 
     def _order(self, number: int) -> Tensor:
-        """Int[M]: the samples in the order of one pass."""
+        """Samples in the order of one pass, Int[M]."""
         generator = make_generator(self.seed, _ORDER_STREAM, 0, number)
         return torch.randperm(len(self.examples), generator=generator)
 
@@ -144,10 +146,9 @@ class BatchStream:
         return {"batches": self._given * self.world_size} | on_disk
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from there at the next iteration.
+        """Resume at the next iteration; with another number of ranks, a batch may come again.
 
-        Where other ranks left off between our batches, those begun are given again.
-        Raises ``ValueError`` for the state of a stream that drew other batches.
+        Raises ``ValueError`` for the state of a stream with other batches.
         """
         if not {*self.state_dict()} <= {*state}:
             raise ValueError(
@@ -158,8 +159,7 @@ class BatchStream:
 
 
 def with_fewer(dataset: D, split: str, most: int | None, seed: int) -> D:
-    """The data set with at most ``most`` samples of a split, a choice that the seed decides; all of
-    them if it is None."""
+    """Copy a data set with ``most`` samples of a split at most, chosen by the seed."""
     examples = dataset.splits[split]
     if most is None or most >= len(examples):
         return dataset
@@ -170,11 +170,11 @@ def with_fewer(dataset: D, split: str, most: int | None, seed: int) -> D:
 
 
 class SplitBatches:
-    """Every sample of a split once, in the same batches every time, each of one size if possible.
+    """Batches with every sample of a split once, the same every time, of one size if possible.
 
-    Rank r of ``world_size`` takes every ``world_size``-th batch. All ranks get as many batches, so
-    that processes make the same number of calls; where a rank runs out, earlier batches come again,
-    for which ``counts`` is False, so that nothing is measured twice.
+    Rank r of ``world_size`` takes every ``world_size``-th batch. All ranks get equally many, so
+    that processes make the same number of calls; a rank that runs out repeats earlier batches, for
+    which ``counts`` is False.
 
     A batch is a function of (seed, its number): the seed decides the form of samples that have
     several. ``sizes``: Int[M], of the samples in the order of the batches of all ranks.
@@ -204,7 +204,7 @@ class SplitBatches:
         return self._length
 
     def counts(self, position: int) -> bool:
-        """True if this rank's batch number ``position`` is the first of its kind."""
+        """True if this rank's batch number ``position`` is not a repetition."""
         return position * self.world_size + self.rank < len(self._batches)
 
     def __iter__(self) -> Iterator[Batch]:
@@ -215,7 +215,7 @@ class SplitBatches:
 
 
 def _examples(dataset: Dataset, split: str, batch_size: int) -> Examples:
-    """The samples of a split that is not empty."""
+    """Samples of a split; ``ValueError`` for an empty one, or a batch size below 1."""
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: expected at least 1")
     examples = dataset.splits[split]
@@ -225,11 +225,11 @@ def _examples(dataset: Dataset, split: str, batch_size: int) -> Examples:
 
 
 class Permutation:
-    """A random permutation of 0..M-1 in O(1) memory, a function of (M, seeds).
+    """Random permutation of 0..M-1 in O(1) memory, a function of (M, seeds).
 
-    A balanced Feistel network permutes 0..4^k-1, the least such number above M; a number outside
-    goes through it again until it falls below M (cycle walking: Black & Rogaway, "Ciphers with
-    arbitrary finite domains", CT-RSA 2002). Not for secrets.
+    A balanced Feistel network permutes 0..4^k-1, the least such range above M; a number outside of
+    0..M-1 goes through it again (cycle walking: Black & Rogaway, "Ciphers with arbitrary finite
+    domains", CT-RSA 2002). Not for secrets.
 
     ``num``: M. ``seeds``: as of ``make_generator``.
     """
@@ -241,13 +241,14 @@ class Permutation:
         self._keys = torch.randint(1 << 31, (_ROUNDS,), generator=generator).tolist()
 
     def __call__(self, places: Tensor) -> Tensor:
-        """Int64[B] places in 0..M-1 -> what stands there, Int64[B]."""
+        """Map places in 0..M-1, Int64[B], to the numbers there, Int64[B]."""
         found = self._once(places)
         while bool((outside := found >= self.num).any()):
             found = torch.where(outside, self._once(found), found)
         return found
 
     def _once(self, x: Tensor) -> Tensor:
+        # both halves of the bits, one mixed into the other in every round
         mask = (1 << self._half) - 1
         left, right = x >> self._half, x & mask
         for key in self._keys:

@@ -1,14 +1,14 @@
-"""An order of the nodes computed from the graph alone, and how many orders a graph has.
+"""Canonical order of the nodes of a graph, and the number of its distinct orders.
 
 Nodes carry no order of their own. ``canonical_orders`` sorts them by type, then by the directions
 of their own edges, if edges have any, then by colour refinement, then by exact branching, so that
 graphs equal up to relabelling get identical tokens. Every step but the last is vectorised.
 
 The branching is individualisation and refinement (McKay and Piperno, arXiv 1301.1493) in its
-plainest form: pick the first colour that several nodes share, give each of them in turn a colour of
-its own, refine, go on until all colours differ, and keep the leaf with the smallest tokens. Two
-leaves with the same tokens are an automorphism; the automorphisms found so far spare the branches
-that they map to branches already searched.
+plainest form: pick the first colour that several nodes share, give each of them in turn a new
+colour, refine, repeat until all colours differ, and keep the leaf with the smallest tokens. Two
+leaves with the same tokens are an automorphism; branches that known automorphisms map to searched
+ones are skipped.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class CanonicalLabelling:
 
 
 def label_canonically(colours: Ints, pairs: Ints) -> CanonicalLabelling:
-    """The canonical order of one graph within its node colours, and the size of its group.
+    """Canonical order of one graph within its node colours, and the size of its group.
 
-    ``colours``: Int[n] ranks that do not depend on how nodes are numbered; the order respects them.
+    ``colours``: Int[n] ranks independent of the numbering of nodes; the order respects them.
     ``pairs``: Int[n, n] edge type of every ordered pair, the inverse type below the diagonal.
     Automorphisms keep colours and edge types.
     """
@@ -53,7 +53,7 @@ class _Leaf:
 
 
 class _Search:
-    """The search tree over one graph; ``automorphisms`` collects what has been found anywhere."""
+    """Search tree over one graph; ``automorphisms``: found so far."""
 
     def __init__(self, pairs: Ints) -> None:
         self.pairs = pairs.astype(np.int64)
@@ -61,7 +61,7 @@ class _Search:
         self.automorphisms: list[Ints] = []
 
     def refine(self, colours: Ints) -> Ints:
-        """The coarsest stable refinement, as dense ranks; exact, by sorting neighbour lists."""
+        """Coarsest stable refinement, as dense ranks; exact, by sorting neighbour lists."""
         n = len(colours)
         num_colours = 0
         while True:
@@ -74,13 +74,13 @@ class _Search:
             num_colours = len(distinct)
 
     def individualise(self, colours: Ints, node: int) -> Ints:
-        """Refined colours after ``node`` got one of its own, just below that of its class."""
+        """Refined colours after ``node`` got a new one just below that of its class."""
         split = 2 * colours + 1
         split[node] -= 1
         return self.refine(np.unique(split, return_inverse=True)[1].reshape(-1))
 
     def target(self, colours: Ints) -> list[int]:
-        """The nodes of the first colour that several nodes share; empty if there is none."""
+        """Nodes of the first colour that several nodes share, or []."""
         shared = np.flatnonzero(np.bincount(colours) > 1)
         return np.flatnonzero(colours == shared[0]).tolist() if shared.size else []
 
@@ -95,10 +95,8 @@ class _Search:
         return self.leaf(colours)
 
     def smallest_leaf(self, colours: Ints) -> tuple[_Leaf, int]:
-        """The leaf with the smallest tokens under refined ``colours``, and |Aut| of that colouring.
-
-        |Aut| = |orbit of the first branch's node| times |Aut| of the first branch.
-        """
+        """Leaf with the smallest tokens under refined ``colours``, and |Aut| of that colouring:
+        |orbit of the first branch's node| times |Aut| of the first branch."""
         target = self.target(colours)
         if not target:
             return self.leaf(colours), 1
@@ -107,6 +105,7 @@ class _Search:
         best: _Leaf | None = None
         stabiliser = 1
         for node in target:
+            # skip a node that an automorphism maps to an explored one
             orbits = self.orbits(colours)
             if any(orbits[node] == orbits[other] for other in explored):
                 continue
@@ -114,6 +113,7 @@ class _Search:
             first = self.first_leaf(branch)
             if explored and self.found_automorphism(leaves, first):
                 continue
+            # search the branch, and compare its leaf with the best
             leaf, num_automorphisms = self.smallest_leaf(branch)
             if not explored:
                 stabiliser = num_automorphisms
@@ -127,7 +127,7 @@ class _Search:
         return best, int((orbits == orbits[target[0]]).sum()) * stabiliser
 
     def found_automorphism(self, leaves: dict[bytes, _Leaf], leaf: _Leaf) -> bool:
-        """Record the automorphism that takes an earlier leaf with the same tokens to this one."""
+        """Record the automorphism from an earlier leaf with the same tokens to this one."""
         earlier = leaves.get(leaf.tokens)
         if earlier is None:
             return False
@@ -137,8 +137,8 @@ class _Search:
         return True
 
     def orbits(self, colours: Ints) -> Ints:
-        """Int[n]: one label per orbit under the automorphisms found that keep ``colours``: the
-        smallest node of each."""
+        """Smallest node of the orbit of each node, Int[n], under the found automorphisms that keep
+        ``colours``."""
         kept = [a for a in self.automorphisms if (colours[a] == colours).all()]
         label = np.arange(len(colours))
         while True:
@@ -160,7 +160,7 @@ class CanonicalOrders:
     """Result of ``canonical_orders``.
 
     ``orders``: Int64[B, n_max], new node k is old node ``orders[b, k]``; identity from slot n on.
-    ``log_num_orders``: Float64[B], ``log(n!/|Aut G|)``: how many token sequences stand for G.
+    ``log_num_orders``: Float64[B], ``log(n!/|Aut G|)``, of the number of token sequences of G.
     """
 
     orders: Tensor
@@ -170,19 +170,18 @@ class CanonicalOrders:
 def canonical_orders(
     x0: Tensor, num_nodes: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG
 ) -> CanonicalOrders:
-    """A canonical order of the nodes of every graph, and ``log(n!/|Aut G|)``.
+    """Canonical order of the nodes of every graph, and ``log(n!/|Aut G|)``.
 
-    The key of a node is (type, scores, refined colour); there is a score for each axis of
-    ``vocab.edge_directions``, the sum of the signs of the node's own edges. Nodes that the key
-    leaves tied are ordered by the lexicographically smallest tokens among the leaves of a search
-    over refinements. Aut G holds the permutations that keep the types of nodes and edges (swapping
-    an edge's ends maps r to its inverse). Refinement hashes into 64 bits; a collision leaves a tie
-    and costs only time.
+    The key of a node is (type, scores, refined colour), with a score for each axis of
+    ``vocab.edge_directions``, the sum of the signs of the node's edges. Tied nodes are ordered by
+    the lexicographically smallest tokens among the leaves of a search over refinements. Aut G holds
+    the permutations that keep the types of nodes and edges (swapping an edge's ends maps r to its
+    inverse). Refinement hashes into 64 bits; a collision leaves a tie and costs only time.
 
-    ``x0``: Int[B, L] clean tokens of the concatenated vocabulary; ``num_nodes``: Int[B].
-    Results are on the CPU. Raises ``ValueError`` naming sample and position for tokens that are not
-    clean.
+    ``x0``: Int[B, L] clean tokens of the concatenated vocabulary; ``num_nodes``: Int[B]. Results
+    are on the CPU. Raises ``ValueError`` naming sample and position of a token that is not clean.
     """
+    # graphs of one size at a time
     x0, num_nodes = x0.cpu(), num_nodes.cpu()
     vocab.layout().check(x0, vocab.real_positions(num_nodes))
     tokens, counts = x0.numpy(), num_nodes.numpy()
@@ -202,7 +201,7 @@ def canonical_orders(
 def canonical_order(
     types: Ints, pairs: Ints, vocab: VocabConfig = RPLAN_VOCAB_CONFIG
 ) -> tuple[int, ...]:
-    """The canonical order of one graph: types (n,), full matrix of edge types pairs (n, n)."""
+    """Canonical order of one graph with ``types`` (n,) and a full matrix ``pairs`` (n, n)."""
     orders, _ = _orders(types[None], pairs[None], vocab)
     return tuple(orders[0].tolist())
 
@@ -221,11 +220,13 @@ def _pair_matrix(tokens: Ints, n: int, vocab: VocabConfig) -> Ints:
 
 def _orders(types: Ints, pairs: Ints, vocab: VocabConfig) -> tuple[Ints, NDArray[np.float64]]:
     """Canonical orders (G, n) and log |Aut| (G,) of graphs with n nodes each."""
+    # sort by type, scores and colour
     num_graphs, n = types.shape
     keys = [types, *(np.array(signs)[pairs].sum(-1) for signs in vocab.edge_directions)]
     colours = _refine(keys, pairs)
     orders = np.lexsort((colours, *reversed(keys)), axis=-1)
 
+    # graphs with tied nodes
     log_num_automorphisms = np.zeros(num_graphs)
     sorted_colours = np.take_along_axis(colours, orders, axis=-1)
     tied = np.flatnonzero((sorted_colours[:, 1:] == sorted_colours[:, :-1]).any(-1))
@@ -233,8 +234,9 @@ def _orders(types: Ints, pairs: Ints, vocab: VocabConfig) -> tuple[Ints, NDArray
     log_factorial = np.array([math.log(math.factorial(m)) for m in range(n + 1)])
     for start in range(0, len(tied), chunk):
         rows = tied[start : start + chunk]
+        # twins may stand in any order, m! of them; other ties need the search
         twins = _twins(types[rows], pairs[rows], vocab)
-        rank_in_class = np.tril(twins, k=-1).sum(-1)  # twins may stand in any order: m! of them
+        rank_in_class = np.tril(twins, k=-1).sum(-1)
         group = (log_factorial[twins.sum(-1)] * (rank_in_class == 0)).sum(-1)
         for k, row in enumerate(rows.tolist()):
             ranks = _ranks(orders[row], [*(key[row] for key in keys), colours[row]])
@@ -258,11 +260,11 @@ def _ranks(order: Ints, keys: list[NDArray]) -> Ints:
 
 
 def _twins(types: Ints, pairs: Ints, vocab: VocabConfig) -> NDArray[np.bool_]:
-    """Bool (G, n, n): u and v can change places and nothing changes; True on the diagonal.
+    """Bool (G, n, n): True if swapping u and v changes nothing, also on the diagonal.
 
-    They have one type, the same edge to every third node, and a symmetric one to each other:
-    an equivalence. A permutation within a class is an automorphism, and every automorphism is one
-    of those times one that keeps the ranks within the classes.
+    Twins have one type, the same edge to every third node, and a symmetric one to each other, an
+    equivalence. A permutation within a class is an automorphism, and every automorphism is such a
+    permutation times one that keeps the ranks within the classes.
     """
     eye = np.eye(types.shape[-1], dtype=bool)
     third_agrees = pairs[:, :, None, :] == pairs[:, None, :, :]  # (G, u, v, third)
@@ -272,7 +274,7 @@ def _twins(types: Ints, pairs: Ints, vocab: VocabConfig) -> NDArray[np.bool_]:
 
 
 def _mix(values: Hashes) -> Hashes:
-    """The splitmix64 finaliser: a bijection of 64-bit integers that spreads every bit."""
+    """Splitmix64 finaliser, a bijection of 64-bit integers that spreads every bit."""
     values = values ^ (values >> np.uint64(30))
     values = values * np.uint64(0xBF58476D1CE4E5B9)
     values = values ^ (values >> np.uint64(27))
@@ -286,12 +288,13 @@ _STEP = np.array([0x9E3779B97F4A7C15], dtype=np.uint64)
 def _refine(keys: list[Ints], pairs: Ints) -> Hashes:
     """Colour refinement (1-Weisfeiler-Leman) of graphs (G, n): a 64-bit colour per node.
 
-    Two nodes start with one colour if their keys agree; each round hashes a node's colour with the
-    multiset of its (edge type, neighbour's colour), until it separates nothing more.
+    Nodes start with equal colours if their keys agree; each round hashes a node's colour with the
+    multiset of its (edge type, neighbour's colour), until no colour splits.
     """
     colours: Hashes = np.zeros(keys[0].shape, dtype=np.uint64)
     for key in keys:
         colours = _mix(colours * _STEP + key.astype(np.uint64) + _STEP)
+    # graphs that are still refined
     n = colours.shape[-1]
     num_colours = _num_distinct(colours)
     active = np.flatnonzero(num_colours < n)
@@ -307,6 +310,6 @@ def _refine(keys: list[Ints], pairs: Ints) -> Hashes:
 
 
 def _num_distinct(colours: Hashes) -> Ints:
-    """Int (G,): how many different colours each row has."""
+    """Number of different colours of each row, Int (G,)."""
     ordered = np.sort(colours, axis=-1)
     return 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(-1)

@@ -1,4 +1,4 @@
-"""Text files: UTF-8, plain or compressed by gzip, xz or bzip2."""
+"""Files of data: text in UTF-8, cached arrays, and checks of arrays in files."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class TextSource:
-    """``text``, and the ``name`` of where it was found: a path, the embedded text, or objects.
-    ``kind``: of the file, None of text that nothing tells."""
+    """``text`` with the ``name`` of its source: a path, the embedded text, or objects. ``kind``: of
+    the file, None if not recognised."""
 
     name: str
     text: str
@@ -50,14 +50,14 @@ class TextSource:
 
 
 def split_lines(text: str) -> list[str]:
-    r"""The lines of a file: they end at ``\n``, ``\r\n`` or ``\r`` alone, where
-    ``str.splitlines`` cuts at a form feed or U+2028 too, which JSON has inside of strings."""
+    r"""Lines of a file, which end at ``\n``, ``\r\n`` or ``\r``; ``str.splitlines`` also cuts at a
+    form feed or U+2028, which JSON has inside of strings."""
     return [line.removesuffix("\n") for line in StringIO(text, newline=None)]
 
 
 def table_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row of a table, and the number of its last line. Raises ``TableError`` for
-    a quote that is never closed, or has text behind it."""
+    """Number of the last line and cells of each row of a table. Raises ``TableError`` for a quote
+    that is not closed, or has text behind it."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     first = 1
     try:
@@ -71,8 +71,8 @@ def table_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list
 
 
 def load_json(text: str) -> Any:
-    """The value of a JSON text. Raises ``ValueError`` with one sentence for what is none, is nested
-    too deeply, or gives a key twice."""
+    """Parse JSON. Raises ``ValueError`` with one sentence for invalid JSON, too deep nesting, or a
+    key that comes twice."""
     try:
         return json.loads(text, object_pairs_hook=_object)
     except RecursionError as error:
@@ -91,13 +91,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def read_text(
     path: str | Path | GivenObjects, *own: FileKind, expected: str = "text"
 ) -> TextSource:
-    """The text of objects, or of a UTF-8 file, line ends as they are; what is compressed is
-    recognised by its first bytes.
+    """Read the text of objects, or of a UTF-8 file, plain or compressed, with its line ends and
+    without a byte order mark.
 
-    A byte order mark at the start is left out. ``own``: kinds of files that are read besides text
-    that nothing tells; ``expected``: all of them in words. Raises ``FileNotFoundError`` or
-    ``ValueError`` with one sentence: no such file, another kind of file, damaged, no text in it,
-    not UTF-8 (and at which byte).
+    ``own``: kinds of files that are read besides plain text; ``expected``: all of them in words.
+    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence for a missing file, another
+    kind of file, a damaged or empty one, and one that is not UTF-8 (with the byte).
     """
     if isinstance(path, GivenObjects):
         return TextSource(str(path), path.text, path)
@@ -106,6 +105,7 @@ def read_text(
         raise ValueError(f"{path} is a folder; give one text file")
     if not path.exists():
         raise FileNotFoundError(f"no text file at {path.absolute()}")
+    # its kind, its bytes, then its characters
     kind = check_kind(path, own, expected)
     try:
         with open_unpacked(path) as file:
@@ -131,13 +131,13 @@ CACHE_VARIABLE = "DISCRETE_DIFFUSION_CACHE"
 """Environment variable that names the cache folder."""
 
 _PATTERNS = ("*-v*.npz", f".*-v*{UNFINISHED}*", "*-v*.sqlite3*")
-"""Cached files are called ``KIND-vVERSION-...npz``, or ``.sqlite3`` with a journal beside it."""
+"""Names of cached files: ``KIND-vVERSION-...npz``, or ``.sqlite3`` and its journal."""
 
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 def cache_dir() -> Path:
-    """The folder that generated data is cached in; it need not exist.
+    """Folder that generated data is cached in; it need not exist.
 
     ``$DISCRETE_DIFFUSION_CACHE``, else ``$XDG_CACHE_HOME/discrete_diffusion``, else
     ``~/.cache/discrete_diffusion``.
@@ -157,12 +157,12 @@ def cached_arrays(
     *,
     compressed: bool = True,
 ) -> dict[str, NDArray[Any]]:
-    """Arrays of ``draw()``, read from the ``.npz`` file ``path`` if it is there, else computed and
-    written to it. ``expected``: type and shape of every array, None for a size that may be any;
-    ``kind``: what the data is called. No pickle is loaded.
+    """Read arrays from the ``.npz`` file ``path``, or compute them by ``draw()`` and write it.
+    ``expected``: type and shape of every array, None for any size; ``kind``: name of the data. No
+    pickle is loaded.
 
-    A file that holds anything else is replaced, and a folder that cannot be written to is left
-    alone; both are logged as warnings.
+    A file of other content is replaced, and a folder that cannot be written to is skipped; both are
+    logged as warnings.
     """
     try:
         return _read_cached(path, expected)
@@ -203,12 +203,12 @@ def _read_cached(
 
 
 def cached_files() -> list[Path]:
-    """The cached data, of any generator version, and what a killed process left unfinished."""
+    """Cached data of any generator version, and unfinished files of killed processes."""
     return sorted({file for pattern in _PATTERNS for file in cache_dir().glob(pattern)})
 
 
 def clear_cache() -> list[Path]:
-    """Delete the cached data, of any generator version; returns the files that were there."""
+    """Delete the cached data of any generator version; returns the files."""
     files = cached_files()
     for file in files:
         file.unlink(missing_ok=True)
@@ -219,15 +219,14 @@ UNREADABLE = (
     *(OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error),
 )
-"""Errors of readers of arrays that are damaged, encrypted, or claim impossible shapes."""
+"""Errors of readers for arrays that are damaged, encrypted, or of impossible shapes."""
 
 _MOST, _MOST_TIMES = 1 << 30, 200
-"""Bytes of an array from which on it may not be more than so many times as large as in its file."""
+"""Bytes of an array from which on its compression is limited, and the limit."""
 
 
 def check_members(file: NpzFile, source: str) -> None:
-    """Raise ``ValueError`` for a name that comes twice, and for an array that is tiny in the file
-    and would fill memory."""
+    """Raise ``ValueError`` for a name that comes twice, and as ``check_expansion``."""
     seen = set()
     for member in file.zip.infolist() if file.zip else ():
         if member.filename in seen:
@@ -237,8 +236,7 @@ def check_members(file: NpzFile, source: str) -> None:
 
 
 def check_expansion(num_bytes: int, num_stored: int, array: str) -> None:
-    """Raise ``ValueError`` for an ``array`` of so many bytes that would fill memory and are next to
-    nothing where they are stored."""
+    """Raise ``ValueError`` for an ``array`` that is tiny in its file and would fill memory."""
     if num_bytes > max(_MOST, _MOST_TIMES * num_stored):
         raise ValueError(
             f"{array} is stored in {num_stored:,} bytes and takes {num_bytes:,} in memory; write "

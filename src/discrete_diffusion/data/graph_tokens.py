@@ -1,4 +1,4 @@
-"""Graphs as token sequences, and relabelling of whole batches of them."""
+"""Graphs as token sequences, their relabelling, and data sets of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConf
 
 
 class TypedGraph(NamedTuple):
-    """``nodes``: the type of each; ``edges``: (i, j, type), i < j. The indices are those of
+    """Graph with the type of each of its ``nodes``, and ``edges`` (i, j, type), i < j. Types index
     ``vocab.node_types`` and ``vocab.edge_types``; a pair that is not listed has no edge."""
 
     nodes: tuple[int, ...]
@@ -34,7 +34,7 @@ class EncodedGraphs:
     ``x0``: Int64[B, L] ids of the concatenated vocabulary, PAD wherever ``real`` is False.
     ``real``: Bool[B, L] node k if k < n; pair (i, j) if both nodes are real.
     ``num_nodes``: Int64[B].
-    ``facts``: Float32[B, S] or None, numbers known of each graph beside its tokens.
+    ``facts``: Float32[B, S] or None, attributes of each graph.
     """
 
     x0: Tensor
@@ -46,13 +46,13 @@ class EncodedGraphs:
         return self.x0.shape[0]
 
     def __getitem__(self, rows: Tensor | slice) -> EncodedGraphs:
-        """The graphs that an index, a mask or a slice selects."""
+        """Graphs that an index, a mask or a slice selects."""
         facts = None if self.facts is None else self.facts[rows]
         return EncodedGraphs(self.x0[rows], self.real[rows], self.num_nodes[rows], facts)
 
     @staticmethod
     def joined(parts: Sequence[EncodedGraphs]) -> EncodedGraphs:
-        """Graphs one after the other; their ``facts`` too, if all have some."""
+        """Concatenate graphs, and their ``facts`` if all have some."""
         held = [part for part in parts if len(part)]
         facts = [part.facts for part in held if part.facts is not None]
         x0, real, num_nodes = (
@@ -64,7 +64,7 @@ class EncodedGraphs:
 
 
 def encode_graphs(graphs: Sequence[TypedGraph], vocab: VocabConfig) -> EncodedGraphs:
-    """Node slots, then the upper triangle of pairs row-major; unlisted real pairs have no edge.
+    """Encode graphs as node slots, then the upper triangle of pairs, row by row.
 
     Raises ``ValueError`` for a graph of more than ``vocab.n_max`` nodes.
     """
@@ -74,6 +74,7 @@ def encode_graphs(graphs: Sequence[TypedGraph], vocab: VocabConfig) -> EncodedGr
         raise ValueError(
             f"graph {sample} has {int(num_nodes[sample])} nodes, more than n_max={vocab.n_max}"
         )
+    # nodes; pairs have no edge
     real = vocab.real_positions(num_nodes)
     x0 = torch.full(real.shape, vocab.pad_id)
     x0[:, vocab.n_max :] = vocab.edge_offset + vocab.no_edge
@@ -83,6 +84,7 @@ def encode_graphs(graphs: Sequence[TypedGraph], vocab: VocabConfig) -> EncodedGr
     )
     x0.masked_fill_(~real, vocab.pad_id)
 
+    # listed edges of all graphs
     num_edges = torch.tensor([len(graph.edges) for graph in graphs], dtype=torch.long)
     triples = chain.from_iterable(graph.edges for graph in graphs)
     flat = np.fromiter(chain.from_iterable(triples), dtype=np.int64)
@@ -93,15 +95,16 @@ def encode_graphs(graphs: Sequence[TypedGraph], vocab: VocabConfig) -> EncodedGr
 
 
 def decode_graphs(tokens: Tensor, vocab: VocabConfig) -> list[TypedGraph]:
-    """The graphs of tokens Int[B, L]; the size is the number of leading nodes not PAD.
+    """Decode tokens Int[B, L]; the size of a graph is its number of leading nodes before PAD.
 
     Raises ``ValueError`` for another shape or dtype, and naming sample, position and id for a MASK,
-    a PAD or a foreign id at a real position, or anything but PAD elsewhere.
+    a PAD or an illegal id at a real position, or another id than PAD elsewhere.
     """
     num_nodes = count_nodes(tokens, vocab)
     tokens = tokens.cpu()
     vocab.layout().check(tokens, vocab.real_positions(num_nodes))
 
+    # edges of all graphs, then those of each
     nodes = tokens[:, : vocab.n_max].tolist()
     kind = tokens[:, vocab.n_max :] - vocab.edge_offset
     listed = (kind >= 0) & (kind < vocab.no_edge)  # PAD shifts below 0
@@ -117,7 +120,7 @@ def decode_graphs(tokens: Tensor, vocab: VocabConfig) -> list[TypedGraph]:
 
 
 def count_nodes(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> Tensor:
-    """Int64[B]: the number of leading node slots of tokens Int[B, L] that are not PAD, on the CPU.
+    """Number of leading node slots before PAD of tokens Int[B, L], Int64[B] on the CPU.
 
     Raises ``ValueError`` for another shape or dtype, or a sample without nodes.
     """
@@ -133,9 +136,9 @@ def count_nodes(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> Tens
 
 
 def random_orders(num_nodes: Tensor, n_max: int, generator: torch.Generator) -> Tensor:
-    """Int64[B, n_max]: a uniformly random order of the first n slots, the others left in place.
+    """Random orders of the first n slots, Int64[B, n_max], uniform; other slots stay in place.
 
-    ``num_nodes``: Int[B]. The result lives on its device.
+    ``num_nodes``: Int[B]. The result is on its device.
     """
     keys = uniform_draws((len(num_nodes), n_max), generator, num_nodes.device)
     slot = torch.arange(n_max, device=num_nodes.device)
@@ -148,8 +151,8 @@ def relabel(
 ) -> Tensor:
     """Renumber the nodes of every graph: new node k of sample b is old node ``order[b, k]``.
 
-    Pairs follow; a pair whose ends changed places takes ``vocab.edge_inverse`` of its type. MASK
-    and PAD move along unchanged, so noisy tokens can be relabelled too.
+    A pair whose ends changed places takes ``vocab.edge_inverse`` of its type. MASK and PAD move
+    unchanged, so noisy tokens can be relabelled too.
 
     ``x0``: Int[B, L] of the concatenated vocabulary; ``num_nodes``: Int[B]; ``order``:
     Int[B, n_max], a permutation of the first n slots, identity on the rest. Returns Int[B, L].
@@ -160,6 +163,7 @@ def relabel(
         raise ValueError(
             f"expected order of shape {(x0.shape[0], n_max)}, got {tuple(order.shape)}"
         )
+    # permutations of the first n slots
     order = order.to(device=device, dtype=torch.long)
     slot = torch.arange(n_max, device=device)
     stays = (slot < num_nodes.to(device).unsqueeze(1)) | (order == slot)
@@ -170,6 +174,7 @@ def relabel(
             f"sample {sample}: order {order[sample].tolist()} is not a permutation of its first "
             f"{int(num_nodes[sample])} slots with the others in place"
         )
+    # pairs (i, j) from the old places of their nodes, the inverse if those are swapped
     ends = torch.tensor(vocab.endpoints, dtype=torch.long, device=device).reshape(-1, 2)
     old_i, old_j = order[:, ends[:, 0]], order[:, ends[:, 1]]
     edges = x0.gather(1, vocab.edge_positions.to(device)[old_i, old_j])
@@ -178,7 +183,7 @@ def relabel(
 
 
 def inverse_ids(vocab: VocabConfig) -> Tensor:
-    """Int64[V]: the concatenated id that an edge id becomes when read from its other end."""
+    """Ids of edges read from their other ends, Int64[V], of the concatenated vocabulary."""
     ids = torch.arange(vocab.vocab_size)
     inverse = torch.tensor(vocab.edge_inverse)
     ids[vocab.edge_offset : vocab.edge_offset + vocab.num_edge_types] = vocab.edge_offset + inverse
@@ -191,14 +196,14 @@ NODE_ORDERS = ("random", "canonical", "given")
 class GraphDataset(TokenDataset):
     """Graphs in three splits.
 
-    ``node_order``: nodes carry no order, so tokens need one. ``random`` relabels the nodes each
-    time a graph is read; ``canonical`` computes an order from the graph alone, so equal graphs get
-    equal tokens; ``given`` keeps the source's. A domain may have further orders of its own: it then
-    orders the nodes itself and names them in ``fixed_orders``.
+    ``node_order``: of the tokens. ``random`` relabels the nodes each time a graph is read;
+    ``canonical`` computes an order from the graph alone, so equal graphs get equal tokens;
+    ``given`` keeps the source's. A domain may order the nodes itself, and names such orders in
+    ``fixed_orders``.
 
     ``splits``: encoded graphs by split name, such as those of ``split_by_graph``.
-    ``log_num_orders``: by split, Float64[M] log(n!/|Aut G|), where the caller knows it; else it is
-    computed, together with the canonical order.
+    ``log_num_orders``: by split, Float64[M] log(n!/|Aut G|), if known; else it is computed with the
+    canonical order.
     """
 
     size_unit = "nodes"
@@ -230,7 +235,7 @@ class GraphDataset(TokenDataset):
         return Examples(x0, graphs.real, log_num_orders, conditions=self.conditions_of(graphs))
 
     def conditions_of(self, graphs: EncodedGraphs) -> dict[str, Tensor]:
-        """Conditions that come with graphs, whatever the order of their nodes."""
+        """Conditions of graphs, which do not depend on the order of nodes."""
         return {}
 
     def augment(self, examples: Examples, generator: torch.Generator) -> Batch:
@@ -240,7 +245,7 @@ class GraphDataset(TokenDataset):
         return self.exchangeable(examples, generator)
 
     def exchangeable(self, examples: Examples, generator: torch.Generator) -> Batch:
-        """The examples under a uniformly random order of their nodes."""
+        """Batch of examples in uniformly random orders of their nodes."""
         num_nodes = self.sizes(examples)
         order = random_orders(num_nodes, self.vocab.n_max, generator)
         x0 = relabel(examples.x0, num_nodes, order, self.vocab)
@@ -253,7 +258,7 @@ class GraphDataset(TokenDataset):
         return examples.real[:, : self.vocab.n_max].sum(dim=1)
 
     def identities(self, split: str) -> list[Hashable]:
-        """Equal up to relabelling."""
+        """Keys that are equal for graphs equal up to relabelling."""
         examples = self.splits[split]
         if self.node_order == "canonical" or len(examples) == 0:
             return super().identities(split)
@@ -273,7 +278,7 @@ class GraphDataset(TokenDataset):
 def split_by_graph(
     graphs: EncodedGraphs, vocab: VocabConfig, *, fractions: Sequence[float], seed: int
 ) -> dict[str, EncodedGraphs]:
-    """Split so that a graph and its relabellings stay together; repeats keep their weight.
+    """Split graphs so that relabellings of one stay together; repeated graphs all stay.
 
     ``fractions``: shares of train, val and test *distinct* graphs, summing to 1.
     Raises ``ValueError`` for other fractions.
@@ -285,10 +290,10 @@ def split_by_graph(
     return {name: graphs[torch.isin(keys, order[part])] for name, part in parts.items()}
 
 
-def without_held_out(
+def remove_held_out(
     train: EncodedGraphs, held_out: Sequence[EncodedGraphs], vocab: VocabConfig
 ) -> EncodedGraphs:
-    """The training graphs that are not, up to relabelling, among the held-out ones."""
+    """Training graphs that are not, up to relabelling, among the held-out ones."""
     if len(train) == 0:
         return train
     keys = distinct_keys(EncodedGraphs.joined([train, *held_out]), vocab)
@@ -296,7 +301,7 @@ def without_held_out(
 
 
 def distinct_keys(graphs: EncodedGraphs, vocab: VocabConfig) -> Tensor:
-    """Int[M]: equal for graphs equal up to relabelling, numbered 0, 1, ..."""
+    """Numbers of distinct graphs up to relabelling, Int[M], from 0."""
     if len(graphs) == 0:
         return torch.zeros(0, dtype=torch.long)
     orders = canonical_orders(graphs.x0, graphs.num_nodes, vocab).orders

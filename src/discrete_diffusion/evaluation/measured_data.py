@@ -350,7 +350,7 @@ def measured_data(
         **({"measured_losses": losses} if (losses := data.losses(split)) else {}),
     }
     if split != "train":
-        data = data.beside(trained_on)
+        data = data.with_training_split(trained_on)
     return MeasuredData(data, split, name, changes, found, trained_on)
 
 

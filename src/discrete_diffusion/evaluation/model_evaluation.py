@@ -444,6 +444,6 @@ def _no_data(trained: TrainedModel) -> TokenDataset:
     vocabulary = trained.domain.vocabulary(trained.data_config)
     layout = vocabulary.layout()
     nothing = torch.zeros(0, layout.length, dtype=torch.long)
-    made = TokenDataset.of_rows(nothing, layout, (0, 0, 1))
+    made = TokenDataset.from_rows(nothing, layout, (0, 0, 1))
     made.vocab = vocabulary
     return made

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and folders that one command at a time writes into."""
+"""Files that are written whole or not at all, and locks on folders."""
 
 from __future__ import annotations
 
@@ -181,8 +181,9 @@ def _state(path: Path) -> tuple[int, int] | None:
 def refuse_overwriting(
     folder: Path, names: Iterable[str], key: str, files: Iterable[str | None]
 ) -> None:
-    """``ValueError`` if a file that ``key`` names, or one in a folder that it names, would be
-    overwritten by one of the outputs ``names`` in ``folder``."""
+    """``ValueError`` if an output would overwrite an input.
+
+    ``names``: of the outputs in ``folder``; ``files``: files, and folders of files, of ``key``."""
     for path in [Path(file) for file in files if file is not None]:
         read = [path, *path.iterdir()] if path.is_dir() else [path]
         for target in [folder / name for name in names]:
@@ -216,7 +217,7 @@ def check_parent(key: str, path: str | Path) -> None:
     names = sorted(folder.name for folder in top.parent.iterdir() if folder.is_dir())
     if meant := next((name for name in names if _is_misspelt(top.name, name)), None):
         raise ValueError(
-            f"{key}={path}: there is no folder {top}; did you mean {top.with_name(meant)}? If not, "
+            f"{key}={path}: no folder {top}; did you mean {top.with_name(meant)}? If not, "
             f"first mkdir -p {shlex.quote(str(parent))}"
         )
 

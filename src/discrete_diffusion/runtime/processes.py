@@ -295,7 +295,7 @@ def _portable(error: Exception, rank: int) -> Exception:
 
 
 def distributed_shard() -> Shard:
-    """This process among those of ``torch.distributed``'s default group, or alone without one.
+    """This process among those of ``torch.distributed``'s default group, or alone.
 
     ``exchange`` waits for up to a day, so that one process may work while others wait; a signal
     ends the waiting. It raises ``LostProcessError`` if another process has ended.

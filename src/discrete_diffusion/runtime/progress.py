@@ -100,7 +100,7 @@ def _clock(seconds: float) -> str:
 
 
 class Calls:
-    """Network calls that make the items at hand of a task, and show that it moves.
+    """Network calls on the items at hand of a task, by which it is seen to move.
 
     ``begun``: rounds so far, of ``most`` if that is known; a round is ``each`` calls.
     ``wants_share``: True if the task has been shown and the rounds do not say its share."""

@@ -15,8 +15,8 @@ from discrete_diffusion.data import (
     Examples,
     GraphDataset,
     cached_arrays,
+    remove_held_out,
     split_by_graph,
-    without_held_out,
 )
 from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.files.fields import SizeError
@@ -69,12 +69,12 @@ class DiagramDataset(GraphDataset):
         self.facts, self.symmetry, self._num_given = facts, symmetry, len(splits["train"])
         # images of training diagrams, except held-out ones
         held_out = [splits[name] for name in SPLITS if name != "train"]
-        added = without_held_out(images(splits["train"], vocab, symmetry), held_out, vocab)
+        added = remove_held_out(images(splits["train"], vocab, symmetry), held_out, vocab)
         splits = {**splits, "train": EncodedGraphs.joined([splits["train"], added])}
         super().__init__(splits, vocab, node_order=node_order)
 
-    def beside(self, trained_on: DiagramDataset | None) -> DiagramDataset:
-        made = super().beside(trained_on)
+    def with_training_split(self, trained_on: DiagramDataset | None) -> DiagramDataset:
+        made = super().with_training_split(trained_on)
         if trained_on is not None:
             made._num_given = trained_on._num_given
         return made
@@ -204,7 +204,7 @@ def _from_files(
         for name, path in paths.items()
     }
     # held-out diagrams leave the training data
-    kept = without_held_out(splits["train"], [splits["val"], splits["test"]], vocab)
+    kept = remove_held_out(splits["train"], [splits["val"], splits["test"]], vocab)
     if removed := len(splits["train"]) - len(kept):
         logger.warning("left out %d training diagrams that are held out too", removed)
     return {**splits, "train": kept}

@@ -66,7 +66,7 @@ def test_a_sampler_and_the_options_of_an_experiment_go_where_they_fit(caplog, tm
     assert (flow.config.algo.t_draw, flow.config.sampling.name) == ("quadratic", "ode")
     assert "t_draw" not in mdlm.config.algo
     assert (mdlm.config.algo.time_conditioning, flow.config.algo.time_conditioning) == (True, False)
-    assert "what the experiment sets under algo: not for mdlm" in caplog.messages
+    assert "algo settings of the experiment do not apply to mdlm" in caplog.messages
     assert (mdlm.config.sampling.name, mdlm.config.sampling.temperature) == ("confidence", 0.9)
     assert "sampling.temperature=0.9: for mdlm" in caplog.messages
     assert [cell.config.optim.lr for cell in (flow, mdlm)] == [5e-3, 5e-3]

@@ -16,7 +16,7 @@ from continuous_states.dialogue.texts import SLOTS, DialoguePair, sample_dialogu
 from continuous_states.sampling import Generate
 from discrete_diffusion import load
 from discrete_diffusion.cli import compose, evaluate, main, sample
-from discrete_diffusion.cli.sample import opened_model, request_of, where_to_compute
+from discrete_diffusion.cli.sample import choose_devices, opened_model, request_of
 from discrete_diffusion.cli.train import TrainRequest, run_training
 from discrete_diffusion.evaluation import EvaluateRequest, SampleRequest
 from discrete_diffusion.sampling import FirstHitting
@@ -35,7 +35,7 @@ LATENTS = ["algo=latent-seq2seq", *RUN[:-3], "model.num_layers=1"]
 
 def opened(config):
     kind = SampleRequest if "picture" in config else EvaluateRequest
-    return opened_model(config, request_of(kind, config), where_to_compute(config))
+    return opened_model(config, request_of(kind, config), choose_devices(config))
 
 
 def write(path: Path, pairs: list[DialoguePair]) -> Path:

@@ -329,7 +329,7 @@ def test_samples_that_there_are_stay_where_none_are_asked_for(copy, finished, ca
     model = json.loads((copy.parents[1] / "results.json").read_text())["models"][0]
     assert model["network_calls"] is not None
     said = capsys.readouterr().out
-    assert "0 of 1 cell to run" in said
+    assert "nothing to train: 1 cell finished" in said
     assert "kept, not in the table: mdlm-bd-denoiser-seed0" in said
     assert "difference" not in said  # to itself
 

@@ -82,7 +82,7 @@ def test_the_lines_of_the_readme_run(tmp_path, capsys):
     assert "mdlm with mine: model=mine, width=400 (" in said
     assert "model=bd_tiny: for mdlm with bd-denoiser, udlm with bd-denoiser" in said
     main([*line, *TINY, "model=bd_tiny"])
-    assert "0 of 8 cells to run" in capsys.readouterr().out
+    assert "nothing to train: 8 cells finished" in capsys.readouterr().out
 
 
 @pytest.mark.slow

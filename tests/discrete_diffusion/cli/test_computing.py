@@ -14,7 +14,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from discrete_diffusion.categorical import make_generator, sample_categorical
 from discrete_diffusion.cli import compose, config_dir, main
-from discrete_diffusion.cli.sample import Computing, check_computing, where_to_compute
+from discrete_diffusion.cli.sample import Computing, check_computing, choose_devices
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.evaluation.requests import SampleRequest
 from discrete_diffusion.runtime import devices
@@ -114,14 +114,14 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for name in ("cuda", "gpu"):
         with pytest.raises(ValueError, match=f"accelerator={name}: "):
-            where_to_compute(OmegaConf.merge(config, {"accelerator": name}))
-    assert where_to_compute(config_with(devices="auto")).per_node == 1
+            choose_devices(OmegaConf.merge(config, {"accelerator": name}))
+    assert choose_devices(config_with(devices="auto")).per_node == 1
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(ValueError, match=r"devices=3: .*; take devices=1, or ac"):
-        where_to_compute(config)
-    assert where_to_compute(config_with(accelerator="cpu", devices=3)).device == "cpu"
-    assert where_to_compute(config_with()) == Computing("cuda", 1, 1, "32-true", None)
+        choose_devices(config)
+    assert choose_devices(config_with(accelerator="cpu", devices=3)).device == "cpu"
+    assert choose_devices(config_with()) == Computing("cuda", 1, 1, "32-true", None)
 
 
 def test_every_process_has_a_gpu_of_its_own(monkeypatch):
@@ -131,11 +131,11 @@ def test_every_process_has_a_gpu_of_its_own(monkeypatch):
     set_all(monkeypatch, SRUN)
     for num_gpus, device in ((3, "cuda:1"), (1, "cuda:0")):  # 1: a task that sees its own only
         monkeypatch.setattr(torch.cuda, "device_count", lambda num=num_gpus: num)
-        assert where_to_compute(config_with()).device == device
+        assert choose_devices(config_with()).device == device
     assert chosen == [1, 0]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(ValueError, match="devices=3: there are 2 GPUs here"):
-        where_to_compute(config_with())
+        choose_devices(config_with())
 
 
 def test_torchrun_and_srun_say_how_many(monkeypatch):
@@ -145,11 +145,11 @@ def test_torchrun_and_srun_say_how_many(monkeypatch):
         set_all(patch, TORCHRUN)
         assert started() == Started("torchrun", rank=5, per_node=4, num_nodes=2)
         assert not is_first()
-        here = where_to_compute(config_with(devices=4, accelerator="cpu"))
+        here = choose_devices(config_with(devices=4, accelerator="cpu"))
         assert (here.per_node, here.num_nodes) == (4, 2)
         for key, value in (("devices", 2), ("num_nodes", 1)):
             with pytest.raises(ValueError, match=f"{key}={value}: torchrun .* 4 processes"):
-                where_to_compute(config_with(accelerator="cpu", **{key: value}))
+                choose_devices(config_with(accelerator="cpu", **{key: value}))
     set_all(monkeypatch, SRUN)
     assert started() == Started("srun", rank=4, per_node=3, num_nodes=2)
     with monkeypatch.context() as patch:  # a step that is smaller than its job

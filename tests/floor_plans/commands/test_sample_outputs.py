@@ -14,7 +14,7 @@ from PIL import Image
 
 from composed import composed
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.sample import opened_model, request_of, run, where_to_compute
+from discrete_diffusion.cli.sample import choose_devices, opened_model, request_of, run
 from discrete_diffusion.composing.parts import check_sampling, sampling_of
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.evaluation import EvaluateRequest, SampleRequest
@@ -31,7 +31,7 @@ SMALL = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
 def opened(config):
     request = request_of(SampleRequest if "picture" in config else EvaluateRequest, config)
     check_sampling(request.sampling)
-    return opened_model(config, request, where_to_compute(config))
+    return opened_model(config, request, choose_devices(config))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import torch
 
 from composed import composed
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.data import split_by_graph, without_held_out
+from discrete_diffusion.data import remove_held_out, split_by_graph
 from discrete_diffusion.data.graph_tokens import distinct_keys, random_orders
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
@@ -57,7 +57,7 @@ def test_split_is_a_function_of_its_seed():
 def test_held_out_diagrams_leave_training_even_relabelled():
     plans = generate_plans(50, seed=5)
     train, held_out = encode(plans), encode(shuffled(plans[:10], 3))
-    kept = without_held_out(train, [held_out], VOCAB)
+    kept = remove_held_out(train, [held_out], VOCAB)
     removed = {d.canonical_key() for d in plans[:10]}
     assert {d.canonical_key() for d in decode(kept.x0)} == {
         d.canonical_key() for d in plans

@@ -77,8 +77,8 @@ class MoleculeDataset(GraphDataset):
         smiles = (verdict.relaxed for verdict in judge(self.molecules("train")))
         return frozenset(text for text in smiles if text is not None)
 
-    def beside(self, trained_on: MoleculeDataset | None) -> MoleculeDataset:
-        made = super().beside(trained_on)
+    def with_training_split(self, trained_on: MoleculeDataset | None) -> MoleculeDataset:
+        made = super().with_training_split(trained_on)
         made.__dict__.pop("training_smiles", None)  # of other molecules
         return made
 
