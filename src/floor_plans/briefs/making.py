@@ -26,13 +26,8 @@ from floor_plans.solver.requests import PlanRequest
 
 @dataclass(frozen=True)
 class MadePlan:
-    """Plan of a sampled diagram.
-
-    Args:
-        job: the diagram and what was requested of its plan.
-        found: the plan, alone.
-        scores: of the plan.
-    """
+    """Floor plan of a sampled diagram: the ``job`` it was found for, the plan alone (``found``) and
+    its ``scores``."""
 
     job: Job
     found: Realised
@@ -65,28 +60,20 @@ def make_plans(
     habitable: bool = False,
     threads: int = 1,
 ) -> list[MadePlan]:
-    """Make floor plans: sample diagrams, find a plan of each, keep the best.
+    """Make floor plans: sample diagrams of a model with directions, find a plan of each, keep the
+    best ``num``.
 
-    Args:
-        model: of diagrams whose relations are directions, as ``load`` gives it.
-        request: areas, outline, rules and seed; by default typical areas, any outline, the rules
-            ``default``, and an added hall where they need one.
-        num: plans to keep at most.
-        candidates: diagrams to sample; None: twice ``num``. A diagram that comes twice counts once.
-        brief: what every diagram must have: a file, or what it would hold. The solver is given its
-            ``area``, ``outline``, ``front_door`` and ``north``.
-        num_rooms: of every diagram; None: as in the training data.
-        habitable: only plans that break none of the rules; there may be fewer than ``num``.
-        threads: that share the search for plans.
+    ``request``: areas, outline, rules and seed; None: typical areas, any outline, the rules
+    ``default``, and an added hall where they need one. ``candidates``: diagrams to sample, twice
+    ``num`` by default; one that comes twice counts once. ``brief``: what every diagram must have, a
+    file or its content; the solver is given its ``area``, ``outline``, ``front_door`` and
+    ``north``. ``num_rooms``: of every diagram; None: as in the training data. ``habitable``: only
+    plans that break none of the rules, perhaps fewer than ``num``. ``threads`` share the search.
 
-    Returns:
-        The plans, best first: those that give up least, then those that break fewest rules, then
-        by the mean of their scores.
-
-    Raises:
-        ValueError: a number is out of its range, the brief is wrong or cannot be met, no diagram
-            fits the request, or OR-Tools is not installed; ``habitable`` without rules.
-        ImportError: shapely is not installed.
+    Returns the plans, best first: those that give up least, then those that break fewest rules,
+    then by the mean of their scores. Raises ``ValueError`` for a number out of its range, a brief
+    that is wrong or cannot be met, no diagram that fits the request, ``habitable`` without rules,
+    or without OR-Tools; ``ImportError`` without shapely.
     """
     # the request, with facts of the brief
     request = PlanRequest(rules=read_rules("default")) if request is None else request

@@ -103,10 +103,17 @@ def _place_doors(
     entered = {root: front.middle if front else plan.boxes[root].centroid.coords[0]}
     costs, full = {root: 0}, list[Pair]()
     longest = {pair: max(wall.length for wall in each) for pair, each in walls.items()}
+
+    def cost_of(before: int, room: int) -> int:
+        # of walking through the room before, and 1 for the door
+        if room in suites:
+            return 1 if suites[room] == before else _NOT_ITS_MASTER
+        return 1 + _PASSAGE.get(plan.diagram.room_names[before], _PRIVATE)
+
     # enter the next room by the cheapest door, as in Dijkstra's algorithm
     while True:
         ways = [
-            (costs[a] + _cost(plan, a, b, suites), -longest[pair], b, a, pair)
+            (costs[a] + cost_of(a, b), -longest[pair], b, a, pair)
             for pair in walls
             for a, b in (pair, pair[::-1])
             if a in costs and b not in costs and pair not in full
@@ -157,13 +164,6 @@ def _root(plan: FloorPlan) -> int:
     """Room in which a walk begins."""
     others = sorted(ROOM_TYPES, key=lambda name: _PASSAGE.get(name, _PRIVATE))
     return _rooms_of_types(plan, *_PUBLIC, *others)[0]
-
-
-def _cost(plan: FloorPlan, before: int, room: int, suites: dict[int, int]) -> int:
-    """Cost of entering a room from another: of walking through the other, and 1 for the door."""
-    if room in suites:
-        return 1 if suites[room] == before else _NOT_ITS_MASTER
-    return 1 + _PASSAGE.get(plan.diagram.room_names[before], _PRIVATE)
 
 
 def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
@@ -220,26 +220,19 @@ def _place(
     others = [LineString(spot) for spot in taken]
     spots: list[tuple[bool, float, Point, Point]] = []
     for wall in walls:
-        # every place of the wall that is clear of other doors
-        for start, is_corner in _starts(wall, width):
+        # places of the wall, those at its two corners first, that are clear of other doors
+        margin = min(FROM_CORNER, (wall.length - width) / 2)
+        first, last = wall.low + margin, wall.high - margin - width
+        steps = range(1, math.ceil((last - first) / _STEP))
+        for k, start in enumerate([first, last, *(first + step * _STEP for step in steps)]):
             ends = [wall.point(along) for along in (start, start + width)]
             begin, end = ((round(x, 6), round(y, 6)) for x, y in ends)
             spot = LineString([begin, end])
             if all(spot.distance(other) >= APART - 1e-6 for other in others):
                 away = math.dist(spot.centroid.coords[0], near)
-                spots.append((at_corner and not is_corner, round(away, 6), begin, end))
+                spots.append((at_corner and k > 1, round(away, 6), begin, end))
     # at a corner first, then the nearest
     return min(spots)[2:] if spots else None
-
-
-def _starts(wall: Wall, width: float) -> Iterator[tuple[float, bool]]:
-    """Places along a wall where a door may begin, and True for those at a corner."""
-    margin = min(FROM_CORNER, (wall.length - width) / 2)
-    first, last = wall.low + margin, wall.high - margin - width
-    yield first, True
-    yield last, True
-    for k in range(1, math.ceil((last - first) / _STEP)):
-        yield first + k * _STEP, False
 
 
 Cost: TypeAlias = tuple[float, int, float]

@@ -111,7 +111,7 @@ def angle_of(floors: Sequence[BaseGeometry]) -> float:
     # candidates: directions of the smallest rectangle and of long walls
     whole = shapely.union_all(floors)
     around = shapely.minimum_rotated_rectangle(whole)
-    found = {_direction(*side) for side in _sides(around)}
+    found = {_direction(*side) for side in pairwise(getattr(around, "exterior", around).coords)}
     for part in shapely.get_parts(floors):
         found |= {
             _direction(*side)
@@ -123,12 +123,6 @@ def angle_of(floors: Sequence[BaseGeometry]) -> float:
     areas = {angle: _area_of_boxes(floors, angle) for angle in {0.0, *found}}
     best = min(areas, key=lambda angle: (round(areas[angle], 6), abs(angle)))
     return best if areas[best] < (1 - _LEAST_GAIN) * areas[0.0] else 0.0
-
-
-def _sides(shape: BaseGeometry) -> list[tuple[Any, Any]]:
-    """Sides of a shape or a ring."""
-    ring = getattr(shape, "exterior", shape)
-    return [*pairwise(ring.coords)]
 
 
 def _direction(start: Sequence[float], end: Sequence[float]) -> float:

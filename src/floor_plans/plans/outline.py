@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -90,17 +91,13 @@ class Outline:
             return ()
         from shapely import Polygon, box
 
-        (x0, y0), (width, height) = self.origin, self.size
+        x0, y0 = self.origin
         corners = [(x - x0, y - y0) for x, y in self.boundary]
-        slanted = any(
-            a[0] != b[0] and a[1] != b[1]
-            for a, b in zip(corners, corners[1:] + corners[:1], strict=True)
-        )
+        sides = zip(corners, corners[1:] + corners[:1], strict=True)
+        slanted = any(a[0] != b[0] and a[1] != b[1] for a, b in sides)
         # cells between all corners, and stairs where a side is slanted
-        xs, ys = (
-            _cuts([corner[axis] for corner in corners], end, slanted)
-            for axis, end in enumerate((width, height))
-        )
+        axes = zip(zip(*corners, strict=True), self.size, strict=True)
+        xs, ys = (_cuts(values, end, slanted) for values, end in axes)
         inside = Polygon(corners).buffer(1e-6)
         # runs of blocked cells in each row
         rows: list[list[tuple[int, int]]] = []
@@ -128,7 +125,7 @@ def check_length(field: str, width: float, height: float) -> None:
         )
 
 
-def _cuts(values: list[float], end: int, slanted: bool) -> list[int]:
+def _cuts(values: Sequence[float], end: int, slanted: bool) -> list[int]:
     """Ends of rows or columns of cells. A corner between two grid lines cuts at both."""
     cuts = {0, end, *(range(0, end, _STEP) if slanted else ())}
     for value in values:

@@ -27,19 +27,15 @@ _SAME = 0.006  # square metres lost by rounding written areas
 
 @dataclass(frozen=True)
 class Change:
-    """Change of a plan.
+    """Change of an earlier ``plan``, to which the new one is to be near.
 
-    Args:
-        plan: the earlier plan, to which the new one is to be near.
-        locked: "place" (the box stays) or "size" (its width and height) by room.
-        areas: requested square metres by room; areas of other rooms are free.
-        moved: metres, in the coordinates of the plan, by room and side ("left", "top", "right",
-            "bottom"; y grows downwards): where that side of the room is to be.
+    ``locked``: "place" (the box stays) or "size" (its width and height) by room. ``areas``:
+    requested square metres by room; areas of other rooms are free. ``moved``: metres, in the
+    coordinates of the plan, by room and side ("left", "top", "right", "bottom"; y grows downwards):
+    where that side of the room is to be. Rooms are numbered as in the plan. Lengths are kept to a
+    decimetre.
 
-    Rooms are numbered as in the plan. Lengths are kept to a decimetre.
-
-    Raises:
-        ValueError: a room does not exist, or its requests contradict each other.
+    Raises ``ValueError`` if a room does not exist, or its requests contradict each other.
     """
 
     plan: FloorPlan
@@ -49,9 +45,9 @@ class Change:
 
     def __post_init__(self) -> None:
         # rooms exist
-        num = self.plan.diagram.num_rooms
-        named = [("locked", room) for room in self.locked]
-        for key, room in [*named, *(("moved", room) for room, _ in self.moved)]:
+        num, moved = self.plan.diagram.num_rooms, [room for room, _ in self.moved]
+        named = [*(("locked", room) for room in self.locked), *(("moved", room) for room in moved)]
+        for key, room in named:
             if not 0 <= room < num:
                 raise ValueError(
                     f"{key}: room {room}, but the earlier plan has rooms 0 to {num - 1}"
@@ -62,7 +58,7 @@ class Change:
                 raise ValueError(f"locked: room {room}: {lock!r}, expected {' or '.join(LOCKS)}")
             if room in self.areas:
                 raise ValueError(f"areas: room {room} is locked; unlock it or leave its area out")
-            if lock == PLACE and any(other == room for other, _ in self.moved):
+            if lock == PLACE and room in moved:
                 raise ValueError(f"moved: the place of room {room} is locked; unlock it")
         # moves name a side and a place
         for (room, side), to in self.moved.items():
@@ -91,19 +87,12 @@ class Change:
         )
 
     def job(self, request: PlanRequest | None = None, diagram: BubbleDiagram | None = None) -> Job:
-        """Plan to find.
+        """Return the job of the change.
 
-        Args:
-            request: outline, tolerance, variants, seed and rules; by default the plan's outline.
-            diagram: another diagram, in which rooms keep their numbers and further rooms are new.
-                None: the plan's.
-
-        Returns:
-            The job.
-
-        Raises:
-            ValueError: rooms with locked places do not have the relation of the diagram there, or
-                a field is wrong.
+        ``request``: outline, tolerance, variants, seed and rules; by default the plan's outline.
+        ``diagram``: another diagram, in which rooms keep their numbers and further rooms are new;
+        None: the plan's. Raises ``ValueError`` if rooms with locked places do not have the relation
+        of the diagram there, or a field is wrong.
         """
         request = PlanRequest() if request is None else request
         # an added hall is the last room
@@ -187,19 +176,11 @@ class Change:
 def change_plan(
     change: Change, request: PlanRequest | None = None, *, diagram: BubbleDiagram | None = None
 ) -> Realised:
-    """Change a plan as little as a request needs.
+    """Change a plan as little as a request needs; arguments as of ``Change.job``.
 
-    Args:
-        change: the earlier plan, and what is kept and moved of it.
-        request: outline, tolerance, variants, seed and rules; by default the plan's outline.
-        diagram: another diagram, in which rooms keep their numbers. None: the plan's.
-
-    Returns:
-        The ``plans`` that change least, or the ``reason`` why there is none.
-
-    Raises:
-        ValueError: the requests contradict each other, or OR-Tools is not installed.
-        ImportError: shapely is not installed.
+    Returns the ``plans`` that change least, or the ``reason`` why there is none. Raises
+    ``ValueError`` if requests contradict each other, or without OR-Tools; ``ImportError`` without
+    shapely.
     """
     return realise(change.job(request, diagram))
 

@@ -143,10 +143,7 @@ def _planner_version() -> str:
 def keep_habitable(
     draw: Draw, num: int, habitable: Habitable, *, tries: int = TRIES, on_kept: OnKept | None = None
 ) -> Accepted:
-    """Accept the habitable samples, and count the rules that reject the others.
-
-    A sample counts for each rule that its plan breaks.
-    """
+    """Accept the habitable samples, and count the rules that the plans of the others break."""
     kept = new_accepted(num, habitable)
     judge = counting_judge(habitable, kept, lambda diagrams: [True] * len(diagrams))
     remedy = f"tries={tries}: raise it for more, or take {LESS_STRICT}"
