@@ -141,12 +141,6 @@ class _Refutation:
         return self.vocabulary.relation_codes | {NO_EDGE}
 
     @cached_property
-    def forbidden(self) -> list[RelationRule]:
-        """Rules with "no", in both directions."""
-        rules = [rule for rule in self.brief.relations if rule.quantity is Quantity.NO]
-        return [*rules, *map(turned, rules)]
-
-    @cached_property
     def required(self) -> list[RelationRule]:
         """Rules with "some" or "every"."""
         return [rule for rule in self.brief.relations if rule.quantity is not Quantity.NO]
@@ -200,7 +194,8 @@ class _Refutation:
         if self.brief.degree is not None and self.brief.degree.most == 0:
             codes &= {NO_EDGE}
         # subtract the relations of rules with "no" that cover this one
-        for other in self.forbidden:
+        rules = [each for each in self.brief.relations if each.quantity is Quantity.NO]
+        for other in (*rules, *map(turned, rules)):
             if self._covers(other.subject, rule.subject) and self._covers(
                 other.object, rule.object
             ):

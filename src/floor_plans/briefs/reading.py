@@ -108,17 +108,8 @@ class _Reading:
         for key, read in _READERS.items():
             if key in root.value:
                 read(self, root.value[key])
-        return Brief(
-            num_rooms=self.num_rooms,
-            counts=tuple(self.counts),
-            relations=tuple(self.relations),
-            named=self.named,
-            degree=self.degree,
-            connected=self.connected,
-            buildable=self.buildable,
-            plan_facts=self.plan_facts,
-            sources=self.sources,
-        )
+        parts = {name: value for name, value in vars(self).items() if name != "groups"}
+        return Brief(**parts | {"counts": tuple(self.counts), "relations": tuple(self.relations)})
 
     def read_groups(self, node: Node) -> None:
         for name, members in node.entries("names, each with a list of room types").items():
@@ -179,11 +170,10 @@ class _Reading:
         self.sources["buildable"] = node.source
         self.buildable = _flag(node)
 
-    def read_area(self, node: Node) -> None:
-        self.plan_facts = replace(self.plan_facts, area=area_of(node))
-
-    def read_outline(self, node: Node) -> None:
-        self.plan_facts = replace(self.plan_facts, outline=outline_of(node))
+    def read_fact(self, node: Node) -> None:
+        readers = {"area": area_of, "outline": outline_of, "north": degrees_of}
+        fact: dict[str, Any] = {node.key: readers[node.key](node)}
+        self.plan_facts = replace(self.plan_facts, **fact)
 
     def read_front_door(self, node: Node) -> None:
         if self.plan_facts.outline is None:
@@ -192,9 +182,6 @@ class _Reading:
         if why := front_door_problem(door, self.plan_facts.outline):
             raise node.error(f"{list(door)}: {why}")
         self.plan_facts = replace(self.plan_facts, front_door=door)
-
-    def read_north(self, node: Node) -> None:
-        self.plan_facts = replace(self.plan_facts, north=degrees_of(node))
 
     def _check_new(self, node: Node, name: str) -> None:
         """Refuse a name that is taken, has a meaning in rules or is not a single word."""
@@ -219,10 +206,10 @@ _READERS: dict[str, Callable[[_Reading, Node], None]] = {
     "connected": _Reading.read_connected,
     "buildable": _Reading.read_buildable,
     "realisable": _Reading.read_buildable,
-    "area": _Reading.read_area,
-    "outline": _Reading.read_outline,
+    "area": _Reading.read_fact,
+    "outline": _Reading.read_fact,
     "front_door": _Reading.read_front_door,
-    "north": _Reading.read_north,
+    "north": _Reading.read_fact,
 }
 """The keys of a brief, in the order in which they are read."""
 
@@ -267,9 +254,7 @@ def _brief_of_program(root: Node) -> Brief:
     left_out = [node.text for key, node in root.value.items() if key not in ("rooms", *_LABELS)]
     # rooms first, since relations name them by id
     rooms = root.value["rooms"].items("a list of rooms")
-    by_name: dict[str, Node] = {}
-    kinds: dict[str, Kind] = {}
-    sources: dict[str, Source] = {}
+    by_name, kinds, sources = dict[str, Node](), dict[str, Kind](), dict[str, Source]()
     for room in rooms:
         usage = room.entries("a room with an id and a usage").get("usage")
         if usage is None or not isinstance(usage.value, str):

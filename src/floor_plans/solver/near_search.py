@@ -91,7 +91,12 @@ class NearSearch:
         self._shifts = [self._cp.new_int_var(s - reach, s + reach, "") for s in self._start]
         self.locks = list(self._lock_literals())
         # objective: moves, and penalties for walls that part
-        self._change = sum(self._moves()) + _PARTING * sum(self._partings())
+        moves = [
+            self._absolute(variable - value)
+            for i, box in self._known
+            for variable, value in zip(self._sides_of(i), box, strict=True)
+        ]
+        self._change = sum(moves) + _PARTING * sum(self._partings())
         if in_line:
             self._change += _PARTING * sum(self._jog_lengths())
 
@@ -207,12 +212,6 @@ class NearSearch:
             yield (i, lock), self.plan.rooms.literal(*(side == value for side, value in pairs))
         for (i, side), to in self._near.moved.items():
             yield (i, side), self.plan.rooms.literal(self._sides_of(i)[SIDES.index(side)] == to)
-
-    def _moves(self) -> Iterator[Any]:
-        """Decimetres by which each side of a room moves."""
-        for i, box in self._known:
-            for variable, value in zip(self._sides_of(i), box, strict=True):
-                yield self._absolute(variable - value)
 
     def _partings(self) -> Iterator[Any]:
         """Decimetres between walls that coincided: of neighbours, or of nested rooms."""

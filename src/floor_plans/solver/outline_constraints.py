@@ -58,16 +58,31 @@ class OutlineConstraints:
         self.rooms, self.spec = rooms, rooms.spec
         self.cp, self.literal = rooms.cp, rooms.literal
         self.size = self._add_outline()
-        self.dead = self._outline_area() - sum(rooms.floors)
+        # area of the outline, less the floors
+        if self.spec.outline.boundary is not None:
+            area: Any = round(self.spec.outline.area * PER_METRE**2)
+        else:
+            area = self.cp.new_int_var(0, rooms.grid**2, "")
+            self.cp.add_multiplication_equality(area, self.size)
+            self.cp.add(area >= sum(rooms.floors))
+        self.dead = area - sum(rooms.floors)
         self._outer: dict[tuple[int, int], Any] = {}
         is_compact = self.spec.rule("compact") is not None and self.spec.outline.boundary is None
         self.cuts = [self._cut(place) for place in product((False, True), repeat=2) if is_compact]
         self._is_tight = False
         self.filling: list[SoftConstraint] = []
         self._add_facades()
-        if self.spec.outline.boundary is None:
-            self._add_compactness()
-        elif (fill := self.spec.rule("fill")) is not None:
+        compact = self.spec.rule("compact")
+        if self.spec.outline.boundary is None and compact is not None:
+            # the box around a plan, less a few cuts, is filled
+            corners = int(compact["corners"]) - _OF_A_BOX
+            few = 2 * sum(cut.is_used for cut in self.cuts) <= corners
+            conditions = self._fill_condition(_UNEVEN), few
+            needed = Requirement("the outline is compact", "compact")
+            rooms.add_soft(Priority.FILL, *conditions, requirement=needed)
+        elif (
+            self.spec.outline.boundary is not None and (fill := self.spec.rule("fill")) is not None
+        ):
             self._add_fill(fill["share"], fill["wall"])
 
     def _add_outline(self) -> tuple[Any, Any]:
@@ -96,15 +111,6 @@ class OutlineConstraints:
             self.cp.add(1000 * width <= math.ceil(1020 * outline.ratio) * height)
             self.cp.add(1000 * width >= math.floor(980 * outline.ratio) * height)
         return width, height
-
-    def _outline_area(self) -> Any:
-        """Area of the outline, in square decimetres."""
-        if self.spec.outline.boundary is not None:
-            return round(self.spec.outline.area * PER_METRE**2)
-        area = self.cp.new_int_var(0, self.rooms.grid**2, "")
-        self.cp.add_multiplication_equality(area, self.size)
-        self.cp.add(area >= sum(self.rooms.floors))
-        return area
 
     def _cut(self, is_behind: tuple[bool, ...]) -> Cut:
         """Add a rectangle without rooms in a corner of the box around a plan."""
@@ -139,15 +145,6 @@ class OutlineConstraints:
         ):
             few = self.dead <= math.floor(most * PER_METRE**2)
             self.filling.append(self.rooms.add_soft(priority, few, requirement=needed))
-
-    def _add_compactness(self) -> None:
-        """Add the soft constraint that the box around a plan, less a few cuts, is filled."""
-        if (compact := self.spec.rule("compact")) is not None:
-            corners = int(compact["corners"]) - _OF_A_BOX
-            few = 2 * sum(cut.is_used for cut in self.cuts) <= corners
-            needed = Requirement("the outline is compact", "compact")
-            conditions = self._fill_condition(_UNEVEN), few
-            self.rooms.add_soft(Priority.FILL, *conditions, requirement=needed)
 
     def tighten(self) -> None:
         """Add hard constraints on a compact outline: hardly a pocket is left, and the outline is as

@@ -155,6 +155,7 @@ def _sentence(error: ValidationError) -> str:
 
 
 def read_complete(content: bytes) -> tuple[CompleteBody, PartialDiagram]:
+    """Read a request of completions, with its partial diagram."""
     body = read_body(CompleteBody, content)
     return body, body.given.as_partial()
 

@@ -94,6 +94,7 @@ class Studio:
         self.reading.submit(partial(self.readers.run, read_sample, b"{}", lambda: False))
 
     def close(self) -> None:
+        """End processes, queues and jobs."""
         for processes in (self.workers, self.readers, self.checks, self.exports):
             processes.close()
         queues = (self.reading, self.checking, self.exporting, self.briefs, self.realising)
@@ -127,6 +128,7 @@ class Studio:
         }
 
     def health(self) -> dict[str, Any]:
+        """Lengths of queues, processes and running time."""
         return {
             "status": "ok",
             "waiting": len(self.batcher),
