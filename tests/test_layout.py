@@ -96,6 +96,7 @@ def test_check_names_sample_position_and_id():
     x0 = torch.where(real, layout.support.long().argmax(1), VOCAB.pad_id)
     layout.check(x0)
     for position, wrong, message in (
+        (2, -1, r"sample 1, position 2 \(node\): id -1"),
         (2, 20, r"sample 1, position 2 \(node\): id 20"),
         (8, 3, r"sample 1, position 8 \(edge\): id 3"),
         (0, VOCAB.mask_id, "id 13"),

@@ -6,10 +6,11 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from discrete_diffusion.algorithms import BD3LM, MDLM, build_algorithm
 from discrete_diffusion.algorithms.bd3lm import contiguous_blocks
-from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS
+from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS, sample_blocks
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import Batch
@@ -21,6 +22,7 @@ from toy_world import (
     FULL,
     LENGTH,
     MASK,
+    PAD,
     PADDED,
     ExactBackbone,
     ExactBlockBackbone,
@@ -31,7 +33,6 @@ from toy_world import (
     toy_layout,
 )
 
-SCHEDULES = ("log_linear", "cosine", "linear", "per_group")
 BLOCKS = {"groups": None, "pairs": [2, 1], "ones": [1, 1, 1], "one": [3]}
 
 
@@ -82,7 +83,7 @@ def test_the_bound_is_tight_with_padding_and_a_wrong_denoiser_pays(way):
 @pytest.mark.parametrize(
     ("schedule", "way", "blocks"),
     [
-        *((schedule, "context", "groups") for schedule in SCHEDULES),
+        ("per_group", "context", "groups"),
         ("per_group", "one block a call", "groups"),
         ("cosine", "one block a call", "ones"),
     ],
@@ -112,47 +113,23 @@ def test_the_shipped_loss_agrees(schedule, way, blocks, time_conditioning):
         assert abs(torch.stack(means).mean().item() - expected) < slack * error + 1e-3, draw
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "per_group"])
-def test_blocks_of_one_are_autoregressive_term_by_term(schedule):
+def test_blocks_of_one_are_autoregressive_term_by_term():
     """The forced-mask draw has no variance left: -log p(x0) of every single sample."""
-    algorithm = exact_bd3lm(schedule, [1, 1, 1])
+    algorithm = exact_bd3lm("per_group", [1, 1, 1])
     for world in (ToyWorld.make(FULL), ToyWorld.make(PADDED)):
         batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
         nelbo = algorithm.loss(batch, make_generator(0), "forced_mask").nelbo.double()
         torch.testing.assert_close(nelbo, -world.prob.log(), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("draw", MASK_DRAWS)
-def test_one_block_is_mdlm(draw):
+def test_one_block_is_mdlm():
     layout, world = toy_layout(), ToyWorld.make()
     process = Absorbing(layout, all_schedules(layout)["per_group"])
     mdlm = MDLM(ExactBackbone(process, tilt=1.0), process).eval()
     batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
     ours = exact_bd3lm("per_group", [3], tilt=1.0, time_conditioning=True)
-    found, expected = (each.loss(batch, make_generator(3), draw).nelbo for each in (ours, mdlm))
+    found, expected = (each.loss(batch, make_generator(3)).nelbo for each in (ours, mdlm))
     torch.testing.assert_close(found, expected)
-
-
-def test_predictions_for_the_current_block_are_the_exact_posterior():
-    """Whatever stands in later blocks; normalised, legal, visible tokens carried over."""
-    algorithm = exact_bd3lm("cosine")
-    for world in (ToyWorld.make(FULL), ToyWorld.make(PADDED)):
-        xt = world.states(algorithm.process)
-        xt = xt[(xt[:, 0] != MASK)]  # block 0 is clean: block 1 has its turn
-        real = world.real.expand(len(xt), -1)
-        t = torch.full((len(xt),), 0.6, dtype=torch.float64)
-        probs = algorithm.log_prob_x0(xt, t, real).double().exp()
-        torch.testing.assert_close(
-            probs.sum(-1), torch.ones(probs.shape[:2]).double(), rtol=0, atol=1e-6
-        )
-        assert (probs[:, ~algorithm.layout.support] == 0).all()
-        exact = world.posterior(algorithm.process, xt, t[:1])
-        torch.testing.assert_close(probs[real], exact[real], rtol=0, atol=1e-6)
-        step = algorithm.log_prob_step(xt, t, t / 2, real).double().exp()
-        torch.testing.assert_close(
-            step.sum(-1), torch.ones(probs.shape[:2]).double(), rtol=0, atol=1e-6
-        )
-        assert (step.gather(-1, xt.unsqueeze(-1)).squeeze(-1)[~real] == 1).all()
 
 
 class Spy(ToyBackbone):
@@ -161,19 +138,6 @@ class Spy(ToyBackbone):
     def forward(self, x_t, sigma=None, **conditions):
         self.seen = {"sigma": sigma, **conditions}
         return super().forward(x_t, torch.zeros(len(x_t)) if sigma is None else sigma)
-
-
-def test_what_the_backbone_is_given():
-    process = Absorbing(toy_layout(), LogLinear())
-    world = ToyWorld.make()
-    batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
-    for conditioned in (False, True):
-        spy = Spy()
-        BD3LM(spy, process, time_conditioning=conditioned).loss(batch, make_generator(0))
-        assert spy.seen["group_idxs"].tolist() == [[0, 1, 1]] * len(world.x0)
-        assert torch.equal(spy.seen["context"], world.x0)
-        assert (spy.seen["sigma"] is not None) == conditioned
-    assert spy.seen["sigma"].shape == (len(world.x0),)
 
 
 def test_with_time_conditioning_the_blocks_of_a_sample_share_one_time():
@@ -247,15 +211,7 @@ def test_construction_errors_name_the_fix():
         build_algorithm(compose("train", ["algo=bd3lm", "+algo.causal_attention=true"]))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        [],
-        ["algo.block_size=4"],
-        ["algo.block_lengths=[8,7,21]"],
-        ["noise=per_group"],  # the blocks are the groups, so each still has one schedule
-    ],
-)
+@pytest.mark.parametrize("options", [[], ["algo.block_size=4"], ["algo.block_lengths=[8,7,21]"]])
 def test_a_fresh_network_costs_the_log_of_the_legal_ids(options):
     """With a shared schedule and blocks that hold one kind of token it costs it exactly."""
     algorithm = build_algorithm(compose("train", ["algo=bd3lm", "model=dit_tiny", *options]))
@@ -266,3 +222,85 @@ def test_a_fresh_network_costs_the_log_of_the_legal_ids(options):
     n = torch.arange(1.0, 9.0)
     expected = n * math.log(13) + n * (n - 1) / 2 * math.log(11)
     torch.testing.assert_close(nelbo, expected, rtol=1e-5, atol=1e-4)
+
+
+BOTH = (ExactBlockBackbone, ExactRowBackbone)
+
+
+def bd3lm(kind=ExactRowBackbone, lengths=(1, 1, 1), tilt: float = 0.0) -> BD3LM:
+    process = Absorbing(toy_layout(), LogLinear())
+    network = kind(process, tilt)
+    return BD3LM(network, process, block_lengths=list(lengths), time_conditioning=tilt != 0)
+
+
+def mixed(num: int) -> Batch:
+    """Full and padded sequences in turn."""
+    worlds = [ToyWorld.make(FULL), ToyWorld.make(PADDED)]
+    x0 = torch.stack([worlds[k % 2].x0[k % 12] for k in range(num)])
+    return Batch(x0, x0 != PAD)
+
+
+class Rows(ToyBackbone):
+    """Keeps the rows that it is shown."""
+
+    def forward(self, x_t, group_idxs, sigma):
+        self.x_t, self.sigma = x_t, sigma
+        return super().forward(x_t, torch.zeros(len(x_t)) if sigma is None else sigma)
+
+
+@pytest.mark.parametrize("time_conditioning", [False, True])
+def test_a_row_has_clean_tokens_before_its_block_and_mask_behind(time_conditioning):
+    process, batch, network = Absorbing(toy_layout(), LogLinear()), mixed(600), Rows()
+    algorithm = BD3LM(
+        network, process, block_lengths=[1, 1, 1], time_conditioning=time_conditioning
+    )
+    algorithm.loss(batch, make_generator(0))
+    assert torch.equal(network.x_t == PAD, ~batch.real)
+    clean = (network.x_t == batch.x0) & batch.real
+    block = clean.sum(dim=1)  # blocks of one: a token drawn as MASK is the whole of its block
+    assert torch.equal(clean, torch.arange(3) < block.unsqueeze(1))
+    assert (network.x_t[batch.real & ~clean] == MASK).all()
+    full, padded = block[0::2].bincount(), block[1::2].bincount(minlength=3)
+    assert (full - 100).abs().max() < 40
+    assert (padded - torch.tensor([150, 150, 0])).abs().max() < 40
+    assert padded[2] == 0  # which would be nothing but PAD
+    assert (network.sigma is not None) == time_conditioning
+
+
+def test_blocks_are_drawn_among_those_that_hold_data():
+    real = torch.tensor([[1, 1, 0, 0, 1, 0], [0, 0, 1, 0, 0, 0], [0, 0, 0, 0, 0, 0]]).bool()
+    blocks = torch.tensor([0, 0, 1, 2, 2, 3])
+    seen = [set(), set(), set()]
+    for seed in range(20):
+        block, num = sample_blocks(real, blocks, 4, make_generator(seed))
+        assert num.tolist() == [2, 1, 0]
+        for found, one in zip(seen, block.tolist(), strict=True):
+            found.add(one)
+    assert seen == [{0, 2}, {1}, {0}]
+    even, _ = sample_blocks(torch.ones(60, 6).bool(), blocks, 4, make_generator(0))
+    assert even.bincount().tolist() == [15, 15, 15, 15]
+    again, _ = sample_blocks(real, blocks, None, make_generator(19))
+    assert torch.equal(again, block)
+
+
+def test_a_sample_of_nothing_but_pad_costs_nothing():
+    x0 = torch.full((4, 3), PAD)
+    nelbo = bd3lm().loss(Batch(x0, x0 != PAD), make_generator(0)).nelbo
+    assert nelbo.tolist() == [0, 0, 0, 0]
+
+
+def test_with_the_clean_sequence_it_predicts_every_block_as_the_other_way():
+    algorithms, batch = [bd3lm(kind, (2, 1), 1.0).eval() for kind in BOTH], mixed(60)
+    t = torch.linspace(0.05, 0.95, 60, dtype=torch.float64)
+    xt = algorithms[0].process.corrupt(batch.x0, t, batch.real, make_generator(1))
+    found = [a.denoise(xt, t, batch.real, a.teacher_forcing(batch)) for a in algorithms]
+    torch.testing.assert_close(found[0][batch.real], found[1][batch.real])
+
+
+def test_a_network_without_blocks_is_told_what_to_add():
+    class Plain(nn.Module):
+        def forward(self, x_t, sigma):
+            return x_t
+
+    with pytest.raises(ValueError, match=r"bd3lm needs .*group_idxs.*Plain\.forward\(x_t, sigma\)"):
+        BD3LM(Plain(), Absorbing(toy_layout(), LogLinear()))

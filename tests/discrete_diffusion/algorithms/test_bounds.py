@@ -12,7 +12,7 @@ from discrete_diffusion.algorithms import general_bound
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.forward_process import InterpolatingProcess, base
 from discrete_diffusion.layout import TokenLayout
-from discrete_diffusion.noise_schedules import Cosine, LogLinear
+from discrete_diffusion.noise_schedules import LogLinear
 from toy_algorithms import PROCESSES
 from toy_world import PAD, ToyWorld, all_schedules, chain, toy_layout
 
@@ -78,36 +78,6 @@ def test_padding_costs_nothing_and_has_no_gradient(name):
     assert logits.grad is not None
     assert logits.grad.isfinite().all()
     assert (logits.grad[0, 2] == 0).all()
-
-
-@pytest.mark.parametrize("name", ["absorbing", "uniform", "matrix"])
-def test_a_prediction_that_underflows_in_float32_still_has_a_price(name):
-    """log D = -150 costs about 150, not a stand-in for infinity, and never NaN."""
-    process, x0, real, _ = example(name, "cosine")
-    log_d0 = torch.full((*x0.shape, 6), -150.0)
-    log_d0.scatter_(-1, ((x0 + 1) % 4).unsqueeze(-1), 0.0)
-    log_d0 = log_d0.masked_fill(~process.layout.support, -1e9).requires_grad_()
-    t = torch.full((len(x0),), 0.5, dtype=torch.float64)
-    xt = process.corrupt(x0, t, real, make_generator(4))
-    cost = general_bound(process, xt, x0, log_d0, t, real)
-    cost.sum().backward()
-    assert cost.isfinite().all()
-    assert cost.max() < 1000
-    assert log_d0.grad is not None
-    assert log_d0.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("name", list(PROCESSES))
-def test_the_truth_costs_nothing(name):
-    """With a point mass on x0 in the place of D every rate is right."""
-    process, x0, real, _ = example(name, "cosine")
-    log_clean = torch.full((*x0.shape, 6), -1e9, dtype=torch.float64)
-    log_clean.scatter_(-1, x0.unsqueeze(-1), 0.0)
-    process = PROCESSES[name](toy_layout(), Cosine())
-    t = torch.full((len(x0),), 0.6, dtype=torch.float64)
-    xt = process.corrupt(x0, t, real, make_generator(1))
-    cost = general_bound(process, xt, x0, log_clean, t, real)
-    torch.testing.assert_close(cost, torch.zeros_like(cost), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", list(PROCESSES))

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
-from discrete_diffusion.algorithms import UDLM, build_algorithm
+from discrete_diffusion.algorithms import GIDD, UDLM, build_algorithm, general_bound
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.cli import compose
-from discrete_diffusion.forward_process import Uniform
+from discrete_diffusion.contracts import Batch
+from discrete_diffusion.forward_process import Hybrid, Uniform
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.noise_schedules import LogLinear
-from toy_algorithms import ZeroBackbone
-from toy_world import VOCAB_SIZE, ToyWorld, toy_layout
+from toy_algorithms import ZeroBackbone, leave_one_out
+from toy_world import LENGTH, MASK, VOCAB_SIZE, ToyWorld, toy_layout
 
 
 def udlm(**options) -> UDLM:
@@ -66,3 +67,60 @@ def test_fitted_on_diagrams_its_noise_has_their_frequencies():
     assert (pi[algorithm.layout.support] > 0).all()
     torch.testing.assert_close(pi.sum(1), torch.ones(36).double())
     assert "process.pi" in algorithm.state_dict()  # a checkpoint carries it
+
+
+def gidd(**options) -> GIDD:
+    return GIDD(ZeroBackbone(), Hybrid(toy_layout(), LogLinear(), p_uniform=0.3), **options)
+
+
+def test_dynamic_weight_by_kind_of_token():
+    """2 at a MASK, 1 at a wrong token, b / (alpha + b) at an untouched one."""
+    algorithm = gidd()
+    process, t = algorithm.process, torch.full((1,), 0.3, dtype=torch.float64)
+    x0, xt = torch.tensor([[0, 1, 2]]), torch.tensor([[MASK, 3, 2]])
+    factor = algorithm.training_weight(xt, x0, t)
+    rate = process.jump_rates(t)[0, torch.arange(LENGTH), xt[0]]
+    noise = process.noise(t)[0, torch.arange(LENGTH), xt[0]]
+    q = noise + process.alpha(t)[0] * (xt == x0)[0]
+    expected = torch.stack([q[0].new_tensor(2.0), q[0].new_tensor(1.0), (noise / q)[2]])
+    torch.testing.assert_close(factor[0] * rate / q, expected)
+
+
+@pytest.mark.parametrize("weighting", ["dynamic", "elbo"])
+def test_the_exact_denoiser_is_a_stationary_point(weighting):
+    """The gradient of E[weighted term] with respect to the logits vanishes at the exact D."""
+    algorithm, world = gidd(weighting=weighting), ToyWorld.make()
+    process = algorithm.process
+    xt = torch.cartesian_prod(
+        *[torch.tensor([*ids, MASK]) for ids in ((0, 1, 2), (0, 1, 2, 3), (2, 3))]
+    )
+    t = torch.full((1,), 0.4, dtype=torch.float64)
+    at, real = t.expand(len(xt)), world.real.expand(len(xt), -1)
+    for shift in (0.0, 0.5):
+        logits = leave_one_out(process, xt, at, real).clamp(min=-50)
+        logits = (logits + shift * torch.linspace(-1, 1, 6)).requires_grad_()
+        log_d0 = log_softmax_on(logits, algorithm.layout.support)
+        mass = world.log_q(process, xt, t).sum(-1).exp() * world.prob
+        total = torch.zeros((), dtype=torch.float64)
+        for k in range(len(world.x0)):
+            x0 = world.x0[k].expand(len(xt), -1)
+            terms = general_bound(process, xt, x0, log_d0, at, real)
+            weight = algorithm.training_weight(xt, x0, at)
+            total = total + (mass[:, k, None] * weight * terms).sum()
+        (gradient,) = torch.autograd.grad(total, logits)
+        assert (gradient.abs().max() < 1e-9) == (shift == 0.0)
+
+
+def test_the_reported_bound_has_the_elbo_weight():
+    world = ToyWorld.make()
+    batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
+    dynamic = gidd(draw="importance").loss(batch, make_generator(1))
+    elbo = gidd(weighting="elbo", draw="importance").loss(batch, make_generator(1))
+    assert torch.equal(dynamic.nelbo, elbo.nelbo)
+    assert elbo.loss.item() == pytest.approx(elbo.nelbo.mean().item() / LENGTH, rel=1e-6)
+    assert dynamic.loss.item() != pytest.approx(elbo.loss.item(), rel=1e-2)
+
+
+def test_unknown_weighting():
+    with pytest.raises(ValueError, match="did you mean 'dynamic'"):
+        gidd(weighting="dynamc")

@@ -134,21 +134,6 @@ def test_the_gradient_is_unbiased(theta, backbone):
         assert true.abs().max() > 6 * error.max()
 
 
-@pytest.mark.slow
-def test_the_weight_alone_and_the_heuristic_are_not_the_gradient():
-    """Where the gradient is 0, with the exact denoiser."""
-    world, algorithm = ToyWorld.make(), make_meld("equal")
-    alone = gradient_of(expected_nelbo(algorithm, world, masks=False), algorithm)
-    expected = torch.tensor([0.0113, 0.2851, -0.2965]).double()
-    torch.testing.assert_close(alone, expected, rtol=0, atol=1e-4)
-
-    heuristic = make_meld("equal", gradient="straight_through")
-    found = drawn_gradients(heuristic, world, batches=100, num=4096)
-    error = found.std(dim=0) / math.sqrt(len(found))
-    assert found.mean(dim=0)[0] > 4.5 * error[0]
-    assert found.mean(dim=0)[2] < -4.5 * error[2]
-
-
 def test_the_race_has_the_law_of_its_exponents():
     """Which position is revealed first, its probability, and the time of the next reveal."""
     num, exponents = 60_000, torch.tensor([2.0, 0.5, 1.0]).double()

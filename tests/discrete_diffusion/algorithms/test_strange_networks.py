@@ -12,7 +12,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.models.calling import CONTRACT
-from discrete_diffusion.models.registry import _BACKBONE_BUILDERS, backbone_spec, register_backbone
+from discrete_diffusion.models.registry import register_backbone
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from discrete_diffusion.sampling.model import Model
@@ -130,43 +130,3 @@ def test_what_nobody_gives_is_refused_by_name():
     register_backbone("strange")(lambda config, vocab_size: Labelled())
     with pytest.raises(ValueError, match="requires labels, which neither mdlm nor the data"):
         build_algorithm(OmegaConf.create(CONFIG))
-
-
-@pytest.mark.usefixtures("clean_registry")
-def test_conditions_that_are_not_declared_are_those_of_the_signature():
-    class Open(Ours):
-        def forward(self, x_t, sigma=None, **conditions):
-            return super().forward(x_t, sigma, **conditions)
-
-    dropping = {**CONFIG, "algo": {**CONFIG["algo"], "condition_dropout": 0.1}}
-    for enter in (_BACKBONE_BUILDERS.__setitem__, lambda name, b: register_backbone(name)(b)):
-        enter("strange", build_blocks)
-        assert backbone_spec("strange").conditions is None
-        assert isinstance(build_algorithm(OmegaConf.create(BLOCKWISE)), BD3LM)
-        with pytest.raises(ValueError, match="offers keep, and 'strange'"):
-            build_algorithm(OmegaConf.create(dropping))
-        del _BACKBONE_BUILDERS["strange"]
-    _BACKBONE_BUILDERS["strange"] = lambda config, vocab_size: Open()
-    assert isinstance(build_algorithm(OmegaConf.create(BLOCKWISE)), BD3LM)
-    assert build_algorithm(OmegaConf.create(dropping)).condition_dropout == 0.1
-
-
-def build_blocks(config, vocab_size):
-    return Blocks()
-
-
-@pytest.mark.usefixtures("clean_registry")
-@pytest.mark.parametrize(
-    ("algorithm", "parts"),
-    [
-        ("bd3lm", ("algo.backbone=dit", "add group_idxs to forward", "conditions=")),
-        ("ar", ("algo.backbone=dit", "register_backbone(NAME, causal=True)")),
-    ],
-)
-def test_a_network_that_lacks_what_is_needed_is_told_how_to_offer_it(algorithm, parts):
-    register_backbone("strange")(lambda config, vocab_size: Theirs())
-    config = {**CONFIG, "algo": {"name": algorithm, "backbone": "strange"}}
-    with pytest.raises(ValueError, match="in a network of your own") as found:
-        build_algorithm(OmegaConf.create(config))
-    for part in parts:
-        assert part in str(found.value)

@@ -125,14 +125,6 @@ def test_forced_masks_of_each_block_are_stratified():
     assert abs(torch.corrcoef(torch.stack(counts)[[0, 2]])[0, 1]) < 0.15
 
 
-def test_blocks_of_one_position_are_always_masked_with_weight_one():
-    data = batch()
-    each = torch.arange(LENGTH)
-    masked = sample_masks("forced_mask", process("per_group"), data, make_generator(4), each)
-    assert torch.equal(masked.xt == MASK, data.real)
-    torch.testing.assert_close(masked.weight, data.real.double(), rtol=1e-14, atol=0)
-
-
 @pytest.mark.parametrize("how", MASK_DRAWS)
 def test_every_position_is_masked_with_the_weight_of_one_in_the_mean(how):
     """E weight_l = E_t w_l (1 - alpha_l) = the integral of -alpha_l' = 1, for every position."""

@@ -10,22 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import BD3LM, MDLM, TokenAlgorithm, general_bound
+from discrete_diffusion.algorithms import MDLM, TokenAlgorithm, general_bound
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from toy_algorithms import TOYS
-from toy_world import (
-    FULL,
-    MASK,
-    PADDED,
-    ExactBackbone,
-    ExactBlockBackbone,
-    ExactRowBackbone,
-    ToyWorld,
-    all_schedules,
-    toy_layout,
-)
+from toy_world import FULL, MASK, PADDED, ExactBackbone, ToyWorld, all_schedules, toy_layout
 
 PER_GROUP = all_schedules(toy_layout())["per_group"]
 EXPONENT = torch.tensor([2.0, 1.0, 1.0], dtype=torch.float64)
@@ -96,44 +86,3 @@ def test_a_model_of_steps_is_told_where_its_step_begins(name):
     terms = algorithm.step_terms(x_t, batch.x0, log_d0, t, t - 1 / num)
     expected = num * terms.masked_fill(~batch.real, 0.0).sum(dim=1)
     torch.testing.assert_close(nelbo, expected.float(), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("lengths", [[1, 2], [2, 1]])
-def test_one_block_is_told_its_own_time(lengths):
-    """Without ``context``: N terms w_l / t of the block that a call is about, the first with MASKs
-    unless it has none, of N blocks."""
-    options = {"block_lengths": lengths, "time_conditioning": True}
-    algorithm, batch = told(BD3LM, ExactRowBackbone, **options), mixed()
-    found, blocks = asked(algorithm), algorithm.blocks
-    nelbo = algorithm.loss(batch, make_generator(0), "uniform").nelbo
-    ((x_t, t, log_d0),) = found
-    masked = (x_t == MASK) & batch.real
-    own = blocks == torch.where(masked, blocks, 9).amin(dim=1, keepdim=True)
-    held = torch.stack([(batch.real & (blocks == b)).any(dim=1) for b in blocks.unique()])
-    terms = (masked & own) * EXPONENT / t.unsqueeze(1) * algorithm.cross_entropy(log_d0, batch)
-    expected = (held.sum(dim=0) * terms.sum(dim=1)).float()
-    used = nelbo > 0
-    assert float(used.double().mean()) > 0.25
-    torch.testing.assert_close(nelbo[used], expected[used], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("backbone", [ExactRowBackbone, ExactBlockBackbone])
-def test_every_block_is_told_the_noise_of_the_whole_sample(backbone):
-    """Both ways to read the clean sequence beside x_t: sigma is -log of the mean alpha."""
-    algorithm = told(BD3LM, backbone, block_lengths=[1, 2], time_conditioning=True)
-    batch, sigmas = mixed(), []
-    ask = algorithm.apply_backbone
-
-    def listen(x_t: Tensor, sigma: Tensor, conditions=None) -> Tensor:
-        sigmas.append(sigma)
-        return ask(x_t, sigma, conditions)
-
-    algorithm.apply_backbone = listen  # type: ignore[method-assign]
-    t = torch.linspace(0.1, 0.9, len(batch), dtype=torch.float64)
-    x_t = batch.x0.masked_fill(batch.real, MASK)
-    algorithm.denoise(x_t, t, batch.real, algorithm.teacher_forcing(batch))
-    alpha = (1 - t.unsqueeze(1) ** EXPONENT) * batch.real
-    expected = -(alpha.sum(dim=1) / batch.real.sum(dim=1)).log()
-    assert len(sigmas) == (2 if backbone is ExactRowBackbone else 1)
-    for sigma in sigmas:
-        torch.testing.assert_close(sigma.double(), expected, rtol=1e-5, atol=1e-6)

@@ -71,18 +71,6 @@ def test_the_two_generators():
     assert (gaussian(64, 0.01) > 0).sum() == 2 * 63  # never narrower than the neighbours
 
 
-def test_ids_move_in_their_order_within_the_legal_ones():
-    """Legal ids 0, 3 and 5: neighbours are 3 of 0, 0 and 5 of 3."""
-    support = torch.zeros(2, 8, dtype=torch.bool)
-    support[0, [0, 3, 5]] = support[1, [2]] = True
-    process = Matrix(TokenLayout(support, mask_id=6, pad_id=7), LogLinear())
-    rates = process.rates(at(0.5))[0][process.matrix_index()]
-    assert (rates[0] > 0).nonzero().tolist() == [[0, 3], [3, 0], [3, 5], [5, 3]]
-    assert (rates[1] == 0).all()  # a single legal id stays
-    assert process.prior()[0, [0, 3, 5]].tolist() == pytest.approx([1 / 3] * 3)
-    assert process.prior()[1].tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
-
-
 def as_generator(process: ForwardProcess) -> torch.Tensor:
     """R = 1 pi^T - I: of noise that replaces a token by a draw from the prior."""
     return process.prior().unsqueeze(1) - torch.eye(VOCAB_SIZE, dtype=torch.float64)

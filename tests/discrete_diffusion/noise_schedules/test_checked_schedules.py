@@ -144,12 +144,6 @@ WRONG = {
     "it rises": (Upwards(), r"alpha\(0\.0157\) = 1\.01.*, expected less than alpha\(0\) = 1"),
     "it stands still": (Flat(), r"alpha\(0\.\d+\) = 0.75, expected less than .* = 0.75"),
     "half the slope": (HalfSlope(), r"dalpha\(0\.0157\) = -0\.785\d+, expected -1\.570\d+, the sl"),
-    "a slope 1 % off": (changed("dalpha", lambda a, t: 1.01 * a), r"dalpha\(0\.0157\)"),
-    "the slope of 1 - alpha": (changed("dalpha", lambda a, t: -a), r"dalpha\(0\.0157\) = 1\.57"),
-    "a slope that is no number": (
-        changed("dalpha", lambda a, t: torch.where(t > 0.5, torch.nan, a)),
-        r"dalpha\(0\.5\d+\) = nan, expected -",
-    ),
     "another complement": (
         changed("one_minus_alpha", lambda a, t: a * 0.99, LogLinear),
         r"one_minus_alpha\(0\.0157\) = 0\.015543, expected 0\.0157, 1 - alpha",
@@ -157,10 +151,6 @@ WRONG = {
     "another inverse": (
         changed("inverse", lambda t, u: u),
         r"inverse\(0\.024\d+\) = 0\.024\d+, expected 0\.0157, the t of this 1 - alpha",
-    ),
-    "the inverse of alpha": (
-        changed("inverse", lambda t, u: 1 - t),
-        r"inverse\(0\) = 1, expected 0",
     ),
     "another logarithm": (
         changed("log_one_minus_alpha", lambda a, t: a + 0.1),
@@ -171,14 +161,9 @@ WRONG = {
         r"weight\(0\.0157\) = 127.* 63",
     ),
     "a number": (changed("alpha", lambda a, t: 0.5), r"alpha\(t\) is float for t in float64"),
-    "half precision": (changed("dalpha", lambda a, t: a.half()), r"dalpha\(t\) is float16"),
     "one time": (
         changed("alpha", lambda a, t: a[:1]),
         r"alpha\(t\) has shape \(1,\) for t",
-    ),
-    "an axis in front": (
-        changed("alpha", lambda a, t: a.expand(3, -1)),
-        r"shape \(3, 64\) for t of shape \(64,\); expected \(64,\), or \(64, 3\) per position",
     ),
     "one method per position": (
         changed("dalpha", lambda a, t: a.unsqueeze(-1).expand(-1, 3)),
