@@ -316,11 +316,7 @@ def estimate_bound(
 
 
 def sample_bounds(
-    algorithm: Algorithm,
-    batches: Iterable[Batch],
-    *,
-    draws: int,
-    settings: MeasurementSettings,
+    algorithm: Algorithm, batches: Iterable[Batch], *, draws: int, settings: MeasurementSettings
 ) -> SampleBounds:
     """Measure the bound of every sample, in the order of the batches.
 
@@ -340,10 +336,7 @@ def sample_bounds(
 
 
 def _bounds_by_batch(
-    algorithm: Algorithm,
-    batches: Iterable[Batch],
-    draws: int,
-    settings: MeasurementSettings,
+    algorithm: Algorithm, batches: Iterable[Batch], draws: int, settings: MeasurementSettings
 ) -> list[SampleBounds]:
     """Bounds of each batch, in eval mode, on the CPU."""
     num_draws = 1 if algorithm.evaluation_draw == "exact" else draws  # an exact loss has no noise

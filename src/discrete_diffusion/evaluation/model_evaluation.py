@@ -363,9 +363,7 @@ def facts_of_files(
 
 
 def sample_token_model(
-    request: SampleRequest,
-    trained: TrainedModel,
-    report: Callable[[Any, str, DictConfig], Report],
+    request: SampleRequest, trained: TrainedModel, report: Callable[[Any, str, DictConfig], Report]
 ) -> Samples:
     """Sample ``num_samples`` times, of the size of an option; or complete each line of ``given``.
 

@@ -324,13 +324,7 @@ class ModelScores:
 
 
 def score_model(
-    model: Model,
-    data: TokenDataset,
-    split: str,
-    *,
-    bound_draws: int,
-    time_bins: int,
-    seed: int,
+    model: Model, data: TokenDataset, split: str, *, bound_draws: int, time_bins: int, seed: int
 ) -> ModelScores:
     """Measure the algorithm of ``model`` on every sample of a split, on its device.
 

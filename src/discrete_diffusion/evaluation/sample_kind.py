@@ -200,10 +200,7 @@ class SampleEvaluation(Evaluation, Generic[S]):
 
 
 def evaluate_samples(
-    request: EvaluateRequest,
-    trained: TrainedModel,
-    kind: SampleKind[S],
-    real: RealData[S],
+    request: EvaluateRequest, trained: TrainedModel, kind: SampleKind[S], real: RealData[S]
 ) -> SampleEvaluation[S]:
     """Evaluate sets of samples of a model, one for each seed, and the model itself."""
     assert real.on is not None

@@ -88,9 +88,7 @@ def plot_pareto(
     if quality.is_share:
         shown = [
             replace(
-                p,
-                quality=100 * min(max(p.quality, 0.0), 1.0),
-                quality_error=100 * p.quality_error,
+                p, quality=100 * min(max(p.quality, 0.0), 1.0), quality_error=100 * p.quality_error
             )
             for p in shown
         ]
