@@ -86,6 +86,7 @@ class DrawTail:
 
     def warning(self, whose: str = "") -> str:
         """Warn in a sentence about a doubtful bound. ``whose``: the model, as in ``of mdlm``."""
+        # what would do, and the sentence
         bound = f"The bound {whose}".strip()
         remedy = f"bound_draws={self.enough} would do"
         if self.enough > _MOST:
@@ -253,6 +254,7 @@ class SampleBounds:
         to that of all."""
         estimates = {}
         for size in sizes.unique().tolist():
+            # samples of one size
             rows, orders = sizes == size, self.log_num_orders
             some = SampleBounds(
                 self.nelbo[rows], self.num_real[rows], None if orders is None else orders[rows]
@@ -272,6 +274,7 @@ class BoundMeter:
         nelbo = nelbo.double()
         orders = torch.zeros_like(nelbo) if log_num_orders is None else log_num_orders.double()
         unordered = nelbo - orders
+        # sums of values and of squares, with and without orders
         parts = (nelbo, nelbo.square(), num_real.double(), unordered, unordered.square())
         sums = [part.sum() for part in (torch.ones_like(nelbo), *parts)]
         self.sums += torch.stack(sums).cpu()
@@ -285,6 +288,7 @@ class BoundMeter:
         if quantity in ORDERINGS:
             mean = unordered / count
             mean_error = _standard_error(count, unordered, unordered_squares)
+        # per ordered sample and per token
         error = _standard_error(count, total, squares)
         return BoundEstimate(
             quantity, total / count, error, total / tokens, mean, mean_error, int(count)
@@ -325,6 +329,7 @@ def sample_bounds(
     parts = _bounds_by_batch(algorithm, batches, draws, settings)
     if not parts:
         raise ValueError("no samples to measure the bound on; give a split that is not empty")
+    # join the batches
     orders = [part.log_num_orders for part in parts if part.log_num_orders is not None]
     kept = [part.draws for part in parts if part.draws is not None]
     return SampleBounds(
@@ -402,6 +407,7 @@ def blind_bounds(
 
 def _log_frequencies(batch: Batch, columns: Tensor, vocab_size: int) -> Tensor:
     """Add-one log counts of the ids in some columns of a batch, Float64[V]."""
+    # ids at real positions
     ids = batch.x0[:, columns][batch.real[:, columns]]
     return (torch.bincount(ids, minlength=vocab_size).double() + 1).log()
 
@@ -409,6 +415,7 @@ def _log_frequencies(batch: Batch, columns: Tensor, vocab_size: int) -> Tensor:
 def _independent_nelbo(batch: Batch, log_probs: Tensor) -> float:
     """Mean over samples of -log prod_l p_l(x0_l), less log_num_orders; log_probs Float64[L, V]."""
     position = torch.arange(log_probs.shape[0])
+    # positions are independent
     nll = -log_probs[position, batch.x0].masked_fill(~batch.real, 0.0).sum(dim=1)
     orders = 0.0 if batch.log_num_orders is None else batch.log_num_orders.mean()
     return float(nll.mean() - orders)

@@ -63,6 +63,7 @@ def paired_difference(values: Tensor, base: Tensor) -> Estimate:
             f"expected two Float[S, M] of one shape, got {tuple(values.shape)} and "
             f"{tuple(base.shape)}"
         )
+    # averaged over seeds, then over samples
     difference = values.double() - base.double()
     seeds = difference.mean(dim=1)
     return Estimate(
@@ -180,6 +181,7 @@ class ComparedModel:
             f"{name}_error_over_samples": estimate.over_samples,
             f"{name}_error_over_seeds": estimate.over_seeds,
         }
+        # Wilson's interval over all seeds
         num = self._num_counted(column)
         if num is not None and column.of_samples:
             interval = share_interval(self.metrics[name], num)
@@ -272,6 +274,7 @@ class Comparison:
         The first that has it, or ``against`` with the same backbone, or with one that stands in
         for it.
         """
+        # models that have the number
         having = [m for m in self.models if name in m.values or name in m.metrics]
         own = [m for m in having if self.against in (None, m.algorithm)]
         if self.against is None or isinstance(model, Baseline):
@@ -322,6 +325,7 @@ class Comparison:
         base = self.base(model, column.name)
         if base is None or model is base or column.name not in model.metrics:
             return None
+        # a baseline has no error
         if isinstance(model, Baseline):
             known = Estimate(model.metrics[column.name], 0.0, 0.0 if len(self.seeds) > 1 else None)
             return known.minus(base.estimate(column))
@@ -335,12 +339,14 @@ class Comparison:
         """Rows of ``table.csv`` and ``results.json``: numbers of every model, means over seeds."""
         return [
             {
+                # names and sizes
                 "algorithm": model.algorithm,
                 "backbone": model.backbone,
                 "instead_of": model.instead_of,
                 "model": model.model,
                 "parameters": model.parameters,
                 "quantity": model.quantity,
+                # numbers and their errors
                 **self._numbers(model),
                 **({} if model.tail is None else model.tail.as_dict()),
                 **{name: model.mean(name) for name in model.metrics},
@@ -371,6 +377,7 @@ class Comparison:
         for name in self.measures:
             value, apart = self.value(model, name), self.difference(model, name)
             difference = difference_name(name)
+            # values, then differences
             for key, estimate, part in (
                 (name, value, "mean"),
                 (f"{name}_standard_error", value, "standard_error"),

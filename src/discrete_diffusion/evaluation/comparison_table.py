@@ -127,6 +127,7 @@ def _texts(comparison: Comparison, *, with_backbones: bool) -> list[_Shown]:
 
     ``with_backbones``: algorithms that have several backbones are named with them.
     """
+    # baselines have a name alone
     labels = dict(zip(map(id, comparison.models), comparison.short_names(), strict=True))
 
     def algorithm(row: ComparedModel | Baseline) -> str:
@@ -149,6 +150,7 @@ def _texts(comparison: Comparison, *, with_backbones: bool) -> list[_Shown]:
 def _measure_columns(comparison: Comparison, name: str) -> list[_Shown]:
     """Columns of a measure and of its difference."""
     measure = comparison.measured[name]
+    # decimals by unit
     in_nats = name == "nelbo" and not str(comparison.quantity).startswith("bits")
     digits = 2 if in_nats else 3
 
@@ -160,9 +162,11 @@ def _measure_columns(comparison: Comparison, name: str) -> list[_Shown]:
         cell = _estimate_text(comparison.difference(row, name), digits, sign="+")
         return cell + doubt(row, comparison.base(row, name)) if cell else ""
 
+    # mark numbers that few noise samples carry
     def doubt(*models: ComparedModel | Baseline | None) -> str:
         return " (few draws)" if is_doubtful(*models, measure=name) else ""
 
+    # the value, and the difference if there are several models
     value = _Shown(
         TableColumn(name, measure.head(comparison), measure.up),
         text,
@@ -233,6 +237,7 @@ def _is_tied(shown: _Shown, model: ComparedModel, best: ComparedModel) -> bool:
     assert shown.apart is not None
     if model is best or shown.text(model) == shown.text(best):
         return True
+    # within the error of their difference
     apart = shown.apart(model, best)
     return apart is not None and abs(apart.mean) <= TIED * apart.standard_error
 
@@ -248,6 +253,7 @@ def _mean(model: ComparedModel, column: Column) -> str:
     scale, error = 100 if column.share else 1, math.nan
     if column not in COST:
         error = model.estimate(column).standard_error
+    # errors of shares keep a figure that is not 0
     text = _shown(scale * model.mean(column.name), column.digits)
     if text and column.share and math.isfinite(error):
         return f"{text} ± {error_text(scale * error, column.digits)}"
@@ -304,6 +310,7 @@ def _distinct_notes(comparison: Comparison) -> list[str]:
         # columns by their number of samples
         few: dict[tuple[int, int], list[str]] = {}
         for column in comparison.columns:
+            # fewest distinct samples of the column
             num = model.mean(column.counted)
             distinct = model.mean("num_distinct") if column.counted == "num_samples" else num
             fewest = min(num, distinct) if math.isfinite(distinct) else num
@@ -318,6 +325,7 @@ def _distinct_notes(comparison: Comparison) -> list[str]:
 
 def _size_notes(comparison: Comparison) -> list[str]:
     """Notes on sizes of models that differ from the first one's."""
+    # sizes relative to the first
     first, *others = zip(comparison.short_names(), comparison.models, strict=True)
     base = first[1].parameters
     return [
@@ -332,6 +340,7 @@ def _error_note(comparison: Comparison) -> str:
     """Note on the meaning of ±."""
     models, several = comparison.models, len(comparison.seeds) > 1
     over = "over held-out samples and seeds" if several else "over held-out samples"
+    # sources of error of each kind of number
     shares = any(
         math.isfinite(m.mean(c.name)) for m in models for c in comparison.columns if c.of_samples
     )

@@ -147,6 +147,7 @@ def score_samples(
     sizes = sample_sizes(
         data.size_counts(), protocol.num_samples, make_generator(protocol.seed, *_SIZES)
     )
+    # time the sampling alone
     start = time.perf_counter()
     output = sample_in_batches(
         Model(model.algorithm, model.sampler, model.device),
@@ -171,6 +172,7 @@ def score_real_data(data: TokenDataset, num_samples: int, report: Report) -> dic
     train = data.splits["train"]
     if num_samples == 0 or len(train) == 0:
         return {}
+    # random sets of training samples
     scores = []
     for draw in range(REAL_DRAWS):
         order = torch.randperm(len(train), generator=make_generator(0, *_REAL, draw))

@@ -60,11 +60,13 @@ def checkpoint_data(trained: TrainedModel) -> Any:
 
     Raises ``UnreadableDataError``.
     """
+    # build it as its domain does
     path = trained.path
     try:
         data = trained.domain.build(trained.data_config)
     except (OSError, ValueError, OmegaConfBaseException) as error:
         raise UnreadableDataError(path, str(error).split("\n")[0]) from error
+    # compare fingerprints
     found, expected = data.fingerprint(), trained.data_fingerprint
     if expected is not None and found != expected:
         logger.warning(
@@ -104,12 +106,14 @@ def check_reference(request: EvaluateRequest, *, of_files: bool) -> None:
 
     ``of_files``: samples in files are measured, not those of a model.
     """
+    # keys under data
     if not of_files and request.data:
         key, value = next(iter(request.data.items()))
         raise ValueError(
             f"data.{key}={value} and reference={request.reference} both say what is measured; "
             "leave one of them out"
         )
+    # a split
     if request.split is not None:
         whose, key = ("a checkpoint", "samples") if of_files else ("this checkpoint", "reference")
         raise ValueError(
@@ -160,6 +164,7 @@ def some_held_out(request: EvaluateRequest, data: D, split: str) -> D:
     rows = held_out_rows(request, len(examples))
     if len(rows) == len(examples):
         return data
+    # a copy with those rows
     some = copy(data)
     some.splits = {**data.splits, split: examples[rows]}
     return some
@@ -259,6 +264,7 @@ class MeasuredData:
             return []
         losses = self.found.get("measured_losses", {})
         parts = [f"{key.replace('_', ' ')} {value}" for key, value in losses.items()]
+        # overlap with the training data
         trained_on = "cannot be read, so what is measured against it is left out"
         if (num := self.found.get("num_trained_on")) is not None:
             trained_on = f"holds {num:,} of these {len(self.data.splits[self.split]):,} samples"
@@ -405,6 +411,7 @@ def _config_of_files(domain: KindOfData, was: DictConfig) -> DictConfig:
 
 def _check(changes: dict[str, Any], domain: KindOfData, data: DictConfig) -> None:
     """Check the ``changes`` of ``data``: keys, fixed values, and kinds of values."""
+    # keys, and values that the model fixes
     for key, value in changes.items():
         given = f"data.{key}={value}"
         if key in _ELSEWHERE:
@@ -416,6 +423,7 @@ def _check(changes: dict[str, Any], domain: KindOfData, data: DictConfig) -> Non
                 f"{given}: the model was trained with data.{key}={data[key]} and takes no other; "
                 "leave it out, or train a model with it"
             )
+    # kinds of values, as in the shipped config
     default = shipped_files("data").get(str(data.name))
     if default is not None:
         config, defaults = ({"data": part} for part in (changes, OmegaConf.load(default)))
@@ -452,6 +460,7 @@ def _overlap(data: Any, split: str, trained_on: Any, name: str) -> dict[str, int
     """Count the measured samples that were trained on; warn if there are any."""
     if trained_on is None:
         return {}
+    # equal samples, by their identities
     training = set(trained_on.identities("train"))
     known = sum(identity in training for identity in data.identities(split))
     if known and split != "train":
@@ -464,6 +473,7 @@ def _overlap(data: Any, split: str, trained_on: Any, name: str) -> dict[str, int
 
 def _name(changes: dict[str, Any], file: str | None, split: str, whole: bool) -> str:
     """Name of the measured data, in words."""
+    # given keys, but for paths
     other = {k: v for k, v in changes.items() if file is None or k not in _PATHS}
     given = ", ".join(f"data.{key}={value}" for key, value in other.items())
     source = "the checkpoint's data" if file is None else str(Path(file))

@@ -113,6 +113,7 @@ class MeasuredSamples:
 
     def section(self) -> TableSection:
         """Table of the samples with real data."""
+        # metrics with those of real data
         shares = self.shares
         rows = [
             TableRow(
@@ -186,6 +187,7 @@ def measure_model(
     if request.bound_draws == 0:
         return None
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
+    # bound and calibration, then paths
     scores = score_model(
         model,
         data,
@@ -271,6 +273,7 @@ def sample_and_measure(
     measures the model further while processes share the work. ``structure``: of the samples; the
     bound is of the model itself.
     """
+    # what is sampled and measured
     structure = structure or Structure(None)
     data, split = some_held_out(request, measured.data, measured.split), measured.split
     num, each = request.num_samples or num, sampling_seeds(request, seeds)
@@ -302,6 +305,7 @@ def sample_and_measure(
         "seconds": sum(samples.seconds for samples in drawn) / len(drawn),
         **structure.facts(drawn),
     }
+    # scores of the model itself
     of_model = ModelEvaluation({}, measured.name, scores, absorbing, titles)
     return [samples.tokens for samples in drawn], facts, of_model, next(parts)
 
@@ -321,6 +325,7 @@ def _sample_sets(
     def estimate(rows: Tensor, output: SampleOutput) -> None:
         nonlocal logged
         if not logged:
+            # time of all sets, and of the measurement by network calls
             seconds = time.perf_counter() - start
             drawing = seconds / len(rows) * num * len(seeds)
             passes = num_passes(request, model.algorithm.layout.length) * num_held_out
@@ -348,6 +353,7 @@ def facts_of_files(
     names: Sequence[str], sizes: Sequence[int], unreadable: Sequence[int]
 ) -> dict[str, Any]:
     """Entries of ``metrics.json`` on files of samples; warn if their ``sizes`` differ."""
+    # distances of sets of unequal sizes do not compare
     same = len(set(sizes)) == 1
     if not same:
         logger.warning(
@@ -410,6 +416,7 @@ def sample_token_model(
         # write, plot, and log
         made.save(drawn.tokens, request.out)
         made.plot(drawn.tokens, request.out / request.picture)
+        # the log line
         shown = [e.format(measured[e.name]) for e in made.headlines if e.name in measured]
         what = counted(len(drawn.tokens), "sample" if given is None else "completion")
         line = "; ".join([f"{what} in {drawn.seconds:.1f} s", *shown, str(request.out)])
@@ -420,6 +427,7 @@ def sample_token_model(
 
 def _given_tokens(trained: TrainedModel, given: str | GivenObjects) -> Tensor:
     """Read lines of a file, or objects, as tokens Int[M, L]; ``ValueError`` names a wrong one."""
+    # objects, or lines of a file
     samples: list[Any]
     if isinstance(given, GivenObjects):
         samples = list(given.objects)
@@ -428,6 +436,7 @@ def _given_tokens(trained: TrainedModel, given: str | GivenObjects) -> Tensor:
             samples = [line.rstrip("\n") for line in file]
     if not samples:
         raise ValueError(f"{given} is empty: expected a sample per line")
+    # tokens of each
     found = []
     for number, sample in enumerate(samples, start=1):
         try:

@@ -150,6 +150,7 @@ def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
             raise ValueError(
                 f"bound_draws=0 measures samples alone, {name}={value} the model; leave one out"
             )
+    # orders that the model has
     if (order := request.get("likelihood")) is not None:
         order_sampler(algorithm, order)
     if request.get("orders") is not None:
@@ -181,6 +182,7 @@ def measure_likelihood(
     model: Model, data: TokenDataset, split: str, order: Order, seed: int
 ) -> OrderLikelihood:
     """Measure -log p of the samples of a split, in the form that ``data`` gives them."""
+    # the sampler that has this order
     algorithm, sampler = model.algorithm, order_sampler(model.algorithm, order)
     forms = _Forms.of(data, split, 1, seed)
 
@@ -188,6 +190,7 @@ def measure_likelihood(
         return order_log_probs(algorithm, some, order)
 
     [log_p] = _measured(model, forms, score)
+    # its settings, for the record
     settings = None if sampler is None else f"sampling={sampler.name} sampling.budget=0"
     return OrderLikelihood(
         order,
@@ -207,8 +210,10 @@ def measure_orders(
     Its expectation is never below -log p(x) under first-hitting and falls to it as orders grow
     (arXiv 1509.00519). For fewer than ``num`` orders it is the mean over all groups of orders.
     """
+    # log p by order
     forms = _Forms.of(data, split, num, seed)
     log_p = _measured(model, forms, partial(random_order_log_probs, model.algorithm))  # (K, M)
+    # bounds by number of orders, and differences to one order
     by_number = {n: bound_of_orders(log_p, n) for n in numbers_up_to(num)}
     gains = {n: by_number[1] - bound for n, bound in by_number.items()}
     return BoundByOrders(
@@ -344,13 +349,16 @@ def score_model(
     [baselines] = model.shard.map(partial(blind_bounds, data, stream=_BASELINES), [split])
     if len(data.splits["train"]) == 0:
         baselines = {k: v for k, v in baselines.items() if not k.startswith("nelbo_blind")}
+    # the bound of every sample
     bounds = sample_bounds(algorithm, batches(), draws=bound_draws, settings=settings(_BOUND))
     bound = bounds.estimate(data.bound)
     return ModelScores(
+        # bounds by size and in other units
         bound=bound,
         by_size=bounds.estimate_by_size(batches().sizes, data.bound, unit=data.size_unit),
         further=data.further_bounds(split, bound),
         baselines=baselines,
+        # by noise level
         by_time=bound_by_time(
             algorithm, batches(), num_bins=time_bins, settings=settings(_BY_TIME)
         ),
@@ -371,6 +379,7 @@ def model_sections(scores: ModelScores | None) -> list[TableSection]:
 
 def _orders_section(by_orders: BoundByOrders) -> TableSection:
     rows = []
+    # a row per number of orders
     for num, bound in by_orders.bounds.items():
         _, value, error = bound.headline
         below = plus_minus(*by_orders.below[num]) if num > 1 else ""
@@ -383,6 +392,7 @@ def _orders_section(by_orders: BoundByOrders) -> TableSection:
 
 
 def _likelihood_rows(scores: OrderLikelihood) -> list[TableRow]:
+    # of the sequence
     nll = scores.nll
     rows = [
         TableRow(
@@ -391,6 +401,7 @@ def _likelihood_rows(scores: OrderLikelihood) -> list[TableRow]:
             meaning=f"-log p of the sequence under {scores.sampler}, nats (± standard error)",
         )
     ]
+    # of the unordered sample
     if nll.unordered is not None:
         rows.append(
             TableRow(
@@ -404,6 +415,7 @@ def _likelihood_rows(scores: OrderLikelihood) -> list[TableRow]:
 
 def _sizes_section(by_size: BoundBySize) -> TableSection:
     rows = []
+    # a row per size
     for size, estimate in by_size.estimates.items():
         quantity, value, error = estimate.headline
         shown = plus_minus(value, error)
@@ -433,6 +445,7 @@ def _model_section(scores: ModelScores) -> TableSection:
             meaning="the bound of the sequence in its node order, nats per token",
         ),
     ]
+    # meanings of further numbers
     meanings = {
         "bits_per_character": "the bound per character in bits, each window by itself",
         "bits_per_character_standard_error": "its standard error over windows",
@@ -443,6 +456,7 @@ def _model_section(scores: ModelScores) -> TableSection:
         "nelbo_blind_ordered_fixed": "the same in one order, as the bound of the model is, nats",
         "nelbo_uniform_ordered_fixed": "the same in one order: the model before training, nats",
     }
+    # a doubtful bound
     if scores.tail is not None and scores.tail.is_doubtful:
         meaning = "effective number of noise samples of the bound; see below"
         shown = f"{scores.tail.effective:.1f}"

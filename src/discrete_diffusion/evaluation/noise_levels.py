@@ -111,6 +111,7 @@ def bound_by_time(
             measuring.advance(settings.shard.world_size)
         return _Measured(*map(torch.stack, zip(*bins, strict=True)))
 
+    # all batches, shared among processes
     with (
         eval_mode(algorithm),
         progress.task("the bound by time", num_passes, "batches") as measuring,
@@ -125,6 +126,7 @@ def _averaged(parts: Sequence[_Measured], algorithm: TokenAlgorithm) -> BoundByT
     """Average the measurements of all batches over samples."""
     integrand = torch.cat([part.integrand for part in parts], dim=1)  # (T, M, G)
     total = integrand.sum(dim=2)  # (T, M)
+    # mean over uncertain tokens
     cross_entropy = torch.stack([part.cross_entropy for part in parts]).sum(dim=0)  # (T, G)
     num_tokens = torch.stack([part.num_tokens for part in parts]).sum(dim=0)
     log_k = algorithm.layout.num_legal.double().log()
@@ -207,12 +209,14 @@ class Calibration:
         positions; NaN without any.
         Deviation: Guo et al. (arXiv 1706.04599) count the most likely ids only.
         """
+        # weights by predicted probability
         mass = self.num_events * self.predicted.nan_to_num()
         gap = (self.predicted - self.observed).abs().nan_to_num()
         return (mass * gap).sum(dim=2) / mass.sum(dim=2)
 
     def as_dict(self) -> list[dict[str, Any]]:
         """One record per group and masked share, for ``metrics.json``."""
+        # a record per group and share
         error = self.error
         return [
             {
@@ -244,6 +248,7 @@ def measure_calibration(
     if not all(0 < share < 1 for share in shares):
         raise ValueError(f"shares={list(shares)}: expected masked shares between 0 and 1")
     layout = algorithm.layout
+    # a time for each share
     times = [time_of_share(algorithm.process, share) for share in shares]
     shape = (len(shares), len(layout.group_names))
     num_passes = len(shares) * length_hint(batches) or None

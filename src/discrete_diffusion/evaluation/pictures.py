@@ -118,8 +118,10 @@ def plot_calibration(
 
 def _plot_reliability(axes: Axes, calibration: Calibration, g: int, norm: BoundaryNorm) -> None:
     """Plot observed frequency against predicted probability, a curve per masked share."""
+    # the diagonal is calibrated
     dashes = (0, (4, 3))
     axes.plot([0, 1], [0, 1], color=LINE, linewidth=1.2, linestyle=dashes, label="calibrated")
+    # curves of bins with enough events
     for s, share in enumerate(calibration.shares):
         enough = calibration.num_events[s, g] >= FEWEST_EVENTS
         axes.plot(
@@ -192,6 +194,7 @@ def _plot_cross_entropy(
     """Plot the cross-entropy of each group; a uniform guess is dashed."""
     edges, uniform = by_time.edges.numpy(), by_time.uniform.numpy()
     middle = (edges[1:] + edges[:-1]) / 2
+    # curves and guesses of each group
     for g, (group, colour) in enumerate(zip(by_time.groups, cycle(GROUP_COLOURS), strict=False)):
         entropy, title = by_time.cross_entropy[:, g].numpy(), _title(group, titles)
         axes.plot(middle, entropy, color=colour, marker="o", markersize=3.6, label=title)
@@ -256,6 +259,7 @@ def plot_comparison(
             )
         )
     title = comparison.measured[measure].title.removeprefix("the ")
+    # differences of the measure, and this quality
     plot_pareto(
         points,
         path,

@@ -157,6 +157,7 @@ class TokenReport(Report):
     axes: ClassVar[tuple[Column, ...]] = ()
 
     def __init_subclass__(cls) -> None:
+        # columns stand in for what a class does not set
         cls.axes = cls.axes or cls.columns
         named = tuple(Headline(each.name, each.share, each.counted) for each in cls.columns)
         cls.headlines = cls.headlines or named
@@ -204,6 +205,7 @@ class TokenReport(Report):
             baselines += f"; of one order {metrics['nelbo_blind_ordered_fixed']:.2f}, {start:.2f}"
         # numbers of samples
         shown = [each for each in self.headlines if each.name in metrics]
+        # one line
         parts = [
             f"{bound} {plus_minus(metrics[bound], error, 2)} nats ({baselines})",
             *self.further_parts(metrics),

@@ -36,6 +36,7 @@ class Request(Checked):
 
     def __post_init__(self) -> None:
         check_precision("precision", self.precision, PRECISIONS)
+        # plain numbers and lists
         for name, value in vars(self).items():
             object.__setattr__(self, name, _plain(value))
         values = {name: _plain(value) for name, value in self.options.items()}

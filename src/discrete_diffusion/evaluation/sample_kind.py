@@ -205,6 +205,7 @@ def evaluate_samples(
     """Evaluate sets of samples of a model, one for each seed, and the model itself."""
     assert real.on is not None
     trained.check_weights()
+    # sample and measure the model
     tokens, facts, measured, scoring = sample_and_measure(
         request,
         trained,
@@ -215,6 +216,7 @@ def evaluate_samples(
         structure=kind.structure(request),
     )
     sets = [kind.decode(drawn) for drawn in tokens]
+    # score the samples
     with scoring:
         scores = kind.score(request, sets, real, [0] * len(sets))
     return SampleEvaluation(facts | real.facts(), kind, real, sets, scores, measured)
@@ -227,6 +229,7 @@ def evaluate_sample_files(
     names = request.samples
     if not names:
         raise ValueError("samples=[]: give at least one file")
+    # read the files
     files = [kind.read(name, request) for name in names]
     unreadable = [each.num_unreadable for each in files]
     facts = facts_of_files(names, [each.num for each in files], unreadable)
@@ -314,6 +317,7 @@ def complete_kind(
         known=real & (partials.tokens[drawn.rows] >= 0),
         log_weights=drawn.log_weights if structure else None,
     )
+    # facts of the completions
     facts = {
         "given": str(request.given),
         "num_inputs": num_inputs,
@@ -322,6 +326,7 @@ def complete_kind(
         **drawn.facts,
         **structure.facts([drawn], given=True),
     }
+    # written with their lines
     what = f"{counted(len(samples), 'completion')} of {counted(num_inputs, noun)}"
     more: dict[str, Sequence[Any]] = {"given": [asked[row] for row in drawn.rows.tolist()]}
     more |= structure.weights(drawn.log_weights)

@@ -75,9 +75,11 @@ def confidence_interval(
         return Interval(mean, None, None)
     from scipy.special import ndtri, stdtrit  # slow
 
+    # equal shares have Wilson's interval
     if num is not None and max(values) == min(values):
         error = share_error(mean, num)
         return Interval(mean, *_wilson(mean, num, float(ndtri((1 + level) / 2))), error, 0.0)
+    # Student's interval
     error = _error_of_mean(values)
     margin = float(stdtrit(len(values) - 1, (1 + level) / 2)) * error
     return Interval(mean, mean - margin, mean + margin, over_seeds=error)
@@ -154,6 +156,7 @@ def error_note(num_sets: int) -> str:
 
 def error_text(error: float, digits: int) -> str:
     """Format an error with ``digits`` decimals, or more until a figure is not 0."""
+    # more decimals until a figure shows
     if error > 0 and float(f"{error:.{digits}f}") == 0:
         digits = -int(f"{error:.0e}".partition("e")[2])
     return f"{error:,.{digits}f}"
@@ -225,6 +228,7 @@ class SampleScores:
 
     def _interval(self, name: str) -> Interval:
         metric, values, num = self.metrics.get(name), self.per_seed[name], None
+        # a share of the samples that have the shares ``of``
         if metric is not None and metric.share:
             shares = (self.per_seed[each] for each in metric.of)
             num = max(1, sum(map(math.prod, zip(self.sizes, *shares, strict=True))))
@@ -257,6 +261,7 @@ class SampleScores:
             digits = 2 if interval.mean > 1 else 4
         scale, unit = (100, " %") if metric.percent else (1, "")
         shown = "" if real is None else f"{scale * real:.{digits}f}{unit}"
+        # ratio to the real-vs-real value
         ratio = ""
         if metric.ratio is not None and real:  # no ratio to 0
             whole = metric.ratio == 1 and interval.mean >= 100 * real

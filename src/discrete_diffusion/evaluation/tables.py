@@ -62,6 +62,7 @@ def markdown(sections: Sequence[TableSection], notes: Sequence[str], head: str =
     ``head``: a sentence above them.
     """
     lines = [head, ""] if head else []
+    # a table per section
     for section in sections:
         lines += [f"## {section.title[0].upper()}{section.title[1:]}", ""]
         width = len(section.columns)
@@ -141,6 +142,7 @@ class Table:
         # heads, then groups of rows between rules
         lines = [r"\begin{tabular}{" + widths + "}", r"\toprule", _latex_row(heads)]
         first = 0
+        # rows of a group
         for num in filter(None, self.groups):
             lines.append(r"\midrule")
             lines += [
@@ -159,6 +161,7 @@ class Table:
 
     def chosen(self, names: Sequence[str]) -> Table:
         """Choose the columns of these names, in this order; unknown names are left out."""
+        # their places
         places = {column.name: k for k, column in enumerate(self.columns)}
         kept = [places[name] for name in names if name in places]
         return replace(
@@ -181,6 +184,7 @@ def print_table(
     from rich.console import Console
     from rich.table import Table as PrintedTable
 
+    # no line breaks in cells
     table = PrintedTable(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for k, head in enumerate(heads):
         table.add_column(head, justify="left" if k in left else "right", no_wrap=True)
@@ -199,6 +203,7 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def _latex_head(column: TableColumn) -> str:
+    # long heads have several lines
     lines = [escaped(line) for line in textwrap.wrap(column.head, HEAD_WIDTH)]
     if len(lines) < 2:
         return "".join(lines)

@@ -95,6 +95,7 @@ class TrainedModel:
 
         ``text``: formats rows Int[b] and the samples for them, for ``append``.
         """
+        # a single process appends samples as they come
         on_sampled, append = None, self.append
         if append is not None and shard.world_size == 1:  # else none of them has all samples
 
@@ -186,6 +187,7 @@ def sample_tokens(
     A function of ``entropy``. ``clamp``: Int[M, L], ids to keep, -1 where they are sampled.
     """
     start = time.perf_counter()
+    # sample, and take the time
     output = sample_in_batches(
         model,
         real,
@@ -220,6 +222,7 @@ def fresh_sizes(
     """
     if isinstance(size, int):
         return torch.full((num,), size)
+    # the histogram of these sizes
     counts = [count if size is None or n in size else 0 for n, count in enumerate(size_counts)]
     return sample_sizes(counts, num, make_generator(*entropy, 0))
 
@@ -276,6 +279,7 @@ def requested_sizes(
 
 def warn_of_sizes(trained: TrainedModel, sizes: Iterable[int]) -> None:
     """Warn of requested sizes that the model was not trained on."""
+    # sizes of the training data
     seen = [size for size, count in enumerate(trained.size_counts) if count]
     if unseen := sorted({*sizes} - {*seen}):
         logger.warning(
@@ -346,6 +350,7 @@ class Structure:
         """
         if self._make is None:
             return
+        # unknown positions are MASK
         tokens = partial.masked_fill(partial < 0, mask_id)
         for row, why in self._make().contradictions(tokens).items():
             raise ValueError(
@@ -372,6 +377,7 @@ class Structure:
             found["mean_weight"] = float(log_weights.exp().mean())
             if dead_ends < len(log_weights):
                 found["log_mean_weight"] = log_mean(log_weights)
+            # weights of fresh samples compare
             if not given:
                 each = [effective_number(one.log_weights) for one in drawn]
                 found["effective_samples"] = sum(each) / len(each)

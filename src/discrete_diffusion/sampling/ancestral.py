@@ -45,6 +45,7 @@ class GridSampler(TokenSampler):
         num_steps = algorithm.num_steps
         steps = steps if num_steps is None else min(steps, num_steps)
         t = torch.linspace(0, 1, steps + 1, dtype=torch.float64)
+        # finer near t = 0 where noise is not absorbing
         if self.grid == "squared" or (self.grid == "auto" and not algorithm.process.absorbing):
             t = t.square()
         if num_steps is not None:  # the nearest of its own times, each once
@@ -61,6 +62,7 @@ class GridSampler(TokenSampler):
     def run(self, samples: PartialSamples) -> None:
         steps = self.steps if samples.steps is None else samples.steps
         times = self.times(samples.algorithm, steps).tolist()
+        # every block has the whole grid to itself
         blocks = samples.blocks
         done, num_steps = 0, len(blocks) * (len(times) - 1)
         for block in blocks:
@@ -110,11 +112,13 @@ class GridSampler(TokenSampler):
         if not block.num.any():
             return
         at_t = samples.times(t)
+        # p(x_s | x_t) of all samples
         prediction = samples.algorithm.step(
             self.log_d0_of_all(samples, block.free.any(dim=1), at_t),
             *(samples.x, at_t, samples.times(s), samples.real),
             SamplingOptions(samples.support, self.temperature, self.top_p),
         )
+        # tokens for the free positions, with the random numbers of the compact path
         tokens = pick(prediction.log_probs, self._uniform_grid(samples, block.free, block.num))
         log_weights = prediction.log_weights
         if log_weights is not None:

@@ -92,9 +92,11 @@ class Sampler(Checked, ABC, Generic[A]):
             ValueError: it cannot, or not in so many ``steps``; the message names what fits.
             TypeError: it is a bare network; the message has what to write.
         """
+        # an algorithm, not a network
         if not hasattr(algorithm, "samplers"):
             way = "MDLM(network, Absorbing(layout, LogLinear())), or load(CHECKPOINT)"
             raise TypeError(f"expected an algorithm, got {type(algorithm).__name__}; give {way}")
+        # one that names its samplers, or is named by this one
         fitting = algorithm.samplers
         if fitting is not None and self.name not in fitting:
             raise ValueError(
@@ -196,6 +198,7 @@ class Guidance:
         given = dict(conditions)
         if self.weight == 1:
             return [given]
+        # the second call leaves the condition out
         none = torch.zeros(len(like), dtype=torch.bool, device=like.device)
         return [given, {**given, "keep": none}]
 

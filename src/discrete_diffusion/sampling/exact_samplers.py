@@ -106,6 +106,7 @@ class Speculative(TokenSampler):
         )
 
     def run(self, samples: PartialSamples) -> None:
+        # unmask times decide the order
         process, free = samples.algorithm.process, samples.free
         assert isinstance(process, Absorbing)
         every = torch.ones(free.shape, dtype=torch.bool)
@@ -244,6 +245,7 @@ class Autoregressive(TokenSampler):
         return num
 
     def run(self, samples: PartialSamples) -> None:
+        # samples with equal positions share their calls
         seen = samples.algorithm.layout.is_real(samples.x)
         positions = torch.stack([samples.real, samples.free, seen], dim=1).byte()
         patterns, kind = torch.unique(positions, dim=0, return_inverse=True)

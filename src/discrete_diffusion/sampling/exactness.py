@@ -105,6 +105,7 @@ def _reasons_of_given(
 ) -> list[str]:
     if real is None or known is None or not (real & known).any():
         return []
+    # noise, blocks, and samplers that do not allow for given tokens
     process, reasons = algorithm.process, []
     if not process.absorbing:
         reasons.append(f"with {process.name} noise the network takes given tokens for noisy ones")
@@ -119,6 +120,7 @@ def _reasons_of_sampler(
     sampler: Sampler[Any], algorithm: Algorithm, steps: int | None, num: int
 ) -> list[str]:
     """``num``: the most tokens that are sampled one after the other."""
+    # an inherited statement does not count
     stated = "exactness" in vars(type(sampler))
     exactness = sampler.exactness if stated else Exactness.UNKNOWN
     reasons = []
@@ -147,6 +149,7 @@ def _most_free(algorithm: Any, real: Tensor | None, known: Tensor | None) -> int
     if algorithm.state != "tokens":
         return 0
     layout, blocks = algorithm.layout, algorithm.blocks
+    # free positions of each block
     free = torch.ones(1, layout.length, dtype=torch.bool) if real is None else real.cpu()
     free = free if known is None else free & ~known.cpu()
     ids = torch.zeros(layout.length).long() if blocks is None else blocks.cpu()

@@ -109,11 +109,13 @@ class FirstHitting(TokenSampler):
 
         The last call of every sample is the last of all.
         """
+        # calls of each block
         nums = [block.num.unsqueeze(1) for block in samples.blocks]
         calls = [number_of_calls(self.tokens_per_call, samples.steps, num) for num in nums]
         left = torch.stack(calls).sum(dim=0)  # (B, 1)
         most = int(left.max()) if left.numel() else 0
         counts = left.new_zeros(most, len(left))
+        # their tokens, block after block
         begin = most - left  # first call of a block
         for num, number in zip(nums, calls, strict=True):
             in_block = tokens_by_call(num, number)

@@ -29,6 +29,7 @@ def is_planar(num_nodes: int, edges: Sequence[tuple[int, int]]) -> bool:
 
     ``edges``: pairs of different nodes below ``num_nodes``, each once.
     """
+    # Euler's formula
     if num_nodes > 2 and len(edges) > 3 * num_nodes - 6:
         return False
     return _LeftRight(num_nodes, edges).is_planar()
@@ -99,9 +100,11 @@ class _LeftRight:
     def _test(self, v: int) -> bool:
         """Put the return edges below v on two sides; False if that cannot be done."""
         n, here, into, out = self.n, self.height[v], self._parent_edge(v), self.out[v]
+        # children by nesting order
         out.sort(key=lambda w: self.nesting[v * n + w])
         for w in out:
             edge, bottom = v * n + w, len(self.stack)
+            # a tree edge, or a return edge, which starts a conflict pair
             if self.parent[w] == v and self.height[w] == here + 1:
                 if not self._test(w):
                     return False
@@ -129,6 +132,7 @@ class _LeftRight:
                 pair = pair[2:] + pair[:2]
             if pair[0] != _NONE:
                 return False
+            # an interval that ends below stays, one that ends at the parent edge is aligned
             if low[pair[2]] > low[into]:
                 if merged[2] == _NONE:
                     merged[3] = pair[3]
@@ -146,6 +150,7 @@ class _LeftRight:
                 pair = pair[2:] + pair[:2]
             if self._conflicts(pair[3], edge):
                 return False
+            # join the intervals of both sides
             if merged[2] != _NONE:
                 ref[merged[2]] = pair[3]
             if pair[2] != _NONE:
@@ -277,6 +282,7 @@ class Forest(GraphNarrowing):
 
     def is_possible(self, x: Tensor) -> Tensor:
         linked = self.is_edge(self.pairs(x))
+        # edges of a forest with as many pieces
         pieces = self.pieces(linked).sort(dim=1).values
         joined = pieces.diff(dim=1).eq(0).sum(dim=1)  # edges of a forest with these pieces
         return linked.sum(dim=1) == joined

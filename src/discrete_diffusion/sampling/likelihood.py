@@ -93,12 +93,14 @@ def own_order(algorithm: Algorithm) -> str | None:
 
 def check_orders(algorithm: TokenAlgorithm) -> None:
     """Raise ``ValueError``, naming the key ``orders``, for a model without random orders."""
+    # models of one order
     if own_order(algorithm) is not None:
         raise ValueError(
             f"orders=K: {algorithm.name} has one order, and its bound is its -log p already; leave "
             "orders out"
         )
     refuse_other_noise(algorithm, "orders=K")
+    # steps that reveal several tokens
     if algorithm.num_steps is not None:
         raise ValueError(
             f"orders=K: {algorithm.name} has discrete steps that reveal several tokens; leave "
@@ -175,6 +177,7 @@ def path_log_prob(sampler: TokenSampler, algorithm: TokenAlgorithm, batch: Batch
     The network is called in chunks of a fixed shape, so that, on a CPU by one thread, the bits of a
     sample's log p do not depend on the other samples. Gradients flow unless turned off.
     """
+    # given positions keep their tokens
     given = torch.where(batch.real, -1, batch.x0)
     generator = make_generator(0, device=batch.x0.device)
     in_parts = cast(TokenAlgorithm, _InParts(algorithm))
@@ -218,6 +221,7 @@ class _InParts:
     ) -> Tensor:
         """``TokenAlgorithm.denoise``."""
         rows, predictions = [], []
+        # one chunk after the other, in the order of the rows at the end
         for part, filled in _parts(self.algorithm.layout, x_t):
             given = {name: value[filled] for name, value in (conditions or {}).items()}
             times = t[filled]
@@ -307,6 +311,7 @@ def log_prob_of(
         )
     if len(tokens) == 0:
         return KnownLogProb(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0, 0)
+    # by noise
     score = _chain_rule_log_prob if algorithm.process.absorbing else _independent_log_prob
     with eval_mode(algorithm):
         result = score(algorithm, tokens, known, real, generator, batch_size)
@@ -359,6 +364,7 @@ def _chain_rule_log_prob(
 def _log_d0_at(algorithm: TokenAlgorithm, states: Tensor, length: int) -> Tensor:
     """log D Float[R, V] at one position: states Int[R, 2 L + 1] holds x, real and the position."""
     x, real, position = states[:, :length], states[:, length:-1].bool(), states[:, -1]
+    # time of the masked share, of the position's block
     of_block = real
     if algorithm.blocks is not None:
         of_block = real & (algorithm.blocks == algorithm.blocks[position].unsqueeze(1))

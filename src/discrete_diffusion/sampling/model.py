@@ -83,6 +83,7 @@ class Model:
         """
         self.sampler.check(self.algorithm, self.steps)
         device = self.algorithm.layout.support.device
+        # to the device of the algorithm, and back
         output: SampleOutput = self.sampler.sample(
             self.algorithm,
             real.to(device),
@@ -93,6 +94,7 @@ class Model:
             conditions={name: x.to(device) for name, x in (conditions or {}).items()},
             keep_trajectory=keep_trajectory,
         )
+        # illegal ids are errors
         check_drawn(self.algorithm, output.x0, real.to(device), self.sampler)
         return output.cpu()
 
@@ -141,6 +143,7 @@ def check_drawn(algorithm: Any, x0: Tensor, real: Tensor, sampler: Any = None) -
 
 def not_finite(backbone: nn.Module, when: str) -> ValueError:
     """Build the error of a network whose logits are not finite, seen ``when``, with a remedy."""
+    # diverged weights, or a division by 0 in the network
     if all(weight.isfinite().all() for weight in backbone.parameters()):
         remedy = (
             "its weights are finite: look in it for a division by 0, or a softmax over nothing but "
@@ -182,12 +185,14 @@ def sample_in_batches(
     Raises ``ValueError`` as ``Model.sample_batch`` and ``TokenSampler.sample`` do; ``Stop`` before
     the first batch is finished, or without ``model.on_sampled``.
     """
+    # batches with a seed each
     device, world_size = model.algorithm.layout.support.device, model.shard.world_size
     batches = _batches(real.sum(dim=1), model.rows_at_once, device)
     seeds = sample_seeds(generator, len(batches))
     finished: list[tuple[Tensor, SampleOutput]] = []
 
     def sample(batch: tuple[Tensor, int]) -> SampleOutput:
+        # one batch
         rows, seed = batch
         sampling.take(len(rows) * world_size)
         kept = rows < trajectories
@@ -198,6 +203,7 @@ def sample_in_batches(
             conditions={name: x[rows] for name, x in (conditions or {}).items()},
             keep_trajectory=bool(kept.any()),
         )
+        # keep trajectories of the first rows alone
         if output.trajectory is not None:
             output = replace(output, trajectory=output.trajectory[:, kept])
         if model.on_sampled is not None:
@@ -206,6 +212,7 @@ def sample_in_batches(
         sampling.advance(len(rows) * world_size)
         return output
 
+    # the processes share the batches; a stop keeps the finished ones
     with progress.task("sampling", len(real), "samples") as sampling:
         try:
             outputs = model.shard.map(sample, zip(batches, seeds, strict=True))
@@ -253,6 +260,7 @@ def _batches(sizes: Tensor, batch_size: int, device: torch.device) -> list[Tenso
 
 def _joined(outputs: list[SampleOutput], order: Tensor, trajectories: int) -> SampleOutput:
     """Join batches in the order of the request; ``order``: Int[M], the row of each sample."""
+    # order of the rows
     back = order.argsort()
     forced = [output.num_forced for output in outputs if output.num_forced is not None]
     states = [output.trajectory for output in outputs if output.trajectory is not None]
@@ -270,6 +278,7 @@ def _joined_trajectories(parts: list[Tensor], back: Tensor) -> Tensor | None:
     """Join trajectories Int[K_i, M_i, L] into Int[K, M, L], repeating last states."""
     if not parts:
         return None
+    # repeat the last state of shorter ones
     longest = max(map(len, parts))
     full = [torch.cat([part, part[-1:].expand(longest - len(part), -1, -1)]) for part in parts]
     return torch.cat(full, dim=1)[:, back]

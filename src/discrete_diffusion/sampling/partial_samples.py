@@ -219,9 +219,9 @@ class PartialSamples:
         cls, algorithm: TokenAlgorithm, real: Tensor, clamp: Tensor, generator: torch.Generator
     ) -> PartialSamples:
         """Sample x1 ~ prior, with the ids of ``clamp`` Int[B, L] in place, -1 where free."""
+        # clamped tokens replace noise
         prior = algorithm.process.prior_sample(real, generator)
         x = torch.where(clamp >= 0, clamp, prior)
-        num, device = x.shape[0], x.device
         free = real & (clamp < 0)
         return cls(
             algorithm=algorithm,
@@ -230,10 +230,10 @@ class PartialSamples:
             generator=generator,
             x=x,
             is_nan=torch.zeros_like(free),
-            nfe=torch.zeros(num, dtype=torch.long, device=device),
-            log_weights=torch.zeros(num, dtype=torch.float64, device=device),
-            num_forced=torch.zeros(num, dtype=torch.long, device=device),
-            on_host=OnHost.read(algorithm, x, free) if keeps_shapes(device) else None,
+            nfe=x.new_zeros(len(x)),
+            log_weights=x.new_zeros(len(x), dtype=torch.float64),
+            num_forced=x.new_zeros(len(x)),
+            on_host=OnHost.read(algorithm, x, free) if keeps_shapes(x.device) else None,
         )
 
     @property
@@ -321,12 +321,14 @@ class PartialSamples:
         narrowing = self.narrowing
         if narrowing is not None and not narrowing.narrows_order:
             narrowing = None
+        # nothing narrows
         if self.support is None and narrowing is None:
             return None
         row, position = here.nonzero(as_tuple=True)
         legal = self.legal_at(rows[row], position)
         if narrowing is None:
             return legal
+        # all legal ids where the narrowing leaves none
         kept = legal & narrowing.support(self.x[rows[row]], position)
         return torch.where(kept.any(dim=-1, keepdim=True), kept, legal)
 
@@ -347,10 +349,9 @@ class PartialSamples:
 
     def record(self) -> None:
         """Keep the present state, if states are kept and it is a new one."""
-        if self.frames is None:
-            return
-        if self.has_fixed_shapes or not torch.equal(self.x, self.frames[-1]):
-            self.frames.append(self.x.clone())
+        frames, fixed = self.frames, self.has_fixed_shapes
+        if frames is not None and (fixed or not torch.equal(self.x, frames[-1])):
+            frames.append(self.x.clone())
 
     def output(self) -> SampleOutput:
         """Finished samples; -1 for a token whose probability is NaN."""

@@ -109,6 +109,7 @@ class Unmasking(TokenSampler):
         """Scores of the N MASKs ``here`` Bool[R, L], Float[N]; other arguments as ``SCORES``."""
         if isinstance(self.order, str):
             return SCORES[self.order](log_d0, tokens, generator)
+        # an order given as a list
         turn = torch.tensor(self.order).argsort().to(here.device, non_blocking=True)
         turns = -turn.expand(here.shape)
         return turns.flatten() if len(log_d0) == here.numel() else turns[here]
@@ -195,6 +196,7 @@ class Unmasking(TokenSampler):
         tokens = (
             sample_categorical(log_d0, samples.generator) if self.order in READ_TOKENS else None
         )
+        # MASKs by score, and how many of them
         score = on_grid(self.score(log_d0, tokens, here, samples.generator), here, -torch.inf)
         order = score.argsort(dim=1, descending=True, stable=True)
         number = self.number(wide_d0, here, order, num, samples.steps)
@@ -244,6 +246,7 @@ class EvenUnmasking(Unmasking):
     def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
+        # tokens up to the end of this call, less those revealed before
         calls = number_of_calls(self.tokens_per_call, steps, num)
         done = num - here.sum(dim=1, keepdim=True)
         call = done * calls // num
@@ -335,6 +338,7 @@ class EntropyBounded(Unmasking):
     def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
+        # entropies of the positions, first to last
         entropy = on_grid(entropy_of(log_d0), here, 0.0).gather(1, order)  # first to last
         lost = entropy.cumsum(dim=1) - entropy.cummax(dim=1).values
         beyond = lost > self.budget + _ROUNDING  # NaN is not: all come at once

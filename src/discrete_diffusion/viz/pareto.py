@@ -113,6 +113,7 @@ def plot_pareto(
         _plot_quality(panels[-1], shown, front)
         _style_quality(panels[-1], quality)
         _label(panels[-1], shown)
+    # title and legend
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=MUTED_TEXT)
     if handles := _legend(points, has_front=len(front) > 1):
@@ -122,9 +123,11 @@ def plot_pareto(
 
 def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
     """Legend of the reference, stand-ins, doubtful differences and the front, if there are any."""
+    # markers
     marker: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 6}
     hollow = {**marker, "markerfacecolor": "white", "markeredgewidth": 1.6}
     handles = []
+    # entries that occur
     if len(points) > 1:
         label = f"{_references(points)}, the reference"
         handles.append(Line2D([], [], color=SAMPLED, label=label, **marker))
@@ -152,8 +155,10 @@ def _colours(points: Sequence[ModelPoint]) -> tuple[list[str], list[str]]:
 
 
 def _plot_differences(axes: Axes, points: Sequence[ModelPoint]) -> None:
+    # the reference is at 0
     axes.axvline(0, color=SAMPLED, linewidth=1.2, zorder=1)
     colours = zip(*_colours(points), strict=True)
+    # a row per model, with its error
     for k, (point, (edge, face)) in enumerate(zip(points, colours, strict=True)):
         axes.errorbar(
             [point.difference],
@@ -170,6 +175,7 @@ def _plot_differences(axes: Axes, points: Sequence[ModelPoint]) -> None:
             capsize=0 if point.is_reference else 5,
             zorder=3,
         )
+    # first model at the top
     axes.set_yticks(range(len(points)), [point.label for point in points])
     axes.set_ylim(len(points) - 0.4, -0.6)
     axes.xaxis.set_major_locator(MaxNLocator(6))
@@ -213,6 +219,7 @@ def _plot_quality(axes: Axes, points: Sequence[ModelPoint], front: Sequence[Mode
 
 
 def _style_quality(axes: Axes, quality: QualityAxis) -> None:
+    # shares stay within 0 and 100 %
     if quality.is_share:
         bottom, top = axes.get_ylim()
         axes.set_ylim(max(bottom, 0.0), min(top, 100.0))
@@ -231,6 +238,7 @@ def _front(points: Sequence[ModelPoint], more_is_better: bool) -> list[ModelPoin
     """Points that no other beats in both quality and calls, by calls."""
     sign = 1 if more_is_better else -1
     front: list[ModelPoint] = []
+    # better than all cheaper ones
     for point in sorted(points, key=lambda p: (p.calls, -sign * p.quality)):
         if not front or sign * point.quality > sign * front[-1].quality:
             front.append(point)
@@ -267,8 +275,10 @@ def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
 def _spread(values: Sequence[float], limits: tuple[float, float]) -> list[float]:
     """Move ascending ``values`` apart by a label, keeping their mean within ``limits``."""
     bottom, top = limits
+    # a label's height
     gap = _LABEL_GAP * (top - bottom)
     moved = list(accumulate(values, lambda below, value: max(value, below + gap)))
+    # back to the mean, within the limits
     shift = sum(values) / len(values) - sum(moved) / len(moved)
     shift = max(min(shift, top - gap / 2 - moved[-1]), bottom + gap / 2 - moved[0])
     return [value + shift for value in moved]
