@@ -66,7 +66,8 @@ hand. Under each title stand the command, seed, processor, commit and date of it
 that a command reads, such as `plans.jsonl`, are the reader's own.
 [Measure and compare](../docs/measure.md) says what the quantities are. Unless a table says
 otherwise, bounds are in nats per diagram whatever the order of its rooms, and ± is one standard
-error.
+error. *Embedded* plans come from the package's generator, *real* ones from a file of the reader;
+the *model in the box* is the pretrained `plans-small`.
 """
 
 

@@ -20,7 +20,7 @@ GUIDE = DOCS / "add_a_backbone.md"
 
 @pytest.mark.usefixtures("clean_registry")
 def test_the_code_of_the_guide_runs_and_keeps_the_pad_rule():
-    scope = run_python(GUIDE.name)
+    scope = run_python(GUIDE.name, word="short-transformer")
     assert "short-transformer" in available_backbones()
 
     backbone, x_t = scope["backbone"].eval(), torch.full((2, 36), 13)
@@ -36,7 +36,7 @@ def test_the_code_of_the_guide_runs_and_keeps_the_pad_rule():
 @pytest.mark.usefixtures("clean_registry")
 @pytest.mark.parametrize("name", ["short", "block", "context"])
 def test_the_networks_of_the_guide_pass_the_trial_and_train(name, caplog):
-    run_python(GUIDE.name)
+    run_python(GUIDE.name, word="short-transformer")
     runpy.run_path(str(GUIDE.parents[1] / "examples" / "block_backbones.py"))
     algorithm = "mdlm" if name == "short" else "bd3lm"
     words = [f"algo={algorithm}", f"algo.backbone={name}-transformer", "+model.width=32"]
