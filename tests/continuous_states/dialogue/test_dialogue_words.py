@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from continuous_states.dialogue.texts import PretrainedTokenizer, WordVocabulary, joined, tokens_of
+from continuous_states.dialogue.texts import (
+    NAMES,
+    NUM_COMBINATIONS,
+    SLOTS,
+    WORDS,
+    PretrainedTokenizer,
+    WordVocabulary,
+    joined,
+    sample_dialogues,
+    tokens_of,
+)
 
 VOCABULARY = WordVocabulary(("!", ",", "a", "don't", "tea"))
 EOS, UNK, MASK, PAD = 5, 6, 7, 8
@@ -47,3 +57,51 @@ def test_without_transformers_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(ValueError, match=r"pip install .*\[text\]"):
         PretrainedTokenizer("folder")
+
+
+PAIRS = sample_dialogues(2000, seed=3)
+
+
+def slots_of(text: str) -> tuple[tuple[str, ...], ...]:
+    tokens = tokens_of(text)
+    return tuple(tuple(t for t in tokens if t in words) for words in SLOTS.values())
+
+
+def test_the_vocabulary_is_closed():
+    texts = [text for pair in PAIRS for text in (pair.dialogue, pair.summary)]
+    assert {token for text in texts for token in tokens_of(text)} == set(WORDS)
+    assert len(WORDS) == len(set(WORDS)) == 71
+    assert WordVocabulary(WORDS).vocab_size == 75
+    assert sum(map(len, SLOTS.values())) == len(frozenset().union(*SLOTS.values()))
+
+
+@pytest.mark.slow
+def test_no_two_pairs_have_the_same_slots():
+    assert len({slots_of(pair.summary) for pair in PAIRS}) == len(PAIRS)
+    assert len({pair.dialogue for pair in PAIRS}) == len(PAIRS)
+
+
+def test_the_dialogue_holds_what_the_summary_says():
+    for pair in PAIRS:
+        who, (verb, thing), when, where = slots_of(pair.summary)
+        spoken = slots_of(pair.dialogue)
+        assert set(who) == set(spoken[0])
+        assert thing in spoken[1]
+        assert (when, where) == spoken[2:]
+        asked = next(line for line in pair.dialogue.lower().split("\n") if thing in line)
+        assert asked.startswith(who[0])  # it is the first one's wish ...
+        said = {"borrow": "borrow", "buy": "buy", "lend": "need my", "return": "still have"}
+        assert said[verb] in asked  # ... and what it is is said there
+        assert len(who) == 2
+        assert set(who) < set(NAMES)
+
+
+def test_a_seed_draws_the_same_and_more_of_it_begins_with_it():
+    assert sample_dialogues(5, seed=3) == PAIRS[:5]
+    assert sample_dialogues(5, seed=4) != PAIRS[:5]
+
+
+@pytest.mark.parametrize("num", [0, NUM_COMBINATIONS + 1])
+def test_numbers_out_of_range_are_refused(num):
+    with pytest.raises(ValueError, match=rf"data\.num_samples={num}: .* 604,800"):
+        sample_dialogues(num)

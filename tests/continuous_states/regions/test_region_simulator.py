@@ -10,9 +10,16 @@ import torch
 from einops import rearrange
 
 from continuous_states.regions.simulator import (
+    LONGEST_MOTIF,
+    Motifs,
     SimulatedWindows,
     SimulationSettings,
+    Sites,
+    plant,
     sample_domains,
+    sample_motifs,
+    sample_sites,
+    scan,
     simulate_windows,
 )
 
@@ -140,3 +147,120 @@ def test_programme_means_explain_what_they_were_calibrated_to() -> None:
 def test_settings_out_of_range_are_refused(key: str, value: object, least: int) -> None:
     with pytest.raises(ValueError, match=f"data.{key}={value}: .*at least {least}"):
         replace(SMALL, **{key: value})
+
+
+@pytest.fixture
+def motifs() -> Motifs:
+    return sample_motifs(6, np.random.default_rng(3))
+
+
+def random_dna(num: int, length: int, seed: int = 5) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 4, (num, length), dtype=np.uint8)
+
+
+def naive_scores(dna: np.ndarray, motifs: Motifs) -> np.ndarray:
+    """Letter by letter, in float64, the other strand by turning the DNA round."""
+    log_odds, thresholds = motifs.log_odds(), motifs.thresholds()
+    scores = np.zeros((len(dna), len(motifs)))
+    for p, peak in enumerate(dna):
+        for strand in (peak, 3 - peak[::-1]):
+            for k, length in enumerate(motifs.lengths):
+                for start in range(len(strand) - length + 1):
+                    word = strand[start : start + length]
+                    total = sum(log_odds[k, j, letter] for j, letter in enumerate(word))
+                    scores[p, k] += max(0.0, total - thresholds[k])
+    return scores
+
+
+def best_words(motifs: Motifs) -> list[np.ndarray]:
+    words = motifs.letter_probs.argmax(axis=2)
+    return [word[:length] for word, length in zip(words, motifs.lengths, strict=True)]
+
+
+def test_scores_are_those_of_a_double_loop(motifs: Motifs) -> None:
+    dna = random_dna(8, 90)
+    for k, word in enumerate(best_words(motifs)):
+        dna[k, 7 : 7 + len(word)] = word  # more than random DNA has to score
+        dna[k, 60 - len(word) : 60] = 3 - word[::-1]
+    assert set(motifs.lengths.tolist()) != {LONGEST_MOTIF}
+    expected = naive_scores(dna, motifs)
+    assert (expected > 0).mean() > 0.3
+    scores = scan(dna, motifs)
+    assert scores.dtype == np.float32
+    assert np.array_equal(scores, expected)  # multiples of 1/64 bit: nothing is rounded
+
+
+@pytest.mark.parametrize("peaks_at_once", [1, 7, 512])
+def test_scores_do_not_depend_on_the_chunk(motifs: Motifs, peaks_at_once: int) -> None:
+    dna = random_dna(20, 80)
+    assert np.array_equal(scan(dna, motifs, peaks_at_once=peaks_at_once), scan(dna, motifs))
+
+
+def test_both_strands_score_the_same(motifs: Motifs) -> None:
+    dna = random_dna(30, 80)
+    turned = np.ascontiguousarray(3 - dna[:, ::-1])
+    assert np.array_equal(scan(turned, motifs), scan(dna, motifs))
+
+
+@pytest.mark.parametrize("start", [0, -1])
+def test_words_at_both_ends_count_and_none_reaches_past_the_end(motifs: Motifs, start: int) -> None:
+    for k, word in enumerate(best_words(motifs)):
+        peak = random_dna(1, len(word) + 5, seed=k)
+        peak[0, -len(word) :] = word
+        peak[0] = np.roll(peak[0], len(word) if start == 0 else 0)
+        best = motifs.log_odds()[k].max(axis=1).sum() - motifs.thresholds()[k]
+        if len(word) + 5 >= LONGEST_MOTIF:
+            scores = scan(peak, motifs)
+            assert scores[0, k] >= best
+            assert np.array_equal(scores, naive_scores(peak, motifs))
+
+
+def test_no_peaks_have_no_scores(motifs: Motifs) -> None:
+    assert scan(random_dna(0, 60), motifs).shape == (0, 6)
+
+
+def test_drawn_sites_lift_their_own_column(motifs: Motifs) -> None:
+    """Peaks whose sites are all of one motif score higher on it, by a wide margin."""
+    own = np.repeat(np.arange(6), 40)
+    dna = random_dna(240, 150)
+    before = scan(dna, motifs)
+    sites = sample_sites(np.eye(6)[own], motifs, 150, np.random.default_rng(0))
+    plant(dna, sites, motifs)
+    gain = scan(dna, motifs) - before
+    by_motif = np.stack([gain[own == k].mean(axis=0) for k in range(6)])
+    assert (by_motif.argmax(axis=1) == np.arange(6)).all()
+    assert np.diag(by_motif).min() > 3 * (by_motif - np.diag(np.diag(by_motif))).max()
+
+
+def test_sites_lie_inside_and_on_both_strands(motifs: Motifs) -> None:
+    probs = np.tile([0, 0, 1.0, 0, 0, 0], (2000, 1))
+    sites = sample_sites(probs, motifs, 40, np.random.default_rng(1))
+    length = motifs.lengths[2]
+    assert set(sites.motif) == {2}
+    assert (sites.start.min(), sites.start.max()) == (0, 40 - length)
+    assert len(sites.peak) / 2000 == pytest.approx(5, abs=0.2)
+    letters = np.stack([(sites.letters[:, :length] == b).mean(axis=0) for b in range(4)], axis=1)
+    forward = motifs.letter_probs[2, :length]
+    assert np.abs(letters - (forward + forward[::-1, ::-1]) / 2).max() < 0.02
+
+
+def test_the_later_of_two_overlapping_sites_stands(motifs: Motifs) -> None:
+    length = int(motifs.lengths[0])
+    letters = np.stack([np.zeros(LONGEST_MOTIF), np.full(LONGEST_MOTIF, 3)]).astype(np.uint8)
+    dna = np.full((2, 40), 1, np.uint8)
+    sites = Sites(np.array([1, 1]), np.array([0, 0]), np.array([10, 13]), letters)
+    plant(dna, sites, motifs)
+    expected = np.ones(40)
+    expected[10:13], expected[13 : 13 + length] = 0, 3
+    assert (dna[0] == 1).all()
+    assert np.array_equal(dna[1], expected)
+
+
+def test_motifs_carry_the_information_that_is_claimed() -> None:
+    motifs = sample_motifs(500, np.random.default_rng(0))
+    inside = np.arange(LONGEST_MOTIF) < motifs.lengths[:, None]
+    assert np.allclose(motifs.letter_probs.sum(axis=2), 1)
+    assert (motifs.letter_probs[~inside] == 0.25).all()
+    assert (motifs.lengths.min(), motifs.lengths.max()) == (8, 14)
+    bits = (motifs.letter_probs * np.log2(4 * motifs.letter_probs)).sum(axis=2)[inside]
+    assert bits.mean() == pytest.approx(1.1, abs=0.03)
