@@ -63,6 +63,7 @@ class Option:
     def check(self, value: Any, key: str | None = None) -> None:
         """Raise ``ValueError`` naming the ``key``, by default the option's name, for a value that
         is not allowed."""
+        # null always passes
         if value is None:
             return
         key = key or self.name
@@ -74,6 +75,7 @@ class Option:
             check_name(self.registry.noun, value, self.registry.names())
         if self.share:
             check_share(key, value)
+        # one file or its objects
         if self.is_file and not isinstance(value, str | int | GivenObjects):
             raise ValueError(
                 f"{key}={value}: expected one file; put the lines of several into one, or "
@@ -242,6 +244,7 @@ def _as_flags(word: str, known: set[str], switches: set[str]) -> list[str]:
     flag = _flag(key)
     if not equals or flag not in known:
         return [word]
+    # a switch has no value of its own
     if not value:
         raise ValueError(f"{word} is empty: give a value, or leave the key out")
     if flag not in switches:

@@ -277,6 +277,7 @@ def sample_request_of(domain: Domain, request: SampleRequest, path: str) -> Samp
     """
     request = _with_options(domain, request, path, "sample")
     given = request.get("given")
+    # options that a given sample decides, or that need one
     for name, option in options_of(domain, "sample").items():
         shown = f"{name}={request[name]}"
         if given is None and option.with_given and request[name] != option.default:
@@ -309,6 +310,7 @@ def evaluate_request_of(domain: Domain, request: EvaluateRequest, path: str) -> 
 def files_request_of(domain: Domain, request: EvaluateRequest) -> EvaluateRequest:
     """The request to measure files of samples without a model, completed likewise."""
     own = options_of(domain, "evaluate")
+    # options of other kinds of data, and fields of checkpoints
     given = _given_options(request, "evaluate")
     given += [(k, request[k], {}) for k in _FOR_CHECKPOINTS if request[k] is not None]
     for key, value, options in given:
@@ -325,6 +327,7 @@ def files_request_of(domain: Domain, request: EvaluateRequest) -> EvaluateReques
 
 def _with_options(domain: Domain, request: _Request, path: str, command: str) -> _Request:
     own, given = options_of(domain, command), _given_options(request, command)
+    # options that this model has, with values in their bounds
     for key, value, options in given:
         name = key.partition(".")[0]
         if name not in own:
@@ -354,6 +357,7 @@ def _completed(request: _Request, own: Mapping[str, Option]) -> _Request:
 def _given_options(request: Request, command: str) -> list[tuple[str, Any, Mapping[str, Option]]]:
     """Name, value and options by kind of data of what was given, parts by their dotted names."""
     given: list[tuple[str, Any, Mapping[str, Option]]] = []
+    # options that differ from their default
     for name, options in options_by_title(command).items():
         if name not in request.options:
             continue

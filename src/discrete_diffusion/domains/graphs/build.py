@@ -45,6 +45,7 @@ class GraphFileDataset(GraphDataset):
         kind: str | None = None,
     ) -> None:
         self.types, self.kind = types, kind
+        # canonical orders, which also give the number of orders
         labels = {name: [graph_set.label(graph) for graph in splits[name]] for name in SPLITS}
         if node_order == "bfs":
             splits = {
@@ -56,6 +57,7 @@ class GraphFileDataset(GraphDataset):
                 ]
                 for name in SPLITS
             }
+        # tokens in these orders
         super().__init__(
             {name: encode_graphs(splits[name], vocab) for name in SPLITS},
             vocab,
@@ -97,6 +99,7 @@ def build_test_graphs(config: DictConfig, vocab: VocabConfig) -> GraphFileDatase
     source = _read_all(config)["path"]
     level = logging.WARNING if source.problems else logging.INFO
     logger.log(level, "%s", source.summary(config.path))
+    # a file with splits is measured on its test graphs
     test = source.splits.get("test") or source.graphs
     if len(test) < len(source.graphs):
         logger.warning(
@@ -130,8 +133,10 @@ def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
 
 
 def _splits_in_file(source: ReadGraphs, config: DictConfig) -> Splits:
+    # a file without splits is split here
     if list(source.splits) == [ALL]:
         return _split(source.graphs, config.split, config.split_seed)
+    # some graphs without a split, or no training graphs
     if ALL in source.splits or not {"train", "val"} <= source.splits.keys():
         raise ValueError(
             f"{config.path} has the splits {', '.join(source.splits)}; expected train, val and "
@@ -167,6 +172,7 @@ def _splits_of_files(sources: Mapping[str, ReadGraphs], config: DictConfig) -> S
 
 def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) -> Splits:
     """Split so that a graph and its relabellings stay together; repeats keep their weight."""
+    # isomorphic graphs have one key
     keys = [canonical_key(graph) for graph in graphs]
     distinct = list(dict.fromkeys(keys))
     if len(distinct) < len(SPLITS):

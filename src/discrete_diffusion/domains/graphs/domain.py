@@ -238,6 +238,7 @@ def _add_file_options(parser: ArgumentParser) -> None:
 def check_file(options: Namespace) -> None:
     """Read a file or folder of graphs and say what it holds: how it was read, how many graphs,
     nodes, edges and types, what was dropped, and what cannot be read."""
+    # types as a user names them
     default = _records.GraphTypes()
     types = _records.GraphTypes.of(
         {
@@ -247,6 +248,7 @@ def check_file(options: Namespace) -> None:
     )
     source = _readers.read_graphs(options.file, types, skip_invalid=True)
     graphs = source.graphs
+    # how many, and how they were read
     splits = _shares((name, len(part)) for name, part in source.splits.items())
     print(f"{options.file}: {counted(len(graphs), 'graph')}", end="")
     print(f" ({splits})" if len(source.splits) > 1 else "")
@@ -257,6 +259,7 @@ def check_file(options: Namespace) -> None:
     sizes, edges = [len(graph.nodes) for graph in graphs], [len(graph.edges) for graph in graphs]
     print(f"nodes of a graph: {_range(sizes)} (data.n_max={max(sizes)})")
     print(f"edges of a graph: {_range(edges)}")
+    # nodes and graphs that models may find hard
     alone = sum(
         len(graph.nodes) - len({node for i, j, _ in graph.edges for node in (i, j)})
         for graph in graphs
@@ -269,6 +272,7 @@ def check_file(options: Namespace) -> None:
     edges_of = Counter(types.edges[kind] for graph in graphs for *_, kind in graph.edges)
     print(f"nodes: {_shares(nodes_of.most_common())}")
     print(f"edges: {_shares(edges_of.most_common()) or 'none'}")
+    # graphs that cannot be read
     if source.problems:
         print(f"left out {counted(len(source.problems), 'graph')} that cannot be read:")
         for problem in source.problems[:5]:

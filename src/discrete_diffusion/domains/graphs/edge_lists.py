@@ -42,10 +42,12 @@ def edge_list_records(text: str, types: GraphTypes, notes: Notes) -> Records:
     """Yield a record for each graph."""
     blocks = blocks_of(text)
     lines = [line for block in blocks for line in block]
+    # refuse other formats of lines
     if not any(len(line.words) > 1 for line in lines):
         raise GraphError("holds no edge")
     if not any(set(types.edges[:-1]) & set(line.words[2:]) for line in lines):
         _refuse_adjacency(lines)
+    # sizes before the edges of each graph
     headers = _have_size_headers(blocks)
     for k, block in enumerate(blocks):
         place = f", graph {k + 1}" if len(blocks) > 1 else ""
@@ -57,6 +59,7 @@ def edge_list_records(text: str, types: GraphTypes, notes: Notes) -> Records:
 def _graph(block: Block, size: int | None, types: GraphTypes, notes: Notes) -> TypedGraph:
     """Graph of the lines below a header of ``size`` nodes. Nodes are any words; they are numbered
     in the order of whole numbers if all are such, else in the order in which they come first."""
+    # nodes in the order of their first line
     rows = [checked_words(line, types, notes) for line in block]
     names = [*dict.fromkeys(word for row in rows for word in row[:2])]
     if not are_numbers(names):
@@ -71,6 +74,7 @@ def _graph(block: Block, size: int | None, types: GraphTypes, notes: Notes) -> T
             notes.remarks[
                 "numbers between those of nodes that no line has, which are not nodes"
             ] += unused
+    # edges between numbered nodes
     if size is not None:
         notes.remarks['first lines read as a header "nodes edges"'] += 1
     edges = [[number[row[0]], number[row[1]], *row[2:]] for row in rows if len(row) > 1]
@@ -145,6 +149,7 @@ def _attributes(line: str, number: int) -> tuple[str, dict[str, Any]]:
     body, brace, rest = line.partition("{")
     if not brace:
         return line, {}
+    # the dictionary that networkx prints
     try:
         values = ast.literal_eval(f"{{{rest.strip()}")
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
@@ -192,6 +197,7 @@ def _named_columns(lines: list[Line]) -> tuple[list[Line], int]:
     attributes, and how many header lines were removed."""
     if not lines or lines[0].attributes:
         return lines, 0
+    # the header, and the lines below it
     header = plain_names(lines[0].words)
     below = [line for line in lines[1:] if line.words != lines[0].words]
     numeric = bool(below) and all(are_numbers(line.words[:2]) for line in below)
@@ -199,6 +205,7 @@ def _named_columns(lines: list[Line]) -> tuple[list[Line], int]:
     ends = [pair for pair in ENDS if set(pair) <= set(header)]
     if numeric and not ends:
         ends = [pair for pair in _LETTERS if pair == tuple(header[:2])]
+    # without names of ends the first line must be an edge
     if not ends:
         titled = len(header) > 1 and (numeric or _is_title(lines))
         if titled and not any(map(str.isdecimal, header)):
@@ -209,6 +216,7 @@ def _named_columns(lines: list[Line]) -> tuple[list[Line], int]:
             )
         _refuse_labels(lines)
         return lines, 0
+    # ends first, other columns as attributes
     places = [header.index(name) for name in ends[0]]
     others = {k: name for k, name in enumerate(lines[0].words) if k not in places}
     named = [_below_header(line, places, others, len(header)) for line in below]
@@ -248,6 +256,7 @@ def _refuse_labels(lines: Sequence[Line]) -> None:
     pairs = [line.words[:2] for line in lines]
     if len(pairs) < 2 or any(len(pair) < 2 for pair in pairs):
         return
+    # distinct numbers with words that have no digit
     nodes, labels = zip(*pairs, strict=True)
     if are_numbers(nodes) and len({*nodes}) == len(nodes) and not any(map(_has_digit, labels)):
         raise GraphError(
@@ -260,6 +269,7 @@ def _refuse_labels(lines: Sequence[Line]) -> None:
 def _refuse_adjacency(lines: Block) -> None:
     """``GraphError`` if every line may also be a node and its neighbours."""
     words = [line.words for line in lines]
+    # only unique first nodes with unique neighbours could be such a list
     longest, nodes = max(map(len, words), default=0), {word for row in words for word in row}
     repeated = len({row[0] for row in words}) < len(words)
     repeated |= any(len(set(row)) < len(row) for row in words)
@@ -267,12 +277,14 @@ def _refuse_adjacency(lines: Block) -> None:
         return
     third = next(line for line in lines if len(line.words) > 2)
     shown = " ".join(third.words)[:60]
+    # longer lines cannot be edges
     if longest > 3 and are_numbers([*nodes]):
         raise GraphError(
             f"line {third.number}: expected u v, or u v type, got {shown!r}; a node and its "
             "neighbours a line, as networkx.write_adjlist has them, is not read: take "
             "networkx.write_edgelist"
         )
+    # three numbers are an edge with a weight, or a node with two neighbours
     if longest == 3 and are_numbers([*nodes]):
         raise GraphError(
             f"line {third.number}: {shown!r} fits two readings, an edge with a number behind it "
@@ -350,10 +362,12 @@ def _nearly_fits(block: Block, later: Block) -> bool:
         return False
     (n, *size), rest = ids[0], ids[1:]
     nodes = {node for pair in rest for node in pair}
+    # n alone: all lines are edges among n nodes
     if not size:
         linked = bool(rest) and all(len(pair) == 2 for pair in rest)
         free = n not in nodes or (max(nodes) == n and min(nodes) > 0)
         return linked and _fit_size(nodes, n) and free
+    # a block with one line is the header of the next block
     if len(block) == 1 and later:
         return _header_fits([*block, *later])
     # n is not a node, or the nodes are exactly 1 to n; m is off by a tenth at most

@@ -53,10 +53,12 @@ def tu_part(path: Path) -> tuple[str, str] | None:
 
 def tu_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Records:
     """Yield a record for each graph of a TU folder. ``GraphError`` names file and line."""
+    # the parts of one data set
     parts = {part: file for file in files if (part := tu_part(file)) is not None}
     names = sorted({name for name, _ in parts})
     if len(names) > 1:
         raise GraphError(f"holds {len(names)} data sets, {', '.join(names)}; give one")
+    # two parts are required
     folder = {part: file for (_, part), file in parts.items()}
     if missing := {"A", "graph_indicator"} - folder.keys():
         raise GraphError(f"has no {names[0]}_{min(missing)}.txt, and other parts of {names[0]}")
@@ -69,6 +71,7 @@ def tu_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Record
     for other in folder.keys() - {*_TABLES}:
         notes.drop([other], other.partition("_")[0], len(_table(folder[other])))
     notes.drop([file.name for file in files if tu_part(file) is None], "file")
+    # one record for each graph
     for number, record in _tu_graphs(tables, folder).items():
         parse = partial(parse_graph, record, types, notes, "graph of a TU folder")
         yield ALL, f", graph {number}", parse
@@ -88,12 +91,14 @@ def _table(file: Path) -> list[list[str]]:
 
 def _tu_graphs(tables: Tables, folder: dict[str, Path]) -> dict[int, dict[str, Any]]:
     """Records by the number of the graph; nodes in the order of the file."""
+    # the graph of every node
     rows, labels = tables["graph_indicator"], tables.get("node_labels")
     while rows and not rows[-1]:
         rows.pop()  # a blank line at the end
     graph_of = [
         _numbers_of(row, folder["graph_indicator"], k, 1)[0] for k, row in enumerate(rows, start=1)
     ]
+    # a label for every node, if there are labels
     if labels is not None and len(labels) < len(graph_of):
         raise GraphError(
             f"{folder['node_labels'].name} has {len(labels):,} lines; expected one for each of "
@@ -102,6 +107,7 @@ def _tu_graphs(tables: Tables, folder: dict[str, Path]) -> dict[int, dict[str, A
     # nodes, numbered within their graph
     graphs: dict[int, dict[str, Any]] = {}
     place = []
+    # a node takes the next number of its graph
     for node, graph in enumerate(graph_of):
         record = graphs.setdefault(graph, {"n": 0, "edges": []})
         place.append(record["n"])
@@ -127,6 +133,7 @@ def _tu_graphs(tables: Tables, folder: dict[str, Path]) -> dict[int, dict[str, A
 
 def _tu_edge(row: Sequence[str], file: Path, line: int, graph_of: Sequence[int]) -> tuple[int, int]:
     """Nodes of a line, numbered from 0, which are two of one graph."""
+    # numbers in the file begin at 1
     u, v = (node - 1 for node in _numbers_of(row, file, line, 2))
     where = f"{file.name}, line {line}: {u + 1}, {v + 1}"
     if not all(0 <= node < len(graph_of) for node in (u, v)):
@@ -157,6 +164,7 @@ def ogb_part(path: Path) -> str | None:
 
 def ogb_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Records:
     """Yield a record for each graph of OGB's raw files."""
+    # three files are required
     parts = {part: file for file in files if (part := ogb_part(file)) is not None}
     for part in ("edge", *_SIZES):
         if part not in parts:
@@ -164,6 +172,7 @@ def ogb_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Recor
                 f"has no {part}.csv or {part}.csv.gz, and other parts of OGB's raw files: "
                 "without it nothing says where a graph ends; copy the whole folder raw"
             )
+    # their numbers have to agree
     edges = _ogb_table(parts["edge"], 2)
     nums, num_edges = (_ogb_table(parts[part], 1) for part in _SIZES)
     total = sum(size for (size,) in num_edges)
@@ -186,11 +195,13 @@ def ogb_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Recor
 def _ogb_table(file: Path, width: int) -> list[list[int]]:
     """Rows of ``width`` whole numbers, without blank lines."""
     rows = []
+    # rows of numbers, without blank lines
     for k, line in enumerate(split_lines(read_text(file, CSV, TSV).text), start=1):
         cells = [cell.strip() for cell in line.split(",")]
         if line.strip() and not all(cell.isdecimal() for cell in cells):
             raise GraphError(f"{file.name}, line {k}: expected whole numbers, got {line[:60]!r}")
         rows += [[int(cell) for cell in cells]] if line.strip() else []
+    # every row has the same width
     wrong = next((k for k, row in enumerate(rows, start=1) if len(row) != width), None)
     if wrong is not None:
         expected = "two nodes" if width == 2 else "a number"
@@ -224,6 +235,7 @@ def table_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Rec
 
 def _joined(nodes: Path, edges: Path, types: GraphTypes, notes: Notes) -> dict[str, Any]:
     """Record of a table of nodes, known by its first column, and one of edges."""
+    # the header says which mark separates cells
     text = read_text(nodes, NODE_TABLE).text
     first = text.lstrip().partition("\n")[0]
     mark = next(mark for mark in ",;\t" if mark in first)
@@ -239,6 +251,7 @@ def _joined(nodes: Path, edges: Path, types: GraphTypes, notes: Notes) -> dict[s
     record: dict[str, Any] = {"n": len(rows), "edges": []}
     names = [name.strip().lower() for name in header]
     kept = {0}
+    # types of nodes where there are several
     if TYPE in names and len(types.nodes) > 1:
         kept.add(names.index(TYPE))
         record["node_types"] = [row[names.index(TYPE)].strip() for row in rows]

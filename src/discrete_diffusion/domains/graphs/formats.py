@@ -54,6 +54,7 @@ def parse_graphml(text: str, types: GraphTypes, notes: Notes) -> TypedGraph:
     undirected graph."""
     import networkx
 
+    # one undirected graph
     if (num := len(re.findall(r"<graph[\s>]", text))) > 1:
         raise GraphError(f"holds {num} graphs; expected one, a file each")
     try:
@@ -80,6 +81,7 @@ def to_graphml(graph: TypedGraph, types: GraphTypes) -> str:
     """GraphML text, with the attribute ``type`` of nodes and edges where there are several."""
     import networkx
 
+    # types only where there are several
     record = graph_record(graph, types)
     written = networkx.empty_graph(record["n"])
     for node, name in enumerate(record.get("node_types", ())):
@@ -93,15 +95,18 @@ def parse_graph6(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
     """Graph of a line of graph6 or, after a colon, of sparse6, which have no types."""
     import networkx
 
+    # without header and colon
     body = re.sub("^>>(graph6|sparse6)<<", "", line.strip())
     code = body.removeprefix(":")
     if body[:1] in ("&", ";"):
         raise GraphError(f"begins with {body[0]!r}: directed or incremental; write it as graph6")
+    # printable bytes that encode six bits each
     if wrong := re.search("[^?-~]", code):
         raise GraphError(
             f"not graph6: character {body.index(wrong[0]) + 1} is {wrong[0]!a}; expected bytes 63 "
             "to 126, ? to ~"
         )
+    # the number of nodes first, then the graph
     try:
         num, _ = networkx.readwrite.graph6.data_to_n([ord(c) - 63 for c in code])
         if num <= MOST_NODES:  # a few bytes of sparse6 may mean as many as memory holds
@@ -145,6 +150,7 @@ def graph_of_matrix(
 
     Raises ``GraphError`` for a directed graph, and for an edge from a node to itself.
     """
+    # a symmetric matrix of finite numbers without loops
     if not np.isfinite(matrix).all():
         raise GraphError("an entry of its matrix is not finite; expected 0 for no edge")
     loops, (rows, columns) = np.flatnonzero(matrix.diagonal()), np.nonzero(matrix != matrix.T)
@@ -177,6 +183,7 @@ def graph_of_matrix(
             )
         elif value != 1:
             notes.drop(["number in the matrix"], "edge")
+    # types of nodes, or a count of those that are dropped
     record: dict[str, Any] = {"n": len(matrix), "edges": edges}
     if kinds is not None and len(types.nodes) == 1:
         notes.drop(["type"] if any(kinds) else [], "node", len(kinds))
@@ -201,6 +208,7 @@ def digress_records(text: str, types: GraphTypes, notes: Notes) -> Records:
 
 
 def _digress_graph(block: Sequence[tuple[int, str]], types: GraphTypes, notes: Notes) -> TypedGraph:
+    # words of the block with their lines
     num = int(_BLOCK.match(block[0][1])[1])  # type: ignore[index]
     words = [(at, word) for at, line in block[1:] for word in line.split()]
     names = [word for _, word in words]
@@ -214,6 +222,7 @@ def _digress_graph(block: Sequence[tuple[int, str]], types: GraphTypes, notes: N
         numbers.append(int(word))
     cut = names.index("E:") - 1
     kinds, entries = numbers[:cut], numbers[cut:]
+    # as many numbers as N requires
     if len(kinds) != num or len(entries) != num**2:
         raise GraphError(
             f"N={num}: expected {num} types of nodes and a matrix of {num} x {num}, got "
@@ -228,6 +237,7 @@ def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
 
     An array named after a split holds its graphs. Pickled objects are refused.
     """
+    # arrays only, nothing that runs code
     try:
         arrays = _load(path)
     except UNREADABLE as error:
@@ -237,8 +247,10 @@ def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
                 "of numbers, numpy.savez(file, a, b, ...)"
             ) from error
         raise GraphError(f"is not a file of arrays: {' '.join(str(error).split())}") from error
+    # sizes are an array of their own
     sizes = next((arrays.pop(name) for name in _NUM_NODES if name in arrays), None)
     any_matrix = False
+    # a matrix, or a stack of matrices
     for name, array in arrays.items():
         stack = array[None] if array.ndim == 2 else array
         if stack.ndim != 3 or stack.shape[1] != stack.shape[2] or stack.dtype.kind not in "biuf":
@@ -249,6 +261,7 @@ def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
         for k in range(len(stack)):
             place = f", {name}" if array.ndim == 2 else f", {name}[{k}]"
             yield SPLIT_NAMES.get(name, ALL), place, partial(parse, k)
+    # no array had the shape of a matrix
     if not any_matrix:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise GraphError(f"holds no adjacency matrix [N, N] or [M, N, N]; it has {shapes}")
@@ -259,6 +272,7 @@ def _padded_graph(
 ) -> TypedGraph:
     """Graph of one matrix of a stack, without its padding, whose size has to be given."""
     matrix = stack[k]
+    # nodes up to the last one with an edge
     num = int(np.flatnonzero(matrix.any(axis=0) | matrix.any(axis=1)).max(initial=-1)) + 1
     if sizes is not None:
         if len(sizes) != len(stack) or not num <= sizes[k] <= len(matrix):
@@ -277,6 +291,7 @@ def _padded_graph(
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
     """Arrays of a file by name. Raises one of ``UNREADABLE`` if there are none."""
+    # arrays of one file, by name
     with path.open("rb") as file:
         content = np.load(file, allow_pickle=False)
         if isinstance(content, np.ndarray):

@@ -97,10 +97,12 @@ def breadth_first_order(graph: TypedGraph, canonical: Sequence[int]) -> Order:
     Neighbours of a node follow by their own number of neighbours, most first, and then in the
     ``canonical`` order. Source: GraphRNN, arXiv 1802.08773.
     """
+    # neighbours of each node
     neighbours: list[list[int]] = [[] for _ in graph.nodes]
     for i, j, _ in graph.edges:
         neighbours[i].append(j)
         neighbours[j].append(i)
+    # sort keys: many neighbours first, then the canonical order
     rank = {node: k for k, node in enumerate(canonical)}
     key = [(-len(neighbours[node]), rank[node]) for node in range(len(neighbours))]
     order: list[int] = []
@@ -162,12 +164,15 @@ STATISTICS = (
 def statistics_of(graph: TypedGraph) -> dict[str, Floats]:
     """Vectors of the statistics by name, for a graph of at least one node."""
     adjacency = adjacency_of(graph)
+    # the spectrum gives eigenvalues and wavelets
     eigenvalues, eigenvectors = np.linalg.eigh(normalised_laplacian(adjacency))
     eigenvalues = eigenvalues.clip(0, 2)  # their range, but for rounding
     spectrum, _ = np.histogram(eigenvalues, bins=_SPECTRUM_BINS, range=(-1e-5, 2))
+    # clustering coefficients of all nodes
     clustering, _ = np.histogram(
         clustering_coefficients(adjacency), bins=_CLUSTERING_BINS, range=(0.0, 1.0)
     )
+    # histograms as shares
     return {
         "degree": _shares(np.bincount(adjacency.sum(axis=1).astype(np.int64))),
         "clustering": _shares(clustering),

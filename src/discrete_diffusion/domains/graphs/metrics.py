@@ -77,6 +77,7 @@ def kernel_values(
 
     width = max(x.shape[1], y.shape[1])
     x, y = (np.pad(rows, ((0, 0), (0, width - rows.shape[1]))) for rows in (x, y))
+    # the distance that the kernel and the statistic call for
     if kernel == "tv":
         distance = cdist(x, y, "cityblock") / 2
     elif bin_width is None:
@@ -90,6 +91,7 @@ def squared_mmds(samples: GraphSet, reference: GraphSet, kernel: str) -> dict[st
     """Squared MMD of every statistic by name, with the kernel ``tv`` or ``emd``; and
     ``mmd_average``, of degrees, clustering and orbits, which papers print for small graphs."""
     mmds = {}
+    # means over pairs within and across the sets
     for each in STATISTICS:
         x, y = samples.statistics[each.name], reference.statistics[each.name]
         options = {"kernel": kernel, "bandwidth": each.bandwidth, "bin_width": each.bin_width}
@@ -195,14 +197,17 @@ def novelty_shares(
     equal samples counts; without a validity ``unique_novel``. Novelty needs ``training``.
     """
     num, keys = len(samples), samples.keys
+    # the first sample of each isomorphism class
     earliest = {key: k for k, key in reversed([*enumerate(keys)])}
     first = np.array([earliest[key] == k for k, key in enumerate(keys)])
     shares = {"unique": first.sum() / num}
+    # not among the graphs trained on
     if training is not None:
         known = {*training.keys}
         novel = np.array([key not in known for key in keys])
         shares["novel"] = novel.sum() / num
         first &= novel
+    # valid graphs, if the kind defines them
     check = VALIDITY.get(str(kind))
     if check is None:
         shares |= {} if training is None else {"unique_novel": first.sum() / num}
@@ -323,6 +328,7 @@ def _spectral_starts(adjacency: Floats) -> list[Ints]:
     from scipy.cluster.vq import kmeans2
 
     num_nodes = len(adjacency)
+    # eigenvectors of small eigenvalues separate blocks
     _, vectors = np.linalg.eigh(graph_set.normalised_laplacian(adjacency))
     starts = [np.zeros(num_nodes, dtype=np.int64)]
     for k in range(2, min(_MAX_BLOCKS, num_nodes) + 1):
@@ -343,6 +349,7 @@ def _improved(adjacency: Floats, blocks: Ints) -> Ints:
     blocks, num_nodes = blocks.copy(), len(blocks)
     k = int(blocks.max()) + 1
     diagonal = np.eye(k, dtype=bool)
+    # counts that each move updates
     edges, _, sizes = (x.astype(np.int64) for x in _block_counts(adjacency, blocks))
     links_of = (adjacency @ np.eye(k)[blocks]).astype(np.int64)  # (N, K)
     log_factorial = gammaln(np.arange(num_nodes**2 + 2) + 1.0)
@@ -353,6 +360,7 @@ def _improved(adjacency: Floats, blocks: Ints) -> Ints:
         both = log_factorial[edges] + log_factorial[pairs - edges]
         return (both - log_factorial[pairs + 1]).sum(axis=1)
 
+    # sweeps over all nodes, until none moves
     for _ in range(_SWEEPS if k > 1 else 0):
         moved = False
         for node in range(num_nodes):

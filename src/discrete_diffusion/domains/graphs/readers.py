@@ -86,6 +86,7 @@ def read_graphs(
         ValueError: a graph cannot be read, and the message names file and line; or no graph can.
     """
     path, types, result = Path(path), types or GraphTypes(), ReadGraphs()
+    # graphs of every file, or the first problem
     for file, kind, records in _sources(path, types, result.notes):
         for split, place, parse in _with_faults(file, records):
             try:
@@ -105,6 +106,7 @@ def read_graphs(
             lines = enumerate(split_lines(read_text(file, kind).text), start=1)
             blank = [k for k, line in lines if not line.strip()]
             result.problems += [f"{file}, line {k}: is blank" for k in blank]
+    # something has to be readable
     if not result.graphs and not (samples and result.problems):
         why = f": {result.problems[0]}" if result.problems else ""
         raise ValueError(f"{path} holds no graph that can be read{why}")
@@ -115,6 +117,7 @@ def _sources(
     path: Path, types: GraphTypes, notes: Notes
 ) -> Iterator[tuple[Path, FileKind | None, Records]]:
     """Yield each file with its kind, or a folder that is one data set, and its graphs."""
+    # a folder may be one data set
     files = _files_of(path)
     read = None
     if path.is_dir():
@@ -129,6 +132,7 @@ def _sources(
         return
     # the kinds of all files first, so that a foreign file is refused before any is read
     kinds = {file: _kind_of(file, path.is_dir()) for file in files}
+    # otherwise every file is read by itself
     for file, kind in kinds.items():
         known = kind if isinstance(kind, FileKind) else None
         yield file, known, _records(file, kind, types, notes)
@@ -140,6 +144,7 @@ def _files_of(path: Path) -> list[Path]:
         raise FileNotFoundError(f"no graphs at {path.absolute()}")
     if not path.is_dir():
         return [path]
+    # visible entries, all of which must exist
     entries = [each for each in path.iterdir() if each.name[0] != "."]
     if lost := [each for each in entries if each.is_symlink() and not each.exists()]:
         raise FileNotFoundError(f"{lost[0]} is a link to nothing; restore its file, or remove it")
@@ -161,12 +166,14 @@ def _with_faults(file: Path, records: Records) -> Records:
 
 def _kind_of(file: Path, in_folder: bool) -> FileKind | str:
     """Kind of a file, or why it cannot be read; ``ValueError`` for a part of a data set."""
+    # a part of a data set needs its whole folder
     part = folders.tu_part(file) or (("OGB", name) if (name := folders.ogb_part(file)) else None)
     if part:
         raise ValueError(
             f"{file} is the part {part[1]} of the data set {part[0]}; give its folder, "
             f"{file.parent}"
         )
+    # the kind by content or name
     try:
         kind = inputs.check_kind(file, tuple(_FORMATS), _EXPECTED)
     except ValueError as error:
@@ -202,6 +209,7 @@ def _json(text: str, types: GraphTypes, notes: Notes) -> Records:
         content = {ALL: content}
     if not isinstance(content, dict) or "edges" in content or is_node_link(content):
         content = {ALL: [content]}
+    # graphs by split
     for name, graphs in content.items():
         split = SPLIT_NAMES.get(name)
         if split is None or not isinstance(graphs, list):

@@ -184,10 +184,12 @@ def parse_size(record: Any) -> int:
             f'expected an object {{"n": ..., "edges": [[u, v], ...]}}, got {reprlib.repr(record)}'
         )
     num_nodes: Any = record.get("n")
+    # with a number of nodes
     if not _is_index(num_nodes) or num_nodes == 0:
         raise GraphError(
             f"n: expected the number of nodes, at least 1, got {reprlib.repr(num_nodes)}"
         )
+    # that fits into memory
     if num_nodes > MOST_NODES:
         raise GraphError(
             f"n: {num_nodes:,} nodes, more than {MOST_NODES:,}: a token for each pair of them is "
@@ -203,6 +205,7 @@ def parse_names(names: Any, num_nodes: int, parse: Callable[[object], Id]) -> tu
             f"node_types: expected a list of n={num_nodes} names, got {reprlib.repr(names)}"
         )
     kinds = []
+    # each name is a known type
     for k, name in enumerate(names):
         try:
             kinds.append(parse(name))
@@ -216,6 +219,7 @@ def parse_edges(
 ) -> dict[Pair, int]:
     """Type by pair (i, j), i < j, for a list of [u, v] or [u, v, type]."""
     kinds: dict[Pair, int] = {}
+    # one type for each pair
     for k, (pair, rest) in enumerate(parse_pairs(edges, num_nodes, key, most=1)):
         try:
             kind = types.edge(*rest) if rest else 0
@@ -235,6 +239,7 @@ def parse_pairs(
     """Yield each pair (i, j), i < j, and up to ``most`` values that follow its ends."""
     if not _is_list(pairs):
         raise GraphError(f"{key}: expected a list [[u, v], ...], got {reprlib.repr(pairs)}")
+    # two different nodes, and perhaps more
     for k, edge in enumerate(pairs):
         if not isinstance(edge, Sequence) or not 2 <= len(edge) <= 2 + most:
             raise GraphError(f"{key}[{k}]: expected [u, v], got {reprlib.repr(edge)}")
@@ -300,6 +305,7 @@ def _plain_record(record: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
 
 def _edge(edge: Any, place: str, number: Mapping[str, int], notes: Notes) -> list[Any]:
     """[u, v] or [u, v, type] of an edge of node-link JSON, its nodes by number."""
+    # an object names its ends
     if isinstance(edge, Mapping):
         notes.drop_others(edge, (*_ENDS, TYPE, "key"), "edge")
         if missing := [end for end in _ENDS if end not in edge]:
@@ -307,6 +313,7 @@ def _edge(edge: Any, place: str, number: Mapping[str, int], notes: Notes) -> lis
         edge = [*(edge[end] for end in _ENDS), *([edge[TYPE]] if TYPE in edge else [])]
     if not _is_list(edge) or len(edge) < 2:
         raise GraphError(f"{place}: expected source and target, got {reprlib.repr(edge)}")
+    # ends are known by their ids
     ends = [json.dumps(end) for end in edge[:2]]
     if unknown := [end for end in ends if end not in number]:
         raise GraphError(f"{place}: {unknown[0]} is the id of no node")

@@ -73,6 +73,7 @@ def read_partials(
     """Partial graphs by line number. Raises ``ValueError`` naming file, line and field for a wrong
     line, and for a file without a graph."""
     partials = {}
+    # one partial graph a line
     source = read_text(given, JSON_LINES, JSON, expected="a partial graph a line")
     for number, line in enumerate(split_lines(source.text), start=1):
         if line.strip():
@@ -110,6 +111,7 @@ def parse_partial(record: Any, types: GraphTypes, n_max: int) -> PartialGraph:
 
 def _known_nodes(record: Mapping[str, Any], num_nodes: int) -> list[int]:
     known = record.get("known_nodes", 0)
+    # a number means the first nodes
     if isinstance(known, int) and not isinstance(known, bool):
         known = list(range(known)) if known >= 0 else [known]
     fits = isinstance(known, list) and all(isinstance(node, int) for node in known)
@@ -123,8 +125,10 @@ def _known_nodes(record: Mapping[str, Any], num_nodes: int) -> list[int]:
 
 def encode_partials(partials: Sequence[PartialGraph], vocab: VocabConfig) -> tuple[Tensor, Tensor]:
     """Tokens Int64[M, L] with ``UNKNOWN`` and PAD, and Bool[M, L], the positions of data."""
+    # unknown tokens at all positions of data
     real = vocab.real_positions(torch.tensor([len(each.nodes) for each in partials]))
     x0 = torch.where(real, UNKNOWN, vocab.pad_id)
+    # known types and pairs
     for row, partial in zip(x0, partials, strict=True):
         for k, kind in enumerate(partial.nodes):
             if kind is not None:
@@ -142,6 +146,7 @@ def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
 
 def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
     """Sample ``completions`` graphs for every line of ``given``, their nodes in its order."""
+    # partial graphs of the file, with a warning for unusual sizes
     graphs, node_order = GraphSamples.of(trained.data_config, vocab), trained.data_config.node_order
     partials = read_partials(request.given, graphs.types, vocab.n_max)
     warn_of_sizes(trained, (len(each.nodes) for each in partials.values()))
@@ -149,6 +154,7 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     x0, real = encode_partials([*partials.values()], vocab)
     places = [place_of_line(request.given, line) for line in partials]
     graphs.structure(request).check_given(x0, vocab.mask_id, places)
+    # several completions of each line
     each = COMPLETIONS if request.completions is None else request.completions
     x0, real = (rows.repeat_interleave(each, dim=0) for rows in (x0, real))
     return sample_kind.complete_kind(
@@ -168,6 +174,7 @@ def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[TypedGraph]:
     ``reference=FILE``. Raises ``ValueError`` without a reference, and for an empty list."""
     check_installed()
     graphs = GraphSamples(Untyped())
+    # what samples are compared with
     if request.samples and request.reference is None:
         raise ValueError(
             "samples=FILE needs graphs to compare with: give reference=FILE, and training=FILE for "
@@ -175,6 +182,7 @@ def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[TypedGraph]:
         )
     check_reference(request, of_files=True)
     reference, training, known = _read_real(request, graphs)
+    # as many reference graphs as requested
     rows = held_out_rows(request, len(reference)).tolist()
     measured = [reference[row] for row in rows]
     real = RealData(str(request.reference), measured, training, known, len(reference))
@@ -216,6 +224,7 @@ def _real_graphs(
         training = on.data.graphs("train")
         if request.training is not None:
             training = graphs.read_graphs(request.training, request).graphs
+    # as many held-out graphs as requested
     measured = some_held_out(request, on.data, on.split).graphs(on.split)
     num = len(on.data.splits[on.split])
     return RealData(on.name, measured, training or None, known, num, on)

@@ -31,6 +31,7 @@ from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind, SampleKindReport
 from discrete_diffusion.evaluation.sample_scores import (
+    RealVsReal,
     SampleScores,
     error_note,
     real_vs_real,
@@ -90,6 +91,7 @@ def plot_graphs(
     Colours are types of nodes, dashes types of edges. ``given``: for each graph, edges (i, j) to
     highlight.
     """
+    # as square as possible
     columns = columns or math.ceil(math.sqrt(len(graphs)))
     rows = math.ceil(len(graphs) / columns)
     # one legend for all squares, if there are several types
@@ -103,6 +105,7 @@ def plot_graphs(
         Line2D([], [], color=_EDGE, linestyle=_STYLES[k % len(_STYLES)], label=name)
         for k, name in enumerate(edges)
     ]
+    # a square for each graph
     figure = new_figure(columns * _CELL, rows * _CELL + 0.4 * bool(handles))
     cells = np.atleast_1d(figure.subplots(rows, columns)).ravel()
     for k, axes in enumerate(cells):
@@ -119,6 +122,7 @@ def plot_graphs(
 
 def _plot(axes: Axes, graph: TypedGraph, given: frozenset[Pair]) -> None:
     points = node_positions(graph)
+    # edges by type, given ones highlighted
     for kind in sorted({kind for _, _, kind in graph.edges}):
         pairs = [(i, j) for i, j, each in graph.edges if each == kind]
         axes.add_collection(
@@ -130,6 +134,7 @@ def _plot(axes: Axes, graph: TypedGraph, given: frozenset[Pair]) -> None:
                 zorder=1,
             )
         )
+    # nodes on top
     colours = [_COLOURS[kind % len(_COLOURS)] for kind in graph.nodes]
     size = 240 / (len(graph.nodes) + 8)
     axes.scatter(points[:, 0], points[:, 1], s=size, c=colours, linewidths=0, zorder=2)
@@ -143,6 +148,7 @@ def node_positions(graph: TypedGraph) -> Floats:
     """Float[N, 2], by the springs of Kamada and Kawai; planar graphs start without crossings."""
     import networkx
 
+    # an embedding of planar graphs as the start
     linked = as_networkx(graph)
     is_planar, embedding = networkx.check_planarity(linked)
     start = None
@@ -150,6 +156,7 @@ def node_positions(graph: TypedGraph) -> Floats:
         place = networkx.combinatorial_embedding_to_pos(embedding)
         start = np.array([place[node] for node in linked], dtype=np.float64)
         start = len(graph.nodes) * (start - start.mean(axis=0)) / max(np.ptp(start), 1)
+    # springs move nodes from there
     same = library("igraph").Graph(n=len(graph.nodes), edges=list(linked.edges))
     layout = same.layout_kamada_kawai(seed=None if start is None else start.tolist())
     return np.array(layout.coords, dtype=np.float64).reshape(-1, 2)
@@ -193,10 +200,12 @@ class GraphSamples(SampleKind[TypedGraph]):
     ) -> None:
         """Plot the first graphs on a page; of completions the same number for each of the first
         lines, with the edges of their ``PartialGraph`` in ``inputs``."""
+        # fresh samples: one after the other
         if given is None or inputs is None:
             if samples:
                 plot_graphs(samples[:MAX_PLOTTED], path, self.types)
             return
+        # completions by line
         of_line: dict[int, list[TypedGraph]] = {}
         for line, graph in zip(given, samples, strict=True):
             of_line.setdefault(line, []).append(graph)
@@ -249,6 +258,7 @@ class GraphSamples(SampleKind[TypedGraph]):
     ) -> SampleScores:
         """Every metric of every set; graphs trained on give novelty and the ratio, and floors are
         sampled from all real graphs. Raises ``ValueError`` for an empty set or reference."""
+        # how to measure, and with which sets
         kind = self.validity if request.kind is None else request.kind
         kernel = request.kernel or metrics.default_kernel(kind)
         draws = FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws)
@@ -276,6 +286,7 @@ class GraphSamples(SampleKind[TypedGraph]):
         if training is not None:
             of_real |= distances(training, reference)
 
+        # numbers of the samples
         def scores_of_set(samples: Sequence[TypedGraph], size: int) -> dict[str, float]:
             """Scores with shares of all samples, unreadable ones included; shares of 0 and nothing
             else for a set without a graph."""
@@ -290,6 +301,7 @@ class GraphSamples(SampleKind[TypedGraph]):
         scores = [scores_of_set(*pair) for pair in progress.track(pairs, "metrics", "sets")]
         if training is not None:
             of_real |= metrics.ratios(of_real, of_real)
+        # metrics that all sets have
         per_seed = {
             name: [values[name] for values in scores]
             for name in scores[0]
@@ -303,16 +315,7 @@ class GraphSamples(SampleKind[TypedGraph]):
         tables, further = {"real": of_real}, []
         if floors is not None:
             tables |= floors.as_dict()
-            rows = [
-                TableRow(
-                    name,
-                    f"{mean:.5f} ({floors.sd[name]:.5f})",
-                    meaning=metrics.METRICS[name].meaning,
-                )
-                for name, mean in floors.mean.items()
-            ]
-            title = "real graphs against real graphs (in brackets: standard deviation of a pair)"
-            further = [TableSection(title, tuple(rows))]
+            further = [_floor_section(floors)]
             notes.append(
                 f"Floors: {floors.num_samples:,} real graphs against {floors.num_reference:,} "
                 f"others, mean of {floors.draws} draws."
@@ -330,6 +333,15 @@ class GraphSamples(SampleKind[TypedGraph]):
         )
 
 
+def _floor_section(floors: RealVsReal) -> TableSection:
+    rows = [
+        TableRow(name, f"{mean:.5f} ({floors.sd[name]:.5f})", meaning=metrics.METRICS[name].meaning)
+        for name, mean in floors.mean.items()
+    ]
+    title = "real graphs against real graphs (in brackets: standard deviation of a pair)"
+    return TableSection(title, tuple(rows))
+
+
 def _shares_of(values: Mapping[str, float]) -> list[str]:
     return [name for name in values if metrics.METRICS[name].share]
 
@@ -344,6 +356,7 @@ def _notes(
 ) -> list[str]:
     """Notes on how to read the metrics."""
     notes = []
+    # samples without a graph
     if num_unreadable:
         notes.append(
             f"{num_unreadable:,} of {sum(sizes):,} samples are not graphs that can be read: they "
@@ -351,6 +364,7 @@ def _notes(
         )
     if "mmd_degree" not in per_seed:
         notes.append("No distances: a set has no sample that can be read.")
+    # how distances are computed
     notes.append(f"Distances: squared MMD with {_KERNELS[kernel]}.")
     if num_training is not None:
         notes.append(
@@ -358,6 +372,7 @@ def _notes(
             "of value / theirs over the five distances, without those where theirs rounds to 0 "
             "at four decimals."
         )
+    # where the test differs from the published one
     if kind == "sbm":
         notes.append(
             "Valid is a substitute of the published test, which needs graph-tool: blocks are "

@@ -105,6 +105,7 @@ def complete_molecules(config: DictConfig) -> None:
     Raises ``ValueError`` for unknown atoms, or charged ones where charges are ignored.
     """
     check_installed()
+    # values that are not given are read from the training file
     if config.atoms is None or config.n_max is None:
         source = _read(_paths(config)["train"], config)
         if not config.skip_invalid:
@@ -133,8 +134,10 @@ def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
     cannot represent (unless ``skip_invalid``: then such rows are counted in the log), and a file
     without any molecule.
     """
+    # molecules of every file
     read = {name: _usable(path, config, vocab) for name, path in _paths(config).items()}
     train = read["train"]
+    # one file is split here
     if config.path is not None:
         rows = split_rows(train.molecules, config.split, config.split_seed)
         of_split = dict.fromkeys(SPLITS, train)
@@ -147,6 +150,7 @@ def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
             logger.warning("left out %d training molecules that are held out too", removed)
         rows.setdefault("test", [])
         of_split = {name: read.get(name, train) for name in SPLITS}
+    # tokens of each split
     return MoleculeDataset(
         {name: [of_split[name].molecules[row] for row in rows[name]] for name in SPLITS},
         vocab,
@@ -215,6 +219,7 @@ def _cuts(num: int, split: Sequence[float | None]) -> tuple[int, int]:
         f"data.split={json.dumps(list(split))} of {num:,} molecules: expected train, val and test "
         "as shares or as numbers that fit, null for the rest, such as [0.8,0.1,0.1]"
     )
+    # three parts, at most one of them open
     if len(split) != 3 or sum(part is None for part in split) > 1:
         raise error
     if any(part is not None and (part < 0 or (part > 1 and part != int(part))) for part in split):

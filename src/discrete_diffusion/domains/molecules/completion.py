@@ -69,10 +69,12 @@ class Scaffold:
 
     def walk(self, generator: random.Random) -> list[int]:
         """Atoms in the order of a random depth-first walk, as in SMILES."""
+        # neighbours of each atom
         around: list[list[int]] = [[] for _ in self.molecule.atoms]
         for i, j, _ in self.molecule.bonds:
             around[i].append(j)
             around[j].append(i)
+        # the last atom on the stack is next
         order: list[int] = []
         stack, seen = list(range(len(self))), set()
         generator.shuffle(stack)
@@ -95,6 +97,7 @@ class Scaffold:
         The scaffold's atoms and bonds are known. No bond is known where none may be added: between
         two of its atoms, unless both are open and marked, and between a closed atom and a new one.
         """
+        # unknown ids, then the scaffold's atoms
         none = vocab.edge_offset + vocab.no_edge
         ids = [vocab.pad_id] * vocab.length
         ids[:size] = [-1] * size
@@ -127,6 +130,7 @@ def read_scaffolds(
     ``vocab`` lacks, or leaves no slot for a new atom.
     """
     scaffolds = []
+    # errors name file and line
     for line, text in read_rows(given):
         try:
             scaffolds.append(_scaffold(line, text, vocab, keep_charges))
@@ -140,6 +144,7 @@ def read_scaffolds(
 def _scaffold(line: int, text: str, vocab: VocabConfig, keep_charges: bool) -> Scaffold:
     from rdkit import rdBase
 
+    # parse, with the reason if that fails
     with rdBase.BlockLogs():
         mol = graphs.parsed(text)
         if mol is None:
@@ -185,6 +190,7 @@ def completed_sizes(
     the numbers of training molecules of each size. Raises ``ValueError`` if no size leaves room.
     """
     sizes = []
+    # a size for every completion
     for k, scaffold in enumerate(scaffolds):
         least = len(scaffold) + 1
         if isinstance(size, int) and size < least:
@@ -243,6 +249,7 @@ def place_scaffolds(
             f"given=FILE takes a model of data.node_order=random or {SMILES_ORDER}; this one has "
             f"{node_order}"
         )
+    # a row for each completion
     rows = [scaffold for scaffold, each in zip(scaffolds, sizes, strict=True) for _ in each]
     num_atoms = list(chain(*sizes))
     # one or several placements of each row
@@ -254,9 +261,11 @@ def place_scaffolds(
         for _ in range(proposals)
     ]
     partial = torch.tensor([place.tokens for place in placed])
+    # the model chooses among proposals
     if proposals > 1:
         chosen = _chosen(_log_weights(model, partial, vocab, seed).view(-1, proposals), seed)
         partial, placed = partial[chosen], [placed[row] for row in chosen.tolist()]
+    # sampled molecules numbered as the scaffold is
     real = vocab.real_positions(torch.tensor(num_atoms))
 
     def molecules(rows: Tensor, tokens: Tensor) -> list[Molecule]:
@@ -289,6 +298,7 @@ def _chosen(log_weights: Tensor, seed: int) -> Tensor:
 
 def _log_weights(model: Model, partial: Tensor, vocab: VocabConfig, seed: int) -> Tensor:
     """Float64[R]: log-probability of the known tokens of each row."""
+    # known tokens that carry data
     real = partial != vocab.pad_id
     device = model.algorithm.layout.support.device
     estimate = log_prob_of(
@@ -302,9 +312,11 @@ def _log_weights(model: Model, partial: Tensor, vocab: VocabConfig, seed: int) -
 
 def _as_given(molecule: Molecule, order: Sequence[int], slots: Sequence[int]) -> Molecule:
     """Renumber a molecule whose slot ``slots[k]`` holds atom ``order[k]`` of the scaffold."""
+    # new numbers of slots: the scaffold first
     new = dict(zip(slots, order, strict=True))
     others = (slot for slot in range(len(molecule.atoms)) if slot not in new)
     new.update({slot: len(order) + k for k, slot in enumerate(others)})
+    # atoms and bonds with their new numbers
     atoms = [""] * len(molecule.atoms)
     for slot, place in new.items():
         atoms[place] = molecule.atoms[slot]
@@ -329,6 +341,7 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
     Raises ``ValueError`` naming file and line for a wrong scaffold."""
     graphs.check_installed()
     data, molecules = trained.data_config, MoleculeSamples(vocab)
+    # scaffolds of the file, and sizes of their completions
     scaffolds = read_scaffolds(request.given, vocab, keep_charges=data.charges == "kept")
     size = requested_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
     each = COMPLETIONS if request.completions is None else request.completions
@@ -378,6 +391,7 @@ def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[Molecule]:
             "samples=FILE needs reference=FILE, held-out molecules to compare with, as SMILES"
         )
     check_reference(request, of_files=True)
+    # held-out and training molecules of files
     known = _read(request.reference, request)
     training = None if request.training is None else _read(request.training, request)
     reference = [known[row] for row in held_out_rows(request, len(known)).tolist()]

@@ -97,6 +97,7 @@ def frechet_distance(one: Activations, other: Activations) -> float:
 def activations(smiles: Sequence[str]) -> Activations:
     """Activations of at least two canonical SMILES, kept on disk; the network sees equal ones
     once."""
+    # each molecule once, with its count
     counted = sorted(Counter(smiles).items())
     texts, counts = [text for text, _ in counted], [count for _, count in counted]
     expected: dict[str, Any] = {
@@ -108,6 +109,7 @@ def activations(smiles: Sequence[str]) -> Activations:
         moments = _moments(texts, np.array(counts))
         return {"mean": moments.mean, "covariance": moments.covariance}
 
+    # from the disk, if they are there
     arrays = cached_arrays(
         _cache_path(smiles), "ChemNet activations", expected, computed, compressed=False
     )
@@ -163,6 +165,7 @@ def activations_of(texts: Sequence[str]) -> np.ndarray:
 def _activation_blocks(texts: Sequence[str]) -> Iterator[np.ndarray]:
     """Yield Float64[M, 512] of at most ``_MAX_ACTIVATIONS`` SMILES at a time; smaller sets
     are remembered."""
+    # one length of padding for all parts
     padded = max(_MAX_LENGTH, 1 + max(map(len, texts)))
     with progress.task("ChemNet", len(texts), "molecules") as going:
         for start in range(0, len(texts), _MAX_ACTIVATIONS):
@@ -183,6 +186,7 @@ def _run_network(smiles: Sequence[str], padded: int, going: progress.Task) -> np
     import torch
     from fcd.utils import SmilesDataset
 
+    # one-hot characters
     network = _chemnet()
     encoded = SmilesDataset(list(smiles), pad_len=padded)
     outputs = []
@@ -228,6 +232,7 @@ def features_of_smiles(smiles: str) -> Features:
     GDSS."""
     from rdkit import Chem
 
+    # vertices and edges of the graph
     mol = Chem.MolFromSmiles(smiles)
     labels: list[Hashable] = [atom.GetSymbol() for atom in mol.GetAtoms()]
     bonds = [

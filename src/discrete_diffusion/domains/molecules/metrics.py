@@ -106,6 +106,7 @@ def _judge(molecule: Molecule) -> Verdict:
         whole = smiles_of(mol)
         largest = whole if connected else smiles_of(_largest_fragment(mol))
         return Verdict(whole, largest, largest, largest, connected)
+    # then with charges, then repaired
     charged = with_charged_atoms(molecule)
     mol = sanitised(charged)
     if mol is not None:
@@ -129,6 +130,7 @@ def _corrected(molecule: Molecule) -> str | None:
     """
     from rdkit import Chem
 
+    # weaken one bond at a time
     mol = to_rdkit(molecule)
     while (atom := _overloaded_atom(mol)) is not None:
         bonds = list(mol.GetAtomWithIdx(atom).GetBonds())
@@ -140,6 +142,7 @@ def _corrected(molecule: Molecule) -> str | None:
         mol.RemoveBond(start, end)
         if order:
             mol.AddBond(start, end, Chem.BondType.values[order])
+    # the largest fragment counts
     repaired = Chem.MolFromSmiles(max(Chem.MolToSmiles(mol).split("."), key=len))
     return None if repaired is None else smiles_of(repaired)
 
@@ -155,6 +158,7 @@ def _overloaded_atom(mol: Any) -> int | None:
 
 def is_connected(molecule: Molecule) -> bool:
     """True if every atom can be reached from every other along bonds."""
+    # union-find over bonds
     parent = list(range(len(molecule.atoms)))
 
     def root(k: int) -> int:
@@ -177,8 +181,10 @@ def sample_shares(verdicts: Sequence[Verdict], known: frozenset[str] | None) -> 
     if not verdicts:
         return {}
     num = len(verdicts)
+    # distinct valid molecules
     relaxed = [verdict.relaxed for verdict in verdicts if verdict.relaxed is not None]
     distinct = set(relaxed)
+    # shares of all samples
     shares = {
         "valid": sum(verdict.valid is not None for verdict in verdicts) / num,
         "valid_relaxed": len(relaxed) / num,
@@ -186,6 +192,7 @@ def sample_shares(verdicts: Sequence[Verdict], known: frozenset[str] | None) -> 
         "connected": sum(verdict.connected for verdict in verdicts) / num,
         "valid_in_one_piece": sum(v.connected and v.valid is not None for v in verdicts) / num,
     }
+    # shares of valid and of distinct ones
     if relaxed:
         shares["unique"] = len(distinct) / len(relaxed)
     if distinct and known is not None:
@@ -216,6 +223,7 @@ def properties(smiles: Sequence[str]) -> dict[str, np.ndarray]:
     from rdkit import Chem
     from rdkit.Chem import QED, rdMolDescriptors
 
+    # numbers of each distinct molecule
     accessibility = _accessibility()
     known: dict[str, tuple[float, ...]] = {}
     for text in progress.track(list(dict.fromkeys(smiles)), "properties", "molecules"):
@@ -227,6 +235,7 @@ def properties(smiles: Sequence[str]) -> dict[str, np.ndarray]:
             math.nan if accessibility is None else accessibility(mol),
             rdMolDescriptors.CalcNumRings(mol),
         )
+    # columns by name
     table = np.array([known[text] for text in smiles]).reshape(-1, len(PROPERTIES))
     return {
         name: table[:, k]
@@ -240,6 +249,7 @@ def _accessibility() -> Any:
     """Score that rdkit ships among its contributions; None where these are not installed."""
     from rdkit.Chem import RDConfig
 
+    # a script, which is not a package
     path = Path(RDConfig.RDContribDir) / "SA_Score" / "sascorer.py"
     if not path.is_file():
         return None
@@ -258,6 +268,7 @@ def scaffolds(smiles: Sequence[str]) -> Counter[str]:
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
     counts: Counter[str] = Counter()
+    # scaffolds of enough rings
     for text, count in Counter(smiles).items():
         scaffold = MurckoScaffold.GetScaffoldForMol(Chem.MolFromSmiles(text))
         if rdMolDescriptors.CalcNumRings(scaffold) >= MIN_RINGS:
@@ -334,6 +345,7 @@ def graph_distances(
 def log_cost(sets: Sequence[MoleculeSet]) -> None:
     """Log the time to measure sets of many molecules, the reference included, and warn if memory
     or temporary disk is short. Small sets are not mentioned."""
+    # distinct molecules, of which a few are tried
     distinct = [list(dict.fromkeys(each.smiles)) for each in sets]
     num = sum(map(len, distinct))
     if num < MANY:
@@ -395,9 +407,11 @@ def available_memory() -> int | None:
     """Bytes that this process can still have: of the machine, or of its container if that has
     less; None where the system does not say."""
     limits: list[int] = []
+    # free memory of the machine
     with suppress(OSError):
         lines = _SYSTEM.read_text().splitlines()
         limits = [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+    # limit of the container
     with suppress(OSError):
         most, used = (
             (_GROUP / name).read_text().strip() for name in ("memory.max", "memory.current")

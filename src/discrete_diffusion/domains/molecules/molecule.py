@@ -77,6 +77,7 @@ def parse_atom(name: str) -> tuple[int, int]:
     """Atomic number and formal charge of an ``atom_name``; ``ValueError`` for other text."""
     from rdkit import Chem
 
+    # an element with its charge
     parts = _ATOM.fullmatch(name)
     if parts is not None:
         symbol, sign, size = parts.groups()
@@ -99,6 +100,7 @@ def parsed(text: str, *, sanitize: bool = True) -> Any:
     from rdkit import Chem
 
     is_block = "\n" in text
+    # limits before and after parsing
     if len(text) > _MAX_CHARACTERS and not is_block:
         raise MoleculeError(f"SMILES of {len(text):,} characters, more than {_MAX_CHARACTERS:,}")
     read = Chem.MolFromMolBlock if is_block else Chem.MolFromSmiles
@@ -108,6 +110,7 @@ def parsed(text: str, *, sanitize: bool = True) -> Any:
             f"{mol.GetNumAtoms():,} atoms, more than {_MAX_ATOMS}: a token for each pair of them "
             "is more than memory holds"
         )
+    # explicit hydrogen stays where sanitising is left out
     if mol is None or sanitize or not is_block:
         return mol
     mol.UpdatePropertyCache(strict=False)

@@ -66,6 +66,7 @@ def read_rows(
     Raises ``FileNotFoundError`` or ``ValueError`` with one sentence: no such file, another kind of
     file, no such column, no SMILES in it, not text.
     """
+    # by the kind of the file
     source = read_text(path, SDF, SMILES_TABLE, expected=_EXPECTED)
     path = Path(source.name)
     if source.kind is SMILES_TABLE:
@@ -114,12 +115,14 @@ def _tabulated(path: Path, text: str, column: str | None, keep_blank: bool) -> I
     first = text.partition("\n")[0]
     default = "\t" if suffix_of(path) == ".tsv" else ","
     wanted = "smiles" if column is None else column.lower()
+    # marks between cells, the usual one first
     fitting = (
         mark
         for mark in (default, *_MARKS)
         if wanted in {name.strip(' "\r').lower() for name in first.split(mark)}
     )
     rows = table_rows(io.StringIO(text, newline=""), next(fitting, default))
+    # rows below the header
     try:
         _, header = next(rows, (1, []))
         place = _column_index(path, [name.strip() for name in header], column)
@@ -132,11 +135,13 @@ def _tabulated(path: Path, text: str, column: str | None, keep_blank: bool) -> I
 
 
 def _column_index(path: Path, header: list[str], column: str | None) -> int:
+    # the named column, or smiles
     if column is not None and column in header:
         return header.index(column)
     lower = [name.lower() for name in header]
     if column is None and "smiles" in lower:
         return lower.index("smiles")
+    # the message names the columns
     there = f"its columns are {', '.join(header)}"
     if column is not None:
         raise ValueError(f"data.column={column}: {path} has no such column; {there}")
@@ -184,10 +189,12 @@ def read_samples(path: str, *, skip_invalid: bool = False) -> ReadSamples:
 def molecule_of_json(value: Any) -> Molecule:
     """Molecule of ``{"atoms": ["C", "O"], "bonds": [[0, 1, "double"]]}``; other keys are not read.
     ``null``, and no atoms, are ``NOTHING``. Raises ``ValueError`` naming the field."""
+    # null is a failed sample
     if value is None:
         return NOTHING
     if not isinstance(value, dict) or not isinstance(value.get("atoms"), list):
         raise ValueError('expected an object with a list "atoms", and "bonds"')
+    # atoms with known elements
     atoms = value["atoms"]
     for atom in atoms:
         graphs.parse_atom(str(atom))
@@ -213,6 +220,7 @@ def _molecule_as_written(text: str) -> Molecule:
     ring that cannot be Kekulised."""
     from rdkit import rdBase
 
+    # chemistry may be wrong, syntax may not
     with rdBase.BlockLogs():
         try:
             mol = graphs.parsed(text)
@@ -231,6 +239,7 @@ def as_json(molecule: Molecule) -> dict[str, Any]:
     null where rdkit refuses the graph, and ``why`` is the reason. ``NOTHING`` has no atoms."""
     from rdkit import rdBase
 
+    # SMILES, or the reason why there is none
     with rdBase.BlockLogs():
         mol = None if molecule == NOTHING else graphs.sanitised(molecule)
         facts: dict[str, Any] = {

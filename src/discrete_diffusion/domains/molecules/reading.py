@@ -78,6 +78,7 @@ class ReadMolecules:
 
     def only(self, atoms: Sequence[str], n_max: int) -> ReadMolecules:
         """Keep the molecules of at most ``n_max`` of these atoms; the others become problems."""
+        # molecules that the vocabulary can represent
         kept, problems = [], [*self.problems]
         for k, molecule in enumerate(self.molecules):
             if len(molecule.atoms) > n_max:
@@ -106,6 +107,7 @@ class ReadMolecules:
 
     def summary(self) -> str:
         """``FILE: 133,247 molecules; left out 3 rows: line 7: ...``"""
+        # what was read, and what was unusual
         parts = [f"{self.path}: {len(self):,} molecules"]
         if self.num_recovered:
             parts.append(
@@ -117,6 +119,7 @@ class ReadMolecules:
             parts.append(
                 f"{dummies:,} with the atom *, which is not an element and is kept as a type"
             )
+        # rows that were left out
         if self.problems:
             named = ", ".join(f"line {line:,}: {why}" for line, why in self.problems[:MAX_NAMED])
             more = ", ..." if len(self.problems) > MAX_NAMED else ""
@@ -138,6 +141,7 @@ def read_molecules(
     """
     graphs.check_installed()
     check_name("data.charges", charges, graphs.CHARGES)
+    # short files are parsed, long ones cached
     rows = read_rows(path, column)
     if len(rows) <= _FEW:
         arrays = _arrays(rows, charges, str(path))
@@ -157,6 +161,7 @@ def molecule_of(text: str, *, keep_charges: bool) -> tuple[Molecule, bool]:
     Raises ``MoleculeError`` with the reason if there is none."""
     from rdkit import rdBase
 
+    # as written, or without charges
     with rdBase.BlockLogs():
         mol = graphs.parsed(text)
         recovered = mol is None
@@ -177,11 +182,13 @@ def canonical(molecule: Molecule, *, keep_charges: bool) -> Molecule:
     order. Raises ``MoleculeError`` if rdkit refuses it."""
     from rdkit import Chem
 
+    # a sanitised molecule
     if not keep_charges:
         molecule = graphs.with_charged_atoms(molecule)
     mol = graphs.sanitised(molecule)
     if mol is None:
         raise MoleculeError(graphs.objection(graphs.to_rdkit(molecule)))
+    # its own SMILES fixes the order of atoms
     text = graphs.smiles_of(mol)
     again = Chem.MolFromSmiles(text)
     if again is None:
@@ -203,6 +210,7 @@ def _arrays(rows: Sequence[Row], charges: str, name: str) -> dict[str, np.ndarra
     molecules: list[Molecule] = []
     problems: list[Problem] = []
     num_recovered = 0
+    # molecules and problems by row
     for row in progress.track(rows, f"reading {Path(name).name}", "molecules"):
         try:
             molecule, recovered = molecule_of(row.text, keep_charges=charges == "kept")
@@ -216,6 +224,7 @@ def _arrays(rows: Sequence[Row], charges: str, name: str) -> dict[str, np.ndarra
     names = graphs.foreign_atoms(molecules, ())
     index = {atom: k for k, atom in enumerate(names)}
     facts = {"atoms": names, "problems": problems, "num_recovered": num_recovered}
+    # flat arrays
     return {
         "line": np.array(lines, dtype=np.int64),
         "num_atoms": np.array([len(molecule.atoms) for molecule in molecules], dtype=np.int16),
@@ -246,6 +255,7 @@ def _log_num_orders(molecules: Sequence[Molecule], names: Sequence[str]) -> np.n
 
 
 def _from_arrays(path: str, arrays: dict[str, np.ndarray]) -> ReadMolecules:
+    # flat lists of atoms and bonds
     facts = json.loads(arrays["facts"].tobytes())
     atoms = [facts["atoms"][k] for k in arrays["atom"].tolist()]
     bonds = list(map(tuple, arrays["bond"].tolist()))
@@ -275,6 +285,7 @@ def changed_rows(source: ReadMolecules, texts: Mapping[int, str]) -> list[tuple[
 
     changed = []
     rows = list(zip(source.lines, source.molecules, strict=True))
+    # canonical SMILES before and after
     with rdBase.BlockLogs():
         for line, molecule in progress.track(rows, "comparing", "molecules"):
             charged = graphs.with_charged_atoms(molecule)

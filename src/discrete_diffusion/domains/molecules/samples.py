@@ -108,6 +108,7 @@ def plot_molecules(
     """
     from rdkit import rdBase
 
+    # drawing needs system libraries
     try:
         from rdkit.Chem import Draw
         from rdkit.Chem.Draw import MolDrawOptions
@@ -116,6 +117,7 @@ def plot_molecules(
         return
 
     shown, captions = [], []
+    # a picture for each molecule, with what is wrong below
     with rdBase.BlockLogs():
         for k, molecule in enumerate(molecules[:MAX_PLOTTED]):
             mol, note = _with_coordinates(molecule)
@@ -132,6 +134,7 @@ def plot_molecules(
             useSVG=svg,
             drawOptions=options,
         )
+    # text or image file
     if svg:
         write_text(path, picture)
         return
@@ -144,6 +147,7 @@ def _with_coordinates(molecule: Molecule) -> tuple[Any, str]:
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
+    # as strict as possible
     mol, note = graphs.sanitised(molecule), ""
     if mol is None:
         mol, note = graphs.sanitised(graphs.with_charged_atoms(molecule)), "valid with charges"
@@ -232,6 +236,7 @@ class MoleculeSamples(SampleKind[Molecule]):
     def remarks(self, sets: Sequence[Sequence[Molecule]], num_blank: int) -> list[str]:
         samples = [molecule for molecules in sets for molecule in molecules]
         of, notes = f"Of {len(samples):,} samples", []
+        # failed samples, pieces and dummy atoms are counted
         if nothing := samples.count(NOTHING):
             blank = f" ({num_blank:,} blank lines)" if num_blank else ""
             notes.append(
@@ -259,6 +264,7 @@ def score_molecules(
     """
     if not sets or not all(sets):
         raise ValueError("no samples to measure: give at least one set, of at least one sample")
+    # distances of valid samples
     held_out = MoleculeSet(reference)
     metrics.log_cost([held_out, *(MoleculeSet(_smiles(each, "valid")) for each in sets)])
     scores = [_measured(each, held_out, known) for each in progress.track(sets, "metrics", "sets")]
@@ -268,6 +274,7 @@ def score_molecules(
     if training and num:
         chosen = torch.randperm(len(training), generator=make_generator(0, _REAL))[:num]
         of_real = _measured(judge([training[row] for row in chosen.tolist()]), held_out, None)
+    # metrics that all sets have
     names = [name for name in scores[0] if all(name in each for each in scores)]
     sizes = [len(verdicts) for verdicts in sets]
     facts = {f"{name}_training": value for name, value in of_real.items()}
@@ -312,6 +319,7 @@ def _notes(
     num = " + ".join(f"{size:,}" for size in sizes)
     notes = [f"Samples: {num} against {num_reference:,} held-out molecules."]
     notes.append(error_note(len(sizes)))
+    # how to read the numbers of training data
     if num_real:
         notes.append(
             f"Training data: {num_real:,} training molecules instead of the samples, by the same "
@@ -319,6 +327,7 @@ def _notes(
         )
     if num_real and num_real < min(sizes):
         notes.append("There are fewer of them than samples, which makes their distances larger.")
+    # small sets bias distances
     has_fcd = any(name.startswith("fcd") for name in names)
     if min([*sizes, num_reference]) < ENOUGH and has_fcd:
         notes.append(

@@ -54,11 +54,13 @@ class Verdict:
         total, num = float(self.nats.sum()), float(self.num_tokens.sum())
         if not num:
             return {"gen_ppl": math.nan}
+        # perplexity, with the error of a ratio
         scores = {"gen_ppl": math.exp(min(total / num, 700.0))}
         if (count := len(self.nats)) > 1:
             rest = self.nats - total / num * self.num_tokens
             error = float(rest.square().sum() * count / (count - 1)) ** 0.5 / num
             scores["gen_ppl_standard_error"] = scores["gen_ppl"] * error
+        # bits do not depend on tokens
         if self.texts is not None:
             bits, whole = total / math.log(2), "".join(self.texts)
             scores["gen_bits_per_character"] = bits / len(whole)
@@ -129,6 +131,7 @@ class CheckpointJudge(Judge):
         Raises ``ValueError`` for a model without an exact likelihood, of other data, or of other
         ids without a tokenizer.
         """
+        # only an exact likelihood can judge
         algorithm, data = checkpoint.algorithm, checkpoint.config.data
         if not isinstance(algorithm, AR) or data.get("domain") != "text":
             what = f"algo={checkpoint.config.algo.name} of {data.get('domain')}"
@@ -146,6 +149,7 @@ class CheckpointJudge(Judge):
                 f"judge={name}: {whose} has ids without a tokenizer, so the samples cannot be "
                 "written in the tokens of the judge; give a judge of the same ids"
             )
+        # windows as the model was trained on
         layout = algorithm.layout
         self.window, self.width = layout.length, layout.vocab_size
         self.filling = layout.mask_id if layout.pad_id is None else layout.pad_id
@@ -154,6 +158,7 @@ class CheckpointJudge(Judge):
     def encode(self, samples: SampledTexts) -> tuple[list[np.ndarray], Sequence[str] | None]:
         if self.same_ids or samples.texts is None:
             return [np.asarray(row) for row in samples.rows], samples.texts
+        # the text in the judge's own tokens
         known, remedy = f"those of judge={self.name}", "give a judge that knows them"
         return [
             self.vocabulary.encode(  # type: ignore[union-attr]
@@ -181,6 +186,7 @@ class TransformersJudge(Judge):
     def __init__(self, folder: str, device: torch.device | str) -> None:
         """Judge of a folder. Raises ``ValueError`` without ``transformers``, a readable folder, or
         a token to begin with."""
+        # network and tokenizer of one folder
         library = transformers_library(f"judge={PRETRAINED}{folder} is read")
 
         def read(kind: str) -> Any:
@@ -204,10 +210,12 @@ class TransformersJudge(Judge):
                 "nothing predicts a first token; give another model"
             )
         self.name, self.device, self.begin_id = f"{PRETRAINED}{folder}", device, int(begin)
+        # the context of the model, at most 1,024
         most = getattr(config, "max_position_embeddings", None) or tokenizer.model_max_length
         self.window, self.width = min(int(most), 1024) - 1, int(config.vocab_size)
 
     def encode(self, samples: SampledTexts) -> tuple[list[np.ndarray], Sequence[str] | None]:
+        # text is required
         if samples.texts is None:
             raise ValueError(
                 f"judge={self.name}: the model has ids without a tokenizer, so its samples are "
@@ -229,9 +237,11 @@ class TransformersJudge(Judge):
     def features(self, texts: Sequence[str]) -> np.ndarray:
         """Features of texts for MAUVE, Float[M, D]: the last hidden state of the last token of each
         text, cut to the model's context, or for an empty text of the token before a window."""
+        # cut to the context
         cut = {"truncation": True, "max_length": self.window + 1}
         encoded = [self.tokenizer(text, **cut)["input_ids"] or [self.begin_id] for text in texts]
         rows, parts = [np.asarray(row, np.int64) for row in encoded], []
+        # the hidden state of the last token
         for some in self._batches(rows):
             ids, real = self._padded(some)
             hidden = self.network.base_model(input_ids=ids).last_hidden_state  # (W, N, D)
@@ -246,6 +256,7 @@ def read_judge(name: str, trained: TrainedModel) -> Judge:
     Raises ``ValueError`` or ``FileNotFoundError`` naming the key if it cannot read them.
     """
     vocabulary = vocabulary_of(trained.data_config)
+    # transformers or a checkpoint
     if name.startswith(PRETRAINED):
         if vocabulary.unit == "ids":
             raise ValueError(

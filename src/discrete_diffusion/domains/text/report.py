@@ -139,6 +139,7 @@ def mauve(judge: Judge | None) -> Callable[[Sequence[str], Sequence[str]], float
     q, which are histograms over clusters of features; with the library's defaults
     (arXiv 2102.01454). Features of real texts are computed once.
     """
+    # only transformers have features
     if not isinstance(judge, TransformersJudge):
         return None
     try:
@@ -148,6 +149,7 @@ def mauve(judge: Judge | None) -> Callable[[Sequence[str], Sequence[str]], float
             "MAUVE is not measured: mauve-text is not installed; %s", install_command("mauve")
         )
         return None
+    # real texts recur
     features_of_real = cache(judge.features)
 
     def measured(texts: Sequence[str], real: Sequence[str]) -> float:
@@ -165,6 +167,7 @@ def quality_line(scores: Mapping[str, Any]) -> str:
         parts.append(f"gen_ppl {scores['gen_ppl']:.4g}" + (f" ± {error:.2g}" if error else ""))
     if "mauve" in scores:
         parts.append(f"MAUVE {scores['mauve']:.3f}")
+    # variety of the samples
     parts.append(f"unigram entropy {scores['unigram_entropy']:.3f} nats")
     distinct = "/".join(_shown(scores[f"distinct_{n}"], ".3f") for n in (1, 2, 3))
     parts.append(f"distinct-1/2/3 {distinct}")
@@ -231,9 +234,11 @@ class TextReport(TokenReport):
         if len(samples) == 0 or len(windows) == 0:
             return {}
         quality = text_quality(self.data.vocabulary, samples, self.judge)
+        # frequencies of ids
         if self.data.vocabulary.unit == "ids":
             counts = (Counter(tokens.flatten().tolist()) for tokens in (samples, windows))
             return {**quality, "token_tv": frequency_distance(*counts)}
+        # frequencies of characters, and known words
         texts = self.data.vocabulary.decode(samples)
         return {
             **quality,
@@ -246,6 +251,7 @@ class TextReport(TokenReport):
         """``mauve`` of tokens to ``num`` held-out windows; empty if there are too few."""
         if self._mauve is None:
             return {}
+        # as many held-out windows
         held_out = self._windows(self.split, num)
         if min(len(tokens), len(held_out)) < MIN_MAUVE:
             texts = f"{len(tokens):,} {what} and {len(held_out):,} held-out windows"
@@ -316,12 +322,14 @@ def evaluate_text(request: EvaluateRequest, trained: TrainedModel) -> ModelEvalu
 
     Raises ``ValueError`` for a judge that cannot read them, before anything is measured."""
     judge = None if request.judge is None else read_judge(request.judge, trained)
+    # the model alone
     if request.num_samples is None and judge is None:
         return evaluate_token_model(request, trained)
     evaluation = evaluate_token_model(request, trained, partial(TextReport, judge=judge))
     if judge is not None:
         evaluation.facts["judge"] = judge.name
     samples = evaluation.samples
+    # a line on the samples
     if samples is not None and samples.values:
         calls = {"network_calls_per_sample": samples.drawn.network_calls}
         logger.info("%s", quality_line({**samples.values, **calls}))

@@ -54,6 +54,7 @@ def read_prompts(
     that is empty, too long or has unknown characters.
     """
     prompts = {}
+    # one text a line
     for number, text in _texts(given):
         place = place_of_line(given, number)
         if not text:
@@ -73,8 +74,10 @@ def read_prompts(
 
 
 def _ids(part: str, place: str, vocabulary: Vocabulary) -> Tensor:
+    # a blank has unknown tokens
     if _BLANK.fullmatch(part):
         return torch.full((1 if part[0] == "[" else len(part),), UNKNOWN)
+    # ids are numbers
     if isinstance(vocabulary, IdVocabulary):
         return torch.from_numpy(vocabulary.parse(part, place))
     return torch.from_numpy(
@@ -88,10 +91,12 @@ def _ids(part: str, place: str, vocabulary: Vocabulary) -> Tensor:
 
 def _texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
     """Yield numbers of lines and their texts."""
+    # objects, as from Python
     if isinstance(given, GivenObjects):
         for number, value in enumerate(given.objects, start=1):
             yield number, text_of(value, place_of_line(given, number))
         return
+    # lines of a file
     source = read_text(given, JSON_LINES, expected="a text a line, or JSON lines")
     is_json = source.kind is JSON_LINES
     for number, line in enumerate(split_lines(source.text), start=1):
@@ -167,6 +172,7 @@ class WindowedModel(Model):
     ) -> SampleOutput:
         """Sample as a ``Model`` does, for ``real`` Bool[B, N] and ``clamp`` Int[B, N]; conditions
         are those of a window, without a trajectory."""
+        # all tokens, filled window by window
         free = torch.full(real.shape, UNKNOWN)
         tokens = self.size.padded(free if clamp is None else clamp.cpu())
         outputs = []
@@ -193,9 +199,11 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
 
     Raises ``ValueError`` naming the text for a longer one, an unknown character, and the character
     with which ``decode`` replaces bytes that are not UTF-8."""
+    # ids need no encoding
     vocabulary, length = vocabulary_of(data), int(data["length"])
     if isinstance(vocabulary, IdVocabulary):
         return vocabulary.rows(texts, length)
+    # padded rows
     pad_id = vocabulary.pad_id
     tokens = torch.full((len(texts), length), 0 if pad_id is None else pad_id)
     for k, text in enumerate(texts):
@@ -229,12 +237,14 @@ def sample_text(request: SampleRequest, trained: TrainedModel) -> Samples:
 def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Sample ``num_samples`` texts, or lists of ids, of ``num_tokens`` tokens if that is given;
     written as ``samples.txt``."""
+    # settings of the request
     vocabulary, judge = _vocabulary(trained), _judge(request, trained)
     size = _sample_length(request, trained)
 
     def numbered(rows: Tensor, output: SampleOutput) -> str:
         return numbered_texts(vocabulary.lines(output.x0), rows.tolist())
 
+    # sample on all devices
     with trained.sharing() as shard:
         num = trained_model.NUM_SAMPLES if request.num_samples is None else request.num_samples
         model = trained.model(shard, numbered)
@@ -243,6 +253,7 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
             drawn = trained_model.sample_fresh(trained, model, num, entropy=entropy)
         else:
             drawn = trained_model.sample_tokens(size.model(model), size.real(num), entropy=entropy)
+    # texts, written only by the command
     texts = vocabulary.lines(drawn.tokens)
 
     def write() -> SavedSamples:
@@ -260,6 +271,7 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     as fresh texts, each with the number of its line."""
     vocabulary, judge = _vocabulary(trained), _judge(request, trained)
     size = _sample_length(request, trained)
+    # a prompt is a file of one line
     given, each = request.given, request.completions or COMPLETIONS
     if given is None:
         given, each = GivenObjects("prompt", (request.prompt,)), request.num_samples or COMPLETIONS
@@ -273,10 +285,12 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     def numbered(rows: Tensor, output: SampleOutput) -> str:
         return numbered_texts(vocabulary.lines(output.x0), rows.tolist(), lines)
 
+    # sample on all devices
     with trained.sharing() as shard:
         model = size.model(trained.model(shard, numbered))
         drawn = trained_model.complete_tokens(model, partial, real, entropy=(request.seed,))
     exact = exactness_facts(_approximations(trained, size, partial), of="completions")
+    # texts, written only by the command
     texts = vocabulary.lines(drawn.tokens)
 
     def write() -> SavedSamples:
@@ -295,12 +309,14 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
 def _approximations(trained: TrainedModel, size: SampleLength, partial: Tensor) -> list[str]:
     """Reasons why completions do not follow the model's own distribution, of any window."""
     reasons = []
+    # each window conditions on the one before
     for k, window in enumerate(size.windows(size.padded(partial))):
         known = window != UNKNOWN
         if k:  # tokens of the window before
             known[:, : size.context] = True
         real = torch.ones_like(known) if size.context else size.real(len(partial))
         reasons += trained.approximations(real=real, known=real & known)
+    # a later given token is not seen by earlier windows
     if bool((partial[:, size.length :] != UNKNOWN).any()):
         reasons.append("the windows before a given token do not see it")
     return [*dict.fromkeys(reasons)]
@@ -318,6 +334,7 @@ def _quality(vocabulary: Vocabulary, tokens: Tensor, judge: Judge | None) -> dic
 
 def _sample_length(request: SampleRequest, trained: TrainedModel) -> SampleLength:
     """Length from ``num_tokens`` and ``context``; ``ValueError`` if the model cannot sample it."""
+    # one window, unless more tokens are requested
     data = trained.data_config
     length, num, context = int(data["length"]), request.num_tokens, request.context
     num = length if num is None else int(num)
@@ -328,6 +345,7 @@ def _sample_length(request: SampleRequest, trained: TrainedModel) -> SampleLengt
         )
     if num == length or (num < length and vocabulary_of(data).pad_id is not None):
         return SampleLength(num, length)
+    # framed rows cannot go on
     if num > length and data.get("pack") == "wrap_bos_eos":
         raise ValueError(
             f"num_tokens={num}: {trained.path} was trained with data.pack=wrap_bos_eos, whose rows "

@@ -182,11 +182,13 @@ def state_of_file(name: str) -> str:
     """
     path = Path(name).expanduser()
     expected = "expected tokenizer.json, or vocab.json and merges.txt of GPT-2"
+    # a file, or a folder of a known layout
     if not path.exists():
         raise FileNotFoundError(f"data.tokenizer={name}: nothing is at {path.absolute()}")
     file = path / "tokenizer.json" if path.is_dir() else path
     pair = [str(path / part) for part in ("vocab.json", "merges.txt")]
     library = tokenizers_library()
+    # tokenizer.json first
     try:
         if file.is_file():
             return pack(library.Tokenizer.from_file(str(file)).to_str())
@@ -201,6 +203,7 @@ def state_of_file(name: str) -> str:
 def trained_bpe(size: int, texts: Iterable[str]) -> str:
     """Packed byte-level BPE like GPT-2's, of ``size`` tokens with ``END_OF_TEXT``, trained on
     ``texts``."""
+    # byte-level BPE without merges
     library = tokenizers_library()
     tokenizer = _byte_level(library.models.BPE())
     trainer = library.trainers.BpeTrainer(
@@ -209,6 +212,7 @@ def trained_bpe(size: int, texts: Iterable[str]) -> str:
         initial_alphabet=library.pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
+    # merges from the texts
     tokenizer.train_from_iterator(texts, trainer)
     return pack(tokenizer.to_str())
 

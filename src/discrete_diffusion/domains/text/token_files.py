@@ -74,11 +74,13 @@ class TokenFiles:
         ``vocab_size``: decides between uint16 and uint32 in a plain ``.bin``. Raises
         ``FileNotFoundError`` or ``ValueError`` naming path and remedy.
         """
+        # one file
         path = Path(path)
         if not path.exists():
             raise FileNotFoundError(f"no file or folder of ids at {path.absolute()}")
         if path.is_file():
             return cls([open_tokens(path, dtype_of_ids(vocab_size))], str(path))
+        # a folder, with or without meta data
         meta = read_meta(path)
         paths = [path / each["file"] for each in meta["shards"]] if meta else _shards(path)
         kind = np.dtype(meta["dtype"]) if meta else dtype_of_ids(vocab_size)
@@ -106,12 +108,14 @@ class TokenFiles:
     def largest(self) -> int:
         """The largest id. Raises ``ValueError`` for files that are too large to scan, and for ids
         below 0."""
+        # only small files are scanned
         if self._num_bytes > _MAX_SCANNED:
             raise ValueError(
                 f"{self.where} is too large to scan for its largest id; give data.vocab_size, the "
                 "number of ids with MASK, or data.tokenizer"
             )
         ids = self.read(0, len(self))
+        # ids within the range of a table
         if ids[least := int(ids.argmin())] < 0:
             raise ValueError(f"{self.where}: id {ids[least]} at place {least}; expected 0 or more")
         if ids[most := int(ids.argmax())] >= _MAX_ID:
@@ -124,9 +128,11 @@ class TokenFiles:
     def document_ends(self, eos_id: int | None) -> np.ndarray:
         """Int64[D], the place after each document: as ``data tokenize`` wrote them, else after
         every ``eos_id``. Raises ``ValueError`` if neither is known."""
+        # ends that are stored
         if self.meta or all(file.places is not None for file in self.files):
             of_files = zip(self.files, self._starts, strict=False)
             return np.concatenate([file.ends + start for file, start in of_files])
+        # ends by a token
         if eos_id is None or self._num_bytes > _MAX_SCANNED:
             raise ValueError(
                 f"nothing says where the documents of {self.where} end; give data.eos_id, the "
@@ -217,10 +223,12 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
     Raises ``ValueError`` for a file that is damaged, or a folder that is not finished.
     """
     path = folder / META
+    # an unfinished folder is not another folder
     if not path.is_file():
         if list(folder.glob(f"{META}*")):
             raise ValueError(f"{folder} is not finished; run data tokenize again, which goes on")
         return None
+    # the format of this version
     try:
         meta: dict[str, Any] = json.loads(path.read_text("utf-8"))
         if meta["format"] != 1:
@@ -236,6 +244,7 @@ def split_files(folder: str | Path) -> dict[str, Path]:
     """``train.bin``, ``val.bin`` and ``test.bin`` of a folder by split, as nanoGPT writes them;
     empty for a file and for another folder."""
     paths = {}
+    # names that nanoGPT and others use
     for split, names in (
         ("train", ("train",)),
         ("val", ("val", "validation")),
@@ -273,6 +282,7 @@ def open_tokens(path: Path, kind: np.dtype, *, is_known: bool = False) -> TokenF
     recognised by their halves.
 
     Raises ``FileNotFoundError`` or ``ValueError`` naming path and remedy."""
+    # the kind by content or name
     if not path.is_file():
         raise FileNotFoundError(f"no file of ids at {path.absolute()}")
     try:
@@ -313,10 +323,12 @@ _PLAIN_IDS = FileKind("token ids", _is_plain, is_text=False)
 
 
 def _open_npy(path: Path) -> TokenFile:
+    # mapped, so that only the header is read
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except UNREADABLE as error:
         raise ValueError(f"{path} is not a .npy of numbers: {error}") from error
+    # one row of whole numbers
     is_row = isinstance(array, np.memmap) and array.ndim == 1
     if not is_row or array.dtype.kind not in "iu" or not array.size:
         raise ValueError(
@@ -327,6 +339,7 @@ def _open_npy(path: Path) -> TokenFile:
 
 def _open_llmc(path: Path) -> TokenFile:
     """Ids after a header of 256 numbers, the third of which is the number of ids."""
+    # type and number of ids
     header = np.fromfile(path, "<i4", 3)
     kind = np.dtype(LLMC_MAGICS[int(header[0])])
     num = int(header[2]) if len(header) == 3 else 0
@@ -340,6 +353,7 @@ def _open_llmc(path: Path) -> TokenFile:
 
 def _open_megatron(path: Path, index: Path) -> TokenFile:
     """Ids with the type and documents of an index of Megatron."""
+    # magic number and header
     content = index.read_bytes()
     begin = len(MEGATRON_MAGIC)
     head = content[begin : begin + _MEGATRON_HEADER.size]
@@ -379,8 +393,10 @@ def _inferred_type(path: Path, kind: np.dtype) -> np.dtype:
     are 0."""
     num = path.stat().st_size // kind.itemsize
     file = TokenFile(path, kind, 0, num)
+    # probes at equal distances
     starts = np.unique(np.linspace(0, max(num - _PROBE, 0), _NUM_PROBES).astype(np.int64) // 4 * 4)
     ids = np.concatenate([file.read(k, min(k + _PROBE, num) // 4 * 4 or num) for k in starts])
+    # the widest type first
     for factor in (4, 2):
         wide = np.dtype(f"<u{kind.itemsize * factor}") if kind.itemsize * factor <= 8 else None
         if wide is None or num % factor or len(ids) % factor:

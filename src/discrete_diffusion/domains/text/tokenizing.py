@@ -39,6 +39,7 @@ def tokenize(options: argparse.Namespace) -> None:
     Raises ``ValueError`` for a folder that holds other ids, finished or not, for options that
     contradict the files, and for unreadable text; ``FileNotFoundError`` for a missing file.
     """
+    # the files and an empty folder
     files = [Path(name) for name in options.files]
     for file in files:
         if not file.is_file():
@@ -68,6 +69,7 @@ class _Work:
 
     def run(self) -> None:
         """Write shards, each followed by the state, then ``meta.json``."""
+        # the tokenizer, so that the folder is complete
         if isinstance(self.vocabulary, SubwordVocabulary):
             write_text(self.folder / TOKENIZER, unpack(self.vocabulary.state))
         sizes = [file.stat().st_size for file in self.files]
@@ -89,6 +91,7 @@ class _Work:
             raise ValueError(
                 f"{grown} changed while it was read; remove --out {self.folder}, and tokenize again"
             )
+        # nothing was written
         if not self.state["num_tokens"]:
             raise ValueError(f"{', '.join(map(str, self.files))}: no text in there")
         # meta data without the state of the work
@@ -121,10 +124,12 @@ class _Work:
         return {"files": files, **{name: getattr(self.options, name) for name in names}}
 
     def _interrupted(self) -> dict[str, Any] | None:
+        # the state of an interrupted run
         path = self.folder / _UNFINISHED
         if not path.exists():
             return None
         state: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        # which has to be the same run
         if state["asked"] != self._request():
             raise ValueError(
                 f"--out {self.folder} holds a part of other files or settings; give another "
@@ -134,6 +139,7 @@ class _Work:
         return state
 
     def _new(self) -> dict[str, Any]:
+        # the tokenizer, perhaps trained on the files
         keys = _UNNAMED | named_tokenizer(self.options.tokenizer, self._texts)
         if keys["tokens"] == "characters" and keys["characters"] is None:
             used: set[str] = set()
@@ -161,6 +167,7 @@ class _Work:
 
     def _texts(self) -> Iterator[str]:
         """Yield all text, or as much as a tokenizer is trained on."""
+        # training a tokenizer takes only a part of the text
         num, most = 0, _MAX_TRAINING if self.options.tokenizer.startswith("bpe:") else None
         with progress.task("reading the text") as task:
             for _, part in self._parts(0, 0):
@@ -194,6 +201,7 @@ class _Work:
         """Write a shard, and the state: the work is at byte ``after`` of file ``number``."""
         path = self.folder / f"tokens-{len(self.state['shards']):05}.bin"
         ids = np.concatenate(shard.ids)
+        # the ends first: a shard counts once its ids are there
         with (
             atomic_write(token_files.documents_file(path)) as unfinished,
             unfinished.open("wb") as file,
@@ -201,11 +209,13 @@ class _Work:
             np.save(file, np.array(shard.ends, np.int64))
         with atomic_write(path) as unfinished:
             ids.tofile(unfinished)
+        # the shard is finished
         shape = {"file": path.name, "tokens": shard.num, "documents": len(shard.ends)}
         digest = hashlib.sha256(ids.tobytes()).hexdigest()
         self.state["shards"].append(shape | {"sha256": digest})
         self.state["num_tokens"] += shard.num
         self.state["num_documents"] += len(shard.ends)
+        # where to resume
         self.state |= {"at": [number, after], "unknown": dict(self.unknown)}
         write_text(self.folder / _UNFINISHED, json.dumps(self.state, ensure_ascii=False))
 

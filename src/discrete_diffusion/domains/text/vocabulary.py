@@ -51,6 +51,7 @@ class IdVocabulary:
     def parse(self, text: str, where: str) -> np.ndarray:
         """Int64[N] of ids with spaces between. Raises ``ValueError`` naming ``where`` for other
         text, and for an id that is not among V."""
+        # whole numbers only
         words = text.split()
         if wrong := [word for word in words if not word.isdecimal()]:
             raise ValueError(
@@ -63,6 +64,7 @@ class IdVocabulary:
 
     def rows(self, samples: Sequence[Any], length: int) -> Tensor:
         """Int[M, L] of samples of L ids each; ``ValueError`` naming the first that is not."""
+        # rows of one length, of known ids
         for k, sample in enumerate(samples):
             if isinstance(sample, str):
                 raise ValueError(
@@ -114,6 +116,7 @@ class HasIds(Protocol):
 def check_ids(ids: np.ndarray, vocabulary: HasIds, where: str, start: int = 0) -> None:
     """Raise ``ValueError`` naming ``where`` for ids that are not among V, or are MASK or PAD;
     ``start``: the place of the first one there."""
+    # outside of V, or a special token
     wrong = (ids < 0) | (ids >= vocabulary.vocab_size)
     for special in (vocabulary.mask_id, vocabulary.pad_id):
         wrong |= ids == special
@@ -326,6 +329,7 @@ def vocabulary_of(data_config: Mapping[str, Any]) -> Vocabulary:
         return IdVocabulary(
             int(num), int(num) - 1 - has_pad if mask_id is None else int(mask_id), pad_id
         )
+    # characters of the training text
     if data_config.get("characters") is None:
         raise ValueError("data.characters is not set; complete_data(config) reads it off the text")
     as_letters = data_config.get("tokenizer") == "text8"
