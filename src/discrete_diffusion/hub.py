@@ -32,11 +32,7 @@ KINDS = ("mdlm", "sedd", "duo", "ar")
 _NUMBERS = ("length", "n_heads", "mask_id", "begin_id")
 SETTINGS = (*_NUMBERS, "time_conditioning")
 """Settings of a checkpoint that its name may give, behind a ``?``."""
-_OF_KINDS = {
-    "mask_id": ("mdlm", "sedd", "ar"),
-    "begin_id": ("ar",),
-    "time_conditioning": ("mdlm",),
-}
+_OF_KINDS = {"mask_id": ("mdlm", "sedd", "ar"), "begin_id": ("ar",), "time_conditioning": ("mdlm",)}
 """Kinds for which a setting means something, if not for all."""
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"

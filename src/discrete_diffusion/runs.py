@@ -14,10 +14,7 @@ from discrete_diffusion.composing.search_path import written
 
 
 def train(
-    *overrides: str,
-    folder: str | Path,
-    config_dir: str | Path | None = None,
-    **settings: Any,
+    *overrides: str, folder: str | Path, config_dir: str | Path | None = None, **settings: Any
 ) -> dict[str, Any]:
     """Train a model in a run folder, as the command ``train`` does.
 

@@ -346,11 +346,7 @@ class ResumePoint:
 
 
 def check_resumable(
-    path: str | Path,
-    algorithm: TokenAlgorithm,
-    *,
-    config: Mapping[str, Any],
-    data_fingerprint: str,
+    path: str | Path, algorithm: TokenAlgorithm, *, config: Mapping[str, Any], data_fingerprint: str
 ) -> ResumePoint:
     """Read the state of a run, from a ``.ckpt`` or a run folder, and load its weights.
 

@@ -48,12 +48,7 @@ def check_length(schedule: str, num_steps: int | None) -> None:
 
 
 def lr_factor(
-    step: int,
-    *,
-    schedule: str,
-    warmup_steps: int,
-    num_steps: int,
-    decay_steps: float | None = None,
+    step: int, *, schedule: str, warmup_steps: int, num_steps: int, decay_steps: float | None = None
 ) -> float:
     """Learning rate at ``step`` as a share of its peak.
 

@@ -284,10 +284,7 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     fit_and_try(algorithm, data, config)
     work = Work.of(sizes_of(data), sampler, algorithm)
     config, shortened = with_measurements(
-        config,
-        num_train=len(data.splits["train"]),
-        num_held_out=len(data.splits["val"]),
-        work=work,
+        config, num_train=len(data.splits["train"]), num_held_out=len(data.splits["val"]), work=work
     )
     fingerprint = data.fingerprint()
 
@@ -333,10 +330,7 @@ def train(
     resumed = None
     if config.resume is not None:
         resumed = check_resumable(
-            config.resume,
-            built.algorithm,
-            config=plain(config),
-            data_fingerprint=built.fingerprint,
+            config.resume, built.algorithm, config=plain(config), data_fingerprint=built.fingerprint
         )
     else:
         if start is not None:

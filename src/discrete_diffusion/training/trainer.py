@@ -127,11 +127,7 @@ def build_callbacks(
         TrainingProgress(),
         TimeOfMeasuring(options.num_samples),
         SampleAtValidation(
-            draw,
-            report,
-            num_samples=options.num_samples,
-            num_tried=num_tried,
-            folder=pictures,
+            draw, report, num_samples=options.num_samples, num_tried=num_tried, folder=pictures
         ),
     ]
     if options.ema_decay is not None:
