@@ -1,10 +1,8 @@
-"""How a network of any signature is called, and which cannot be."""
+"""How a network of any signature is called, which cannot be, and columns without data."""
 
 from __future__ import annotations
 
-import copy
 import functools
-import pickle
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described
+from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described, pack_columns
 from discrete_diffusion.models.registry import build_backbone, register_backbone
 
 X, SIGMA = torch.arange(6).view(2, 3), torch.tensor([0.5, 2.0])
@@ -218,11 +216,6 @@ def test_decorated_and_partly_bound_forwards():
     assert torch.equal(answer(bound), X + 10 * SIGMA[:, None] + 100)
 
 
-def test_it_is_read_once_and_can_be_copied():
-    call = BackboneCall.of(Second())
-    assert copy.deepcopy(call) == pickle.loads(pickle.dumps(call)) == call
-
-
 def test_what_holds_the_output_alone_is_unwrapped():
     expected = X + 10 * SIGMA[:, None]
 
@@ -310,3 +303,53 @@ def test_the_registry_refuses_it_when_it_is_built(make_config):
 
     with pytest.raises(ValueError, match=r"Network\.forward\(sigma, x\) does not take x_t first"):
         build_backbone(make_config("backwards", "bd_small"), 28)
+
+
+def flags(*rows: str) -> torch.Tensor:
+    return torch.tensor([[mark == "x" for mark in row] for row in rows])
+
+
+def test_full_batch_is_left_alone():
+    packing = pack_columns(flags("xxx", "xxx"))
+    assert packing.columns is None
+    assert packing.key_mask is None
+    x = torch.randn(2, 3, 4)
+    assert packing.pack(x) is x
+    assert packing.unpack(x) is x
+
+
+def test_common_padding_is_left_out_without_a_mask():
+    packing = pack_columns(flags("x.x.", "x.x."))
+    assert packing.kept == (0, 2)
+    assert packing.key_mask is None
+
+
+def test_mixed_padding_is_masked():
+    packing = pack_columns(flags("x.x.x", "x...x", "....x"))
+    assert packing.columns.tolist() == [0, 2, 4]
+    assert torch.equal(packing.key_mask[:, 0, 0], flags("xxx", "x.x", "..x"))
+
+
+def test_sample_of_nothing_but_pad_sees_everything():
+    packing = pack_columns(flags("xx.", "..."))
+    assert packing.kept == (0, 1)
+    assert packing.key_mask[1].all()
+
+
+def test_nothing_real_or_nothing_at_all_keeps_every_column():
+    for real in (flags("...", "..."), torch.zeros(0, 3, dtype=torch.bool)):
+        packing = pack_columns(real)
+        assert packing.kept == (0, 1, 2)
+        assert packing.key_mask is None
+
+
+def test_unpack_inverts_pack_and_leaves_zeros():
+    packing = pack_columns(flags("x.xx.x", "x.xx.."))
+    x = torch.randn(2, 6, 3)
+    packed = packing.pack(x)
+    full = packing.unpack(packed)
+    assert torch.equal(full[:, [0, 2, 3, 5]], x[:, [0, 2, 3, 5]])
+    assert (full[:, [1, 4]] == 0).all()
+    first = packing.num_kept_before(3)
+    halves = [packing.unpack(packed[:, :first], 0, 3), packing.unpack(packed[:, first:], 3, 6)]
+    assert torch.equal(torch.cat(halves, dim=1), full)

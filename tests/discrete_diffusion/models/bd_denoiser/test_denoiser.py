@@ -68,6 +68,7 @@ def test_embeddings_by_name_are_those_of_the_network():
     embedder = TimestepEmbedding(d_model=32, frequency_embedding_size=256)
     assert embedder(torch.rand(3)).shape == (3, 32)
     assert type(embedder) is type(model.timestep_embedder)
+    assert BDDenoiser._process_t(0.3, 2).shape == (2,)
 
 
 def test_the_condition_is_a_row_of_facts_per_sample(build):
@@ -85,13 +86,6 @@ def test_every_logit_is_zero_at_initialisation(build):
     assert edge_logits.shape == (3, 28, 13)
     assert (node_logits == 0).all()
     assert (edge_logits == 0).all()
-
-
-def test_every_block_is_the_identity_at_initialisation():
-    model = BDDenoiser(**TINY).train()
-    x, c = torch.randn(2, 36, 32), torch.randn(2, 32)
-    for block in model.blocks:
-        assert torch.equal(block(x, c), x)
 
 
 def test_embeddings_start_at_a_fifth_of_the_usual_width():
@@ -199,25 +193,6 @@ def test_time_reaches_the_logits_at_the_default_scale_more_than_at_the_literal_o
 
     assert change() == change(time_scale=1000.0)
     assert change() > 1e-2 > change(time_scale=1.0) > 0
-
-
-@pytest.mark.parametrize(
-    "t", [0.3, torch.tensor(0.3), torch.tensor([0.3]), torch.tensor([0.3, 0.3])]
-)
-def test_time_may_come_in_any_of_its_forms(build, randomise, t):
-    model = randomise(build())
-    tokens, pad_mask = diagrams([8, 5])
-    expected = model(tokens, pad_mask, torch.full((2,), 0.3))[1]
-    torch.testing.assert_close(model(tokens, pad_mask, t)[1], expected)
-    assert BDDenoiser._process_t(t, 2).shape == (2,)
-
-
-@pytest.mark.parametrize("cond_dim", [16, 48])
-def test_conditioning_may_have_its_own_width(build, randomise, cond_dim):
-    model = randomise(build(cond_dim=cond_dim))
-    node_logits, edge_logits = model(*diagrams([8, 5]), t=0.5)
-    assert node_logits.isfinite().all()
-    assert edge_logits.isfinite().all()
 
 
 @pytest.mark.parametrize("n_max", [1, 2, 4])

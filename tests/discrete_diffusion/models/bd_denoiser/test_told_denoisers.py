@@ -119,6 +119,13 @@ def test_training_hides_a_share_of_the_facts():
     assert seen.all()
 
 
+def test_a_fact_of_many_numbers_is_read_at_the_scale_of_a_few():
+    tokens = FactTokens((4,), 8)
+    fact = torch.randn(3, 4)
+    expected = tokens.norm(tokens.readers[0](fact / 2))
+    torch.testing.assert_close(tokens(fact, None, 3)[0][:, 1], expected)
+
+
 def test_facts_without_numbers_are_refused():
     with pytest.raises(ValueError, match=r"condition=\[2, 0\]"):
         BDDenoiser(**TINY, condition=(2, 0))
