@@ -5,6 +5,7 @@ from .base import eval_mode as eval_mode
 from .bd3lm import BD3LM as BD3LM
 from .bounds import general_bound as general_bound
 from .continuous_time import GIDD as GIDD
+from .continuous_time import SEDD as SEDD
 from .continuous_time import UDLM as UDLM
 from .continuous_time import MarginalDiffusion as MarginalDiffusion
 from .continuous_time import MatrixDiffusion as MatrixDiffusion
@@ -15,7 +16,6 @@ from .meld import MELD as MELD
 from .registry import ALGORITHMS as ALGORITHMS
 from .registry import build_algorithm as build_algorithm
 from .registry import register_algorithm as register_algorithm
-from .sedd import SEDD as SEDD
 from .time_sampling import MaskDraw as MaskDraw
 from .time_sampling import sample_masks as sample_masks
 from .time_sampling import sample_times as sample_times

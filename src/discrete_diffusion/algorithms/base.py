@@ -54,7 +54,7 @@ class Algorithm(Checked, nn.Module, ABC):
 
     Args:
         backbone: the network.
-        time_conditioning: False hands the backbone ``sigma=None``, or no sigma if it takes none.
+        time_conditioning: False gives the backbone ``sigma=None``, or no sigma if it takes none.
         condition_dropout: the share of training samples without their condition, so that the
             network learns to do without (classifier-free guidance, arXiv 2207.12598). Training
             applies it to a batch before ``loss`` (``drop_conditions``).

@@ -24,7 +24,7 @@ _BUILT_IN = {
     "marginal": _lazy("continuous_time:MarginalDiffusion", processes=("marginal",)),
     "matrix": _lazy("continuous_time:MatrixDiffusion", processes=("matrix",), any_process=True),
     "gidd": _lazy("continuous_time:GIDD", processes=("hybrid",)),
-    "sedd": _lazy("sedd:SEDD", processes=("absorbing", "uniform")),
+    "sedd": _lazy("continuous_time:SEDD", processes=("absorbing", "uniform")),
     "d3pm": _lazy(
         "d3pm:D3PM",
         processes=("absorbing", "uniform", "marginal", "hybrid", "matrix"),

@@ -18,7 +18,7 @@ from discrete_diffusion.algorithms import (
     TokenAlgorithm,
     general_bound,
 )
-from discrete_diffusion.algorithms.sedd import LARGEST_LOG_TOTAL
+from discrete_diffusion.algorithms.continuous_time import LARGEST_LOG_TOTAL
 from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS, WEIGHTED_DRAWS
 from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.contracts import Batch
