@@ -1,4 +1,4 @@
-"""What the site has beside ``docs/``: pages of the root, the report, notebook, Python reference, sources.
+"""What the site has beside ``docs/``: root pages, report, notebook, Python reference, sources.
 
 Links of pages to files of the repository lead to copies of them, so that the site needs no other
 host.
