@@ -1,8 +1,9 @@
-"""What every sampler promises beside its distribution: repeatability, knobs, modes, errors."""
+"""Samplers besides their distribution: repeatability, temperature and top-p, modes, errors."""
 
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,11 +11,21 @@ from torch import nn
 
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, neg_inf
-from discrete_diffusion.sampling import Ancestral, build_sampler, check_sampler, sample_in_batches
+from discrete_diffusion.sampling import (
+    Ancestral,
+    FirstHitting,
+    build_sampler,
+    check_sampler,
+    sample_in_batches,
+)
 from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling.partial_samples import check_request
 from discrete_diffusion.sampling.registry import SAMPLERS
 from toy_samplers import CASES, draw_from, exact, runs_a_grid, takes_steps
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
+
+THREE = [("mdlm", "first-hitting"), ("udlm", "ancestral"), ("mdlm", "speculative")]
+"""Samplers that take calls, steps, or neither."""
 
 
 @pytest.fixture(params=CASES, ids=[f"{sampler}-{name}" for name, sampler in CASES])
@@ -199,8 +210,8 @@ def test_a_trajectory_begins_with_noise_and_ends_with_the_sample(case):
         assert not (hidden[1:] & ~hidden[:-1]).any()  # nothing goes back
 
 
-def test_a_clamp_may_not_hold_what_the_support_excludes(case):
-    name, sampler = case
+@pytest.mark.parametrize(("name", "sampler"), THREE)
+def test_a_clamp_may_not_hold_what_the_support_excludes(name, sampler):
     support = toy_layout().support.clone()
     support[0, 1] = False
     with pytest.raises(ValueError, match="clamp holds id 1 at sample 0, position 0"):
@@ -220,11 +231,26 @@ def test_a_clamp_may_not_hold_what_the_support_excludes(case):
         ({"support": torch.zeros(1, 3, 2, dtype=torch.bool)}, "support: expected"),
     ],
 )
-def test_requests_that_cannot_be_met_are_refused(case, arguments, message):
-    name, sampler = case
+def test_requests_that_cannot_be_met_are_refused(arguments, message):
     request = {"real": FULL.expand(1, -1), **arguments}
     with pytest.raises(ValueError, match=message):
-        build_sampler({"name": sampler}).sample(exact(name), generator=make_generator(0), **request)
+        FirstHitting().sample(exact("mdlm"), generator=make_generator(0), **request)
+
+
+def test_every_sampler_refuses_a_clamp_on_an_illegal_id(case):
+    with pytest.raises(ValueError, match="clamp holds id 3 at sample 0, position 0"):
+        draw_from(*case, 1, clamp=torch.tensor([3, -1, -1]))
+
+
+def test_an_id_beyond_the_vocabulary_is_not_taken_for_the_last_one():
+    """The last id is legal here, unlike PAD."""
+    layout = SimpleNamespace(
+        length=1, vocab_size=2, num_given=0, support=torch.ones(1, 2, dtype=torch.bool)
+    )
+    real = torch.ones(1, 1, dtype=torch.bool)
+    check_request(layout, real, torch.tensor([[1]]), None)
+    with pytest.raises(ValueError, match="clamp holds id 2 at sample 0, position 0"):
+        check_request(layout, real, torch.tensor([[2]]), None)
 
 
 @pytest.mark.parametrize("name", SAMPLERS.names())
@@ -240,8 +266,8 @@ def test_a_bare_network_is_refused_with_what_to_write(name):
             way()
 
 
-def test_steps_below_one_are_refused(case):
-    name, sampler = case
+@pytest.mark.parametrize(("name", "sampler"), THREE)
+def test_steps_below_one_are_refused(name, sampler):
     message = "steps=0: expected at least 1" if takes_steps(name, sampler) else "leave steps"
     with pytest.raises(ValueError, match=message):
         draw_from(name, sampler, 2, steps=0)
