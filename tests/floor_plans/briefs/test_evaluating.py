@@ -102,15 +102,6 @@ def test_every_method_is_counted_and_compared(model, capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_rejection_is_measured_beside_soft_guidance_alone(model):
-    found = evaluate(model, COMMON, "num_samples=8")
-    assert list(found["methods"]) == ["rejection", "soft_guidance"]
-    assert found["methods"]["rejection"]["exact"] is True
-    assert found["methods"]["rejection"]["num_met"] == 8
-    assert found["num_samples"] == 8
-
-
-@pytest.mark.slow
 def test_no_power_no_rejection_and_another_sampler(model):
     words = ["num_samples=4", "method=particles", "particles=16", "gamma=0", "rejection_calls=0"]
     found = evaluate(model, COMMON, *words)

@@ -113,26 +113,11 @@ def test_what_a_brief_says_too_is_refused(request_, named):
         make_plans(model_of(PAIR), request_, num=1, brief=BRIEF)
 
 
-def test_a_front_door_without_a_boundary_is_refused():
-    with pytest.raises(ValueError, match=r"front_door=\[0, 3\].*boundary"):
-        PlanRequest(front_door=(0, 3)).jobs([PAIR])
-
-
-def test_a_front_door_of_no_place_is_refused():
-    with pytest.raises(ValueError, match=r"front_door=.*nan"):
-        PlanRequest(front_door=(0, float("nan")))
-
-
 def test_a_front_door_goes_with_the_outline_of_a_brief():
     brief = {key: value for key, value in BRIEF.items() if key != "front_door"}
     request = PlanRequest(front_door=(8, 3))
     (made,) = make_plans(model_of(PAIR), request, num=1, candidates=1, brief=brief)
     assert made.job.spec.front_door == (8, 3)
-
-
-def test_a_north_of_no_direction_is_refused():
-    with pytest.raises(ValueError, match="north=nan"):
-        PlanRequest(north=float("nan"))
 
 
 @pytest.mark.parametrize(("options", "said"), [({"num": 0}, "num=0"), ({"candidates": 2}, "=2")])

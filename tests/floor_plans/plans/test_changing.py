@@ -179,14 +179,6 @@ def test_locked_rooms_that_break_a_relation_are_named():
     assert change_plan(Change(THREE, {1: "place"}), diagram=diagram).plans[0].honours_diagram
 
 
-def test_an_area_that_cannot_be_had_is_given_up():
-    found = change_plan(
-        Change(THREE, {1: "place", 2: "place"}, {0: 500.0}),
-        PlanRequest(outline=Outline(boundary=((0, 0), (9, 0), (9, 7.5), (0, 7.5)))),
-    )
-    assert [each.demand for each in found.given_up][:1] == ["areas"]
-
-
 @pytest.mark.parametrize(
     ("options", "named"),
     [
@@ -283,22 +275,6 @@ def test_a_line_has_its_own_boundary_if_it_is_not_that_of_the_earlier_plan():
     assert near_job(FREE_OF_RULES, same).spec.outline.boundary == BOUNDARY
     with pytest.raises(DiagramError, match="line 1, field 'boundary': expected the corners"):
         near_job(FREE_OF_RULES, {"boundary": [[0, 0], [1, 1]]})
-
-
-@pytest.mark.slow
-def test_a_plan_is_found_in_the_boundary_of_its_line(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write_diagrams("plans.jsonl", [replace(THREE, boundary=BOUNDARY).to_diagram()])
-    wider = [[0, 0], [9.5, 0], [9.5, 7.5], [0, 7.5]]
-    line = THREE.to_json() | {"boundary": wider, "locked": [{"room": 2, "keep": "place"}]}
-    Path("changed.jsonl").write_text(json.dumps(line) + "\n")
-    main(["plans", "realise", "changed.jsonl", "near=plans.jsonl", "rules=none", "out=built"])
-    text = Path("built/plans.jsonl").read_text()
-    after = json.loads(text)
-    assert after["boundary"] == wider
-    assert after["boxes"][2] == pytest.approx(line["boxes"][2])
-    main(["plans", "realise", "built/plans.jsonl", "rules=none", "out=again"])  # without near
-    assert json.loads(Path("again/plans.jsonl").read_text())["boundary"] == wider
 
 
 def test_a_total_area_beside_an_earlier_plan_is_refused(tmp_path, monkeypatch, capsys):

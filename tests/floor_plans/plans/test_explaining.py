@@ -21,10 +21,10 @@ from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.rule_set import judge
 from floor_plans.solver.habitable import Habitable
 from floor_plans.solver.plan_model import PlanModel
-from floor_plans.solver.realised import Conflict, Explanation, Job
+from floor_plans.solver.realised import Explanation, Job
 from floor_plans.solver.realising import explain_conflicts, plan_of, realise
 from floor_plans.solver.requests import PlanRequest
-from floor_plans.solver.spec import WITHOUT_RULES, PlanSpec, Priority, Requirement
+from floor_plans.solver.spec import WITHOUT_RULES, PlanSpec, Priority
 
 
 def plot(width: float, height: float) -> Outline:
@@ -126,15 +126,6 @@ def test_in_a_free_outline_rules_take_no_room_of_more_than_twice_its_area():
         Priority.LARGEST
     }
     assert NARROW.dropped_for_rules == WITHOUT_RULES
-
-
-def test_a_long_conflict_is_cut_short_in_words_alone():
-    requirements = tuple(Requirement("{} is wide", "width", (room,)) for room in range(8))
-    names = [f"room {k}" for k in range(8)]
-    sentence = Conflict(requirements, hall=True).sentence(names)
-    assert sentence.startswith("ruled out together with a hall: room 0 is wide, room 1 is wide, ")
-    assert sentence.endswith("room 5 is wide, 2 more")
-    assert len(Conflict(requirements).to_json(names)["needs"]) == 8
 
 
 def test_reasons_follow_a_new_numbering_of_the_rooms():

@@ -124,15 +124,6 @@ def test_the_answer_and_the_plan_do_not_depend_on_the_numbering(planned):
     assert len(planned) == 3  # the answer was kept, and the plan is found again
 
 
-@pytest.mark.slow
-def test_the_answer_does_not_depend_on_what_else_is_asked():
-    alone = Habitable(DEFAULT).plan_of(GOOD)
-    larger = diagram_of("LivingRoom Kitchen Bathroom Balcony Storage", (0, "left-of", 1))
-    together = Habitable(DEFAULT)
-    together([larger, GOOD])
-    assert together.plan_of(GOOD) == alone
-
-
 def test_only_a_proof_of_no_plan_saves_the_planning(monkeypatch, planned):
     """Undecided is not "no plan": the planner looks for one, and may find it."""
     verdicts = iter([[None, False, True], [None]])

@@ -112,11 +112,6 @@ def test_a_hall_is_for_rules_of_access_alone(request_, hall):
     assert request_.job(1, BEHIND_A_BATH).hall is hall
 
 
-def test_an_unknown_choice_is_refused():
-    with pytest.raises(ValueError, match=r"hall=always.*auto or never"):
-        PlanRequest(hall="always")
-
-
 def test_an_earlier_hall_is_taken_out_before_a_plan_is_found_again(found):
     again = PlanRequest(rules=DEFAULT).job(1, found.plans[0].to_diagram())
     assert again.diagram == BEHIND_A_BATH

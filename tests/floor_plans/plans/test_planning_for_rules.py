@@ -209,12 +209,6 @@ def test_a_more_important_wish_is_kept_and_a_lesser_one_is_said():
     assert judge(found.plans[0], only("width")).keeps_all
 
 
-@pytest.mark.slow
-def test_the_same_job_gives_the_same_plan():
-    job = Job(replace(THREE), PlanSpec((20.0, 6.0, 12.0), rules=DEFAULT))
-    assert realise(job).plans == realise(job).plans
-
-
 MIDDLE = diagram_of(
     "LivingRoom MasterRoom SecondRoom Kitchen Bathroom",
     "0 right-of 1",

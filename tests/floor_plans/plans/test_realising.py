@@ -210,14 +210,6 @@ def test_other_areas_are_tried_before_any_are_given_up():
     assert largest_area_error(found.plans[0], found.areas) <= 0.1 + 1e-9
 
 
-def test_areas_that_no_plan_has_are_given_up_and_said():
-    diagram = diagram_of("LivingRoom Bathroom", (0, 1, 4))  # the living room inside the bathroom
-    found = realise(job(diagram, areas=(30.0, 3.0)))
-    assert len(found.plans) == 1
-    assert found.plans[0].honours_diagram
-    assert any(each.demand == "areas" for each in found.given_up)
-
-
 @pytest.mark.slow
 def test_why_there_is_no_plan():
     circle = diagram_of("LivingRoom Kitchen Bathroom", (0, 1, 2), (1, 2, 2), (0, 2, 7))

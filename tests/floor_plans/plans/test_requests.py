@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from floor_plans import BubbleDiagram, generate_plans
+from floor_plans import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.rooms import ROOM_TYPES
-from floor_plans.plans.floor_plan import FloorPlan, floor_plans
+from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import Outline
 from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.requests import PlanRequest
@@ -151,17 +151,6 @@ def test_what_a_plan_says_wrongly_is_named(metadata, named):
     with pytest.raises(DiagramError, match=named) as error:
         request.jobs([DIAGRAM, replace(DIAGRAM, metadata=metadata)])
     assert "plan 2" in str(error.value)
-
-
-def test_areas_of_generated_plans_are_floors_not_boxes():
-    plans = floor_plans(generate_plans(30, seed=3), "pixels")
-    living = {
-        plan.areas[room]
-        for plan in plans
-        for room in range(plan.diagram.num_rooms)
-        if plan.diagram.rooms[room] == LIVING
-    }
-    assert RoomAreas(plans).draw((LIVING,), Random(0))[0] in living
 
 
 def test_north_is_in_the_metadata_of_plans_and_that_of_a_line_counts_without_another():

@@ -388,13 +388,6 @@ def test_contradictions_are_named(client):
 
 
 @pytest.mark.slow
-def test_a_contradiction_of_what_is_known_is_one_of_every_completion(client):
-    inside = [[0, 1, "inside"], [1, 2, "inside"], [2, 0, "left-of"]]
-    found = asked(client, "check", diagram={"rooms": [None] * 4, "relations": inside})
-    assert sorted(found["contradiction"]["pairs"]) == [[0, 1], [0, 2], [1, 2]]
-
-
-@pytest.mark.slow
 def test_briefs_are_checked_and_answered(client):
     brief = {"num_rooms": "5-7", "rooms": {"Bathroom": "at least 1"}}
     checked = asked(client, "check", brief=brief)
@@ -446,28 +439,6 @@ def test_a_diagram_is_exported(client):
     assert from_graphml(answer.text) == BubbleDiagram.from_json(complete)
     answer = client.post("/api/export", json={"diagram": diagram, "format": "json"})
     assert PartialDiagram.from_json(answer.json()) == PartialDiagram.from_json(diagram)
-
-
-@pytest.mark.slow
-def test_a_diagram_without_a_plan_gets_the_reason(client):
-    found = asked(
-        client, "realise", diagram={**CIRCLE, "rooms": ["LivingRoom", "Kitchen", "Balcony"]}
-    )
-    assert found["plan"] is None
-    assert "contradict each other" in found["reason"]
-
-
-def test_the_api_documents_itself(client):
-    paths = client.get("/openapi.json").json()["paths"]
-    for name in ("complete", "sample", "brief", "check", "realise", "export", "model"):
-        assert f"/api/{name}" in paths
-    for path in paths.values():
-        for operation in path.values():
-            assert "422" not in operation["responses"]
-            refusal = operation["responses"]["400"]["content"]["application/json"]["schema"]
-            assert refusal == {"$ref": "#/components/schemas/Refusal"}
-    assert client.get("/healthz").json()["status"] == "ok"
-    assert client.get("/").headers["content-security-policy"].startswith("default-src 'self'")
 
 
 @pytest.mark.slow

@@ -247,13 +247,6 @@ def test_plans_that_break_a_rule_are_left_out_where_it_is_asked_for(client):
     assert "habitable=true" in answer.json()["error"]
 
 
-@pytest.mark.slow
-def test_plans_of_what_a_model_samples_may_be_those_that_break_no_rule(client):
-    answer = made(client, num_rooms=2, num=2, candidates=4, rules="irc", habitable=True)["answer"]
-    assert all(shown["broken"] == [] for shown in answer["plans"])
-    assert answer["plans"] or "by " in answer["reason"] or "no plan" in answer["reason"]
-
-
 def plan_of(answer: dict) -> FloorPlan:
     return FloorPlan.of(BubbleDiagram.from_json(answer["plan"]))
 
@@ -301,29 +294,6 @@ def test_a_wrong_change_is_refused_at_once(client, change, named):
         answer = client.post(f"/api/{path}", json={"near": {"plan": plan, **change}})
         assert answer.status_code == 400
         assert named in answer.json()["error"]
-
-
-def test_locked_rooms_that_break_a_changed_relation_are_named(client):
-    boxes = [[3, 0, 9, 5], [0, 0, 3, 2.4]]
-    rooms, relations = ["LivingRoom", "Kitchen"], [[0, 1, "right-of"]]
-    near = {
-        "plan": {"rooms": rooms, "relations": relations, "boxes": boxes},
-        "locked": [{"room": 0, "keep": "place"}, {"room": 1, "keep": "place"}],
-    }
-    diagram = {"rooms": rooms, "relations": [[0, 1, "below"]]}
-    answer = client.post("/api/realise", json={"near": near, "diagram": diagram})
-    assert answer.status_code == 400
-    assert "living room and kitchen keep their places" in answer.json()["error"]
-
-
-@pytest.mark.slow
-def test_plans_of_what_a_model_samples(client):
-    state = made(client, num_rooms=2, num=1, candidates=2, rules="none", total_area=40)
-    assert state["status"] == "done", state
-    assert state["answer"]["num_diagrams"] <= 2
-    assert len(state["answer"]["plans"]) <= 1
-    if not state["answer"]["plans"]:
-        assert "no plan" in state["answer"]["reason"]
 
 
 @pytest.mark.parametrize(
