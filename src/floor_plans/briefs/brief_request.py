@@ -70,7 +70,13 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
             "of every weighted sample takes too long; take buildable=true"
         )
     # read the brief, and refuse one that no diagram meets
-    brief = check_brief(_requested_brief(request.brief), vocab, name_of_brief(request))
+    given = request.brief
+    if isinstance(given, GivenObjects):
+        alone = given.objects[0] if len(given.objects) == 1 else None
+        brief = alone if isinstance(alone, Brief) else brief_of(given.one_object())
+    else:
+        brief = read_brief(given)
+    brief = check_brief(brief, vocab, name_of_brief(request))
     return replace(brief, buildable=brief.buildable or bool(buildable))
 
 
@@ -86,14 +92,6 @@ def check_brief(brief: Brief, vocab: VocabConfig, shown: str) -> Brief:
     if found.can_be_met is False:
         raise ValueError(verdict(found, brief, vocab.n_max, words, shown))
     return brief
-
-
-def _requested_brief(given: str | GivenObjects) -> Brief:
-    """Read the brief of a file or of an object; return a ``Brief`` as it stands."""
-    if not isinstance(given, GivenObjects):
-        return read_brief(given)
-    alone = given.objects[0] if len(given.objects) == 1 else None
-    return alone if isinstance(alone, Brief) else brief_of(given.one_object())
 
 
 def stated_condition(

@@ -172,10 +172,14 @@ class BriefConstraint(Constraint):
         for rule in self.brief.kind_relations:
             assert isinstance(rule.subject, Kind)
             assert isinstance(rule.object, Kind)
-            related = beliefs.related(rule.relations)
             subject = beliefs.kind_probability(rule.subject)
-            object = beliefs.kind_probability(rule.object)
-            chance = chance * _kind_rule_chance(rule.quantity, subject, related, object)
+            to = beliefs.kind_probability(rule.object).unsqueeze(-2)
+            to = to * beliefs.related(rule.relations)  # (..., i, j)
+            if rule.quantity is Quantity.EVERY:
+                chance = chance * (1 - subject * (1 - to).prod(dim=-1)).prod(dim=-1)
+            else:
+                none = (1 - subject.unsqueeze(-1) * to).flatten(-2).prod(dim=-1)
+                chance = chance * (none if rule.quantity is Quantity.NO else 1 - none)
         if self.brief.named:
             chance = chance * self._named_chance(beliefs)
         if self.brief.degree is not None:
@@ -228,17 +232,6 @@ class BriefConstraint(Constraint):
             return (1 - is_subject * (1 - related) * other).prod(dim=-2)[..., chosen[object]]
         none = (1 - is_subject * related).prod(dim=-2)[..., chosen[object]]
         return none if rule.quantity is Quantity.NO else 1 - none
-
-
-def _kind_rule_chance(
-    quantity: Quantity, subject: Tensor, related: Tensor, object: Tensor
-) -> Tensor:
-    """Float64[R, W or 1]: chance of a rule between two kinds of rooms, both Float64[..., n]."""
-    to = object.unsqueeze(-2) * related  # (..., i, j)
-    if quantity is Quantity.EVERY:
-        return (1 - subject * (1 - to).prod(dim=-1)).prod(dim=-1)
-    none = (1 - subject.unsqueeze(-1) * to).flatten(-2).prod(dim=-1)
-    return none if quantity is Quantity.NO else 1 - none
 
 
 def _degree_chance(beliefs: Beliefs, most: int) -> Tensor:

@@ -79,7 +79,10 @@ def _brief(root: Node) -> Brief:
         raise root.error(f"expected keys such as rooms: and relations:, got {root.shown}")
     if not root.value:
         raise root.error("it asks for nothing; expected keys such as rooms: and relations:")
-    if _is_program(root):
+    # an OAS-Program has the key "oas_program", or a list of rooms
+    rooms = root.value["rooms"].value if "rooms" in root.value else ()
+    is_list = isinstance(rooms, tuple) and bool(rooms) and isinstance(rooms[0].value, dict)
+    if "oas_program" in root.value or is_list:
         return _brief_of_program(root)
     return _Reading().brief(root)
 
@@ -233,13 +236,6 @@ def _flag(node: Node) -> bool:
     return node.value
 
 
-def _is_program(root: Node) -> bool:
-    """True if the keys are those of an OAS-Program: "oas_program", or a list of rooms."""
-    rooms = root.value.get("rooms")
-    listed = rooms is not None and isinstance(rooms.value, tuple) and bool(rooms.value)
-    return "oas_program" in root.value or (listed and isinstance(rooms.value[0].value, dict))
-
-
 def _brief_of_program(root: Node) -> Brief:
     """Build the brief of an OAS-Program: exactly its rooms, named by id, of the kind of ``usage``.
 
@@ -269,8 +265,13 @@ def _brief_of_program(root: Node) -> Brief:
         for found in _rules(name, room, kinds):
             if isinstance(found, str):
                 left_out.append(found)
-            elif _turned(found) not in relations:
+            elif not isinstance(found.object, str):
                 relations.setdefault(found)
+            else:
+                # touching has no direction
+                ends = (found.object, found.relations, found.subject)
+                if RelationRule(found.quantity, *ends) not in relations:
+                    relations.setdefault(found)
     head = root.value["rooms"]
     return Brief(
         num_rooms=Numbers(len(rooms), len(rooms)),
@@ -358,10 +359,3 @@ def _end(node: Node, kinds: Mapping[str, Kind]) -> Kind | str:
     if found := kind_named(node.value, built_in_groups()):
         return found
     raise node.error(unknown_name("room", node.value, kinds))
-
-
-def _turned(rule: RelationRule) -> RelationRule:
-    """The rule with both ends exchanged; touching has no direction."""
-    if isinstance(rule.object, str):
-        return RelationRule(rule.quantity, rule.object, rule.relations, rule.subject)
-    return rule

@@ -120,7 +120,13 @@ def angle_of(floors: Sequence[BaseGeometry]) -> float:
             if math.dist(*side) >= _LEAST_SIDE
         }
     # the candidate with the smallest boxes
-    areas = {angle: _area_of_boxes(floors, angle) for angle in {0.0, *found}}
+    areas = dict.fromkeys({0.0, *found}, 0.0)
+    corners = [shapely.get_coordinates(floor) for floor in floors]
+    for angle in areas:
+        cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        for each in corners:
+            along, across = each @ (cos, sin), each @ (-sin, cos)
+            areas[angle] += float(along.max() - along.min()) * float(across.max() - across.min())
     best = min(areas, key=lambda angle: (round(areas[angle], 6), abs(angle)))
     return best if areas[best] < (1 - _LEAST_GAIN) * areas[0.0] else 0.0
 
@@ -129,19 +135,6 @@ def _direction(start: Sequence[float], end: Sequence[float]) -> float:
     """Direction of a line in degrees, up to quarter turns."""
     angle = math.degrees(math.atan2(end[1] - start[1], end[0] - start[0])) % 90
     return round(angle if angle <= 45 else angle - 90, _DIGITS)
-
-
-def _area_of_boxes(floors: Sequence[BaseGeometry], angle: float) -> float:
-    """Total area of the boxes of the floors along that direction."""
-    import shapely
-
-    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-    area = 0.0
-    for floor in floors:
-        corners = shapely.get_coordinates(floor)
-        along, across = corners @ (cos, sin), corners @ (-sin, cos)
-        area += float(along.max() - along.min()) * float(across.max() - across.min())
-    return area
 
 
 class Unrotate:

@@ -156,7 +156,14 @@ class DiagramModel:
 
         Each answer depends on its own seed only, not on the rest of the batch.
         """
-        arranged = [part for ask in asks for part in self._arranged(ask)]
+        # rooms of each partial diagram in slots of the network, ``num`` times
+        at_once, cpu = rows_at_once(self.device), torch.device("cpu")
+        network = (self.algorithm, self.vocab, self.node_order)
+        arranged = [
+            Arranger(*network, None, at_once, cpu, ask.num).arrange((partial, line, ask.seed))
+            for ask in asks
+            for line, partial in enumerate(ask.partials, start=1)
+        ]
         tokens = torch.cat([part.tokens for part in arranged])
         known, real = known_and_real(tokens, self.vocab)
         # one generator per row, seeded by its request
@@ -183,16 +190,6 @@ class DiagramModel:
             start += ask.rows
             answers.append(Answer([replace(d, metadata={}) for d in diagrams], why))
         return answers
-
-    def _arranged(self, ask: Ask) -> list[Arranged]:
-        """Arrange the rooms of each partial diagram in slots of the network, ``num`` times."""
-        at_once, cpu = rows_at_once(self.device), torch.device("cpu")
-        network = (self.algorithm, self.vocab, self.node_order)
-        arranger = Arranger(*network, None, at_once, cpu, ask.num)
-        return [
-            arranger.arrange((partial, line, ask.seed))
-            for line, partial in enumerate(ask.partials, start=1)
-        ]
 
 
 class _Reporter:
