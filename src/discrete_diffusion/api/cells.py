@@ -39,8 +39,10 @@ _FREE = (
     *("resume", "overwrite", "threads", "logger", "eval"),
     *("callbacks.num_samples", "trainer.devices"),
     *("plugins", "data.codes", "data.unit", "data.threshold", "model.scales_with"),
-    "data.domain",  # data.name says it too, where it is missing
-    "sampling",  # measuring depends on it, training does not
+    # data.name says the same
+    "data.domain",
+    # measuring depends on it, training does not
+    "sampling",
 )
 """Config keys that may differ between calls: the weights do not depend on them, or the fingerprint
 of the data shows them."""
@@ -105,6 +107,7 @@ class CellFolder:
     def is_finished(self, config: DictConfig, protocol: EvaluationProtocol) -> bool:
         """True if the cell is measured as requested; if no samples are requested, terms of samples
         do not count."""
+        # the same config, measured on the same terms
         result = self.result
         if result is None or result["digest"] != config_digest(config):
             return False
@@ -115,6 +118,7 @@ class CellFolder:
 
     def changes(self, config: DictConfig) -> list[str]:
         """``key was -> is`` for values that differ from the run in this folder."""
+        # values of the plan and of the config
         plan = read_json(self.path / "plan.json", ("digest", "config"))
         if plan is None or plan["digest"] == config_digest(config):
             return []
@@ -198,6 +202,7 @@ def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
 
     Raises ``ValueError`` if one holds out fewer than two samples, or two differ in their samples.
     """
+    # each data set once
     configs: dict[str, DictConfig] = {}
     for cell in cells:
         configs.setdefault(cell.data, cell.config)
@@ -210,6 +215,7 @@ def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
 def _read(config: DictConfig) -> Dataset:
     data = build_data(complete_data(config))
     remedy = f"give it a larger share than data.split={config.data.get('split')}, or more data"
+    # at least two held-out samples
     split = held_out_split(data, remedy=remedy)
     if (num := len(data.splits[split])) < 2:
         raise ValueError(
@@ -222,6 +228,7 @@ def _read(config: DictConfig) -> Dataset:
 def check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite: bool) -> None:
     """``ValueError`` listing the cells whose folders hold other runs, with the differences; with
     ``overwrite`` such folders, and those with a damaged checkpoint, are put aside."""
+    # differences in the config, the data, or a damaged checkpoint
     fingerprints = {name: each.fingerprint() for name, each in data.items()}
     changed = []
     for cell in cells:
@@ -231,6 +238,7 @@ def check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite:
             changes.append(f"the data (fingerprint {result['data_fingerprint']} -> {fingerprint})")
         if overwrite and not changes and result is None and folder.is_damaged:
             changes.append(f"{folder.last} cannot be read")
+        # put aside, or refuse all at once
         if changes and overwrite:
             aside = put_aside(folder.path)
             logger.info("%s: training anew, for %s", cell.name, ", ".join(changes))
@@ -253,6 +261,7 @@ def config_digest(config: DictConfig) -> str:
 
 def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
     """Copy a config, through JSON, without ``_FREE`` and ``_NEUTRAL``."""
+    # drop keys that the weights do not depend on
     kept: dict[str, Any] = _as_json(config)
     for key in (*_FREE, *_NEUTRAL):
         *parents, name = key.split(".")
@@ -279,7 +288,8 @@ def measure_cell(
     # the model of the last step
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    import_plugins(config.get("plugins"))  # a job of a launcher is a process of its own
+    # a job of a launcher is a process of its own
+    import_plugins(config.get("plugins"))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     checkpoint = read_checkpoint(folder.last, device=device)
     algorithm = checkpoint.algorithm
@@ -319,6 +329,7 @@ def measure_cell(
 
 def hardware() -> str:
     """Text on processor, cores, threads of torch and GPU."""
+    # the processor, as Linux or Python names it
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

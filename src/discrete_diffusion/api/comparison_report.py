@@ -67,6 +67,7 @@ def write_comparison(
     table = comparison_table(comparison, scores, columns=columns, with_sizes=True, mark_best=True)
     # everything that the numbers depend on
     setting = _setting(comparison, first["steps"])
+    # notes below the table
     missing = [name for name in columns or () if name not in {c.name for c in table.columns}]
     notes = [
         _data_note(comparison, setting, first_data.summary()),
@@ -139,6 +140,7 @@ def _write_csv(
 ) -> None:
     """Write the rows, with a column for each name; or with the names that identify a model, and the
     chosen ones with their errors."""
+    # columns of the file
     names = list(dict.fromkeys(name for row in rows for name in row))
     if columns is not None:
         chosen = [f"{name}{ending}" for name in columns for ending in _WITH_ERRORS]
@@ -160,11 +162,13 @@ def _comparison(
 
     Measures of samples are left out unless all cells have equally many.
     """
+    # cells of one algorithm and backbone
     grouped: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         grouped.setdefault((cell.algorithm, cell.backbone), []).append(cell)
     # numbers of all seeds of a model
     measurement, models = cells[0].measurement, []
+    # measures that all cells share
     measures = [name for name in measurement.measures if name == "nelbo" or _same(name, found)]
     for group in grouped.values():
         results, first = [found[cell.name] for cell in group], group[0]
@@ -191,6 +195,7 @@ def _comparison(
                 tail=_heaviest([result.get("tail") for result in results]),
             )
         )
+    # baselines for the samples per condition
     drawn = [m.values[name].shape[1] for m in models for name in m.values if name != "nelbo"]
     return Comparison(
         models=tuple(models),
@@ -244,6 +249,7 @@ def _real_data(
     drawn = [m.metrics["num_samples"][0] for m in comparison.models if "num_samples" in m.metrics]
     if not drawn:
         return {}
+    # as many real samples as sampled ones
     num = min(int(drawn[0]), len(data.splits["train"]))
     made_of = {"data_fingerprint": data.fingerprint(), "num_samples": num, "draws": REAL_DRAWS}
     if protocol.verdicts:
@@ -257,6 +263,7 @@ def _real_data(
 
 def _setting(comparison: Comparison, steps: int) -> str:
     """Text on the data, steps and models of a comparison, with the algorithms of each model."""
+    # models with the names of their algorithms
     models: dict[str, list[str]] = {}
     for model, name in zip(comparison.models, comparison.short_names("{} with {}"), strict=True):
         models.setdefault(model.model, []).append(name)

@@ -122,6 +122,7 @@ def load(
     """
     if not isinstance(path, str | Path) or not str(path):
         raise ValueError(f"load({path!r}): expected a run folder, a checkpoint or a model's name")
+    # modules first, as the checkpoint may need them
     import_plugins([*plugins] if isinstance(plugins, tuple) else plugins)
     checkpoint = read_checkpoint(path, ema=ema, device=device)
     checkpoint.algorithm.sample = SampleFunction(checkpoint)
@@ -180,6 +181,7 @@ class SampleFunction:
         Raises:
             ValueError: as the command does.
         """
+        # options of its kind of data, files that are written apart
         own = options_of(domain_of(self.checkpoint.config.data), "sample")
         own = {name: option for name, option in own.items() if not option.written}
         if given is not None:
@@ -238,6 +240,7 @@ def evaluate(
     Raises:
         ValueError: as the command does, and unless one of ``model`` and ``samples`` is given.
     """
+    # a model, or files of samples
     files = as_list(samples)
     if (model is None) == (not files):
         raise ValueError("evaluate needs a model or samples=FILE, one of the two")
@@ -246,6 +249,7 @@ def evaluate(
         known = ", ".join(available_domains())
         raise ValueError(f"samples={files[0]}: give domain=NAME, their kind of data: {known}")
     kind = get_domain(str(domain)) if checkpoint is None else domain_of(checkpoint.config.data)
+    # the request, as of the command
     request = EvaluateRequest(
         num_samples=num,
         seed=seed,
@@ -285,6 +289,7 @@ def _options(command: str, given: Mapping[str, Any], own: Mapping[str, Option]) 
     Raises ``ValueError`` for an unknown option, one that is given twice, and a value of another
     kind than its default.
     """
+    # names with or without num_
     found: dict[str, Any] = {}
     short = {name.removeprefix(_COUNT): name for name in own}
     for key, value in given.items():

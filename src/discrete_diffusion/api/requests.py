@@ -139,6 +139,7 @@ def evaluate_model(
     """Measure a model; returns the settings that ``quick`` chose, too, see ``Domain.quick``.
 
     Raises ``ValueError`` for a request that does not fit the model."""
+    # checked options, then those that quick chooses
     domain = domain_of(trained.data_config)
     request = evaluate_request_of(domain, request, trained.path)
     check_paths(request, trained.algorithm)
@@ -165,6 +166,7 @@ def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
     Raises ``ValueError`` if the kind of data has none."""
     if not request.quick:
         return {}
+    # settings that apply, to a model or to files
     own = options_of(domain, "evaluate")
     keys = [
         key
@@ -181,6 +183,7 @@ def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
 
 def _changed(request: EvaluateRequest, values: dict[str, int]) -> EvaluateRequest:
     """Copy a request with new values of fields and options."""
+    # fields of the request, and options of the kind of data
     names = {field.name for field in fields(request)}
     options = {key: value for key, value in values.items() if key not in names}
     others: dict[str, Any] = {key: value for key, value in values.items() if key in names}

@@ -44,6 +44,7 @@ def run(config: DictConfig) -> None:
     from hydra.core.hydra_config import HydraConfig
 
     hydra = HydraConfig.get()
+    # the folder of --config-dir, and Hydra's launcher
     user_dirs = [s.path for s in hydra.runtime.config_sources if s.provider == "command-line"]
     chosen = ("hydra/launcher", "hydra.launcher")
     request = CompareRequest(
@@ -65,6 +66,7 @@ def run_comparison(request: CompareRequest) -> dict[str, Any]:
     list of all invalid cells, of folders that hold other runs, or for a precision that the device
     does not have; and after the last run if some failed.
     """
+    # the config, checked
     overrides = read_words(paths_as_typed(request.overrides))
     user_config_dir, config = request.user_config_dir, request.config
     if config is None:
@@ -77,6 +79,7 @@ def run_comparison(request: CompareRequest) -> dict[str, Any]:
     config, shortened = with_terms(config)
     for line in shortened:
         logger.info("%s", line)
+    # cells, trained and measured in the locked folder
     cells = plan_cells(config, shared_overrides(overrides), user_config_dir)
     with ensured_folder(cells[0].out), locked(cells[0].out):
         return compare_cells(cells, config, overrides, request.launcher, user_config_dir)

@@ -103,6 +103,7 @@ class Recipe:
     def stand_in(self) -> str:
         """Replacement for a backbone that does not fit: ``dit``, the algorithm's own, or the first
         one that fits. ``ValueError`` if none does."""
+        # backbones that the algorithm can use and that read the data
         able = [name for name in self.usable if self.reads(name)]
         for name in ("dit", str(self.config.algo.backbone), *able):
             if name in able:
@@ -126,6 +127,7 @@ def recipes(
     configs = {name: compose([*shared, f"algo={name}"]) for name in algorithms}
     names = [str(config.algo.name) for config in configs.values()]
     for name, config in configs.items():
+        # features have no comparison
         if (state := algorithm_state(config.algo.name)) not in _STATES:
             raise ValueError(
                 f"compare measures algorithms on {', '.join(_STATES[:-1])} and {_STATES[-1]}, and "
@@ -156,6 +158,7 @@ def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compos
             f"{name} works on {state}, and data={base.name} holds {' and '.join(forms)} only; "
             f"choose {known}, the same samples in two states, or other algos="
         )
+    # keys of the data that were changed from their defaults
     own = plain(compose([f"data={forms[state]}"]).data)
     changed = {k: v for k, v in plain(base).items() if k in own and v != own[k] and k != "name"}
     return [f"data={forms[state]}", *(f"data.{key}={written(v)}" for key, v in changed.items())]
@@ -179,6 +182,7 @@ def _undo_experiment(
     of_experiment = any(key_of(word) == "experiment" for word in shared)
     if not of_experiment or compose(shared).algo.name == config.algo.name:
         return []
+    # keys that the experiment changed, and keys that it added
     own, found = plain(compose([f"algo={name}"]).algo), plain(config.algo)
     undone = [f"algo.{k}={written(v)}" for k, v in own.items() if found[k] != v]
     return undone + [f"~algo.{key}" for key in found if key not in own]
@@ -194,10 +198,12 @@ def _sampling_words(
     if len(equivalent_data_sets(config.data)) < 2:
         return []
     asked, words = str(config.sampling.name), []
+    # the algorithm's own sampler
     if not _fits(asked, algorithm) and any(_fits(asked, other) for other in names):
         config = compose([f"algo={name}", f"data={config.data.name}"])
         config = compose([f"sampling={config.sampling.name}"])
         words = [f"sampling={config.sampling.name}"]
+    # its steps, unless they are given
     default = compose([f"sampling={config.sampling.name}"]).sampling.get("steps")
     fewer = domain.token_steps if algorithm_state(algorithm) == "tokens" else None
     unsaid = default is not None and config.sampling.get("steps") == default
@@ -223,9 +229,11 @@ def plan_cells(
     Raises ``ValueError`` listing all refused cells, or for an algorithm on another state than the
     samples come in.
     """
+    # one cell per algorithm and backbone, without doubles
     planner = _Planner(config, overrides, user_config_dir)
     cells: list[Cell] = []
     refused: list[str] = []
+    # refusals are collected, so that all are named at once
     pairs = list(product(config.algos, config.backbones or [None]))
     for algorithm, backbone in pairs:
         try:
@@ -275,6 +283,7 @@ class _Planner:
     ) -> None:
         self.request, self.places = config, places_of(overrides, user_config_dir)
         self.tolerance: float | None = config.size_tolerance
+        # overrides of all cells, and options of some
         self._compose = lru_cache(maxsize=None)(self._composed)
         self.added = [o for o in overrides if o.startswith("+model.")]
         self.shared = [o for o in overrides if not is_option(o) and o not in self.added]
@@ -282,8 +291,10 @@ class _Planner:
         options = [o for o in overrides if is_option(o)]
         self.model_options = [o for o in options if key_of(o).startswith("model.")]
         self.options = [o for o in options if o not in self.model_options]
+        # the preset that the command gives
         chosen = [o.split("=")[1] for o in self.shared if chooses_model(o)]
         self.model = chosen[-1] if chosen else None
+        # configs by algorithm
         self.recipes = recipes(list(config.algos), self.shared, lambda o: self._compose(tuple(o)))
         configs = {name: recipe.config for name, recipe in self.recipes.items()}
         self.notes = option_notes(self.options, configs)
@@ -315,6 +326,7 @@ class _Planner:
         # a preset near the size, then a preset scaled to it
         first, *others = self._candidates(backbone, wanted, size)
         cell = self._build(algorithm, backbone, first)
+        # the nearest of the other presets
         for preset in others:
             if self._fits(cell, size):
                 break
@@ -330,6 +342,7 @@ class _Planner:
         """True if the algorithm can use a backbone; one that does not declare its conditions is
         built, for its signature."""
         recipe, spec = self.recipes[algorithm], backbone_spec(backbone)
+        # the registry knows what it needs
         if spec.conditions is not None or spec.state != algorithm_state(recipe.config.algo.name):
             return backbone in recipe.usable
         try:
@@ -347,7 +360,8 @@ class _Planner:
         known = {*available_backbones()}
         for each in (recipe, *self.recipes.values()):
             preset = self.presets.get(each.model)
-            if preset is None or not preset.backbones:  # which does not say what it is for
+            # a preset that does not say which backbones it fits
+            if preset is None or not preset.backbones:
                 return each.model
             if any(name in known and each.reads(name) for name in preset.backbones):
                 return each.model
@@ -358,6 +372,7 @@ class _Planner:
         then others that fit, the nearest to the ``size`` or to the wanted one first. None stands
         for the recipe's, for a backbone without a preset."""
         preset = self.presets.get(wanted)
+        # a preset for any backbone
         if preset is None or not preset.backbones:
             return [self.model]
         first = [wanted] if backbone in preset.backbones else []
@@ -371,6 +386,7 @@ class _Planner:
         cell has about ``size`` parameters; the nearest cell if they cannot."""
         assert self.tolerance is not None
         for key in self._scaling_keys(cell):
+            # search the value of the key that comes near the size
             count = parameter_counts(cell.config, key)
             start = int(OmegaConf.select(cell.config.model, key))
             value = value_for(size, count, start, self.tolerance)
@@ -419,11 +435,13 @@ class _Planner:
         self, algorithm: str, backbone: str, preset: str | None, scaled: tuple[str, ...] = ()
     ) -> Cell:
         """Compose a cell and build it on the meta device."""
+        # overrides of the cell
         recipe = self.recipes[algorithm]
         model = [] if preset is None else [f"model={preset}"]
         shared = [o for o in recipe.overrides if not chooses_model(o)]
         own = [o for o in self.options if has_key(recipe.config, o)]
-        added = [f"+{o}" for o in self.added]  # a preset may have such a key
+        # a preset may have such a key
+        added = [f"+{o}" for o in self.added]
         overrides = [*shared, *model, f"algo.backbone={backbone}", *own, *added]
         config = self._compose(tuple(overrides))
         # options of the model, checked against its preset
@@ -432,6 +450,7 @@ class _Planner:
             preset_config, overrides = config, [*overrides, *of_model]
             config = self._compose(tuple(overrides))
             check_kinds(config, preset_config)
+        # built without memory, to count its parameters
         built = build_on_meta(config)
         cell = Cell(
             algorithm,
@@ -464,6 +483,7 @@ def build_on_meta(config: DictConfig) -> Algorithm:
     """
     check_values(config)
     try:
+        # weights on the meta device take no memory
         sampler, completed = build_sampler(config), complete_data(config)
         with torch.device("meta"):
             algorithm = build_algorithm(completed)

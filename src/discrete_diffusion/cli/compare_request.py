@@ -75,6 +75,7 @@ def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]
             "compare runs its cells itself: leave --multirun out, and choose how they run with "
             "hydra/launcher="
         )
+    # words that only other commands have, and lists
     words = []
     for override in overrides:
         key, value = key_of(override), override.partition("=")[2].strip()
@@ -101,6 +102,7 @@ def check_request(
 ) -> None:
     """``ValueError`` for an unknown or repeated name, a value of another kind, a folder that cannot
     be written to, or several processes. ``config``: of the command."""
+    # one process
     if (found := started()) is not None:
         raise ValueError(
             f"compare runs in one process, and {found.by} started several; start it by itself, "
@@ -153,6 +155,7 @@ def check_request(
 
 
 def _check_folder(out: str | None) -> None:
+    # a folder that can be written to
     if out is None or not str(out).strip():
         raise ValueError("out= is empty: give the folder to write into, as in out=compared")
     path = Path(str(out)).absolute()
@@ -177,6 +180,7 @@ def option_notes(options: Sequence[str], configs: Mapping[str, DictConfig]) -> l
     """
     lines = []
     for option in options:
+        # configs with the key
         own = [name for name, config in configs.items() if has_key(config, option)]
         if not own:
             _refuse_unknown(option, configs)

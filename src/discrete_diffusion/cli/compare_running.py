@@ -46,6 +46,7 @@ def compare_cells(
         draws=measurement.num_draws(config),
         verdicts=measurement.num_verdicts(config),
     )
+    # backbones that were replaced
     replaced = [
         f"{cell.algorithm} cannot use {cell.instead_of}: {cell.backbone} (model={cell.model}, "
         f"{cell.parameters:,} parameters) takes its place"
@@ -54,7 +55,8 @@ def compare_cells(
     ]
     for line in dict.fromkeys(replaced):
         logger.info("%s", line)
-    if not launcher:  # whose machines may be others
+    # a launcher's machines may be other ones
+    if not launcher:
         for cell in cells:
             if not cell.folder.is_trained:
                 check_trainer_units(cell.config.trainer)
@@ -73,6 +75,7 @@ def _try_backbones(cells: Sequence[Cell], data: dict[str, Dataset]) -> None:
     """Try the backbone of each algorithm once, before any run.
 
     Raises ``ValueError`` listing the combinations that the trial refuses."""
+    # one cell of each combination
     pairs: dict[tuple[str, str], Cell] = {}
     for cell in cells:
         pairs.setdefault((cell.algorithm, cell.backbone), cell)
@@ -89,6 +92,7 @@ def _try_backbones(cells: Sequence[Cell], data: dict[str, Dataset]) -> None:
 
 
 def _announce(cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
+    # the state of each cell
     to_run = {cell.name for cell in missing}
     for cell in cells:
         if cell.name not in to_run:
@@ -101,6 +105,7 @@ def _announce(cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
         logger.info("%d of %s to run", len(missing), counted(len(cells), "cell"))
     else:
         logger.info("nothing to train: %s finished", counted(len(cells), "cell"))
+    # folders of other comparisons stay
     there = {path.parent.name for path in (cells[0].out / "cells").glob("*/cell.json")}
     replaced = {name for name in there if ".replaced-" in name}
     if others := there - {cell.name for cell in cells} - replaced:
@@ -126,11 +131,13 @@ def run_cells(
 
     task = partial(run_cell, protocol=protocol, num_cells=len(cells))
     returned = _launched(cells, task, launcher, user_config_dir)
+    # errors of users by cell; any other is the cause
     failed, cause = [], None
     for cell, job in zip(cells, returned, strict=True):
         if job.status == JobStatus.COMPLETED:
             continue
-        error = job._return_value  # return_value would raise it, and log a line
+        # return_value would raise it, and log a line
+        error = job._return_value
         what = str(error)
         if not isinstance(error, Exception):
             raise error
@@ -154,7 +161,8 @@ def _launched(
     user_config_dir: str | None,
 ) -> Sequence[Any]:
     """Call ``task`` with the config of each cell by Hydra's launcher; returns its results."""
-    from hydra._internal.callbacks import Callbacks  # Hydra has no public way to call a launcher
+    # Hydra has no public way to call a launcher
+    from hydra._internal.callbacks import Callbacks
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.core.plugins import Plugins
@@ -174,10 +182,12 @@ def _launched(
         context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(config))
         try:
             HydraConfig.instance().set_config(config)
-            hydra_log.setLevel(logging.WARNING)  # a line of overrides per job
+            # a line of overrides per job
+            hydra_log.setLevel(logging.WARNING)
             found = Plugins.instance().instantiate_launcher(
                 hydra_context=context, task_function=task, config=config
             )
+            # the overrides of each cell, with its folder
             jobs = [
                 [*(o for o in c.overrides if not is_search_path(o)), f"hydra.sweep.subdir={c.name}"]
                 for c in cells
@@ -210,6 +220,7 @@ def run_cell(config: DictConfig, *, protocol: EvaluationProtocol, num_cells: int
 def _finish(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol) -> None:
     """Train the cell, unless that is done, and measure it."""
     if not folder.is_trained:
+        # from the last checkpoint, if there is one
         resumed = config.copy()
         resumed.resume = str(folder.last) if folder.last.exists() else None
         train_log = logging.getLogger("discrete_diffusion.training.run")

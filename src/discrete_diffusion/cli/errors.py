@@ -50,7 +50,8 @@ def sentence(error: Exception) -> str | None:
     if not isinstance(error, _MENDABLE):
         return None
     text = str(error)
-    if mark := getattr(error, "problem_mark", None):  # of a YAML file
+    # an error of the YAML parser
+    if mark := getattr(error, "problem_mark", None):
         text = f"{mark.name}, {explained(error)}"
     elif (key := getattr(error, "full_key", None)) and "not in struct" in text:
         text = f"the config has no {key}, which is needed; set {key}=..., or compose a YAML with it"
@@ -59,7 +60,8 @@ def sentence(error: Exception) -> str | None:
 
 def _lacks_memory(error: Exception) -> bool:
     """True for a lack of memory in Python, the system or torch, which has no type for a CPU's."""
-    if isinstance(error, OSError):  # a message on lost processes mentions memory too
+    # a message on lost processes mentions memory too
+    if isinstance(error, OSError):
         return "allocate memory" in str(error)
     words = ("allocate memory", "not enough memory", "out of memory")
     of_torch = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
@@ -91,6 +93,7 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str], places
         key, values = several.groups()
         sweep = "" if config_name in WITH_CHECKPOINT else "; to run each, add --multirun"
         return f"{key}={values}: a list stands in brackets, {key}=[{values}]{sweep}"
+    # an unknown key
     if isinstance(error, ConfigCompositionException):
         return _unknown_key(error, config_name, overrides, places) or str(error)
     return str(error)
@@ -104,6 +107,7 @@ def plugins_hint(group: str, name: str, overrides: Sequence[str]) -> str:
     values = {
         key: value for key, _, value in (word.lstrip("+").partition("=") for word in overrides)
     }
+    # modules of the command, and those that the checkpoint remembers
     given = [str(module) for module in named_modules(overrides) or ()]
     known, checkpoint = [], values.get("checkpoint", "").strip("'\"")
     if checkpoint:
@@ -137,6 +141,7 @@ def _unknown_key(
     found = re.match(r"Could not override '([^']+)'", str(error))
     if found is None:
         return None
+    # the section of the key, with the chosen groups
     parent, _, key = found.group(1).rpartition(".")
     groups = group_overrides(overrides, places)
     config = compose_plainly(config_name, groups, places)
@@ -145,6 +150,7 @@ def _unknown_key(
         return _unknown_section(found.group(1), config)
     if not isinstance(node, DictConfig):
         return None
+    # settings of samplers
     if parent == "sampling" and key in RENAMED:
         return f"sampling.{key} is called sampling.{RENAMED[key]}, as in sampling.{RENAMED[key]}=50"
     if parent == "sampling":
@@ -152,6 +158,7 @@ def _unknown_key(
         text = unknown_name(f"setting of sampling={sampler}", key, defaults_of_sampler(sampler))
         verb = "has" if len(having) == 1 else "have"
         return f"{text}; {', '.join(having)} {verb} it" if having else text
+    # a known key of another section
     if meant := _same_key_elsewhere(config, key):
         return f"unknown config key '{found.group(1)}'; did you mean {' or '.join(meant)}?"
     # a key whose comment in the YAML begins with the word: model.width, for d_model
@@ -169,6 +176,7 @@ def _unknown_key(
 
 def _unknown_section(key: str, config: DictConfig) -> str:
     """Sentence for the first unknown section of a dotted key, with the closest one."""
+    # the first part that the config does not have
     parts = key.split(".")
     depth = next(
         k for k in range(len(parts)) if OmegaConf.select(config, ".".join(parts[: k + 1])) is None

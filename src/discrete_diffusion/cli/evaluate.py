@@ -68,6 +68,7 @@ def check_values(config: DictConfig) -> EvaluateRequest:
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
             f"(samples=[A,B] for a file per sampling seed); got {got}"
         )
+    # values, then files, then settings of the sampler
     request = request_of(EvaluateRequest, config)
     check_request(config, "evaluate")
     check_computing(config)

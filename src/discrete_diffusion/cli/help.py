@@ -56,6 +56,7 @@ def print_help(command: str, overrides: Sequence[str], places: Places = ()) -> N
     ``data=plans``. Raises the errors of ``compose_plainly``."""
     from rich.console import Console
 
+    # a console as wide as the terminal, within limits
     width = min(max(shutil.get_terminal_size((_MOST_WIDTH, 0)).columns, _LEAST_WIDTH), _MOST_WIDTH)
     console = Console(highlight=False, markup=False, width=width)
     files = [config_dir() / f"{name}.yaml" for name in _FILES.get(command, (command,))]
@@ -112,6 +113,7 @@ def _row(key: str, value: Any, meaning: str, bounds: str = "") -> tuple[str, str
 
 def _bounds(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Keys of numbers with their bounds, of signatures and of other keys."""
+    # annotations of keys, and of settings of the chosen parts
     annotations = {**KEYS}
     for group in PART_GROUPS:
         if name := (config.get(group) or {}).get("name"):
@@ -150,6 +152,7 @@ def comments(text: str) -> dict[str, str]:
     path: list[tuple[int, str]] = []
     last = None
     for line in text.splitlines():
+        # a key, with the path to it
         if match := re.match(r"( *)([\w-]+):(?: (.*))?$", line):
             indent, name, rest = len(match[1]), match[2], match[3] or ""
             path = [*(each for each in path if each[0] < indent), (indent, name)]
@@ -169,6 +172,7 @@ def _comments_of_choice(group: str, choice: str, places: Places) -> dict[str, st
     whole config."""
     from omegaconf import OmegaConf
 
+    # every file of that name on the search path
     folders = [*config_dirs(), *folders_among(places)]
     found: dict[str, str] = {}
     for path in (folder / group / f"{choice}.yaml" for folder in folders):

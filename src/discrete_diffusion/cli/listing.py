@@ -231,7 +231,8 @@ def _description(group: str, name: str) -> str:
         return found[1]
     part = registry_of(group).find(name)
     first = (inspect.getdoc(part) or "").partition("\n")[0]
-    if first.startswith(f"{getattr(part, '__name__', name)}("):  # a dataclass without a docstring
+    # a dataclass without a docstring
+    if first.startswith(f"{getattr(part, '__name__', name)}("):
         return ""
     return (first.partition(": ")[2] or first).removesuffix(".")
 

@@ -194,7 +194,8 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
             check_jobs(command, jobs, places, module().check_values)
 
     def run(config: DictConfig) -> None:
-        if sweeps or config.get("resume") is not None:  # a backbone, or a config, of its own
+        # a backbone, or a config, of its own
+        if sweeps or config.get("resume") is not None:
             config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
         module().run(config)
 
@@ -209,11 +210,13 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
                 logger.info("%s", note)
             job = HydraConfig.get().job.num + 1 if sweeps else None
             with nullcontext() if job is None else failed.noted(job):
-                _guarded(run, config, job=job)  # here, or Hydra would print a trace
+                # errors end here, or Hydra would print a trace
+                _guarded(run, config, job=job)
 
     with (
         nullcontext() if folder is None else (swept if sweeps else ensured_folder)(folder),
-        CommandSignals() if sweeps else nullcontext(),  # of jobs in other processes
+        # signals reach jobs in other processes too
+        CommandSignals() if sweeps else nullcontext(),
     ):
         _through_hydra(command, [*overrides, *flags], task)
     failed.end(num_jobs)
@@ -235,6 +238,7 @@ def _completed(
     from discrete_diffusion.config.files import check_own_files
 
     sweeps, note = "--multirun" in flags, ""
+    # own files, then words as Hydra takes them
     files = check_own_files(command, overrides, folders_among(places))
     overrides = with_open_keys(command, paths_as_typed(overrides, sweeps=sweeps))
     if command == "train" and not sweeps:
@@ -249,7 +253,8 @@ def _completed(
 
             print_help(command, overrides, places)
             return None
-        if sweeps:  # every job has a backbone of its own
+        # every job has a backbone of its own
+        if sweeps:
             offer_parts_of_jobs(command, overrides, places)
         elif "--hydra-help" not in flags:
             _, overrides = completed(command, overrides, places, files)
@@ -308,19 +313,22 @@ def _guarded(function: Callable[..., Any], *arguments: Any, job: int | None = No
 def sort_out(command: str, arguments: Sequence[str]) -> tuple[list[str], list[str], str | None]:
     """Sort the arguments, in any order, into overrides (``key=value``, ``~key``), Hydra's flags,
     and the value of ``--config-dir``."""
+    # flags may have values behind them
     overrides: list[str] = []
     flags: list[str] = []
     for argument in arguments:
         if name := _dashed_key(argument):
             raise ValueError(f"{argument}: keys have no dashes; write {name}=...")
         if argument == "-m" or (argument[2:] and "--multirun".startswith(argument)):
-            flags.append("--multirun")  # which may be written shorter
+            # the flag may be shortened
+            flags.append("--multirun")
         elif argument.startswith("-") or (flags and flags[-1] in _FLAGS_WITH_VALUES):
             flags.append(argument)
         elif "=" in argument or argument.startswith("~"):
             overrides.append(argument)
         else:
             raise ValueError(_stray_word(command, argument, arguments))
+    # the folder of --config-dir, as one word or two
     user_dir = None
     for flag, value in zip([*flags, ""], [*flags[1:], "", ""], strict=False):
         if flag in ("--config-dir", "-cd"):

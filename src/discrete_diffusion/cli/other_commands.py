@@ -45,6 +45,7 @@ def run_data(arguments: list[str], kind: str = "data") -> None:
     ``check`` found something invalid.
     """
     commands = _commands(kind)
+    # a kind of data whose name is the command itself
     if "" in commands:
         commands[""].run_words(kind, arguments, LOAD)
         return
@@ -60,10 +61,12 @@ def run_data(arguments: list[str], kind: str = "data") -> None:
 def _commands(kind: str) -> dict[str, SubCommand]:
     """Sub-commands of ``data`` or of a kind of data, by name."""
     domains = [get_domain(name) for name in available_domains()]
+    # sub-commands of one kind of data
     if kind != "data":
         own = (each.commands[kind] for each in domains if kind in each.commands)
         of_data = (each.commands["data"] for each in domains if kind in each.data_sets)
         return dict(next(chain(own, of_data)))
+    # those of all kinds, each name once
     cache = SubCommand("[--clear]   where generated data is kept", _options, _cache)
     every: dict[str, SubCommand] = {}
     for domain in domains:
@@ -90,6 +93,7 @@ def _help(commands: dict[str, SubCommand], kind: str) -> str:
         lines += [""] * bool(last) + [f"{title}:"] if title != last else []
         lines.append(f"  discrete-diffusion {kind} {name} {each.usage}")
         last = title
+    # more help from the modules of the commands
     modules = dict.fromkeys(inspect.getmodule(each.run) for each in commands.values())
     for module in modules:
         _, _, more = (inspect.getdoc(module) or "").partition("\n")
@@ -107,6 +111,7 @@ def _cache(options: argparse.Namespace) -> None:
     """Print the generated data that is kept on disk, or delete it."""
     from discrete_diffusion.data.files import CACHE_VARIABLE, cache_dir, cached_files, clear_cache
 
+    # sizes before the files are deleted
     sizes = {file: file.stat().st_size / 1e6 for file in cached_files()}
     print(f"{cache_dir()} (set {CACHE_VARIABLE} to move it)")
     cleared = clear_cache() if options.clear else []
@@ -131,6 +136,7 @@ def run_new(arguments: Sequence[str]) -> None:
     """
     if len(arguments) != 1:
         raise ValueError("new takes one name, as in: discrete-diffusion new my_project")
+    # a new name of Python's
     name = arguments[0]
     if not (name.isidentifier() and name.isascii() and name[0] != "_") or keyword.iskeyword(name):
         raise ValueError(f"new {name}: expected letters, digits and _, as in my_project")
@@ -182,6 +188,7 @@ def check_values(config: DictConfig) -> None:
 
 
 def _export(config: DictConfig, out: Path) -> None:
+    # an existing file stays, unless asked
     if out.exists() and not config.overwrite:
         raise ValueError(f"out={out} exists; give overwrite=true to replace it, or another name")
     from discrete_diffusion.checkpoints.contents import read_checkpoint

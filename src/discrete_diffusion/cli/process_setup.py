@@ -60,6 +60,7 @@ def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator
     """Set ``sys.argv`` to the whole command for the block: Lightning runs it again in further
     processes. The program is the running one, which may have registered a backbone, or ours if that
     program called ``main`` with other ``arguments`` than its own."""
+    # what Lightning starts again
     main = sys.modules["__main__"]
     former, spec = sys.argv, getattr(main, "__spec__", None)
     sys.argv = [former[0], *arguments]
@@ -95,7 +96,8 @@ class Output:
         except BrokenPipeError:
             self.is_closed = True
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())  # for text in buffers, and child processes
+            # for text in buffers, and child processes
+            os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)
 
     def __getattr__(self, name: str) -> Any:
@@ -106,7 +108,8 @@ def drop_unread_output() -> None:
     """Let standard output and error of this process be closed at any time, or from the start."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-        if isinstance(stream, TextIOWrapper):  # names of files may not be valid text
+        # names of files may not be valid text
+        if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
         setattr(sys, name, Output(stream))
 
@@ -128,14 +131,17 @@ class _Deferred(ModuleType):
     """torchmetrics, imported as a whole when any other name of it is used."""
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_logger":  # of its module of messages
+        # a name of its module of messages
+        if name == "_logger":
             return logging.getLogger("torchmetrics")
         if name in _PARTS:
             try:
-                import_module("torchmetrics.utilities")  # first: its parts import each other
+                # its parts import each other: this one first
+                import_module("torchmetrics.utilities")
                 return getattr(import_module(f"torchmetrics.{_PARTS[name]}"), name)
             except ImportError:  # a version with other parts
                 pass
+        # become the whole module
         self.__class__ = ModuleType  # type: ignore[assignment]
         assert self.__spec__ is not None
         assert self.__spec__.loader is not None

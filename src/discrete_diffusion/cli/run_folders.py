@@ -78,10 +78,12 @@ def reserve_run_folder(folder: Path, config: DictConfig) -> Iterator[None]:
                 with _lone_config_removed(folder):
                     yield
                 return
+            # put the earlier run aside
             folder = folder.resolve()
             aside = put_aside(folder)
             (aside / LOCK).unlink()
         logger.info("the earlier run is now %s", aside)
+        # the new run; back to the earlier one if it wrote nothing
         try:
             with ensured_folder(folder), locked(folder), _lone_config_removed(folder):
                 yield
@@ -155,6 +157,7 @@ def run_folder(overrides: Sequence[str], places: Places, *, sweeps: bool) -> tup
     """
     kind = "sweep" if sweeps else "run"
     asked = [o for o in overrides if o.startswith("hydra") or not sweeps]
+    # the folder's pattern, with the time of the first process
     where = composed_by_hydra("train", asked, places, with_hydra=True).hydra[kind]
     patterns = OmegaConf.to_container(where, resolve=False)
     assert isinstance(patterns, dict)
@@ -207,17 +210,20 @@ def swept(folder: Path) -> Iterator[None]:
     if not is_first():
         yield
         return
+    # what is there before
     before = set(folder.glob("*"))
     missing = [part for part in (folder, *folder.parents) if not part.exists()]
     try:
         yield
     finally:
         for path in set(folder.glob("*")) - before:
-            with suppress(OSError):  # a file, or a folder of a run
+            # files and folders of runs stay
+            with suppress(OSError):
                 path.rmdir()
         if set(folder.glob("*")) - before == {folder / "multirun.yaml"}:
             (folder / "multirun.yaml").unlink()
-        with suppress(OSError):  # not empty, or never made
+        # folders that are not empty stay
+        with suppress(OSError):
             for part in missing:
                 part.rmdir()
 
@@ -229,6 +235,7 @@ def jobs_of(command: str, overrides: Sequence[str], places: Places) -> list[list
 
     of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra")]
     others = [word for word in overrides if word not in of_hydra]
+    # only the basic sweeper knows its jobs beforehand
     sweeper = compose_plainly(command, of_hydra, places, with_hydra=True).hydra.sweeper
     if not str(sweeper.get("_target_")).endswith(".BasicSweeper"):
         return None
@@ -261,6 +268,7 @@ def check_jobs(
     """
     from hydra.errors import HydraException
 
+    # errors name the words that the jobs do not share
     shared = set(jobs[0]).intersection(*jobs)
     folders: dict[str, int] = {}
     for number, job in enumerate(progress.track(jobs, "checking all jobs", "jobs"), start=1):

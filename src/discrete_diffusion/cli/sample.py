@@ -90,7 +90,8 @@ def _sample(request: SampleRequest, config: DictConfig) -> None:
     trained = opened_model(config, request, here)
     trained.refuse_overwriting_data(folder, _outputs(), request.get("data"))
     facts = {"checkpoint": trained.path, "seed": request.seed, "precision": request.precision}
-    facts |= exactness_facts(trained.approximations())  # a domain that knows more says so
+    # a domain that knows more replaces these
+    facts |= exactness_facts(trained.approximations())
     # samples that are lines go into a file as they are finished
     domain = domain_of(trained.data_config)
     streamed = domain.streamed_file
@@ -105,6 +106,7 @@ def _sample(request: SampleRequest, config: DictConfig) -> None:
         several = here.per_node * here.num_nodes > 1
         nothing = "several processes keep no sample" if several else "no sample was finished"
         end_stopped(stop, f"the finished samples are in {left[0]}" if left else nothing)
+    # facts of the samples
     if signals.received is not None:
         facts["stopped_by"] = Signals(signals.received).name
     write_metrics(folder, facts | done.facts)
@@ -164,6 +166,7 @@ def check_outputs(config: DictConfig) -> None:
     check_folder("out", folder)
     if picture.suffix.lower() not in (".png", ".svg"):
         raise ValueError(f"picture={picture}: choose a name that ends in .png or .svg")
+    # names that outputs have, and input files
     taken = {(folder / name).resolve(): name for name in _outputs()}
     if name := taken.get((folder / picture).resolve()):
         raise ValueError(f"picture={picture}: {name} is an output too; choose another name")
@@ -284,7 +287,8 @@ def choose_devices(config: DictConfig) -> Computing:
     )
     device = "cuda" if uses_gpu else "cpu"
     if uses_gpu and per_node * num_nodes > 1:
-        index = local_rank() % num_gpus  # a task may see its own only
+        # a task may see its own only
+        index = local_rank() % num_gpus
         torch.cuda.set_device(index)
         device = f"cuda:{index}"
     return Computing(device, per_node, num_nodes, str(config.precision), config.threads)

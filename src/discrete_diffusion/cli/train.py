@@ -86,7 +86,8 @@ def run(config: DictConfig) -> None:
         with reserve_run_folder(folder, config) if is_first() else nullcontext():
             run_training(request)
     except Stop as stop:
-        if not is_first():  # the exit status is that of the first process
+        # the exit status is that of the first process
+        if not is_first():
             raise SystemExit(0) from None
         # a job of a sweep is resumed by a command of its own
         hydra = HydraConfig.get()
@@ -110,7 +111,8 @@ def run_training(request: TrainRequest) -> dict[str, Any]:
 
     config = request.config
     with CommandSignals() as signals:
-        devices = trainer_devices(config.trainer)  # before data is read
+        # before data is read
+        devices = trainer_devices(config.trainer)
         check_trainer_units(config.trainer)
         start = starting_weights(config)
         from discrete_diffusion.training.run import train  # slow
@@ -129,6 +131,7 @@ def starting_weights(config: DictConfig) -> StartingWeights | None:
     ``read_starting_weights``."""
     from discrete_diffusion.checkpoints.start import read_starting_weights
 
+    # a list of parts, of a checkpoint
     init = plain(config.init)
     parts = init["parts"]
     if parts is not None and not (isinstance(parts, list) and parts):
@@ -199,7 +202,8 @@ def check_values(config: DictConfig) -> None:
     """``ValueError`` or ``FileNotFoundError`` for errors that a ``train`` config alone shows:
     names, precision, counts, ranges, sizes that do not divide, missing files, parts of different
     states. Imports no torch, reads no data."""
-    import_plugins(config.get("plugins"))  # a job of a launcher is a process of its own
+    # a job of a launcher is a process of its own
+    import_plugins(config.get("plugins"))
     check_backbone_name(config.algo.backbone)
     check_strategy(config)
     precision = str(config.trainer.get("precision", "32-true"))
@@ -285,6 +289,7 @@ def check_strategy(config: DictConfig) -> None:
             f"trainer.devices={devices}: expected a number from 1, or auto for all; choose GPUs "
             "before the command, as in CUDA_VISIBLE_DEVICES=1"
         )
+    # other strategies have no further conditions
     if name != "fsdp":
         return
     # FSDP, where each process has a part of the weights

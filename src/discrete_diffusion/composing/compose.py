@@ -120,7 +120,8 @@ def composed_by_hydra(
     with own_hydra(places) as searchpath:
         withdraw_parts(places)
         words = [*searchpath, *(o for o in overrides if not is_search_path(o))]
-        while True:  # a registered part is offered when Hydra does not find it
+        # a registered part is offered when Hydra does not find it
+        while True:
             try:
                 return hydra_compose(config_name, overrides=words, return_hydra_config=with_hydra)
             except MissingConfigException as error:
@@ -290,7 +291,8 @@ def _kept_config(path: str, *state: object) -> dict[str, Any]:
 
 def config_to_resume(path: str) -> dict[str, Any]:
     """Config of the run of ``resume=path``: do not change it. Raises the errors of reading it."""
-    check_exists("resume", path, "checkpoint")  # before torch is imported
+    # before torch is imported
+    check_exists("resume", path, "checkpoint")
     files = [Path(path, part) for part in ("", _LAST, f"checkpoints/{_LAST}")]
     return _kept_config(path, Path.cwd(), *(f.stat().st_mtime_ns for f in files if f.exists()))
 

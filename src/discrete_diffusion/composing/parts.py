@@ -88,6 +88,7 @@ def experiment_values(overrides: Sequence[str], places: Places = ()) -> dict[str
             file = repository.load_config(path)
             if file is None:
                 continue
+            # its choices of groups, and the experiments it is made of
             for item in file.defaults_list or ():
                 if isinstance(item, GroupDefault):
                     found.setdefault(str(item.group).lstrip("/"), item.value)
@@ -172,13 +173,15 @@ def offer_part(config: str | None) -> bool:
 
     group, _, name = str(config).removesuffix(".yaml").partition("/")
     if group == "model" and name not in default_models():
-        available_backbones()  # imports those of packages
+        # imports those of packages
+        available_backbones()
         offer_default_models()
         return name in default_models()
     if group not in PART_GROUPS or f"{name}.yaml" in _offered(group):
         return False
     if name not in registry_of(group).names():
         return False
+    # a config of the constructor's defaults
     part = registry_of(group).find(name)
     known = {"name": name, **defaults_of(part)}
     if group == "algo":

@@ -64,7 +64,8 @@ def paths_as_typed(overrides: Sequence[str], *, sweeps: bool = False) -> list[st
     """Quote the values of paths and texts, so that Hydra reads them as typed; applied again, this
     changes nothing. ``sweeps``: commas separate the values of a sweep, unless there is a file of
     that name."""
-    keys = cache(path_keys)  # imports kinds of data, if a value needs it
+    # imports kinds of data, if a value needs it
+    keys = cache(path_keys)
     return [_as_typed(word, keys, sweeps=sweeps) for word in overrides]
 
 
@@ -91,7 +92,8 @@ def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
     if not there and value.startswith("[") and value.endswith("]"):
         return f"{key}=[{','.join(map(_quoted_once, _split(value[1:-1])))}]"
     if not there and "," in value and key.lstrip("+") in SEVERAL:
-        return word  # refused later, with how a list is written
+        # refused later, with how a list is written
+        return word
     return f"{key}={_quoted_once(value)}"
 
 
@@ -262,7 +264,8 @@ def model_presets(places: Places = ()) -> dict[str, ModelPreset]:
         for name in sorted(repository.get_group_options("model", ObjectType.CONFIG)):
             file = repository.load_config(f"model/{name}")
             keys = file.config
-            if file.defaults_list or file.header.get("package"):  # made of several files
+            # made of several files
+            if file.defaults_list or file.header.get("package"):
                 with own_hydra(places) as words:
                     keys = compose("train", [*words, f"model={name}"]).model
             container: Any = OmegaConf.to_container(keys, resolve=False)
@@ -278,7 +281,8 @@ def missing_preset(config: DictConfig, chosen: Sequence[str], places: Places) ->
     backbone whose own preset is nowhere on the search path.
     """
     if "algo" not in config or "model" not in config or "algos" in config:
-        return None  # the cells of compare have backbones of their own
+        # the cells of compare have backbones of their own
+        return None
     backbone = config.algo.backbone
     check_backbone_name(backbone)
     fits = config.model.get("backbones")
@@ -287,7 +291,8 @@ def missing_preset(config: DictConfig, chosen: Sequence[str], places: Places) ->
     presets = model_presets(places)
     if any(chooses_model(o) for o in chosen):
         fitting = [name for name, preset in presets.items() if backbone in preset.backbones]
-        if not fitting:  # a plug-in without a preset reads what it needs
+        # a plug-in without a preset reads what it needs
+        if not fitting:
             return None
         raise ValueError(
             f"model={config.model.name} is made for {', '.join(fits)}, not for backbone "

@@ -46,6 +46,7 @@ def signature_of(build: Callable[..., Any]) -> Signature:
 def defaults_of(build: Callable[..., Any]) -> dict[str, Any]:
     """Defaults of ``build`` that a config can hold, those of its bases included if it hands
     arguments on to them."""
+    # defaults of the bases, then its own
     known = signature_of(build)
     hands_on = takes_any(known)
     bases = inspect.getmro(build) if inspect.isclass(build) else ()
@@ -84,6 +85,7 @@ def check_options(
             raise ValueError(f"{name} has no setting '{key}'; it has {settings}")
         if not names_alone:
             check_value(f"{section}.{key}", value, known[key].annotation)
+    # settings that are missing
     for key, parameter in known.items():
         if parameter.default is parameter.empty and key not in options:
             raise ValueError(f"{name} needs {section}.{key}=...")
@@ -128,10 +130,12 @@ def _statements(module: str) -> dict[str, ast.stmt]:
     found: dict[str, ast.stmt] = {}
     todo: list[ast.stmt] = ast.parse(file.read_text(encoding="utf-8")).body
     for node in todo:
-        if isinstance(node, ast.If):  # of TYPE_CHECKING
+        # imports under TYPE_CHECKING count too
+        if isinstance(node, ast.If):
             todo += node.body
         elif isinstance(node, ast.ImportFrom):
-            if node.level:  # of a package, whose stub says where its names are
+            # of a package, whose stub says where its names are
+            if node.level:
                 node.module = f"{module}.{node.module}"
             found |= {alias.asname or alias.name: node for alias in node.names}
         elif isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -215,6 +219,7 @@ def _read_fields(module: str, node: ast.ClassDef) -> Signature:
 def _read_function(module: str, args: ast.arguments, *, skip: int) -> Signature | None:
     """Arguments of a function, without the first ``skip``."""
     names = _NamesOfSource(module)
+    # arguments with their defaults
     positional = [*args.posonlyargs, *args.args]
     missing = [None] * (len(positional) - len(args.defaults))
     pairs = [
@@ -292,7 +297,8 @@ def _pairs(key: str, given: Any, default: Any) -> Iterator[tuple[str, Any, Any]]
             yield from _pairs(f"{key}[{k}]", value, default[min(k, len(default) - 1)])
     elif default is not None:
         texts = [value for value in (given, default) if isinstance(value, str)]
-        if not any("${" in text for text in texts):  # interpolated: of the kind it points to
+        # interpolated: of the kind it points to
+        if not any("${" in text for text in texts):
             yield key, given, default
 
 

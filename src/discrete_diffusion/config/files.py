@@ -106,7 +106,8 @@ def presets_of(backbone: str) -> list[str]:
 def shipped_config(group: str, name: str) -> dict[str, Any]:
     """Keys of a shipped config of a group without its ``defaults``, interpolations unresolved; {}
     for an unknown name."""
-    path = shipped_files(group).get(str(name))  # of a file, where it may be anything
+    # a name in a file may be any value
+    path = shipped_files(group).get(str(name))
     if path is None:
         return {}
     found = deepcopy(_read(path, path.stat().st_mtime_ns, resolve=False))
@@ -188,6 +189,7 @@ class ConfigFile:
         listed = next((value for key, value in self.root.value if key.value == "defaults"), None)
         if listed is not None and not isinstance(listed, yaml.SequenceNode):
             raise ValueError(f"{self.place(listed)}defaults: {_LIST}")
+        # a name of the same group, or a group with names
         for node in () if listed is None else listed.value:
             if isinstance(node, yaml.ScalarNode):
                 group, _, name = f"{self.group}/{node.value}".rpartition("/")
@@ -228,12 +230,14 @@ def check_own_files(
         if (file := _read_own(path, group)) is not None:
             files.append(file)
             waiting += [(entry.group, each) for entry in file.entries() for each in entry.names]
-    if command not in ("train", "compare"):  # other commands refuse most groups by name
+    # other commands refuse most groups by name
+    if command not in ("train", "compare"):
         return files
     # keys of the command, and those that interpolations read
     sections, keys = _known_keys(command)
     words = " ".join([*overrides, *(file.text for file in files)])
     keys = keys | {*re.findall(r"\$\{(\w+)", words)}
+    # entries, then sections and keys
     for file in files:
         for entry in file.entries():
             _check_entry(file, entry, sections)
@@ -289,6 +293,7 @@ def _chosen(overrides: Sequence[str]) -> list[tuple[str, str]]:
 @cache
 def _known_keys(command: str) -> tuple[frozenset[str], frozenset[str]]:
     """Sections of a command's config, and its other keys."""
+    # sections of groups, of other YAMLs and of its own
     sections, keys = set[str](), {"defaults", "hydra"}
     root: Any = yaml.safe_load((config_dir() / f"{command}.yaml").read_text(encoding="utf-8"))
     for entry in root.pop("defaults", ()):
@@ -360,6 +365,7 @@ def _check_nodes(file: ConfigFile, node: yaml.Node, within: frozenset[int] = fro
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    # aliases, then tags
     if id(node) in within:
         raise ValueError(f"{file.place(node)}a value that contains itself")
     within = within | {id(node)}
@@ -369,7 +375,8 @@ def _check_nodes(file: ConfigFile, node: yaml.Node, within: frozenset[int] = fro
         for each in node.value:
             _check_nodes(file, each, within)
     elif isinstance(node, yaml.MappingNode):
-        lines = dict[str, int]()  # of the keys, to refuse one that comes twice
+        # lines of the keys, to refuse one that comes twice
+        lines = dict[str, int]()
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise ValueError(f"{file.place(key)}a key that is not a word; {_EXAMPLE}")
@@ -393,6 +400,7 @@ def _check_nodes(file: ConfigFile, node: yaml.Node, within: frozenset[int] = fro
 
 def _check_entry(file: ConfigFile, entry: Entry, sections: frozenset[str]) -> None:
     """Check that ``override`` stands where Hydra needs it, before a group from the top."""
+    # overrides need the group from the root
     group, inside = entry.group, entry.group.removeprefix(f"{file.group}/")
     if isinstance(entry.node, yaml.ScalarNode) or group.startswith("hydra/") or entry.package:
         return
@@ -422,7 +430,8 @@ def _check_sections(file: ConfigFile, sections: frozenset[str], keys: frozenset[
         return
     # a file of the whole config
     for key, value in file.root.value:
-        anchor = "&" in file.text.splitlines()[key.start_mark.line]  # for values elsewhere
+        # an anchor holds values for other keys
+        anchor = "&" in file.text.splitlines()[key.start_mark.line]
         if key.value not in known and key.value != "<<" and not anchor:
             raise ValueError(f"{file.place(key)}{unknown_name('section or key', key.value, known)}")
         filled = isinstance(value, yaml.MappingNode) or "${" in str(value.value)

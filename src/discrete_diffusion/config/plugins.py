@@ -129,6 +129,7 @@ def import_plugins(modules: Any) -> None:
     """
     if modules is None:
         return
+    # a list of names
     listed = isinstance(modules, Sequence) and not isinstance(modules, str)
     if not listed or not all(isinstance(name, str) for name in modules):
         raise ValueError(f"plugins={modules}: expected a list, as in plugins=[my_package.module]")
@@ -151,6 +152,7 @@ def imported_object(key: str, path: Any) -> Callable[..., Any]:
 
     Raises ``ValueError`` naming the key, and the closest name in the module.
     """
+    # the module and the name in it
     module, _, name = str(path).rpartition(".")
     if not module or not name.isidentifier():
         shown = "null" if path is None else path
@@ -165,6 +167,7 @@ def imported_object(key: str, path: Any) -> Callable[..., Any]:
         if missing and f"{module}.".startswith(f"{missing}."):
             remedy = f"; is {missing.partition('.')[0]} installed, or a module in this folder?"
         raise ValueError(f"{key}={path} cannot be imported: {_reason(error)}{remedy}") from error
+    # a class or function of that name
     if not callable(known := getattr(found, name, None)):
         names = [each for each in vars(found) if callable(getattr(found, each)) and each[0] != "_"]
         raise ValueError(f"{key}: {unknown_name(f'class of {module}', name, names)}")

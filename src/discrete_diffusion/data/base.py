@@ -141,6 +141,7 @@ class TokenDataset(Dataset):
     @classmethod
     def from_rows(cls, x0: Tensor, layout: TokenLayout, fractions: Sequence[float]) -> Self:
         """Split sequences Int[M, L] in their order into shares that sum to 1."""
+        # all rows, then the splits
         made, whole = cls(), Examples(x0, layout.is_real(x0))
         parts = shares_of(len(x0), fractions)
         made.layout, made.splits = layout, {name: whole[rows] for name, rows in parts.items()}
@@ -186,6 +187,7 @@ def given_paths(config: Mapping[str, Any]) -> dict[str, str]:
 
     Raises ``ValueError`` for paths that contradict each other.
     """
+    # a file for each split, or one for all
     paths = {name: config.get(f"{name}_path") for name in SPLITS}
     given = {name: path for name, path in paths.items() if path is not None}
     if config["path"] is not None:
@@ -206,6 +208,7 @@ def shares_of(num: int, fractions: Sequence[float]) -> dict[str, slice]:
     """
     if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
         raise ValueError(f"data.split={list(fractions)}: expected three shares that sum to 1")
+    # ends of train and val
     first, second = (round(num * s) for s in (fractions[0], fractions[0] + fractions[1]))
     return dict(
         zip(SPLITS, (slice(0, first), slice(first, second), slice(second, num)), strict=True)
@@ -233,6 +236,7 @@ class ExamplesOnDisk(Examples):
         return len(self.sizes)
 
     def __getitem__(self, rows: Tensor | slice) -> Examples:
+        # row numbers of a slice or a mask
         if isinstance(rows, slice):
             rows = torch.arange(*rows.indices(len(self)))
         elif rows.dtype == torch.bool:

@@ -80,12 +80,14 @@ class BatchStream:
     ) -> None:
         self.examples = _examples(dataset, "train", batch_size)
         self.dataset, self.seed, self.rank, self.world_size = dataset, seed, rank, world_size
+        # whole batches of a pass, and steps of an epoch
         num = len(self.examples)
         self.batch_size = min(batch_size, num)
         self._batches_per_round = num // self.batch_size
         self.steps_per_epoch = max(1, round(num / (self.batch_size * world_size * accumulate)))
         self._length = self.steps_per_epoch * accumulate
-        self._given = 0  # batches of this rank
+        # batches of this rank
+        self._given = 0
         self._round: tuple[int, list[Tensor]] | None = None
 
     def __len__(self) -> int:
@@ -163,6 +165,7 @@ def with_fewer(dataset: D, split: str, most: int | None, seed: int) -> D:
     examples = dataset.splits[split]
     if most is None or most >= len(examples):
         return dataset
+    # a random choice, in the order of the split
     order = torch.randperm(len(examples), generator=make_generator(seed, _CHOICE_STREAM))
     some = copy(dataset)
     some.splits = {**dataset.splits, split: examples[order[:most].sort().values]}
@@ -194,6 +197,7 @@ class SplitBatches:
     ) -> None:
         self.examples = _examples(dataset, split, batch_size)
         self.dataset, self.seed, self.rank, self.world_size = dataset, seed, rank, world_size
+        # batches of all ranks, and those of this one
         sizes = dataset.sizes(self.examples)
         self._batches = bucket_batches(sizes, batch_size)
         self.sizes = sizes[torch.cat(self._batches)]
@@ -236,6 +240,7 @@ class Permutation:
 
     def __init__(self, num: int, *seeds: int) -> None:
         self.num = num
+        # bits of half a number, and random keys
         self._half = max(1, -(-max(num - 1, 1).bit_length() // 2))  # bits
         generator = make_generator(*seeds)
         self._keys = torch.randint(1 << 31, (_ROUNDS,), generator=generator).tolist()

@@ -65,6 +65,7 @@ class _Search:
         n = len(colours)
         num_colours = 0
         while True:
+            # colour and sorted neighbours of each node
             neighbours = np.sort(self.pairs * n + colours, axis=-1)
             signatures = np.column_stack([colours, neighbours])
             distinct, colours = np.unique(signatures, axis=0, return_inverse=True)
@@ -75,6 +76,7 @@ class _Search:
 
     def individualise(self, colours: Ints, node: int) -> Ints:
         """Refined colours after ``node`` got a new one just below that of its class."""
+        # a colour below the others of its class
         split = 2 * colours + 1
         split[node] -= 1
         return self.refine(np.unique(split, return_inverse=True)[1].reshape(-1))
@@ -87,7 +89,8 @@ class _Search:
     def leaf(self, colours: Ints) -> _Leaf:
         order = np.argsort(colours)
         tokens = self.pairs[order[:, None], order][self.upper]
-        return _Leaf(order, tokens.astype(">u4").tobytes())  # bytes that sort like the integers
+        # bytes that sort like the integers
+        return _Leaf(order, tokens.astype(">u4").tobytes())
 
     def first_leaf(self, colours: Ints) -> _Leaf:
         while target := self.target(colours):
@@ -122,7 +125,8 @@ class _Search:
             explored.append(node)
             if best is None or leaf.tokens < best.tokens:
                 best = leaf
-        assert best is not None  # the first node of the target is always explored
+        # the first node of the target is always explored
+        assert best is not None
         orbits = self.orbits(colours)
         return best, int((orbits == orbits[target[0]]).sum()) * stabiliser
 
@@ -139,6 +143,7 @@ class _Search:
     def orbits(self, colours: Ints) -> Ints:
         """Smallest node of the orbit of each node, Int[n], under the found automorphisms that keep
         ``colours``."""
+        # spread the smallest label along the automorphisms
         kept = [a for a in self.automorphisms if (colours[a] == colours).all()]
         label = np.arange(len(colours))
         while True:
@@ -208,6 +213,7 @@ def canonical_order(
 
 def _pair_matrix(tokens: Ints, n: int, vocab: VocabConfig) -> Ints:
     """Edge types (G, n, n) of tokens (G, L): inverse below the diagonal, "no edge" on it."""
+    # positions of the upper triangle in the tokens
     upper_i, upper_j = np.triu_indices(n, k=1)
     n_max = vocab.n_max
     position = n_max + upper_i * n_max - upper_i * (upper_i + 1) // 2 + (upper_j - upper_i - 1)
@@ -239,6 +245,7 @@ def _orders(types: Ints, pairs: Ints, vocab: VocabConfig) -> tuple[Ints, NDArray
         rank_in_class = np.tril(twins, k=-1).sum(-1)
         group = (log_factorial[twins.sum(-1)] * (rank_in_class == 0)).sum(-1)
         for k, row in enumerate(rows.tolist()):
+            # ranks by key, twins apart; then a search if ties are left
             ranks = _ranks(orders[row], [*(key[row] for key in keys), colours[row]])
             ranks = ranks * n + rank_in_class[k]
             orders[row] = np.argsort(ranks)
@@ -252,6 +259,7 @@ def _orders(types: Ints, pairs: Ints, vocab: VocabConfig) -> tuple[Ints, NDArray
 
 def _ranks(order: Ints, keys: list[NDArray]) -> Ints:
     """Dense ranks (n,) of the nodes of one graph by their keys, ``order`` being sorted by them."""
+    # a step wherever a key changes
     by_key = np.stack([key[order].astype(np.uint64) for key in keys])
     step = (by_key[:, 1:] != by_key[:, :-1]).any(0)
     ranks = np.empty_like(order)
@@ -266,8 +274,10 @@ def _twins(types: Ints, pairs: Ints, vocab: VocabConfig) -> NDArray[np.bool_]:
     equivalence. A permutation within a class is an automorphism, and every automorphism is such a
     permutation times one that keeps the ranks within the classes.
     """
+    # third nodes see both alike
     eye = np.eye(types.shape[-1], dtype=bool)
-    third_agrees = pairs[:, :, None, :] == pairs[:, None, :, :]  # (G, u, v, third)
+    # (G, u, v, third)
+    third_agrees = pairs[:, :, None, :] == pairs[:, None, :, :]
     agrees = (third_agrees | eye[:, None, :] | eye[None, :, :]).all(-1)
     symmetric = np.array(vocab.edge_inverse)[pairs] == pairs
     return (agrees & symmetric & (types[:, :, None] == types[:, None, :])) | eye

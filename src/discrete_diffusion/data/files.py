@@ -58,6 +58,7 @@ def split_lines(text: str) -> list[str]:
 def table_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Number of the last line and cells of each row of a table. Raises ``TableError`` for a quote
     that is not closed, or has text behind it."""
+    # the first line of a faulty row is the one to name
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     first = 1
     try:
@@ -142,6 +143,7 @@ def cache_dir() -> Path:
     ``$DISCRETE_DIFFUSION_CACHE``, else ``$XDG_CACHE_HOME/discrete_diffusion``, else
     ``~/.cache/discrete_diffusion``.
     """
+    # the user's choice, or the system's
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen).expanduser()
     base = os.environ.get("XDG_CACHE_HOME", "")
@@ -172,6 +174,7 @@ def cached_arrays(
         logger.warning(
             "%s is not a readable cache file (%s); its %s are generated again", path, error, kind
         )
+    # compute, then keep them
     arrays = {name: array.astype(expected[name][0]) for name, array in draw().items()}
     write: Callable[..., None] = np.savez_compressed if compressed else np.savez
     try:
@@ -192,6 +195,7 @@ def _read_cached(
     with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
         for name, (dtype, shape) in expected.items():
             array = file[name]
+            # type and shape as expected
             sizes = zip(array.shape, shape, strict=False)
             fits = array.ndim == len(shape) and all(m is None or n == m for n, m in sizes)
             if not fits or array.dtype != dtype:

@@ -53,6 +53,7 @@ class EncodedGraphs:
     @staticmethod
     def joined(parts: Sequence[EncodedGraphs]) -> EncodedGraphs:
         """Concatenate graphs, and their ``facts`` if all have some."""
+        # attributes of all parts, or none
         held = [part for part in parts if len(part)]
         facts = [part.facts for part in held if part.facts is not None]
         x0, real, num_nodes = (
@@ -107,7 +108,8 @@ def decode_graphs(tokens: Tensor, vocab: VocabConfig) -> list[TypedGraph]:
     # edges of all graphs, then those of each
     nodes = tokens[:, : vocab.n_max].tolist()
     kind = tokens[:, vocab.n_max :] - vocab.edge_offset
-    listed = (kind >= 0) & (kind < vocab.no_edge)  # PAD shifts below 0
+    # PAD shifts below 0
+    listed = (kind >= 0) & (kind < vocab.no_edge)
     sample, slot = listed.nonzero(as_tuple=True)
     ends = torch.tensor(vocab.endpoints, dtype=torch.long).reshape(-1, 2)
     columns = [*ends[slot].unbind(1), kind[sample, slot]]
@@ -124,6 +126,7 @@ def count_nodes(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> Tens
 
     Raises ``ValueError`` for another shape or dtype, or a sample without nodes.
     """
+    # ids of whole sequences
     if tokens.ndim != 2 or tokens.shape[1] != vocab.length:
         raise ValueError(f"expected tokens of shape (B, {vocab.length}), got {tuple(tokens.shape)}")
     if tokens.is_floating_point() or tokens.dtype == torch.bool:
@@ -140,6 +143,7 @@ def random_orders(num_nodes: Tensor, n_max: int, generator: torch.Generator) -> 
 
     ``num_nodes``: Int[B]. The result is on its device.
     """
+    # sort random keys; slots from n on keep their places
     keys = uniform_draws((len(num_nodes), n_max), generator, num_nodes.device)
     slot = torch.arange(n_max, device=num_nodes.device)
     keys = torch.where(slot < num_nodes.unsqueeze(1), keys, 1.0 + slot)
@@ -226,6 +230,7 @@ class GraphDataset(TokenDataset):
         self.splits = {name: self._examples(splits[name], orders.get(name)) for name in SPLITS}
 
     def _examples(self, graphs: EncodedGraphs, log_num_orders: Tensor | None) -> Examples:
+        # tokens in canonical order, and the number of orders
         x0 = graphs.x0
         if log_num_orders is None or self.node_order == "canonical":
             found = canonical_orders(x0, graphs.num_nodes, self.vocab)
@@ -283,6 +288,7 @@ def split_by_graph(
     ``fractions``: shares of train, val and test *distinct* graphs, summing to 1.
     Raises ``ValueError`` for other fractions.
     """
+    # shares of the distinct graphs
     keys = distinct_keys(graphs, vocab)
     num = int(keys.max()) + 1 if len(keys) else 0
     order = torch.randperm(num, generator=make_generator(seed))

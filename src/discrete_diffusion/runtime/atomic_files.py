@@ -65,7 +65,8 @@ def written_together(paths: Sequence[Path]) -> Iterator[list[Path]]:
             raise OSError(error.errno, error.strerror, str(path)) from error
         finally:
             for part in unfinished:
-                with suppress(OSError):  # not there, or in a folder that cannot be written to
+                # it may be gone, or in a read-only folder
+                with suppress(OSError):
                     part.unlink()
 
 
@@ -80,6 +81,7 @@ def atomic_folder(
     ``replaced`` there is none. Raises ``OSError`` naming the file of ``folder`` that cannot be
     written.
     """
+    # a folder with a name of its own until it is whole
     unfinished = _unfinished(folder)
     with ensured_folder(folder.parent):
         unfinished.mkdir()
@@ -209,6 +211,7 @@ def check_folder(key: str, path: str | Path) -> None:
 def check_parent(key: str, path: str | Path) -> None:
     """``ValueError`` naming ``key`` if a new folder for ``path`` would have a name that looks like
     a misspelling of one next to it."""
+    # the topmost folder that would be made
     parent = Path(path).absolute().parent
     missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
     if not missing or not missing[-1].parent.is_dir():
@@ -227,6 +230,7 @@ def _is_misspelt(name: str, other: str) -> bool:
     for names of three letters, beginnings of each other, or names that differ in a number."""
     if name.startswith(other) or other.startswith(name) or min(len(name), len(other)) < 4:
         return False
+    # the first letter that differs
     k = next(k for k, (a, b) in enumerate(zip(name, other, strict=False)) if a != b)
     swapped = name[k : k + 2] == other[k : k + 2][::-1] and name[k + 2 :] == other[k + 2 :]
     one = name[k + 1 :] in (other[k:], other[k + 1 :]) or name[k:] == other[k + 1 :]
@@ -242,7 +246,8 @@ def ensured_folder(folder: Path) -> Iterator[None]:
         yield
     finally:
         inside = [*folder.iterdir()] if missing and folder.is_dir() else []
-        with suppress(OSError):  # not empty, or another command has removed it
+        # folders that are not empty, or are gone, stay
+        with suppress(OSError):
             for part in (*inside, *missing):
                 part.rmdir()
 
@@ -263,6 +268,7 @@ def locked(target: Path) -> Iterator[None]:
     """
     from filelock import FileLock, SoftFileLock, Timeout
 
+    # a lock file in the folder, or next to the file
     path = target / LOCK if target.is_dir() else target.with_name(f".{target.name}{LOCK}")
     lock = FileLock(path)
     try:
@@ -274,9 +280,11 @@ def locked(target: Path) -> Iterator[None]:
         ) from None
     own = path.stat()
     try:
-        if not isinstance(lock, SoftFileLock):  # whose content is the lock itself
+        # the content of a soft lock is the lock itself
+        if not isinstance(lock, SoftFileLock):
             since = time.strftime("%Y-%m-%d %H:%M:%S")
-            with suppress(OSError):  # a full disk, whose holder is not named
+            # on a full disk the holder stays unnamed
+            with suppress(OSError):
                 path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {since}\n")
         yield
     finally:
@@ -309,7 +317,8 @@ def claimed_file(key: str, file: Path) -> Iterator[None]:
     check_parent(key, file)
     with ensured_folder(file.parent):
         if (file.parent / LOCK).exists():
-            with locked(file.parent):  # raises, or takes away what a killed process left
+            # raises, or removes the lock of a killed process
+            with locked(file.parent):
                 pass
         with locked(file):
             yield

@@ -48,6 +48,7 @@ def trainer_devices(options: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(
             f"trainer.accelerator={accelerator}: torch finds no GPU here; leave it out"
         )
+    # processes, and how they are connected
     per_node, num_nodes = num_processes(
         options, num_gpus, defaults=(None, 1, -1, "auto"), prefix="trainer."
     )
@@ -120,7 +121,8 @@ def _strategy(name: str, world_size: int) -> Strategy | str:
     from lightning.pytorch.strategies import DDPStrategy
     from torch.nn.parallel import DistributedDataParallel
 
-    arguments = signature(DistributedDataParallel).parameters  # torch 2.13 renamed one
+    # torch 2.13 renamed one
+    arguments = signature(DistributedDataParallel).parameters
     sync = "forward_sync_buffers" if "forward_sync_buffers" in arguments else "broadcast_buffers"
     options: dict[str, Any] = {sync: False, "gradient_as_bucket_view": True}
     return DDPStrategy(find_unused_parameters=name.endswith("_true"), **options)
@@ -157,6 +159,7 @@ def check_units(key: str, precision: str, *, on_gpu: bool) -> None:
 
     if precision == "32-true":
         return
+    # on a GPU
     if on_gpu:
         if precision != "bf16-mixed" or not torch.cuda.is_available():
             return
@@ -191,9 +194,11 @@ def multiplies_bfloat16() -> bool | None:
     twice as long as float32, AVX2 ten times. None if neither torch nor Linux knows."""
     import torch
 
-    if not torch.backends.mkldnn.is_available():  # oneDNN, whose matrix products use them
+    # matrix products of oneDNN use such instructions
+    if not torch.backends.mkldnn.is_available():
         return False
     if hasattr(torch.cpu, "get_capabilities"):
+        # newer releases of torch list the instructions
         found = torch.cpu.get_capabilities()
         has = [bool(found[unit]) for unit in _UNITS if unit in found]
         return any(has) if has else None

@@ -133,6 +133,7 @@ class GivenObjects:
         Raises ``TypeError`` for anything else, and ``ValueError`` for an empty list and for text of
         several lines.
         """
+        # one object, or several
         alone = isinstance(value, Mapping) or is_dataclass(value) or hasattr(value, "to_json")
         if not alone and not isinstance(value, Iterable):
             raise TypeError(f"{name}={value}: expected a file, an object or a list of objects")
@@ -406,10 +407,12 @@ def kind_of(path: Path, own: Sequence[FileKind] = ()) -> FileKind | None:
     """Kind of a file; None for text that no test recognises. ``own``: kinds that its reader reads,
     which come before others. Raises ``CompressedFileError`` for one that cannot be unpacked."""
     head, suffix = Head.of(path), suffix_of(path)
+    # special kinds before general ones
     registered = [kind for kinds in _REGISTERED for kind in kinds()]
     kinds = [*_FIRST, *own, *registered, *_LAST, _NOT_TEXT]
     found = next((kind for kind in kinds if kind.fits(head)), None)
-    if found is not None and found.is_text and _NOT_TEXT.fits(head):  # UTF-16 without its mark
+    # UTF-16 without its mark
+    if found is not None and found.is_text and _NOT_TEXT.fits(head):
         found = _NOT_TEXT
     if found is None:
         return next((kind for kind in kinds if suffix in kind.suffixes), None)

@@ -84,6 +84,7 @@ class StopSignals:
         self._former: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignals:
+        # handlers to restore
         self._former = {number: signal.getsignal(number) for number in SIGNALS}
         self.install()
         _entered.append(self)
@@ -97,7 +98,8 @@ class StopSignals:
             return
         handler = former[self.received]
         outer = getattr(handler, "__self__", None)
-        if isinstance(outer, StopSignals):  # which knows the handler of another package
+        # the outer block knows the handler of another package
+        if isinstance(outer, StopSignals):
             outer.received = outer.received or self.received
             return
         # Python's handler of Ctrl-C and our own do the same as ``Stop``
@@ -167,9 +169,11 @@ class Started:
 def started() -> Started | None:
     """Return who started this process; None for a command that was typed, also in a SLURM job."""
     env = os.environ
+    # torchrun
     if "TORCHELASTIC_RUN_ID" in env:
         per_node = int(env["LOCAL_WORLD_SIZE"])
         return Started("torchrun", int(env["RANK"]), per_node, int(env["WORLD_SIZE"]) // per_node)
+    # srun, unless it is a shell
     interactive = env.get("SLURM_JOB_NAME") in ("bash", "interactive")
     num_tasks = int(env.get("SLURM_STEP_NUM_TASKS") or env.get("SLURM_NTASKS") or 1)
     num_nodes = int(env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES") or 1)
@@ -263,6 +267,7 @@ class Shard:
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Return ``[function(item) for item in items]`` in every process; rank k mod ``world_size``
         computes item k. An error in one process is raised in all."""
+        # the items of this process
         own: dict[int, R] = {}
         try:
             for k, item in enumerate(items):
@@ -271,6 +276,7 @@ class Shard:
         except Exception as error:  # not of Ctrl-C and exits: who waits for us sees that we end
             self.exchange(_portable(error, self.rank))
             raise
+        # the items of all
         done: dict[int, R] = {}
         for part in self.exchange(own):
             if isinstance(part, Exception):
@@ -356,6 +362,7 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Cal
     import torch
     import torch.distributed as dist
 
+    # what is restored afterwards
     former, former_threads = dict(os.environ), torch.get_num_threads()
     if threads is not None:
         os.environ["OMP_NUM_THREADS"] = str(threads)
@@ -412,10 +419,12 @@ def connected(per_node: int, num_nodes: int, threads: int | None) -> Iterator[Sh
             try:
                 yield distributed_shard()
             finally:
-                if not is_first():  # Lightning kills the first one if another status comes before
+                # Lightning kills the first one if another status comes before
+                if not is_first():
                     raise SystemExit(0)
     except Stop as stop:
-        if is_first():  # which says what is kept
+        # the first process says what is kept
+        if is_first():
             raise
         raise SystemExit(stop.exit_status) from None
     except LostProcessError as error:

@@ -82,6 +82,7 @@ class Task:
         now = time.monotonic()
         made = self.done + self.at_hand * self.share
         made = made if self.total is None else min(made, self.total)
+        # items made by this run
         fresh = made - self._done_before
         if fresh <= 0 or self.done == self.total:
             return f"{self.noted}, {_clock(now - self.began)} so far"
