@@ -26,7 +26,6 @@ from discrete_diffusion.composing.parts import check_sampling
 from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains.registry import get_domain
 from discrete_diffusion.evaluation.requests import EvaluateRequest
-from discrete_diffusion.evaluation.tables import print_table
 from discrete_diffusion.hub import boxed_domain
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.atomic_files import refuse_overwriting, states_of, written_since
@@ -90,6 +89,8 @@ def _measure(
     request: EvaluateRequest, config: DictConfig, folder: Path, written: list[str]
 ) -> None:
     """Measure, write into the folder, and print the tables."""
+    from discrete_diffusion.evaluation.tables import print_table
+
     done, quickly = _evaluate(request, config, written)
     head = _extent(done.metrics(), quickly)
     done.write(folder, {"quick": quickly} if quickly else {}, head)

@@ -93,12 +93,11 @@ def _help(commands: dict[str, SubCommand], kind: str) -> str:
         lines += [""] * bool(last) + [f"{title}:"] if title != last else []
         lines.append(f"  discrete-diffusion {kind} {name} {each.usage}")
         last = title
-    # more help from the modules of the commands
+    # paragraphs on FILE in the docstrings of the commands' modules
     modules = dict.fromkeys(inspect.getmodule(each.run) for each in commands.values())
     for module in modules:
-        _, _, more = (inspect.getdoc(module) or "").partition("\n")
-        if more.strip():
-            lines += ["", more.strip()]
+        paragraphs = (inspect.getdoc(module) or "").split("\n\n")
+        lines += [line for each in paragraphs if each.startswith("FILE ") for line in ("", each)]
     lines += ["", f"  discrete-diffusion {kind} COMMAND --help    the options of a command", ""]
     return "\n".join(lines)
 

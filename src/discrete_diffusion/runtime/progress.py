@@ -21,9 +21,6 @@ T = TypeVar("T")
 FIRST, EVERY = 10.0, 30.0
 """Seconds from the beginning of a task to its first line, and from one line to the next."""
 
-_REDRAWN = 0.25
-"""Seconds between two states of a bar."""
-
 
 class Task:
     """Work in progress: ``done`` of ``total`` items, called ``unit`` (a plural).
@@ -82,14 +79,13 @@ class Task:
         now = time.monotonic()
         made = self.done + self.at_hand * self.share
         made = made if self.total is None else min(made, self.total)
-        # items made by this run
         fresh = made - self._done_before
         if fresh <= 0 or self.done == self.total:
             return f"{self.noted}, {_clock(now - self.began)} so far"
         # the speed up to the last move, so that the time left goes down between two moves
         speed = fresh / max(self._moved - self.began, 1e-9)
-        parts = [self.noted]
-        parts.append(f"{speed:.3g} {self.unit}/s" if speed >= 1 else f"{1 / speed:.3g} s each")
+        rate = f"{speed:.3g} {self.unit}/s" if speed >= 1 else f"{1 / speed:.3g} s each"
+        parts = [self.noted, rate]
         if self.total is not None:
             left = (self.total - made) / speed - (now - self._moved)
             parts.append(f"{_clock(max(left, 0))} left")
@@ -162,14 +158,14 @@ class _Lines:
             for each in tasks:
                 each.logged_at = now
 
-    def clear(self) -> None:
-        pass
+    def clear(self) -> None: ...
 
 
 class _Bar:
     """Bar of ``rich`` below what is printed and logged meanwhile."""
 
-    interval = _REDRAWN
+    interval = 0.25
+    """Seconds between two states."""
 
     def __init__(self) -> None:
         self._progress: Any = None
@@ -178,10 +174,8 @@ class _Bar:
     def show(self, tasks: Sequence[Task]) -> None:
         if self._progress is None:
             self._begin()
-        state = {"total": tasks[-1].total, "completed": tasks[-1].done}
-        self._progress.update(
-            self._progress.task_ids[0], description=_text(tasks), refresh=True, **state
-        )
+        state = {"total": tasks[-1].total, "completed": tasks[-1].done, "description": _text(tasks)}
+        self._progress.update(self._progress.task_ids[0], refresh=True, **state)
 
     def _begin(self) -> None:
         from rich.console import Console
