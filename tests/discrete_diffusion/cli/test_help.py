@@ -102,3 +102,10 @@ def test_numbers_are_shown_with_the_bounds_that_refuse_them(helped):
     assert rows["sampling.steps=100"].endswith("(a whole number, at least 1)")
     assert rows["algo.num_steps=1000"].endswith("(a whole number, at least 1)")
     assert rows["seed=0"].endswith("(a whole number, at least 0)")
+
+
+def test_null_is_shown_by_what_it_does(helped):
+    rows = helped("sample")
+    assert "(auto): 64" in rows["num_samples=(auto)"]
+    assert rows["given="]
+    assert not [said for said in rows.values() if "null is" in said]

@@ -9,7 +9,7 @@ import torch
 
 from discrete_diffusion.algorithms import ALGORITHMS, build_algorithm
 from discrete_diffusion.algorithms.registry import algorithm_state
-from discrete_diffusion.cli import compose
+from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.listing import print_listing, sampled_by
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.registry import available_domains, get_domain
@@ -95,3 +95,23 @@ def test_a_plug_in_backbone_stands_under_its_state(capsys, monkeypatch):
     assert states["features"]["algo.backbone="][-1] == "my-rows"
     assert states["field"]["algo.backbone="][-1] == "my-field"
     assert "my-rows" not in states["tokens"]["algo.backbone="]
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "rows"),
+    [
+        ("algorithms", "algo=", ["mdlm*", "flow-matching"]),
+        ("samplers", "sampling=", ["first-hitting*", "direct"]),
+        ("schedules", "noise=", ["log_linear*", "learned"]),
+        ("experiments", "experiment=", ["demo"]),
+    ],
+)
+def test_a_kind_of_parts_is_one_table_with_the_defaults_marked(capsys, kind, head, rows):
+    main(["list", kind])
+    words = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert words[0] == head
+    assert {*rows} <= {*words}
+
+
+def test_an_unknown_kind_of_parts_is_refused(failure):
+    assert "did you mean 'samplers'?" in failure("list", "sampler")

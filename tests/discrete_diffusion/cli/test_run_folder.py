@@ -10,6 +10,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from torch.distributed import TCPStore
 
+from discrete_diffusion.cli.main import sort_out
 from discrete_diffusion.cli.run_folders import run_folder, shared_time_stamp
 
 PATTERN = "runs/${now:%Y-%m-%d_%H-%M-%S}"
@@ -88,3 +89,17 @@ def test_a_command_by_itself_has_the_folder_that_its_config_says():
     assert run_folder(words, None, sweeps=False) == (folder, [f"hydra.run.dir='{folder}'"])
     words = ["seed=1,2", "hydra.sweep.dir=mine_${seed}"]  # which only a job knows
     assert run_folder(words, None, sweeps=True)[1] == ["hydra.sweep.dir='mine_${seed}'"]
+
+
+@pytest.mark.parametrize(
+    ("words", "override"),
+    [
+        (["out=a b"], "hydra.run.dir=a b"),
+        (["out=runs", "--multirun"], "hydra.sweep.dir=runs"),
+        (["resume=old", "out=new"], "hydra.run.dir=new"),
+    ],
+)
+def test_out_names_the_folder_of_a_run_or_a_sweep(words, override):
+    overrides, _, _ = sort_out("train", words)
+    assert overrides[-1] == override
+    assert sort_out("sample", ["out=a"])[0] == ["out=a"]
