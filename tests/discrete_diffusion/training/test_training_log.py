@@ -43,3 +43,15 @@ def test_numbers_of_one_step_are_one_row(log):
     steps = [row["step"] for row in rows]
     assert steps == sorted({*steps}, key=int)
     assert all(row["train/loss"] for row in rows if row["val/nelbo"])
+
+
+def test_numbers_logged_apart_are_one_row_before_and_after_they_are_saved(tmp_path):
+    table = MetricsLog(str(tmp_path), name="logs", version="")
+    for key, step in (("a", 3), ("b", 3), ("a", 5)):
+        table.log_metrics({key: 1.0}, step=step)
+    table.save()
+    table.log_metrics({"c": 2.0}, step=5)
+    table.save()
+    with (tmp_path / "logs" / "metrics.csv").open() as file:
+        rows = [{k: v for k, v in row.items() if v} for row in csv.DictReader(file)]
+    assert rows == [{"a": "1.0", "b": "1.0", "step": "3"}, {"a": "1.0", "c": "2.0", "step": "5"}]
