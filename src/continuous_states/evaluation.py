@@ -112,7 +112,7 @@ def sample_conditional(
 def _num_before_gap(batches: Sequence[Tensor]) -> int:
     """Number of the rows 0, 1, 2, ... in the batches before the first that is missing."""
     rows = torch.cat([torch.zeros(0, dtype=torch.long), *batches]).sort().values
-    return int((rows == torch.arange(len(rows))).long().cumprod(dim=0).sum())
+    return int((rows == torch.arange(len(rows))).sum())  # behind a gap no row equals its place
 
 
 def sampled_from_others(

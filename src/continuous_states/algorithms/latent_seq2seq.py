@@ -44,7 +44,7 @@ def info_nce(a: Tensor, b: Tensor, temperature: float = 0.1) -> Tensor:
 
 
 class LatentSeq2Seq(Algorithm):
-    """A target text from latent vectors of its source text; without any noise.
+    """Generation of a target text from latent vectors of its source text, without noise.
 
     Latents z of the source and u of its target, both by encoder and compression, and
     y = middle(z). CE(x) = -log p(target | x) of adapter and decoder, the mean over the tokens of

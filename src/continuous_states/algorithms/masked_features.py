@@ -18,8 +18,8 @@ from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 
 
 class MaskedFeatures(Algorithm):
-    """Whole rows are hidden, the network predicts them from the others (MAE, arXiv 2111.06377; GET,
-    Nature 2025, doi 10.1038/s41586-024-08391-z).
+    """Masked prediction of whole rows from the others (MAE, arXiv 2111.06377; GET, Nature 2025,
+    doi 10.1038/s41586-024-08391-z).
 
     ``objective=mask`` is MDLM with a Gaussian instead of the categorical: the process masks
     every row with probability 1 - alpha(t), and a row x is N(xhat(x_t), I) given the others.

@@ -97,7 +97,7 @@ class SummaryReport(Report):
         return summarise_held_out(model, self.data, self.split, num=num, seed=seed + sum(stream))
 
     def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:
-        """Information of a dialogue about its summary: ``SourceGap`` by name."""
+        """Numbers of ``SourceGap``: the information of a dialogue about its summary."""
         gap = self.source_gap(model, num, draws=draws, seed=seed)
         return {} if gap is None else gap.as_dict()
 
@@ -138,7 +138,7 @@ class SummaryReport(Report):
         return f"metrics: {', '.join(parts)}  [{metrics.get('num_summaries', 0)} summaries]"
 
     def measure(self, found: Summaries) -> dict[str, float]:
-        """Scores by name; none of no summary."""
+        """Scores by name; empty without samples."""
         return score_summarising(found, self.data) if len(found) else {}
 
     def save(self, found: Summaries, folder: Path) -> None:
@@ -147,7 +147,7 @@ class SummaryReport(Report):
             found.write(folder)
 
     def plot(self, found: Summaries, path: Path) -> None:
-        """Write the first ones as text: ``path`` with the suffix ``.txt``."""
+        """Write the first summaries as text: ``path`` with the suffix ``.txt``."""
         if len(found):
             write_text(path.with_suffix(".txt"), found.examples() + "\n")
 

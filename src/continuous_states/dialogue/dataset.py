@@ -148,7 +148,7 @@ class PairDataset(Dataset):
 
     @abstractmethod
     def examples(self, ids: PairIds) -> Examples:
-        """The pairs as they go into batches."""
+        """The pairs in the form of batches."""
 
     def others(self, split: str) -> list[int]:
         """Row of a pair with another dialogue (``nearest_other``), for each pair of a split; empty

@@ -8,7 +8,7 @@ from discrete_diffusion.domains import DATA, Domain, Option, completions, regist
 
 @register_domain
 class Dialogue(Domain):
-    """Summaries to be written of dialogues, through latent vectors or as ids."""
+    """Summaries of dialogues, through latent vectors or as ids."""
 
     name, title = "dialogue", "dialogues"
     data_sets = {"dialogue": "latent", "dialogue-tokens": "tokens"}

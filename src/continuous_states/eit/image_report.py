@@ -84,7 +84,7 @@ class ImageReport(Report):
         )
 
     def measure(self, found: Reconstructions) -> dict[str, float]:
-        """Scores by name; none of no image."""
+        """Scores by name; empty without samples."""
         return score_reconstructions(found, self.baselines) if len(found) else {}
 
     def save(self, found: Reconstructions, folder: Path) -> None:

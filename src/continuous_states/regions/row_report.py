@@ -120,7 +120,7 @@ class RowReport(Report):
         return None if programmes is None else programmes[self.split][: len(filling)]
 
     def measure(self, filling: Filling) -> dict[str, float]:
-        """Scores by name; none of no window."""
+        """Scores by name; empty without samples."""
         return self.scores(filling).as_dict() if len(filling) else {}
 
     def save(self, filling: Filling, folder: Path) -> None:

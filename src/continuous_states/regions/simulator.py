@@ -227,8 +227,8 @@ def simulate_windows(settings: SimulationSettings) -> SimulatedWindows:
 
 @dataclass(frozen=True)
 class Programmes:
-    """G regulatory programmes: which motifs a peak carries. ``motif_probs``: Float64[G, K] which
-    motif a planted site has. ``level``: Float64[G], the programme's part in the log of
+    """G regulatory programmes, which decide the motifs of a peak. ``motif_probs``: Float64[G, K],
+    motif of a planted site. ``level``: Float64[G], the programme's part in the log of
     accessibility."""
 
     motif_probs: Floats

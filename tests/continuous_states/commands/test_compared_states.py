@@ -93,12 +93,6 @@ def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
     assert "of the bound and ROUGE-L over held-out samples" in notes
 
 
-def test_models_without_a_measure_in_common_are_refused():
-    alone = images("flow-matching", False, bounds(1))
-    with pytest.raises(ValueError, match=r"of all of flow-matching \(dit\), mdlm \(dit\)"):
-        compared(alone, model("mdlm", bounds(1)), by=ImageCells())
-
-
 def test_a_measured_error_of_0_is_that_of_a_share():
     metrics = {"num_summaries": [40.0], "exact_match": [1.0], "exact_match_standard_error": [0.0]}
     column = next(c for c in DialogueCells().columns if c.name == "exact_match")

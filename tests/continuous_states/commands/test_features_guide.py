@@ -33,8 +33,3 @@ def test_a_backbone_of_ones_own_trains_and_predicts(objective):
         found = algorithm.predict(batch.x0, hidden, real)
         blank = batch.x0.masked_fill(hidden.unsqueeze(-1), torch.nan)
         assert torch.equal(found, algorithm.predict(blank, hidden, real))
-
-
-def test_python_of_the_page_is_python():
-    for block in blocks("features.md", "python"):
-        compile(block, "features.md", "exec")

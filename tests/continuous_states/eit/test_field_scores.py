@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from continuous_states.eit.image_scores import (
 )
 from continuous_states.eit.simulator import LEVELS, conductivity_to_levels
 from continuous_states.sampling import Ode
-from discrete_diffusion.evaluation import standard_error
 from discrete_diffusion.evaluation.tables import markdown
 from discrete_diffusion.sampling import FirstHitting, Model
 from gaussian_images import GaussianImages, exact_flow
@@ -178,24 +176,6 @@ def test_maps_are_shown_in_training_standard_deviations():
     assert torch.allclose(spread, torch.ones(4, 4).double())
 
 
-def test_the_table_says_who_and_what():
-    found = reconstruct(steps=7)
-    numbers = score_reconstructions(found, FITTED)
-    text = markdown([field_section(numbers)], field_notes(numbers))
-    lines = {line.split(" | ")[0]: line.split(" | ")[1:] for line in text.splitlines()}
-    for name in ("relative_l2", "condition_gap"):
-        error = numbers[f"{name}_standard_error"]
-        assert lines[f"| {name}"][0] == f"{numbers[name]:.4f} ± {error:.4f}"
-    assert lines["| ridge_pixel_accuracy"][0] == "1.0000"
-    assert "14 held-out images, 3 samples each, 7 network calls a sample" in text
-    assert f"penalty {FITTED.by_name['ridge'].penalty:g}" in text
-    bare = score_reconstructions(replace(found, shuffled_mean=None, draws=1))
-    rest = markdown([field_section(bare)], field_notes(bare))
-    assert not any(word in rest for word in ("shuffled", "ridge", "gap", "spread", "nan"))
-    flat = field_section(numbers | {"spread_ratio": -1e-9})
-    assert next(row for row in flat.rows if row.name == "spread_ratio").value == "0.0000"
-
-
 @pytest.mark.slow
 def test_a_report_measures_saves_and_draws(tmp_path):
     report, found = ImageReport(DATA), reconstruct(num=2)
@@ -279,17 +259,6 @@ def test_levels_are_the_nearest_and_the_lower_of_two():
     assert torch.equal(conductivity_to_levels(values), nearest)
     assert torch.equal(conductivity_to_levels(values.double()), nearest)
     assert conductivity_to_levels(torch.tensor([0.5, 1.5]), (0.0, 1.0, 2.0)).tolist() == [0, 1]
-
-
-def test_numbers_have_names():
-    scores = score_images(TRUTH + 1, TRUTH, levels=LEVELS)
-    assert scores.as_dict("a_", "_b") == {
-        "a_relative_l2_b": scores.relative_l2,
-        "a_mean_squared_error_b": pytest.approx(1.0),
-        "a_pixel_accuracy_b": scores.as_dict()["pixel_accuracy"],
-    }
-    assert math.isnan(standard_error(torch.tensor([1.0])))
-    assert standard_error(torch.tensor([0.0, 0.0, 3.0, 3.0])) == pytest.approx(math.sqrt(3) / 2)
 
 
 def test_images_that_have_no_score_are_refused():

@@ -129,6 +129,12 @@ def test_padding_changes_no_latent(pool):
     assert model.encode(ids, torch.zeros_like(real)).isfinite().all()
 
 
+def test_a_text_without_tokens_has_finite_latents():
+    encoder = LatentEncoder(hidden_dim=8, latent_dim=4, latent_seq_len=2, pool="attention")
+    real = torch.tensor([[True, False], [False, False]])
+    assert encoder(torch.randn(2, 2, 8), real).isfinite().all()
+
+
 def test_attention_tells_texts_of_one_mean_apart():
     states = torch.randn(1, 2, C)
     same_mean = states.mean(dim=1, keepdim=True).expand(1, 2, C)

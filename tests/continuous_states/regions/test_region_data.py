@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,11 +119,6 @@ def test_settings_that_cannot_be_are_refused(changes: dict, sentence: str) -> No
         build_regions(region_config(**changes))
 
 
-def test_a_split_may_be_left_out() -> None:
-    data = build_regions(region_config(split=[0.9, 0.1, 0.0]))
-    assert [len(examples) for examples in data.splits.values()] == [18, 2, 0]
-
-
 def assert_same_windows(ours: object, theirs: object) -> None:
     for name in ("scores", "accessibility", "programmes"):
         assert np.array_equal(getattr(ours, name), getattr(theirs, name))
@@ -150,25 +144,6 @@ def test_every_setting_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     names = {replace(SETTINGS, **{key: 20}).cache_file() for key in settings}
     monkeypatch.setattr(simulator, "SIMULATOR_VERSION", simulator.SIMULATOR_VERSION + 1)
     assert len(names | {SETTINGS.cache_file()}) == len(settings) + 1
-
-
-def _truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def _store_others(path: Path) -> None:
-    np.savez(path, scores=np.zeros((9, 12, 3), np.float32))
-
-
-@pytest.mark.parametrize("damage", [_truncate, _store_others])
-def test_a_damaged_cache_file_is_replaced(
-    folder: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
-) -> None:
-    expected = cached_windows(SETTINGS)
-    damage(SETTINGS.cache_file())
-    assert_same_windows(cached_windows(SETTINGS), expected)
-    assert "regions are generated again" in caplog.text
-    assert_same_windows(cached_windows(SETTINGS), expected)
 
 
 ALL = (1.0, 0.0, 0.0)
