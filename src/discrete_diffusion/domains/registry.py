@@ -72,16 +72,9 @@ def register_domain(domain: _Class) -> _Class:
 
 
 def get_domain(name: str) -> Domain:
-    """The kind of data of that name.
+    """The only instance of the kind of data of that name; the first call imports it.
 
-    Args:
-        name: value of ``data.domain``.
-
-    Returns:
-        Its only instance; the first call imports it.
-
-    Raises:
-        ValueError: there is none; the message has the closest match.
+    Raises ``ValueError`` with the closest name if there is none.
     """
     if name in _BUILT_IN and name not in _DOMAINS:
         import_module(f"{__package__}.{name}.domain")
@@ -94,14 +87,7 @@ def get_domain(name: str) -> Domain:
 
 
 def missing_package(name: str) -> str:
-    """Name the package that brings a kind of data or a data set, and how to install it.
-
-    Args:
-        name: an unknown ``data.domain`` or choice of ``data=``.
-
-    Returns:
-        The end of a sentence; empty if no package of this project has the name.
-    """
+    """End of a sentence that says how to install a missing kind of data or data set, or nothing."""
     package = _BROUGHT_BY.get(name)
     if package is None:
         return ""
@@ -111,11 +97,7 @@ def missing_package(name: str) -> str:
 
 
 def available_domains() -> list[str]:
-    """Names of all kinds of data, plug-ins included.
-
-    Returns:
-        The names, sorted.
-    """
+    """Sorted names of all kinds of data, plug-ins included."""
     load_plugins(ENTRY_POINT_GROUP, "domain")
     return sorted({*_BUILT_IN, *_DOMAINS})
 
@@ -123,14 +105,7 @@ def available_domains() -> list[str]:
 def domain_of(data_config: Mapping[str, Any]) -> Domain:
     """The kind of data that a ``config.data`` names.
 
-    Args:
-        data_config: a ``config.data``.
-
-    Returns:
-        Its only instance.
-
-    Raises:
-        ValueError: it names none, or an unknown one.
+    Raises ``ValueError`` if it names none, or an unknown one.
     """
     name = data_config.get("domain")
     if name is None:
@@ -142,43 +117,22 @@ def domain_of(data_config: Mapping[str, Any]) -> Domain:
 
 
 def data_state(data_config: Mapping[str, Any]) -> str:
-    """State of the samples of a ``config.data``; the first state for a data set without a name.
-
-    Args:
-        data_config: a ``config.data``.
-
-    Returns:
-        One of ``registry.STATES``.
-    """
+    """State of the samples of a ``config.data``; the first state for a data set without a name."""
     states = domain_of(data_config).data_sets
     return states.get(str(data_config.get("name"))) or next(iter(states.values()))
 
 
 def equivalent_data_sets(data_config: Mapping[str, Any]) -> dict[str, str]:
-    """Data sets with the same samples as a ``config.data``, one for each state.
-
-    Args:
-        data_config: a ``config.data``.
-
-    Returns:
-        State -> ``data.name``.
-    """
+    """``data.name`` by state, of data sets with the same samples as a ``config.data``."""
     own, data_sets = data_state(data_config), domain_of(data_config).data_sets
     others = {state: name for name, state in data_sets.items() if state != own}
     return {own: str(data_config.get("name")), **others}
 
 
 def graph_vocabulary(data_config: Mapping[str, Any]) -> VocabConfig | None:
-    """Vocabulary of the graphs of a ``config.data``.
+    """Vocabulary of the graphs of a completed ``config.data``; None for other samples.
 
-    Args:
-        data_config: a completed ``config.data``.
-
-    Returns:
-        None for samples that are not graphs.
-
-    Raises:
-        ValueError: keys are missing; the message names them.
+    Raises ``ValueError`` naming missing keys.
     """
     from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -187,32 +141,19 @@ def graph_vocabulary(data_config: Mapping[str, Any]) -> VocabConfig | None:
 
 
 def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
-    """The layout of the samples of a ``config.data``.
+    """The layout of the samples of a completed ``config.data``.
 
-    Args:
-        data_config: a completed ``config.data``.
-
-    Returns:
-        The layout.
-
-    Raises:
-        ValueError: keys are missing; the message names them.
+    Raises ``ValueError`` naming missing keys.
     """
     return domain_of(data_config).vocabulary(data_config).layout()
 
 
 def complete_data(config: DictConfig) -> DictConfig:
-    """Fill in what follows from the data, such as the layout or the number of features.
+    """The config with what follows from the data, such as the layout or the number of features.
 
     This includes ``model.features`` where it is null: the features of a revealed graph that a
     network reads. Call it before anything is built from the config; a checkpoint holds the
-    completed one.
-
-    Args:
-        config: a composed config.
-
-    Returns:
-        ``config`` itself if there is nothing to add, else a copy.
+    completed one. The config itself is returned if it is complete, else a copy.
     """
     completed = deepcopy(config)
     domain, model = domain_of(completed.data), completed.get("model") or {}
@@ -223,16 +164,9 @@ def complete_data(config: DictConfig) -> DictConfig:
 
 
 def build_data(config: DictConfig) -> Dataset:
-    """The data set of a completed config, read from ``config.data``.
+    """The data set of a completed config.
 
-    Args:
-        config: a config of ``complete_data``.
-
-    Returns:
-        The data set.
-
-    Raises:
-        ValueError: its kind of data has no data set ``data.name``.
+    Raises ``ValueError`` if its kind of data has no data set ``data.name``.
     """
     domain = domain_of(config.data)
     check_name("data set", str(config.data.name), domain.data_sets)

@@ -29,17 +29,8 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.data.files import UNREADABLE, check_members, split_lines
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs.records import (
-    ALL,
-    SPLIT_NAMES,
-    TYPE,
-    GraphError,
-    GraphTypes,
-    Notes,
-    Records,
-    graph_record,
-    parse_graph,
-)
+from discrete_diffusion.domains.graphs import records
+from discrete_diffusion.domains.graphs.records import GraphError, GraphTypes, Notes, Records
 from discrete_diffusion.layout.vocab_config import MOST_NODES
 
 _BLOCK = re.compile(r"N\s*=\s*(\d+)")
@@ -82,12 +73,12 @@ def to_graphml(graph: TypedGraph, types: GraphTypes) -> str:
     import networkx
 
     # types only where there are several
-    record = graph_record(graph, types)
+    record = records.graph_record(graph, types)
     written = networkx.empty_graph(record["n"])
     for node, name in enumerate(record.get("node_types", ())):
-        written.nodes[node][TYPE] = name
+        written.nodes[node][records.TYPE] = name
     for i, j, *rest in record["edges"]:
-        written.add_edge(i, j, **dict(zip((TYPE,), rest, strict=False)))
+        written.add_edge(i, j, **dict(zip((records.TYPE,), rest, strict=False)))
     return "\n".join(networkx.generate_graphml(written)) + "\n"
 
 
@@ -122,21 +113,21 @@ def parse_graph6(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
 def _from_networkx(graph: Any, types: GraphTypes, notes: Notes, form: str) -> TypedGraph:
     # count what a graph here has no place for
     for _, data in graph.nodes(data=True):
-        notes.drop_others(data, (TYPE,), "node")
+        notes.drop_others(data, (records.TYPE,), "node")
     for _, _, data in graph.edges(data=True):
-        notes.drop_others(data, (TYPE, "id"), "edge")
+        notes.drop_others(data, (records.TYPE, "id"), "edge")
     notes.drop_others(graph.graph, ("node_default", "edge_default"), "graph")
     # the record, with nodes by number
     number = {node: k for k, node in enumerate(graph)}
-    named = [data.get(TYPE) for _, data in graph.nodes(data=True)]
+    named = [data.get(records.TYPE) for _, data in graph.nodes(data=True)]
     edges = [
-        [number[u], number[v], *([data[TYPE]] if TYPE in data else [])]
+        [number[u], number[v], *([data[records.TYPE]] if records.TYPE in data else [])]
         for u, v, data in graph.edges(data=True)
     ]
     record: dict[str, Any] = {"n": len(graph), "edges": edges}
     if any(name is not None for name in named):
         record["node_types"] = named
-    return parse_graph(record, types, notes, form)
+    return records.parse_graph(record, types, notes, form)
 
 
 def graph_of_matrix(
@@ -194,7 +185,7 @@ def graph_of_matrix(
                 f"{', '.join(types.nodes)}"
             )
         record["node_types"] = [types.nodes[kind] for kind in kinds]
-    return parse_graph(record, types, notes, form)
+    return records.parse_graph(record, types, notes, form)
 
 
 def digress_records(text: str, types: GraphTypes, notes: Notes) -> Records:
@@ -204,7 +195,7 @@ def digress_records(text: str, types: GraphTypes, notes: Notes) -> Records:
     starts = [k for k, (_, line) in enumerate(lines) if _BLOCK.match(line)]
     for first, end in zip(starts, [*starts[1:], len(lines)], strict=True):
         block = lines[first:end]
-        yield ALL, f", line {block[0][0]}", partial(_digress_graph, block, types, notes)
+        yield records.ALL, f", line {block[0][0]}", partial(_digress_graph, block, types, notes)
 
 
 def _digress_graph(block: Sequence[tuple[int, str]], types: GraphTypes, notes: Notes) -> TypedGraph:
@@ -260,7 +251,7 @@ def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
         parse = partial(_padded_graph, stack, None if array.ndim == 2 else sizes, types, notes)
         for k in range(len(stack)):
             place = f", {name}" if array.ndim == 2 else f", {name}[{k}]"
-            yield SPLIT_NAMES.get(name, ALL), place, partial(parse, k)
+            yield records.SPLIT_NAMES.get(name, records.ALL), place, partial(parse, k)
     # no array had the shape of a matrix
     if not any_matrix:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())

@@ -25,18 +25,13 @@ from discrete_diffusion.domains.graphs.formats import to_graphml
 from discrete_diffusion.domains.graphs.graph_set import Floats, GraphSet, as_networkx, library
 from discrete_diffusion.domains.graphs.readers import ReadGraphs, read_graphs
 from discrete_diffusion.domains.graphs.records import GraphTypes, Pair
+from discrete_diffusion.evaluation import sample_scores
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.measured_data import RealData
 from discrete_diffusion.evaluation.report import Headline
 from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
 from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind, SampleKindReport
-from discrete_diffusion.evaluation.sample_scores import (
-    RealVsReal,
-    SampleScores,
-    error_note,
-    real_vs_real,
-    shown_sizes,
-)
+from discrete_diffusion.evaluation.sample_scores import RealVsReal, SampleScores
 from discrete_diffusion.evaluation.tables import TableRow, TableSection
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
@@ -273,7 +268,7 @@ class GraphSamples(SampleKind[TypedGraph]):
         distances = partial(metrics.squared_mmds, kernel=kernel)
         floors = None
         if draws and len(sets[0]) and len(real.known) >= 2:
-            floors = real_vs_real(
+            floors = sample_scores.real_vs_real(
                 GraphSet(real.known),
                 distances,
                 num_samples=len(sets[0]),
@@ -301,36 +296,51 @@ class GraphSamples(SampleKind[TypedGraph]):
         scores = [scores_of_set(*pair) for pair in progress.track(pairs, "metrics", "sets")]
         if training is not None:
             of_real |= metrics.ratios(of_real, of_real)
-        # metrics that all sets have
-        per_seed = {
-            name: [values[name] for values in scores]
-            for name in scores[0]
-            if all(name in values for values in scores)
-        }
-        # tables and notes
         num_training = None if training is None else len(training)
-        notes = [f"Samples: {shown_sizes(sizes)} graphs against {len(reference):,}."]
-        notes += [error_note(len(sizes))]
-        notes += _notes(per_seed, sizes, sum(unreadable), kind, kernel, num_training)
-        tables, further = {"real": of_real}, []
-        if floors is not None:
-            tables |= floors.as_dict()
-            further = [_floor_section(floors)]
-            notes.append(
-                f"Floors: {floors.num_samples:,} real graphs against {floors.num_reference:,} "
-                f"others, mean of {floors.draws} draws."
-            )
         facts = {"kind": kind, "kernel": kernel, "num_training": num_training}
-        return SampleScores(
-            metrics.METRICS,
-            sizes,
-            per_seed,
-            of_real,
-            facts=facts,
-            tables=tables,
-            further=further,
-            notes=notes,
+        notes = [f"Samples: {sample_scores.shown_sizes(sizes)} graphs against {len(reference):,}."]
+        return _sample_scores(scores, sizes, of_real, floors, facts, notes, sum(unreadable))
+
+
+def _sample_scores(
+    scores: Sequence[Mapping[str, float]],
+    sizes: Sequence[int],
+    of_real: dict[str, float],
+    floors: RealVsReal | None,
+    facts: dict[str, Any],
+    notes: list[str],
+    num_unreadable: int,
+) -> SampleScores:
+    """Scores of all sets, with their tables and notes."""
+    # metrics that all sets have
+    per_seed = {
+        name: [values[name] for values in scores]
+        for name in scores[0]
+        if all(name in values for values in scores)
+    }
+    notes += [
+        sample_scores.error_note(len(sizes)),
+        *_notes(per_seed, sizes, num_unreadable, **facts),
+    ]
+    # floors have a section and a note
+    tables, further = {"real": of_real}, []
+    if floors is not None:
+        tables |= floors.as_dict()
+        further = [_floor_section(floors)]
+        notes.append(
+            f"Floors: {floors.num_samples:,} real graphs against {floors.num_reference:,} "
+            f"others, mean of {floors.draws} draws."
         )
+    return SampleScores(
+        metrics.METRICS,
+        [*sizes],
+        per_seed,
+        of_real,
+        facts=facts,
+        tables=tables,
+        further=further,
+        notes=notes,
+    )
 
 
 def _floor_section(floors: RealVsReal) -> TableSection:

@@ -15,18 +15,11 @@ from omegaconf import DictConfig
 from discrete_diffusion.config.values import counted, unknown_name
 from discrete_diffusion.data.base import SPLITS, given_paths, shares_of
 from discrete_diffusion.data.files import TextSource, read_text
-from discrete_diffusion.domains.text import subwords, vocabulary
+from discrete_diffusion.domains.text import subwords, token_files, vocabulary
 from discrete_diffusion.domains.text.corpus_files import encode_part, parts_of
 from discrete_diffusion.domains.text.dataset import Packing, Span, StoredTextDataset, TextDataset
 from discrete_diffusion.domains.text.domain import PLAIN
-from discrete_diffusion.domains.text.token_files import (
-    ENDINGS,
-    TokenFiles,
-    TokensInMemory,
-    meaning_digest,
-    read_meta,
-    split_files,
-)
+from discrete_diffusion.domains.text.token_files import TokenFiles
 from discrete_diffusion.domains.text.vocabulary import IdVocabulary, TextVocabulary, vocabulary_of
 from discrete_diffusion.layout.vocab_config import Sequences
 from discrete_diffusion.runtime.inputs import HTML, NPY, kind_of
@@ -185,7 +178,7 @@ def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dic
         return {"tokenizer": name, "tokens": "subwords", "tokenizer_state": state}
     # files
     folder = Path(name).expanduser()
-    meta = read_meta(folder) if folder.is_dir() else None
+    meta = token_files.read_meta(folder) if folder.is_dir() else None
     if meta is not None and meta["tokens"] != "subwords":
         return {key: meta[key] for key in ("tokenizer", "tokens", "characters")}
     if not folder.exists() and not re.search(r"[/\\.]", name):
@@ -239,8 +232,8 @@ def complete_stored(config: DictConfig) -> None:
     """
     if config.tokens == "ids" and config.vocab_size is None:
         path = _stored_path(config)
-        folder = Path(split_files(path).get("train", path))
-        meta = read_meta(folder)
+        folder = Path(token_files.split_files(path).get("train", path))
+        meta = token_files.read_meta(folder)
         if meta is None:
             set_tokenizer(config, None)
         elif config.get("tokenizer") is not None:
@@ -265,7 +258,7 @@ def build_stored(config: DictConfig) -> StoredTextDataset:
     path, packing = _stored_path(config), packing_of(config)
     separate = {split: config.get(f"{split}_path") for split in SPLITS}
     if config.path is not None:
-        separate = split_files(path)
+        separate = token_files.split_files(path)
     # a span of ids for every split
     if separate:
         files_of = {
@@ -333,7 +326,7 @@ def _tokens_or_text(config: DictConfig) -> TokenFiles:
     """Ids of ``path`` or, for a model with a tokenizer, of the text there, with ``eos_id`` after
     each document."""
     path, known = Path(config.path), vocabulary_of(config)
-    is_text = path.is_file() and path.suffix not in ENDINGS and kind_of(path) is not NPY
+    is_text = path.is_file() and path.suffix not in token_files.ENDINGS and kind_of(path) is not NPY
     if isinstance(known, IdVocabulary) or not is_text:
         return TokenFiles.of(path, config.vocab_size)
     # encode the text, with warnings of what is lost
@@ -347,7 +340,7 @@ def _tokens_or_text(config: DictConfig) -> TokenFiles:
     starts = np.cumsum([0, *(len(ids) for ids, _ in encoded)]).tolist()
     ends = [start + end for start, (_, own) in zip(starts, encoded, strict=False) for end in own]
     ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in encoded)])
-    return TokenFiles([TokensInMemory(ids, np.array(ends, np.int64))], str(path))
+    return TokenFiles([token_files.TokensInMemory(ids, np.array(ends, np.int64))], str(path))
 
 
 def _shares(files: TokenFiles, config: DictConfig, packing: Packing) -> dict[str, Span]:
@@ -366,7 +359,7 @@ def _shares(files: TokenFiles, config: DictConfig, packing: Packing) -> dict[str
 def _check_meaning(config: Mapping[str, Any], spans: Mapping[str, Span]) -> None:
     """Raise ``ValueError`` for files of ``data tokenize`` with another tokenizer than the
     config's."""
-    ours = meaning_digest(vocabulary_of(config).meaning)
+    ours = token_files.meaning_digest(vocabulary_of(config).meaning)
     for files, _, _ in spans.values():
         if files.meta.get("meaning", ours) != ours:
             raise ValueError(

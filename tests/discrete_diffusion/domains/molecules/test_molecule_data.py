@@ -137,6 +137,14 @@ def test_splits_can_be_numbers():
         assert ("null" in str(error.value).partition(" of ")[0]) == (None in wrong)
 
 
+def test_equal_molecules_stay_in_one_split():
+    molecules = [Molecule(("C",) * n, ()) for n in range(1, 8) for _ in range(5)]
+    rows = split_rows(molecules, [0.4, 0.4, 0.2], seed=0)
+    parts = [{molecules[row] for row in part} for part in rows.values()]
+    assert all(parts)
+    assert sum(map(len, parts)) == 7
+
+
 def test_molecules_held_out_in_a_file_of_their_own_leave_training(tmp_path, caplog):
     train = written(tmp_path / "train.smi")
     val = written(tmp_path / "val.smi", "OCC", "CCN", "CC")

@@ -178,3 +178,10 @@ def test_ids_that_are_none_of_v_are_found_when_they_are_read(tmp_path):
     data = built(path=str(tmp_path / "a.bin"), vocab_size=20)
     with pytest.raises(ValueError, match=r"a\.bin: id 700 at place 20,000 "):
         data.splits["train"][torch.tensor([3, 5000])]
+
+
+def test_a_few_ids_beyond_two_bytes_show_that_all_have_four(tmp_path):
+    ids = np.where(np.arange(200) % 50, 5000 + np.arange(200), 70_000)
+    ids.astype("<u4").tofile(tmp_path / "wide.bin")
+    files = TokenFiles.of(tmp_path / "wide.bin")
+    assert files.read(0, len(files)).tolist() == ids.tolist()
