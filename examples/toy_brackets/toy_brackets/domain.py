@@ -51,7 +51,7 @@ class Brackets(Domain):
     def build(self, data):
         made = strings.generate(data.num_strings, data.length, data.string_seed)
         x0 = strings.encode([*dict.fromkeys(made)], data.length)  # each string in one split alone
-        return TokenDataset.of_rows(x0, self.vocabulary(data).layout(), data.split)
+        return TokenDataset.from_rows(x0, self.vocabulary(data).layout(), data.split)
 
     def tokens(self, data, samples):
         return strings.encode(samples, data["length"])
