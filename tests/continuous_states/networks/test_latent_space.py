@@ -129,10 +129,11 @@ def test_padding_changes_no_latent(pool):
     assert model.encode(ids, torch.zeros_like(real)).isfinite().all()
 
 
-def test_a_text_without_tokens_has_finite_latents():
+def test_a_text_without_tokens_sees_its_padding():
     encoder = LatentEncoder(hidden_dim=8, latent_dim=4, latent_seq_len=2, pool="attention")
-    real = torch.tensor([[True, False], [False, False]])
-    assert encoder(torch.randn(2, 2, 8), real).isfinite().all()
+    states, real = torch.randn(2, 2, 8), torch.tensor([[True, False], [False, False]])
+    padding = encoder(states[1:], torch.ones(1, 2, dtype=torch.bool))
+    torch.testing.assert_close(encoder(states, real)[1:], padding)
 
 
 def test_attention_tells_texts_of_one_mean_apart():
