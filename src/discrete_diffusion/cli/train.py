@@ -97,7 +97,8 @@ def run(config: DictConfig) -> None:
         job = [*words, *hydra.overrides.task] if hydra.mode == RunMode.MULTIRUN else None
         print(f"discrete-diffusion: {stop}; {resume_hint(stop, folder, job)}", file=sys.stderr)
         raise SystemExit(stop.exit_status) from None
-    logger.info("next: discrete-diffusion sample checkpoint=%s", shlex.quote(str(folder)))
+    if is_first():
+        logger.info("next: discrete-diffusion sample checkpoint=%s", shlex.quote(str(folder)))
 
 
 def run_training(request: TrainRequest) -> dict[str, Any]:

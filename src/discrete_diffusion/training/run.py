@@ -374,10 +374,7 @@ def train(
     if trainer.is_global_zero:
         write_metrics(folder, metrics)
         logger.info("%s", built.report.summary(metrics))
-        logger.info(
-            "run folder: %s; sample from it with: discrete-diffusion sample checkpoint=%s",
-            *(folder, folder),
-        )
+        logger.info("run folder: %s", folder)
     return finite_or_none(metrics)
 
 
