@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from discrete_diffusion.evaluation import real_vs_real
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics
-from floor_plans.diagrams.rooms import ROOM_TYPES
 from record import Part, Record, Sections, markdown_table, publish
 
 SIZE, LARGE = 489, 2000

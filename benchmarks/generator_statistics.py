@@ -26,6 +26,7 @@ import numpy as np
 import torch
 
 from discrete_diffusion.data import canonical_orders
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans import BubbleDiagram, encode, read_diagrams
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
@@ -35,7 +36,7 @@ from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
 from floor_plans.diagrams.procedural.generator import PlanArrays, generate_plans, sample_plans
 from floor_plans.diagrams.procedural.livable import METRE
 from floor_plans.diagrams.procedural.programme import N_MAX, PAD
-from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, ROOM_TYPES, SURROUNDING
+from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
 from record import Part, Record, Sections, markdown_table, publish, typed
 
 COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, PAD, PAD])

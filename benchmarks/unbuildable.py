@@ -19,9 +19,10 @@ from typing import Any
 import torch
 
 from discrete_diffusion import load
+from discrete_diffusion.layout import RELATIONS
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.metrics.structure import structure_metrics
-from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.contradiction import contradiction
 from floor_plans.plans.verdict import have_plans
 from record import Part, Record, Sections, earlier, markdown_table, percent, publish

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.geometry import relations_from_boxes, threshold_of
-from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.floor_plan import FloorPlan, Point
 from floor_plans.rules.rule_set import RuleSet, read_rules
 

@@ -7,8 +7,14 @@ import math
 import pytest
 import torch
 
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, TokenLayout, VocabConfig
-from floor_plans.diagrams.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
+from discrete_diffusion.layout import (
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    RELATIONS,
+    RPLAN_VOCAB_CONFIG,
+    TokenLayout,
+    VocabConfig,
+)
 
 VOCAB = RPLAN_VOCAB_CONFIG
 

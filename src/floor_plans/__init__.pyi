@@ -4,7 +4,7 @@ from .diagrams.files.graph_formats import from_networkx as from_networkx
 from .diagrams.files.graph_formats import to_graphml as to_graphml
 from .diagrams.files.graph_formats import to_networkx as to_networkx
 from .diagrams.files.graph_formats import to_node_link as to_node_link
-from .diagrams.files.writers import write_diagrams as write_diagrams
+from .diagrams.files.graph_formats import write_diagrams as write_diagrams
 from .diagrams.partial import PartialDiagram as PartialDiagram
 from .diagrams.procedural.generator import generate_plans as generate_plans
 from .diagrams.tokens import RPLAN_VOCAB_CONFIG as RPLAN_VOCAB_CONFIG

@@ -9,7 +9,7 @@ from discrete_diffusion.config import Later, LazyEntry
 from discrete_diffusion.domains import Domain, register_domain
 from floor_plans.briefs.command import BRIEF_COMMANDS
 from floor_plans.commands.data_commands import COMMANDS
-from floor_plans.diagrams.files.file_kinds import PLAN_KINDS
+from floor_plans.diagrams.files.foreign_files import PLAN_KINDS
 from floor_plans.diagrams.vocabulary import DIRECTIONS, vocabulary_named
 from floor_plans.learning.conditions.fact_sizes import fact_sizes
 from floor_plans.options import EVALUATE, SAMPLE, TRAIN

@@ -28,7 +28,7 @@ from floor_plans.briefs.brief_request import (
 from floor_plans.briefs.chances import BriefConstraint
 from floor_plans.briefs.particles import Move, effective_samples, steered, systematic
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.writers import lines_of
+from floor_plans.diagrams.files.graph_formats import lines_of
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph

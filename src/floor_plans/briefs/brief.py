@@ -10,8 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from floor_plans.diagrams.files.yaml_nodes import Source
-from floor_plans.diagrams.rooms import NO_EDGE
-from floor_plans.diagrams.vocabulary import INVERSE, RELATIONS, ROOM_GROUPS, ROOM_TYPES
+from floor_plans.diagrams.vocabulary import INVERSE, NO_EDGE, RELATIONS, ROOM_GROUPS, ROOM_TYPES
 
 if TYPE_CHECKING:
     from floor_plans.diagrams.diagram import BubbleDiagram

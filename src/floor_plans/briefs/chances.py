@@ -14,8 +14,7 @@ from torch import Tensor
 from discrete_diffusion.layout import VocabConfig
 from floor_plans.briefs.brief import ANY_RELATION, Brief, CountRule, Kind, Quantity, RelationRule
 from floor_plans.briefs.particles import Constraint
-from floor_plans.diagrams.type_codes import codes_of
-from floor_plans.diagrams.vocabulary import INVERSE
+from floor_plans.diagrams.vocabulary import INVERSE, codes_of
 
 MOST_STATES = 4096
 """Most states of one automaton for all count rules; past that each rule has its own automaton."""

@@ -24,7 +24,7 @@ from floor_plans.briefs.answering import Answer, BriefRequest
 from floor_plans.briefs.brief_request import load_brief, stated_condition
 from floor_plans.briefs.method_scores import Matches, MethodScores, method_sections
 from floor_plans.briefs.particles import softly_steered
-from floor_plans.diagrams.files.writers import write_diagrams
+from floor_plans.diagrams.files.graph_formats import write_diagrams
 from floor_plans.diagrams.metrics.diagrams import bubble_metrics, coverage_by_others
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.statistics import plot_samples

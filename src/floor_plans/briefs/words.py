@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 from discrete_diffusion.config import unknown_name
 from floor_plans.briefs.brief import ANY_RELATION, Kind, Numbers, Quantity, RelationRule
-from floor_plans.diagrams.files.everyday_names import may_mean, room_type_of
-from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.diagrams.files.fields import DiagramError, may_mean, room_type_of
 from floor_plans.diagrams.files.yaml_nodes import Node
-from floor_plans.diagrams.rooms import NO_EDGE
-from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_GROUPS, ROOM_TYPES
+from floor_plans.diagrams.vocabulary import NO_EDGE, RELATIONS, ROOM_GROUPS, ROOM_TYPES
 from floor_plans.plans.outline import MOST_AREA, Outline
 
 if TYPE_CHECKING:

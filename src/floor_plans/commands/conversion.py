@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config import counted
 from discrete_diffusion.runtime import check_parent
-from floor_plans.diagrams.files import writers
+from floor_plans.diagrams.files import graph_formats
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.ifc import check_ifc
 from floor_plans.drawings.plan_formats import FORMATS, write_plan
@@ -102,7 +102,7 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     in_folder = takes_one and (options.each or len(taken) > 1)
     if in_folder:
         replaced = _print_place if options.overwrite else None
-        writers.write_each(folder, suffix, items, write, replaced=replaced)
+        graph_formats.write_each(folder, suffix, items, write, replaced=replaced)
     else:
         write(target, items[0] if takes_one else items)
     written = f"{len(taken):,} of " if options.first else ""
@@ -123,10 +123,10 @@ def _writer(options: argparse.Namespace) -> tuple[bool, Callable[[Path, Any], ob
         return options.each, partial(_draw, each=options.each)
     # graphs and JSON
     if suffix == ".graphml":
-        return True, writers.write_graphml
+        return True, graph_formats.write_graphml
     if options.node_link:
-        return False, writers.write_networkx_json
-    write = writers.write_diagrams if suffix == ".jsonl" else writers.write_json_list
+        return False, graph_formats.write_networkx_json
+    write = graph_formats.write_diagrams if suffix == ".jsonl" else graph_formats.write_json_list
     return False, partial(write, names=not options.codes)
 
 

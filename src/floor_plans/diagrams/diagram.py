@@ -29,8 +29,13 @@ from floor_plans.diagrams.files.fields import (
     read_rooms,
     vocabulary_of,
 )
-from floor_plans.diagrams.rooms import NO_EDGE
-from floor_plans.diagrams.vocabulary import DIRECTIONS, RELATIONS, ROOM_TYPES, PlanVocabulary
+from floor_plans.diagrams.vocabulary import (
+    DIRECTIONS,
+    NO_EDGE,
+    RELATIONS,
+    ROOM_TYPES,
+    PlanVocabulary,
+)
 
 _RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
 
@@ -168,7 +173,7 @@ class BubbleDiagram:
             Anything hashable.
         """
         from discrete_diffusion.data import canonical_order
-        from floor_plans.diagrams.type_codes import codes_of
+        from floor_plans.diagrams.vocabulary import codes_of
 
         vocab = self.vocabulary.graph(self.num_rooms)
         codes = codes_of(vocab)

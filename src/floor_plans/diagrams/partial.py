@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
@@ -20,20 +21,98 @@ from floor_plans.diagrams.files.code_tables import (
     own_table,
     translate_codes,
 )
-from floor_plans.diagrams.files.contradictions import StatedRelation, check_contradictions
-from floor_plans.diagrams.files.everyday_names import room_type_of
 from floor_plans.diagrams.files.fields import (
     DiagramError,
+    inverse_relation,
     read_triple,
     relation_code,
     required_list,
     room_code,
+    room_type_of,
     vocabulary_of,
 )
-from floor_plans.diagrams.files.json_text import check_keys, check_metadata, check_spelling
-from floor_plans.diagrams.rooms import NO_EDGE
-from floor_plans.diagrams.type_codes import codes_of
-from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_TYPES, PlanVocabulary
+from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, check_spelling
+from floor_plans.diagrams.vocabulary import (
+    NO_EDGE,
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    RELATIONS,
+    ROOM_TYPES,
+    PlanVocabulary,
+    codes_of,
+)
+
+_CONTAINMENT = tuple({"inside": -1, "surrounding": 1}.get(name, 0) for name in RELATIONS)
+ORDERS = (
+    ("left of", RELATION_X_ORDER),
+    ("above", RELATION_Y_ORDER),
+    ("inside", _CONTAINMENT),
+)
+"""Orders by name, each with a sign for every relation code of rooms i and j: -1 if i comes before
+j, 1 if j comes before i, 0 if neither."""
+
+
+class StatedRelation(NamedTuple):
+    """The statement "room ``i`` is ``RELATIONS[code]`` room ``j``" in ``field``, empty if none."""
+
+    field: str
+    i: int
+    j: int
+    code: int
+
+    def __str__(self) -> str:
+        wording = f"room {self.i} {RELATIONS[self.code]} room {self.j}"
+        return f"{self.field} ({wording})" if self.field else wording
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Both rooms, the smaller number first."""
+        return min(self.i, self.j), max(self.i, self.j)
+
+    def seen_from(self, room: int) -> int:
+        """Code of the relation read from ``room``, one of the two."""
+        return self.code if room == self.i else inverse_relation(self.code)
+
+
+def check_contradictions(stated: Iterable[StatedRelation]) -> None:
+    """Refuse the first relation that contradicts earlier ones, by ``DiagramError``.
+
+    Contradictions are a second relation of a pair, and a cycle of rooms that are each left of,
+    above, or inside the next.
+    """
+    import networkx
+
+    by_pair: dict[tuple[int, int], StatedRelation] = {}
+    graphs = [networkx.DiGraph() for _ in ORDERS]
+    for relation in stated:
+        if relation.pair in by_pair:
+            _refuse_second(relation, by_pair[relation.pair])
+        by_pair[relation.pair] = relation
+        # add an arc to the graph of each order, and look for a path back
+        for (what, signs), graph in zip(ORDERS, graphs, strict=True):
+            if signs[relation.code] == 0:
+                continue
+            ends = relation.i, relation.j
+            first, second = ends if signs[relation.code] < 0 else ends[::-1]
+            graph.add_edge(first, second, relation=relation)
+            if networkx.has_path(graph, second, first):
+                way = pairwise(networkx.shortest_path(graph, second, first))
+                others = ", ".join(str(graph.edges[arc]["relation"]) for arc in way)
+                raise DiagramError(
+                    relation.field,
+                    f"room {relation.i} {RELATIONS[relation.code]} room {relation.j} contradicts "
+                    f"{others}: room {first} would be {what} itself",
+                )
+
+
+def _refuse_second(relation: StatedRelation, before: StatedRelation) -> NoReturn:
+    name = RELATIONS[relation.code]
+    wording = RELATIONS[before.seen_from(relation.i)]
+    rooms = f"rooms {relation.i} and {relation.j}"
+    if wording == name:
+        raise DiagramError(relation.field, f"{rooms} are listed twice, see {before.field}")
+    raise DiagramError(relation.field, f"{rooms}: {name}, but {before.field} says {wording}")
+
 
 _MASTER = "MasterRoom"
 _FIELDS = ("rooms", "relations")

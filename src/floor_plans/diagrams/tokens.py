@@ -1,15 +1,25 @@
-"""Bubble diagrams as token sequences."""
+"""Diagrams as token sequences, and their mirror images and quarter turns as augmentation.
+
+A mirrored plan is again a plan; its diagram has the same rooms, with "left" and "right" exchanged.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
+from discrete_diffusion.config import unknown_name
 from discrete_diffusion.data import EncodedGraphs, decode_graphs, encode_graphs
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
+from discrete_diffusion.layout import (
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    RPLAN_VOCAB_CONFIG,
+    VocabConfig,
+)
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.type_codes import codes_of
+from floor_plans.diagrams.vocabulary import codes_of
 
 
 def encode(
@@ -43,3 +53,61 @@ def decode(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[Bubb
         )
         for nodes, edges in decode_graphs(tokens, vocab)
     ]
+
+
+Motion = tuple[bool, bool, bool]
+"""Mirror left to right, mirror top to bottom, then exchange the two axes."""
+
+SYMMETRIES: dict[str, tuple[Motion, ...]] = {
+    "none": ((False, False, False),),
+    "mirror": ((False, False, False), (True, False, False)),
+    "square": tuple((x, y, s) for s in (False, True) for y in (False, True) for x in (False, True)),
+}
+"""Motions of each symmetry by name, the identity first; the eight motions of the square are mirror
+images and quarter turns."""
+
+
+def moved_relations(motion: Motion) -> tuple[int, ...]:
+    """Image of each relation code 0..10 under a motion of the plan."""
+    mirror_x, mirror_y, swap = motion
+    directions = list(zip(RELATION_X_ORDER, RELATION_Y_ORDER, strict=True))
+
+    def image(code: int) -> int:
+        # image of a direction: mirror each axis, then exchange them
+        x, y = directions[code]
+        if (x, y) == (0, 0):  # inside, surrounding, no-edge
+            return code
+        x, y = (-x if mirror_x else x), (-y if mirror_y else y)
+        return directions.index((y, x) if swap else (x, y))
+
+    return tuple(map(image, range(len(directions))))
+
+
+def images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str) -> EncodedGraphs:
+    """Images of B diagrams without the originals: (K - 1) B for a symmetry of K motions.
+
+    Raises ``ValueError`` for an unknown symmetry, and for any if relations have no direction.
+    """
+    if symmetry not in SYMMETRIES:
+        raise ValueError(unknown_name("symmetry", symmetry, SYMMETRIES))
+    if symmetry != "none" and not vocab.edge_directions:
+        raise ValueError(
+            f"data.symmetry={symmetry}: relations without direction are those of every mirror "
+            "image too; leave it at none"
+        )
+    # all motions except the identity
+    motions = SYMMETRIES[symmetry][1:]
+    moved = [_moved(diagrams.x0, vocab, motion) for motion in motions]
+    return EncodedGraphs(
+        torch.cat(moved) if moved else diagrams.x0[:0],
+        diagrams.real.repeat(len(motions), 1),
+        diagrams.num_nodes.repeat(len(motions)),
+    )
+
+
+def _moved(x0: Tensor, vocab: VocabConfig, motion: Motion) -> Tensor:
+    """Tokens Int[B, L] of the images under a motion; rooms keep their slots."""
+    ids = torch.arange(vocab.vocab_size)
+    codes = torch.tensor(moved_relations(motion))
+    ids[vocab.edge_offset : vocab.edge_offset + len(codes)] = vocab.edge_offset + codes
+    return torch.cat([x0[:, : vocab.n_max], ids[x0[:, vocab.n_max :]]], dim=1)

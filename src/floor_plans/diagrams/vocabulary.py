@@ -8,21 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Protocol
 
 from discrete_diffusion.config import unknown_name
-from floor_plans.diagrams import rooms
-from floor_plans.diagrams.rooms import NO_EDGE
+from discrete_diffusion.layout import RELATION_X_ORDER as RPLAN_X_ORDER
+from discrete_diffusion.layout import RELATION_Y_ORDER as RPLAN_Y_ORDER
+from discrete_diffusion.layout import RELATIONS as RPLAN_RELATIONS
+from discrete_diffusion.layout import ROOM_TYPES as RPLAN_ROOM_TYPES
 
 if TYPE_CHECKING:
+    from discrete_diffusion.data import TypedGraph
     from discrete_diffusion.layout import VocabConfig
 
-ROOM_TYPES = (*rooms.ROOM_TYPES, "Bedroom", "Outdoor", "Garage", "Other")
+NO_EDGE = RPLAN_RELATIONS.index("no-edge")
+"""Code of a pair without a relation."""
+
+INSIDE, SURROUNDING = map(RPLAN_RELATIONS.index, ("inside", "surrounding"))
+
+FORBIDDEN_INSIDE: dict[int, tuple[int, ...]] = {
+    0: tuple(range(1, 12)),
+    1: tuple(range(2, 12)),
+    2: (1, 3, 5, 6, 7, 8, 9, 10, 11),
+    3: (10,),
+    4: (1, 3, 5, 8, 9, 10, 11),
+    5: (2, 3, 4, 9, 10, 11),
+    6: (3, 9, 10),
+    7: (3, 9, 10),
+    8: (3, 9, 10),
+    9: (2, 3, 6, 10, 11),
+    10: (1, 2, 3, 4, 5, 6, 7, 8, 9, 11),
+    11: (9,),
+}
+"""Outer room types that an inner type never lies in, 69 pairs; 99.78 % of 80,788 real plans obey
+them. Master rooms inside living rooms (6.6 % of plans) are allowed."""
+
+ROOM_TYPES = (*RPLAN_ROOM_TYPES, "Bedroom", "Outdoor", "Garage", "Other")
 """Room types by code 0..16: those of RPLAN, then coarser ones. A Bedroom is any bedroom, Outdoor a
 balcony, a terrace or a yard."""
 
-RELATIONS = (*rooms.RELATIONS, "adjacent", "door")
+RELATIONS = (*RPLAN_RELATIONS, "adjacent", "door")
 """Relations by code 0..12: those of RPLAN, with "no-edge" (10), then two without direction: rooms
 that share a wall, and rooms with a door or an opening between them."""
 
@@ -37,9 +62,10 @@ ADJACENT, DOOR = map(RELATIONS.index, ("adjacent", "door"))
 INVERSE = (*range(NO_EDGE - 1, -1, -1), NO_EDGE, ADJACENT, DOOR)
 """Inverse of each relation, read from the other room: 9 - r for the ten with a direction."""
 
-RELATION_X_ORDER = (*rooms.RELATION_X_ORDER, 0, 0)
-RELATION_Y_ORDER = (*rooms.RELATION_Y_ORDER, 0, 0)
-"""Orders along both axes as in ``rooms``; 0 for relations without direction."""
+RELATION_X_ORDER = (*RPLAN_X_ORDER, 0, 0)
+RELATION_Y_ORDER = (*RPLAN_Y_ORDER, 0, 0)
+"""Orders of two rooms along both axes by relation, as in ``discrete_diffusion.layout``; 0 for
+relations without direction."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +122,7 @@ class PlanVocabulary:
 
 
 DIRECTIONS = PlanVocabulary(
-    "directions", rooms.ROOM_TYPES, rooms.RELATIONS[:NO_EDGE], has_directions=True
+    "directions", RPLAN_ROOM_TYPES, RPLAN_RELATIONS[:NO_EDGE], has_directions=True
 )
 """Vocabulary of RPLAN."""
 
@@ -130,3 +156,70 @@ def vocabulary_named(name: str) -> PlanVocabulary:
     if name not in VOCABULARIES:
         raise ValueError(f"relations={name}: {unknown_name('vocabulary', name, VOCABULARIES)}")
     return VOCABULARIES[name]
+
+
+class Graph(Protocol):
+    """Parts of a diagram that are encoded; see ``BubbleDiagram``."""
+
+    @property
+    def rooms(self) -> tuple[int, ...]: ...
+
+    @property
+    def relations(self) -> tuple[tuple[int, int, int], ...]: ...
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Codes of the types of a ``VocabConfig``.
+
+    ``rooms``: room code of each node type. ``relations``: relation code of each edge type.
+    """
+
+    rooms: tuple[int, ...]
+    relations: tuple[int, ...]
+
+    @cached_property
+    def node_types(self) -> dict[int, int]:
+        """Index of the node type of each room code."""
+        return {code: k for k, code in enumerate(self.rooms)}
+
+    @cached_property
+    def edge_types(self) -> dict[int, int]:
+        """Index of the edge type of each relation code."""
+        return {code: k for k, code in enumerate(self.relations)}
+
+    def graph(self, diagram: Graph, number: int) -> TypedGraph:
+        """Convert a diagram to types; ``ValueError`` with its number for an unknown type."""
+        from discrete_diffusion.data import TypedGraph
+
+        nodes, edges = self.node_types, self.edge_types
+        try:
+            return TypedGraph(
+                tuple(nodes[room] for room in diagram.rooms),
+                tuple((i, j, edges[r]) for i, j, r in diagram.relations),
+            )
+        except KeyError:
+            # name all types that the vocabulary lacks
+            names = {ROOM_TYPES[room] for room in {*diagram.rooms} - {*nodes}}
+            names |= {RELATIONS[r] for r in {r for _, _, r in diagram.relations} - {*edges}}
+            raise ValueError(
+                f"diagram {number} has {', '.join(sorted(names))}; the vocabulary has "
+                f"{', '.join(ROOM_TYPES[code] for code in self.rooms)} and "
+                f"{', '.join(RELATIONS[code] for code in self.relations)}"
+            ) from None
+
+
+@lru_cache
+def codes_of(vocab: VocabConfig) -> Codes:
+    """Codes of a vocabulary, cached; ``ValueError`` if it has types that no diagram has."""
+    # all types are those of diagrams, "no-edge" is last
+    known = {*vocab.node_types} <= {*ROOM_TYPES} and {*vocab.edge_types} <= {*RELATIONS}
+    if not known or vocab.edge_types[-1] != RELATIONS[NO_EDGE]:
+        raise ValueError(
+            "a bubble diagram needs the vocabulary of rooms and relations, VocabConfig(n_max=...); "
+            f"got {vocab.num_node_types} node types and {vocab.num_edge_types} edge types"
+        )
+    return Codes(
+        tuple(map(ROOM_TYPES.index, vocab.node_types)),
+        tuple(map(RELATIONS.index, vocab.edge_types)),
+    )

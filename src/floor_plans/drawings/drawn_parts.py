@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, inverse_relation
-from floor_plans.diagrams.files.json_text import check_keys
+from floor_plans.diagrams.files.foreign_files import check_keys
 from floor_plans.plans.floor_plan import Box, FloorPlan
 from floor_plans.plans.floors import TOLERANCE
 

@@ -14,11 +14,10 @@ from discrete_diffusion.runtime import install_command
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.code_tables import number_bedrooms
 from floor_plans.diagrams.files.fields import DiagramError, check_size, checked_box, room_code
-from floor_plans.diagrams.files.json_text import check_metadata
+from floor_plans.diagrams.files.foreign_files import check_metadata
 from floor_plans.diagrams.files.records import Note, Plan
 from floor_plans.diagrams.geometry import IN_METRES, UNITS, DrawnIn, metres_per, relations_in_metres
-from floor_plans.diagrams.rooms import NO_EDGE
-from floor_plans.diagrams.vocabulary import ROOM_TYPES
+from floor_plans.diagrams.vocabulary import NO_EDGE, ROOM_TYPES
 from floor_plans.drawings.drawn_parts import (
     DrawnDoor,
     DrawnRoom,

@@ -11,8 +11,7 @@ from contextlib import suppress
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from floor_plans.diagrams.files.fields import DiagramError, room_code
-from floor_plans.diagrams.files.own_names import OwnNames
+from floor_plans.diagrams.files.fields import DiagramError, OwnNames, room_code
 from floor_plans.diagrams.files.records import Note
 from floor_plans.drawings.drawing_style import type_of_name
 from floor_plans.drawings.dxf import APP, LABEL, PLAIN_LAYERS

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.files.json_text import load_json
-from floor_plans.diagrams.files.own_names import NO_NAMES, OwnNames
+from floor_plans.diagrams.files.fields import NO_NAMES, DiagramError, OwnNames
+from floor_plans.diagrams.files.foreign_files import load_json
 from floor_plans.diagrams.geometry import UNITS, DrawnIn, metres_per
 from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
 from floor_plans.drawings.drawn_plan import (

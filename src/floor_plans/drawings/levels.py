@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from floor_plans.diagrams.files.everyday_names import plain
-from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.diagrams.files.fields import DiagramError, plain
 from floor_plans.diagrams.files.records import Note, Plan
 
 PART = "plan of a part of a drawing"

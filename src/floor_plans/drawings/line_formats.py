@@ -21,7 +21,6 @@ from floor_plans.diagrams.files.code_tables import (
     own_table,
     room_types,
 )
-from floor_plans.diagrams.files.cubigraph import GRAPH, parse_cubigraph
 from floor_plans.diagrams.files.fields import (
     DiagramError,
     check_size,
@@ -31,11 +30,16 @@ from floor_plans.diagrams.files.fields import (
     required_list,
     room_code,
 )
-from floor_plans.diagrams.files.foreign_files import foreign_object
-from floor_plans.diagrams.files.json_text import check_keys, check_metadata, check_spelling
+from floor_plans.diagrams.files.foreign_files import (
+    check_keys,
+    check_metadata,
+    check_spelling,
+    foreign_object,
+)
+from floor_plans.diagrams.files.graph_formats import GRAPH, parse_cubigraph
 from floor_plans.diagrams.files.records import Note, Plan
 from floor_plans.diagrams.geometry import metres_per, relations_from_boxes, relations_in_metres
-from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.drawings.drawn_plan import Drawing
 from floor_plans.drawings.geojson import read_geojson
 from floor_plans.drawings.houseganpp import FRAME, read_frame

@@ -9,12 +9,10 @@ from typing import Any
 
 from discrete_diffusion.runtime import suffix_of
 from floor_plans.diagrams.files.code_tables import OUR_TABLE, RoomCodes, codes_of
-from floor_plans.diagrams.files.cubigraph import plans_by_id
-from floor_plans.diagrams.files.fields import DiagramError, check_size
-from floor_plans.diagrams.files.foreign_files import WHAT_IS_READ, foreign_format
-from floor_plans.diagrams.files.graph2plan import is_mat_file, mat_records, plan_of_record
-from floor_plans.diagrams.files.graph_formats import graph_of, read_graphml
-from floor_plans.diagrams.files.json_text import (
+from floor_plans.diagrams.files.fields import NO_NAMES, DiagramError, OwnNames, check_size
+from floor_plans.diagrams.files.foreign_files import (
+    WHAT_IS_READ,
+    foreign_format,
     holds_lines,
     holds_object,
     load_json,
@@ -23,7 +21,8 @@ from floor_plans.diagrams.files.json_text import (
     opened,
     read_document,
 )
-from floor_plans.diagrams.files.own_names import NO_NAMES, OwnNames
+from floor_plans.diagrams.files.graph2plan import is_mat_file, mat_records, plan_of_record
+from floor_plans.diagrams.files.graph_formats import graph_of, plans_by_id, read_graphml
 from floor_plans.diagrams.files.records import Parsed, Plan, Record, wrong_record
 from floor_plans.diagrams.geometry import metres_per
 from floor_plans.drawings.drawn_plan import Drawing

@@ -22,10 +22,8 @@ from floor_plans.diagrams.files.code_tables import (
     check_table,
     codes_of,
 )
-from floor_plans.diagrams.files.fields import DiagramError, check_vocabulary
-from floor_plans.diagrams.files.foreign_files import foreign_format
-from floor_plans.diagrams.files.json_text import numbered_lines, one_document
-from floor_plans.diagrams.files.own_names import read_names
+from floor_plans.diagrams.files.fields import DiagramError, check_vocabulary, read_names
+from floor_plans.diagrams.files.foreign_files import foreign_format, numbered_lines, one_document
 from floor_plans.diagrams.files.records import Plan, ReadReport, Record, check_measured, remarks_of
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.vocabulary import PlanVocabulary

@@ -13,14 +13,17 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.files.code_tables import BEDROOM, with_master_bedroom
-from floor_plans.diagrams.files.everyday_names import (
+from floor_plans.diagrams.files.fields import (
+    DiagramError,
+    finite_number,
     is_numbered_bedroom,
+    required_list,
+    room_code,
     room_type_of,
     strip_number,
 )
-from floor_plans.diagrams.files.fields import DiagramError, finite_number, required_list, room_code
-from floor_plans.diagrams.rooms import ROOM_TYPES
 from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, DrawnRoom, embedded_json
 from floor_plans.drawings.drawn_plan import Drawing, check_installed, drawn_floor, scale_to_metres
 from floor_plans.drawings.houseganpp import nearest_type

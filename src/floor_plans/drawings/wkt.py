@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from floor_plans.diagrams.files.fields import DiagramError, checked_box, room_code
-from floor_plans.diagrams.files.own_names import NO_NAMES, OwnNames
+from floor_plans.diagrams.files.fields import (
+    NO_NAMES,
+    DiagramError,
+    OwnNames,
+    checked_box,
+    room_code,
+)
 from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom
 from floor_plans.drawings.drawn_plan import (
     Drawing,

@@ -29,8 +29,7 @@ from floor_plans.diagrams.procedural.generator import (
     generate_plans,
 )
 from floor_plans.diagrams.procedural.programme import N_MAX
-from floor_plans.diagrams.symmetries import images
-from floor_plans.diagrams.tokens import encode
+from floor_plans.diagrams.tokens import encode, images
 from floor_plans.diagrams.vocabulary import DIRECTIONS, PlanVocabulary, vocabulary_named
 from floor_plans.drawings.readers import read_report
 from floor_plans.drawings.reading import ReadOptions

@@ -22,7 +22,7 @@ from discrete_diffusion.evaluation import (
 )
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import install_command
-from floor_plans.diagrams.files.writers import write_diagrams
+from floor_plans.diagrams.files.graph_formats import write_diagrams
 from floor_plans.diagrams.metrics.sample_scores import score_samples
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.statistics import plot_samples

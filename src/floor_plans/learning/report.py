@@ -13,7 +13,7 @@ from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation import Column, Headline, TokenReport
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.writers import write_diagrams
+from floor_plans.diagrams.files.graph_formats import write_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import bubble_metrics
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid

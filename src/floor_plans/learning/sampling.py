@@ -13,7 +13,7 @@ import torch
 from discrete_diffusion.config import counted
 from discrete_diffusion.evaluation import Samples, SavedSamples, requested_sizes, sample_fresh
 from discrete_diffusion.sampling import exactness_facts
-from floor_plans.diagrams.files.writers import lines_of
+from floor_plans.diagrams.files.graph_formats import lines_of
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.structure import structure_metrics
 from floor_plans.diagrams.pictures.trajectory import save_trajectory

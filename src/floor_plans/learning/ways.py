@@ -14,7 +14,7 @@ import torch
 from discrete_diffusion.categorical import effective_number
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.plans.box_model import BoxRule, boxes_of, cp_sat
 from floor_plans.plans.buildable import EFFORT, LookAhead, NoCircles, SolverWork, unknown_pairs

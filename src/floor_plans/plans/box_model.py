@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from discrete_diffusion.layout import RELATIONS
 from discrete_diffusion.runtime import install_command, is_stopping, progress
 from floor_plans.diagrams.geometry import SECTORS
-from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, SURROUNDING
+from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
 
 Relations = Iterable[tuple[int, int, int]]  # (i, j, code) with i < j, as in ``BubbleDiagram``
 Boxes = tuple[tuple[int, int, int, int], ...]  # (x0, y0, x1, y1) of every room, y downwards

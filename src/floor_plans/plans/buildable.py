@@ -19,20 +19,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from discrete_diffusion.config import counted
-from discrete_diffusion.layout import VocabConfig
+from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS, VocabConfig
 from discrete_diffusion.runtime import Shard, Stop, progress
 from discrete_diffusion.sampling import Narrowing
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.rooms import (
-    INSIDE,
-    NO_EDGE,
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    RELATIONS,
-    SURROUNDING,
-)
+from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
 from floor_plans.plans.box_model import Boxes, BoxRule, boxes_of
 from floor_plans.plans.verdict import have_plans
 

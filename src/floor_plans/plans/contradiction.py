@@ -11,15 +11,25 @@ from itertools import combinations, permutations
 import numpy as np
 
 from discrete_diffusion.config import counted
+from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.contradictions import ORDERS, StatedRelation, check_contradictions
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.records import ReadReport
+from floor_plans.diagrams.geometry import is_acyclic
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.soundness import is_acyclic
-from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, RELATIONS, ROOM_TYPES, SURROUNDING
-from floor_plans.diagrams.vocabulary import RELATION_X_ORDER, RELATION_Y_ORDER
+from floor_plans.diagrams.partial import (
+    ORDERS,
+    PartialDiagram,
+    StatedRelation,
+    check_contradictions,
+)
+from floor_plans.diagrams.vocabulary import (
+    INSIDE,
+    NO_EDGE,
+    RELATION_X_ORDER,
+    RELATION_Y_ORDER,
+    SURROUNDING,
+)
 from floor_plans.plans.box_model import BoxRule, boxes_of
 from floor_plans.plans.floor_plan import Box
 from floor_plans.plans.verdict import EFFORT, check_level, have_plans

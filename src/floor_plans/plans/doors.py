@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, TypeAlias
 
-from floor_plans.diagrams.rooms import NO_EDGE, ROOM_TYPES
+from discrete_diffusion.layout import ROOM_TYPES
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, computed_once
 from floor_plans.plans.outline import THICKEST, Wall, outer_walls, shared_walls
 

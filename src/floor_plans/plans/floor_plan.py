@@ -26,7 +26,7 @@ from floor_plans.diagrams.geometry import (
     relations_from_boxes,
     threshold_of,
 )
-from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
+from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
 from floor_plans.plans.floors import read_floors, rings_of
 
 if TYPE_CHECKING:

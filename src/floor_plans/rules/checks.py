@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.doors import hang_doors
 from floor_plans.plans.floor_plan import Door, FloorPlan
 from floor_plans.rules.finding import (

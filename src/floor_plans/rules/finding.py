@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.rooms import ROOM_TYPES
 from floor_plans.plans.contradiction import room_names
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point
 from floor_plans.plans.outline import check_length

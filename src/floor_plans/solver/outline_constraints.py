@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from floor_plans.diagrams.rooms import ROOM_TYPES
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.plans.box_model import AXES
 from floor_plans.plans.outline import PER_METRE
 from floor_plans.solver.room_constraints import HIGH, LOW, RoomConstraints

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise, product
 from typing import Any
 
-from floor_plans.diagrams.rooms import ROOM_TYPES
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.plans.box_model import AXES, CONTAIN, Boxes, Relations
 from floor_plans.plans.outline import PER_METRE
 from floor_plans.rules.finding import TOLERANCE

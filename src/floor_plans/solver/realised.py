@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from discrete_diffusion.config import counted
+from discrete_diffusion.layout import RELATIONS
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.contradiction import Member, member_text, room_names
 from floor_plans.plans.doors import FRONT, unreached
 from floor_plans.plans.floor_plan import FloorPlan, Point

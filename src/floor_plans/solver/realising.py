@@ -13,7 +13,7 @@ import numpy as np
 from discrete_diffusion.runtime import progress
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import boxes_in_metres, relations_from_boxes, threshold_of
-from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.box_model import Boxes, cp_sat
 from floor_plans.plans.contradiction import Member, contradiction, room_names
 from floor_plans.plans.doors import find_doors

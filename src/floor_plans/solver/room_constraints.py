@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import product
 from typing import Any
 
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.geometry import threshold_of
-from floor_plans.diagrams.rooms import INSIDE, ROOM_TYPES
+from floor_plans.diagrams.vocabulary import INSIDE
 from floor_plans.plans.box_model import AXES, CONTAIN, BoxModel, BoxRule
 from floor_plans.plans.outline import PER_METRE
 from floor_plans.rules.finding import HALL, TOLERANCE

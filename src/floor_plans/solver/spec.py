@@ -10,7 +10,7 @@ from enum import IntEnum
 from random import Random
 from typing import Any
 
-from floor_plans.diagrams.rooms import ROOM_TYPES
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.plans.floor_plan import FloorPlan, Point
 from floor_plans.plans.outline import FREE, PER_METRE, Outline
 from floor_plans.rules.finding import Parameters

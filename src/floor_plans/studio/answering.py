@@ -34,13 +34,12 @@ from floor_plans.briefs.making import (
 from floor_plans.briefs.reading import brief_of
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
+from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, load_json
 from floor_plans.diagrams.files.graph_formats import to_graphml
-from floor_plans.diagrams.files.json_text import check_keys, check_metadata, load_json
 from floor_plans.diagrams.metrics.structure import never_valid
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram
+from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram, svg_of
 from floor_plans.diagrams.pictures.placement import place_all
-from floor_plans.diagrams.pictures.sheet import svg_of
 from floor_plans.diagrams.vocabulary import PlanVocabulary
 from floor_plans.drawings.drawing_style import DrawingStyle
 from floor_plans.drawings.dxf_reading import plot_of_dxf

@@ -24,8 +24,13 @@ from discrete_diffusion.sampling import (
 )
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.type_codes import codes_of
-from floor_plans.diagrams.vocabulary import INVERSE, RELATIONS, ROOM_TYPES, vocabulary_of_graph
+from floor_plans.diagrams.vocabulary import (
+    INVERSE,
+    RELATIONS,
+    ROOM_TYPES,
+    codes_of,
+    vocabulary_of_graph,
+)
 from floor_plans.learning.completion.completions import approximations, numbered_as_given
 from floor_plans.learning.completion.weighing import Arranged, Arranger, known_and_real
 from floor_plans.learning.ways import Way

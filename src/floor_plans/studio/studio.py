@@ -18,7 +18,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from discrete_diffusion import __version__
-from floor_plans.diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
+from floor_plans.diagrams.pictures.bubbles import ROOM_STYLES, UNKNOWN_ROOM
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.studio.answering import (
     answer_check,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
 from floor_plans import BubbleDiagram
-from floor_plans.diagrams.rooms import RELATIONS, ROOM_TYPES
 
 ROOM = {name: code for code, name in enumerate(ROOM_TYPES)}
 REL = {name: code for code, name in enumerate(RELATIONS)}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans import BubbleDiagram, PartialDiagram
 from floor_plans.diagrams.files.code_tables import (
     BEDROOM,
@@ -10,7 +11,6 @@ from floor_plans.diagrams.files.code_tables import (
     translate_codes,
 )
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.rooms import ROOM_TYPES
 
 BIG_SECOND = [[0, 0, 40, 40], [50, 0, 70, 20], [50, 30, 90, 70]]
 

@@ -9,8 +9,8 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Circle
 
 from floor_plans import BubbleDiagram, PartialDiagram
-from floor_plans.diagrams.pictures.completion_pictures import CompletedRow, plot_completions
-from floor_plans.diagrams.pictures.palette import HINT_LINE, LINE, ROOM_STYLES, UNKNOWN_ROOM
+from floor_plans.diagrams.pictures.bubbles import HINT_LINE, LINE, ROOM_STYLES, UNKNOWN_ROOM
+from floor_plans.diagrams.pictures.trajectory import CompletedRow, plot_completions
 
 GIVEN = PartialDiagram((0, None, 2), ((0, 2, 2), (0, 1, 10)))
 ROWS = [

@@ -9,9 +9,9 @@ import pytest
 from diagram_strategies import diagrams, relabelled_diagrams
 from hypothesis import given
 
+from discrete_diffusion.layout import RELATIONS
 from floor_plans import BubbleDiagram, Diagrams, PartialDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.rooms import RELATIONS
 
 
 @pytest.mark.slow

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans import BubbleDiagram, PartialDiagram, read_diagrams
-from floor_plans.diagrams.files.everyday_names import (
+from floor_plans.diagrams.files.fields import (
     _MAY_MEAN,
     _MEANT,
     _WORDS,
+    DiagramError,
     may_mean,
     room_type_of,
 )
-from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.rooms import ROOM_TYPES
 
 
 @pytest.mark.parametrize(

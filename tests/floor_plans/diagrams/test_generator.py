@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from discrete_diffusion.data import canonical_orders, relabel
+from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS, ROOM_TYPES
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.procedural.generator import (
     BLOCK_SIZE,
@@ -18,15 +19,8 @@ from floor_plans.diagrams.procedural.generator import (
     sample_plans,
 )
 from floor_plans.diagrams.procedural.programme import NUM_ROOMS, NUM_ROOMS_PROBS, PAD
-from floor_plans.diagrams.rooms import (
-    FORBIDDEN_INSIDE,
-    NO_EDGE,
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
-    RELATIONS,
-    ROOM_TYPES,
-)
 from floor_plans.diagrams.tokens import encode
+from floor_plans.diagrams.vocabulary import FORBIDDEN_INSIDE, NO_EDGE
 
 INSIDE, SURROUNDING = RELATIONS.index("inside"), RELATIONS.index("surrounding")
 SECOND_ROOM, ENTRANCE = ROOM_TYPES.index("SecondRoom"), ROOM_TYPES.index("Entrance")

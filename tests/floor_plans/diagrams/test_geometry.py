@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discrete_diffusion.layout import RELATIONS
 from floor_plans import generate_plans
 from floor_plans.diagrams.geometry import (
     UNITS,
@@ -15,7 +16,7 @@ from floor_plans.diagrams.geometry import (
     relations_from_boxes,
     threshold_of,
 )
-from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.drawings.readers import read_report
 from floor_plans.drawings.reading import ReadOptions
 

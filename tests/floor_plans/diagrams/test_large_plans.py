@@ -25,8 +25,10 @@ from floor_plans.diagrams.procedural.programme import (
     KITCHEN,
     LIVING,
     PAD,
+    RING,
+    Ring,
+    ring_for,
 )
-from floor_plans.diagrams.procedural.siting import RING, Ring, ring_for
 from floor_plans.diagrams.tokens import encode
 from floor_plans.diagrams.vocabulary import ADJACENCY, DIRECTIONS
 from floor_plans.learning.build import DiagramDataset, build_dataset

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.files.json_text import RepeatedKeys
+from floor_plans.diagrams.files.foreign_files import RepeatedKeys
 from floor_plans.drawings.line_formats import parse_plan
 
 BOXES = [[0, 0, 10, 10], [12, 0, 20, 10], [0, 40, 10, 50]]

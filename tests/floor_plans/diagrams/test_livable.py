@@ -13,16 +13,21 @@ from omegaconf import OmegaConf
 from discrete_diffusion.cli import compose
 from discrete_diffusion.data import CACHE_VARIABLE
 from discrete_diffusion.domains import build_data
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.geometry import relations_from_boxes
-from floor_plans.diagrams.metrics.soundness import Ints
+from floor_plans.diagrams.geometry import Ints, relations_from_boxes
 from floor_plans.diagrams.procedural import livable
-from floor_plans.diagrams.procedural.dissection import Array, dissect, draw_walls
 from floor_plans.diagrams.procedural.generator import cache_file, generate_plans, sample_plans
-from floor_plans.diagrams.procedural.livable import METRE, Cells, are_livable
-from floor_plans.diagrams.procedural.programme import PAD, sample_programmes
-from floor_plans.diagrams.procedural.siting import choose_sites
-from floor_plans.diagrams.rooms import NO_EDGE, ROOM_TYPES
+from floor_plans.diagrams.procedural.livable import (
+    METRE,
+    Array,
+    Cells,
+    are_livable,
+    dissect,
+    draw_walls,
+)
+from floor_plans.diagrams.procedural.programme import PAD, choose_sites, sample_programmes
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.learning.build import training_areas
 from floor_plans.plans.doors import find_doors
 from floor_plans.plans.floor_plan import FloorPlan

@@ -6,9 +6,8 @@ import pytest
 from diagram_examples import diagram_sets, graph, random_diagrams, shuffled
 from hypothesis import given
 
-from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet, KernelPoints, squared_mmd
 from floor_plans.diagrams.metrics.diagrams import graph_mmd
-from floor_plans.diagrams.metrics.mmd import KernelPoints, squared_mmd
 
 
 def as_networkx(diagram):
@@ -98,7 +97,7 @@ def test_graph_mmd_agrees_with_sums_over_pairs(samples, reference):
 def test_large_sets_are_summed_in_blocks(monkeypatch):
     x, y = DiagramSet(random_diagrams(60, seed=1)), DiagramSet(random_diagrams(40, seed=2))
     whole = graph_mmd(x, y)
-    monkeypatch.setattr("floor_plans.diagrams.metrics.mmd._CHUNK", 100)
+    monkeypatch.setattr("floor_plans.diagrams.metrics.diagram_set._CHUNK", 100)
     again = graph_mmd(DiagramSet(list(x)), DiagramSet(list(y)))
     assert again["mmd_spectrum"] == pytest.approx(whole["mmd_spectrum"], abs=1e-12)
     assert again["mmd_degree"] == pytest.approx(whole["mmd_degree"], abs=1e-12)

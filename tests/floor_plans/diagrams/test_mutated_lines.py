@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from floor_plans import generate_plans, read_diagrams, write_diagrams
-from floor_plans.diagrams.files.json_text import RepeatedKeys, load_json
+from floor_plans.diagrams.files.foreign_files import RepeatedKeys, load_json
 from floor_plans.drawings.readers import read_report
 from floor_plans.drawings.reading import ReadOptions
 

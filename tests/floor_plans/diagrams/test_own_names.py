@@ -8,8 +8,8 @@ import pytest
 
 from discrete_diffusion.cli import main
 from floor_plans import BubbleDiagram, read_diagrams
+from floor_plans.diagrams.files.fields import read_names
 from floor_plans.diagrams.files.graph_formats import to_graphml
-from floor_plans.diagrams.files.own_names import read_names
 from floor_plans.drawings.readers import read_report
 
 OURS = ("LivingRoom", "MasterRoom", "Bathroom")

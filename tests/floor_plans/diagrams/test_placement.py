@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.pictures.palette import UNKNOWN_ROOM
+from floor_plans.diagrams.pictures.bubbles import UNKNOWN_ROOM
 from floor_plans.diagrams.pictures.placement import Placement, place, place_all
-from floor_plans.diagrams.rooms import RELATION_X_ORDER, RELATION_Y_ORDER, RELATIONS
 
 REL = {name: code for code, name in enumerate(RELATIONS)}
 SECTORS = {

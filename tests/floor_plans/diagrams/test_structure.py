@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from diagram_examples import REL, SOUND, diagram, graph, random_diagrams
 
+from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER
 from floor_plans import BubbleDiagram, PartialDiagram
 from floor_plans.diagrams.metrics.structure import (
     never_valid,
     stratified_metrics,
     structure_metrics,
 )
-from floor_plans.diagrams.rooms import FORBIDDEN_INSIDE, RELATION_X_ORDER, RELATION_Y_ORDER
+from floor_plans.diagrams.vocabulary import FORBIDDEN_INSIDE
 
 HORIZONTAL_AND_VERTICAL = ("horizontally_transitive", "vertically_transitive")
 

@@ -15,7 +15,7 @@ from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans import decode, encode, generate_plans
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.metrics.structure import structure_metrics
-from floor_plans.diagrams.symmetries import SYMMETRIES, images, moved_relations
+from floor_plans.diagrams.tokens import SYMMETRIES, images, moved_relations
 from floor_plans.learning.build import DiagramDataset
 
 SQUARE = SYMMETRIES["square"]

@@ -13,9 +13,10 @@ from PIL import Image
 
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.pictures import palette, trajectory
+from floor_plans.diagrams.pictures import bubbles as styles
+from floor_plans.diagrams.pictures import trajectory
+from floor_plans.diagrams.pictures.bubbles import ROOM_STYLES, UNKNOWN_ROOM
 from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram, plot_grid
-from floor_plans.diagrams.pictures.palette import ROOM_STYLES, UNKNOWN_ROOM
 from floor_plans.diagrams.pictures.trajectory import animate, plot_film_strip
 
 # four rooms, a bath inside the living room, and how they come out of masks one token at a time
@@ -58,7 +59,7 @@ def lines_of(figure: Figure, colour: str) -> list[LineCollection]:
 def progress_of(figure: Figure) -> list[float]:
     """How far the bar of each card is filled."""
     shares = []
-    for bar in lines_of(figure, palette.CARD_EDGE):
+    for bar in lines_of(figure, styles.CARD_EDGE):
         whole, *filled = (points[1, 0] - points[0, 0] for points in bar.get_segments())
         shares.append(filled[0] / whole if filled else 0.0)
     return shares
@@ -134,23 +135,23 @@ def test_pairs_are_dotted_while_unknown_then_a_line_or_nothing():
     # five pairs can have a line: the bath lies inside the living room
     left = [card.get_x() for card in cards_of(figure)]
     top = [card.get_y() for card in cards_of(figure)]
-    ends = [hint.get_segments()[0][0] for hint in lines_of(figure, palette.HINT_LINE)]
+    ends = [hint.get_segments()[0][0] for hint in lines_of(figure, styles.HINT_LINE)]
     hints = [
         sum(x <= end[0] <= x + 2.1 and y <= end[1] <= y + 2.1 for end in ends)
         for x, y in zip(left, top, strict=True)
     ]
     assert hints == [5, 3, 2, 1, 0]
-    lines = lines_of(figure, palette.LINE)
+    lines = lines_of(figure, styles.LINE)
     assert len(lines) == 0 + 2 + 3 + 3 + 3
-    assert lines_of(figure, palette.BROKEN_LINE) == []
+    assert lines_of(figure, styles.BROKEN_LINE) == []
 
 
 def rims_of(figure: Figure) -> list[list[str]]:
     """Of the bubbles of each card: solid, dotted, or dashed (and red)."""
-    names = {"solid": "solid", palette.DOTS: "dotted", palette.DASHES: "dashed"}
+    names = {"solid": "solid", styles.DOTS: "dotted", styles.DASHES: "dashed"}
     for bubble in (bubble for card in bubbles_of(figure) for bubble in card):
-        red = to_hex(bubble.get_edgecolor()) == palette.BROKEN_LINE
-        assert red == (bubble.get_linestyle() == palette.DASHES)
+        red = to_hex(bubble.get_edgecolor()) == styles.BROKEN_LINE
+        assert red == (bubble.get_linestyle() == styles.DASHES)
     return [[names[bubble.get_linestyle()] for bubble in card] for card in bubbles_of(figure)]
 
 
@@ -176,7 +177,7 @@ def test_an_inner_bubble_has_a_dashed_rim_where_a_state_says_that_it_lies_elsewh
 def test_pairs_inside_a_bubble_are_dotted_on_top_of_it():
     inner = PartialDiagram((0, 1, 2), ((0, 1, 5), (0, 2, 5), (1, 2, 2)))
     figure = plot_film_strip([PartialDiagram((None,) * 3, ()), inner])
-    (hint,) = lines_of(figure, palette.HINT_LINE)
+    (hint,) = lines_of(figure, styles.HINT_LINE)
     living, *others = bubbles_of(figure, 3)[0]
     assert living.get_zorder() < hint.get_zorder() < min(b.get_zorder() for b in others)
 
@@ -184,9 +185,9 @@ def test_pairs_inside_a_bubble_are_dotted_on_top_of_it():
 def test_a_relation_that_the_finished_diagram_contradicts_is_dashed():
     noise = PartialDiagram((3, 3, 1, 0), ((0, 1, 0), (0, 2, 2), *RELATIONS[2:]))
     figure = plot_film_strip([noise, FINISHED])
-    (dashed,) = lines_of(figure, palette.BROKEN_LINE)
+    (dashed,) = lines_of(figure, styles.BROKEN_LINE)
     assert dashed.get_linestyles()[0][1] is not None
-    assert len(lines_of(figure, palette.LINE)) == 2 + 3
+    assert len(lines_of(figure, styles.LINE)) == 2 + 3
     assert "Contradicts the positions" in [text.get_text() for text in figure.axes[0].texts]
     # rooms that change keep the place and size of the finished ones
     before, after = bubbles_of(figure)
@@ -197,7 +198,7 @@ def test_a_finished_diagram_that_contradicts_itself_looks_as_it_does_alone():
     cycle = ((0, 1, 2), (0, 2, 7), (1, 2, 2))
     alone = plot_diagram(BubbleDiagram((0, 1, 2), cycle))
     figure = plot_film_strip([PartialDiagram((None,) * 3, ()), PartialDiagram((0, 1, 2), cycle)])
-    for colour in (palette.BROKEN_LINE, palette.LINE):
+    for colour in (styles.BROKEN_LINE, styles.LINE):
         assert len(lines_of(figure, colour)) == len(lines_of(alone, colour)) > 0
 
 

@@ -19,7 +19,7 @@ from floor_plans.diagrams.metrics.structure import structure_metrics
 from floor_plans.diagrams.partial import decode_partial, encode_partial
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
 from floor_plans.diagrams.pictures.placement import place
-from floor_plans.diagrams.symmetries import images
+from floor_plans.diagrams.tokens import images
 from floor_plans.diagrams.vocabulary import (
     ADJACENCY,
     ADJACENT,

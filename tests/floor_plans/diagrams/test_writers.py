@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from floor_plans import BubbleDiagram, read_diagrams, write_diagrams
-from floor_plans.diagrams.files.graph_formats import from_networkx, to_networkx, to_node_link
-from floor_plans.diagrams.files.writers import (
+from floor_plans.diagrams.files.graph_formats import (
+    from_networkx,
+    to_networkx,
+    to_node_link,
     write_each,
     write_graphml,
     write_json_list,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from floor_plans import generate_plans, write_diagrams
-from floor_plans.diagrams.files import writers
+from floor_plans.diagrams.files import graph_formats
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
 from floor_plans.diagrams.pictures.trajectory import Palette, write_gif
 from floor_plans.drawings.plan_formats import FORMATS, write_plan
@@ -31,9 +31,9 @@ def whole_plan(path: Path) -> FloorPlan:
 
 WRITERS: dict[str, Callable[[Path], object]] = {
     "plans.jsonl": lambda path: write_diagrams(path, PLANS),
-    "plans.json": lambda path: writers.write_json_list(path, PLANS),
-    "linked.json": lambda path: writers.write_networkx_json(path, PLANS),
-    "plan.graphml": lambda path: writers.write_graphml(path, PLANS[0]),
+    "plans.json": lambda path: graph_formats.write_json_list(path, PLANS),
+    "linked.json": lambda path: graph_formats.write_networkx_json(path, PLANS),
+    "plan.graphml": lambda path: graph_formats.write_graphml(path, PLANS[0]),
     "plans.png": lambda path: plot_grid(PLANS[:2], path),
     "plans.svg": lambda path: plot_grid(PLANS[:2], path),
     "steps.gif": write_frames,

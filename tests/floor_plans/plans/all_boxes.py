@@ -8,7 +8,7 @@ import numpy as np
 
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.geometry import relations_from_boxes
-from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
+from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
 from floor_plans.plans.box_model import BoxRule
 
 PAIRS = list(combinations(range(3), 2))

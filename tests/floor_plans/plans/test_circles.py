@@ -10,8 +10,7 @@ import pytest
 import torch
 from all_boxes import triples_of_all_boxes
 
-from discrete_diffusion.layout import VocabConfig
-from floor_plans.diagrams.rooms import RELATION_X_ORDER, RELATION_Y_ORDER
+from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, VocabConfig
 from floor_plans.plans.box_model import BoxRule
 from floor_plans.plans.buildable import NoCircles
 

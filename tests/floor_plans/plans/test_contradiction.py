@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from all_boxes import PAIRS, diagram_of, pairs_of_all_boxes, triples_of_all_boxes
 
+from discrete_diffusion.layout import RELATIONS
 from floor_plans import BubbleDiagram, PartialDiagram, generate_plans
-from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.box_model import BoxRule, boxes_of
 from floor_plans.plans.contradiction import contradiction, contradiction_sentence, room_names
 from floor_plans.plans.verdict import LEVELS, have_plans

@@ -13,8 +13,9 @@ from plan_examples import diagram_of, only
 pytest.importorskip("ortools", reason="needs the extra plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
+from discrete_diffusion.layout import RELATIONS
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.drawings.realised_files import PlanFiles, broken_rules, summary
 from floor_plans.plans.contradiction import room_names
 from floor_plans.plans.outline import FREE, Outline

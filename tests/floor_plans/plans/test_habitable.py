@@ -19,8 +19,8 @@ from plan_examples import CIRCLE
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
 
+from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
 from discrete_diffusion.sampling import build_sampler
-from floor_plans.diagrams.rooms import RELATIONS, ROOM_TYPES
 from floor_plans.plans.buildable import Accepted, DrawnDiagram
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.rule_set import RuleSet, judge, read_rules

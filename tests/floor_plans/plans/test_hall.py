@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from discrete_diffusion.cli.main import main
+from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.geometry import relations_from_boxes, threshold_of
-from floor_plans.diagrams.rooms import NO_EDGE, RELATIONS, ROOM_TYPES
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.finding import remove_halls
 from floor_plans.rules.rule_set import NO_RULES, judge, read_rules

@@ -23,7 +23,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler
 from floor_plans import decode
-from floor_plans.diagrams.rooms import INSIDE, SURROUNDING
+from floor_plans.diagrams.vocabulary import INSIDE, SURROUNDING
 from floor_plans.plans.box_model import BoxRule
 from floor_plans.plans.buildable import LookAhead, codes_of
 from floor_plans.plans.verdict import have_plans

@@ -14,7 +14,7 @@ from matplotlib.patches import Circle
 
 from discrete_diffusion.runtime import install_command
 from floor_plans import generate_plans
-from floor_plans.diagrams.pictures.palette import room_style
+from floor_plans.diagrams.pictures.bubbles import room_style
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
 from plan_examples import FLAT, floor_plan
 

@@ -11,9 +11,9 @@ from plan_examples import floor_plan, only
 
 pytest.importorskip("ortools", reason="needs the extra plans")
 
+from discrete_diffusion.layout import RELATIONS, ROOM_TYPES
 from floor_plans import generate_plans
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.rooms import RELATIONS, ROOM_TYPES
 from floor_plans.plans.outline import Outline
 from floor_plans.rules.checks import filled_share
 from floor_plans.rules.rule_set import judge, read_rules

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from discrete_diffusion.layout import ROOM_TYPES
 from discrete_diffusion.runtime import progress
 from floor_plans import BubbleDiagram, generate_plans
-from floor_plans.diagrams.rooms import ROOM_TYPES
 from floor_plans.plans.box_model import BoxModel
 from floor_plans.plans.doors import unreached
 from floor_plans.plans.floor_plan import FloorPlan, floor_plans

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.rooms import ROOM_TYPES
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import Outline
 from floor_plans.rules.rule_set import read_rules

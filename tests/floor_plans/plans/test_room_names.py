@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from floor_plans.diagrams.pictures.palette import ROOM_STYLES
-from floor_plans.diagrams.rooms import ROOM_TYPES
+from discrete_diffusion.layout import ROOM_TYPES
+from floor_plans.diagrams.pictures.bubbles import ROOM_STYLES
 from floor_plans.drawings.drawing_style import (
     LANGUAGES,
     labels_of_rooms,

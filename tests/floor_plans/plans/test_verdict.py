@@ -10,7 +10,7 @@ from all_boxes import diagram_of, free_sides_around, is_apart, triples_of_all_bo
 
 from floor_plans import BubbleDiagram, generate_plans
 from floor_plans.diagrams.geometry import relations_from_boxes
-from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
+from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
 from floor_plans.plans import verdict
 from floor_plans.plans.box_model import BoxRule
 from floor_plans.plans.verdict import LEVELS, find_boxes, have_plans

@@ -14,9 +14,14 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from discrete_diffusion.config import unknown_name
-from floor_plans.diagrams.files.everyday_names import is_numbered_bedroom, room_type_of
-from floor_plans.diagrams.files.fields import DiagramError, checked_box, room_code
-from floor_plans.diagrams.rooms import ROOM_TYPES
+from discrete_diffusion.layout import ROOM_TYPES
+from floor_plans.diagrams.files.fields import (
+    DiagramError,
+    checked_box,
+    is_numbered_bedroom,
+    room_code,
+    room_type_of,
+)
 from floor_plans.diagrams.vocabulary import DIRECTIONS
 
 CODES_FIELD = "codes"

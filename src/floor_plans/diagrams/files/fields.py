@@ -1,34 +1,97 @@
-"""Checks of the fields of a diagram: room types, relations and boxes."""
+"""Fields of a diagram: names of room types in any wording, and checks of rooms, relations and
+boxes."""
 
 from __future__ import annotations
 
 import difflib
 import math
+import os
 import reprlib
-from collections.abc import KeysView, Mapping, Sequence
+from collections.abc import Callable, Collection, KeysView, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
-from floor_plans.diagrams.files.everyday_names import (
-    is_numbered_bedroom,
-    may_mean,
-    room_type_of,
-    strip_number,
-)
-from floor_plans.diagrams.rooms import NO_EDGE
 from floor_plans.diagrams.vocabulary import (
     ADJACENCY,
     ADJACENT,
     DIRECTIONS,
     DOOR,
     INVERSE,
+    NO_EDGE,
     RELATIONS,
     ROOM_TYPES,
     VOCABULARIES,
     PlanVocabulary,
 )
+
+_WORDS = {
+    "LivingRoom": "living, lounge, sitting room, family room, drawing room",
+    "MasterRoom": "master, master bedroom, main bedroom, primary bedroom, principal bedroom",
+    "Kitchen": "kitchenette",
+    "Bathroom": "bath, WC, toilet, restroom, washroom, lavatory, shower, shower room, powder room",
+    "DiningRoom": "dining, dining area",
+    "ChildRoom": "child, child bedroom, children room, children's room, kid's room, nursery",
+    "StudyRoom": "study, office, home office, workroom",
+    "SecondRoom": "second bedroom, secondary bedroom",
+    "GuestRoom": "guest, guest bedroom",
+    "Balcony": "terrace, loggia, veranda",
+    "Entrance": "entry, entryway, entrance hall, foyer, lobby, vestibule, corridor, hallway",
+    "Storage": "store, storeroom, storage room, closet, laundry, laundry room, utility, pantry",
+}
+"""Words for each room type. A corridor is an Entrance, a closet and a laundry room are Storage, as
+in the table of House-GAN."""
+
+_SEVERAL = {
+    "bedroom": ("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom"),
+    "bed": ("MasterRoom", "SecondRoom", "ChildRoom", "GuestRoom"),
+    "hall": ("LivingRoom", "Entrance"),
+    "walk-in": ("Wall-in", "Storage"),
+    "walk-in closet": ("Wall-in", "Storage"),
+}
+"""Words that may mean several room types: the largest bedroom of a plan is its MasterRoom, and a
+hall is an entrance or a living room."""
+
+
+def plain(word: str) -> str:
+    """Letters and digits of a word in lower case."""
+    return "".join(filter(str.isalnum, word.casefold()))
+
+
+_NUMBERED = ("bedroom", "bed")
+_DIGITS = "0123456789"
+
+_MEANT = {plain(word): name for name, words in _WORDS.items() for word in words.split(", ")}
+_MAY_MEAN = {plain(word): names for word, names in _SEVERAL.items()}
+
+
+def room_type_of(word: str, names: Collection[str]) -> str | None:
+    """Room type among ``names`` that a word means in any spelling, such as "Living" and
+    "living_room"; None if unknown or ambiguous."""
+    own = {plain(name): name for name in names}
+    name = own.get(plain(word)) or _MEANT.get(plain(word))
+    return name if name in names else None
+
+
+def strip_number(word: str) -> str:
+    """Strip the number from a word such as "Toilet 2", "bedroom|0" or "03 Kitchen"; a word without
+    one is returned unchanged."""
+    bare = plain(word).strip(_DIGITS)
+    return bare if bare and bare != plain(word) else word
+
+
+def is_numbered_bedroom(word: object) -> bool:
+    """True for a bedroom with a number, such as "Bedroom 2"."""
+    return isinstance(word, str) and strip_number(word) in _NUMBERED and word not in _NUMBERED
+
+
+def may_mean(word: str, names: Collection[str]) -> list[str]:
+    """Room types among ``names`` that an ambiguous word may mean."""
+    return [name for name in _MAY_MEAN.get(plain(word), ()) if name in names]
+
 
 NUM_RELATIONS = NO_EDGE
 """Number of relations with a direction (codes 0..9); code 10 is "no-edge"."""
@@ -296,3 +359,78 @@ def check_size(num_rooms: int, n_max: int, field: str) -> None:
             f"(discrete-diffusion data: --n-max {num_rooms})",
             num_rooms=num_rooms,
         )
+
+
+_EXAMPLE = 'expected names and room types, as in "Schlafzimmer: MasterRoom"'
+
+
+class OwnNames:
+    """Mapping from names of rooms to room types; capitals, spaces and hyphens are ignored."""
+
+    def __init__(self, types: Mapping[str, str]) -> None:
+        self._types = {plain(name): room for name, room in types.items()}
+
+    def room_type(self, room: Any) -> Any:
+        """Room type of a name in the mapping; other values are returned unchanged."""
+        return self._types.get(plain(room), room) if isinstance(room, str) else room
+
+    def translate(self, data: Any) -> Any:
+        """Translate the names of rooms in a plan's JSON object, in any of the formats."""
+        if not self._types or not isinstance(data, Mapping):
+            return data
+        translated = dict(data)
+        for key in ("rooms", "room_type"):
+            if isinstance(data.get(key), list):
+                translated[key] = [self.room_type(room) for room in data[key]]
+        translated |= _each_translated(data, "spaces", self._translate_room)
+        return translated | _each_translated(data, "features", self._translate_feature)
+
+    def _translate_room(self, facts: Any) -> Any:
+        if not isinstance(facts, Mapping) or "room_type" not in facts:
+            return facts
+        return {**facts, "room_type": self.room_type(facts["room_type"])}
+
+    def _translate_feature(self, feature: Any) -> Any:
+        if not isinstance(feature, Mapping) or "properties" not in feature:
+            return feature
+        return {**feature, "properties": self._translate_room(feature["properties"])}
+
+
+def _each_translated(
+    data: Mapping[str, Any], key: str, change: Callable[[Any], Any]
+) -> dict[str, Any]:
+    return {key: [change(each) for each in data[key]]} if isinstance(data.get(key), list) else {}
+
+
+NO_NAMES = OwnNames({})
+
+
+def read_names(path: str | os.PathLike[str] | None) -> OwnNames:
+    """Read names and their room types from a YAML or JSON file; None gives an empty mapping.
+
+    Raises ``FileNotFoundError`` naming the path, and ``ValueError`` naming file and name for
+    anything but an object of names and room types.
+    """
+    if path is None:
+        return NO_NAMES
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"names={path}: no such file; {_EXAMPLE}")
+    # parse the file
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        shown = " ".join(str(error).split())
+        raise ValueError(f"names={path}: not YAML ({shown}); {_EXAMPLE}") from error
+    if not isinstance(found, dict) or not found:
+        raise ValueError(f"names={path}: {_EXAMPLE}, got {reprlib.repr(found)}")
+    # every value has to be a room type, every name distinct
+    types: dict[str, str] = {}
+    for name, room in found.items():
+        try:
+            types[str(name)] = ROOM_TYPES[room_code(room if isinstance(room, str) else None, "")]
+        except DiagramError as error:
+            raise ValueError(f"names={path}, {reprlib.repr(name)}: {error.reason}") from error
+    if len({plain(name) for name in types}) < len(types):
+        raise ValueError(f"names={path}: two names differ in capitals, spaces or hyphens only")
+    return OwnNames(types)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import (
     NUM_RELATIONS,
@@ -23,7 +24,6 @@ from floor_plans.diagrams.files.fields import (
     inverse_relation,
 )
 from floor_plans.diagrams.files.records import Plan
-from floor_plans.diagrams.rooms import ROOM_TYPES
 
 SELF_LOOPS, REPEATED_PAIRS = "self-loops", "repeated pairs"
 UNUSABLE_BOXES = "unusable boxes"

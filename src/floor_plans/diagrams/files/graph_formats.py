@@ -1,22 +1,26 @@
-"""Bubble diagrams as networkx graphs and as GraphML text."""
+"""Bubble diagrams as graphs: networkx, GraphML and CubiGraph5K, and files of them."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import reprlib
 import warnings
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 from xml.etree.ElementTree import ParseError
 
+from discrete_diffusion.runtime import atomic_folder, atomic_write, progress
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.code_tables import CODE_TABLES, OUR_TABLE, areas_of, room_types
-from floor_plans.diagrams.files.fields import DiagramError, read_relations, room_code
-from floor_plans.diagrams.files.json_text import check_keys, check_metadata, load_json
+from floor_plans.diagrams.files.fields import DiagramError, check_size, read_relations, room_code
+from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, load_json
 from floor_plans.diagrams.files.records import Plan
-from floor_plans.diagrams.vocabulary import RELATIONS
+from floor_plans.diagrams.vocabulary import ADJACENCY, ADJACENT, DOOR, RELATIONS
 
 if TYPE_CHECKING:
     import networkx
@@ -209,3 +213,160 @@ def graph_of(text: str) -> networkx.DiGraph:
     if isinstance(graph.graph["metadata"], Mapping):
         check_keys(graph.graph["metadata"])
     return graph
+
+
+GRAPH, COUNTS = "graph", "room_type_count"
+
+_RELATIONS = {1: ADJACENT, 2: DOOR}
+_NUMBER = re.compile(r"_\d+$")
+
+
+def plans_by_id(data: object) -> Mapping[str, Any] | None:
+    """Plans by id, if a JSON object holds nothing else; None for other objects."""
+    if not isinstance(data, Mapping) or not data:
+        return None
+    plans = data.values()
+    is_table = all(isinstance(plan, Mapping) and GRAPH in plan and COUNTS in plan for plan in plans)
+    return data if is_table else None
+
+
+def parse_cubigraph(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+    """Read one plan: rooms in the order of ``graph``, other keys as metadata.
+
+    Raises ``DiagramError`` naming the wrong field, also if two rooms contradict each other, or
+    ``graph`` and ``room_type_count``.
+    """
+    # the graph is an object with the neighbours of each room
+    graph = data[GRAPH]
+    if not isinstance(graph, Mapping) or not graph:
+        reason = f"expected an object with the neighbours of each room, got {reprlib.repr(graph)}"
+        raise DiagramError(GRAPH, reason)
+    check_size(len(graph), n_max, GRAPH)
+    # types are names without their number, and have to agree with the counts
+    types = [_NUMBER.sub("", name) for name in graph]
+    if COUNTS in data and data[COUNTS] != (counted := dict(Counter(types))):
+        value = f"{reprlib.repr(data[COUNTS])}, but the graph has {reprlib.repr(counted)}"
+        raise DiagramError(COUNTS, f"says {value}")
+    rooms = [
+        room_code(kind, f"{GRAPH}[{name}]", ADJACENCY)
+        for kind, name in zip(types, graph, strict=True)
+    ]
+    return Plan(
+        BubbleDiagram(
+            tuple(rooms),
+            tuple((i, j, r) for (i, j), r in _relations(graph).items()),
+            metadata={key: value for key, value in data.items() if key not in (GRAPH, COUNTS)},
+        )
+    )
+
+
+def _relations(graph: Mapping[str, Any]) -> dict[tuple[int, int], int]:
+    """Relation code of each pair i < j, which both rooms have to state alike."""
+    number = {name: k for k, name in enumerate(graph)}
+    found: dict[tuple[int, int], int] = {}
+    for name, neighbours in graph.items():
+        where = f"{GRAPH}[{name}]"
+        if not isinstance(neighbours, Mapping):
+            raise DiagramError(where, f"expected an object, got {reprlib.repr(neighbours)}")
+        # both ends of a pair have to name it with the same value
+        for other, value in neighbours.items():
+            if other not in number or other == name:
+                raise DiagramError(where, f"{reprlib.repr(other)} is not another room of the plan")
+            if type(value) is not int or value not in _RELATIONS:
+                reason = (
+                    f"expected 1 (a wall between them) or 2 (a door), got {reprlib.repr(value)}"
+                )
+                raise DiagramError(f"{where}[{other}]", reason)
+            i, j = sorted((number[name], number[other]))
+            if found.setdefault((i, j), _RELATIONS[value]) != _RELATIONS[value]:
+                reason = f"{value}, but {GRAPH}[{other}][{name}] is {graph[other][name]}"
+                raise DiagramError(f"{where}[{other}]", reason)
+    return found
+
+
+Drawable = TypeVar("Drawable")
+
+Paths = str | os.PathLike[str]
+
+
+def write_diagrams(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
+    """Write diagrams as JSON lines, room types and relations by name or else by code.
+
+    ``read_diagrams`` reads the file back to equal diagrams. Raises ``ValueError`` naming the
+    diagram whose metadata cannot be written as JSON.
+    """
+    _write(path, _lines(diagrams, names))
+
+
+def lines_of(diagrams: Iterable[BubbleDiagram]) -> str:
+    """JSON lines of diagrams, as ``write_diagrams`` writes them."""
+    return "".join(_lines(diagrams, names=True))
+
+
+def _lines(diagrams: Iterable[BubbleDiagram], names: bool) -> Iterator[str]:
+    return (line + "\n" for line in _texts(diagram.to_json(names=names) for diagram in diagrams))
+
+
+def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
+    """Write diagrams as one JSON list; otherwise like ``write_diagrams``."""
+    _write(path, [_list([diagram.to_json(names=names) for diagram in diagrams])])
+
+
+def write_networkx_json(path: Paths, diagrams: Iterable[BubbleDiagram]) -> None:
+    """Write diagrams as a list of networkx's node-link objects, a single one without the list.
+
+    ``from_networkx(networkx.node_link_graph(.., edges="edges"))`` is the inverse.
+    """
+    objects = [to_node_link(diagram) for diagram in diagrams]
+    _write(path, _texts(objects) if len(objects) == 1 else [_list(objects)])
+
+
+def write_graphml(path: Paths, diagram: BubbleDiagram) -> None:
+    """Write one diagram as GraphML, which ``read_diagrams`` reads back."""
+    _write(path, [to_graphml(diagram)])
+
+
+def write_each(
+    folder: Path,
+    suffix: str,
+    diagrams: Sequence[Drawable],
+    write: Callable[[Path, Drawable], object],
+    *,
+    replaced: Callable[[Path], object] | None = None,
+) -> None:
+    """Write diagram k as ``folder/000k.suffix``, numbered from 1 with at least four digits.
+
+    Either all files appear or none. ``replaced``: see ``atomic_folder``.
+
+    Raises ``ValueError`` if the folder exists, is not empty and may not be replaced.
+    """
+    taken = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    if taken and replaced is None:
+        raise ValueError(f"{folder} exists already; choose another name, or --overwrite")
+    digits = max(4, len(str(len(diagrams))))
+    with atomic_folder(folder, replaced=replaced) as unfinished:
+        tracked = progress.track(diagrams, f"writing {folder.name}", "files")
+        for number, diagram in enumerate(tracked, start=1):
+            write(unfinished / f"{number:0{digits}}{suffix}", diagram)
+
+
+def _list(objects: list[dict[str, Any]]) -> str:
+    return "[\n" + ",\n".join(_texts(objects)) + "\n]\n"
+
+
+def _texts(objects: Iterable[dict[str, Any]]) -> Iterable[str]:
+    for k, data in enumerate(objects):
+        try:
+            yield json.dumps(data, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(
+                f"diagram {k}: its metadata cannot be written as JSON ({error})"
+            ) from error
+
+
+def _write(path: Paths, texts: Iterable[str]) -> None:
+    with (
+        atomic_write(Path(path)) as unfinished,
+        unfinished.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        file.writelines(texts)

@@ -16,8 +16,7 @@ import numpy as np
 
 from discrete_diffusion.evaluation import Metric
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.metrics.diagram_set import DiagramSet, Floats
-from floor_plans.diagrams.metrics.mmd import squared_mmd
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet, Floats, squared_mmd
 from floor_plans.diagrams.metrics.structure import structure_metrics
 
 Diagrams = Sequence[BubbleDiagram]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.geometry import Flags, closure
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.metrics.soundness import Flags, closure
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.diagrams.rooms import NO_EDGE, ROOM_TYPES
-from floor_plans.diagrams.vocabulary import PlanVocabulary
+from floor_plans.diagrams.vocabulary import NO_EDGE, PlanVocabulary
 
 LIVING_ROOM, ENTRANCE = ROOM_TYPES.index("LivingRoom"), ROOM_TYPES.index("Entrance")
 

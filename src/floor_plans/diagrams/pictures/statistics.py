@@ -30,7 +30,7 @@ from discrete_diffusion.viz import (
 )
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.structure import count_diagrams
-from floor_plans.diagrams.pictures.palette import room_style
+from floor_plans.diagrams.pictures.bubbles import room_style
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
 
 _MAX_TICKS = 16

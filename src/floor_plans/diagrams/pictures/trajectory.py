@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -25,21 +26,28 @@ from torch import Tensor
 from discrete_diffusion.config import counted
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import atomic_write
+from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram, decode_partial
-from floor_plans.diagrams.pictures.diagram_pictures import grid_shape
-from floor_plans.diagrams.pictures.palette import Knowledge
-from floor_plans.diagrams.pictures.pen import Pen
-from floor_plans.diagrams.pictures.placement import Placement, is_honoured, place_all
-from floor_plans.diagrams.pictures.routing import label_spot, route_lines
-from floor_plans.diagrams.pictures.sheet import (
+from floor_plans.diagrams.pictures.bubbles import Knowledge, Plan
+from floor_plans.diagrams.pictures.diagram_pictures import (
     Entry,
+    Pen,
     Sheet,
     check_positive,
     checked_path,
+    draw_on,
+    grid_shape,
     key_entries,
+    key_of,
 )
-from floor_plans.diagrams.rooms import INSIDE, NO_EDGE, SURROUNDING
-from floor_plans.diagrams.vocabulary import ADJACENT
+from floor_plans.diagrams.pictures.placement import (
+    Placement,
+    is_honoured,
+    label_spot,
+    place_all,
+    route_lines,
+)
+from floor_plans.diagrams.vocabulary import ADJACENT, INSIDE, NO_EDGE, SURROUNDING
 
 MAX_FRAMES = 100
 """Most frames of a GIF; twenty rooms have two hundred states, and frames are slow to draw."""
@@ -318,3 +326,50 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
 def _own_states(states: list[PartialDiagram]) -> list[PartialDiagram]:
     """States that differ from the previous one, since other samples may change in between."""
     return states[:1] + [new for old, new in pairwise(states) if new != old]
+
+
+@dataclass(frozen=True)
+class CompletedRow:
+    """A partial diagram and completions of it, with the same room numbers."""
+
+    title: str
+    given: PartialDiagram
+    completions: Sequence[BubbleDiagram]
+
+
+def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = None) -> Figure:
+    """Plot a row for each partial diagram, followed by its completions; see ``plot_grid``.
+
+    The partial diagram is placed by its known relations only: a grey bubble is a room of unknown
+    type, a dotted line an unknown pair.
+
+    Raises ``ValueError`` without rows, for a row without completions, and for a path that ends in
+    anything but ``.png`` or ``.svg``.
+    """
+    path = checked_path(path)
+    if not rows or not all(row.completions for row in rows):
+        raise ValueError("no completions to draw: every row needs at least one")
+    # place the given diagram and all completions
+    plans: list[Plan] = []
+    for row in rows:
+        plans += [row.given, *row.completions]
+    placements = place_all(plans)
+    key = key_of(plans, placements, unknown=not all(row.given.is_complete for row in rows))
+    # a row of cards for each partial diagram
+    columns = 1 + max(len(row.completions) for row in rows)
+    sheet = Sheet(len(rows), columns, placements, titled=True, key=key)
+    placed = iter(placements)
+    for index, row in zip(range(0, len(rows) * columns, columns), rows, strict=True):
+        given = sheet.card(index, next(placed), row.title)
+        _draw_unknown_pairs(given, row.given)
+        draw_on(given, row.given)
+        for k, diagram in enumerate(row.completions, start=1):
+            draw_on(sheet.card(index + k, next(placed), str(k)), diagram)
+    return sheet.finish(path)
+
+
+def _draw_unknown_pairs(pen: Pen, given: PartialDiagram) -> None:
+    listed = {(i, j) for i, j, _ in given.relations}
+    pairs = [pair for pair in combinations(range(given.num_rooms), 2) if pair not in listed]
+    for line in route_lines(pen.placement, pairs).values():
+        pen.line(line, "unknown")

@@ -20,24 +20,26 @@ from discrete_diffusion.data import EncodedGraphs, cache_dir, cached_arrays
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.runtime import progress
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.geometry import relations_from_boxes
-from floor_plans.diagrams.metrics.soundness import (
+from floor_plans.diagrams.geometry import (
     Flags,
     Ints,
     is_connected,
     is_inside_valid,
     neighbours,
+    relations_from_boxes,
 )
-from floor_plans.diagrams.procedural.dissection import dissect, draw_walls
-from floor_plans.diagrams.procedural.livable import are_livable
+from floor_plans.diagrams.procedural.livable import are_livable, dissect, draw_walls
 from floor_plans.diagrams.procedural.programme import (
     N_MAX,
     PAD,
+    RING,
+    Ring,
+    choose_sites,
+    ring_for,
     sample_large_programmes,
     sample_programmes,
 )
-from floor_plans.diagrams.procedural.siting import RING, Ring, choose_sites, ring_for
-from floor_plans.diagrams.rooms import NO_EDGE
+from floor_plans.diagrams.vocabulary import NO_EDGE
 
 GENERATOR_VERSION = 1
 """Version of the plans of a seed, part of the names of cached files; raise it with every change."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from shapely import Geometry, contains_xy, get_parts, prepare
 
-from floor_plans.diagrams.pictures.pen import text_width
+from floor_plans.diagrams.pictures.diagram_pictures import text_width
 from floor_plans.drawings.drawing_style import RoomName, labels_of_rooms
 from floor_plans.plans.floor_plan import FloorPlan
 

@@ -18,9 +18,13 @@ from shapely import Geometry, Polygon, get_parts
 from shapely.geometry.polygon import orient
 
 from discrete_diffusion.viz import MUTED_TEXT, TEXT
-from floor_plans.diagrams.pictures import palette
-from floor_plans.diagrams.pictures.palette import room_style, tint
-from floor_plans.diagrams.pictures.pen import CAPTION, LABEL, POINTS_PER_INCH, text_width
+from floor_plans.diagrams.pictures.bubbles import BROKEN_LINE, HINT_LINE, room_style, tint
+from floor_plans.diagrams.pictures.diagram_pictures import (
+    CAPTION,
+    LABEL,
+    POINTS_PER_INCH,
+    text_width,
+)
 from floor_plans.drawings.drawing_style import names_of_rooms, word
 from floor_plans.drawings.pictures.labels import LINE_HEIGHT, Label, label_of
 from floor_plans.solver.shapes import PlanShapes, dimension_lines, extent, hatching
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from floor_plans.plans.floor_plan import Point as Corner
 
 WALL = TEXT
-FRONT_DOOR = palette.BROKEN_LINE
+FRONT_DOOR = BROKEN_LINE
 SMALL = 6.5
 """Size of figures and captions, points."""
 _LIGHT = 0.6
@@ -74,7 +78,7 @@ class PlanPen:
         self._fill(shapes.house, "paper", facecolor="white", zorder=2)
         self._fill(shapes.dead, "dead", facecolor="white", zorder=2)
         lines = get_parts(hatching(shapes.dead, _HATCH / self.per_metre))
-        self._lines([line.coords for line in lines], 0.5, colors=palette.HINT_LINE, zorder=2)
+        self._lines([line.coords for line in lines], 0.5, colors=HINT_LINE, zorder=2)
         self._lines(
             [line.coords for line in get_parts(shapes.boundary)],
             0.7,

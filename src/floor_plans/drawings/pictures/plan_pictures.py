@@ -21,11 +21,19 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon, Rectangle
 
-from floor_plans.diagrams.pictures import palette
-from floor_plans.diagrams.pictures.diagram_pictures import draw_on, grid_shape
-from floor_plans.diagrams.pictures.pen import CAPTION, POINTS_PER_INCH, text_width
+from floor_plans.diagrams.pictures.bubbles import HINT_LINE
+from floor_plans.diagrams.pictures.diagram_pictures import (
+    CAPTION,
+    MARGIN,
+    POINTS_PER_INCH,
+    Sheet,
+    check_positive,
+    checked_path,
+    draw_on,
+    grid_shape,
+    text_width,
+)
 from floor_plans.diagrams.pictures.placement import place_all
-from floor_plans.diagrams.pictures.sheet import MARGIN, Sheet, check_positive, checked_path
 from floor_plans.drawings.pictures.plan_pen import FRONT_DOOR, SMALL, WALL, PlanPen, plot_dimensions
 from floor_plans.solver.shapes import OUTER_WALL, extent
 
@@ -187,7 +195,7 @@ def _draw_footer(sheet: Sheet, scale: int, per_metre: float, *, front: bool, dea
         elif mark:
             lines = [[(x - 0.17 + d, y + 0.09), (x - 0.05 + d, y - 0.03)] for d in (0, 0.06, 0.12)]
             axes.add_collection(
-                LineCollection(lines, colors=palette.HINT_LINE, linewidths=0.5), autolim=False
+                LineCollection(lines, colors=HINT_LINE, linewidths=0.5), autolim=False
             )
         x += 0.12 if mark else 0.0
         axes.text(x, y + 0.065, text, fontsize=SMALL, **CAPTION)

@@ -14,8 +14,12 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from discrete_diffusion.viz import TEXT
-from floor_plans.diagrams.pictures.pen import CAPTION, POINTS_PER_INCH, text_width
-from floor_plans.diagrams.pictures.sheet import svg_of
+from floor_plans.diagrams.pictures.diagram_pictures import (
+    CAPTION,
+    POINTS_PER_INCH,
+    svg_of,
+    text_width,
+)
 from floor_plans.drawings.drawing_style import names_of_rooms, word
 from floor_plans.drawings.pictures.plan_pen import PlanPen, plot_dimensions
 from floor_plans.drawings.pictures.plan_pictures import plot_plans

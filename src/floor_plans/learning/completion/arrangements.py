@@ -11,7 +11,7 @@ from torch import Tensor
 from discrete_diffusion.data import inverse_ids
 from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.partial import PartialDiagram, encode_partial
-from floor_plans.diagrams.type_codes import codes_of
+from floor_plans.diagrams.vocabulary import codes_of
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,10 @@ from discrete_diffusion.config import counted
 from discrete_diffusion.evaluation import Samples, SavedSamples, warn_of_sizes
 from discrete_diffusion.runtime import place_of_line
 from discrete_diffusion.sampling import exactness_facts
-from floor_plans.diagrams.files.writers import lines_of, write_diagrams
+from floor_plans.diagrams.files.graph_formats import lines_of, write_diagrams
 from floor_plans.diagrams.metrics.structure import never_valid
-from floor_plans.diagrams.pictures.completion_pictures import CompletedRow, plot_completions
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN
-from floor_plans.diagrams.pictures.trajectory import save_trajectory
+from floor_plans.diagrams.pictures.trajectory import CompletedRow, plot_completions, save_trajectory
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.drawings.readers import numbered_partials
 from floor_plans.learning.completion.completions import (
