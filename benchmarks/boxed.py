@@ -25,7 +25,7 @@ RECIPE = ("experiment=bubble_mdlm", "data.livable=true", "trainer.precision=bf16
 RECIPE += ("threads=1", "seed=0")
 LIMITS = (
     "Floor-plan bubble diagrams of a procedural generator, not of real homes: room types, numbers "
-    "and neighbours follow its rules, and those of livable plans (docs/generator.md)."
+    "and neighbours follow its rules, and those of livable plans (docs/floor_plans/files.md)."
 )
 BOUND = ("num_samples=2", "floor_draws=0", "verdicts=0", "pictures=false")
 

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 from nbconvert import MarkdownExporter
 
 ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"(\]\()(\.\./[^)#\s]+)")
+"""Of a page to what lies above its folder."""
 
 ROOT_PAGES = {
     "README.md": "index.md",
@@ -84,25 +86,39 @@ def on_files(files: Files, config: Any) -> Files:
         add(name, picture)
     add("notebook.md", notebook.replace("](../docs/", "]("))
     pages = [file for file in files if file.is_documentation_page()]
-    linked = {link for page in pages for _, link in _LINK.findall(page.content_string)}
-    for link in sorted(linked):
-        if link.removeprefix("../") in ROOT_PAGES:
+    linked = {
+        _linked(page.src_uri, link)
+        for page in pages
+        for _, link in _LINK.findall(page.content_string)
+    }
+    for name in sorted(linked - {*ROOT_PAGES}):
+        source = ROOT / name
+        if name.startswith("docs/"):  # stays where it is
             continue
-        source = ROOT / link.removeprefix("../")
         if source.is_dir():
-            add(_place(link), "\n".join(sorted(file.name for file in source.iterdir())) + "\n")
+            add(_place(name), "\n".join(sorted(file.name for file in source.iterdir())) + "\n")
         elif source.is_file():  # others are left as they are, and end the build
-            add(_place(link), source.read_bytes())
+            add(_place(name), source.read_bytes())
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    return _LINK.sub(lambda match: match[1] + _place(match[2]), markdown)
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    def link(match: re.Match[str]) -> str:
+        name = _linked(page.file.src_uri, match[2])
+        if name.startswith("docs/"):
+            return match[0]
+        return match[1] + os.path.relpath(_place(name), os.path.dirname(page.file.src_uri) or ".")
+
+    return _LINK.sub(link, markdown)
 
 
-def _place(link: str) -> str:
+def _linked(page: str, link: str) -> str:
+    """The path in the repository that ``link`` of a page of ``docs/`` leads to."""
+    return os.path.normpath(os.path.join("docs", os.path.dirname(page), link))
+
+
+def _place(name: str) -> str:
     """Its page, or where the copy of a file lies; browsers show text, not code."""
-    name = link.removeprefix("../")
     if name in ROOT_PAGES:
         return ROOT_PAGES[name]
     path = f"source/{name}"

@@ -83,7 +83,7 @@ def test_the_command_completes_the_same_plans(untrained, model, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["../README.md", "samplers.md", "completion.md"])
+@pytest.mark.parametrize("page", ["../README.md", "samplers.md"])
 def test_what_the_pages_say(untrained, tmp_path, monkeypatch, page):
     """Their Python runs, beside a untrained of a plan model."""
     monkeypatch.chdir(tmp_path)

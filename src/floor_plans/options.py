@@ -20,7 +20,7 @@ BUILDABLE = (False, True, "narrowing", "lookahead")
 _OF_BRIEFS = (
     Option(
         "brief",
-        "a file of requirements on every diagram, see docs/briefs.md",
+        "a file of requirements on every diagram, see docs/floor_plans/briefs.md",
         is_file=True,
     ),
     Option(
@@ -41,7 +41,11 @@ SAMPLE = (
         without_given="a partial diagram has as many rooms as it lists, null for unknown ones",
     ),
     *_OF_BRIEFS,
-    Option("given", "a file of partial diagrams to complete, see docs/completion.md", is_file=True),
+    Option(
+        "given",
+        "a file of partial diagrams to complete, see docs/floor_plans/briefs.md",
+        is_file=True,
+    ),
     completions("of each partial diagram; null is 4"),
     Option(
         "max_arrangements",
@@ -60,14 +64,14 @@ SAMPLE = (
         "buildable",
         "all diagrams have a floor plan: true rejects others, narrowing draws no circle of "
         "relations and rejects the rest, lookahead draws only what still has a plan; see "
-        f"docs/floor_plans.md. Needs {install_command('plans')}",
+        f"docs/floor_plans/solver.md. Needs {install_command('plans')}",
         words=BUILDABLE,
     ),
     Option(
         "habitable",
         "all diagrams have a floor plan that keeps rules of living, which the solver finds for "
         "each, about 7 CPU-seconds a drawn sample; others are rejected: true for the rules "
-        "default, or irc, or a YAML file; see docs/floor_plans.md. Needs "
+        "default, or irc, or a YAML file; see docs/floor_plans/solver.md. Needs "
         f"{install_command('plans')}",
     ),
     Option(
@@ -164,7 +168,8 @@ EVALUATE = (
     ),
     Option(
         "names",
-        "files: a file of your own names of rooms, each with its room type, see docs/plans.md",
+        "files: a file of your own names of rooms, each with its room type, see "
+        "docs/floor_plans/files.md",
         is_file=True,
         of_files=True,
         reading=True,

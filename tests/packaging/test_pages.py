@@ -24,22 +24,19 @@ MOST_WORDS = {
     "scale.md": 1_800,
     "text.md": 2_200,
     "graphs_and_molecules.md": 2_400,
+    "floor_plans/start.md": 1_400,
+    "floor_plans/briefs.md": 2_500,
+    "floor_plans/solver.md": 2_700,
+    "floor_plans/files.md": 2_300,
+    "floor_plans/studio.md": 1_300,
     "stable_names.md": 1_800,
     "seeds.md": 2_100,
 }
 """Of a page, tables and code included, as ``wc -w`` counts them."""
 WITHOUT_A_CAP = {
-    "briefs.md",
-    "completion.md",
     "dialogue.md",
     "features.md",
     "fields.md",
-    "floor_plans.md",
-    "generator.md",
-    "pair_denoiser.md",
-    "plans.md",
-    "sharing.md",
-    "studio.md",
 }
 """Pages that are yet to be shortened."""
 MOST_WORDS_IN_ALL = 40_000

@@ -45,7 +45,7 @@ def test_constraints_pin_every_dependency_inside_its_range():
 
 
 def test_files_and_folders_the_documents_name_exist():
-    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
         for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if not link.startswith("http"):
                 assert (page.parent / link).exists(), f"{page.name} links to {link}"
@@ -54,7 +54,7 @@ def test_files_and_folders_the_documents_name_exist():
 @pytest.mark.slow
 def test_commands_of_the_documents_compose():
     """Every ``discrete-diffusion COMMAND key=value ...`` line is a config that composes."""
-    pages = [README, *(page.read_text() for page in (ROOT / "docs").glob("*.md"))]
+    pages = [README, *(page.read_text() for page in (ROOT / "docs").rglob("*.md"))]
     pattern = r"^discrete-diffusion (train|sample|evaluate|compare) ((?:.*\\\n)*.*)$"
     commands = [found for page in pages for found in re.findall(pattern, page, flags=re.MULTILINE)]
     assert {command for command, _ in commands} == {"train", "sample", "evaluate", "compare"}

@@ -31,6 +31,11 @@ MOST_WORDS = {
     "docs/scale.md": 25,
     "docs/text.md": 25,
     "docs/graphs_and_molecules.md": 25,
+    "docs/floor_plans/start.md": 25,
+    "docs/floor_plans/briefs.md": 25,
+    "docs/floor_plans/solver.md": 25,
+    "docs/floor_plans/files.md": 25,
+    "docs/floor_plans/studio.md": 25,
 }
 """Of a sentence, by page."""
 

@@ -74,7 +74,7 @@ class Answer:
 
 
 def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
-    """Sample ``num_samples`` diagrams that meet ``brief``; see docs/briefs.md.
+    """Sample ``num_samples`` diagrams that meet ``brief``; see docs/floor_plans/briefs.md.
 
     Raises ``ValueError`` naming file, line and key for a wrong brief, one that no diagram meets,
     and one that too few samples meet.

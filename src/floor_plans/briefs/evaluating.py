@@ -200,7 +200,7 @@ def evaluate_brief(
     request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
 ) -> BriefEvaluation:
     """Answer ``brief`` as ``sample`` does, by plain rejection and by soft guidance, and compare all
-    answers with the data that meet it; see docs/briefs.md."""
+    answers with the data that meet it; see docs/floor_plans/briefs.md."""
     start = time.perf_counter()
     # read the brief and the data that meet it
     brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)

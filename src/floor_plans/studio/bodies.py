@@ -133,7 +133,7 @@ class SampleBody(_Streamed):
 
 
 class BriefBody(_Asked):
-    """Diagrams that meet a brief, the keys of docs/briefs.md."""
+    """Diagrams that meet a brief, the keys of docs/floor_plans/briefs.md."""
 
     model_config = _example(brief={"num_rooms": "4-5", "rooms": {"Kitchen": 1}}, num=1)
 
@@ -219,7 +219,9 @@ class PlanBody(_Body):
         diagram=_PAIR, boundary=[[0, 0], [8, 0], [8, 6], [0, 6]], rules="none", num=2
     )
 
-    brief: dict[str, Any] | None = Field(default=None, description="keys of docs/briefs.md")
+    brief: dict[str, Any] | None = Field(
+        default=None, description="keys of docs/floor_plans/briefs.md"
+    )
     diagram: Drawing | None = Field(default=None, description="plans of this one alone")
     near: NearBody | None = Field(
         default=None, description="plans of the diagram, or that of this plan, near this plan"

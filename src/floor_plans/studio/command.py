@@ -65,7 +65,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     """Serve a page to draw diagrams, complete them by a model and realise them as floor plans, and
-    a JSON API for the same; see docs/studio.md. Ctrl-C ends it."""
+    a JSON API for the same; see docs/floor_plans/studio.md. Ctrl-C ends it."""
     _check(options)
     import torch
     import uvicorn

@@ -268,7 +268,9 @@ def test_a_name_one_letter_away_from_a_folder_is_a_slip(tmp_path, name):
             check_parent("out", path)
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+@pytest.mark.parametrize(
+    "page", sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+)
 def test_the_folders_of_a_pages_commands_are_made_one_after_the_other(page, tmp_path, monkeypatch):
     """Of each block of commands, as typed in a fresh folder."""
     for number, code in enumerate(blocks(page, r"\w*")):

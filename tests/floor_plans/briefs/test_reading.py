@@ -203,7 +203,7 @@ def test_examples_are_read(path):
 
 
 def test_the_brief_of_the_docs_is_read(tmp_path):
-    page = Path(__file__).parents[3] / "docs" / "briefs.md"
+    page = Path(__file__).parents[3] / "docs" / "floor_plans" / "briefs.md"
     (text,) = re.findall(r"```yaml\n(.*?)```", page.read_text(), flags=re.DOTALL)
     brief = read_brief(written(tmp_path, text))
     assert len(brief.relations) == 5

@@ -181,7 +181,7 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
         (["max_arrangements=0"], "max_arrangements=0"),
         (["given=nowhere.jsonl"], "nowhere.jsonl"),
         (["given=[a.jsonl,b.jsonl]"], "expected one file"),
-        (["given=w.npz"], "docs/completion.md"),
+        (["given=w.npz"], "docs/floor_plans/briefs.md"),
         (["given=3"], "given=3: "),
         (["given=p.jsonl"], "p.jsonl, line 1, field 'relations[1]': rooms 1 and 0: left-of"),
     ],

@@ -82,7 +82,7 @@ def test_a_master_bedroom_is_one_beside_codes_of_bedrooms():
 
 
 def test_the_page_lists_the_words():
-    page = (Path(__file__).parents[3] / "docs" / "plans.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "floor_plans" / "files.md").read_text()
     rows = dict(re.findall(r"^\| (\w+) \| ([^|]+) \|$", page, re.MULTILINE))
     assert {name: rows[name] for name in _WORDS} == _WORDS
 

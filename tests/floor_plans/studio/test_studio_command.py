@@ -121,7 +121,7 @@ def test_it_serves_until_it_is_stopped(studio_run):
 
 @pytest.mark.slow
 def test_the_client_of_the_page_gets_its_plans():
-    (code,) = [code for code in blocks("studio.md", "python") if "urllib" in code]
+    (code,) = [code for code in blocks("floor_plans/studio.md", "python") if "urllib" in code]
     assert len(code.strip().splitlines()) <= 25
     with started("plans-small") as served:
         shorter = code.replace("8765", str(served.port)).replace('"num": 3', '"num": 1')

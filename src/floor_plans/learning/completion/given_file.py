@@ -114,7 +114,7 @@ def _check_file(request: SampleRequest, trained: TrainedModel) -> None:
     if Path(str(request.given)).suffix == ".npz":
         raise ValueError(
             f"given={request.given}: {trained.path} was trained on diagrams; give partial "
-            "diagrams, JSON lines (docs/completion.md)"
+            "diagrams, JSON lines (docs/floor_plans/briefs.md)"
         )
 
 

@@ -1,7 +1,7 @@
 """Facts of a plan as conditions of a model: counts of rooms, area, outline, front door.
 
 Facts are numbers, NaN if unknown. ``data.condition`` names the facts that a model is conditioned
-on; a brief states their values, see docs/briefs.md.
+on; a brief states their values, see docs/floor_plans/briefs.md.
 """
 
 from __future__ import annotations

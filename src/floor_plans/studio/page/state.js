@@ -152,7 +152,7 @@ export class State extends EventTarget {
     return n > 0 && rooms.every((room) => room.type) && relations.length === (n * (n - 1)) / 2;
   }
 
-  /** The brief in the words of docs/briefs.md. */
+  /** The brief in the words of docs/floor_plans/briefs.md. */
   briefAsked() {
     const { least, most, counts, rules, connected, buildable } = this.now.brief;
     const asked = { num_rooms: least === most ? least : `${least}-${most}` };
