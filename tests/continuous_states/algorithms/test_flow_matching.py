@@ -45,11 +45,6 @@ def test_the_bound_is_that_of_its_path():
     assert output.num_real.unique().tolist() == [9]
 
 
-def test_the_bound_lies_just_above_the_entropy():
-    entropy = IMAGES.world.entropy(torch.tensor([True]))
-    assert entropy < exact_bound() < entropy + 0.1
-
-
 @pytest.mark.parametrize(
     ("t_draw", "times", "weighting"),
     [
@@ -79,18 +74,15 @@ class Grey(nn.Module):
         return nn.functional.dropout(4 * t.expand_as(x_t), DROPOUT, self.training)
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_the_loss_is_that_of_what_the_network_predicts_at_its_time(training):
+def test_the_loss_in_training_is_of_a_prediction_with_dropout():
     """E[w (1 - 4 t d)^2] for uniform t, w = 1 / max(t, .05)^2, d of the dropout, E[d] = 1."""
     torch.manual_seed(0)
     batch = Batch(torch.ones(20_000, 1, 2, 2), torch.ones(20_000, 1, dtype=torch.bool))
-    model = FlowMatching(Grey(), channels=1).train(training)
+    model = FlowMatching(Grey(), channels=1).train()
     of_w, of_wt, of_wt2 = 39, 1 / 2 - math.log(0.05), 1 - 0.05 * 2 / 3
-    second = 1 / (1 - DROPOUT) if training else 1  # E[d^2]
-    expected = of_w - 8 * of_wt + 16 * of_wt2 * second
+    expected = of_w - 8 * of_wt + 16 * of_wt2 / (1 - DROPOUT)  # E[d^2]
     loss = float(model.loss(batch, make_generator(0)).loss)
     assert loss == pytest.approx(expected, rel=4e-3)
-    assert 16 * of_wt2 * DROPOUT > 10 * 4e-3 * expected  # dropout shows
 
 
 def test_the_bound_of_grey_images_is_its_integral_and_its_end():

@@ -6,26 +6,13 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from continuous_states.algorithms.latent_seq2seq import TRAINED_PARTS, info_nce
 from continuous_states.networks.latent_space import LatentSpaceModel
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch, LossOutput
-from toy_latents import (
-    EOS,
-    PAD,
-    SOURCE_PAD,
-    D,
-    K,
-    P,
-    Sums,
-    V,
-    latent_algorithm,
-    latent_model,
-    text_pairs,
-)
+from toy_latents import EOS, SOURCE_PAD, D, K, latent_algorithm, latent_model, text_pairs
 
 NUMBERS = K * D
 STAGES = [
@@ -73,7 +60,6 @@ def test_latents_that_are_the_same_for_all_cost_the_log_of_the_batch():
 
 @pytest.mark.parametrize("options", [STAGES[5], STAGES[3], STAGES[4]])
 def test_the_nelbo_is_the_cost_of_the_text(options):
-    """Whatever stands behind EOS, beside the text in the batch or behind the dialogue."""
     batch = text_pairs()
     algorithm = latent_algorithm(**options).eval()
     model, moved = algorithm.backbone, options != {"stage": "adapter"}
@@ -88,21 +74,6 @@ def test_the_nelbo_is_the_cost_of_the_text(options):
     assert output.nelbo.tolist() == pytest.approx(expected, rel=1e-5)
     assert output.num_real.tolist() == [1, 2, 3, 4]
     assert float(output.loss) == pytest.approx((sum(expected) + stop[0]) / 11, rel=1e-5)
-
-
-def test_the_logit_at_the_last_prefix_position_predicts_the_first_token():
-    class Positions(Sums):
-        """All mass at the id that is the index of the position less P - 1."""
-
-        def forward(self, embeddings, *, num_logits, cache=None):
-            index = torch.arange(embeddings.shape[1]) - (P - 1)
-            logits = 50.0 * F.one_hot(index.clamp(0, V - 1), V).float()
-            return self.dropout(logits.expand(len(embeddings), -1, -1)[:, -num_logits:])
-
-    counting = torch.tensor([[0, 1, 2, 3, PAD], [1, 2, 3, 4, PAD]])
-    batch = Batch(counting, counting != PAD, conditions=text_pairs(2).conditions)
-    output = loss_of(latent_algorithm(latent_model(decoder=Positions())).eval(), batch)
-    assert output.nelbo.tolist() == pytest.approx([0.0, 4 * 50.0])
 
 
 @pytest.mark.parametrize("stage", ["autoencode", "middle"])
@@ -138,9 +109,14 @@ def test_the_distance_to_the_summary_is_added_to_the_joint_loss():
     assert torch.equal(weighted.nelbo, plain.nelbo)
 
 
-@pytest.mark.parametrize("options", STAGES, ids=lambda o: "-".join(map(str, o.values())))
-def test_a_stage_trains_its_own_parts_and_no_others(options):
+BOUNDS = (None, "gaussian", "gaussian", "reconstruction", None, None)
+"""A summary from itself has another bound than a summary from its dialogue."""
+
+
+@pytest.mark.parametrize(("options", "bound"), [*zip(STAGES, BOUNDS, strict=True)], ids=str)
+def test_a_stage_trains_its_own_parts_and_has_its_bound(options, bound):
     algorithm = latent_algorithm(**options).train()
+    assert algorithm.bound == bound
     algorithm.loss(text_pairs(), make_generator(0)).loss.backward()
     for name, part in algorithm.backbone.named_children():
         own = name in TRAINED_PARTS[options["stage"]]
@@ -148,8 +124,6 @@ def test_a_stage_trains_its_own_parts_and_no_others(options):
         for parameter in part.parameters():
             assert parameter.requires_grad == own
             assert (parameter.grad is not None and bool(parameter.grad.any())) == own, name
-    algorithm.eval()
-    assert not any(child.training for child in algorithm.modules())
 
 
 def test_no_gradient_goes_through_what_is_aimed_at():
@@ -183,30 +157,6 @@ def test_in_joint_the_summary_is_moved_by_the_contrast_and_not_by_the_squared_er
     torch.testing.assert_close(weighted - plain, 2 * slope(apart), rtol=1e-3, atol=1e-5)
 
 
-def test_the_stop_latent_may_be_fixed():
-    algorithm = latent_algorithm(latent_model(learnable=False, init="zero"))
-    algorithm.loss(text_pairs(), make_generator(0)).loss.backward()
-    assert algorithm.backbone.stop_latent.value.abs().max() == 0
-
-
-@pytest.mark.slow
-def test_it_learns_to_say_what_the_source_says():
-    """The text of one id and EOS, of a source of one id."""
-    torch.manual_seed(0)
-    ids = torch.arange(EOS)[:, None]
-    targets = torch.cat([ids, torch.full_like(ids, EOS)], dim=1)
-    real = torch.ones_like(targets, dtype=torch.bool)
-    batch = Batch(targets, real, conditions={"source": ids, "encoded_target": ids})
-    algorithm = latent_algorithm().train()
-    optimizer = torch.optim.Adam(algorithm.parameters(), lr=0.02)
-    for _ in range(50):
-        optimizer.zero_grad()
-        algorithm.loss(batch, make_generator(0)).loss.backward()
-        optimizer.step()
-    nelbo = loss_of(algorithm.eval(), batch).nelbo
-    assert nelbo.mean() < math.log(EOS) / 2
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -223,14 +173,11 @@ def test_it_learns_to_say_what_the_source_says():
 def test_settings_that_there_are_not(options, says):
     with pytest.raises(ValueError, match=says):
         latent_algorithm(**options)
-
-
-def test_a_draw_that_there_is_not():
     with pytest.raises(ValueError, match=r"unknown draw 'uniform'\. Available: exact"):
         latent_algorithm().loss(text_pairs(), make_generator(0), "uniform")
 
 
-@pytest.mark.parametrize("options", STAGES)
+@pytest.mark.parametrize("options", STAGES[:4])
 def test_columns_of_padding_alone_are_left_out_and_change_nothing(options):
     algorithm, batch = latent_algorithm(**options).eval(), text_pairs(3, longest=3)
     found = algorithm.prepare_batch(batch)
@@ -249,12 +196,3 @@ def test_a_step_reads_nothing_back():
     output = algorithm.to("meta").loss(algorithm.prepare_batch(batch).to("meta"), make_generator(0))
     output.loss.backward()
     assert output.nelbo.shape == (4,)
-
-
-@pytest.mark.parametrize(
-    ("options", "bound"),
-    [*zip(STAGES, (None, "gaussian", "gaussian", "reconstruction", None, None), strict=True)],
-)
-def test_the_bound_says_what_it_is_of(options, bound):
-    """That of a summary from itself is none of a summary from its dialogue."""
-    assert latent_algorithm(**options).bound == bound

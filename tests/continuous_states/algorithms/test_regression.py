@@ -42,12 +42,17 @@ def batch_of(num: int) -> Batch:
     return Batch(x0, torch.ones(num, 1, dtype=torch.bool), conditions={"dtn": sign})
 
 
-@pytest.mark.parametrize("off", [0.0, 0.3])
-def test_the_loss_is_the_variance_that_is_left_and_the_error_of_the_mean(off):
-    output = regression(off).loss(batch_of(100_000), make_generator(0))
+def test_the_loss_is_the_variance_that_is_left_and_the_error_of_the_mean():
+    off, model = 0.3, regression(0.3)
+    output = model.loss(batch_of(100_000), make_generator(0))
     error = float(output.nelbo.std()) * 2 / 9 / len(output.nelbo) ** 0.5
     assert output.loss.item() == pytest.approx(TRACE / 9 + off**2, abs=4.5 * error)
     assert error < 0.005
+    blank, sigma = model.backbone.asked
+    assert (float(blank.abs().max()), sigma) == (0, None)  # no image and, unless wanted, no time
+    model = regression(time_conditioning=True)
+    model.loss(batch_of(4), make_generator(0))
+    assert model.backbone.asked[1].tolist() == [0.0] * 4
 
 
 def test_the_bound_is_the_entropy_and_the_divergence_from_unit_noise():
@@ -83,19 +88,7 @@ def test_the_image_that_is_returned_is_raw_and_the_same_every_time():
     assert first.nfe.tolist() == [1] * 4
 
 
-def test_the_network_is_shown_no_image_and_no_time_unless_it_wants_one():
-    model = regression()
-    model.loss(batch_of(4), make_generator(0))
-    blank, sigma = model.backbone.asked
-    assert blank.abs().max() == 0
-    assert sigma is None
-    model = regression(time_conditioning=True)
-    model.loss(batch_of(4), make_generator(0))
-    assert model.backbone.asked[1].tolist() == [0.0] * 4
-
-
 def test_it_learns_the_mean_of_every_condition():
-    """Also while dropout, which multiplies by 0 or 1 / (1 - p), leaves out some of it."""
     torch.manual_seed(0)
     model, batch = regression().train(), batch_of(20_000)
     nn.init.zeros_(model.backbone.mean)

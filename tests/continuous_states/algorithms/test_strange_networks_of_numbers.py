@@ -46,8 +46,8 @@ class TheirImages(OurImages):
         return super().forward(image, time, dtn=dtn)
 
 
-class ImagesWithoutTime(OurImages):
-    def forward(self, image, *, dtn):
+class MapSecond(OurImages):
+    def forward(self, image, dtn):
         return super().forward(image, dtn=dtn)
 
 
@@ -79,18 +79,5 @@ def test_images(kind):
     batch = Batch(x0, torch.ones(4, 1, dtype=torch.bool), conditions={"dtn": dtn})
     expected = losses(kind(OurImages(), channels=1, time_conditioning=True), batch)
     assert losses(kind(TheirImages(), channels=1, time_conditioning=True), batch) == expected
-    expected = losses(kind(OurImages(), channels=1, time_conditioning=False), batch)
-    timeless = kind(ImagesWithoutTime(), channels=1, time_conditioning=False)
-    assert losses(timeless, batch) == expected
-
-
-class MapSecond(OurImages):
-    def forward(self, image, dtn):
-        return super().forward(image, dtn=dtn)
-
-
-def test_a_condition_in_the_place_of_sigma_is_refused():
-    batch = Batch(torch.zeros(2, 1, 5, 5), torch.ones(2, 1, dtype=torch.bool))
-    batch.conditions["dtn"] = torch.zeros(2, 3, 3)
     with pytest.raises(ValueError, match=r"MapSecond\.forward\(image, dtn\) has dtn, which comes"):
-        Regression(MapSecond(), channels=1).prepare(batch)
+        kind(MapSecond(), channels=1).prepare(batch)

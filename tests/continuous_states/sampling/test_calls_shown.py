@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 import torch
@@ -93,8 +92,7 @@ def test_rows(objective, monkeypatch):
     watched.check()
 
 
-@pytest.mark.parametrize("solver", ["euler", "heun", "rk45"])
-@pytest.mark.parametrize("guidance", [1.0, 2.0])
+@pytest.mark.parametrize(("solver", "guidance"), [("euler", 1.0), ("heun", 2.0), ("rk45", 2.0)])
 def test_fields(solver, guidance, monkeypatch):
     images = GaussianImages()
     model = exact_flow(images, condition_dropout=0.1)
@@ -119,30 +117,6 @@ def test_texts_from_latents(monkeypatch):
     shown(lambda: generated(algorithm, one_source(5), length=6, stop_cosine=None))
     assert [CALL.search(text)[2] for text in watched.shown] == ["7"] * len(watched.shown)
     assert CALL.search(watched.shown[0])[1] == "2"  # after that of the latents
-
-
-def test_a_batch_is_seen_to_move(monkeypatch):
-    """The time left is that of all batches, from the first call on."""
-    clock = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    model = exact("mdlm")
-    statuses, answer = [], model.denoise
-
-    def denoise(*arguments, **options):
-        statuses.append(progress._screen.tasks[-1].status)
-        clock[0] += 10.0
-        return answer(*arguments, **options)
-
-    model.denoise = denoise
-    real = FULL.expand(64, -1)
-    with progress.shown(lambda line: None, bar=False, first=1e9, every=1e9):
-        sample_in_batches(Model(model, FirstHitting()), real, generator=make_generator(0))
-    length = FULL.shape[-1]
-    assert statuses[0].endswith(f"0 of 64 samples, call 1 of at most {length}, 0:00:00 so far")
-    left = 20 * length - 10
-    assert f"0 of 64 samples, call 2 of at most {length}, " in statuses[1]
-    assert statuses[1].endswith(f"0:00:{left:02d} left")
-    assert "sampling, 32 of 64 samples, call 1 of " in statuses[length]
 
 
 def test_several_processes_count_what_all_have_at_hand():

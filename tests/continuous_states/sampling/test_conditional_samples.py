@@ -37,35 +37,30 @@ def drawn(
     return sample_conditional(model, conditions, draw, batches=batches, entropy=(seed, 5))
 
 
-@pytest.mark.parametrize("batches", [BATCHES, None])
-def test_samples_are_in_the_order_of_their_conditions(batches):
+@pytest.mark.parametrize("batches", [BATCHES, None], ids=["given", "made by size"])
+def test_samples_are_in_the_order_of_their_conditions_with_noise_of_the_seed(batches):
     algorithm = nn.Identity().train()
     found = drawn(batches=batches, algorithm=algorithm)
     assert torch.equal(found.values["known"], 1000 * CONDITIONS["y"] + CONDITIONS["z"])
     assert len(found.values["noise"].unique()) == 11  # every batch has noise of its own
     assert found.seconds > 0
     assert algorithm.training
-
-
-def test_other_conditions_are_given_the_same_noise_and_other_seeds_another():
-    found = drawn()
-    others = drawn({name: values.roll(1) for name, values in CONDITIONS.items()})
+    others = drawn({name: values.roll(1) for name, values in CONDITIONS.items()}, batches=batches)
     assert torch.equal(others.values["noise"], found.values["noise"])
     assert torch.equal(others.values["known"], found.values["known"].roll(1))
-    assert not torch.equal(drawn(seed=1).values["noise"], found.values["noise"])
+    other_seed = drawn(seed=1, batches=batches)
+    assert not torch.equal(other_seed.values["noise"], found.values["noise"])
 
 
-@pytest.mark.parametrize("processes", [2, 3])
-def test_nothing_depends_on_the_number_of_processes(processes):
+def test_nothing_depends_on_the_number_of_processes():
     alone = drawn()
-    for found in in_processes(processes, lambda shard: drawn(shard=shard)):
+    for found in in_processes(3, lambda shard: drawn(shard=shard)):
         for name, values in alone.values.items():
             assert torch.equal(found.values[name], values)
 
 
 @pytest.mark.parametrize(("finished", "num"), [(2, 0), (3, 6), (4, 11)])
 def test_a_stop_leaves_the_samples_before_the_first_that_is_missing(finished, num):
-    """The third batch has the rows 0, 1, 3 and 5, the first one 2 and 4."""
     told = []
 
     def on_sampled(rows, drawn):
@@ -115,8 +110,5 @@ def test_the_first_samples_of_a_split():
         first_examples(Numbers(), "train", -1)
     with pytest.raises(ValueError, match="the val split is empty"):
         first_examples(Numbers(), "val", None)
-
-
-def test_a_batch_has_a_row():
     with pytest.raises(ValueError, match=r"batch_size=0: .* at least 1"):
         Model(nn.Identity(), None, batch_size=0)

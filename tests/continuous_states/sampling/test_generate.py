@@ -17,7 +17,6 @@ from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.sampling import approximations, build_sampler, check_sampler
 from toy_latents import EOS, PAD, E, V, latent_algorithm, latent_model, text_pairs
 from toy_samplers import fitting_samplers
-from toy_world import noise_floor, total_variation
 
 PLAIN = {"temperature": 1.0, "top_k": None, "top_p": 1.0}
 
@@ -86,28 +85,19 @@ def test_texts_have_the_law_of_the_decoder(options):
     for text, share in expected.items():
         error = (share * (1 - share) / num) ** 0.5
         assert found[text] / num == pytest.approx(share, abs=4.5 * error + 1e-4), text
-
-
-@pytest.mark.parametrize("options", [PLAIN, *SHAPED])
-def test_texts_follow_the_model_just_where_they_are_called_exact(options):
-    num, algorithm = 10_000, sharp_algorithm()
-    source = one_source(num)
-    law = law_of_two(algorithm, source, PLAIN)
-    sampler = Generate(**options, stop_cosine=None)
-    why = approximations(sampler, algorithm)
-    drawn = generated(algorithm, source, length=2, sampler=sampler)
-    found = Counter(map(tuple, drawn.x0.tolist()))
-    shares = torch.tensor([[law[text], found[text] / num] for text in law])
-    near = total_variation(*shares.T) < noise_floor(shares[:, 0], num)
-    assert (why == []) == near == (options == PLAIN)
-    (why,) = approximations(Generate(**PLAIN), algorithm)  # it may end a text early
-    assert "stop_cosine" in why
+    exact = approximations(Generate(**options, stop_cosine=None), algorithm) == []
+    assert exact == (options == PLAIN)
+    assert "stop_cosine" in " ".join(approximations(Generate(**options), algorithm))
 
 
 def test_without_temperature_it_is_the_likeliest_token():
-    algorithm, source = latent_algorithm().eval(), text_pairs(30).conditions["source"]
+    algorithm, source = latent_algorithm().train(), text_pairs(30).conditions["source"]
     found = generated(algorithm, source, temperature=0.0)
-    assert torch.equal(found.x0, generated(algorithm, source, temperature=0.0, seed=1).x0)
+    assert algorithm.training
+    algorithm.eval()  # nothing was dropped out
+    for temperature in (0.0, 1e-40, 1e-300):
+        again = generated(algorithm, source, temperature=temperature, seed=1)
+        assert torch.equal(found.x0, again.x0)
     with torch.no_grad():
         prefix = algorithm.backbone.prefix(algorithm.target_latents(source))
         forced = algorithm.backbone.token_logits(prefix, found.x0).argmax(-1)
@@ -117,9 +107,8 @@ def test_without_temperature_it_is_the_likeliest_token():
 
 
 def test_a_sample_that_has_ended_costs_nothing():
-    algorithm = latent_algorithm().train()
+    algorithm = latent_algorithm()
     found = generated(algorithm, text_pairs(40).conditions["source"], **PLAIN)
-    assert algorithm.training
     ended = (found.x0 == EOS).any(dim=1)
     lengths = torch.where(ended, (found.x0 == EOS).long().argmax(dim=1) + 1, 6)
     assert len(lengths.unique()) > 3
@@ -174,23 +163,6 @@ def test_what_a_decoder_of_transformers_keeps_is_what_it_would_compute_again():
         torch.testing.assert_close(logits, again[going, position])
         going = going[found.x0[going, position] != EOS]
     assert 0 < len(going) < 12
-
-
-def test_a_tiny_temperature_is_that_of_the_likeliest_token():
-    algorithm, source = latent_algorithm().eval(), text_pairs(30).conditions["source"]
-    greedy = generated(algorithm, source, temperature=0.0)
-    for temperature in (1e-40, 1e-300):
-        found = generated(algorithm, source, temperature=temperature)
-        assert torch.equal(found.x0, greedy.x0)
-
-
-def test_nothing_is_dropped_out_and_the_mode_is_left_as_it_was():
-    algorithm, source = latent_algorithm(), text_pairs(30).conditions["source"]
-    expected = generated(algorithm.eval(), source, temperature=0.0)
-    found = generated(algorithm.train(), source, temperature=0.0)
-    assert torch.equal(found.x0, expected.x0)
-    assert algorithm.training
-    assert algorithm.backbone.encoder.training
 
 
 @pytest.mark.parametrize(

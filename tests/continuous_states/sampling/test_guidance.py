@@ -121,8 +121,7 @@ def draw(
 
 @pytest.mark.parametrize(("name", "sampler"), CASES)
 def test_samples_are_those_of_the_guided_d(name, sampler):
-    """A network that says D_w by itself draws the same, at half the calls; 0 is the model without
-    its condition, 1 the model, in one call."""
+    """A network that says D_w by itself draws the same, at half the calls; 1 is one call."""
     log_d0 = exact_d0()
     none = torch.full((40,), NONE)
     model = built(name, log_d0)
@@ -138,8 +137,7 @@ def test_samples_are_those_of_the_guided_d(name, sampler):
 
 
 @pytest.mark.parametrize(("name", "sampler"), CASES)
-def test_a_condition_is_encoded_once(name, sampler):
-    """Where its encoder reads the time it is at every call, and the samples are the same."""
+def test_a_condition_is_encoded_once_unless_its_encoder_reads_the_time(name, sampler):
     once, always = (built(name, exact_d0(), condition_dropout=0.1) for _ in range(2))
     always.backbone.encoder_reads_time = True
     found = [draw(algorithm, sampler, guidance=2.0).x0 for algorithm in (once, always)]
@@ -150,8 +148,7 @@ def test_a_condition_is_encoded_once(name, sampler):
     assert always.encoded({"label": FULL, "unread": FULL}).keys() == {"label"}
 
 
-@pytest.mark.parametrize("sampler", ["ancestral", "first-hitting", "confidence"])
-def test_the_encoder_of_maps_runs_once(sampler):
+def test_the_encoder_of_maps_runs_once():
     torch.manual_seed(0)
     unet = FiLMUNet(
         in_channels=4, out_channels=4, channels=4, multipliers=[1], cond_dim=4, groups=2
@@ -167,17 +164,10 @@ def test_the_encoder_of_maps_runs_once(sampler):
 
     def tokens() -> Tensor:
         runs.clear()
-        return (
-            build_sampler({"name": sampler})
-            .sample(
-                algorithm,
-                torch.ones(9, 4, dtype=torch.bool),
-                generator=make_generator(0),
-                steps=4,
-                conditions={"dtn": torch.randn(9, 4, 4, generator=make_generator(1))},
-            )
-            .x0
-        )
+        maps = torch.randn(9, 4, 4, generator=make_generator(1))
+        asked = {"conditions": {"dtn": maps}, "generator": make_generator(0), "steps": 4}
+        sampler = build_sampler({"name": "ancestral"})
+        return sampler.sample(algorithm, torch.ones(9, 4, dtype=torch.bool), **asked).x0
 
     cached, num = tokens(), len(runs)
     algorithm.encoded = algorithm.accepted  # type: ignore[method-assign]
@@ -223,18 +213,6 @@ def test_every_row_of_many_is_drawn_from_its_own_condition():
         found = world.distribution(drawn.x0[of_label])
         floor = noise_floor(world.prob, int(of_label.sum()))
         assert total_variation(found, world.prob) < floor
-
-
-def test_an_id_that_a_condition_rules_out_is_never_drawn():
-    log_d0 = exact_d0()
-    log_d0[0, :, 1, 2] = -1e9
-    log_d0[1, :, 1, 3] = -1e9
-    for weight in (0.5, 3.0):
-        algorithm = built("mdlm", log_d0, condition_dropout=0.1)
-        tokens = draw(algorithm, "first-hitting", num=400, guidance=weight).x0
-        assert not (tokens[::2, 1] == 2).any()
-        assert not (tokens[1::2, 1] == 3).any()
-        assert tokens.shape == (400, LENGTH)
 
 
 def test_guidance_needs_a_condition_and_a_model_that_can_do_without():

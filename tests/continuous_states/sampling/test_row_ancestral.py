@@ -24,10 +24,9 @@ def windows(num: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return x0, HIDDEN.expand_as(real).clone(), real
 
 
-@pytest.mark.parametrize("steps", [1, 2, 5, 30])
+@pytest.mark.parametrize("steps", [1, 2, 30])
 def test_conditional_means_of_conditional_means_are_those(steps):
-    """The tower property: whatever the order and the steps, filling in exact means ends with the
-    means given the observed rows alone."""
+    """Whatever the order and the steps, by the tower property."""
     x0, masked, real = windows(40)
     model = exact_model(WORLD, schedule=Cosine())
     filled = RowAncestral().sample(
@@ -44,7 +43,7 @@ def test_given_rows_come_back_bit_for_bit(objective):
     masked[1] = False  # nothing to do
     masked[4] = True  # nothing is known
     x0 = x0 * 1e-3 + 10
-    model = exact_model(WORLD, objective=objective)
+    model = exact_model(WORLD, objective=objective).train()
     model.scaling.shift.fill_(10.0)
     model.scaling.scale.fill_(3.3e-3)
     sampler = RowAncestral(temperature=1.0)
@@ -58,6 +57,9 @@ def test_given_rows_come_back_bit_for_bit(objective):
         model, real, clamp=given(x0, masked), generator=make_generator(0), steps=4
     )
     assert torch.equal(again.x0[real], output.x0[real])
+    other = sampler.sample(model, real, clamp=clamp, generator=make_generator(1), steps=4)
+    assert not torch.equal(other.x0, output.x0)
+    assert model.training
 
 
 def test_revealing_follows_the_schedule():
@@ -108,36 +110,6 @@ def test_ddpm_draws_the_conditional_law():
     assert apart.abs().max() < 4.5
     relative = (torch.cov(found.T) - left) / torch.outer(spread, spread)
     assert relative.abs().max() < 4.5 * (2 / num) ** 0.5 + 0.02  # and the steps' own error
-
-
-@pytest.mark.slow
-def test_fewer_steps_of_ddpm_end_at_the_data_too():
-    x0, masked, real = windows(30)
-    model = exact_model(WORLD, objective="ddpm")
-    for steps in (1, 2, 7, 5000):
-        output = RowAncestral(temperature=0.0).sample(
-            model, real, clamp=given(x0, masked), generator=make_generator(0), steps=steps
-        )
-        assert output.nfe.unique().tolist() == [min(steps, 1000)]
-        assert output.x0.isfinite().all()
-    one = RowAncestral(temperature=0.0).sample(
-        model, real, clamp=given(x0, masked), generator=make_generator(0), steps=1
-    )
-    assert torch.allclose(one.x0, model.predict(x0, masked, real), atol=1e-5)
-
-
-def test_the_same_generator_fills_alike_and_the_mode_stays():
-    x0, masked, real = windows(5)
-    model = exact_model(WORLD)
-    model.train()
-    sampler = RowAncestral(temperature=1.0)
-    one, two, other = (
-        sampler.sample(model, real, clamp=given(x0, masked), generator=make_generator(seed)).x0
-        for seed in (0, 0, 1)
-    )
-    assert torch.equal(one, two)
-    assert not torch.equal(one, other)
-    assert model.training
 
 
 @pytest.mark.parametrize(
