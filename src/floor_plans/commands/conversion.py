@@ -13,7 +13,7 @@ from discrete_diffusion.runtime import check_parent
 from floor_plans.diagrams.files import graph_formats
 from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.ifc import check_ifc
-from floor_plans.drawings.plan_formats import FORMATS, write_plan
+from floor_plans.drawings.realised_files import FORMATS, write_plan
 from floor_plans.plans.floor_plan import FloorPlan, check_units
 from floor_plans.rules.finding import check_extents
 

@@ -16,10 +16,8 @@ from floor_plans.diagrams.files.foreign_files import refuse_features
 from floor_plans.diagrams.files.records import ReadReport
 from floor_plans.diagrams.metrics.structure import structure_metrics
 from floor_plans.diagrams.procedural.generator import embedded_plans
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
-from floor_plans.drawings.realise_file import run_realise
-from floor_plans.drawings.rule_report import drop_invalid_plans, judge_report
+from floor_plans.drawings.readers import ReadOptions, read_report
+from floor_plans.drawings.realise_file import drop_invalid_plans, judge_report, run_realise
 from floor_plans.plans.box_model import cp_sat, is_installed
 from floor_plans.plans.contradiction import NUM_DECIDED, impossible_plans, infeasible_plans
 from floor_plans.plans.floor_plan import plans_with_boxes

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discrete_diffusion.config import counted, unknown_name
-from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.vocabulary import FORBIDDEN_INSIDE, INSIDE, NO_EDGE, SURROUNDING
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-_FORBIDDEN = np.zeros((RPLAN_VOCAB_CONFIG.node_vocab_size,) * 2, dtype=bool)  # inner, outer type
+_FORBIDDEN = np.zeros((len(ROOM_TYPES) + 2,) * 2, dtype=bool)  # inner, outer type; MASK, PAD
 for _inner, _outer in FORBIDDEN_INSIDE.items():
     _FORBIDDEN[_inner, list(_outer)] = True
 

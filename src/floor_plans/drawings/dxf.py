@@ -8,8 +8,7 @@ import math
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from floor_plans.drawings.drawing_style import DrawingStyle, names_of_rooms
-from floor_plans.drawings.drawn_parts import EMBEDDED, embedded_json
+from floor_plans.drawings.drawn_parts import EMBEDDED, DrawingStyle, embedded_json, names_of_rooms
 from floor_plans.drawings.drawn_plan import drawn_floor, flip_point, flip_y
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver.shapes import PlanShapes, dimension_lines

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from floor_plans.diagrams.files.fields import DiagramError, OwnNames, room_code
 from floor_plans.diagrams.files.records import Note
-from floor_plans.drawings.drawing_style import type_of_name
+from floor_plans.drawings.drawn_parts import type_of_name
 from floor_plans.drawings.dxf import APP, LABEL, PLAIN_LAYERS
 from floor_plans.plans.floor_plan import Point
 

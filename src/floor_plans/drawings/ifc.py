@@ -10,7 +10,7 @@ import numpy as np
 
 from discrete_diffusion.runtime import install_command
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.drawings.drawing_style import DrawingStyle, names_of_rooms
+from floor_plans.drawings.drawn_parts import DrawingStyle, names_of_rooms
 from floor_plans.drawings.drawn_plan import flip_point, flip_y
 from floor_plans.drawings.ifc_model import Frame, IfcModel
 from floor_plans.plans.doors import Swing, door_space

@@ -1,18 +1,46 @@
-"""``plan_records``: records of a file or folder of plans, in the format of each file."""
+"""Records of files and folders of plans, in the format of each file and object."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from discrete_diffusion.runtime import suffix_of
-from floor_plans.diagrams.files.code_tables import OUR_TABLE, RoomCodes, codes_of
-from floor_plans.diagrams.files.fields import NO_NAMES, DiagramError, OwnNames, check_size
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.code_tables import (
+    CODE_TABLES,
+    CODES_FIELD,
+    OUR_TABLE,
+    RoomCodes,
+    areas_of,
+    codes_of,
+    own_table,
+    room_types,
+)
+from floor_plans.diagrams.files.fields import (
+    NO_NAMES,
+    DiagramError,
+    OwnNames,
+    check_size,
+    checked_box,
+    finite_number,
+    read_relations,
+    required_list,
+    room_code,
+)
 from floor_plans.diagrams.files.foreign_files import (
     WHAT_IS_READ,
+    check_keys,
+    check_metadata,
+    check_spelling,
     foreign_format,
+    foreign_object,
     holds_lines,
     holds_object,
     load_json,
@@ -22,14 +50,235 @@ from floor_plans.diagrams.files.foreign_files import (
     read_document,
 )
 from floor_plans.diagrams.files.graph2plan import is_mat_file, mat_records, plan_of_record
-from floor_plans.diagrams.files.graph_formats import graph_of, plans_by_id, read_graphml
-from floor_plans.diagrams.files.records import Parsed, Plan, Record, wrong_record
-from floor_plans.diagrams.geometry import metres_per
+from floor_plans.diagrams.files.graph_formats import (
+    GRAPH,
+    graph_of,
+    parse_cubigraph,
+    plans_by_id,
+    read_graphml,
+)
+from floor_plans.diagrams.files.records import Note, Parsed, Plan, Record, wrong_record
+from floor_plans.diagrams.geometry import metres_per, relations_from_boxes, relations_in_metres
+from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.drawings.drawn_plan import Drawing
 from floor_plans.drawings.dxf_reading import read_dxf
-from floor_plans.drawings.levels import Part, parts_of
-from floor_plans.drawings.line_formats import parse_plan, room_codes
-from floor_plans.drawings.wkt import read_wkt
+from floor_plans.drawings.houseganpp import FRAME, read_frame, read_outlines
+from floor_plans.drawings.polygon_files import Part, check_listed, parts_of, read_geojson, read_wkt
+from floor_plans.drawings.rlvr import read_rlvr
+
+_FIELDS = ("rooms", "relations", "boxes", "room_type")
+"""Fields of plans of any format, to find misspelt keys."""
+
+WALLS = "walls"
+"""Name of left-out walls of a House-GAN++ plan: those that enclose no polygon."""
+
+
+def room_codes(data: object) -> RoomCodes:
+    """Codes of the rooms of a JSON object."""
+    if not isinstance(data, Mapping) or _format(data) in _DRAWING_READERS:
+        return RoomCodes()
+    own, _ = _FORMATS[_format(data)]
+    key = "rooms" if "rooms" in data and own is None else "room_type"
+    return codes_of(data.get(key), data.get(CODES_FIELD, own))
+
+
+def parse_plan(
+    data: object, *, n_max: int, threshold: float, unit: str = "pixels", codes: str | None = None
+) -> Plan:
+    """Read the diagram of a JSON object.
+
+    * ``rooms``, ``relations``: the interchange format;
+    * ``room_type``, ``boxes``, ``rel``: a rendered plan with coarse room codes, relations as given;
+    * ``room_type``, ``boxes``, ``ed_rm``: a House-GAN++ plan;
+    * ``features``: GeoJSON, see ``read_geojson``; ``spaces``: RLVR, see ``read_rlvr``;
+    * ``graph``: a plan of CubiGraph5K, see ``parse_cubigraph``;
+    * ``rooms`` or ``room_type``, ``boxes``: relations by ``relations_from_boxes(.., threshold)``.
+
+    ``threshold``: in ``unit``, as boxes; it is converted for formats in metres. ``codes``: the
+    table of room codes, if neither the object nor its format states one; None: ``ROOM_TYPES``.
+
+    Other keys become metadata. Raises ``DiagramError`` naming the field that is wrong or misspelt,
+    more than ``n_max`` rooms, or metadata that could not be written again.
+    """
+    if not isinstance(data, Mapping):
+        raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
+    # reject foreign objects and misspelt keys
+    check_keys(data)
+    if foreign := foreign_object(data):
+        raise DiagramError(*foreign)
+    check_spelling(data, _FIELDS)
+    field = _format(data)
+    # drawings in metres
+    if field in _DRAWING_READERS:
+        drawing = _DRAWING_READERS[field](data)
+        plan = drawing.plan(n_max=n_max, gap=threshold * metres_per(unit))
+        check_metadata(plan.diagram.metadata)
+        return plan
+    # other formats, with the table of their room codes
+    own, parse = _FORMATS[field]
+    if own is not None and (named := own_table(data)) not in (None, own):
+        reason = f"{named}, but a plan with {field!r} has room codes of {own}"
+        raise DiagramError(CODES_FIELD, reason)
+    plan = parse(data, own or codes or OUR_TABLE, n_max, threshold)
+    check_listed(data, plan.diagram.num_rooms)
+    if not plan.duplicate:
+        check_metadata(plan.diagram.metadata)
+    return plan
+
+
+def _format(data: Mapping[str, Any]) -> str:
+    """Field that identifies the format of an object."""
+    fields = _FORMATS if "rooms" in data else (*_FORMATS, *_DRAWING_READERS)
+    return next((field for field in fields if field in data), "relations")
+
+
+def _parse_interchange(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+    """Read a plan of rooms and relations."""
+    if isinstance(data.get("rooms"), list) and "relations" in data:
+        check_size(len(data["rooms"]), n_max, "rooms")
+    return Plan(BubbleDiagram.from_json(data, codes=codes))  # its error names a missing field
+
+
+def _parse_rendered(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+    """Read a rendered plan, with relations as given."""
+    given = required_list(data, "room_type")
+    check_size(len(given), n_max, "room_type")
+    duplicate = data.get("duplicate", False)
+    if not isinstance(duplicate, bool):
+        raise DiagramError("duplicate", f"expected true or false, got {reprlib.repr(duplicate)}")
+    places = [f"room_type[{k}]" for k in range(len(given))]
+    # room types, where areas tell the master room
+    areas = partial(_pixels, data.get("area_px"), len(given))
+    types = room_types(given, CODE_TABLES[codes], places, areas)
+    metadata = _rest(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD)
+    # a front door alone is a door as well
+    if "front_door" in metadata and "doors" not in metadata:
+        box = checked_box(metadata.pop("front_door"), "front_door")
+        metadata["doors"] = [{"type": "front-door", "box": list(box)}]
+    diagram = BubbleDiagram(
+        rooms=tuple(room_code(room, place) for room, place in zip(types, places, strict=True)),
+        relations=read_relations(data["rel"], len(given), "rel"),
+        boxes=tuple(required_list(data, "boxes")),
+        metadata=metadata,
+    )
+    return Plan(diagram, duplicate=duplicate)
+
+
+def _pixels(areas: object, num_rooms: int) -> list[float]:
+    """Areas of ``area_px``, by which the largest bedroom is found."""
+    if not isinstance(areas, list) or len(areas) != num_rooms:
+        raise DiagramError("area_px", f"expected {num_rooms} areas, got {reprlib.repr(areas)}")
+    return [finite_number(area, f"area_px[{k}]") for k, area in enumerate(areas)]
+
+
+def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+    """Read a plan of boxes and measure its relations. Boxes are (x0, y0, x1, y1), y downwards.
+
+    Doors are kept in the metadata, as ``doors``. So are the ``floors`` of a House-GAN++ plan that
+    its walls enclose (``edges`` and the adjacent rooms, ``ed_rm``).
+    """
+    walls = ("edges", "ed_rm", FRAME) if "ed_rm" in data else ()
+    key = "rooms" if "rooms" in data and not walls else "room_type"
+    # nodes: rooms and, in some tables, doors
+    table = CODE_TABLES[own_table(data) or codes]
+    given = required_list(data, key)
+    if not table.doors:
+        check_size(len(given), n_max, key)
+    boxes = required_list(data, "boxes")
+    if len(boxes) != len(given):
+        what = "rooms and doors" if table.doors else "rooms"
+        raise DiagramError("boxes", f"{len(boxes)} boxes for {len(given)} {what}")
+    metadata = _rest(data, key, "boxes", CODES_FIELD, *walls)
+    if table.doors and "doors" in metadata:
+        raise DiagramError("doors", f"a plan of {table.name} lists its doors among its rooms")
+    places = [f"{key}[{k}]" for k in range(len(given))]
+    types = room_types(given, table, places, partial(areas_of, boxes), doors=True)
+    checked = [checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes)]
+    is_door = [room in table.doors.values() for room in types]
+    # floors enclosed by walls, if there are any
+    outlines = read_outlines(data, read_frame(data, checked), is_door) if walls else None
+    if outlines is not None:
+        checked = [*outlines.boxes]
+        types = room_types(given, table, places, outlines.areas, doors=True)
+    # rooms, then doors as metadata
+    nodes = [k for k, door in enumerate(is_door) if not door]
+    rooms = [room_code(types[k], places[k]) for k in nodes]
+    if not rooms:
+        besides = " besides doors" if table.doors else ""
+        raise DiagramError(key, f"a diagram needs at least one room{besides}")
+    check_size(len(rooms), n_max, key)
+    if len(nodes) < len(types):
+        behind = data["ed_rm"] if walls else []
+        metadata["doors"] = [
+            {"type": types[k], "box": list(checked[k]), **_rooms_of_door(k, nodes, behind)}
+            for k, door in enumerate(is_door)
+            if door
+        ]
+    # floors as metadata, then relations
+    notes: tuple[Note, ...] = ()
+    if outlines is not None:
+        floors, notes = outlines.floors(dict(zip(nodes, rooms, strict=True)))
+        metadata |= {} if floors is None else {"floors": floors}
+    bare = BubbleDiagram(tuple(rooms), (), tuple(checked[k] for k in nodes), metadata)
+    related = replace(bare, relations=_measured(bare, threshold, were_metres=bool(walls)))
+    num_open = 0 if outlines is None else outlines.num_open
+    return Plan(related, (WALLS,) * num_open, measured=True, notes=notes)
+
+
+def _measured(
+    bare: BubbleDiagram, threshold: float, *, were_metres: bool
+) -> tuple[tuple[int, int, int], ...]:
+    """Relations of the boxes of a diagram. ``were_metres``: they are metres converted to pixels."""
+    boxes = np.array(bare.boxes)
+    if were_metres:
+        factor = metres_per("pixels")
+        found = relations_in_metres(boxes * factor, threshold * factor)
+    else:
+        found = relations_from_boxes(boxes, threshold)
+    return tuple((i, j, int(found[i, j])) for i, j in np.argwhere(found != NO_EDGE).tolist())
+
+
+def _rooms_of_door(node: int, rooms: Sequence[int], walls: object) -> dict[str, Any]:
+    """Rooms of a House-GAN++ door, numbered without doors, as a key for ``Door``.
+
+    Empty unless its walls state one room for a front door, or two. ``rooms``: the nodes that are
+    rooms.
+    """
+    numbers = {k: number for number, k in enumerate(rooms)}
+    found: list[Any] = []
+    # nodes that share a wall with the door
+    for behind in walls if isinstance(walls, list) else []:
+        if isinstance(behind, list) and node in behind:
+            found += [numbers[k] for k in behind if type(k) is int and k in numbers]
+    found = list(dict.fromkeys(found))
+    if len(found) == 1:
+        found.append("outside")
+    return {"rooms": found} if len(found) == 2 else {}
+
+
+def _rest(data: Mapping[str, Any], *used: str) -> dict[str, Any]:
+    """Fields that are not used, for the metadata."""
+    return {key: value for key, value in data.items() if key not in used}
+
+
+_Parser = Callable[[Mapping[str, Any], str, int, float], Plan]
+
+_FORMATS: dict[str, tuple[str | None, _Parser]] = {
+    "relations": (None, _parse_interchange),
+    "rel": ("coarse", _parse_rendered),
+    "ed_rm": ("houseganpp", _parse_boxes),
+    "boxes": (None, _parse_boxes),
+    GRAPH: (None, parse_cubigraph),
+}
+"""Fields that identify a format, the first one that a plan has. Each has the table of its room
+codes, if the format fixes it, and the parser."""
+
+_DRAWING_READERS: dict[str, Callable[[Mapping[str, Any]], Drawing]] = {
+    "features": read_geojson,
+    "spaces": read_rlvr,
+}
+"""Fields that identify a drawing in metres, each with its reader."""
+
 
 FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf", ".wkt")
 """Files of a folder that are read, also if gzipped."""

@@ -31,8 +31,7 @@ from floor_plans.diagrams.procedural.generator import (
 from floor_plans.diagrams.procedural.programme import N_MAX
 from floor_plans.diagrams.tokens import encode, images
 from floor_plans.diagrams.vocabulary import DIRECTIONS, PlanVocabulary, vocabulary_named
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
 from floor_plans.learning.conditions.facts import FACTS_VERSION, Facts
 from floor_plans.plans.floor_plan import floor_plans, plans_with_boxes
 from floor_plans.solver.spec import RoomAreas

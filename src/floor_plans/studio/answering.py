@@ -41,10 +41,10 @@ from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram, svg_of
 from floor_plans.diagrams.pictures.placement import place_all
 from floor_plans.diagrams.vocabulary import PlanVocabulary
-from floor_plans.drawings.drawing_style import DrawingStyle
+from floor_plans.drawings.drawn_parts import DrawingStyle
 from floor_plans.drawings.dxf_reading import plot_of_dxf
-from floor_plans.drawings.pictures.plan_pictures import plot_plan
-from floor_plans.drawings.plan_formats import FORMATS
+from floor_plans.drawings.plan_pictures import plot_plan
+from floor_plans.drawings.realised_files import FORMATS
 from floor_plans.plans.contradiction import contradiction, room_names
 from floor_plans.plans.floor_plan import Point
 from floor_plans.plans.outline import Outline

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from floor_plans import generate_plans, read_diagrams, read_partials, write_diagrams
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
 
 PLANS = list(generate_plans(567, seed=3))
 HOUSE_GAN = dict(enumerate((1, 3, 2, 4, 9, 3, 3, 3, 3, 7, 8, 6, 10)))

@@ -10,8 +10,7 @@ import pytest
 
 from floor_plans import read_diagrams
 from floor_plans.diagrams.vocabulary import ADJACENCY, RELATIONS
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
 
 PLAN = {
     "file_path": "/plans/7/",

@@ -13,8 +13,7 @@ import pytest
 
 from floor_plans import generate_plans, read_partials
 from floor_plans.diagrams.files.foreign_files import foreign_format
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
 
 LINES = [json.dumps(plan.to_json()).encode() for plan in generate_plans(5, seed=1)]
 

@@ -17,8 +17,7 @@ from floor_plans.diagrams.geometry import (
     threshold_of,
 )
 from floor_plans.diagrams.vocabulary import NO_EDGE
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
 
 V = (10, 10, 20, 20)
 

@@ -13,8 +13,7 @@ from mat_files import mat_record, write_mat
 from scipy.io import savemat
 
 from floor_plans import BubbleDiagram, read_diagrams
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
 
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)))
 

@@ -16,8 +16,7 @@ from floor_plans.diagrams.files.graph_formats import (
     to_graphml,
     to_networkx,
 )
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
 
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)), metadata={"name": "a"})
 

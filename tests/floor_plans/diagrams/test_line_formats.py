@@ -4,7 +4,7 @@ import pytest
 
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.foreign_files import RepeatedKeys
-from floor_plans.drawings.line_formats import parse_plan
+from floor_plans.drawings.plan_files import parse_plan
 
 BOXES = [[0, 0, 10, 10], [12, 0, 20, 10], [0, 40, 10, 50]]
 RENDERED = {

@@ -12,8 +12,7 @@ from mat_files import mat_record, write_mat
 
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.diagrams.files import graph2plan
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
 
 PLAN = BubbleDiagram((0, 2, 3), ((0, 1, 2), (1, 2, 9)))
 

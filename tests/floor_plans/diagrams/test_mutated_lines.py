@@ -11,8 +11,7 @@ import pytest
 
 from floor_plans import generate_plans, read_diagrams, write_diagrams
 from floor_plans.diagrams.files.foreign_files import RepeatedKeys, load_json
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
 
 NUM_MUTANTS = 10_000
 TOKENS = [

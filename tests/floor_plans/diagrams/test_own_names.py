@@ -38,7 +38,7 @@ def test_own_names_are_read_in_json(tmp_path, names):
 
 def test_own_names_are_read_in_every_format(tmp_path, names):
     pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
-    from floor_plans.drawings.plan_formats import DEFAULT, FORMATS
+    from floor_plans.drawings.realised_files import DEFAULT, FORMATS
     from floor_plans.plans.floor_plan import FloorPlan
 
     metres = [[side / 14 for side in box] for box in BOXES]

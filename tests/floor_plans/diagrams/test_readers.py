@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from floor_plans import BubbleDiagram, read_diagrams, write_diagrams
 from floor_plans.diagrams.files.graph_formats import to_graphml
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
 
 GOOD = b'{"rooms": ["LivingRoom", "Kitchen"], "relations": [[0, 1, "left-of"]]}'
 PLAN = BubbleDiagram((0, 2), ((0, 1, 2),))

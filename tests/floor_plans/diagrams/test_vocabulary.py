@@ -30,8 +30,7 @@ from floor_plans.diagrams.vocabulary import (
     vocabulary_named,
     vocabulary_of_graph,
 )
-from floor_plans.drawings.readers import numbered_partials, read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, numbered_partials, read_report
 from floor_plans.learning.completion.arrangements import ArrangementTree
 from floor_plans.learning.completion.weighing import list_arrangements
 

@@ -14,7 +14,7 @@ from floor_plans import BubbleDiagram, generate_plans
 from floor_plans.diagrams.files.code_tables import BEDROOM, with_master_bedroom
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.vocabulary import NO_EDGE
-from floor_plans.drawings.line_formats import parse_plan
+from floor_plans.drawings.plan_files import parse_plan
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
 
 PIXEL = 18 / 256

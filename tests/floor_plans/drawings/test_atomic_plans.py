@@ -12,7 +12,7 @@ from floor_plans import generate_plans, write_diagrams
 from floor_plans.diagrams.files import graph_formats
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
 from floor_plans.diagrams.pictures.trajectory import Palette, write_gif
-from floor_plans.drawings.plan_formats import FORMATS, write_plan
+from floor_plans.drawings.realised_files import FORMATS, write_plan
 from floor_plans.plans.floor_plan import FloorPlan
 from full_disk import check_old_or_new
 

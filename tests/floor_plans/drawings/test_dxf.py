@@ -14,13 +14,12 @@ from matplotlib.figure import Figure
 
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.drawings.drawing_style import DrawingStyle, names_of_rooms
+from floor_plans.drawings.drawn_parts import DrawingStyle, names_of_rooms
 from floor_plans.drawings.drawn_plan import flip_y
 from floor_plans.drawings.dxf import LAYERS, dxf_of
 from floor_plans.drawings.dxf_reading import plot_of_dxf
-from floor_plans.drawings.plan_formats import write_plan
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
+from floor_plans.drawings.realised_files import write_plan
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
 from floor_plans.solver.shapes import PlanShapes, find_windows
 

@@ -9,9 +9,8 @@ from drawn_plans import GAP, by_hand, embedded, measured
 
 from floor_plans import BubbleDiagram
 from floor_plans.drawings.drawn_plan import flip_y
-from floor_plans.drawings.geojson import geojson_of
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.polygon_files import geojson_of
+from floor_plans.drawings.readers import ReadOptions, read_report
 from floor_plans.plans.floor_plan import FRONT_DOOR, FloorPlan
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")

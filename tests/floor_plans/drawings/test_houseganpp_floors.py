@@ -11,7 +11,7 @@ import pytest
 from drawn_plans import PIXEL
 
 from floor_plans import write_diagrams
-from floor_plans.drawings.line_formats import parse_plan
+from floor_plans.drawings.plan_files import parse_plan
 from floor_plans.drawings.readers import read_report
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver.spec import RoomAreas
@@ -123,9 +123,9 @@ def test_a_file_without_walls_has_boxes():
 
 
 def test_without_shapely_floors_are_boxes_and_walls_left_out(monkeypatch):
-    from floor_plans.drawings import houseganpp_floors
+    from floor_plans.drawings import houseganpp
 
-    monkeypatch.setattr(houseganpp_floors, "find_spec", lambda name: None)
+    monkeypatch.setattr(houseganpp, "find_spec", lambda name: None)
     data = plan_of(NODES)
     plan = parse_plan(data, n_max=8, threshold=9.0)
     assert "floors" not in plan.diagram.metadata

@@ -9,9 +9,9 @@ import pytest
 from drawn_plans import by_hand, embedded
 
 from floor_plans.drawings import ifc
-from floor_plans.drawings.drawing_style import DrawingStyle
+from floor_plans.drawings.drawn_parts import DrawingStyle
 from floor_plans.drawings.drawn_plan import flip_y
-from floor_plans.drawings.plan_formats import write_plan
+from floor_plans.drawings.realised_files import write_plan
 from floor_plans.solver.shapes import HEIGHT, SILL, find_windows
 
 ifcopenshell = pytest.importorskip("ifcopenshell", reason="IFC takes the extra ifc")

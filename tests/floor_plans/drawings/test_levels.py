@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from floor_plans.drawings.levels import level_keys
+from floor_plans.drawings.polygon_files import level_keys
 from floor_plans.drawings.readers import read_report
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.rules.rule_set import judge, read_rules

@@ -17,9 +17,8 @@ from floor_plans.commands.data_commands import DIALECTS
 from floor_plans.commands.plan_options import FORMAT_NAMES
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.vocabulary import NO_EDGE
-from floor_plans.drawings.plan_formats import FORMATS, write_plan
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
+from floor_plans.drawings.realised_files import FORMATS, write_plan
 from floor_plans.plans.floor_plan import FloorPlan
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")

@@ -10,9 +10,9 @@ import pytest
 from drawn_plans import GAP, assert_same, by_hand, embedded, measured
 
 from floor_plans import BubbleDiagram
-from floor_plans.drawings.geojson import geojson_of
-from floor_plans.drawings.plan_formats import FORMATS, write_plan
+from floor_plans.drawings.polygon_files import geojson_of
 from floor_plans.drawings.readers import read_report
+from floor_plans.drawings.realised_files import FORMATS, write_plan
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.spec import RoomAreas

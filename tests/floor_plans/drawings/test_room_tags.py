@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from floor_plans.drawings.dxf_entities import entities_by_layer
-from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.reading import ReadOptions
+from floor_plans.drawings.readers import ReadOptions, read_report
 from floor_plans.plans.floor_plan import FloorPlan
 
 ezdxf = pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")

@@ -11,8 +11,8 @@ from drawn_plans import embedded
 
 from discrete_diffusion.cli import main
 from floor_plans.diagrams.geometry import UNITS, metres_per
-from floor_plans.drawings.plan_formats import DEFAULT, FORMATS
 from floor_plans.drawings.readers import read_report
+from floor_plans.drawings.realised_files import DEFAULT, FORMATS
 from floor_plans.plans.floor_plan import FloorPlan, floor_plans
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")

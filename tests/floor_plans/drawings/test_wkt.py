@@ -8,8 +8,8 @@ import pytest
 from drawn_plans import by_hand, embedded
 
 from floor_plans.drawings.drawn_plan import flip_y
+from floor_plans.drawings.polygon_files import wkt_of
 from floor_plans.drawings.readers import read_report
-from floor_plans.drawings.wkt import wkt_of
 from floor_plans.plans.floor_plan import FloorPlan
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")

@@ -20,7 +20,7 @@ from plan_examples import FLAT, floor_plan
 
 shapely = pytest.importorskip("shapely", reason="shapely draws plans")
 
-from floor_plans.drawings.pictures.plan_pictures import plot_plan, plot_plans  # noqa: E402
+from floor_plans.drawings.plan_pictures import plot_plan, plot_plans  # noqa: E402
 from floor_plans.plans.doors import find_doors  # noqa: E402
 from floor_plans.solver.shapes import PlanShapes, hatching, wall_chain  # noqa: E402
 
@@ -322,10 +322,7 @@ def test_doors_without_width_are_left_out_and_slanted_ones_drawn():
 
 
 def test_without_shapely_the_extra_is_named():
-    program = (
-        "import sys; sys.modules['shapely'] = None\n"
-        "import floor_plans.drawings.pictures.plan_pictures"
-    )
+    program = "import sys; sys.modules['shapely'] = None\nimport floor_plans.drawings.plan_pictures"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert run.stderr.splitlines()[-1].endswith(install_command("plans"))
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from floor_plans.drawings.drawing_style import DrawingStyle, names_of_rooms
-from floor_plans.drawings.plan_formats import write_plan
+from floor_plans.drawings.drawn_parts import DrawingStyle, names_of_rooms
+from floor_plans.drawings.realised_files import write_plan
 from floor_plans.plans.doors import find_doors
 from plan_examples import FLAT, floor_plan
 
 shapely = pytest.importorskip("shapely", reason="shapely draws plans")
 
-from floor_plans.drawings.pictures.plan_sheets import paper_of, plot_sheet  # noqa: E402
+from floor_plans.drawings.plan_pictures import paper_of, plot_sheet  # noqa: E402
 
 HOME = find_doors(FLAT)
 INCH = 25.4

@@ -8,7 +8,7 @@ import pytest
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.pictures.bubbles import ROOM_STYLES
-from floor_plans.drawings.drawing_style import (
+from floor_plans.drawings.drawn_parts import (
     LANGUAGES,
     labels_of_rooms,
     names_of_rooms,

@@ -1,0 +1,433 @@
+"""GeoJSON and WKT: plans as polygons in metres, y upwards, and storeys that share one drawing.
+
+RFC 7946 allows degrees only. Here coordinates of GeoJSON are metres, as the members "unit" and
+"frame" state. WKT has a row for each room and door, and for the outline; relations are not written,
+but measured again on the boxes of the rooms.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import reprlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from floor_plans.diagrams.files.fields import (
+    NO_NAMES,
+    DiagramError,
+    OwnNames,
+    checked_box,
+    plain,
+    required_list,
+    room_code,
+)
+from floor_plans.diagrams.files.records import Note, Plan
+from floor_plans.drawings.drawn_parts import EMBEDDED, DrawnDoor, DrawnRoom, embedded_json
+from floor_plans.drawings.drawn_plan import (
+    Drawing,
+    check_boundary,
+    check_installed,
+    drawn_floor,
+    flip_y,
+    largest_boundary,
+    rooms_of_labels,
+    scale_to_metres,
+)
+from floor_plans.plans.floor_plan import FRONT_DOOR, Box, FloorPlan, rooms_from_json, rooms_to_json
+from floor_plans.rules.finding import ADDED, added_rooms
+
+if TYPE_CHECKING:
+    from shapely.geometry.base import BaseGeometry
+
+PART = "plan of a part of a drawing"
+"""Note on a plan that shares its drawing with others."""
+
+_LEVELS = ("level", "storey", "story", "etage", "geschoss", "stockwerk")
+_OTHERS = ("floor", "flat", "apartment", "dwelling", "unit", "wohnung")
+_SUFFIXES = ("id", "name", "number", "no", "nr")
+_KEYS = {f"{word}{suffix}" for word in (*_LEVELS, *_OTHERS) for suffix in ("", *_SUFFIXES)}
+"""Keys of rooms, in lower-case letters only, for their storey or dwelling."""
+
+
+class Part(NamedTuple):
+    """Part of a drawing. ``name``: as ``level EG``, empty for a whole drawing; ``data``: its JSON
+    object; ``values``: of its rooms, by key."""
+
+    name: str
+    data: Any
+    values: Mapping[str, object]
+
+    def labelled(self, plan: Plan) -> Plan:
+        """Return the plan with these values in its metadata and a note on them."""
+        if not self.values:
+            return plan
+        metadata = {**self.values, **plan.diagram.metadata}
+        said = " and ".join(f'"{key}" {value!r}' for key, value in self.values.items())
+        note = Note(PART, f"its rooms have {said}")
+        diagram = replace(plan.diagram, metadata=metadata)
+        return plan._replace(diagram=diagram, notes=(note, *plan.notes))
+
+
+def parts_of(data: Any) -> list[Part]:
+    """Split a JSON object in GeoJSON or RLVR by the storeys or dwellings of its rooms; any other
+    object is one part.
+
+    A boundary that names no part belongs to all. Raises ``DiagramError`` naming a room or door in
+    no part, if others are in one.
+    """
+    # rooms, and the keys that tell their parts
+    key, about, is_room = _drawn_items(data)
+    items = data[key] if key else []
+    facts = [about(item) for item in items]
+    rooms = [k for k, each in enumerate(facts) if is_room(each)]
+    keys = level_keys([facts[k] for k in rooms])
+    if not keys:
+        return [Part("", data, {})]
+    # doors name rooms by their ids, or by their places among all rooms
+    if key == "features":
+        items = _numbered(items, rooms)
+    # items of each part, and items of all parts
+    parts: dict[tuple[object, ...], list[int]] = {}
+    everywhere = []
+    for k, each in enumerate(facts):
+        values = tuple(each.get(key) for key in keys)
+        if None not in values:
+            parts.setdefault(values, []).append(k)
+        elif k in rooms or "door" in str(each.get("kind", each.get("room_type"))):
+            lacking = keys[values.index(None)]
+            raise DiagramError(
+                f"{key}[{k}]", f'it has no "{lacking}", as others have; say where it is'
+            )
+        else:
+            everywhere.append(k)
+    # parts that have rooms
+    found = []
+    for values, own in parts.items():
+        if not set(own) & set(rooms):
+            continue
+        name = ", ".join(f"{key} {value}" for key, value in zip(keys, values, strict=True))
+        those = [items[k] for k in sorted((*own, *everywhere))]
+        found.append(Part(name, {**data, key: those}, dict(zip(keys, values, strict=True))))
+    return found
+
+
+def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Keys whose values put rooms on several storeys or in several dwellings. A key of dwellings,
+    or "floor", with a different value for each room is skipped: it numbers or measures rooms."""
+    found = []
+    for key in dict.fromkeys(key for room in rooms for key in room if plain(key) in _KEYS):
+        values = [room[key] for room in rooms if room.get(key) is not None]
+        if not all(isinstance(value, str | int | float) for value in values):
+            continue
+        # several values, shared by rooms
+        num = len(set(values))
+        if num > 1 and (num < len(values) or plain(key).startswith(_LEVELS)):
+            found.append(key)
+    return tuple(found)
+
+
+def check_one_part(rooms: Sequence[Mapping[str, Any]]) -> None:
+    """Raise ``DiagramError`` naming the storeys or dwellings if rooms are on several."""
+    for key in level_keys(rooms):
+        values = dict.fromkeys(room[key] for room in rooms if room.get(key) is not None)
+        shown = ", ".join(map(reprlib.repr, values))
+        raise DiagramError(
+            key, f"rooms of {shown}, and these are several plans; write each as a separate plan"
+        )
+
+
+def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
+    """Raise ``DiagramError`` for an object that lists several storeys or dwellings, one for each
+    room."""
+    listed = {
+        key: values
+        for key, values in data.items()
+        if isinstance(values, list) and len(values) == num_rooms and plain(key) in _KEYS
+    }
+    if listed:
+        check_one_part([{key: listed[key][k] for key in listed} for k in range(num_rooms)])
+
+
+def _drawn_items(
+    data: Any,
+) -> tuple[str, Callable[[Any], Mapping[str, Any]], Callable[[Any], bool]]:
+    """Key of the items that an object draws, their properties, and a test for rooms. The key is
+    empty if it draws nothing."""
+
+    def properties(feature: Any) -> Mapping[str, Any]:
+        about = feature.get("properties") if isinstance(feature, Mapping) else None
+        return about if isinstance(about, Mapping) else {}
+
+    def itself(space: Any) -> Mapping[str, Any]:
+        return space if isinstance(space, Mapping) else {}
+
+    if isinstance(data, Mapping) and "rooms" not in data:
+        if isinstance(data.get("features"), list):
+            return "features", properties, _is_room_feature
+        if isinstance(data.get("spaces"), list):
+            return "spaces", itself, _is_room_space
+    return "", itself, _is_room_space
+
+
+def _is_room_feature(about: Mapping[str, Any]) -> bool:
+    """Return True for a room of GeoJSON."""
+    return about.get("kind", "room" if "room_type" in about else None) == "room"
+
+
+def _is_room_space(about: Mapping[str, Any]) -> bool:
+    """Return True for a room of RLVR."""
+    return "door" not in str(about.get("room_type"))
+
+
+def _numbered(features: Sequence[Any], rooms: Iterable[int]) -> list[Any]:
+    """Features whose rooms have ids: their own, or their places among all rooms."""
+    # own ids, if all rooms have one
+    ids = [features[k].get("id") for k in rooms]
+    if len({each for each in ids if type(each) is int}) == len(ids):
+        return [*features]
+    number = {k: n for n, k in enumerate(rooms)}
+    return [{**f, "id": number[k]} if k in number else f for k, f in enumerate(features)]
+
+
+OTHERS = "features that are neither room nor door"
+
+
+def geojson_of(plan: FloorPlan) -> str:
+    """Write a plan as GeoJSON.
+
+    Features have the ``kind`` "room" (``room_type``, ``area``, and ``added`` if it was added to its
+    diagram; the id is its number), "door" (``rooms``) and "boundary", or "outline" for a plan
+    without a boundary. The plan's own JSON is under ``discrete_diffusion``.
+    """
+    from shapely import LineString
+
+    outline = "outline" if plan.boundary is None else "boundary"
+    added = added_rooms(plan.diagram)
+    # the outline, rooms and doors
+    features = [_feature(plan.outline, {"kind": outline, "area": round(plan.outline.area, 2)})]
+    for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
+        about = {"kind": "room", "room_type": name, "area": round(area, 2)}
+        about |= {ADDED: True} if k in added else {}
+        features.append({"id": k, **_feature(drawn_floor(plan, k), about)})
+    for door in plan.doors:
+        about = {"kind": "door", "rooms": rooms_to_json(door.rooms)}
+        features.append(_feature(LineString([door.start, door.end]), about))
+    # with the plan's own JSON
+    collection = {
+        "type": "FeatureCollection",
+        "unit": "metres",
+        "frame": "local: x to the right, y upwards; not longitude and latitude",
+        "features": features,
+        EMBEDDED: embedded_json(plan),
+    }
+    return json.dumps(collection) + "\n"
+
+
+def _feature(shape: BaseGeometry, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Feature of a shape, with y upwards."""
+    from shapely.geometry import mapping
+    from shapely.geometry.polygon import orient
+
+    shape = flip_y(shape)
+    if shape.geom_type == "Polygon":
+        shape = orient(shape)
+    return {"type": "Feature", "properties": dict(properties), "geometry": mapping(shape)}
+
+
+def read_geojson(data: Mapping[str, Any]) -> Drawing:
+    """Read what ``geojson_of`` writes, or a similar drawing.
+
+    Polygons with a ``room_type`` are rooms, lines of ``kind`` "door" are doors, and anything else
+    is left out. "unit" states another unit than metres.
+    """
+    check_installed()
+    labels: list[object] = []
+    floors: list[BaseGeometry] = []
+    ids: list[object] = []
+    places: list[str] = []
+    doors: list[DrawnDoor] = []
+    boundaries: list[BaseGeometry] = []
+    num_others = 0
+    # sort the features by kind
+    for k, feature in enumerate(required_list(data, "features")):
+        where = f"features[{k}]"
+        about = feature.get("properties") if isinstance(feature, Mapping) else None
+        if not isinstance(about, Mapping):
+            raise DiagramError(where, "expected a Feature with properties")
+        kind = about.get("kind", "room" if "room_type" in about else None)
+        if kind == "room":
+            ids.append(feature.get("id"))
+            labels.append(about.get("room_type"))
+            places.append(f"{where}.properties.room_type")
+            room_code(labels[-1], places[-1])
+            floors.append(_shape(feature, where, "Polygon", "MultiPolygon"))
+        elif kind == "door":
+            stated = about.get("rooms")
+            ends = None if stated is None else rooms_from_json(stated, math.inf)
+            line = _shape(feature, where, "LineString")
+            doors.append(DrawnDoor(line, ends is not None and ends[1] == FRONT_DOOR, ends))
+        elif kind == "boundary":
+            shape = _shape(feature, where, "Polygon")
+            boundaries.append(check_boundary(shape, f"{where}.geometry"))
+        elif kind != "outline":
+            num_others += 1
+    if not labels:
+        raise DiagramError("features", 'no polygon has a property "room_type", as every room does')
+    # the drawing of these parts
+    boundary, left_out = largest_boundary(boundaries)
+    left_out += (OTHERS,) * num_others
+    rooms = map(DrawnRoom, rooms_of_labels(labels, floors, places), floors, _numbers(ids))
+    found = Drawing(tuple(rooms), tuple(doors), boundary, data.get(EMBEDDED), left_out)
+    return scale_to_metres(found, data)
+
+
+def _numbers(ids: Sequence[object]) -> list[int]:
+    """Ids of rooms if all are different integers; otherwise their places among rooms."""
+    # doors refer to rooms by these
+    numbers = [each for each in ids if type(each) is int]
+    return numbers if len(set(numbers)) == len(ids) else [*range(len(ids))]
+
+
+def _shape(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:
+    """Geometry of a feature, y downwards. Raises ``DiagramError`` unless it is valid and of one of
+    the ``types``."""
+    from shapely.errors import ShapelyError
+    from shapely.geometry import shape
+
+    given = feature.get("geometry")
+    try:
+        # of a type that is expected, and valid
+        found = shape(given)
+        is_sound = found.geom_type in types and not found.is_empty
+        is_sound = is_sound and found.is_valid
+    except (ShapelyError, AttributeError, IndexError, KeyError, TypeError, ValueError):
+        is_sound = False
+    if not is_sound:
+        raise DiagramError(
+            f"{where}.geometry",
+            f"expected a {types[0]} in metres that does not cross itself, got "
+            f"{reprlib.repr(given)}",
+        )
+    return flip_y(found)
+
+
+COLUMNS = ("kind", "id", "type", "area", "wkt", "box")
+
+
+def wkt_of(plan: FloorPlan) -> str:
+    """Write a plan as a table.
+
+    Rows are of kind "room" (``type``: its room type; ``box``: "x0 y0 x1 y1", of which smaller rooms
+    leave the floor), "door" (``type``: the numbers of its rooms, as "0 3" or "2 outside") and
+    "boundary", or "outline" for a plan without a boundary.
+    """
+    from shapely import LineString
+
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(COLUMNS)
+    # the outline, rooms and doors
+    outline = "outline" if plan.boundary is None else "boundary"
+    table.writerow([outline, "", "", f"{plan.outline.area:.2f}", _text(plan.outline)])
+    for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
+        box = " ".join(repr(float(side)) for side in flip_y(plan.boxes[k]).bounds)
+        table.writerow(["room", k, name, f"{area:.2f}", _text(drawn_floor(plan, k)), box])
+    for k, door in enumerate(plan.doors):
+        rooms = " ".join(map(str, rooms_to_json(door.rooms)))
+        table.writerow(["door", k, rooms, "", _text(LineString([door.start, door.end]))])
+    return file.getvalue()
+
+
+def _text(shape: BaseGeometry) -> str:
+    """Well-known text of a shape, with y upwards."""
+    import shapely
+
+    return shapely.to_wkt(flip_y(shape), rounding_precision=-1)  # all digits
+
+
+def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
+    """Read what ``wkt_of`` writes. ``names``: the user's own names of rooms. Raises
+    ``DiagramError`` naming row and column."""
+    check_installed()
+    try:
+        rows = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig")), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DiagramError("", f"not comma-separated text in UTF-8: {error}") from error
+    if not rows or any(column not in rows[0] for column in ("kind", "type", "wkt")):
+        raise DiagramError("", f"expected a table with the columns {', '.join(COLUMNS)}")
+    labels, floors, boxes, places = [], [], [], []
+    doors: list[DrawnDoor] = []
+    boundaries: list[BaseGeometry] = []
+    # sort the rows by kind
+    for number, row in enumerate(rows, start=2):
+        where = f"line {number}"
+        if None in row:  # the csv module puts cells beyond the last column there
+            raise DiagramError(where, f"has more cells than the {len(row) - 1} columns of line 1")
+        if row["kind"] == "room":
+            labels.append(names.room_type(row["type"]))
+            room_code(labels[-1], where)
+            floors.append(_shape_of_text(row["wkt"], where, "Polygon", "MultiPolygon"))
+            boxes.append(_box(row.get("box") or "", where))
+            places.append(where)
+        elif row["kind"] == "door":
+            ends = _rooms(row["type"] or "")
+            line = _shape_of_text(row["wkt"], where, "LineString")
+            doors.append(DrawnDoor(line, ends[1] == FRONT_DOOR, ends))
+        elif row["kind"] == "boundary":
+            boundaries.append(check_boundary(_shape_of_text(row["wkt"], where, "Polygon"), where))
+        elif row["kind"] != "outline":
+            reason = f"kind {reprlib.repr(row['kind'])}: expected room, door, boundary or outline"
+            raise DiagramError(where, reason)
+    if not labels:
+        raise DiagramError("kind", "no row is a room")
+    check_one_part([row for row in rows if row["kind"] == "room"])
+    # the drawing of these parts
+    types = rooms_of_labels(labels, floors, places)
+    rooms = tuple(
+        DrawnRoom(room, floor, k, box=box)
+        for k, (room, floor, box) in enumerate(zip(types, floors, boxes, strict=True))
+    )
+    boundary, left_out = largest_boundary(boundaries)
+    return Drawing(rooms, tuple(doors), boundary, left_out=left_out)
+
+
+def _rooms(text: str) -> tuple[int, int]:
+    """Numbers of the rooms of a door."""
+    return rooms_from_json([int(w) if w.isdecimal() else w for w in text.split()], math.inf)
+
+
+def _box(text: str, where: str) -> Box | None:
+    """Box of four numbers, y downwards; None for an empty text."""
+    if not text:
+        return None
+    try:
+        x0, y0, x1, y1 = map(float, text.split())
+    except ValueError as error:
+        reason = f'box {reprlib.repr(text)}: expected "x0 y0 x1 y1", or nothing'
+        raise DiagramError(where, reason) from error
+    # from y upwards to y downwards
+    return checked_box((x0, 0.0 - y1, x1, 0.0 - y0), where)
+
+
+def _shape_of_text(text: str | None, where: str, *types: str) -> BaseGeometry:
+    """Geometry of a text, y downwards. Raises ``DiagramError`` unless it is valid and of one of the
+    ``types``."""
+    import shapely
+
+    try:
+        with np.errstate(all="ignore"):  # numbers beyond float64 are refused below
+            found = shapely.from_wkt(text)
+    except shapely.GEOSException:
+        found = None
+    if found is None or found.geom_type not in types or found.is_empty or not found.is_valid:
+        raise DiagramError(
+            where,
+            f"expected a {types[0]} in metres that does not cross itself, got {reprlib.repr(text)}",
+        )
+    return flip_y(found)
