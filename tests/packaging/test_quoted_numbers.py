@@ -207,8 +207,8 @@ def test_numbers_of_other_data_come_from_the_results():
     assert max(run["cpu_seconds"] for run in (fields, ids)) < 1500  # "less than half an hour"
     images = [
         f"the mean of 8 draws is {fields['test']['relative_l2']:.3f} by flow matching and "
-        f"{ids['test']['relative_l2']:.3f} by MDLM on ids, where ridge",
-        f"regression has {fields['test']['ridge_relative_l2']:.3f} and the mean image "
+        f"{ids['test']['relative_l2']:.3f} by MDLM on ids.",
+        f"Ridge regression has {fields['test']['ridge_relative_l2']:.3f} and the mean image "
         f"{fields['test']['mean_image_relative_l2']:.3f}",
     ]
     recipe = [run for run in results_of("dialogue")["runs"] if run["name"] == "as the recipe"]

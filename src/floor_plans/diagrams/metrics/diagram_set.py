@@ -40,6 +40,9 @@ class KernelPoints:
     """Distinct vectors of a set, with counts, for a kernel k(x, y) = exp(-|x - y|^2 / (2 s^2)).
 
     ``points``: Float[U, K]. ``counts``: number of each, Float[U]. ``bandwidth``: s.
+
+    Deviation: published evaluations often take the bandwidth from medians of the compared sets, so
+    that their values are not comparable; here it is fixed.
     """
 
     points: Floats
