@@ -41,38 +41,19 @@ def test_every_part_has_its_size():
         model = GetRegion(num_features=283, d_model=768, n_layers=12, n_heads=12)
     assert all(parameter.is_meta for parameter in model.parameters())
     block = model.blocks[0]
-    found = {
-        "region_embedding": num_parameters(model.region_embedding),
-        "timestep_embedder": num_parameters(model.timestep_embedder),
-        "qkv": num_parameters(block.attention.qkv),
-        "proj": num_parameters(block.attention.out),
-        "fc1": num_parameters(block.mlp.up),
-        "fc2": num_parameters(block.mlp.down),
-        "adaLN": num_parameters(block.modulation),
-        "norms of a block": num_parameters(block.norm1) + num_parameters(block.norm2),
-        "block": num_parameters(block),
-        "blocks": num_parameters(model.blocks),
-        "norm": num_parameters(model.norm),
-        "head": num_parameters(model.head),
-        "tokens": model.mask_token.numel() + model.cls_token.numel(),
-        "total": num_parameters(model),
-    }
-    assert found == {
-        "region_embedding": 218_112,  # M D + D
-        "timestep_embedder": 787_968,  # 256 D + D + D^2 + D
-        "qkv": 1_771_776,  # 3 D^2 + 3 D
-        "proj": 590_592,  # D^2 + D
-        "fc1": 2_362_368,  # 4 D^2 + 4 D
-        "fc2": 2_360_064,  # 4 D^2 + D
-        "adaLN": 3_543_552,  # 6 D^2 + 6 D
-        "norms of a block": 0,
-        "block": 10_628_352,  # 18 D^2 + 15 D
-        "blocks": 127_540_224,
-        "norm": 1_536,  # 2 D
-        "head": 217_627,  # D M + M
-        "tokens": 1_536,  # 2 D
-        "total": 128_767_003,
-    }
+    sizes = [
+        (model.region_embedding, 218_112),  # M D + D
+        (model.timestep_embedder, 787_968),  # 256 D + D + D^2 + D
+        (block.attention.qkv, 1_771_776),  # 3 D^2 + 3 D
+        (block.attention.out, 590_592),  # D^2 + D
+        (block.mlp, 4_722_432),  # 8 D^2 + 5 D
+        (block.modulation, 3_543_552),  # 6 D^2 + 6 D
+        (block, 10_628_352),  # 18 D^2 + 15 D
+        (model.norm, 1_536),  # 2 D
+        (model.head, 217_627),  # D M + M
+        (model, 128_767_003),  # and two tokens of D
+    ]
+    assert [num_parameters(part) for part, _ in sizes] == [size for _, size in sizes]
 
 
 def test_norms_and_tokens_are_those_of_the_publication():
@@ -85,10 +66,9 @@ def test_norms_and_tokens_are_those_of_the_publication():
         assert 0.015 < token.std() < 0.025
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-def test_blocks_start_as_the_identity_and_predictions_at_zero(choice):
+def test_blocks_start_as_the_identity_and_predictions_at_zero():
     x, masked, noisy = windows()
-    model = GetRegion(**TINY, **choice).train()
+    model = GetRegion(**TINY).train()
     rows = torch.randn(3, 10, 32)
     for block in model.blocks:
         assert torch.equal(block(rows, torch.randn(3, 32)), rows)
@@ -96,14 +76,6 @@ def test_blocks_start_as_the_identity_and_predictions_at_zero(choice):
     assert predicted.shape == x.shape
     assert (predicted == 0).all()
     assert GetRegion(**TINY, zero_head=False)(x, SIGMA).abs().max() > 0.01
-
-
-@pytest.mark.parametrize("length", [0, 1, 40])
-def test_any_number_of_rows_is_read(randomise, length):
-    model = randomise(GetRegion(**TINY))
-    x = torch.randn(3, length, 7)
-    masked = torch.ones(3, length, dtype=torch.bool)
-    assert model(x, SIGMA, masked=masked, real=masked).shape == (3, length, 7)
 
 
 def test_time_says_nothing_at_first_and_something_after_a_step():
@@ -119,16 +91,12 @@ def test_time_says_nothing_at_first_and_something_after_a_step():
     assert_same(other, model(x, torch.zeros(3), masked=masked))
 
 
-@pytest.mark.parametrize("content", [5.0, math.nan, math.inf])
-@pytest.mark.parametrize("choice", CHOICES)
-def test_what_stands_in_hidden_rows_changes_neither_outputs_nor_gradients(
-    randomise, choice, content
-):
-    """Masked rows, and rows that are not real, in columns that are computed and in others."""
+@pytest.mark.parametrize("content", [5.0, math.nan])
+def test_what_stands_in_hidden_rows_changes_neither_outputs_nor_gradients(randomise, content):
     x, masked, noisy = windows()
     real = torch.ones(3, 9, dtype=torch.bool)
-    real[:, 8] = real[1, 5:] = False
-    model = randomise(GetRegion(**TINY, **choice))
+    real[:, 8] = real[1, 5:] = real[2] = False  # a window has no row
+    model = randomise(GetRegion(**TINY))
 
     def outputs_and_gradients(rows: Tensor) -> tuple[Tensor, ...]:
         predicted = model(rows, SIGMA, masked=masked, noisy=noisy, real=real)[real]
@@ -171,14 +139,15 @@ def test_without_positions_permuted_rows_give_permuted_outputs(randomise):
             assert distance > 1e-2
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-def test_padded_windows_are_predicted_like_the_shorter_ones(randomise, choice):
+def test_padded_windows_are_predicted_like_the_shorter_ones(randomise):
     x, masked, noisy = windows()
     real = torch.ones(3, 9, dtype=torch.bool)
     real[0, 6:] = real[1, 4:] = real[2, 6:] = False  # columns 6 to 8 are left out
-    model = randomise(GetRegion(**TINY, **choice))
+    model = randomise(GetRegion(**TINY))
     predicted = model(x, SIGMA, masked=masked, noisy=noisy, real=real)
     assert predicted.shape == x.shape
+    none = model(x[:, :0], SIGMA, masked=masked[:, :0], real=real[:, :0])
+    assert none.shape == (3, 0, 7)
     for b, length in enumerate((6, 4, 6)):
         rows = (slice(b, b + 1), slice(length))
         alone = model(x[rows], SIGMA[b : b + 1], masked=masked[rows], noisy=noisy[rows])
@@ -197,17 +166,6 @@ def test_left_out_rows_leave_the_others_their_positions(randomise):
     again = model(x, SIGMA, masked=masked, real=real)
     for b in (1, 2):
         assert_same(again[b, real[b]], predicted[b, real[b]])
-
-
-def test_a_window_without_rows_spoils_neither_values_nor_gradients(randomise):
-    x, masked, noisy = windows()
-    real = torch.ones(3, 9, dtype=torch.bool)
-    real[1] = False
-    model = randomise(GetRegion(**TINY))
-    predicted = model(x, SIGMA, masked=masked, noisy=noisy, real=real)
-    predicted[real].square().sum().backward()
-    assert predicted.isfinite().all()
-    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
-from discrete_diffusion.models import available_backbones, build_backbone
+from discrete_diffusion.algorithms import build_algorithm
+from discrete_diffusion.checkpoints import export_onnx
+from discrete_diffusion.cli import compose
+from discrete_diffusion.domains import complete_data
+from discrete_diffusion.models import build_backbone
 from discrete_diffusion.models.registry import BackboneSpec, backbone_spec
 
 
-def test_names_and_specs():
-    names = ["dtn-regressor", "dtn-unet", "film-unet-tokens", "get-region", "latent-space-model"]
-    assert {*names} <= {*available_backbones()}
-    rows = BackboneSpec("get-region", "features", False, ("masked", "noisy", "real"))
-    assert backbone_spec("get-region") == replace(rows, default_model="get_region_tiny")
-    field = BackboneSpec("dtn-unet", "field", False, ("dtn", "keep", "encoded"), "dtn_unet_tiny")
-    assert backbone_spec("dtn-unet") == field
-    given = ("dtn", "keep", "encoded")
-    pixels = BackboneSpec("film-unet-tokens", "tokens", False, given, "film_unet_tiny")
-    assert backbone_spec("film-unet-tokens") == pixels
-    latent = BackboneSpec("latent-space-model", "latent", False, (), "latent_tiny")
-    assert backbone_spec("latent-space-model") == latent
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ("get-region", "features", False, ("masked", "noisy", "real"), "get_region_tiny"),
+        ("dtn-unet", "field", False, ("dtn", "keep", "encoded"), "dtn_unet_tiny"),
+        ("film-unet-tokens", "tokens", False, ("dtn", "keep", "encoded"), "film_unet_tiny"),
+        ("latent-space-model", "latent", False, (), "latent_tiny"),
+    ],
+)
+def test_specs(spec):
+    assert backbone_spec(spec[0]) == BackboneSpec(*spec)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,6 @@ def test_config_values_reach_the_u_net_and_the_encoder(make_config):
 
 @pytest.mark.parametrize("backbone", ["dtn-unet", "film-unet-tokens"])
 def test_a_network_that_is_told_no_time_has_an_encoder_without(make_config, randomise, backbone):
-    """So that every parameter gets a gradient, which several processes need."""
     preset = {"dtn-unet": "dtn_unet_tiny", "film-unet-tokens": "film_unet_tiny"}[backbone]
     data = {"num_boundary": 6, "length": 16, "vocab_size": 7, "mask_id": 6}
     config = make_config(backbone, preset, data, time_conditioning=False)
@@ -98,3 +98,26 @@ def test_dtn_unet_wants_maps_and_images_it_can_halve(make_config):
     data = {"num_boundary": 8, "field_size": 30}
     with pytest.raises(ValueError, match="images of 30 x 30 pixels cannot be halved 2 times"):
         build_backbone(make_config("dtn-unet", "dtn_unet_tiny", data), 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["algo=masked-features"], "masked"),
+        (
+            [
+                *("algo.backbone=film-unet-tokens", "model=film_unet_tiny"),
+                *("model.multipliers=[1,1]", "data=eit-levels"),
+                *("data.size=16", "data.num_boundary=8"),
+            ],
+            "dtn",
+        ),
+    ],
+)
+def test_a_network_that_needs_more_than_tokens_is_refused(words, why, tmp_path):
+    pytest.importorskip("onnxruntime", reason="it runs the file")
+    pytest.importorskip("onnxscript", reason="it writes the file")
+    algorithm = build_algorithm(complete_data(compose("train", words)))
+    with pytest.raises(ValueError, match=f"format=onnx .*x_t and sigma.*{why}"):
+        export_onnx(algorithm, {}, tmp_path / "network.onnx")
+    assert not (tmp_path / "network.onnx").exists()
