@@ -61,63 +61,45 @@ def written(site, path, *overrides, domain="graphs"):
 
 
 @pytest.mark.slow
-def test_its_package_is_named(site, tmp_path):
-    path = tmp_path / "model.ckpt"
-    fake_install(
-        site, "their_net", BACKBONE, "discrete_diffusion.backbones", {"their-net": "their_net"}
-    )
-    (part,) = written(site, path, "algo.backbone=their-net")
-    assert part["package"] == "their_net"
-    with pytest.raises(ValueError, match=r"model\.ckpt needs the package their_net.* 'their-net'"):
+@pytest.mark.parametrize(
+    ("name", "code", "group", "words"),
+    [
+        ("their-net", BACKBONE, "backbones", ["algo.backbone=their-net"]),
+        ("houses", DOMAIN, "domains", []),  # needed before any backbone
+    ],
+)
+def test_its_package_is_named(site, tmp_path, name, code, group, words):
+    path, package = tmp_path / "model.ckpt", name.replace("-", "_")
+    domain = "graphs" if words else name
+    fake_install(site, package, code, f"discrete_diffusion.{group}", {name: package})
+    (listed,) = written(site, path, *words, domain=domain)
+    assert listed["package"] == package
+    with pytest.raises(ValueError, match=rf"model\.ckpt needs the package {package}.* '{name}'"):
         load(path)
-    importlib.import_module("their_net")
-    assert type(load(path).backbone).__name__ == "Mine"
+    importlib.import_module(package)
+    assert not words or type(load(path).backbone).__name__ == "Mine"
 
 
 @pytest.mark.slow
-def test_a_domain_too_which_is_needed_first(site, tmp_path):
-    path = tmp_path / "model.ckpt"
-    fake_install(site, "houses", DOMAIN, "discrete_diffusion.domains", {"houses": "houses"})
-    written(site, path, domain="houses")
-    with pytest.raises(ValueError, match=r"model\.ckpt needs the package houses.* 'houses'"):
-        load(path)
-
-
-@pytest.mark.slow
-def test_a_module_that_no_package_holds_is_named_with_its_key(site, tmp_path):
-    path = tmp_path / "model.ckpt"
-    (site / "loose.py").write_text(BACKBONE)
-    importlib.import_module("loose")
-    written(site, path, "algo.backbone=their-net")
-    with pytest.raises(ValueError, match=r"'their-net', of the module loose, .* plugins=\[loose\]"):
-        load(path)
-    assert "loose" not in sys.modules
-    assert type(load(path, plugins=["loose"]).backbone).__name__ == "Mine"
-
-
-@pytest.mark.slow
-def test_a_name_of_ours_does_not_stand_in_for_theirs(site, tmp_path):
-    """A network of another module, called as one of ours, which is another function."""
-    path = tmp_path / "model.ckpt"
-    (site / "loose.py").write_text(BACKBONE)
-    importlib.import_module("loose")
-    ours = _BACKBONE_BUILDERS["bd-denoiser"]
-    _BACKBONE_BUILDERS["bd-denoiser"] = _BACKBONE_BUILDERS["their-net"]
-    written(site, path)
-    _BACKBONE_BUILDERS["bd-denoiser"] = ours
-    with pytest.raises(ValueError, match=r"'bd-denoiser', of the module loose, .*plugins=\[loose"):
-        load(path)
-
-
-@pytest.mark.slow
-def test_what_a_script_registered_is_told_apart(site, tmp_path):
-    path = tmp_path / "model.ckpt"
+@pytest.mark.parametrize("name", ["their-net", "bd-denoiser", "__main__"])
+def test_a_part_that_no_package_holds_is_named_with_its_module(site, tmp_path, name):
+    """Of a module, called as one of ours, and of a script."""
+    path, ours = tmp_path / "model.ckpt", _BACKBONE_BUILDERS["bd-denoiser"]
     (site / "loose.py").write_text(BACKBONE)
     scope = importlib.import_module("loose")
-    scope.build.__module__ = "__main__"
-    written(site, path, "algo.backbone=their-net")
-    with pytest.raises(ValueError, match=r"'their-net', which a script or notebook registered"):
+    says = rf"'{name}', of the module loose, .* plugins=\[loose\]"
+    if name == "bd-denoiser":
+        _BACKBONE_BUILDERS[name] = _BACKBONE_BUILDERS["their-net"]
+    if name == "__main__":
+        scope.build.__module__, name = name, "their-net"
+        says = r"'their-net', which a script or notebook registered"
+    written(site, path, f"algo.backbone={name}")
+    _BACKBONE_BUILDERS["bd-denoiser"] = ours
+    with pytest.raises(ValueError, match=says):
         load(path)
+    assert "loose" not in sys.modules
+    if "script" not in says and name == "their-net":
+        assert type(load(path, plugins=["loose"]).backbone).__name__ == "Mine"
 
 
 def test_our_own_parts_are_not_listed(tmp_path):

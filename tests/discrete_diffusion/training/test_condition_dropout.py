@@ -1,4 +1,4 @@
-"""Conditions in training: which the backbone is given, and how they are dropped."""
+"""Conditions in training: which the backbone is given, and that they are dropped there alone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from discrete_diffusion.algorithms.registry import algorithms_on
 from discrete_diffusion.building.algorithm import check_states
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
+from discrete_diffusion.data import Examples
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.forward_process.registry import PROCESSES
 from discrete_diffusion.noise_schedules import Learned, LogLinear
+from discrete_diffusion.training import DiffusionModule
+from toy_training import ToyData, fit
 from toy_world import VOCAB_SIZE, ToyWorld, toy_layout
 
 
@@ -34,6 +37,35 @@ class Listener(nn.Module):
 class Deaf(Listener):
     def forward(self, x_t, sigma=None):
         return super().forward(x_t, sigma)
+
+
+class Conditioned(ToyData):
+    """With a condition that ``Listener`` takes and one that it does not."""
+
+    def __init__(self) -> None:
+        super().__init__(128)
+        given = self.splits["train"]
+        conditions = {"sign": torch.ones(len(given)), "for_others": torch.ones(len(given))}
+        examples = Examples(given.x0, given.real, conditions=conditions)
+        self.splits = dict.fromkeys(self.splits, examples)
+
+
+def test_conditions_are_dropped_in_training_alone(tmp_path):
+    algorithm = toy(condition_dropout=0.5)
+    module = DiffusionModule(algorithm, bound="plain", seed=0, lr=1e-3, lr_schedule="constant")
+    fit(module, tmp_path, steps=4, data=Conditioned())
+    heard = algorithm.backbone.heard
+    assert all(sign is not None for _, _, sign in heard)
+    trained = [tuple(keep.tolist()) for training, keep, _ in heard if training]
+    assert len(trained) == len(set(trained)) == 4
+    assert {keep for training, keep, _ in heard if not training} == {None}
+
+
+def test_what_a_backbone_says_of_its_condition_is_among_the_statistics():
+    algorithm = toy()
+    assert algorithm.statistics() == {}
+    algorithm.backbone.diagnostics = lambda: {"cond_gate": 0.25}
+    assert algorithm.statistics() == {"cond_gate": 0.25}
 
 
 def toy(name: str = "mdlm", backbone: nn.Module | None = None, **options) -> TokenAlgorithm:

@@ -60,10 +60,9 @@ def test_values_that_cannot_be_are_named(options, names):
         check_learning_rate(**{"lr": 1e-3, "lr_schedule": "cosine", "warmup_steps": 0, **options})
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "linear", "wsd"])
-def test_a_run_without_an_end_has_no_rate_that_falls_towards_it(tmp_path, schedule):
-    with pytest.raises(ValueError, match=rf"{schedule} .*set trainer\.max_steps .*=constant"):
-        fit(make_module(lr_schedule=schedule), tmp_path, steps=-1)
+def test_a_run_without_an_end_has_no_rate_that_falls_towards_it(tmp_path):
+    with pytest.raises(ValueError, match=r"wsd .*set trainer\.max_steps .*=constant"):
+        fit(make_module(lr_schedule="wsd"), tmp_path, steps=-1)
 
 
 class Rates(Callback):

@@ -122,72 +122,59 @@ def whole(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("step", "interval", "where"),
-    [(6, 4, "middle"), (8, 4, "end"), (11, 4, "middle"), (13, 4, "end"), (9, 5, "middle")],
+    [
+        (6, 4, "middle"),
+        (8, 4, "end"),
+        (9, 5, "middle"),
+        (8, 4, "validation"),
+        (8, 4, "samples"),
+        (STEPS, 4, "logged"),
+    ],
 )
 def test_a_crash_at_any_step_loses_nothing(whole, tmp_path, step, interval, where):
     with pytest.raises(Crash):
         run(tmp_path, at=(step, crash, where), interval=interval)
     last = tmp_path / "checkpoints" / "last.ckpt"
+    if where in ("validation", "samples", "logged"):
+        assert read_training_file(last)["global_step"] == step
     module, _ = run(tmp_path, resume=last, interval=interval)
     assert result(tmp_path, module) == whole[interval]
 
 
 @pytest.mark.parametrize(
-    ("number", "step", "where", "saved"),
+    ("number", "step", "where", "interval"),
     [
-        (signal.SIGINT, 1, "end", 1),
-        (signal.SIGINT, 6, "middle", 6),
-        (signal.SIGTERM, 6, "end", 6),
-        (signal.SIGTERM, 12, "end", 12),  # a validation is due: the resumed run makes it
+        (signal.SIGINT, 1, "end", 4),
+        (signal.SIGUSR1, 6, "middle", 4),
+        (signal.SIGTERM, 12, "end", 4),  # a validation is due: the resumed run makes it
+        (signal.SIGINT, 8, "end", 5),  # the end of an epoch, no validation due
         (signal.SIGINT, 4, "validation", 4),
-        (signal.SIGUSR1, 8, "validation", 8),  # at the end of an epoch
-        (signal.SIGUSR2, 8, "samples", 8),
-        (signal.SIGHUP, 12, "logged", 12),
-        (signal.SIGINT, STEPS, "end", STEPS),
-        (signal.SIGTERM, STEPS, "samples", STEPS),
+        (signal.SIGUSR2, 8, "samples", 4),  # at the end of an epoch
+        (signal.SIGHUP, 12, "logged", 4),
+        (signal.SIGTERM, STEPS, "samples", 4),
     ],
 )
-def test_signals_stop_after_the_step_and_lose_nothing(whole, tmp_path, number, step, where, saved):
+def test_signals_stop_after_the_step_and_lose_nothing(
+    whole, tmp_path, number, step, where, interval
+):
     with pytest.raises(Stop) as stop:
-        run(tmp_path, at=(step, lambda: signal.raise_signal(number), where))
+        run(tmp_path, at=(step, lambda: signal.raise_signal(number), where), interval=interval)
     assert stop.value.exit_status == 128 + number
     last = tmp_path / "checkpoints" / "last.ckpt"
     on_the_spot = where in ("validation", "samples")
     assert stop.value.checkpoint == (None if on_the_spot else last)
     state = read_training_file(last)
-    assert state["global_step"] == saved
-    assert state["callbacks"]["RunCheckpoints"]["validation_due"] == (
-        on_the_spot or (where == "end" and step in (12, STEPS))
-    )
-    module, _ = run(tmp_path, resume=last)
-    assert result(tmp_path, module) == whole[4]
-
-
-@pytest.mark.parametrize("step", [8, STEPS])
-@pytest.mark.parametrize("where", ["validation", "samples", "logged"])
-def test_a_crash_in_a_validation_loses_no_step(whole, tmp_path, step, where):
-    with pytest.raises(Crash):
-        run(tmp_path, at=(step, crash, where))
-    last = tmp_path / "checkpoints" / "last.ckpt"
-    assert read_training_file(last)["global_step"] == step
-    module, _ = run(tmp_path, resume=last)
-    assert result(tmp_path, module) == whole[4]
-
-
-def test_a_stop_asked_for_at_the_end_of_an_epoch_takes_no_step_more(whole, tmp_path):
-    """8 batches an epoch, no validation due."""
-    with pytest.raises(Stop):
-        run(tmp_path, at=(8, interrupt), interval=5)
-    last = tmp_path / "checkpoints" / "last.ckpt"
-    assert read_training_file(last)["global_step"] == 8
-    assert result(tmp_path, run(tmp_path, resume=last, interval=5)[0]) == whole[5]
+    assert state["global_step"] == step
+    due = on_the_spot or (where, step) == ("end", 12)
+    assert state["callbacks"]["RunCheckpoints"]["validation_due"] == due
+    module, _ = run(tmp_path, resume=last, interval=interval)
+    assert result(tmp_path, module) == whole[interval]
 
 
 @pytest.mark.parametrize(
     ("step", "options"),
     [
-        (1, {"batch_size": 256}),  # one batch an epoch: each of its steps is the last
-        (6, {"batch_size": 256}),
+        (6, {"batch_size": 256}),  # one batch an epoch: each of its steps is the last
         (3, {"accumulate_grad_batches": 3}),  # the third step of an epoch has two batches
     ],
 )
@@ -211,17 +198,7 @@ def test_a_run_goes_on_with_more_processes(tmp_path):
     assert module.trainer.global_step == STEPS
 
 
-@pytest.mark.slow
-def test_many_interruptions_lose_nothing(whole, tmp_path):
-    last = tmp_path / "checkpoints" / "last.ckpt"
-    stop = lambda: signal.raise_signal(signal.SIGTERM)  # noqa: E731
-    for at in ((3, stop), (6, crash), (7, stop), (10, crash), (11, stop)):
-        with pytest.raises((Stop, Crash)):
-            run(tmp_path, at=at, resume=last if last.exists() else None)
-    assert result(tmp_path, run(tmp_path, resume=last)[0]) == whole[4]
-
-
-@pytest.mark.parametrize(("steps", "interval"), [(10, 4), (8, 4), (8, 5), (12, 5)])
+@pytest.mark.parametrize(("steps", "interval"), [(10, 4), (8, 4), (8, 5)])
 def test_a_longer_run_goes_on_from_a_finished_one(whole, tmp_path, steps, interval):
     """With a constant learning rate, 10 + 4 steps are 14 steps, wherever an epoch of 8 is left."""
     run(tmp_path, steps, interval=interval)
@@ -232,7 +209,7 @@ def test_a_longer_run_goes_on_from_a_finished_one(whole, tmp_path, steps, interv
     assert differing <= {"csv"}  # where the shorter run's last validation has a row
 
 
-@pytest.mark.parametrize("interval", [3, 5, 100])
+@pytest.mark.parametrize("interval", [3, 100])
 def test_losses_keep_their_steps_when_validations_are_moved(tmp_path, interval):
     run(tmp_path / "whole", interval=4)
     with pytest.raises(Crash):
@@ -242,10 +219,8 @@ def test_losses_keep_their_steps_when_validations_are_moved(tmp_path, interval):
     assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("epochs", [1, 2])
-def test_epochs_of_few_batches_are_validated_at_their_end(tmp_path, epochs):
-    _, kept = run(tmp_path, -1, max_epochs=epochs, interval=500)
-    assert kept.best_step == 8 * epochs
+def test_epochs_of_few_batches_are_validated_at_their_end(tmp_path):
+    assert run(tmp_path, -1, max_epochs=2, interval=500)[1].best_step == 16
 
 
 @pytest.mark.slow
@@ -321,12 +296,11 @@ def test_a_best_checkpoint_that_is_gone_is_sought_anew(tmp_path, caplog):
 
 def test_an_earlier_run_in_the_folder_leaves_no_best_behind(tmp_path):
     run(tmp_path, 4)
+    folder = tmp_path / "checkpoints"
+    (folder / ".last.123.unfinished.ckpt").write_bytes(b"of a killed run")
     with pytest.raises(Stop):
-        run(tmp_path, at=(2, lambda: signal.raise_signal(signal.SIGINT)))
-    assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == [
-        "last.ckpt",
-        "last.safetensors",
-    ]
+        run(tmp_path, at=(2, interrupt))
+    assert sorted(p.name for p in folder.iterdir()) == ["last.ckpt", "last.safetensors"]
 
 
 def test_a_write_that_is_cut_short_leaves_the_former_file(tmp_path, monkeypatch):
@@ -345,24 +319,6 @@ def test_a_write_that_is_cut_short_leaves_the_former_file(tmp_path, monkeypatch)
         run(tmp_path, 12, resume=last)
     assert last.read_bytes() == before
     assert not list(last.parent.glob(".*"))
-
-
-def test_litter_of_a_killed_run_goes(tmp_path):
-    litter = tmp_path / "checkpoints" / ".last.123.unfinished.ckpt"
-    litter.parent.mkdir()
-    litter.write_bytes(b"half")
-    run(tmp_path, 4)
-    assert not litter.exists()
-
-
-def test_both_files_of_a_checkpoint_say_the_same(whole, tmp_path):
-    """The info, step and machine among it, and a digest of weights that changed on the way."""
-    info = whole[4]["last info"]
-    assert info["step"] == STEPS
-    assert info["machine"]["threads"] == torch.get_num_threads()
-    run(tmp_path, 4)
-    other = read_training_file(tmp_path / "checkpoints" / "last.ckpt")["discrete_diffusion"]
-    assert info["digest"] != other["digest"]
 
 
 @pytest.mark.slow

@@ -21,7 +21,6 @@ from discrete_diffusion.data import BatchStream
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.models import acceleration
 from discrete_diffusion.models.acceleration import compile_backbone
-from discrete_diffusion.models.calling import pack_columns
 from discrete_diffusion.training import EMA, DiffusionModule
 from discrete_diffusion.training.callbacks import MovingAverage
 from discrete_diffusion.training.optimizers import build_optimizer
@@ -120,14 +119,6 @@ def test_a_known_packing_changes_nothing(words):
             module.algorithm.loss(known, make_generator(1)).nelbo,
             module.algorithm.loss(one, make_generator(1)).nelbo,
         )
-
-
-def test_packing_travels_with_its_batch():
-    packing = pack_columns(torch.tensor([[True, True, False], [True, False, False]]))
-    moved = Batch(torch.zeros(2, 3), torch.ones(2, 3), conditions={"packing": packing}).to("meta")
-    there = moved.conditions["packing"]
-    assert there.kept == packing.kept
-    assert {there.columns.device.type, there.key_mask.device.type} == {"meta"}
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
