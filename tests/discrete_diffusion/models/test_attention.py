@@ -32,8 +32,7 @@ def naive_attention(attention, x, allowed):
     return attention.out(mixed)
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("causal", "masked"), [(False, False), (False, True), (True, True)])
 def test_attention_equals_its_definition(causal, masked):
     torch.manual_seed(0)
     attention = MultiHeadSelfAttention(d_model=D, n_heads=H, causal=causal).double()
@@ -49,18 +48,7 @@ def test_attention_equals_its_definition(causal, masked):
     torch.testing.assert_close(attention(x, mask), naive_attention(attention, x, allowed))
 
 
-def test_causal_with_leading_pad_is_finite_forwards_and_backwards():
-    attention = MultiHeadSelfAttention(d_model=D, n_heads=H, causal=True)
-    real = torch.arange(L).expand(1, 1, 1, L) >= 3
-    x = torch.randn(1, L, D, requires_grad=True)
-    out = attention(x, real)
-    out[:, 3:].sum().backward()
-    assert out.isfinite().all()
-    assert (x.grad[:, :3] == 0).all()
-
-
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("keys", [1, 15, 16, 33])
+@pytest.mark.parametrize(("keys", "masked"), [(1, True), (16, True), (33, False)])
 def test_written_out_attention_equals_the_fused_kernel(monkeypatch, masked, keys):
     torch.manual_seed(0)
     q, k, v = (torch.randn(3, 2, keys, 8) for _ in range(3))
@@ -147,13 +135,3 @@ def test_every_pair_of_columns(groups, documents, causal, with_context, mask):
     assert found.shape == (num_samples, 1, num, num)
     for b, q, k in product(range(num_samples), range(num), range(num)):
         assert found[b, 0, q, k] == sees(seen, b, q, k), (b, q, k)
-
-
-def test_a_column_that_nobody_sees_still_has_an_output():
-    """PAD sees itself, so that no row of the softmax is empty: 0 / 0 would be NaN."""
-    seen = Visibility(
-        documents=torch.tensor([[0, 0, 1]]), key_mask=torch.tensor([[[[True, True, False]]]])
-    )
-    x = torch.randn(1, 1, 3, 4, generator=torch.Generator().manual_seed(0))
-    out = torch.nn.functional.scaled_dot_product_attention(x, x, x, attn_mask=seen.mask())
-    torch.testing.assert_close(out[0, 0, 2], x[0, 0, 2])

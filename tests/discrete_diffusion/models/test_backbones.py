@@ -81,26 +81,15 @@ def test_real_neighbours_are_attended(backbone):
     assert (backbone(x_t=x)[others] - backbone(x_t=changed)[others]).abs().max() > 1e-3
 
 
-def test_time_may_be_absent_or_zero(backbone):
-    x, real = noisy([8, 5])
-    assert backbone(x_t=x, sigma=None)[real].isfinite().all()
-    assert backbone(x_t=x, sigma=torch.zeros(2))[real].isfinite().all()
-
-
-@pytest.mark.parametrize(
-    "sigma",
-    [0.7, torch.tensor(0.7), torch.full((1,), 0.7), torch.full((2, 1), 0.7)],
-    ids=["float", "0-d", "(1,)", "(B, 1)"],
-)
-def test_sigma_may_come_in_any_of_its_forms(backbone, sigma):
+def test_sigma_may_come_in_any_of_its_forms(backbone):
     x, real = noisy([8, 5])
     expected = backbone(x_t=x, sigma=torch.full((2,), 0.7))
-    assert_same(backbone(x_t=x, sigma=sigma)[real], expected[real])
-
-
-def test_sigma_of_another_shape_is_refused(backbone):
+    for sigma in (0.7, torch.tensor(0.7), torch.full((1,), 0.7), torch.full((2, 1), 0.7)):
+        assert_same(backbone(x_t=x, sigma=sigma)[real], expected[real])
+    for sigma in (None, torch.zeros(2)):
+        assert backbone(x_t=x, sigma=sigma)[real].isfinite().all()
     with pytest.raises(ValueError, match=r"shape \(3,\); expected .*\(2,\)"):
-        backbone(x_t=noisy([8, 5])[0], sigma=torch.rand(3))
+        backbone(x_t=x, sigma=torch.rand(3))
 
 
 def test_a_sample_of_nothing_but_pad_spoils_neither_values_nor_gradients(backbone):
@@ -120,11 +109,9 @@ def test_logits_are_a_fresh_tensor(backbone):
     assert torch.equal(backbone(x_t=x), kept)
 
 
-@pytest.mark.parametrize("name", TOKEN_BACKBONES)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_other_precisions(make_config, randomise, name, dtype):
-    backbone = randomise(build_backbone(make_config(name, presets_of(name)[0]), 28))
+def test_other_precisions(backbone):
     x, real = noisy([8, 5])
-    logits = backbone.to(dtype)(x_t=x, sigma=torch.rand(2))
-    assert logits.dtype == dtype
-    assert logits[real].isfinite().all()
+    for dtype in (torch.float64, torch.bfloat16):
+        logits = backbone.to(dtype)(x_t=x, sigma=torch.rand(2))
+        assert logits.dtype == dtype
+        assert logits[real].isfinite().all()

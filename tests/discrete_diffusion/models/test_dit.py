@@ -1,12 +1,15 @@
+"""The two networks of any token sequence: their options, documents, what is refused."""
+
 import pytest
 import torch
 
 from discrete_diffusion.models.dit import DiT
+from discrete_diffusion.models.my_transformer import MyTransformer
 
 TINY = {"vocab_size": 12, "hidden_size": 32, "n_blocks": 2, "n_heads": 4}
 
 
-@pytest.mark.parametrize("length", [0, 1, 5, 40])
+@pytest.mark.parametrize("length", [0, 5])
 def test_any_length_is_read_and_every_logit_starts_at_zero(length):
     model = DiT(**TINY)
     x = torch.randint(0, 12, (3, length))
@@ -54,11 +57,44 @@ def test_tied_weights_are_one_tensor_and_start_small():
     assert 0 < logits.abs().max() < 4  # an embedding of std 1 would say 128
 
 
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match=r"pad_id=12 is outside the vocabulary 0\.\.11"):
-        DiT(**TINY, pad_id=12)
-    with pytest.raises(ValueError, match="even width per head; 12 over n_heads=4 is 3"):
-        DiT(**{**TINY, "hidden_size": 12})
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"pad_id": 12}, r"pad_id=12 is outside the vocabulary 0\.\.11"),
+        ({"hidden_size": 12}, "even width per head; 12 over n_heads=4 is 3"),
+        ({"activation": "gelu-tanh"}, "did you mean 'gelu_tanh'"),
+        ({"sigma_input": "sigm"}, "did you mean 'sigma'"),
+        ({"attention": "flex"}, r"at least 16 .* has 8 .*model\.n_heads=4"),
+    ],
+)
+def test_bad_arguments_are_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        DiT(**{**TINY, **options})
+
+
+X, BLOCKS = torch.zeros(2, 9, dtype=torch.long), torch.arange(9) // 3
+
+
+@pytest.mark.parametrize(
+    ("causal", "given", "says"),
+    [
+        (False, {"context": X}, "context needs group_idxs"),
+        (True, {"group_idxs": BLOCKS}, r"set algo\.causal_attention=false"),
+        (False, {"group_idxs": BLOCKS[:8]}, r"group_idxs has shape \(8,\); expected \(2, 9\), or"),
+        (False, {"group_idxs": BLOCKS, "context": X[:, :8]}, r"context has shape \(2, 8\); .*2, 9"),
+        (True, {"document_idxs": X[:, :3]}, "document_idxs"),
+        (True, {"document_idxs": X, "cache": True}, "document_idxs"),
+        (False, {"cache": True}, "only a causal network"),
+    ],
+)
+def test_wrong_conditions_are_refused(causal, given, says):
+    model = DiT(**TINY, causal=causal)
+
+    def call(cache=False, **options):
+        return model(X, **options, cache=model.new_cache(torch.arange(9)) if cache else None)
+
+    with pytest.raises(ValueError, match=says):
+        call(**given)
 
 
 def test_sigma_itself_or_the_corrupted_share_is_embedded(randomise):
@@ -87,15 +123,6 @@ def test_a_network_without_adaln_reads_no_noise_level(randomise):
     cache = model.new_cache(torch.arange(9))
     parts = [model(x[:, :4], cache=cache), model(x[:, 4:], cache=cache)]
     torch.testing.assert_close(torch.cat(parts, dim=1), model(x), atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize(
-    ("option", "closest"),
-    [({"activation": "gelu-tanh"}, "gelu_tanh"), ({"sigma_input": "sigm"}, "sigma")],
-)
-def test_options_of_other_names_are_refused_with_the_closest(option, closest):
-    with pytest.raises(ValueError, match=f"did you mean '{closest}'"):
-        DiT(**TINY, **option)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +156,43 @@ def test_documents_and_blocks_together(randomise):
     torch.testing.assert_close(logits[:, :4], model(noisy, None, **given)[:, :4], atol=1e-5, rtol=0)
 
 
-def test_documents_need_a_row_each_and_no_cache(randomise):
-    model = DiT(**TINY, causal=True)
-    x = torch.zeros(2, 4, dtype=torch.long)
-    with pytest.raises(ValueError, match="document_idxs"):
-        model(x, document_idxs=torch.zeros(2, 3, dtype=torch.long))
-    with pytest.raises(ValueError, match="document_idxs"):
-        model(x, document_idxs=x, cache=model.new_cache(torch.arange(4)))
+SMALL = {**TINY, "length": 9}
+
+
+def test_time_conditioning_can_be_absent():
+    torch.manual_seed(0)
+    x, sigma = torch.randint(0, 12, (2, 9)), torch.tensor([0.1, 3.0])
+    for timed in (True, False):
+        model = MyTransformer(**SMALL, time_conditioning=timed).eval()
+        assert torch.allclose(model(x, sigma), model(x, None)) != timed
+
+
+def test_shorter_sequences_fit_and_longer_ones_are_refused():
+    model = MyTransformer(**SMALL)
+    assert model(torch.zeros(2, 4, dtype=torch.long)).shape == (2, 4, 12)
+    with pytest.raises(ValueError, match="got 10 tokens; this model was built for at most 9"):
+        model(torch.zeros(2, 10, dtype=torch.long))
+    with pytest.raises(ValueError, match="n_heads=5 does not divide hidden_size=32"):
+        MyTransformer(**{**SMALL, "n_heads": 5})
+    with pytest.raises(ValueError, match="pad_id=12 is outside"):
+        MyTransformer(**SMALL, pad_id=12)
+
+
+def test_its_tied_weights_are_one_tensor():
+    model = MyTransformer(**SMALL, tie_word_embeddings=True)
+    assert model.head.weight is model.token_emb.weight
+    assert model(torch.zeros(1, 9, dtype=torch.long)).abs().max() < 2
+
+
+@torch.no_grad()
+def test_evaluation_without_gradients_agrees_with_training_code(randomise):
+    """``nn.TransformerEncoder`` switches to another kernel there."""
+    model = randomise(MyTransformer(**SMALL, pad_id=11))
+    x = torch.randint(0, 11, (3, 9))
+    x[0, 5:], x[2] = 11, 11
+    with torch.enable_grad():
+        expected = model(x)
+    assert expected.isfinite().all()
+    real = x != 11
+    assert model(x).isfinite().all()  # the sample of nothing but PAD as well
+    torch.testing.assert_close(model(x)[real], expected[real], atol=1e-5, rtol=1e-5)

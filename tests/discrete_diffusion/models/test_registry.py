@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from torch import nn
 
-from discrete_diffusion.config.files import presets_of
+from discrete_diffusion.config.files import presets_of, shipped_files
 from discrete_diffusion.models.registry import (
     _BACKBONE_BUILDERS,
     BackboneSpec,
     available_backbones,
     backbone_spec,
     build_backbone,
-    check_backbone_name,
     register_backbone,
 )
 
@@ -22,14 +22,6 @@ pytestmark = pytest.mark.usefixtures("clean_registry")
 
 def build_toy(config, vocab_size):
     return nn.Embedding(vocab_size, vocab_size)
-
-
-def test_built_in_names_and_specs():
-    assert {"bd-denoiser", "bd-denoiser-pair", "dit", "my-transformer"} <= set(_BACKBONE_BUILDERS)
-    told = ("condition", "keep")
-    graphs = BackboneSpec("bd-denoiser", conditions=told, default_model="bd_small", graph=True)
-    assert backbone_spec("bd-denoiser") == graphs
-    assert backbone_spec("dit").causal
 
 
 def test_decorated_builder_is_found_with_its_spec(make_config):
@@ -56,35 +48,8 @@ def test_a_name_has_one_builder_which_may_be_registered_again():
         register_backbone("toy")(lambda config, vocab_size: nn.Identity())
     with pytest.raises(ValueError, match="'dit' is already registered by discrete_diffusion"):
         register_backbone("dit")(build_toy)
-
-
-def test_unknown_state_is_refused():
     with pytest.raises(ValueError, match=r"state='token' of backbone 'toy': expected one of"):
         register_backbone("toy", state="token")
-
-
-def test_misspelt_name_is_refused_in_one_sentence(make_config):
-    typo = "bd_denoiser"
-    message = (
-        f"^unknown backbone '{typo}'; did you mean 'bd-denoiser'\\? "
-        f"Available: {', '.join(sorted(available_backbones()))}"
-    )
-    with pytest.raises(ValueError, match=message):
-        check_backbone_name(typo)
-    with pytest.raises(ValueError, match=message):
-        build_backbone(make_config(typo, "bd_tiny"), 28)
-
-
-def test_a_name_like_no_other_lists_what_there_is():
-    with pytest.raises(
-        ValueError, match=r"^unknown backbone 'zzz'\. Available: bd-denoiser, bd-denoiser-pair, dit"
-    ):
-        backbone_spec("zzz")
-
-
-def test_missing_name_is_refused(make_config):
-    with pytest.raises(ValueError, match=r"algo\.backbone is not set; choose one of bd-denoiser"):
-        build_backbone(make_config(None, "bd_tiny"), 28)
 
 
 def test_name_check_imports_nothing_heavy():
@@ -99,51 +64,40 @@ def test_name_check_imports_nothing_heavy():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+TEXT = {"length": 16, "vocab_size": 12, "mask_id": 11, "pad_id": 10}
+CAUSAL = {"causal_attention": True}
+
+
 @pytest.mark.parametrize(
-    ("backbone", "preset", "message"),
+    ("backbone", "preset", "more", "message"),
     [
+        (
+            "bd_denoiser",
+            "bd_tiny",
+            {},
+            "^unknown backbone 'bd_denoiser'; did you mean 'bd-denoiser",
+        ),
+        ("zzz", None, {}, r"^unknown backbone 'zzz'\. Available: bd-denoiser, bd-denoiser-pair, d"),
+        (None, "bd_tiny", {}, r"algo\.backbone is not set; choose one of bd-denoiser"),
         (
             "bd-denoiser",
             "dit_small",
-            "model preset 'dit_small' fits dit, not 'bd-denoiser'; "
-            "presets that fit: bd_tiny, bd_small, bd_base",
+            {},
+            "'dit_small' fits dit, .* fit: bd_tiny, bd_small, ",
         ),
-        (
-            "dit",
-            "bd_small",
-            "presets that fit: dit_tiny, dit_mini, dit_small, dit_base, dit_medium",
-        ),
-        ("bd-denoiser", None, r"'bd-denoiser' needs model\.d_model; presets that fit: bd_tiny"),
-        (
-            "dit",
-            None,
-            r"'dit' needs model\.hidden_size; presets that fit: dit_tiny, .*, dit_medium",
-        ),
-        ("my-transformer", None, r"needs model\.hidden_size; presets that fit: my_transformer_ti"),
+        ("bd-denoiser", None, {}, r"needs model\.d_model; presets that fit: bd_tiny"),
+        ("dit", None, {}, r"'dit' needs model\.hidden_size; presets that fit: dit_tiny, .*_medium"),
+        ("my-transformer", None, {}, r"needs model\.hidden_size; presets that fit: my_transform"),
+        ("bd-denoiser", "bd_tiny", {"vocab_size": 29}, r"28 ids \(15 for nodes, 13 for ed.*29"),
+        ("bd-denoiser", "bd_tiny", {"data": TEXT}, r"reads graphs and needs data\.n_max"),
+        ("bd-denoiser", "bd_tiny", CAUSAL, r"is not causal; choose algo\.backbone=dit"),
     ],
 )
-def test_model_that_does_not_fit_is_refused_with_presets_that_do(
-    make_config, backbone, preset, message
-):
+def test_a_model_that_cannot_be_is_refused(make_config, backbone, preset, more, message):
+    options = dict(more)
+    size = options.pop("vocab_size", 28)
     with pytest.raises(ValueError, match=message):
-        build_backbone(make_config(backbone, preset), 28)
-
-
-def test_bd_denoiser_wants_graphs_of_its_own_vocabulary(make_config):
-    with pytest.raises(
-        ValueError, match=r"predicts 28 ids \(15 for nodes, 13 for edges\), but .*29"
-    ):
-        build_backbone(make_config("bd-denoiser", "bd_tiny"), 29)
-    text = {"length": 16, "vocab_size": 12, "mask_id": 11}
-    with pytest.raises(ValueError, match=r"reads graphs and needs data\.n_max"):
-        build_backbone(make_config("bd-denoiser", "bd_tiny", data=text), 12)
-
-
-def test_causal_attention_is_refused_where_it_would_be_ignored(make_config):
-    with pytest.raises(ValueError, match=r"'bd-denoiser' is not causal; choose algo\.backbone=dit"):
-        build_backbone(make_config("bd-denoiser", "bd_tiny", causal_attention=True), 28)
-    dit = build_backbone(make_config("dit", "dit_tiny", causal_attention=True), 28)
-    assert all(block.attention.causal for block in dit.blocks)
+        build_backbone(make_config(backbone, preset, **options), size)
 
 
 def test_config_values_reach_the_constructors(make_config):
@@ -225,3 +179,35 @@ def test_a_builder_that_fails_is_named_with_file_and_line(make_config, builder, 
     lines = Path(__file__).read_text().splitlines()
     (number,) = (k for k, line in enumerate(lines, 1) if line.strip().startswith(place))
     assert f"({__file__}, line {number})" in str(found.value)
+
+
+FILES = shipped_files("model")
+
+
+def num_parameters(make_config, preset: str) -> int:
+    """At 28 ids, or at the number of features, channels or ids that the preset states."""
+    config = OmegaConf.load(FILES[preset])
+    with torch.device("meta"):
+        model = build_backbone(
+            make_config(config.backbones[0], preset), config.get("counted_at", 28)
+        )
+    assert all(parameter.is_meta for parameter in model.parameters())
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("preset", FILES)
+def test_preset_states_its_name_its_backbone_and_its_true_size(make_config, preset):
+    config = OmegaConf.load(FILES[preset])
+    assert config.name == preset
+    assert all(preset in presets_of(backbone) for backbone in config.backbones)
+    assert num_parameters(make_config, preset) == config.parameters
+
+
+def test_presets_are_of_one_size(make_config):
+    """Those of the backbones that read any sequence, and so can be compared."""
+    specs = [backbone_spec(name) for name in _BACKBONE_BUILDERS]
+    sequences = [spec for spec in specs if spec.state == "tokens" and "dtn" not in spec.conditions]
+    tiny = ("bd_pair_tiny", "dit_tiny", "my_transformer_tiny")
+    for preset in (*(spec.default_model for spec in sequences), *tiny):
+        size = 183_708 if preset in tiny else 1_281_564
+        assert abs(num_parameters(make_config, preset) / size - 1) < 0.05

@@ -30,14 +30,13 @@ def heads_attend(q, k, v, seen, base):
     return mixed
 
 
-@pytest.mark.parametrize("base", [100.0, 10_000.0])
-def test_rotary_self_attention_equals_complex_numbers(base):
+def test_rotary_self_attention_equals_complex_numbers():
     torch.manual_seed(0)
     attention = MultiHeadSelfAttention(d_model=D, n_heads=H).double()
-    rotary = RotaryEmbedding(d_model=D, n_heads=H, base=base)
+    rotary = RotaryEmbedding(d_model=D, n_heads=H, base=100.0)
     x = torch.randn(B, L, D, dtype=torch.float64)
     q, k, v = (attention.qkv(x)[..., s] for s in torch.arange(3 * D).split(D))
-    expected = attention.out(heads_attend(q, k, v, torch.ones(B, L, dtype=torch.bool), base))
+    expected = attention.out(heads_attend(q, k, v, torch.ones(B, L, dtype=torch.bool), 100.0))
     found = attention(x, rotary=rotary(torch.arange(L)))
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
     assert (attention(x) - expected).abs().max() > 1e-3  # positions count

@@ -1,6 +1,5 @@
 import pytest
 import torch
-import torch.nn.functional as F
 
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.models.bd_denoiser import (
@@ -34,33 +33,6 @@ def diagrams(num_nodes: list[int], seed: int = 0) -> tuple[torch.Tensor, torch.T
     return torch.where(pad_mask, tokens, pads), pad_mask
 
 
-@pytest.mark.parametrize(
-    ("d_model", "n_layers", "n_heads", "count"),
-    [(128, 4, 4, 1_281_564), (256, 6, 8, 7_389_724)],
-    ids=["small", "base"],
-)
-def test_parameter_count(d_model, n_layers, n_heads, count):
-    with torch.device("meta"):
-        model = BDDenoiser(
-            d_model=d_model, n_layers=n_layers, n_heads=n_heads, vocab_config=RPLAN_VOCAB_CONFIG
-        )
-    assert sum(parameter.numel() for parameter in model.parameters()) == count
-
-
-def test_four_parameters_have_a_gradient_at_the_first_step():
-    sizes = {"d_model": 128, "n_layers": 4, "n_heads": 4, "vocab_config": RPLAN_VOCAB_CONFIG}
-    model = BDDenoiser(**sizes)
-    node_logits, edge_logits = model(*diagrams([8, 5]), t=0.5)
-    rows = node_logits.flatten(0, 1), edge_logits.flatten(0, 1)
-    sum(F.cross_entropy(x, torch.zeros(len(x), dtype=torch.long)) for x in rows).backward()
-    moving = [name for name, p in model.named_parameters() if p.grad.abs().sum() > 0]
-    assert moving == [f"{kind}_head.{part}" for kind in ("node", "edge") for part in PARTS]
-    assert len([*model.parameters()]) - len(moving) == 69
-
-
-PARTS = ("weight", "bias")
-
-
 def test_embeddings_by_name_are_those_of_the_network():
     model = BDDenoiser(**TINY)
     assert NodeEmbedding(32).weight.shape == model.node_embedding.weight.shape == (15, 32)
@@ -69,14 +41,6 @@ def test_embeddings_by_name_are_those_of_the_network():
     assert embedder(torch.rand(3)).shape == (3, 32)
     assert type(embedder) is type(model.timestep_embedder)
     assert BDDenoiser._process_t(0.3, 2).shape == (2,)
-
-
-def test_the_condition_is_a_row_of_facts_per_sample(build):
-    model = build(condition=[2, 1])
-    inputs = (*diagrams([8, 5]), 0.5)
-    assert model(*inputs, torch.zeros(2, 3))[0].shape == (2, 8, 15)
-    with pytest.raises(ValueError, match="condition"):
-        model(*inputs, torch.zeros(2, 4, 3))
 
 
 def test_every_logit_is_zero_at_initialisation(build):
@@ -125,23 +89,13 @@ def test_index_buffers_are_integers_that_no_checkpoint_or_average_sees(build):
     assert not set(buffers) & set(model.state_dict())
 
 
-def test_what_stands_at_pad_positions_does_not_matter(build, randomise):
-    model = randomise(build())
-    tokens, pad_mask = diagrams([8, 5, 4])
-    other = torch.where(pad_mask, tokens, torch.randint_like(tokens, 12))
-    before, after = model(tokens, pad_mask, 0.4), model(other, pad_mask, 0.4)
-    for one, two, real in zip(before, after, (pad_mask[:, :8], pad_mask[:, 8:]), strict=True):
-        torch.testing.assert_close(one[real], two[real], atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("num_nodes", [[8, 8], [6, 4]])
-def test_heads_are_linear_in_the_features(build, randomise, num_nodes):
+def test_heads_are_linear_in_the_features(build, randomise):
     """So what reads the same features beside them, a mixture, can add to their logits."""
-    model, (tokens, pad_mask) = randomise(build()), diagrams(num_nodes)
+    model, (tokens, pad_mask) = randomise(build()), diagrams([6, 4])
     packing = pack_columns(pad_mask)
     nodes, edges, revealed = model.features(tokens, 0.4, packing)
     assert revealed is None
-    assert nodes.shape == (2, max(num_nodes), 32)
+    assert nodes.shape == (2, 6, 32)
     expected = model(tokens, pad_mask, 0.4)
     for a, b in zip(model.scatter(*model.head(nodes, edges), packing), expected, strict=True):
         assert torch.equal(a, b)
@@ -152,7 +106,7 @@ def test_heads_are_linear_in_the_features(build, randomise, num_nodes):
         torch.testing.assert_close(2 * a, b)
 
 
-@pytest.mark.parametrize("num_nodes", [[1, 1], [6, 6], [4, 6], [7, 3]])
+@pytest.mark.parametrize("num_nodes", [[1, 1], [7, 3]])
 def test_columns_left_out_change_nothing_at_real_positions(build, randomise, num_nodes):
     model = randomise(build())
     tokens, pad_mask = diagrams(num_nodes)
@@ -195,7 +149,7 @@ def test_time_reaches_the_logits_at_the_default_scale_more_than_at_the_literal_o
     assert change() > 1e-2 > change(time_scale=1.0) > 0
 
 
-@pytest.mark.parametrize("n_max", [1, 2, 4])
+@pytest.mark.parametrize("n_max", [1, 4])
 def test_other_sizes_and_vocabularies(build, n_max):
     vocab = VocabConfig(n_max, node_types=("C", "N", "O", "F"), edge_types=("1", "2", "3", "none"))
     model = build(vocab_config=vocab)
@@ -214,17 +168,20 @@ def test_empty_batch_and_sample_of_nothing_but_pad(build, randomise):
 
 
 def test_bad_input_is_refused_with_what_was_expected(build):
-    model = build()
-    tokens, pad_mask = diagrams([8, 5])
-    with pytest.raises(ValueError, match=r"tokens have shape \(2, 35\); expected \(B, 36\)"):
-        model(tokens[:, 1:], pad_mask[:, 1:], 0.5)
-    with pytest.raises(ValueError, match=r"pad_mask is torch\.float32 .*; expected torch\.bool"):
-        model(tokens, pad_mask.float(), 0.5)
-    with pytest.raises(ValueError, match=r"t has shape \(3,\)"):
-        model(tokens, pad_mask, torch.rand(3))
-    with pytest.raises(ValueError, match=r"unconditional.*condition=\[...\]"):
-        model(tokens, pad_mask, 0.5, condition=torch.zeros(2, 3))
-    with pytest.raises(ValueError, match=r"condition has shape \(2, 3\); expected \(2, 4\)"):
-        build(condition=(1, 3))(tokens, pad_mask, 0.5, condition=torch.zeros(2, 3))
-    with pytest.raises(ValueError, match="n_heads=5 does not divide d_model=32; choose 1, 2, 4"):
-        build(n_heads=5)
+    model, (tokens, pad_mask) = build(), diagrams([8, 5])
+    short, three, four = (tokens[:, 1:], pad_mask[:, 1:]), torch.zeros(2, 3), torch.zeros(2, 4, 3)
+    for call, says in (
+        (lambda: model(*short, 0.5), r"tokens have shape \(2, 35\); expected \(B, 36\)"),
+        (lambda: model(tokens, pad_mask.float(), 0.5), r"torch\.float32 .*; expected torch\.bool"),
+        (lambda: model(tokens, pad_mask, torch.rand(3)), r"t has shape \(3,\)"),
+        (lambda: model(tokens, pad_mask, 0.5, three), r"unconditional.*condition=\[...\]"),
+        (
+            lambda: build(condition=(1, 3))(tokens, pad_mask, 0.5, three),
+            r"condition has shape \(2, 3\); expected \(2, 4\)",
+        ),
+        (lambda: build(condition=[2, 1])(tokens, pad_mask, 0.5, four), "condition"),
+        (lambda: build(n_heads=5), "n_heads=5 does not divide d_model=32; choose 1, 2, 4"),
+        (lambda: build(condition=(2, 0)), r"condition=\[2, 0\]"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            call()

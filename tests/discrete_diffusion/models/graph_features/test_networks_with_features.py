@@ -87,26 +87,6 @@ def test_padding_and_the_size_of_the_batch_do_not_matter(name: str) -> None:
         torch.testing.assert_close(alone_edges[0, kept], edges[b, kept], atol=1e-5, rtol=0)
 
 
-def relabelled(tokens: Tensor, order: list[int]) -> Tensor:
-    nodes = [tokens[:, order[k]] for k in range(VOCAB.n_max)]
-    edges = [
-        tokens[:, VOCAB.edge_position(*sorted((order[i], order[j])))] for i, j in VOCAB.endpoints
-    ]
-    return torch.stack([*nodes, *edges], dim=1)
-
-
-def test_the_pair_network_stays_equivariant() -> None:
-    network = build("bd-denoiser-pair", *ALL, index_embeddings=False)
-    tokens, real = batch(6, 6, 6)
-    order = [3, 0, 5, 1, 4, 2]
-    nodes, edges = network(tokens, real, 0.4)
-    of_nodes, of_edges = network(relabelled(tokens, order), real, 0.4)
-    logits = relabelled(torch.cat([nodes, edges.new_zeros(3, 15, 4)], dim=1), order)[:, :6]
-    torch.testing.assert_close(of_nodes, logits, atol=1e-5, rtol=0)
-    logits = relabelled(torch.cat([nodes.new_zeros(3, 6, 5), edges], dim=1), order)[:, 6:]
-    torch.testing.assert_close(of_edges, logits, atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize("name", NETWORKS)
 def test_half_precision_is_near_and_gradients_reach_every_new_weight(name: str) -> None:
     network = build(name, *ALL)
@@ -140,13 +120,9 @@ def test_students_read_the_features_of_the_network_alone(name: str) -> None:
     ("words", "expected"),
     [
         (["data=graphs", "data.n_max=5", "algo.backbone=bd-denoiser-pair"], list(ALL)),
-        (["data=graphs", "data.n_max=5", "algo.backbone=bd-denoiser"], list(ALL)),
         (["data=graphs", "data.n_max=5", "model.features=[]"], []),
-        (["data=graphs", "data.n_max=5", "model.features=[walks]"], ["walks"]),
         (["data=bubble_diagrams"], None),
     ],
 )
-def test_the_kind_of_data_decides_unless_features_are_named(
-    words: list[str], expected: list[str] | None
-) -> None:
+def test_the_kind_of_data_decides_unless_features_are_named(words, expected) -> None:
     assert complete_data(compose("train", words)).model.features == expected
