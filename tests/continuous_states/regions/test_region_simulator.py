@@ -57,15 +57,11 @@ def test_a_seed_decides_the_windows_and_nothing_else_changes() -> None:
         assert np.array_equal(ours, theirs)
     other = simulate_windows(replace(SMALL, region_seed=1))
     assert not np.array_equal(other.scores, first.scores)
+    fewer = simulate_windows(replace(SMALL, num_windows=8))  # are the first of more
+    for ours, theirs in zip(arrays_of(fewer), arrays_of(first), strict=True):
+        assert np.array_equal(ours, theirs[:8])
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), state)
-
-
-@pytest.mark.parametrize("num", [1, 8, 11])
-def test_fewer_windows_are_the_first_of_more(num: int) -> None:
-    fewer, more = simulate_windows(replace(SMALL, num_windows=num)), simulate_windows(SMALL)
-    for ours, theirs in zip(arrays_of(fewer), arrays_of(more), strict=True):
-        assert np.array_equal(ours, theirs[:num])
 
 
 def runs_of(programmes: np.ndarray) -> list[int]:
@@ -112,15 +108,9 @@ def test_peaks_are_independent_given_their_programme(windows: SimulatedWindows) 
     assert np.mean(z**2) < 2
     assert np.median(neighbour_z(values)) > 5  # the programme itself links neighbours
 
-    rng = np.random.default_rng(0)
-    shared = rng.standard_normal((320, 65, 17))
-    leaked = noise / noise.std(axis=(0, 1)) + 0.4 * (shared[:, 1:] + shared[:, :-1])
-    assert neighbour_z(leaked).min() > 5  # what the test would see if noise were shared
-
 
 @pytest.mark.slow
 def test_programme_means_explain_what_they_were_calibrated_to() -> None:
-    """Averaged over motifs, held out: R2 .114 and r .321 on six seeds of the default size."""
     windows = simulate_windows(replace(SETTINGS, num_motifs=32, peak_length=200))
     train, test = windows.scores[:240].reshape(-1, 32), windows.scores[240:].reshape(-1, 32)
     means = programme_means(train, windows.programmes[:240].reshape(-1))
@@ -180,8 +170,8 @@ def best_words(motifs: Motifs) -> list[np.ndarray]:
 def test_scores_are_those_of_a_double_loop(motifs: Motifs) -> None:
     dna = random_dna(8, 90)
     for k, word in enumerate(best_words(motifs)):
-        dna[k, 7 : 7 + len(word)] = word  # more than random DNA has to score
-        dna[k, 60 - len(word) : 60] = 3 - word[::-1]
+        dna[k, : len(word)] = word  # more than random DNA has to score, at both ends
+        dna[k, -len(word) :] = 3 - word[::-1]
     assert set(motifs.lengths.tolist()) != {LONGEST_MOTIF}
     expected = naive_scores(dna, motifs)
     assert (expected > 0).mean() > 0.3
@@ -190,46 +180,10 @@ def test_scores_are_those_of_a_double_loop(motifs: Motifs) -> None:
     assert np.array_equal(scores, expected)  # multiples of 1/64 bit: nothing is rounded
 
 
-@pytest.mark.parametrize("peaks_at_once", [1, 7, 512])
-def test_scores_do_not_depend_on_the_chunk(motifs: Motifs, peaks_at_once: int) -> None:
+def test_scores_do_not_depend_on_the_chunk(motifs: Motifs) -> None:
     dna = random_dna(20, 80)
-    assert np.array_equal(scan(dna, motifs, peaks_at_once=peaks_at_once), scan(dna, motifs))
-
-
-def test_both_strands_score_the_same(motifs: Motifs) -> None:
-    dna = random_dna(30, 80)
-    turned = np.ascontiguousarray(3 - dna[:, ::-1])
-    assert np.array_equal(scan(turned, motifs), scan(dna, motifs))
-
-
-@pytest.mark.parametrize("start", [0, -1])
-def test_words_at_both_ends_count_and_none_reaches_past_the_end(motifs: Motifs, start: int) -> None:
-    for k, word in enumerate(best_words(motifs)):
-        peak = random_dna(1, len(word) + 5, seed=k)
-        peak[0, -len(word) :] = word
-        peak[0] = np.roll(peak[0], len(word) if start == 0 else 0)
-        best = motifs.log_odds()[k].max(axis=1).sum() - motifs.thresholds()[k]
-        if len(word) + 5 >= LONGEST_MOTIF:
-            scores = scan(peak, motifs)
-            assert scores[0, k] >= best
-            assert np.array_equal(scores, naive_scores(peak, motifs))
-
-
-def test_no_peaks_have_no_scores(motifs: Motifs) -> None:
-    assert scan(random_dna(0, 60), motifs).shape == (0, 6)
-
-
-def test_drawn_sites_lift_their_own_column(motifs: Motifs) -> None:
-    """Peaks whose sites are all of one motif score higher on it, by a wide margin."""
-    own = np.repeat(np.arange(6), 40)
-    dna = random_dna(240, 150)
-    before = scan(dna, motifs)
-    sites = sample_sites(np.eye(6)[own], motifs, 150, np.random.default_rng(0))
-    plant(dna, sites, motifs)
-    gain = scan(dna, motifs) - before
-    by_motif = np.stack([gain[own == k].mean(axis=0) for k in range(6)])
-    assert (by_motif.argmax(axis=1) == np.arange(6)).all()
-    assert np.diag(by_motif).min() > 3 * (by_motif - np.diag(np.diag(by_motif))).max()
+    assert np.array_equal(scan(dna, motifs, peaks_at_once=7), scan(dna, motifs))
+    assert scan(dna[:0], motifs).shape == (0, 6)
 
 
 def test_sites_lie_inside_and_on_both_strands(motifs: Motifs) -> None:
