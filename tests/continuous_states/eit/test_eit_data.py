@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from eit_configs import build, eit_config
 from omegaconf import DictConfig, OmegaConf
 
 from continuous_states.eit import simulator
-from continuous_states.eit.dataset import EITLevels, FieldDataset, read_phantoms
+from continuous_states.eit.dataset import FieldDataset, read_phantoms
 from continuous_states.eit.domain import EIT
 from continuous_states.eit.simulator import (
     LEVELS,
@@ -28,10 +27,20 @@ from continuous_states.eit.simulator import (
 )
 from continuous_states.regions.dataset import RegionDataset
 from discrete_diffusion.config.files import shipped_files
-from discrete_diffusion.data import BatchStream, Dataset, Examples
+from discrete_diffusion.data import Dataset, Examples
 from discrete_diffusion.data.files import cached_files, clear_cache
 from discrete_diffusion.domains import build_layout
 from guide_code import run_python
+
+build = EIT().build
+
+
+def eit_config(name: str = "eit", **changes: Any) -> DictConfig:
+    """``configs/data/NAME.yaml`` with few samples on a coarse mesh; not completed."""
+    config = OmegaConf.load(shipped_files("data")[name])
+    small = {"num_samples": 20, "size": 16, "mesh_rings": 4, "num_boundary": 12}
+    return OmegaConf.merge(config, small, {"split": [0.8, 0.1, 0.1]}, changes)
+
 
 SETTINGS = SimulationSettings(
     num_samples=5, size=16, phantoms="discs", mesh_rings=3, num_boundary=12, phantom_seed=0
@@ -44,7 +53,6 @@ def maps_of(data: Dataset) -> torch.Tensor:
 
 def test_fields() -> None:
     data = build(eit_config())
-    assert isinstance(data, FieldDataset)
     assert (data.state, data.bound) == ("field", "gaussian")
     assert data.levels == LEVELS
     assert [len(data.splits[name]) for name in ("train", "val", "test")] == [16, 2, 2]
@@ -59,17 +67,14 @@ def test_fields() -> None:
         assert tuple(examples.conditions) == ("dtn",)
         assert examples.conditions["dtn"].shape == (num, 12, 12)
         assert examples.conditions["dtn"].dtype == torch.float32
-    assert data.summary() == (
-        "simulated discs of seed 0: 16 train, 2 val, 2 test fields of 16 x 16, with maps of 12 "
-        "boundary nodes"
-    )
+    left_out = build(eit_config(split=[0.9, 0.1, 0.0]))
+    assert [len(examples) for examples in left_out.splits.values()] == [18, 2, 0]
 
 
 @pytest.mark.parametrize("phantoms", ["discs", "tubes"])
 def test_ids_are_the_same_phantoms(phantoms: str) -> None:
     fields = build(eit_config(phantoms=phantoms))
     ids = build(eit_config("eit-levels", phantoms=phantoms))
-    assert isinstance(ids, EITLevels)
     assert (ids.state, ids.bound) == ("tokens", "plain")
     assert ids.levels == fields.levels
     for name, examples in ids.splits.items():
@@ -85,7 +90,6 @@ def test_ids_are_the_same_phantoms(phantoms: str) -> None:
         assert examples.real.all()
         ids.layout.check(examples.x0, examples.real)
     assert ids.real_positions(torch.tensor([256, 256])).all()
-    assert ids.summary().startswith(f"simulated {phantoms} of seed 0: 16 train, 2 val, 2 test im")
     assert ids.fingerprint() != fields.fingerprint()
 
 
@@ -102,7 +106,6 @@ def test_the_layout_of_a_completed_config_is_that_of_the_data() -> None:
 
 
 def test_a_field_config_states_its_size() -> None:
-    """Before it is completed too: that is how its state is told."""
     raw = OmegaConf.load(shipped_files("data")["eit"])
     assert (raw.field_size, raw.channels) == (32, 1)
     config = eit_config(size=20)
@@ -116,22 +119,6 @@ def test_a_field_config_states_its_size() -> None:
             EIT().complete(eit_config(**changes))
 
 
-@pytest.mark.parametrize("name", ["eit", "eit-levels"])
-def test_batches_hold_the_map_of_each_sample(name: str) -> None:
-    data = build(eit_config(name))
-    train = data.splits["train"]
-    batches = list(BatchStream(data, batch_size=4, seed=0))
-    assert [len(batch) for batch in batches] == [4] * 4
-    found = []
-    for batch in batches:
-        assert set(batch.conditions) == {"dtn"}
-        for x0, dtn in zip(batch.x0, batch.conditions["dtn"], strict=True):
-            same = (train.x0 == x0).flatten(1).all(dim=1).nonzero().flatten().tolist()
-            assert any(torch.equal(train.conditions["dtn"][k], dtn) for k in same)
-            found += same
-    assert set(found) == set(range(16))
-
-
 def test_maps_are_compared_with_that_of_the_background() -> None:
     background = torch.from_numpy(background_map(4, 12)).float()
     none, ratio, difference = (
@@ -139,12 +126,8 @@ def test_maps_are_compared_with_that_of_the_background() -> None:
     )
     assert torch.allclose(ratio * background, none, rtol=1e-6)
     assert torch.allclose(difference + background, none, atol=1e-6)
-    for maps in (none, ratio, difference):
-        assert torch.equal(maps, maps.mT)
-    assert none.sum(dim=2).abs().max() < 1e-5
+    assert torch.equal(none, none.mT)
     assert torch.linalg.eigvalsh(difference.double()).min() > -1e-5  # no conductivity is below 1
-    assert (difference.diagonal(dim1=1, dim2=2) > 0).all()
-    assert (ratio.diagonal(dim1=1, dim2=2) > 1).all()
 
 
 @pytest.mark.slow
@@ -164,10 +147,9 @@ def test_noise_multiplies_the_entries_and_follows_the_seed() -> None:
     assert torch.allclose(fewer, noisy[:20], rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["eit", "eit-levels"])
-def test_the_fingerprint_is_that_of_the_data(name: str) -> None:
+def test_the_fingerprint_is_that_of_the_data() -> None:
     def fingerprint(**changes: object) -> str:
-        return build(eit_config(name, **changes)).fingerprint()
+        return build(eit_config(**changes)).fingerprint()
 
     first = fingerprint()
     assert fingerprint(batch_size=7) == first
@@ -222,15 +204,9 @@ def test_fingerprints_of_data_without_conditions_stay() -> None:
         ({"mesh_rings": 20}, "data.num_boundary=12: expected a multiple of 4, at least 40"),
     ],
 )
-@pytest.mark.parametrize("name", ["eit", "eit-levels"])
-def test_settings_that_cannot_be_are_refused(name: str, changes: dict, sentence: str) -> None:
+def test_settings_that_cannot_be_are_refused(changes: dict, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        build(eit_config(name, **changes))
-
-
-def test_a_split_may_be_left_out() -> None:
-    data = build(eit_config(split=[0.9, 0.1, 0.0]))
-    assert [len(examples) for examples in data.splits.values()] == [18, 2, 0]
+        build(eit_config("eit-levels", **changes))
 
 
 @pytest.fixture
@@ -253,24 +229,16 @@ def test_large_simulations_are_made_once(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(simulator, "simulate_phantoms", None)
     assert_same_phantoms(cached_phantoms(SETTINGS), made)
     assert clear_cache() == [cache_file(SETTINGS)]
-
-
-def test_one_file_serves_every_transform_noise_and_both_data_sets(folder: Path) -> None:
-    for changes in (
-        {},
-        {"dtn_transform": "none"},
-        {"noise_level": 0.1},
-        {"split": [0.5, 0.4, 0.1]},
-    ):
+    monkeypatch.undo()
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(folder))
+    monkeypatch.setattr(simulator, "NODES_WORTH_CACHING", 5 * 12 + 1)
+    cached_phantoms(SETTINGS)  # small ones are not kept
+    assert cached_files() == []
+    monkeypatch.setattr(simulator, "NODES_WORTH_CACHING", 0)
+    for changes in ({}, {"dtn_transform": "none"}, {"noise_level": 0.1}):
         build(eit_config(**changes))
     build(eit_config("eit-levels"))
-    assert len(cached_files()) == 1
-
-
-def test_small_simulations_are_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulator, "NODES_WORTH_CACHING", 5 * 12 + 1)
-    cached_phantoms(SETTINGS)
-    assert not folder.exists()
+    assert len(cached_files()) == 1  # it serves every transform, noise and both data sets
 
 
 def test_every_setting_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,15 +250,14 @@ def test_every_setting_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     assert len(names | {cache_file(SETTINGS)}) == len(others) + 1
 
 
-def _truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-100])
-
-
-def _store_others(path: Path) -> None:
-    np.savez(path, levels=np.zeros((5, 16, 15), np.uint8))
-
-
-@pytest.mark.parametrize("damage", [_truncate, _store_others])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(path.read_bytes()[:-100]),
+        lambda path: np.savez(path, levels=np.zeros((5, 16, 15), np.uint8)),
+    ],
+    ids=["cut", "other arrays"],
+)
 def test_a_damaged_cache_file_is_replaced(
     folder: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -326,7 +293,6 @@ def test_a_file_gives_the_data_set_that_was_simulated(transform: str, tmp_path: 
     for name, examples in ours.splits.items():
         assert torch.equal(examples.x0, theirs.splits[name].x0)
         assert torch.equal(examples.conditions["dtn"], theirs.splits[name].conditions["dtn"])
-    assert ours.summary().startswith(f"{path}: 16 train, 2 val, 2 test fields of 16 x 16")
     ids = build(file_config(path, "eit-levels"))
     assert torch.equal(ids.splits["val"].x0, build(eit_config("eit-levels")).splits["val"].x0)
 

@@ -7,18 +7,17 @@ import math
 import numpy as np
 import pytest
 import torch
-from matplotlib.image import imread
 from toy_fields import MapSampler, Nothing, gaussian_fields, inverse_mdlm, level_images
 
 from continuous_states.eit.commands import field_notes, field_section
-from continuous_states.eit.image_report import ImageReport, plot_reconstructions
+from continuous_states.eit.image_report import ImageReport
 from continuous_states.eit.image_scores import (
     fit_field_baselines,
     reconstruct_held_out,
     score_images,
     score_reconstructions,
 )
-from continuous_states.eit.simulator import LEVELS, conductivity_to_levels
+from continuous_states.eit.simulator import LEVELS
 from continuous_states.sampling import Ode
 from discrete_diffusion.evaluation.tables import markdown
 from discrete_diffusion.sampling import FirstHitting, Model
@@ -40,9 +39,7 @@ def reconstruct(sampler=None, algorithm=None, data=DATA, **options):
 
 
 def test_an_exact_model_has_the_errors_of_its_law():
-    """x ~ N(+-m, C): D draws are (1 + 1/D) tr C off, one 2 tr C, and from the other's map |2 m|^2
-    more; the mean image is tr C + |m|^2 off, and the condition, which is linear, says all that can
-    be said."""
+    """x ~ N(+-m, C): D draws are (1 + 1/D) tr C off, and from the other's map |2 m|^2 more."""
     images, num, draws = GaussianImages(), 1500, 4
     data = gaussian_fields(images, num)
     found = reconstruct(Ode(solver="heun"), exact_flow(images), data, draws=draws)
@@ -64,6 +61,8 @@ def test_an_exact_model_has_the_errors_of_its_law():
         assert numbers[name] == pytest.approx(value, rel=0.06), name
     assert numbers["spread_ratio"] == pytest.approx(1.0, abs=0.05)
     assert numbers["condition_gap"] > 10 * numbers["condition_gap_standard_error"]
+    assert not any("pixel" in name for name in numbers)  # there are no levels
+    assert "pixel_" not in markdown([field_section(numbers)], field_notes(numbers))
 
 
 def test_relative_errors_are_those_of_the_images_drawn():
@@ -94,9 +93,6 @@ def test_spread_is_compared_with_error():
     """Draws x + noise: the mean of D is off by noise / sqrt(D) only, so the spread is too wide."""
     numbers = score_reconstructions(reconstruct(MapSampler(0.5), draws=9))
     assert numbers["spread_ratio"] == pytest.approx(math.sqrt((1 + 1 / 9) * 9), rel=0.1)
-    for noise in (0.3, 0):
-        alone = score_reconstructions(reconstruct(MapSampler(noise), draws=1))
-        assert "spread_ratio" not in alone
 
 
 def test_a_model_of_ids_is_scored_as_one_of_images_is():
@@ -111,14 +107,6 @@ def test_a_model_of_ids_is_scored_as_one_of_images_is():
     assert len(of_baselines) == 3 * len(BASELINES) + 1
     for name in of_baselines:
         assert numbers[name] == on_images[name], name
-
-
-def test_images_without_levels_have_no_pixel_accuracy():
-    data = gaussian_fields(GaussianImages(), 5)
-    found = reconstruct(Ode(steps=2), exact_flow(GaussianImages()), data)
-    numbers = score_reconstructions(found, fit_field_baselines(data))
-    assert not any("pixel" in name for name in numbers)
-    assert "pixel_" not in markdown([field_section(numbers)], field_notes(numbers))
 
 
 def test_numbers_have_flat_names():
@@ -191,17 +179,6 @@ def test_a_report_measures_saves_and_draws(tmp_path):
     assert (tmp_path / "run" / "samples.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
-def test_the_picture_is_of_standardised_maps_and_the_mean_of_draws(tmp_path):
-    report, found = ImageReport(DATA), reconstruct(num=1)
-    report.plot(found, tmp_path / "a.png")
-    maps = fit_field_baselines(DATA).standardised(found.dtn)
-    images = (found.truth[:, 0], found.mean[:, 0], found.deviation[:, 0])
-    given = (each.numpy() for each in (maps, *images))
-    plot_reconstructions(*given, tmp_path / "b.png", draws=3)
-    assert np.array_equal(imread(tmp_path / "a.png"), imread(tmp_path / "b.png"))
-
-
 def test_a_report_of_nothing(tmp_path):
     report, nothing = ImageReport(DATA), reconstruct(num=0)
     assert report.measure(nothing) == {}
@@ -233,16 +210,8 @@ def test_pixels_are_rounded_to_the_nearest_level():
     assert scores.majority_pixel_accuracy == pytest.approx(3 / 6)
     constant = score_images(torch.ones_like(truth), truth, levels=LEVELS)
     assert constant.as_dict()["pixel_accuracy"] == scores.majority_pixel_accuracy
-    raised = score_images(torch.full_like(truth, 2.0), truth + 1, levels=LEVELS)
-    assert (
-        raised.as_dict()["pixel_accuracy"] == raised.majority_pixel_accuracy == pytest.approx(3 / 6)
-    )
-    exact = score_images(truth, truth, levels=LEVELS)
-    assert (
-        exact.relative_l2,
-        exact.as_dict()["mean_squared_error"],
-        exact.as_dict()["pixel_accuracy"],
-    ) == (0.0, 0.0, 1.0)
+    exact = score_images(truth, truth, levels=LEVELS).as_dict()
+    assert [exact[k] for k in ("mean_squared_error", "pixel_accuracy")] == [0.0, 1.0]
 
 
 def test_without_levels_no_pixel_is_counted():
@@ -251,14 +220,6 @@ def test_without_levels_no_pixel_is_counted():
     assert math.isnan(scores.as_dict()["pixel_accuracy"])
     assert math.isnan(scores.majority_pixel_accuracy)
     assert scores.as_dict()["mean_squared_error"] == pytest.approx(1.0)
-
-
-def test_levels_are_the_nearest_and_the_lower_of_two():
-    values = torch.linspace(0, 6, 997)
-    nearest = (values[:, None] - torch.tensor(LEVELS)).abs().argmin(dim=1)
-    assert torch.equal(conductivity_to_levels(values), nearest)
-    assert torch.equal(conductivity_to_levels(values.double()), nearest)
-    assert conductivity_to_levels(torch.tensor([0.5, 1.5]), (0.0, 1.0, 2.0)).tolist() == [0, 1]
 
 
 def test_images_that_have_no_score_are_refused():

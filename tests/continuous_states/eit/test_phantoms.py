@@ -94,11 +94,10 @@ def test_a_disc_is_drawn_where_it_is() -> None:
     assert set(np.unique(image)) == {0, 4}
 
 
-@pytest.mark.parametrize("size", [16, 32])
-def test_the_smallest_disc_covers_pixels_wherever_it_lies(size: int) -> None:
+def test_the_smallest_disc_covers_a_pixel_wherever_it_lies() -> None:
     places = np.random.default_rng(0).uniform(-0.6, 0.6, (200, 2))
-    images = rasterise([one_disc(x, y, 0.1) for x, y in places], size)
-    assert (images > 0).sum(axis=(1, 2)).min() >= (1 if size == 16 else 4)
+    images = rasterise([one_disc(x, y, 0.1) for x, y in places], 16)
+    assert (images > 0).sum(axis=(1, 2)).min() >= 1
 
 
 @pytest.mark.parametrize("name", ["discs", "tubes"])
@@ -117,7 +116,7 @@ def settings(**changes: object) -> SimulationSettings:
     return SimulationSettings(**{**values, "num_boundary": 12, "phantom_seed": 0, **changes})
 
 
-def test_a_seed_decides_every_sample_by_itself() -> None:
+def test_a_seed_decides_every_sample_whatever_the_number_size_and_mesh() -> None:
     first, longer = simulate_phantoms(settings()), simulate_phantoms(settings(num_samples=40))
     assert first.levels.dtype == np.uint8
     assert first.dtn.dtype == np.float32
@@ -126,13 +125,8 @@ def test_a_seed_decides_every_sample_by_itself() -> None:
     again = simulate_phantoms(settings())
     assert np.array_equal(first.levels, again.levels)
     assert np.array_equal(first.dtn, again.dtn)
-    for other in (settings(phantom_seed=1), settings(phantoms="tubes")):
-        changed = simulate_phantoms(other)
-        assert (first.levels != changed.levels).any(axis=(1, 2)).all()
-        assert (abs(first.dtn - changed.dtn).max(axis=(1, 2)) > 1e-3).all()
-
-
-def test_size_and_mesh_leave_the_phantoms_as_they_are() -> None:
+    changed = simulate_phantoms(settings(phantom_seed=1))
+    assert (first.levels != changed.levels).any(axis=(1, 2)).all()
     coarse, fine = (simulate_phantoms(settings(size=s)).levels for s in (21, 41))
     assert np.array_equal(coarse, fine[:, ::2, ::2])
     other = simulate_phantoms(settings(size=21, mesh_rings=4, num_boundary=16))
@@ -168,9 +162,6 @@ def test_levels_and_conductivities_are_the_same_numbers() -> None:
 
 Floats = NDArray[np.float64]
 
-SIZES = [(12, 32), (12, 64), (24, 128)]
-NUM_NODES = {(12, 32): 209, (12, 64): 417, (24, 128): 1601}
-
 
 def random_sigma(mesh: Mesh, num: int = 3, seed: int = 0) -> Floats:
     return np.random.default_rng(seed).uniform(0.5, 5, (num, len(mesh.triangles)))
@@ -186,15 +177,15 @@ def eigenvalues(mesh: Mesh, sigma: Floats, modes: int) -> Floats:
     return values[1 : 2 * modes + 1].reshape(modes, 2).mean(axis=1)
 
 
-@pytest.mark.parametrize(("rings", "num"), [*SIZES, (2, 8), (3, 12), (4, 8), (12, 24), (5, 40)])
-def test_the_mesh_fills_the_polygon_once(rings: int, num: int) -> None:
+@pytest.mark.parametrize(("rings", "num", "nodes"), [(12, 32, 209), (24, 128, 1601), (2, 8, 13)])
+def test_the_mesh_fills_the_polygon_once(rings: int, num: int, nodes: int) -> None:
     mesh = ring_mesh(rings, num)
     a, b, c = mesh.points[mesh.triangles].transpose(1, 0, 2)
     (x0, y0), (x1, y1) = (b - a).T, (c - a).T
     areas = abs(x0 * y1 - y0 * x1) / 2
     assert areas.min() > 0.05 * np.pi / len(areas)
     assert areas.sum() == pytest.approx(num / 2 * np.sin(2 * np.pi / num), abs=1e-12)
-    assert len(mesh.points) == NUM_NODES.get((rings, num), len(mesh.points))
+    assert len(mesh.points) == nodes
     assert len(mesh.triangles) == 2 * len(mesh.points) - 2 - num  # Euler
     angles = 2 * np.pi * np.arange(num) / num
     boundary = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -216,25 +207,10 @@ def test_numbers_that_make_no_mesh_are_refused(rings: int, num: int, sentence: s
         ring_mesh(rings, num)
 
 
-@pytest.mark.parametrize(("rings", "num"), SIZES)
-def test_maps_are_symmetric_and_semi_definite_with_constants_as_kernel(
-    rings: int, num: int
-) -> None:
-    mesh = ring_mesh(rings, num)
-    maps = DtNSolver(mesh).solve(random_sigma(mesh))
-    assert maps.dtype == np.float64
-    assert np.array_equal(maps, maps.transpose(0, 2, 1))
-    assert abs(maps.sum(axis=2)).max() < 1e-12
-    values = np.linalg.eigvalsh(maps)
-    assert abs(values[:, 0]).max() < 1e-12
-    assert values[:, 1].min() > 0.01
-
-
 @pytest.mark.parametrize(
     ("rings", "num", "tolerances"),
     [
         (12, 32, (0.0016, 0.0106, 0.0288, 0.0595)),
-        (12, 64, (0.0005, 0.0040, 0.0113, 0.0217)),
         (24, 128, (0.0002, 0.0011, 0.0029, 0.0060)),
     ],
 )
@@ -247,16 +223,11 @@ def test_the_spectrum_of_the_disc(rings: int, num: int, tolerances: tuple[float,
     assert (error < tolerances).all()
 
 
-@pytest.mark.parametrize(
-    ("rings", "num", "tolerance", "modes"), [(12, 64, 0.012, 3), (24, 128, 0.006, 4)]
-)
 @pytest.mark.parametrize("inside", [5.0, 0.2])
-def test_the_spectrum_of_a_centred_disc(
-    rings: int, num: int, tolerance: float, modes: int, inside: float
-) -> None:
+def test_the_spectrum_of_a_centred_disc(inside: float) -> None:
     """lambda_n = n (1 + mu r^2n) / (1 - mu r^2n), mu = (s - 1) / (s + 1), for conductivity s
-    within r = 1/2: a ring of both meshes."""
-    mesh = ring_mesh(rings, num)
+    within r = 1/2, a ring of the mesh."""
+    mesh, tolerance, modes = ring_mesh(12, 64), 0.012, 3
     within = np.linalg.norm(mesh.centroids, axis=1) < 0.5
     n = np.arange(1, modes + 1)
     share = (inside - 1) / (inside + 1) * 0.5 ** (2 * n)
@@ -264,15 +235,6 @@ def test_the_spectrum_of_a_centred_disc(
     found = eigenvalues(mesh, np.where(within, inside, 1.0), modes)
     assert abs(found / expected - 1).max() < tolerance
     assert abs(expected / n - 1).max() > 0.25  # the disc is seen
-
-
-def test_the_map_scales_with_the_conductivity_and_grows_with_it() -> None:
-    mesh = ring_mesh(6, 24)
-    solver, sigma = DtNSolver(mesh), random_sigma(mesh)
-    maps = solver.solve(sigma)
-    assert np.allclose(solver.solve(3 * sigma), 3 * maps, rtol=0, atol=1e-12)
-    more = solver.solve(sigma + random_sigma(mesh, seed=1))
-    assert np.linalg.eigvalsh(more - maps).min() > -1e-12
 
 
 def map_by_loops(mesh: Mesh, sigma: Floats) -> Floats:
@@ -292,27 +254,23 @@ def map_by_loops(mesh: Mesh, sigma: Floats) -> Floats:
     return stiffness[:n, :n] - stiffness[:n, n:] @ inner
 
 
-@pytest.mark.parametrize(("rings", "num"), [(2, 8), (4, 12), (6, 24)])
+@pytest.mark.parametrize(("rings", "num"), [(2, 8), (6, 24)])
 def test_an_assembly_by_loops_agrees(rings: int, num: int) -> None:
     mesh = ring_mesh(rings, num)
-    sigma = random_sigma(mesh)
-    for ours, row in zip(DtNSolver(mesh).solve(sigma), sigma, strict=True):
+    solver, sigma = DtNSolver(mesh), random_sigma(mesh)
+    maps = solver.solve(sigma)
+    assert maps.dtype == np.float64
+    assert np.array_equal(maps, maps.transpose(0, 2, 1))
+    for ours, row in zip(maps, sigma, strict=True):
         assert np.allclose(ours, map_by_loops(mesh, row), rtol=0, atol=1e-12)
-
-
-def test_samples_do_not_meet() -> None:
-    mesh = ring_mesh(4, 12)
-    solver, sigma = DtNSolver(mesh), random_sigma(mesh, num=4)
-    alone = np.concatenate([solver.solve(row[None]) for row in sigma])
-    assert np.allclose(solver.solve(sigma), alone, rtol=0, atol=1e-13)
-    with pytest.raises(ValueError, match=r"sigma has shape \(4, 5\); expected \(M, \d+\), a value"):
+    with pytest.raises(ValueError, match=r"sigma has shape \(3, 5\); expected \(M, \d+\), a value"):
         solver.solve(sigma[:, :5])
 
 
-@pytest.mark.parametrize(("rings", "num"), [(12, 32), (4, 12)])
-def test_a_quarter_turn_of_the_image_shifts_the_map_by_a_quarter(rings: int, num: int) -> None:
-    """Counter-clockwise, as the boundary is numbered. Smaller turns are no symmetry of the mesh."""
-    mesh = ring_mesh(rings, num)
+def test_a_quarter_turn_of_the_image_shifts_the_map_by_a_quarter() -> None:
+    """Counter-clockwise, as the boundary is numbered."""
+    num = 12
+    mesh = ring_mesh(4, num)
     solver, reader = DtNSolver(mesh), centroid_reader(mesh, 20)
     image = np.random.default_rng(0).uniform(1, 5, (20, 20))
 
