@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from functools import cache
 
 import pytest
 import torch
@@ -13,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from continuous_states.dialogue.commands import summary_notes, summary_section
+from continuous_states.dialogue.commands import summary_section
 from continuous_states.dialogue.dataset import DialogueTokens
 from continuous_states.dialogue.summaries import (
     SUMMARIES,
@@ -25,7 +23,7 @@ from continuous_states.dialogue.summaries import (
     source_gap,
     summarise_held_out,
 )
-from continuous_states.dialogue.texts import SLOTS, sample_dialogues
+from continuous_states.dialogue.texts import SLOTS
 from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.contracts import SampleOutput
@@ -74,7 +72,6 @@ def summarised(data, num=None, **parts):
 
 
 def summarised_by(sampler, data, num=None, batch_size=5):
-    """Without an algorithm."""
     drawn_by = Model(nn.Identity(), sampler, batch_size=batch_size)
     return summarise_held_out(drawn_by, data, "test", num=num, seed=0)
 
@@ -92,10 +89,8 @@ def test_what_is_known_of_a_dialogue_is_said_of_it(data):
     assert values["shuffled_rouge_l"] == values["another_rouge_l"] < 0.8
     assert values["most_frequent_distinct"] == 1 / 8
     assert (values["num_summaries"], values["network_calls_per_summary"]) == (8, T)
-    section = summary_section(values)
-    names = {row.name for row in section.rows}
+    names = {row.name for row in summary_section(values).rows}
     assert {"rouge_l", "another_rouge_l", "most_frequent_slot_accuracy", "slot_when"} <= names
-    assert "8 held-out dialogues" in summary_notes(values)[0]
 
 
 def test_one_pair_has_no_other(data):
@@ -121,25 +116,7 @@ class LookUp:
         return SampleOutput(targets, torch.ones(len(real)).long(), torch.zeros(len(real)))
 
 
-class Rolling:
-    """A sampler of summaries that are noise."""
-
-    state = "latent"
-
-    def sample(self, algorithm, real, *, generator, steps=None, conditions=None):
-        targets = torch.randint(71, tuple(real.shape), generator=generator)
-        return SampleOutput(targets, torch.ones(len(real)).long(), torch.zeros(len(real)))
-
-
-def test_batches_have_noise_of_their_own_and_exchanged_dialogues_the_same():
-    texts = dialogue_data(split=[0.6, 0.2, 0.2])
-    found = summarised_by(Rolling(), texts, batch_size=2)
-    assert len(set(found.generated)) == 8
-    assert found.shuffled == found.generated
-
-
 def test_another_pair_has_another_dialogue(tmp_path):
-    """Several summaries of a dialogue stand one behind the other."""
     words = [(a, b) for a in "abcd" for b in "abcd"]
     pairs = [(f"say {a} {b}", f"{a} {b} {3 * f'{a}{b} '} {c}") for a, b in words for c in "xyz"]
     lines = [json.dumps({"dialogue": d, "summary": s}) for d, s in pairs]
@@ -167,13 +144,6 @@ def test_processes_together_make_what_one_makes(data):
         assert torch.equal(found.nfe, alone.nfe)
 
 
-def test_another_sampler_of_summaries_serves_too():
-    """As between latent vectors."""
-    texts = dialogue_data(split=[0.6, 0.2, 0.2])
-    found = summarised_by(LookUp(texts), texts)
-    assert list(found.generated) == [pair.summary.lower() for pair in texts.pairs["test"]]
-
-
 @pytest.mark.slow
 def test_the_gap_is_what_the_dialogue_is_worth(data):
     certainty, unsure = 5.0, math.log(math.exp(5.0) + 72)  # 73 legal ids
@@ -188,9 +158,6 @@ def test_the_gap_is_what_the_dialogue_is_worth(data):
     values = gap.as_dict()
     assert values["nelbo_own_source_per_token"] == pytest.approx(own, abs=1e-5)
     assert values["nelbo_own_source"] == pytest.approx(T * own, abs=1e-4)
-    assert values["nelbo_source_gap_per_token"] == pytest.approx(
-        values["nelbo_source_gap"] / T, abs=1e-6
-    )
     with pytest.raises(ValueError, match="1 pairs of the test split; expected at least 2"):
         source_gap(knowing, data, "test", torch.arange(1), draws=1, entropy=(0,))
 
@@ -201,42 +168,12 @@ def test_summaries_are_written_and_shown(data, tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
     assert [line["summary"] for line in lines] == list(found.generated)
     assert lines[0]["reference"] == data.pairs["test"][0].summary
+    dialogue = "Ann: one\u2028two\x85three\rfour"  # a separator inside a dialogue ends no line
+    Summaries((dialogue,), ("",), ("Yes.",), (), torch.ones(1)).write(tmp_path)
+    assert read_summaries(tmp_path / SUMMARIES) == [{"dialogue": dialogue, "summary": "Yes."}]
     shown = found.examples(num=2)
     assert shown.count("reference: ") == shown.count("generated: ") == 2
     assert data.pairs["test"][1].dialogue in shown
-
-
-def test_a_separator_inside_a_dialogue_ends_no_line(tmp_path):
-    dialogue = "Ann: one\u2028two\x85three\rfour"
-    Summaries((dialogue,), ("",), ("Yes.",), (), torch.ones(1)).write(tmp_path)
-    assert read_summaries(tmp_path / SUMMARIES) == [{"dialogue": dialogue, "summary": "Yes."}]
-
-
-GENERATED = ["Anna will buy the tent.", "the tent, the tent", "who knows", ""]
-REFERENCES = ["anna will buy the tent .", "Anna will lend the tent!", "nothing else", "a word"]
-
-
-def f1_of_common_subsequence(generated: str, reference: str) -> float:
-    a, b = (re.findall(r"[a-z0-9]+", text.lower()) for text in (generated, reference))
-
-    @cache
-    def common(i: int, j: int) -> int:
-        if i == len(a) or j == len(b):
-            return 0
-        if a[i] == b[j]:
-            return 1 + common(i + 1, j + 1)
-        return max(common(i + 1, j), common(i, j + 1))
-
-    return 2 * common(0, 0) / (len(a) + len(b)) if common(0, 0) else 0.0
-
-
-def test_rouge_l_is_the_f1_of_the_longest_common_subsequence():
-    summaries = [pair.summary for pair in sample_dialogues(12)]
-    generated, references = GENERATED + summaries[:6], REFERENCES + summaries[6:]
-    found = score_summaries(generated, references).rouge_l
-    expected = [f1_of_common_subsequence(*pair) for pair in zip(generated, references, strict=True)]
-    assert found.tolist() == pytest.approx(expected, abs=1e-6)
-    assert len(set(expected)) > 5
 
 
 @given(*[st.text(st.characters(codec="ascii"), max_size=30)] * 2)
@@ -269,6 +206,10 @@ def test_slots_are_right_where_their_words_are():
         "Anna will lend the tent to Ben on Friday at the park.",  # what, when
         "anna anna ben buy tent friday evening gym park",  # who, where
     ]
+    alike = score_summaries(["A b!", "a  B !", "a b", "c"], ["a b"] * 4)
+    assert alike.distinct == 0.75  # by words
+    assert not any(name.startswith("slot") for name in alike.as_dict())
+    assert most_frequent(["x", "A b!", "c", "a b !", "c"]) == "A b!"
     scores = score_summaries(generated, [reference] * 4, SLOTS)
     assert scores.exact.tolist() == [1, 0, 0, 0]
     assert {name: right.tolist() for name, right in scores.slots.items()} == {
@@ -284,17 +225,6 @@ def test_slots_are_right_where_their_words_are():
     assert values["of_model_exact_match"] == 0.25
     error = math.sqrt(0.25 * 0.75 * 4 + 0.25) / 5  # half of Wilson's interval
     assert values["of_model_exact_match_standard_error"] == pytest.approx(error)
-
-
-def test_distinct_summaries_are_told_apart_by_words():
-    scores = score_summaries(["A b!", "a  B !", "a b", "c"], ["a b"] * 4)
-    assert scores.distinct == 0.75
-    assert not any(name.startswith("slot") for name in scores.as_dict())
-    assert "rouge_l_standard_error" not in score_summaries(["a"], ["a"]).as_dict()
-
-
-def test_the_most_frequent_text():
-    assert most_frequent(["x", "A b!", "c", "a b !", "c"]) == "A b!"
 
 
 @pytest.mark.parametrize(("generated", "references"), [([], []), (["a"], ["a", "b"])])
