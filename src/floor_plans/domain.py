@@ -10,8 +10,7 @@ from discrete_diffusion.domains import Domain, register_domain
 from floor_plans.briefs.command import BRIEF_COMMANDS
 from floor_plans.commands.data_commands import COMMANDS
 from floor_plans.diagrams.files.foreign_files import PLAN_KINDS
-from floor_plans.diagrams.vocabulary import DIRECTIONS, vocabulary_named
-from floor_plans.learning.conditions.fact_sizes import fact_sizes
+from floor_plans.diagrams.vocabulary import DIRECTIONS, fact_sizes, vocabulary_named
 from floor_plans.options import EVALUATE, SAMPLE, TRAIN
 from floor_plans.studio.command import STUDIO
 
@@ -33,15 +32,14 @@ if TYPE_CHECKING:
     from floor_plans import rewards
     from floor_plans.briefs import answering, brief_request, evaluating
     from floor_plans.diagrams import tokens as token_ids
-    from floor_plans.learning import build, evaluation, report, sampling
-    from floor_plans.learning.completion import given_file
+    from floor_plans.learning import build, completions, evaluation, report, sampling
 else:
     answering = Later("floor_plans.briefs.answering")
     brief_request = Later("floor_plans.briefs.brief_request")
     build = Later("floor_plans.learning.build")
     evaluating = Later("floor_plans.briefs.evaluating")
     evaluation = Later("floor_plans.learning.evaluation")
-    given_file = Later("floor_plans.learning.completion.given_file")
+    completions = Later("floor_plans.learning.completions")
     report = Later("floor_plans.learning.report")
     rewards = Later("floor_plans.rewards")
     sampling = Later("floor_plans.learning.sampling")
@@ -83,7 +81,7 @@ class BubbleDiagrams(Domain):
         "time_bins": 5,
     }
 
-    cell_measurement = LazyEntry("floor_plans.learning.comparing:DiagramCells")
+    cell_measurement = LazyEntry("floor_plans.learning.report:DiagramCells")
 
     def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
         """The vocabularies and slots of its diagrams."""
@@ -122,7 +120,7 @@ class BubbleDiagrams(Domain):
             choose = None
             if request.brief is not None:
                 choose = brief_request.chosen_by_brief(request, trained, vocab)
-            return given_file.complete_file(request, trained, vocab, choose)
+            return completions.complete_file(request, trained, vocab, choose)
         if request.brief is not None:
             return answering.answer_brief(request, trained, vocab)
         return sampling.sample_diagrams(request, trained, vocab)

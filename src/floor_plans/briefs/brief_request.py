@@ -19,9 +19,8 @@ from floor_plans.briefs.checking import verdict
 from floor_plans.briefs.feasibility import feasibility
 from floor_plans.briefs.particles import steered, systematic
 from floor_plans.briefs.reading import brief_of, read_brief
-from floor_plans.diagrams.vocabulary import vocabulary_of_graph
-from floor_plans.learning.conditions.fact_sizes import OF_PLANS
-from floor_plans.learning.conditions.facts import Facts
+from floor_plans.diagrams.vocabulary import OF_PLANS, vocabulary_of_graph
+from floor_plans.learning.conditions import Facts
 from floor_plans.plans.buildable import EFFORT, Buildable
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.layout import VocabConfig
     from discrete_diffusion.runtime import Shard
     from floor_plans.diagrams.diagram import BubbleDiagram
-    from floor_plans.learning.completion.completions import Choose, Completions, Draw
+    from floor_plans.learning.completions import Choose, Completions, Draw
 
 logger = logging.getLogger(__name__)
 

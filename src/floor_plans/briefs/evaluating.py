@@ -30,7 +30,7 @@ from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.statistics import plot_samples
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
-from floor_plans.learning.real_data import real_data_for_model
+from floor_plans.learning.build import real_data_for_model
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from floor_plans.briefs.brief import Brief
     from floor_plans.diagrams.diagram import BubbleDiagram
     from floor_plans.diagrams.vocabulary import PlanVocabulary
-    from floor_plans.learning.real_data import RealDiagrams
+    from floor_plans.learning.build import RealDiagrams
 
 ENOUGH = 100
 """Least number of matching held-out diagrams to serve as the reference; with fewer, distances are

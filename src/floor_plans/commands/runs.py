@@ -1,28 +1,296 @@
-"""Runs of ``discrete-diffusion data`` and ``plans`` with their options."""
+"""Runs of ``discrete-diffusion data`` and ``plans``: checks, counts and conversions."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+from rich.columns import Columns
+from rich.console import Console
+from rich.table import Table
+
 from discrete_diffusion.config import counted
+from discrete_diffusion.runtime import check_parent
 from floor_plans.briefs.making import run_make
-from floor_plans.commands.conversion import check_target, plan_format, write_target
-from floor_plans.commands.description import describe, print_description
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files import graph_formats
 from floor_plans.diagrams.files.foreign_files import refuse_features
 from floor_plans.diagrams.files.records import ReadReport
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.structure import structure_metrics
 from floor_plans.diagrams.procedural.generator import embedded_plans
+from floor_plans.diagrams.vocabulary import RELATIONS, ROOM_TYPES
+from floor_plans.drawings.drawn_plan import check_installed
+from floor_plans.drawings.ifc import check_ifc
 from floor_plans.drawings.readers import ReadOptions, read_report
 from floor_plans.drawings.realise_file import drop_invalid_plans, judge_report, run_realise
+from floor_plans.drawings.realised_files import FORMATS, write_plan
 from floor_plans.plans.box_model import cp_sat, is_installed
 from floor_plans.plans.contradiction import NUM_DECIDED, impossible_plans, infeasible_plans
-from floor_plans.plans.floor_plan import plans_with_boxes
+from floor_plans.plans.floor_plan import FloorPlan, check_units, plans_with_boxes
 from floor_plans.rules.finding import check_extents, check_rooms
 from floor_plans.rules.rule_set import read_rules
+
+SUFFIXES = (
+    ".jsonl",
+    ".json",
+    ".graphml",
+    ".dxf",
+    ".ifc",
+    ".pdf",
+    ".geojson",
+    ".wkt",
+    ".svg",
+    ".png",
+)
+PICTURES = (".svg", ".png")
+MAX_DRAWN = 100
+"""Most diagrams in one picture."""
+
+
+def check_target(options: argparse.Namespace) -> None:
+    """Check the options of the output, by ``ValueError``; the input must not be overwritten."""
+    target = Path(options.target)
+    suffix, name = target.suffix.lower(), target.name
+    if suffix not in SUFFIXES:
+        raise ValueError(f"'{name}': expected a name that ends in {', '.join(SUFFIXES)}")
+    # options have to fit the format
+    if options.format is not None and (suffix != ".json" or options.node_link or options.codes):
+        raise ValueError(
+            f"--format {options.format} writes .json, without --codes and --node-link; got '{name}'"
+        )
+    if (format := plan_format(options)) is not None:
+        check_installed()
+        if format == "ifc":
+            check_ifc()
+    if options.codes and (suffix not in (".jsonl", ".json") or options.node_link):
+        raise ValueError(f"--codes is for .jsonl and .json; '{name}' is written with names")
+    if options.node_link and suffix != ".json":
+        raise ValueError(f"--node-link writes .json; got '{name}'")
+    if options.each and suffix not in PICTURES:
+        raise ValueError(f"--each is for pictures, .svg and .png; got '{name}'")
+    if options.first is not None and options.first < 1:
+        raise ValueError(f"--first {options.first}: expected at least 1")
+    # the output is neither the input nor an existing folder or file
+    source = Path(options.source)
+    inputs = [source, *source.iterdir()] if source.is_dir() else [source]
+    if target.exists() and any(given.exists() and given.samefile(target) for given in inputs):
+        raise ValueError(f"{target} is the input; choose another name for the output")
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder; give the name of a file")
+    check_parent("OUT", target)
+    if target.exists() and not options.overwrite:
+        raise ValueError(f"{target} is there already; give --overwrite to replace it")
+
+
+def plan_format(options: argparse.Namespace) -> str | None:
+    """Name in ``FORMATS`` of the format for dimensioned plans; None for a format of diagrams."""
+    ending = Path(options.target).suffix.lower().removeprefix(".")
+    is_plan = ending in FORMATS and f".{ending}" not in PICTURES
+    return options.format or (ending if is_plan else None)
+
+
+def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram]) -> str:
+    """Write the diagrams and return a sentence on what was written.
+
+    Raises ``ValueError`` for no diagrams, too many for one picture, metadata that cannot be written
+    as JSON, and diagrams without boxes for a format of plans.
+    """
+    target = Path(options.target)
+    suffix, folder = target.suffix.lower(), target.with_suffix("")
+    format = plan_format(options)
+    num_bare = 0
+    if format is not None and options.skip_invalid:
+        with_boxes = [diagram for diagram in diagrams if diagram.boxes is not None]
+        num_bare = len(diagrams) - len(with_boxes)
+        diagrams = with_boxes
+    # one file, or a folder with a file each
+    taken = diagrams[: options.first]
+    if not taken:
+        raise ValueError("no diagram was read, so nothing is written")
+    items = taken if format is None else _plans(taken, options)
+    takes_one, write = _writer(options)
+    in_folder = takes_one and (options.each or len(taken) > 1)
+    if in_folder:
+        replaced = _print_place if options.overwrite else None
+        graph_formats.write_each(folder, suffix, items, write, replaced=replaced)
+    else:
+        write(target, items[0] if takes_one else items)
+    written = f"{len(taken):,} of " if options.first else ""
+    written += f"{counted(len(diagrams), 'diagram')} written"
+    left_out = f"; {num_bare:,} without boxes left out" if num_bare else ""
+    if in_folder:
+        return f"{folder}: {written}, a file each{left_out}"
+    return f"{target}: {written}{left_out}"
+
+
+def _writer(options: argparse.Namespace) -> tuple[bool, Callable[[Path, Any], object]]:
+    """Function that writes a file, and True if each diagram gets a file of its own."""
+    suffix = Path(options.target).suffix.lower()
+    # plans and pictures
+    if (format := plan_format(options)) is not None:
+        return True, lambda path, plan: write_plan(path, plan, format)
+    if suffix in PICTURES:
+        return options.each, partial(_draw, each=options.each)
+    # graphs and JSON
+    if suffix == ".graphml":
+        return True, graph_formats.write_graphml
+    if options.node_link:
+        return False, graph_formats.write_networkx_json
+    write = graph_formats.write_diagrams if suffix == ".jsonl" else graph_formats.write_json_list
+    return False, partial(write, names=not options.codes)
+
+
+def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> list[FloorPlan]:
+    """Build the dimensioned plans of diagrams with boxes.
+
+    Raises ``ValueError`` for a diagram without boxes, wrong doors, boundaries or rooms, and boxes
+    in another unit.
+    """
+    # every diagram needs boxes
+    bare = [number for number, diagram in enumerate(diagrams, start=1) if diagram.boxes is None]
+    if bare:
+        raise ValueError(
+            f"{len(bare):,} of {counted(len(diagrams), 'diagram')} without boxes, the first "
+            f"number {bare[0]}; {Path(options.target).name} is of dimensioned plans. First "
+            f"give them boxes: discrete-diffusion plans realise {options.source} out=FOLDER; or "
+            "leave them out with --skip-invalid"
+        )
+    plans = []
+    # each plan, then the unit of all
+    for number, diagram in enumerate(diagrams, start=1):
+        try:
+            plans.append(FloorPlan.of(diagram, options.unit))
+            check_extents(plans[-1])
+        except ValueError as error:
+            raise ValueError(
+                f"diagram {number}: {error}; --skip-invalid leaves such plans out"
+            ) from error
+    check_units(plans, diagrams, options.unit)
+    return plans
+
+
+def _print_place(aside: Path) -> None:
+    print(f"what was there is now {aside}")
+
+
+def _draw(path: Path, drawn: Any, *, each: bool) -> None:
+    """Plot one diagram, or several in one picture."""
+    from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram, plot_grid
+
+    if each:
+        plot_diagram(drawn, path)
+        return
+    if len(drawn) > MAX_DRAWN:
+        raise ValueError(
+            f"{len(drawn):,} diagrams are too many for one picture; draw some with "
+            f"--first {MAX_DRAWN}, or a file for each with --each"
+        )
+    plot_grid(drawn, path)
+
+
+@dataclass(frozen=True)
+class Description:
+    """Counts over a set of diagrams.
+
+    ``num_distinct``: number of diagrams up to the order of rooms.
+    ``rooms``, ``relations``: number of diagrams by their number of rooms (relations).
+    ``room_types``: number of rooms by type. ``diagrams_with``: number of diagrams with the type.
+    ``relation_types``: number of pairs by relation, read from the room with the smaller number.
+    """
+
+    num_diagrams: int
+    num_distinct: int
+    rooms: dict[int, int]
+    relations: dict[int, int]
+    room_types: dict[str, int]
+    diagrams_with: dict[str, int]
+    relation_types: dict[str, int]
+
+
+def describe(diagrams: Sequence[BubbleDiagram]) -> Description:
+    """Count rooms, relations and types; ``ValueError`` for an empty set."""
+    if not diagrams:
+        raise ValueError("no diagrams to describe; give a file with at least one")
+    measured = DiagramSet.of(diagrams)
+    words = measured.vocabulary
+    # rooms by type, diagrams by type, pairs by relation
+    types = Counter(room for diagram in diagrams for room in diagram.rooms)
+    holders = Counter(room for diagram in diagrams for room in set(diagram.rooms))
+    listed = Counter(r for diagram in diagrams for _, _, r in diagram.relations)
+    return Description(
+        num_diagrams=len(diagrams),
+        num_distinct=len(measured.canonical_key_set),
+        rooms=dict(sorted(Counter(diagram.num_rooms for diagram in diagrams).items())),
+        relations=dict(sorted(Counter(len(diagram.relations) for diagram in diagrams).items())),
+        room_types={name: types[ROOM_TYPES.index(name)] for name in words.room_types},
+        diagrams_with={name: holders[ROOM_TYPES.index(name)] for name in words.room_types},
+        relation_types={name: listed[RELATIONS.index(name)] for name in words.relations},
+    )
+
+
+def print_description(title: str, counts: Description, structure: Mapping[str, float]) -> None:
+    """Print counts and shares; ``structure``: result of ``structure_metrics``."""
+    console = Console()
+    console.print(title, highlight=False, markup=False, soft_wrap=True)
+    num, distinct = counts.num_diagrams, counts.num_distinct
+    console.print(
+        f"{counted(num, 'diagram')}, {distinct:,} distinct up to relabelling of their rooms "
+        f"({counted(num - distinct, 'repeat')})",
+        highlight=False,
+    )
+    console.print()
+    # rows of the tables, as shares
+    structures = [
+        (name.replace("_", " "), value)
+        for name, value in structure.items()
+        if not name.startswith("edge")  # these are not shares of plans
+    ]
+    num_rooms = sum(counts.room_types.values())
+    rooms = [
+        (name, count / num_rooms, counts.diagrams_with[name] / num)
+        for name, count in counts.room_types.items()
+        if count
+    ]
+    num_relations = max(sum(counts.relation_types.values()), 1)
+    relations = [(name, count / num_relations) for name, count in counts.relation_types.items()]
+    # two rows of tables side by side
+    upper = [
+        _histogram("rooms", counts.rooms),
+        _histogram("relations", counts.relations),
+        _table(("structure", "plans"), structures),
+    ]
+    lower = [
+        _table(("room type", "share of rooms", "plans with one"), rooms),
+        _table(("relation, of the earlier room", "share"), relations),
+    ]
+    console.print(Columns(upper, padding=(0, 5)))
+    console.print()
+    console.print(Columns(lower, padding=(0, 5)))
+
+
+def _histogram(what: str, histogram: Mapping[int, int]) -> Table:
+    num = sum(histogram.values())
+    mean = sum(size * count for size, count in histogram.items()) / num
+    table = _table((what, "plans"), [(str(size), count / num) for size, count in histogram.items()])
+    table.add_row("mean", f"{mean:.2f}")
+    return table
+
+
+def _table(columns: Sequence[str], rows: Iterable[tuple[str, *tuple[float, ...]]]) -> Table:
+    """Table with a name and shares in each row."""
+    table = Table(box=None, pad_edge=False)
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="right" if k else "left")
+    for name, *shares in rows:
+        table.add_row(name, *(f"{100 * share:.1f} %" for share in shares))
+    return table
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:

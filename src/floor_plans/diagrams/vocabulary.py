@@ -1,15 +1,16 @@
 """Vocabularies of diagrams: all room types and relations, and the subsets that data sets use.
 
 A code has the same meaning in every diagram. Plans drawn to scale have relations with directions;
-plans known by walls and doors only have adjacency. ``data.relations`` names the vocabulary.
+plans known by walls and doors only have adjacency. ``data.relations`` names the vocabulary, and
+``data.condition`` the facts of a plan that a model is conditioned on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from discrete_diffusion.config import unknown_name
 from discrete_diffusion.layout import RELATION_X_ORDER as RPLAN_X_ORDER
@@ -223,3 +224,55 @@ def codes_of(vocab: VocabConfig) -> Codes:
         tuple(map(ROOM_TYPES.index, vocab.node_types)),
         tuple(map(RELATIONS.index, vocab.edge_types)),
     )
+
+
+OF_ROOMS = ("num_rooms", "counts")
+"""Facts of the rooms of a diagram."""
+
+OF_PLANS = ("area", "outline", "front_door")
+"""Facts of a plan with boxes."""
+
+GRID, CELL = 20, 1.0
+"""Cells per side of the grid of an outline, centred on its bounding box, and their size in
+metres."""
+
+
+def fact_names(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of the facts of ``data.condition``, in the order of ``OF_ROOMS`` and ``OF_PLANS``.
+
+    Raises ``ValueError`` for an unknown fact.
+    """
+    asked, known = data.get("condition") or (), (*OF_ROOMS, *OF_PLANS)
+    for name in [asked] if isinstance(asked, str) else asked:
+        if name not in known:
+            raise ValueError(f"data.condition: {unknown_name('fact', str(name), known)}")
+    return tuple(name for name in known if name in asked)
+
+
+def room_kinds(types: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Room types, and groups of several, by name: the ids of their types."""
+    found: dict[str, tuple[int, ...]] = {name: (k,) for k, name in enumerate(types)}
+    for name, members in ROOM_GROUPS.items():
+        ids = tuple(types.index(each) for each in members if each in types)
+        if len(ids) > 1:
+            found[name] = ids
+    return found
+
+
+def sizes_of(name: str, n_max: int, types: Sequence[str]) -> tuple[int, ...]:
+    """Sizes of the facts of one name, in numbers."""
+    one_hot = n_max + 1
+    return {
+        "num_rooms": (one_hot,),
+        "counts": (one_hot,) * len(room_kinds(types)),
+        "area": (1,),
+        "outline": (GRID * GRID + 2,),
+        "front_door": (2,),
+    }[name]
+
+
+def fact_sizes(data: Mapping[str, Any]) -> tuple[int, ...]:
+    """Sizes of the facts of a ``config.data``, in numbers."""
+    types = vocabulary_named(data.get("relations", DIRECTIONS.name)).room_types
+    names = fact_names(data)
+    return tuple(size for name in names for size in sizes_of(name, data["n_max"], types))

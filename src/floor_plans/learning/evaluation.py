@@ -1,49 +1,310 @@
-"""``evaluate`` of diagrams: metrics of samples, and of the model itself."""
+"""``evaluate`` of diagrams: metrics of samples, of the model itself, and of its conditioning."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch import Tensor
+
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.data import Examples
 from discrete_diffusion.evaluation import (
     Evaluation,
+    MeasurementSettings,
     ModelEvaluation,
+    RealVsReal,
     SampleScores,
+    TableRow,
     TableSection,
+    error_note,
     facts_of_files,
     interval_entries,
     model_notes,
+    real_vs_real,
     sample_and_measure,
+    sample_bounds,
     scalars_first,
     shown_sizes,
 )
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.runtime import install_command
+from discrete_diffusion.runtime import install_command, progress
+from discrete_diffusion.sampling import sample_in_batches
+from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.graph_formats import write_diagrams
-from floor_plans.diagrams.metrics.sample_scores import score_samples
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.diagrams import METRICS, SIZE_DEPENDENT, bubble_metrics
+from floor_plans.diagrams.metrics.structure import stratified_metrics, structure_metrics
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.statistics import plot_samples
-from floor_plans.diagrams.tokens import decode
-from floor_plans.learning.conditions.conditioning_scores import (
-    ConditioningScores,
-    measure_conditioning,
-)
-from floor_plans.learning.real_data import (
+from floor_plans.diagrams.tokens import decode, encode
+from floor_plans.diagrams.vocabulary import OF_ROOMS
+from floor_plans.learning.build import (
     RealDiagrams,
     read_measured,
     real_data_for_model,
     real_data_for_samples,
 )
+from floor_plans.learning.conditions import Facts
 from floor_plans.learning.report import NUM_LARGE_VERDICTS
 from floor_plans.plans.verdict import NUM_VERDICTS, PlanScores, score_plans
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
     from discrete_diffusion.layout import VocabConfig
-    from floor_plans.diagrams.diagram import BubbleDiagram
+    from discrete_diffusion.sampling import Model
+    from floor_plans.learning.build import DiagramDataset
+
+
+def score_samples(
+    sample_sets: Sequence[Sequence[BubbleDiagram]],
+    reference: Sequence[BubbleDiagram],
+    *,
+    training: Sequence[BubbleDiagram] | None = None,
+    known: Sequence[BubbleDiagram] | None = None,
+    floor_draws: int = 20,
+    seed: int = 0,
+    num_unreadable: int = 0,
+) -> SampleScores:
+    """Compute every metric of every set, one set per sampling seed, against one reference.
+
+    ``training``: training data, for novelty. ``known``: real diagrams to sample floors from
+    (default: the reference), with the sizes of the first set and of the reference.
+    ``floor_draws``: number of floors that are averaged, 0 for none. ``num_unreadable``: number of
+    samples left out as unreadable, for the notes.
+
+    The value of real data is the floor for ``SIZE_DEPENDENT``, else that of the reference; there is
+    none for novelty, since held-out data are novel by construction. ``stratified`` has metrics by
+    room count, of all samples and of the reference.
+
+    Raises ``ValueError`` without a set, or for an empty one.
+    """
+    if not sample_sets:
+        raise ValueError("no samples to measure: give at least one set")
+    # all sets in the vocabulary of the reference
+    reference = DiagramSet.of(reference)
+    words = reference.vocabulary
+    sets = [DiagramSet.of(samples, words) for samples in sample_sets]
+    training = None if training is None else DiagramSet.of(training, words)
+    # metrics of each set, floors, and values of the reference
+    found = [
+        bubble_metrics(samples, reference, training=training)
+        for samples in progress.track(sets, "metrics", "sets")
+    ]
+    per_seed = {name: [scores[name] for scores in found] for name in found[0]}
+    known = reference if known is None else known
+    floors = _floors(known, reference, len(sets[0]), draws=floor_draws, seed=seed)
+    real = structure_metrics(reference)
+    if floors is not None:
+        real |= {name: floors.mean[name] for name in SIZE_DEPENDENT}
+    # metrics by room count, over all sets
+    pooled = [diagram for samples in sets for diagram in samples]
+    sizes = [len(samples) for samples in sets]
+    stratified = {
+        "samples": stratified_metrics(DiagramSet.of(pooled, words)),
+        "reference": stratified_metrics(reference),
+    }
+    return SampleScores(
+        METRICS,
+        sizes,
+        per_seed,
+        real,
+        tables={
+            "real": real,
+            **({} if floors is None else floors.as_dict()),
+            "stratified": stratified,
+        },
+        notes=_notes(sizes, reference, num_unreadable, floors),
+    )
+
+
+def _notes(
+    sizes: Sequence[int],
+    reference: DiagramSet,
+    num_unreadable: int,
+    floors: RealVsReal | None,
+) -> list[str]:
+    """Notes on the table."""
+    # sizes and errors
+    notes = [
+        f"Samples: {shown_sizes(sizes)} against {len(reference):,} real diagrams.",
+        error_note(len(sizes)),
+    ]
+    if not reference.vocabulary.has_directions:
+        # meaning of the floor, and its limits
+        notes.append(
+            "The relations have no direction, so transitive, inside_valid and floor plans are not "
+            "measured; nor is valid, which is about plans with one living room."
+        )
+    # samples that are missing
+    if num_unreadable:
+        notes.append(
+            f"{num_unreadable:,} of {num_unreadable + sum(sizes):,} samples could not be "
+            "read and were left out: all shares, validity too, are of the readable ones."
+        )
+    if floors is None:
+        return notes
+    notes.append(
+        f"Floor: the metric of {floors.num_samples:,} real diagrams against "
+        f"{floors.num_reference:,} others, mean of {floors.draws} draws; it stands under 'real "
+        "data' for distances, coverage and diversity; ratio = value / floor."
+    )
+    if len(set(sizes)) > 1:
+        notes.append(
+            "The sample sets differ in size and the floor is for the first; a smaller set "
+            "has a higher floor."
+        )
+    if (floors.num_samples, floors.num_reference) != (sizes[0], len(reference)):
+        notes.append(
+            "There are too few real diagrams for a floor at the sizes measured: a smaller set "
+            "has a higher floor, so the ratios flatter the samples."
+        )
+    return notes
+
+
+def _floors(
+    known: Sequence[BubbleDiagram],
+    reference: DiagramSet,
+    num_samples: int,
+    *,
+    draws: int,
+    seed: int,
+) -> RealVsReal | None:
+    """Metrics of as many ``known`` diagrams as samples; None for no ``draws``, or for too few known
+    diagrams."""
+    if not draws or len(known) < 2:
+        return None
+    return real_vs_real(
+        DiagramSet.of(known, reference.vocabulary).prepare(),
+        bubble_metrics,
+        num_samples=num_samples,
+        num_reference=len(reference),
+        draws=draws,
+        seed=seed,
+    )
+
+
+NUM = 300
+"""Most held-out diagrams on whose facts the model is conditioned."""
+
+GUIDANCE = (1.0, 2.0)
+"""Guidance weights at which obedience is measured."""
+
+_BOUND, _SAMPLES, _OTHERS = (31,), (32,), (33,)
+"""Entropy of the bound, the samples and the exchanged facts."""
+
+
+@dataclass(frozen=True)
+class ConditioningScores:
+    """Scores of a conditional model on ``num`` held-out diagrams.
+
+    ``more``: increase of the bound in nats per diagram for each change of the facts, mean and
+    standard error. ``obeyed``: share of samples with the given number of rooms and counts, by
+    guidance weight; empty for a model without counts.
+    """
+
+    num: int
+    more: dict[str, tuple[float, float]]
+    obeyed: dict[float, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Values for ``metrics.json``."""
+        return {
+            "told_num_held_out": self.num,
+            "told": {
+                name: {"nats_more": mean, "standard_error": error}
+                for name, (mean, error) in self.more.items()
+            },
+            **{f"obeyed_at_guidance_{weight:g}": share for weight, share in self.obeyed.items()},
+        }
+
+    def section(self) -> TableSection:
+        rows = [
+            TableRow(f"nats more, {name}", f"{mean:.3f} ± {error:.3f}")
+            for name, (mean, error) in self.more.items()
+        ]
+        rows += [
+            TableRow(f"counts obeyed at sampling.guidance={weight:g}", f"{share:.3f}")
+            for weight, share in self.obeyed.items()
+        ]
+        return TableSection(
+            f"what the model makes of facts, {self.num} held-out diagrams", tuple(rows)
+        )
+
+    def note(self) -> str:
+        return (
+            "Conditions: the samples above are unconditional; the bound is conditional on all "
+            "facts. Nats more: for the same diagrams and noise, ± standard error."
+        )
+
+
+def measure_conditioning(
+    model: Model, data: DiagramDataset, split: str, seed: int
+) -> ConditioningScores | None:
+    """Measure the first ``NUM`` diagrams of a split; None for an unconditional model."""
+    facts, examples = data.facts, data.splits[split][:NUM]
+    if facts is None or not len(examples):
+        return None
+    condition, size = examples.conditions["condition"], model.rows_at_once
+    other = _derangement(len(examples), seed)
+    # the condition with all facts, none, one missing, one exchanged
+    changed = {"told all": condition, "told nothing": torch.full_like(condition, torch.nan)}
+    for name in facts.names:
+        columns = facts.columns(name)
+        changed[f"not told its {name}"] = condition.masked_fill(columns, torch.nan)
+        changed[f"told the {name} of another"] = condition.where(~columns, condition[other])
+    # bound of the same noisy diagrams under each change of the condition
+    bounds: dict[str, Tensor] = {}
+    batch = data.augment(examples, make_generator(seed, *_BOUND))
+    for name, given in progress.track(list(changed.items()), "changing the conditions", "times"):
+        rows = Examples(batch.x0, batch.real, batch.log_num_orders, conditions={"condition": given})
+        batches = [rows[k : k + size].batch() for k in range(0, len(rows), size)]
+        bounds[name] = sample_bounds(
+            model.algorithm,
+            batches,
+            draws=2,
+            settings=MeasurementSettings((seed, *_BOUND), model.device, model.shard),
+        ).nelbo
+    right = bounds.pop("told all")
+    more = {name: _mean_and_error(found - right) for name, found in bounds.items()}
+    # samples conditioned on counts only
+    obeyed = {}
+    if "counts" in facts.names:
+        masks = [facts.columns(name) for name in facts.names if name in OF_ROOMS]
+        asked = condition.masked_fill(~torch.stack(masks).any(dim=0), torch.nan)
+        obeyed = {w: _obeyed(model, facts, asked, examples.real, w, seed) for w in GUIDANCE}
+    return ConditioningScores(len(examples), more, obeyed)
+
+
+def _obeyed(
+    model: Model, facts: Facts, asked: Tensor, real: Tensor, weight: float, seed: int
+) -> float:
+    """Share of samples that have the facts of their row of ``asked``."""
+    drawn = sample_in_batches(
+        replace(model, sampler=replace(model.sampler, guidance=weight), on_sampled=None),
+        real,
+        generator=make_generator(seed, *_SAMPLES, device=model.device),
+        conditions={"condition": asked},
+    )
+    # facts of the samples, compared where they are given
+    found = facts.graph_facts(encode(decode(drawn.x0, facts.vocab), facts.vocab))
+    return float((asked.isnan() | (found == asked)).all(dim=1).double().mean())
+
+
+def _derangement(num: int, seed: int) -> Tensor:
+    """Int[num]: a random derangement, which gives each row another one."""
+    order = torch.randperm(num, generator=make_generator(seed, *_OTHERS))
+    return order[(order.argsort() + 1) % num]
+
+
+def _mean_and_error(values: Tensor) -> tuple[float, float]:
+    return float(values.mean()), float(values.std()) / len(values) ** 0.5
+
 
 logger = logging.getLogger(__name__)
 

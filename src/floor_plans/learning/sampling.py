@@ -1,40 +1,124 @@
-"""``sample`` of a model of diagrams: fresh samples."""
+"""``sample`` of a model of diagrams: fresh samples, and floor plans of them.
+
+``realise=true`` makes plans for the rules ``default``, with areas as in the training data;
+``habitable`` samples keep the plans that made them acceptable.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from discrete_diffusion.config import counted
 from discrete_diffusion.evaluation import Samples, SavedSamples, requested_sizes, sample_fresh
+from discrete_diffusion.runtime import place_of_line
 from discrete_diffusion.sampling import exactness_facts
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.graph_formats import lines_of
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.structure import structure_metrics
 from floor_plans.diagrams.pictures.trajectory import save_trajectory
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import DIRECTIONS, vocabulary_named
+from floor_plans.drawings.drawn_plan import check_installed
+from floor_plans.drawings.realised_files import PlanFiles, summary
 from floor_plans.learning.build import training_areas
 from floor_plans.learning.report import save_diagrams
-from floor_plans.learning.sampled_plans import check_realise, realise_samples, warn_of_earlier_plans
 from floor_plans.learning.ways import REJECTING, Way
+from floor_plans.plans.box_model import cp_sat
 from floor_plans.plans.buildable import TRIES, DrawnDiagram, SolverWork, keep_buildable
+from floor_plans.plans.verdict import map_in_threads
+from floor_plans.rules.rule_set import read_rules
 from floor_plans.solver.habitable import Habitable, keep_habitable
-from floor_plans.solver.requests import Diagrams
+from floor_plans.solver.realising import realise_all
+from floor_plans.solver.requests import Diagrams, PlanRequest
+from floor_plans.solver.spec import RoomAreas
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from discrete_diffusion.evaluation import SampleRequest, TrainedModel
     from discrete_diffusion.layout import VocabConfig
-    from floor_plans.diagrams.diagram import BubbleDiagram
+    from floor_plans.diagrams.partial import PartialDiagram
 
 logger = logging.getLogger(__name__)
+
+PICTURE = "floor_plans.svg"
+
+
+def check_realise(request: SampleRequest) -> None:
+    """Check that the packages for requested plans are installed, by ``ValueError``."""
+    if request.realise:
+        cp_sat()
+        check_installed()
+
+
+def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
+    """Check the "areas" and "boundary" of lines, which completions carry into requests of plans.
+
+    Raises ``ValueError`` naming a line with values that no plan can have.
+    """
+    request = PlanRequest(areas=RoomAreas())
+    # a job with these values is built and dropped
+    for line, given_plan in partials.items():
+        rooms = tuple(0 if room is None else room for room in given_plan.rooms)
+        try:
+            request.job(line, BubbleDiagram(rooms, (), metadata=given_plan.metadata))
+        except DiagramError as error:
+            place = place_of_line(given, line)
+            raise ValueError(f"{place}: {error}; realise=true reads it") from error
+
+
+def warn_of_earlier_plans(folder: Path) -> None:
+    """Warn if the folder holds plans of earlier samples."""
+    if left := [
+        name for name in PlanFiles(folder, picture=PICTURE).names if (folder / name).exists()
+    ]:
+        logger.warning(
+            "%s: %s are left as they were, of earlier samples; realise=true replaces them",
+            *(folder, ", ".join(left)),
+        )
+
+
+def realise_samples(
+    request: SampleRequest,
+    trained: TrainedModel,
+    diagrams: Sequence[BubbleDiagram],
+    areas: Callable[[], RoomAreas],
+    habitable: Habitable | None = None,
+) -> tuple[dict[str, Any], str]:
+    """Write a dimensioned plan of every sample into ``request.out``.
+
+    ``areas``: source of target areas, unless samples are ``habitable`` and have plans. Returns
+    numbers and a sentence on them. A stop keeps the plans found so far.
+    """
+    folder = request.out
+    # stopped before any plan
+    if trained.stop_asked():  # while samples were taken
+        warn_of_earlier_plans(folder)
+        found = f"stopped before plans; plans realise {folder / 'samples.jsonl'} finds them"
+        return {"num_diagrams": 0, "num_not_tried": len(diagrams)}, found
+    files, threads = PlanFiles(folder, picture=PICTURE), torch.get_num_threads()
+    # find plans, or take those of habitable samples
+    if habitable is None:
+        plans = PlanRequest(areas=areas(), seed=request.seed, rules=read_rules("default"))
+        jobs = plans.jobs(diagrams)
+        planned = realise_all(jobs, threads=threads)
+    else:
+        jobs = PlanRequest(rules=habitable.rules).jobs(diagrams)
+        planned = map_in_threads(
+            habitable.plan_of, diagrams, threads=threads, doing="finding plans"
+        )
+    numbers = files.write_found(jobs, planned, stop_asked=trained.stop_asked)
+    return numbers, summary(numbers, files)
+
 
 NUM_SAMPLES = 64
 """Default of ``num_samples``."""

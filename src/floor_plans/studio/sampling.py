@@ -31,9 +31,9 @@ from floor_plans.diagrams.vocabulary import (
     codes_of,
     vocabulary_of_graph,
 )
-from floor_plans.learning.completion.completions import approximations, numbered_as_given
-from floor_plans.learning.completion.weighing import Arranged, Arranger, known_and_real
+from floor_plans.learning.completions import approximations, numbered_as_given
 from floor_plans.learning.ways import Way
+from floor_plans.learning.weighing import Arranged, Arranger, known_and_real
 
 if TYPE_CHECKING:
     from discrete_diffusion.algorithms import TokenAlgorithm

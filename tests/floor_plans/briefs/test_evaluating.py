@@ -23,7 +23,7 @@ from floor_plans.briefs.reading import read_brief
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics, data_coverage
 from floor_plans.diagrams.vocabulary import DIRECTIONS
-from floor_plans.learning.real_data import RealDiagrams
+from floor_plans.learning.build import RealDiagrams
 from tabulated_diagrams import tabulated_mdlm
 
 COMMON = "rooms:\n  Balcony: at most 1\n"

@@ -28,7 +28,7 @@ from discrete_diffusion.sampling import FirstHitting
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams, write_diagrams
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics
 from floor_plans.diagrams.metrics.structure import structure_metrics
-from floor_plans.learning import real_data
+from floor_plans.learning import build
 from interrupting import stop_at_call, stop_when_measuring, stopped
 
 QUICK = ["floor_draws=2", "bound_draws=1", "time_bins=2", "num_samples=6", "seeds=2"]
@@ -306,11 +306,11 @@ def test_files_of_different_size_are_pointed_out(capsys):
 
 
 def test_without_a_reference_fresh_plans_of_the_generator_are_it(monkeypatch, capsys):
-    monkeypatch.setattr(real_data, "NUM_KNOWN", 120)
-    monkeypatch.setattr(real_data, "NUM_REFERENCE", 30)
+    monkeypatch.setattr(build, "NUM_KNOWN", 120)
+    monkeypatch.setattr(build, "NUM_REFERENCE", 30)
     write_diagrams("a.jsonl", generate_plans(10, seed=1))
     main(["evaluate", "samples=a.jsonl", "floor_draws=2", "verdicts=0", "pictures=false"])
-    found, seed = metrics(), real_data.REFERENCE_SEED
+    found, seed = metrics(), build.REFERENCE_SEED
     name = f"30 fresh plans of the embedded generator, plan_seed={seed}, livable or not"
     assert found["reference"] == name
     fresh = generate_plans(30, seed=seed)
@@ -323,9 +323,9 @@ def test_without_a_reference_fresh_plans_of_the_generator_are_it(monkeypatch, ca
 
 def test_no_recipe_trains_on_the_plans_of_the_default_reference():
     for path in (path for folder in config_dirs() for path in folder.rglob("*.yaml")):
-        assert str(real_data.REFERENCE_SEED) not in path.read_text()
+        assert str(build.REFERENCE_SEED) not in path.read_text()
     said = options_of(get_domain("bubble_diagrams"), "evaluate")["reference"].meaning
-    assert f"plan_seed={real_data.REFERENCE_SEED}" in said
+    assert f"plan_seed={build.REFERENCE_SEED}" in said
 
 
 def test_what_is_read_is_never_overwritten(defaults, plans_model, tmp_path):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from floor_plans import BubbleDiagram
-from floor_plans.commands.description import describe, print_description
+from floor_plans.commands.runs import describe, print_description
 
 
 def test_counts_by_hand():

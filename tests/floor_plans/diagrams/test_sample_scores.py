@@ -17,8 +17,8 @@ from discrete_diffusion.evaluation import (
 from discrete_diffusion.evaluation.tables import COLUMNS, markdown
 from floor_plans import generate_plans
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, OF_COVERAGE, SHARES, bubble_metrics
-from floor_plans.diagrams.metrics.sample_scores import score_samples, shown_sizes
 from floor_plans.diagrams.metrics.structure import structure_metrics
+from floor_plans.learning.evaluation import score_samples, shown_sizes
 
 PLANS = generate_plans(360, seed=7)
 SETS, REFERENCE, TRAINING = [PLANS[:60], PLANS[60:120]], PLANS[120:200], PLANS[200:]

@@ -31,8 +31,8 @@ from floor_plans.diagrams.vocabulary import (
     vocabulary_of_graph,
 )
 from floor_plans.drawings.readers import ReadOptions, numbered_partials, read_report
-from floor_plans.learning.completion.arrangements import ArrangementTree
-from floor_plans.learning.completion.weighing import list_arrangements
+from floor_plans.learning.arrangements import ArrangementTree
+from floor_plans.learning.weighing import list_arrangements
 
 CODES = [ROOM_TYPES.index(name) for name in ADJACENCY.room_types]
 LIVING, KITCHEN, BATH, BEDROOM = (

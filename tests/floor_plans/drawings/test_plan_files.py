@@ -12,9 +12,8 @@ import pytest
 from drawn_plans import PIXEL, assert_same, by_hand, embedded, expected_of, real
 
 from floor_plans import BubbleDiagram, write_diagrams
-from floor_plans.commands.conversion import SUFFIXES
-from floor_plans.commands.data_commands import DIALECTS
-from floor_plans.commands.plan_options import FORMAT_NAMES
+from floor_plans.commands.data_commands import DIALECTS, FORMAT_NAMES
+from floor_plans.commands.runs import SUFFIXES
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.drawings.readers import ReadOptions, read_report

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from omegaconf import OmegaConf
 
-from floor_plans.learning import comparing
-from floor_plans.learning.comparing import DiagramCells
-from floor_plans.learning.report import NUM_LARGE_VERDICTS
+from floor_plans.learning import report
+from floor_plans.learning.report import NUM_LARGE_VERDICTS, DiagramCells
 
 
 @pytest.mark.parametrize(
@@ -17,10 +16,10 @@ from floor_plans.learning.report import NUM_LARGE_VERDICTS
 def test_a_fifth_unless_that_is_too_few(monkeypatch, num_samples, asked, num):
     settings = {"eval": {"num_samples": num_samples, "verdicts": asked}, "data": {"n_max": 8}}
     config = OmegaConf.create(settings)
-    monkeypatch.setattr(comparing, "is_installed", lambda: True)
+    monkeypatch.setattr(report, "is_installed", lambda: True)
     assert DiagramCells().num_verdicts(config) == num
-    monkeypatch.setattr(comparing, "is_installed", lambda: False)
+    monkeypatch.setattr(report, "is_installed", lambda: False)
     assert DiagramCells().num_verdicts(config) == 0
     config.data.n_max = 20  # seconds each
-    monkeypatch.setattr(comparing, "is_installed", lambda: True)
+    monkeypatch.setattr(report, "is_installed", lambda: True)
     assert DiagramCells().num_verdicts(config) == min(num, NUM_LARGE_VERDICTS)

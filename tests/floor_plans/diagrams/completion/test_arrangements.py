@@ -12,7 +12,7 @@ from discrete_diffusion.data import canonical_orders, relabel
 from discrete_diffusion.layout import VocabConfig
 from floor_plans import PartialDiagram, encode, generate_plans
 from floor_plans.diagrams.partial import encode_partial
-from floor_plans.learning.completion.arrangements import ArrangementTree, as_numbered
+from floor_plans.learning.arrangements import ArrangementTree, as_numbered
 
 VOCAB = VocabConfig(n_max=6)
 

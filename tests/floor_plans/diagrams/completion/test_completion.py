@@ -27,8 +27,8 @@ from fake_processes import in_processes
 from floor_plans import BubbleDiagram, PartialDiagram, decode
 from floor_plans.diagrams.files.fields import inverse_relation
 from floor_plans.diagrams.partial import decode_partial
-from floor_plans.learning.completion.completions import CompletionRequest, approximations, complete
-from floor_plans.learning.completion.weighing import UnseenError
+from floor_plans.learning.completions import CompletionRequest, approximations, complete
+from floor_plans.learning.weighing import UnseenError
 from tabulated_diagrams import misleading_mdlm, random_diagrams, tabulated_mdlm
 from toy_world import noise_floor, total_variation
 

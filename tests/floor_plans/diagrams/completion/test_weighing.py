@@ -10,8 +10,8 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.layout import VocabConfig
 from floor_plans import PartialDiagram
-from floor_plans.learning.completion.arrangements import ArrangementTree
-from floor_plans.learning.completion.weighing import list_arrangements, thin, weigh, weigh_listed
+from floor_plans.learning.arrangements import ArrangementTree
+from floor_plans.learning.weighing import list_arrangements, thin, weigh, weigh_listed
 from tabulated_diagrams import misleading_mdlm, random_diagrams, tabulated_mdlm
 
 VOCAB = VocabConfig(n_max=4)

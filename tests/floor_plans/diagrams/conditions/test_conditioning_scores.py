@@ -14,8 +14,8 @@ from discrete_diffusion.sampling import Model, build_sampler
 from floor_plans.diagrams.procedural.generator import generate_plans
 from floor_plans.diagrams.tokens import encode
 from floor_plans.learning.build import DiagramDataset
-from floor_plans.learning.conditions.conditioning_scores import _derangement, measure_conditioning
-from floor_plans.learning.conditions.facts import Facts
+from floor_plans.learning.conditions import Facts
+from floor_plans.learning.evaluation import _derangement, measure_conditioning
 
 PLANS = generate_plans(40, seed=5)
 

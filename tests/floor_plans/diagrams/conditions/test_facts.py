@@ -16,10 +16,9 @@ from floor_plans.briefs.reading import brief_of
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.procedural.generator import generate_plans
 from floor_plans.diagrams.tokens import encode
-from floor_plans.diagrams.vocabulary import ROOM_GROUPS, ROOM_TYPES
+from floor_plans.diagrams.vocabulary import CELL, GRID, ROOM_GROUPS, ROOM_TYPES
 from floor_plans.learning.build import DiagramDataset
-from floor_plans.learning.conditions.fact_sizes import CELL, GRID
-from floor_plans.learning.conditions.facts import Facts, _around
+from floor_plans.learning.conditions import Facts, _around
 from floor_plans.plans.floor_plan import FloorPlan
 
 PLANS = generate_plans(60, seed=3)

@@ -22,11 +22,11 @@ from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.runtime import install_command, progress
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.geometry import UNITS, boxes_in_metres, check_metres, threshold_of
-from floor_plans.diagrams.vocabulary import ROOM_TYPES
-from floor_plans.learning.conditions.fact_sizes import (
+from floor_plans.diagrams.vocabulary import (
     CELL,
     GRID,
     OF_PLANS,
+    ROOM_TYPES,
     fact_names,
     room_kinds,
     sizes_of,

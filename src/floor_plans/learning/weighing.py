@@ -18,7 +18,7 @@ from discrete_diffusion.sampling import (
     unseen_position,
 )
 from floor_plans.diagrams.partial import PartialDiagram
-from floor_plans.learning.completion.arrangements import Arrangements, ArrangementTree, as_numbered
+from floor_plans.learning.arrangements import Arrangements, ArrangementTree, as_numbered
 
 SCORED_PER_COMPLETION = 60
 """Default limit on the sequences that the network evaluates to weigh arrangements."""

@@ -1,1 +1,0 @@
-"""Completions of partial diagrams: arranged in slots, weighed, sampled, written."""
