@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from discrete_diffusion.cli.main import main
-from floor_plans import BubbleDiagram
+from floor_plans import BubbleDiagram, read_diagrams, read_partials
 from floor_plans.commands.data_commands import COMMANDS
 from guide_code import DOCS, EXAMPLES, blocks
 
@@ -52,6 +52,17 @@ def test_options_of_the_commands_on_plans_exist(page):
         for word in words:
             if match := re.match(r"(\w+)=", word):
                 assert f"--{match[1].replace('_', '-')}" in known, word
+
+
+@pytest.mark.parametrize(
+    ("page", "read"),
+    [("floor_plans/briefs.md", read_partials), ("floor_plans/files.md", read_diagrams)],
+)
+def test_the_plans_that_a_page_shows_are_read(page, read, tmp_path):
+    lines = [line for code in blocks(page, "json") for line in code.splitlines()]
+    lines = [line for line in lines if '"given"' not in line]  # of a completion
+    (tmp_path / "plans.jsonl").write_text("\n".join(lines))
+    assert 0 < len(read(tmp_path / "plans.jsonl")) == len(lines)
 
 
 @pytest.mark.slow
