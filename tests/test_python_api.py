@@ -87,9 +87,6 @@ def test_a_request_is_what_the_command_builds():
     assert request.sampling["temperature"] == 0.5
     with pytest.raises(AttributeError, match="rooms_per_floor"):
         request.rooms_per_floor  # noqa: B018
-
-
-def test_a_request_holds_plain_numbers():
     request = SampleRequest(num_samples=np.int64(3), options={"num_rooms": range(4, 6)})
     assert type(request.num_samples) is int
     assert request.num_rooms == [4, 5]
@@ -140,28 +137,24 @@ def test_objects_stand_in_the_place_of_lines():
 
 
 @pytest.mark.slow
-def test_evaluate_measures_what_the_command_does(untrained, model, tmp_path, capsys):
-    more = ["floor_draws=2", "verdicts=0", "pictures=false", f"out={tmp_path}"]
+def test_evaluate_measures_what_the_command_does(untrained, model, tmp_path, monkeypatch, request):
+    more = ["floor_draws=2", "verdicts=0", "pictures=false", f"out={tmp_path}/command"]
     main(["evaluate", f"checkpoint={untrained}", *WORDS, *more])
-    capsys.readouterr()
-    written = json.loads((tmp_path / "metrics.json").read_text())
+    written = json.loads((tmp_path / "command" / "metrics.json").read_text())
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    request.getfixturevalue("nothing_composed")
     for asked in (model, untrained):
-        found = evaluate(asked, verdicts=0, **FEW).metrics()
+        measured = evaluate(asked, verdicts=0, **FEW)
+        found = measured.metrics()
         assert written.keys() >= found.keys()
         same = [key for key in found if key not in TIMES and isinstance(found[key], int | float)]
         assert len(same) > 20
         assert {key: written[key] for key in same} == pytest.approx(
             {key: found[key] for key in same}, nan_ok=True
         )
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("nothing_composed")
-def test_evaluate_writes_nothing_by_itself(model, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    found = evaluate(model, verdicts=0, **FEW)
-    assert not list(tmp_path.iterdir())
-    found.write(tmp_path / "out", {}, "")
+    assert not list((tmp_path / "empty").iterdir())
+    measured.write(tmp_path / "out", {}, "")
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"metrics.json", "table.md"}
 
 
@@ -171,25 +164,25 @@ def test_evaluate_measures_files(tmp_path):
     options = {"reference": file, "floor_draws": 0, "verdicts": 0}
     found = evaluate(samples=file, domain="bubble_diagrams", **options).metrics()
     assert found["num_samples"] == 20
-    with pytest.raises(ValueError, match="num_samples=3 is for checkpoint=FILE"):
-        evaluate(samples=file, num=3, domain="bubble_diagrams")
-    with pytest.raises(ValueError, match="give domain="):
-        evaluate(samples=file)
-    with pytest.raises(ValueError, match="a model or samples"):
-        evaluate()
-    with pytest.raises(TypeError, match="expected a path or what load"):
-        evaluate(3)
 
 
-def test_evaluate_refuses_what_the_command_does(model):
-    for options, named in (
-        ({"floors": 3}, "floors"),
-        ({"kernel": "tv"}, "kernel"),  # of graphs
-        ({"n_max": 9}, "n_max=9 is for the files"),
-        ({"split": "tset"}, "tset"),
-    ):
-        with pytest.raises(ValueError, match=named):
-            evaluate(model, **options)
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"samples": "a", "num": 3, "domain": "bubble_diagrams"}, "num_samples=3 is for checkpoi"),
+        ({"samples": "a"}, "give domain="),
+        ({}, "a model or samples"),
+        ({"model": 3}, "expected a path or what load"),
+        ({"model": None, "floors": 3}, "floors"),
+        ({"model": None, "kernel": "tv"}, "kernel"),  # of graphs
+        ({"model": None, "n_max": 9}, "n_max=9 is for the files"),
+        ({"model": None, "split": "tset"}, "tset"),
+    ],
+)
+def test_evaluate_refuses_what_the_command_does(model, options, named):
+    asked = [options.pop("model") or model] if "model" in options else []
+    with pytest.raises((ValueError, TypeError), match=named):
+        evaluate(*asked, **options)
 
 
 def test_settings_become_words():
@@ -200,14 +193,10 @@ def test_settings_become_words():
 
 @pytest.mark.slow
 def test_a_model_is_trained_and_loaded(tmp_path):
-    small = {
-        "model": {"d_model": 16, "cond_dim": 16},
-        "trainer": {"max_steps": 1, "num_sanity_val_steps": 0},
-        "data": {"num_plans": 100},
-        "eval": {"num_samples": 2, "bound_samples": 4, "bound_draws": 1, "verdicts": 0},
-        "callbacks": {"num_samples": 0},
-        "logger": "none",
-    }
+    small = {"trainer": {"max_steps": 1, "num_sanity_val_steps": 0}, "data": {"num_plans": 100}}
+    small |= {"model": {"d_model": 16, "cond_dim": 16}, "callbacks": {"num_samples": 0}}
+    small |= {"eval": {"num_samples": 2, "bound_samples": 4, "bound_draws": 1, "verdicts": 0}}
+    small["logger"] = "none"
     words = ["model=bd_tiny"]
     metrics = train(*words, folder=tmp_path / "run", **small)
     assert metrics == json.loads((tmp_path / "run" / "metrics.json").read_text())

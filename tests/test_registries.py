@@ -12,7 +12,7 @@ from discrete_diffusion.algorithms import ALGORITHMS, MDLM, register_algorithm
 from discrete_diffusion.algorithms import registry as algorithms
 from discrete_diffusion.algorithms.registry import algorithms_on
 from discrete_diffusion.cli.listing import print_listing
-from discrete_diffusion.config.plugins import LazyEntry, Registry, import_plugins
+from discrete_diffusion.config.plugins import LazyEntry, import_plugins
 from discrete_diffusion.domains import Domain
 from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.forward_process import Uniform, register_forward_process
@@ -48,12 +48,6 @@ OF_SAMPLERS = {
 }
 """What is asked for before a class is imported, and what it is where nothing is declared."""
 
-REGISTRIES = [
-    pytest.param(ALGORITHMS, "mdlm", MDLM, id="algorithms"),
-    pytest.param(SAMPLERS, "first-hitting", FirstHitting, id="samplers"),
-    pytest.param(SCHEDULES, "log_linear", LogLinear, id="noise schedules"),
-    pytest.param(PROCESSES, "uniform", Uniform, id="forward processes"),
-]
 
 PARTS = {
     "backbone": """
@@ -96,22 +90,6 @@ class Mine(BubbleDiagrams):
 """,
 }
 """Modules that register a part of each noun."""
-GROUPS = {
-    "backbone": "discrete_diffusion.backbones",
-    "algorithm": "discrete_diffusion.algorithms",
-    "forward process": "discrete_diffusion.forward_processes",
-    "noise schedule": "discrete_diffusion.noise_schedules",
-    "sampler": "discrete_diffusion.samplers",
-    "domain": "discrete_diffusion.domains",
-}
-FIND = {
-    "backbone": backbone_builder,
-    "algorithm": ALGORITHMS.find,
-    "forward process": PROCESSES.find,
-    "noise schedule": SCHEDULES.find,
-    "sampler": SAMPLERS.find,
-    "domain": lambda name: type(get_domain(name)),
-}
 
 
 def test_methods_of_domains_that_are_imported_later_take_what_they_are_given():
@@ -125,24 +103,23 @@ def test_methods_of_domains_that_are_imported_later_take_what_they_are_given():
     assert {"build", "report", "sample", "evaluate", "cell_measurement"} <= found
 
 
-def code(registry: Registry, base: type) -> str:
-    """A module that registers a class of its own, ``mine``, and has another, ``Plain``."""
-    package = registry.group.replace("samplers", "sampling").replace("processes", "process")
-    decorator = f"register_{registry.noun.replace(' ', '_')}"
-    return (
-        f"from {package} import {base.__name__}, {decorator}\n"
-        f"@{decorator}('mine')\nclass Mine({base.__name__}):\n    pass\n"
-        f"class Plain({base.__name__}):\n    pass\n"
-    )
-
-
-@pytest.mark.parametrize("way", ["decorator", "plugins", "entry point"])
-@pytest.mark.parametrize("noun", PARTS)
-def test_every_noun_is_open_in_three_ways(noun, way, site, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("noun", "way"),
+    [*((noun, "entry point") for noun in PARTS), ("backbone", "decorator"), ("domain", "plugins")],
+)
+def test_every_noun_is_open_to_packages(noun, way, site, tmp_path, monkeypatch, capsys):
+    find = {
+        "backbone": backbone_builder,
+        "algorithm": ALGORITHMS.find,
+        "forward process": PROCESSES.find,
+        "noise schedule": SCHEDULES.find,
+        "sampler": SAMPLERS.find,
+        "domain": lambda name: type(get_domain(name)),
+    }[noun]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(ValueError, match=f"^unknown {noun} 'mine-xyz'"):
-        FIND[noun]("mine-xyz")
+        find("mine-xyz")
     if way == "decorator":
         scope = {"__name__": "notebook"}
         exec(PARTS[noun], scope)
@@ -152,9 +129,10 @@ def test_every_noun_is_open_in_three_ways(noun, way, site, tmp_path, monkeypatch
         import_plugins(["my_own_part"])
         found = sys.modules["my_own_part"].Mine
     else:
-        fake_install(site, "their_part", PARTS[noun], GROUPS[noun], {"any": "their_part"})
-        found = FIND[noun]("mine-xyz") and sys.modules["their_part"].Mine
-    assert FIND[noun]("mine-xyz") is found
+        group = f"discrete_diffusion.{noun.replace(' ', '_')}s".replace("processs", "processes")
+        fake_install(site, "their_part", PARTS[noun], group, {"any": "their_part"})
+        found = find("mine-xyz") and sys.modules["their_part"].Mine
+    assert find("mine-xyz") is found
     print_listing()
     rows = [line.split()[:1] for line in capsys.readouterr().out.splitlines()]
     assert ["mine-xyz"] in rows
@@ -173,30 +151,38 @@ def test_registered_classes_are_used():
     assert isinstance(build_forward_process({"name": "mine"}, layout, schedule), Uniform)
 
 
-@pytest.mark.parametrize(("registry", "built_in", "base"), REGISTRIES)
-def test_a_name_has_one_builder_which_may_be_registered_again(registry, built_in, base):
+SAMPLER_CODE = """
+from discrete_diffusion.sampling import FirstHitting, register_sampler
+@register_sampler('mine')
+class Mine(FirstHitting):
+    pass
+class Plain(FirstHitting):
+    pass
+"""
+
+
+def test_a_name_has_one_builder_which_may_be_registered_again():
     scope = {"__name__": "notebook"}
     for _ in range(2):  # a cell that is run twice makes two classes
-        exec(code(registry, base), scope)
-    assert registry.find("mine") is scope["Mine"]
-    taken = f"^{registry.noun} '{built_in}' is already registered by discrete_diffusion.*; choose"
+        exec(SAMPLER_CODE, scope)
+    assert SAMPLERS.find("mine") is scope["Mine"]
+    taken = "^sampler 'first-hitting' is already registered by discrete_diffusion.*; choose"
     with pytest.raises(ValueError, match=taken):
-        registry.register(built_in)(scope["Plain"])
-    assert registry.find(built_in) is base
+        register_sampler("first-hitting")(scope["Plain"])
+    assert SAMPLERS.find("first-hitting") is FirstHitting
 
 
-@pytest.mark.parametrize(("registry", "built_in", "base"), REGISTRIES)
-def test_plug_ins_of_packages_load_when_a_name_is_unknown(site, caplog, registry, built_in, base):
-    fake_install(site, "good", code(registry, base), registry.group, {"plain": "good:Plain"})
-    fake_install(site, "bad", "import no_such_library\n", registry.group, {"broken": "bad"})
-    assert registry.find(built_in) is base
+def test_plug_ins_of_packages_load_when_a_name_is_unknown(site, caplog):
+    fake_install(site, "good", SAMPLER_CODE, SAMPLERS.group, {"plain": "good:Plain"})
+    fake_install(site, "bad", "import no_such_library\n", SAMPLERS.group, {"broken": "bad"})
+    assert SAMPLERS.find("first-hitting") is FirstHitting
     assert "good" not in sys.modules
-    warned = f"{registry.noun} plug-in 'broken' .*, from bad\\) was left out: ModuleNotFoundError"
-    with pytest.raises(ValueError, match=f"^unknown {registry.noun} 'plian'; did you mean 'plain'"):
-        registry.find("plian")
-    assert re.search(warned, caplog.text, re.MULTILINE)
-    assert registry.find("plain") is sys.modules["good"].Plain
-    assert {"mine", "plain"} <= registry.all().keys()
+    with pytest.raises(ValueError, match=r"^unknown sampler 'plian'; did you mean 'plain'"):
+        SAMPLERS.find("plian")
+    warned = r"sampler plug-in 'broken' .*, from bad\) was left out: ModuleNotFoundError"
+    assert re.search(warned, caplog.text)
+    assert SAMPLERS.find("plain") is sys.modules["good"].Plain
+    assert {"mine", "plain"} <= SAMPLERS.all().keys()
 
 
 @pytest.mark.parametrize(
@@ -218,8 +204,7 @@ def test_what_is_declared_of_a_class_is_so(registry, table, facts):
 
 
 def test_a_sampler_of_a_package_is_listed_with_its_state(site):
-    module = code(SAMPLERS, FirstHitting)
-    fake_install(site, "good", module, SAMPLERS.group, {"plain": "good:Plain"})
+    fake_install(site, "good", SAMPLER_CODE, SAMPLERS.group, {"plain": "good:Plain"})
     assert sampler_state("row-ancestral") == "features"
     assert "good" not in sys.modules
     assert sampler_state("plain") == "tokens"
@@ -252,10 +237,3 @@ def test_a_module_that_is_not_there_is_named_with_where_to_put_it():
 def test_plugins_are_a_list_of_names(modules):
     with pytest.raises(ValueError, match=r"^plugins=.*: expected a list, as in plugins=\[my_pack"):
         import_plugins(modules)
-
-
-def test_no_plugins_leave_the_path_alone(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    import_plugins(None)
-    import_plugins([])
-    assert str(tmp_path) not in sys.path

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.domains import complete_data
+from discrete_diffusion.models.registry import register_backbone
 
 GUIDE = """hidden_size: 32
 n_heads: 8
@@ -72,83 +73,50 @@ def test_a_subset_of_the_keys(algo):
     build_algorithm(complete_data(config))
 
 
-def test_an_experiment_may_choose_it():
-    text = (
-        "# @package _global_\ndefaults:\n  - override /algo: several\nalgo:\n  draw: antithetic\n"
-    )
+def test_experiments_commands_and_the_search_path_choose_it():
+    text = "# @package _global_\ndefaults: [override /algo: several]\nalgo: {draw: antithetic}\n"
     Path("configs/experiment").mkdir()
     Path("configs/experiment/mine.yaml").write_text(text)
     algo = compose("train", ["experiment=mine"], user_config_dir="configs").algo
     whole = compose("train", ["algo=mdlm", "algo.backbone=my-transformer"]).algo
     assert algo == {**whole, "time_conditioning": False, "draw": "antithetic"}
-
-
-def test_it_may_lie_anywhere_on_the_search_path():
+    assert of("several").algo.draw == "uniform"
+    assert of("several", "algo.draw=antithetic").algo == algo
     place = f"hydra.searchpath=[file://{Path('configs').absolute()}]"
     config = compose("train", [place, "algo=my_udlm", "model=small"])
     assert config.algo == compose("train", ["algo=udlm", "algo.backbone=my-transformer"]).algo
 
 
-def test_the_command_line_comes_after_the_file():
-    assert of("several").algo.draw == "uniform"
-    found = of("several", "algo.draw=antithetic").algo
-    assert (found.draw, found.time_conditioning) == ("antithetic", False)
-
-
-def test_a_misspelt_key_is_refused(failure):
-    words = ["--config-dir", "configs", "algo=misspelt", "model=small", *QUICK]
-    assert "did you mean 'draw'?" in failure("train", *words)
-
-
-@pytest.mark.slow
-def test_positions_that_are_not_needed(failure):
-    """``length`` is how many positions the network has; fewer than the data has are refused."""
-    network = build_algorithm(complete_data(of("my_algo"))).backbone
-    assert network.pos_emb.shape == (1, 1024, 32)
-    sentence = failure(
-        *("train", "--config-dir", "configs", "algo=my_algo", "model=small", "model.length=9"),
-        *QUICK,
-    )
-    assert "model.length=36" in sentence
-
-
 @pytest.mark.slow
 def test_compare_takes_them():
-    words = [
-        "algos=[mdlm,my_algo]",
-        "backbones=[my-transformer]",
-        "model=small",
-        "data.batch_size=8",
-    ]
+    words = ["algos=[mdlm,my_algo]", "backbones=[my-transformer]", "model=small"]
     words += [word for word in QUICK if not word.startswith("eval.bound_draws")]
-    main(["compare", "--config-dir", "configs", *words, "bound_draws=1", "bound_samples=4"])
-    table = Path("comparison/table.md").read_text()
-    assert "my_algo" in table
+    words += ["data.batch_size=8", "bound_draws=1", "bound_samples=4"]
+    main(["compare", "--config-dir", "configs", *words])
+    assert "my_algo" in Path("comparison/table.md").read_text()
 
 
-def test_a_name_that_is_missing_all_the_same(failure):
-    assert "algo.name" in failure("train", "~algo.name")
+OWN = ("--config-dir", "configs", "model=small", *QUICK)
 
 
 @pytest.mark.parametrize(
-    ("word", "names"),
+    ("words", "names"),
     [
-        ("algo.backbone=nan", ("backbone", "nan is a number", "bd-denoiser")),
-        ("noise.name=7", ("noise schedule", "7 is a number", "log_linear")),
-        ("algo.backbone=[dit]", ("backbone", "a list")),
-        ("steps=5", ("trainer.max_steps",)),
-        ("sampling.default_steps=5", ("sampling.steps",)),
+        ((*OWN, "algo=misspelt"), ["did you mean 'draw'?"]),
+        ((*OWN, "algo=my_algo", "model.length=9"), ["model.length=36"]),  # positions of the data
+        (["~algo.name"], ["algo.name"]),
+        (["algo.backbone=nan"], ["backbone", "nan is a number", "bd-denoiser"]),
+        (["algo.backbone=[dit]"], ["backbone", "a list"]),
+        (["steps=5"], ["trainer.max_steps"]),
+        (["sampling.default_steps=5"], ["sampling.steps"]),
     ],
 )
-def test_what_is_no_name_and_no_key(word, names, failure):
-    sentence = failure("train", word)
-    for name in names:
-        assert name in sentence
+def test_what_is_no_name_and_no_key(words, names, failure):
+    sentence = failure("train", *words)
+    assert [name for name in names if name not in sentence] == []
 
 
 def test_a_name_that_yaml_reads_as_a_number(clean_registry, failure):
-    from discrete_diffusion.models.registry import register_backbone
-
     register_backbone("nan")(lambda config, vocab_size: None)
     sentence = failure("train", "algo.backbone=nan")
     assert "did you mean" not in sentence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TypedDict, Unpack
 
 import pytest
@@ -27,20 +28,10 @@ class Part:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"count": 3},
-        {"count": 0, "size": None, "share": 2, "on": False, "kind": 7},
-        {"count": -1, "size": 4, "share": 0.5},
-    ],
-)
-def test_options_that_fit_pass(options):
-    check_options("algo", "part", Part, options, given=1)
-
-
-@pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        ({"count": 0, "size": None, "share": 2, "on": False, "kind": 7}, None),
+        ({"count": -1, "size": 4, "share": 0.5}, None),
         ({"count": 1, "sise": 2}, "part has no setting 'sise'; it has count, kind, on, share, si"),
         ({"count": 1, "given": 2}, "part has no setting 'given'"),
         ({"size": 2}, r"part needs algo\.count="),
@@ -53,8 +44,8 @@ def test_options_that_fit_pass(options):
         ({"count": 1, "on": 1}, r"algo\.on=1: expected true or false"),
     ],
 )
-def test_options_that_do_not_are_refused(options, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_options_fit_a_signature(options, sentence):
+    with nullcontext() if sentence is None else pytest.raises(ValueError, match=sentence):
         check_options("algo", "part", Part, options, given=1)
 
 
@@ -106,39 +97,19 @@ def test_whole_numbers():
         assert not are_whole_numbers(values)
 
 
-def build_both(config):
-    build_algorithm(config)
-    build_sampler(config)
-
-
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
         (["+algo.block_size=2"], "mdlm has no setting 'block_size'; it has condition_dropout, dr"),
-        (["algo=d3pm", "algo.num_steps=10.5"], r"algo\.num_steps=10\.5: expected a whole number"),
         (["++noise.per=token"], "log_linear has no setting 'per'; it has none"),
         (["+forward_process.gamma=1"], "absorbing has no setting 'gamma'; it has none"),
-        (
-            ["sampling=ancestral", "sampling.steps=2.5"],
-            r"sampling\.steps=2\.5: expected a whole number",
-        ),
-        (
-            ["+sampling.steps=2"],
-            "first-hitting has no setting 'steps'; it has guidance, temperature, tok",
-        ),
+        (["+sampling.steps=2"], "first-hitting has no setting 'steps'; it has guidance, temper"),
     ],
 )
 def test_every_builder_names_the_setting(overrides, sentence):
     config = composed("train", ["model=bd_tiny", *overrides])
     with pytest.raises(ValueError, match=sentence):
-        build_both(config)
-
-
-def test_a_process_names_its_setting():
-    config = composed("train", ["algo=gidd", "model=bd_tiny"])
-    config.forward_process.gamma = "1"
-    with pytest.raises(ValueError, match=r"forward_process\.gamma=1: expected a number"):
-        build_algorithm(config)
+        build_sampler(config) if "sampling" in overrides[0] else build_algorithm(config)
 
 
 def test_options_typed_for_a_type_checker_alone_go_unchecked():

@@ -19,6 +19,7 @@ from discrete_diffusion.data import (
     sample_sizes,
     with_fewer,
 )
+from discrete_diffusion.data.batches import Permutation
 from discrete_diffusion.data.graph_tokens import GraphDataset, decode_graphs, encode_graphs
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from discrete_diffusion.layout import TokenLayout, VocabConfig
@@ -84,9 +85,8 @@ def counts_of(batches: list[list[int]], num: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("sizes", HISTOGRAMS.values(), ids=HISTOGRAMS.keys())
-@pytest.mark.parametrize(("accumulate", "world_size"), [(1, 1), (3, 1), (1, 2), (2, 3)])
+@pytest.mark.parametrize(("accumulate", "world_size"), [(1, 1), (2, 3)])
 def test_every_sample_is_shown_equally_often(sizes, accumulate, world_size):
-    """After any epoch of whole batches and steps, whatever the sizes, to the ranks together."""
     data = Sized(sizes)
     options = {"batch_size": 16, "seed": 0, "accumulate": accumulate, "world_size": world_size}
     streams = [BatchStream(data, rank=rank, **options) for rank in range(world_size)]
@@ -106,7 +106,6 @@ def test_every_sample_is_shown_equally_often(sizes, accumulate, world_size):
 
 @pytest.mark.parametrize("sizes", HISTOGRAMS.values(), ids=HISTOGRAMS.keys())
 def test_a_round_has_few_batches_of_several_sizes_and_the_next_begins_with_the_others(sizes):
-    """A round is as many whole batches as the samples make."""
     stream, num = BatchStream(Sized(sizes), batch_size=4, seed=0), len(sizes)
     a_round = num // 4
     batches = shown(stream, 20)
@@ -120,9 +119,8 @@ def test_a_round_has_few_batches_of_several_sizes_and_the_next_begins_with_the_o
         assert len(mixed) < len(set(sizes))
 
 
-@pytest.mark.parametrize("num", [511, 300, 754])
+@pytest.mark.parametrize("num", [511, 300])
 def test_no_two_samples_travel_together(num):
-    """Every pass is in an order of its own, so that batches do not come again."""
     batches = shown(BatchStream(Sized([2] * num), batch_size=256, seed=0), 400)
     present = torch.stack([counts_of([batch], num).clamp(max=1) for batch in batches])
     with_first = present[present[:, 0] == 1][:, 1:].double().mean(dim=0)
@@ -134,7 +132,6 @@ def test_no_two_samples_travel_together(num):
 
 @pytest.mark.slow
 def test_what_is_left_out_of_a_pass_says_nothing_of_its_size():
-    """Every size is as likely as another among those that come first in the next round."""
     sizes = [1] * 40 + [9] * 20
     shares = []
     for seed in range(400):
@@ -199,19 +196,17 @@ def test_a_stream_goes_on_where_it_stood(dataset):
         assert all(map(torch.equal, whole, head + tail))
 
 
-@pytest.mark.parametrize("accumulate", [1, 3])
-def test_ranks_share_the_batches_of_one_process(dataset, accumulate):
+def test_ranks_share_the_batches_of_one_process(dataset):
     options = {"batch_size": 32, "seed": 0}
     whole = taken(BatchStream(dataset, **options), 24)
     for rank in range(2):
-        own = BatchStream(dataset, rank=rank, world_size=2, accumulate=accumulate, **options)
+        own = BatchStream(dataset, rank=rank, world_size=2, accumulate=3, **options)
         assert all(map(torch.equal, whole[rank::2], taken(own, 12)))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3), (3, 2), (1, 5)])
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1), (2, 3)])
 def test_a_stream_goes_on_with_more_or_fewer_ranks(dataset, before, after):
-    """With the batch that came next; those that other ranks had begun a step with come again."""
 
     def stream(ranks, rank=0):
         return BatchStream(dataset, batch_size=32, seed=0, rank=rank, world_size=ranks)
@@ -243,7 +238,6 @@ def test_a_split_is_complete_and_the_same_every_time(dataset, split):
 
 
 def test_a_part_of_a_split_is_a_choice_that_the_seed_draws(dataset):
-    """The numbers of what is measured depend on it, so it stays what it is."""
 
     def rows(seed: int, most: int | None = 5) -> list[int]:
         part = with_fewer(dataset, "train", most, seed).splits["train"]
@@ -275,14 +269,6 @@ def test_even_shards_count_every_batch_once(dataset, world_size):
     }
     assert sorted(counted) == list(range(len(whole)))
     assert all(torch.equal(batch, counted[k]) for k, batch in enumerate(whole))
-
-
-def test_batches_move_and_count(dataset):
-    batch = next(iter(BatchStream(dataset, batch_size=8, seed=0)))
-    moved = batch.to("cpu")
-    assert len(moved) == 8
-    assert torch.equal(moved.x0, batch.x0)
-    assert torch.equal(moved.log_num_orders, batch.log_num_orders)
 
 
 def test_sizes_follow_their_histogram(dataset):
@@ -319,3 +305,29 @@ def test_a_fingerprint_is_the_data_s_and_nothing_else_s(dataset):
     ]
     assert len({dataset.fingerprint(), *others}) == 5
     assert all(len(f) == 16 and set(f) <= set("0123456789abcdef") for f in others)
+
+
+def test_a_permutation_has_everything_once_and_works_place_by_place():
+    for num in (1, 2, 3, 4, 5, 63, 64, 65, 4097):
+        found = Permutation(num, 3, 1)(torch.arange(num))
+        assert found.sort().values.tolist() == list(range(num))
+    places = torch.arange(1000)
+    found = Permutation(1000, 5, 2)(places)
+    assert torch.equal(found, Permutation(1000, 5, 2)(places))
+    assert torch.equal(found[100:103], Permutation(1000, 5, 2)(places[100:103]))
+    assert not torch.equal(found, Permutation(1000, 5, 3)(places))
+    num = 10**12 + 39
+    found = Permutation(num, 0)(torch.tensor([0, 1, num - 1]))
+    assert len(found.unique()) == 3
+    assert 0 <= int(found.min()) <= int(found.max()) < num
+
+
+@pytest.mark.slow
+def test_a_permutation_shuffles():
+    """Of 400 seeds each of 8 places gets each of 8 values about 50 times, and neighbours part."""
+    table = torch.stack([Permutation(8, seed)(torch.arange(8)) for seed in range(400)])
+    counts = torch.stack([table[:, k].bincount(minlength=8) for k in range(8)]).double()
+    chi_square = ((counts - 50).square() / 50).sum()
+    assert chi_square < 49 + 5 * (2 * 49) ** 0.5
+    beside = (table[:, 1:] - table[:, :-1] == 1).double().mean()
+    assert abs(float(beside) - 1 / 8) < 5 * (1 / 8 * 7 / 8 / 2800) ** 0.5

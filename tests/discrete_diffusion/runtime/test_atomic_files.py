@@ -93,11 +93,6 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.fixture
-def full_disk():
-    return FullDisk
-
-
 @pytest.mark.parametrize("late", [False, True], ids=["no room", "told late"])
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_old_file_or_the_new_one(tmp_path, name, late):
@@ -134,7 +129,7 @@ def test_no_writer_does_without_the_mechanism():
                 ), said
 
 
-def test_what_belongs_together_is_replaced_together(tmp_path, full_disk):
+def test_what_belongs_together_is_replaced_together(tmp_path):
     paths = [tmp_path / name for name in ("a", "b", "c")]
     for path in paths:
         path.write_text("old")
@@ -144,7 +139,7 @@ def test_what_belongs_together_is_replaced_together(tmp_path, full_disk):
             for part, size in zip(unfinished, sizes, strict=True):
                 part.write_text("n" * size)
 
-    with full_disk(100), pytest.raises(OSError, match="File too large"):
+    with FullDisk(100), pytest.raises(OSError, match="File too large"):
         write((10, 200, 10))
     assert content(tmp_path) == {"a": b"old", "b": b"old", "c": b"old"}
     write((1, 2, 3))
@@ -198,7 +193,7 @@ def test_threads_that_write_one_path_do_not_mix(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["shared.txt"]
 
 
-def test_a_folder_is_whole_or_as_it_was(tmp_path, full_disk):
+def test_a_folder_is_whole_or_as_it_was(tmp_path):
     folder, asides = tmp_path / "plans", []
 
     def write(size: int) -> None:
@@ -207,7 +202,7 @@ def test_a_folder_is_whole_or_as_it_was(tmp_path, full_disk):
             write_text(unfinished / "sub" / "2.txt", "2" * size)
 
     write(3)
-    with full_disk(50), pytest.raises(OSError, match=r"plans/sub/2\.txt'"):
+    with FullDisk(50), pytest.raises(OSError, match=r"plans/sub/2\.txt'"):
         write(100)
     assert content(tmp_path) == {"plans/1.txt": b"1", "plans/sub/2.txt": b"222"}
     assert asides == []
@@ -221,9 +216,9 @@ def test_a_folder_is_whole_or_as_it_was(tmp_path, full_disk):
         write_text(unfinished / "1.txt", "1")
 
 
-def test_lines_are_appended_whole(tmp_path, full_disk):
+def test_lines_are_appended_whole(tmp_path):
     path = tmp_path / "samples.partial.jsonl"
-    with full_disk(100):
+    with FullDisk(100):
         append_text(path, "a" * 60 + "\n")
         with pytest.raises(OSError, match=r"samples\.partial"):
             append_text(path, "b" * 60 + "\n")
@@ -236,7 +231,7 @@ def test_lines_are_appended_whole(tmp_path, full_disk):
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-def test_a_full_disk_says_which_files_are_complete(tmp_path, full_disk):
+def test_a_full_disk_says_which_files_are_complete(tmp_path):
     write_text(tmp_path / "old.txt", "old")
     names = ["samples.jsonl", "old.txt", "picture.png", "samples.partial.jsonl"]
 
@@ -246,7 +241,7 @@ def test_a_full_disk_says_which_files_are_complete(tmp_path, full_disk):
             for name in files:
                 write_text(tmp_path / name, "1" * (1 if name == "samples.jsonl" else 100))
 
-    with full_disk(50):
+    with FullDisk(50):
         with pytest.raises(OSError, match=r"picture\.png'; complete in .*: samples\.jsonl$"):
             write("samples.jsonl", "picture.png")
         with pytest.raises(OSError, match=r"old\.txt'; nothing else in .* is new$"):
@@ -254,12 +249,12 @@ def test_a_full_disk_says_which_files_are_complete(tmp_path, full_disk):
     assert (tmp_path / "old.txt").read_text() == "old"
 
 
-def test_a_cache_that_cannot_be_written_is_as_it_was(tmp_path, full_disk, monkeypatch, caplog):
+def test_a_cache_that_cannot_be_written_is_as_it_was(tmp_path, monkeypatch, caplog):
     from discrete_diffusion.data.files import cached_arrays
 
     expected = {"a": (np.float64, (None,))}
     path = tmp_path / "plans-v1.npz"
-    with full_disk(50):
+    with FullDisk(50):
         found = cached_arrays(path, "plans", expected, lambda: {"a": NOISE.random(100)})
     assert len(found["a"]) == 100
     assert [*tmp_path.iterdir()] == []

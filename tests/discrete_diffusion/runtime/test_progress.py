@@ -131,13 +131,12 @@ print("the end")
 """
 
 
-def on_a_terminal(*arguments: str) -> str:
-    """What Python, run with these arguments, writes to a terminal."""
+@pytest.mark.slow
+def test_a_bar_moves_on_a_terminal_and_leaves_the_log_alone():
     theirs, ours = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
-    process = subprocess.Popen(
-        [sys.executable, *arguments], stdout=ours, stderr=ours, env=environment
-    )
+    command = [sys.executable, "-c", BAR]
+    process = subprocess.Popen(command, stdout=ours, stderr=ours, env=environment)
     os.close(ours)
     content = b""
     while True:
@@ -150,24 +149,9 @@ def on_a_terminal(*arguments: str) -> str:
         content += read
     os.close(theirs)
     assert process.wait() == 0
-    return content.decode()
-
-
-@pytest.mark.slow
-def test_a_bar_moves_on_a_terminal_and_leaves_the_log_alone():
-    text = on_a_terminal("-c", BAR)
+    text = content.decode()
     counts = re.findall(r"drawing, (\d+) of 40 samples, \S+ \S+, 0:00:\d\d left", text)
     assert len(set(counts)) > 1
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n").split("\n")
     assert {"half of it", "the end"} <= set(plain)
     assert "\x1b[2K" in text  # lines are erased
-
-
-@pytest.mark.slow
-def test_train_has_a_bar(tmp_path):
-    words = ["model=bd_tiny", "debug=default", "data.num_plans=200", "trainer.max_steps=40"]
-    words += ["eval.num_samples=2", "logger=none", f"hydra.run.dir={tmp_path}/run"]
-    text = on_a_terminal("-m", "discrete_diffusion", "train", *words)
-    assert len(set(re.findall(r"training, (\d+) of 40 steps, loss \d", text))) > 1
-    assert "\x1b[2K" in text
-    assert "run folder" in text
