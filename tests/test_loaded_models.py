@@ -33,7 +33,8 @@ def test_the_command_writes_the_same_diagrams(untrained, model, tmp_path):
     drawn = model.sample(num=6, seed=0, rooms=7)
     assert drawn == written(untrained, tmp_path, "num_samples=6", "seed=0", "num_rooms=7")
     assert {diagram.num_rooms for diagram in drawn} == {7}
-    assert drawn == model.sample(np.int64(6), num_rooms=range(7, 8))
+    assert drawn == model.sample(6, num_rooms=7)
+    assert model.sample(np.int64(3), rooms=range(1, 3)) == model.sample(3, rooms=[1, 2])
     assert drawn != model.sample(num=6, seed=1, rooms=7)
 
 

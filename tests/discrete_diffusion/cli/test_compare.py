@@ -6,8 +6,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -20,53 +18,11 @@ from comparison_fixtures import SHORT, TWO, again
 from discrete_diffusion.api.cells import config_digest
 from discrete_diffusion.checkpoints.files import read_training_file
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 from discrete_diffusion.cli.compare_request import is_option, read_words
 from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.data import BatchStream
 from discrete_diffusion.domains import cell_measurement
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from planned import plan
-
-
-@pytest.mark.slow
-def test_fewer_plans_than_a_batch_are_all_trained_on(tmp_path, monkeypatch):
-    shown, rows = [], BatchStream._rows
-
-    def recorded(stream, number):
-        shown.append((rows(stream, number), len(stream.examples)))
-        return shown[-1][0]
-
-    monkeypatch.setattr(BatchStream, "_rows", recorded)
-    monkeypatch.chdir(tmp_path)
-    run_comparison(
-        CompareRequest(
-            [*SHORT, "data.batch_size=256", "eval.num_samples=0", "algos=[mdlm]", "out=few"]
-        )
-    )
-    assert len(shown) == 2
-    for batch, num in shown:
-        assert 150 < num < 200
-        assert batch.sort().values.tolist() == list(range(num))
-
-
-@pytest.mark.parametrize(
-    ("word", "named"),
-    [
-        (
-            "columns=[vald]",
-            "'vald'; did you mean 'valid'? Available: algorithm, backbone, ",
-        ),
-        ("columns=[valid,valid]", "columns=['valid', 'valid']: the same one twice"),
-        ("columns=valid", "columns=[nelbo,difference,valid]"),
-        ("reference=mdml", "'mdml'; did you mean 'mdlm'? Available: mdlm"),
-    ],
-)
-def test_columns_and_references_that_there_are_not_are_refused(word, named, tmp_path):
-    words = [*SHORT, *TWO, f"out={tmp_path / 'new'}", word]
-    with pytest.raises(ValueError, match=re.escape(named)):
-        run_comparison(CompareRequest(words))
-    assert not (tmp_path / "new" / "cells").exists()
 
 
 @pytest.mark.slow
@@ -97,12 +53,8 @@ def test_a_backbone_that_an_algorithm_cannot_use_is_replaced_by_dit_of_its_size(
     assert [c.parameters for c in cells] == [183_708, 182_556]
     alone = plan("algos=[ar]", "backbones=[bd-denoiser,dit]", "model=bd_tiny")
     assert [(c.name, c.instead_of) for c in alone] == [("ar-dit-seed0", "bd-denoiser")]
-
-
-@pytest.mark.slow
-def test_the_default_backbone_is_one_that_is_made_for_the_data():
-    cells = plan("algos=[mdlm,ar]", "data=text")
-    assert [(c.backbone, c.model, c.instead_of) for c in cells] == [("dit", "dit_small", None)] * 2
+    text = plan("algos=[mdlm,ar]", "data=text")
+    assert [(c.backbone, c.model, c.instead_of) for c in text] == [("dit", "dit_small", None)] * 2
 
 
 class Sized(torch.nn.Linear):
@@ -112,20 +64,15 @@ class Sized(torch.nn.Linear):
         raise AssertionError
 
 
-def test_a_plug_in_backbone_takes_part(monkeypatch):
-    def build(config, vocab_size):
-        return Sized(183_000 // vocab_size, vocab_size, bias=False)
-
-    monkeypatch.setitem(_BACKBONE_BUILDERS, "mine", build)
-    cells = plan("backbones=[bd-denoiser,mine]", "model=bd_tiny")
-    assert cells[1].name == "mdlm-mine-seed0"
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["algos=[mdml]"], "unknown algorithm 'mdml'; did you mean 'mdlm'?"),
         (["backbones=[bd-denoisr]"], "did you mean 'bd-denoiser'?"),
+        ([*SHORT, *TWO, "columns=[vald]"], "'vald'; did you mean 'valid'? Available: algorithm, "),
+        ([*SHORT, *TWO, "columns=[valid,valid]"], "['valid', 'valid']: the same one twice"),
+        ([*SHORT, *TWO, "columns=valid"], "columns=[nelbo,difference,valid]"),
+        ([*SHORT, *TWO, "reference=mdml"], "'mdml'; did you mean 'mdlm'? Available: mdlm"),
         (["backbones=dit"], "backbones=dit: expected a list"),
         (["seeds=range(3)"], "seeds=range(3): expected a list, as in seeds=[0,1,2]"),
         (["algos=mdlm,udlm"], "expected a list, as in algos=[mdlm,udlm]"),
@@ -136,13 +83,10 @@ def test_a_plug_in_backbone_takes_part(monkeypatch):
         (["trainer.max_steps=0"], "trainer.max_steps=0: expected at least 1"),
         (["algo.num_stps=9", "algos=[mdlm,d3pm]"], "did you mean 'num_steps'?"),
         (["noise.eps=0.1"], "have no noise.eps, nor any other value under 'noise'"),
-        (["data=text", "backbones=[bd-denoiser]"], "needs data.n_max"),
         (["data=text", "backbones=[bd-denoiser]"], "backbones=[dit]"),
-        (
-            ["algos=[udlm]", "forward_process=absorbing"],
-            "the forward process absorbing; leave forward_process= out",
-        ),
+        (["algos=[udlm]", "forward_process=absorbing"], "absorbing; leave forward_process= out"),
         (["data.split=[0.99,0.01,0]", "data.num_plans=50"], "a larger share than data.split=[0.99"),
+        (["algos=[udlm]", "sampling=first-hitting"], "uniform noise cannot be sampled by first-h"),
         (["seeds=[0,0]"], "seeds=[0, 0]"),
         (["seeds=[0.5]"], "got 0.5, expected whole"),
         (["algo=udlm"], "give algos=[...]"),
@@ -154,10 +98,6 @@ def test_a_plug_in_backbone_takes_part(monkeypatch):
 )
 def test_refusals_name_the_key_and_the_remedy(arguments, sentence, refusal):
     assert sentence in refusal(*arguments)
-
-
-def test_a_sweep_over_comparisons_is_refused(failure):
-    assert "leave --multirun out" in failure("compare", "--multirun", "seeds=[0,1]")
 
 
 @pytest.mark.slow
@@ -206,12 +146,6 @@ def test_five_percent_is_of_the_first_cell(monkeypatch, size, fits):
             plan(*words)
 
 
-def test_help_says_what_compare_sets_itself(capsys):
-    main(["compare", "--help"])
-    said = " ".join(capsys.readouterr().out.split())
-    assert "except algo, algo.backbone, seed, resume and eval.bound_draws" in said
-
-
 def test_a_launcher_that_is_not_installed_is_refused(failure):
     error = failure("compare", "hydra/launcher=ray")
     assert "hydra/launcher=ray: no plug-in that is installed offers it" in error
@@ -230,33 +164,6 @@ def test_torchrun_and_srun_are_refused(by, monkeypatch, refusal):
     error = refusal(*SHORT, *TWO)
     assert by in error
     assert "hydra/launcher=" in error
-
-
-@pytest.mark.slow
-def test_every_cell_that_cannot_be_is_named_before_the_first_run(failure, tmp_path):
-    error = failure(
-        "compare",
-        "algos=[mdlm,udlm]",
-        "backbones=[bd-denoiser,my-transformer]",
-        "model=bd_base",
-        "sampling=first-hitting",
-    )
-    assert "compare refuses 2 of 4 combinations, and ran none" in error
-    for backbone in ("bd-denoiser", "my-transformer"):
-        assert f"udlm with {backbone}: udlm with uniform noise cannot be sampled by first" in error
-    assert not (tmp_path / "comparison").exists()
-
-
-@pytest.mark.slow
-def test_a_misspelt_name_is_refused_before_torch_is_imported():
-    code = (
-        "import sys\nfrom discrete_diffusion.cli import main\n"
-        "try:\n    main(['compare', 'algos=[mdml]'])\n"
-        "finally:\n    print('torch' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stdout == "False\n"
 
 
 def test_all_cells_are_measured_on_the_same_rows(finished):
@@ -289,43 +196,35 @@ def test_finished_cells_are_kept_and_missing_ones_run(finished, copy, capsys):
 
 
 @pytest.mark.slow
-def test_other_terms_measure_again_without_training(copy):
-    before = read_training_file(copy / "checkpoints" / "last.ckpt")["discrete_diffusion"]["digest"]
-    written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
-    results = again(copy, "bound_draws=2", "eval.num_samples=0")
-    assert "network_calls" not in results["models"][0]
-    assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
-    after = read_training_file(copy / "checkpoints" / "last.ckpt")["discrete_diffusion"]["digest"]
-    assert before == after
-
-
-@pytest.mark.slow
-def test_another_setting_of_the_sampler_measures_again_without_training(copy):
-    written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
-    measured = copy / "cell.json"
+def test_cells_are_measured_again_without_training(copy, finished):
+    """For other terms, another setting of the sampler, and a result without its keys."""
+    model, measured = copy / "checkpoints" / "last.ckpt", copy / "cell.json"
+    digest, written = read_training_file(model)["discrete_diffusion"]["digest"], model.stat()
     before = json.loads(measured.read_text())
+    GlobalHydra.instance().clear()
+    hydra = HydraConfig.instance().cfg
+    measured.write_text('{"digest": "0"}')
+    results = again(copy)
+    assert [m["nelbo"] for m in results["models"]] == [m["nelbo"] for m in finished[1]["models"]]
     again(copy, "sampling.temperature=0.25")
     after = json.loads(measured.read_text())
-    assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
     assert after["bounds"] == before["bounds"]
     assert (before["sampling"]["temperature"], after["sampling"]["temperature"]) == (1.0, 0.25)
     kept = measured.stat().st_mtime_ns
-    again(copy, "sampling.temperature=0.25")
+    again(*(copy, "sampling.temperature=0.25", "logger=csv"), f"threads={torch.get_num_threads()}")
     assert measured.stat().st_mtime_ns == kept
+    results = again(copy, "bound_draws=2", "eval.num_samples=0")
+    assert "network_calls" not in results["models"][0]
+    assert model.stat().st_mtime_ns == written.st_mtime_ns
+    assert read_training_file(model)["discrete_diffusion"]["digest"] == digest
+    assert not GlobalHydra.instance().is_initialized()
+    assert HydraConfig.instance().cfg is hydra
 
 
 @pytest.mark.slow
-def test_samples_that_there_are_stay_where_none_are_asked_for(copy, finished, capsys):
-    main(
-        [
-            "compare",
-            *SHORT,
-            "algos=[mdlm]",
-            "backbones=[dit]",
-            "eval.num_samples=0",
-            f"out={copy.parents[1]}",
-        ]
-    )
+def test_samples_that_there_are_stay_where_none_are_asked_for(copy, capsys):
+    words = [*SHORT, "algos=[mdlm]", "backbones=[dit]", "eval.num_samples=0"]
+    main(["compare", *words, f"out={copy.parents[1]}"])
     model = json.loads((copy.parents[1] / "results.json").read_text())["models"][0]
     assert model["network_calls"] is not None
     said = capsys.readouterr().out
@@ -335,10 +234,23 @@ def test_samples_that_there_are_stay_where_none_are_asked_for(copy, finished, ca
 
 
 @pytest.mark.slow
-def test_a_result_without_its_keys_is_measured_again(copy, finished):
-    (copy / "cell.json").write_text('{"digest": "0"}')
-    results = again(copy)
-    assert [m["nelbo"] for m in results["models"]] == [m["nelbo"] for m in finished[1]["models"]]
+def test_a_cell_that_fails_is_told_and_leaves_the_others(copy, failure, monkeypatch):
+    def broken(*_, **__):
+        raise RuntimeError("in my kernel")
+
+    words = ["compare", *SHORT, *TWO, f"out={copy.parents[1]}"]
+    (copy / "cell.json").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(cell_measurement, "held_out_bounds", broken)
+        error = failure(*words)
+    assert "1 of 1 cell failed" in error
+    assert f"{copy.name}: RuntimeError: in my kernel; HYDRA_FULL_ERROR=1" in error
+    (copy / "checkpoints" / "last.ckpt").write_bytes(b"damaged")
+    error = failure(*words)
+    assert "1 of 1 cell failed" in error
+    assert "last.ckpt is not a readable checkpoint" in error
+    assert f"(folder {copy})" in error
+    assert again(copy, "overwrite=true")["cells"][copy.name]["steps"] == 2
 
 
 @pytest.mark.slow
@@ -352,11 +264,6 @@ def test_another_run_in_the_folder_is_refused_by_name_or_replaced(copy, failure)
     assert other["cells"]["mdlm-dit-seed0"]["steps"] == 3
     earlier = json.loads((copy.with_name(f"{copy.name}.replaced-1") / "cell.json").read_text())
     assert earlier["steps"] == 2
-
-
-@pytest.mark.slow
-def test_threads_and_logger_make_no_other_run(copy):
-    again(copy, f"threads={torch.get_num_threads()}", "logger=csv")
 
 
 def test_a_setting_that_came_later_makes_no_other_run():
@@ -389,47 +296,12 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(copy, capsys, monkeyp
     main(["compare", *words])
     said = capsys.readouterr().out
     assert "mdlm-dit-seed0: trained, kept; to be measured" in said
-    assert (
-        json.loads((copy / "cell.json").read_text())["bounds"]
-        == (json.loads((finished[0] / "cells" / copy.name / "cell.json").read_text())["bounds"])
-    )
-
-
-@pytest.mark.slow
-def test_any_error_of_a_cell_is_told_with_its_cell(copy, failure, monkeypatch):
-    def broken(*_, **__):
-        raise RuntimeError("in my kernel")
-
-    (copy / "cell.json").unlink()
-    monkeypatch.setattr(cell_measurement, "held_out_bounds", broken)
-    error = failure("compare", *SHORT, *TWO, f"out={copy.parents[1]}")
-    assert "1 of 1 cell failed" in error
-    assert f"{copy.name}: RuntimeError: in my kernel; HYDRA_FULL_ERROR=1" in error
-
-
-@pytest.mark.slow
-def test_a_failing_cell_leaves_the_others(copy, failure):
-    (copy / "cell.json").unlink()
-    (copy / "checkpoints" / "last.ckpt").write_bytes(b"damaged")
-    error = failure("compare", *SHORT, *TWO, f"out={copy.parents[1]}")
-    assert "1 of 1 cell failed" in error
-    assert "last.ckpt is not a readable checkpoint" in error
-    assert f"(folder {copy})" in error
-    assert again(copy, "overwrite=true")["cells"][copy.name]["steps"] == 2
-
-
-@pytest.mark.slow
-def test_hydra_is_left_as_it_was(copy):
-    GlobalHydra.instance().clear()
-    before = HydraConfig.instance().cfg
-    (copy / "cell.json").unlink()
-    again(copy)
-    assert not GlobalHydra.instance().is_initialized()
-    assert HydraConfig.instance().cfg is before
+    whole = finished[0] / "cells" / copy.name
+    bounds = [json.loads((cell / "cell.json").read_text())["bounds"] for cell in (copy, whole)]
+    assert bounds[0] == bounds[1]
 
 
 def test_a_key_that_is_added_to_the_model_is_shared_and_its_own_are_options():
-    """A backbone without a preset reads what it needs."""
     words = read_words(["+model.width=8", "model.dropout=0"])
     assert words == ["+model.width=8", "++model.dropout=0"]
     assert [is_option(word) for word in words] == [False, True]

@@ -16,27 +16,15 @@ from discrete_diffusion.categorical import make_generator, sample_categorical
 from discrete_diffusion.cli import compose, config_dir, main
 from discrete_diffusion.cli.sample import Computing, check_computing, choose_devices
 from discrete_diffusion.domains import complete_data
-from discrete_diffusion.evaluation.requests import SampleRequest
 from discrete_diffusion.runtime import devices
 from discrete_diffusion.runtime.processes import Started, is_first, silence_nonzero_ranks, started
 from made_checkpoints import training_state
 
 BASE = OmegaConf.load(config_dir() / "sample.yaml")
-TORCHRUN = {
-    "TORCHELASTIC_RUN_ID": "none",
-    "RANK": "5",
-    "LOCAL_RANK": "1",
-    "LOCAL_WORLD_SIZE": "4",
-    "WORLD_SIZE": "8",
-}
-SRUN = {
-    "SLURM_STEP_ID": "0",
-    "SLURM_JOB_NAME": "job",
-    "SLURM_NTASKS": "6",
-    "SLURM_NNODES": "2",
-    "SLURM_PROCID": "4",
-    "SLURM_LOCALID": "1",
-}
+TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "RANK": "5", "LOCAL_RANK": "1"}
+TORCHRUN |= {"LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "8"}
+SRUN = {"SLURM_STEP_ID": "0", "SLURM_JOB_NAME": "job", "SLURM_NTASKS": "6"}
+SRUN |= {"SLURM_NNODES": "2", "SLURM_PROCID": "4", "SLURM_LOCALID": "1"}
 STEP = {"SLURM_STEP_NUM_TASKS": "5", "SLURM_STEP_NUM_NODES": "1"}
 
 
@@ -52,61 +40,42 @@ def set_all(monkeypatch, variables: dict[str, str], **others: str) -> None:
         monkeypatch.setenv(name, value)
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "model.ckpt"
-    small = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
-    small += ["data=graphs", "data.n_max=8"]
-    torch.save(training_state(complete_data(compose("train", small))), path)
-    return path
-
-
 def config_with(**values):
     return OmegaConf.merge(BASE, values)
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "message"),
+    ("values", "message"),
     [
-        ("accelerator", "gpus", "unknown accelerator 'gpus'"),
-        ("devices", 0, "devices=0: "),
-        ("devices", "two", "devices=two: "),
-        ("num_nodes", 0, "num_nodes=0: "),
+        ({"accelerator": "gpus"}, "unknown accelerator 'gpus'"),
+        ({"devices": 0}, "devices=0: "),
+        ({"devices": "two"}, "devices=two: "),
+        ({"num_nodes": 0}, "num_nodes=0: "),
     ],
 )
-def test_values_are_refused(key, value, message):
+def test_values_are_refused(values, message):
     with pytest.raises(ValueError, match=message):
-        check_computing(config_with(**{key: value}))
+        check_computing(config_with(**values))
 
 
-@pytest.mark.parametrize("precision", ["bf16", 16])
-def test_a_request_refuses_a_precision(precision):
-    with pytest.raises(ValueError, match=f"precision={precision}: choose one of 32-true, bf16-mix"):
-        SampleRequest(precision=precision)
-
-
-def test_commands_refuse_before_anything_is_read(failure):
-    Path("nowhere.ckpt").touch()
-    for command in ("sample", "evaluate"):
-        words = [command, "checkpoint=nowhere.ckpt", "precision=bf16-true"]
-        assert "choose one of 32-true, bf16-mixed" in failure(*words)
-    error = failure("sample", "checkpoint=nowhere.ckpt", "num_nodes=2")
-    assert all(name in error for name in ("num_nodes=2: ", "torchrun", "srun"))
-    assert "no checkpoint at" in failure("sample", "checkpoint=missing.ckpt", "devices=2")
-
-
-def test_a_sweep_is_of_single_processes(capsys):
-    Path("nowhere.ckpt").touch()
-    with pytest.raises(SystemExit):
-        main(["sample", "checkpoint=nowhere.ckpt", "devices=2", "-m", "seed=0,1", "out=${seed}"])
-    assert "devices=2 does not go with --multirun" in capsys.readouterr().err
-
-
-def test_samples_in_files_are_measured_by_one_process(failure):
-    Path("nowhere.jsonl").touch()
-    error = failure("evaluate", "samples=nowhere.jsonl", "devices=2")
-    assert "devices=2: " in error
-    assert "leave devices out" in error
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("sample checkpoint=there precision=bf16-true", ["choose one of 32-true, bf16-mixed"]),
+        ("evaluate checkpoint=there precision=bf16-true", ["choose one of 32-true, bf16-mixed"]),
+        ("sample checkpoint=there num_nodes=2", ["num_nodes=2: ", "torchrun", "srun"]),
+        ("sample checkpoint=missing.ckpt devices=2", ["no checkpoint at"]),
+        ("evaluate samples=there devices=2", ["devices=2: ", "leave devices out"]),
+        (
+            "sample -m checkpoint=there devices=2 seed=0,1 out=${seed}",
+            ["devices=2 does not go with --multirun"],
+        ),
+    ],
+)
+def test_commands_refuse_before_anything_is_read(words, named, failure):
+    Path("there").touch()
+    error = failure(*words.split())
+    assert [name for name in named if name not in error] == []
 
 
 def test_more_processes_than_gpus_are_refused(monkeypatch):
@@ -197,7 +166,10 @@ def test_bfloat16_is_for_the_network():
 
 
 @pytest.mark.slow
-def test_samples_of_a_network_in_bfloat16(checkpoint, tmp_path, monkeypatch):
+def test_samples_of_a_network_in_bfloat16(monkeypatch):
+    small = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16", "data=graphs"]
+    config = complete_data(compose("train", [*small, "data.n_max=8"]))
+    torch.save(training_state(config), "model.ckpt")
     monkeypatch.setattr(devices, "multiplies_bfloat16", lambda: True)  # slowly, where it does not
     kinds: set[torch.dtype] = set()
 
@@ -209,18 +181,12 @@ def test_samples_of_a_network_in_bfloat16(checkpoint, tmp_path, monkeypatch):
     found = {}
     try:
         for name in ("32-true", "bf16-mixed"):
-            words = [
-                "num_samples=4",
-                "nodes_per_graph=3",
-                f"precision={name}",
-                "out=a",
-                "overwrite=true",
-            ]
+            words = ["num_samples=4", "nodes_per_graph=3", f"precision={name}", f"out={name}"]
             kinds.clear()
-            main(["sample", f"checkpoint={checkpoint}", *words])
+            main(["sample", "checkpoint=model.ckpt", *words])
             found[name] = torch.bfloat16 in kinds
     finally:
         hook.remove()
     assert found == {"32-true": False, "bf16-mixed": True}
-    lines = (tmp_path / "a" / "samples.jsonl").read_text().splitlines()
+    lines = Path("bf16-mixed/samples.jsonl").read_text().splitlines()
     assert [json.loads(line)["n"] for line in lines] == [3] * 4

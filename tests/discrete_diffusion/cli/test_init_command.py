@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ TEXT = [
 
 @pytest.mark.slow
 def test_weights_of_another_alphabet_and_the_advice(caplog):
-    """What the refusal says to type is typed, and trains; ids that mean other things are told."""
+    """What the refusal says to type trains; ids that mean other things are told."""
     caplog.set_level(logging.INFO)
     Path("few.txt").write_text("abcd efgh. " * 60)
     Path("many.txt").write_text("the quick brown fox jumps over the lazy dog! " * 20)
@@ -72,11 +73,6 @@ def test_weights_of_another_alphabet_and_the_advice(caplog):
     caplog.clear()
     run("third", *TEXT, "data.path=other.txt", f"init.checkpoint={first}")
     assert "data.characters" in caplog.text
-
-
-@pytest.mark.slow
-def test_a_file_that_is_missing(failure):
-    assert "no checkpoint at" in failure("train", *TEXT, "init.checkpoint=gone.ckpt")
 
 
 @pytest.mark.parametrize(
@@ -101,16 +97,21 @@ PAIR = [
 ]
 
 
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory) -> Path:
+    return run(str(tmp_path_factory.mktemp("taught") / "teacher"), *PAIR, *QUICK)
+
+
 @pytest.mark.slow
-def test_a_student_takes_after_its_teacher(caplog):
+def test_a_student_takes_after_its_teacher(teacher):
     """Data, noise, model and backbone are those of the checkpoint; what the command says is not."""
-    caplog.set_level(logging.INFO)
-    teacher = run("teacher", *PAIR, *QUICK)
+    teacher = Path(shutil.copy(teacher, "teacher.ckpt"))
     words = ["algo=distill", f"init.checkpoint={teacher}", "calls=3", "algo.components=4", *QUICK]
     config = compose("train", [*words, "data.num_plans=100"])
     assert (config.model.d_pair, config.data.n_max, config.data.num_plans) == (8, 6, 100)
     assert (config.noise.name, config.algo.backbone) == ("cosine", "bd-denoiser-pair")
-    assert compose("train", [*words, "model=bd_pair_tiny"]).model.d_pair != 8
+    with pytest.raises(ValueError, match=r"set model.d_pair=8"):
+        run("other", *words, "model=bd_pair_tiny")
     student = run("student", *words, *STILL)
     taught, found = load(teacher).backbone.state_dict(), load(student).backbone.state_dict()
     for name, value in taught.items():
@@ -124,17 +125,8 @@ def test_a_student_takes_after_its_teacher(caplog):
 
 
 @pytest.mark.slow
-def test_a_student_with_another_network_is_told_how_it_differs():
-    teacher = run("teacher", *PAIR, *QUICK)
-    words = ["algo=distill", f"init.checkpoint={teacher}", "model=bd_pair_tiny", *QUICK]
-    with pytest.raises(ValueError, match=r"set model.d_pair=8"):
-        run("student", *words)
-
-
-@pytest.mark.slow
-def test_what_the_command_says_is_not_the_teachers():
+def test_what_the_command_says_is_not_the_teachers(teacher):
     """A group that is chosen is the command's as a whole, and the model goes with the backbone."""
-    teacher = run("teacher", *PAIR, *QUICK)
     words = ["algo=distill", f"init.checkpoint={teacher}", "calls=3"]
     taught = compose("train", words)
     assert (taught.model.name, taught.data.n_max) == ("bd_pair_tiny", 6)
@@ -147,10 +139,7 @@ def test_what_the_command_says_is_not_the_teachers():
 
 
 @pytest.mark.slow
-def test_a_student_takes_after_a_teacher_that_an_experiment_names(tmp_path, monkeypatch):
-    """As if the command named it; what the experiment, or the command, says is not the teacher's,
-    and a run that is gone on with comes before."""
-    teacher = run("teacher", *PAIR, *QUICK)
+def test_a_student_takes_after_a_teacher_that_an_experiment_names(teacher, tmp_path, monkeypatch):
     monkeypatch.setenv("TEACHER", str(teacher))
     (tmp_path / "experiment").mkdir()
 
@@ -179,9 +168,8 @@ def test_a_student_takes_after_a_teacher_that_an_experiment_names(tmp_path, monk
     assert of("other", other).noise.name == "log_linear"
 
 
-@pytest.mark.parametrize("node_order", ["random", "canonical", "given"])
+@pytest.mark.parametrize("node_order", ["random", "given"])
 def test_a_plan_is_made_on_samples_as_training_shows_them(node_order, monkeypatch):
-    """Relabelled if training relabels them, and each sample by itself; else as they are."""
     words = ["data.num_plans=200", f"data.node_order={node_order}", "model=bd_tiny"]
     built = build_run(compose("train", [*words, "algo=distill", "algo.components=1"]), on_gpu=False)
     seen: list[Batch] = []

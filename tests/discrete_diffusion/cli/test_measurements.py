@@ -29,13 +29,7 @@ def measured(*words: str, work: Work = PLANS) -> tuple[tuple[float, ...], list[s
 
 @pytest.mark.parametrize(
     "words",
-    [
-        [],
-        ["data.batch_size=32", "trainer.max_steps=2000", "trainer.val_check_interval=500"],
-        ["trainer.max_steps=150"],
-        ["trainer.max_steps=null", "trainer.max_epochs=3"],
-        ["trainer.max_steps=-1"],
-    ],
+    [["trainer.max_steps=150"], ["trainer.max_steps=null", "trainer.max_epochs=3"]],
 )
 def test_a_run_for_which_it_is_cheap_measures_all(words):
     assert measured(*words) == ((1_000, 1_998, 200, 1.0), [])
@@ -46,14 +40,10 @@ def test_a_run_for_which_it_is_cheap_measures_all(words):
     [
         (["trainer.max_steps=2"], (20, 115, 16, 2)),
         (["trainer.max_steps=0"], (16, 64, 16, 2)),
-        (["trainer.max_steps=25"], (253, 1_440, 105, 1.0)),
         (["trainer.max_steps=25", "trainer.val_check_interval=5"], (253, 1_440, 21, 2)),
         (["trainer.max_steps=25", "trainer.accumulate_grad_batches=2"], (506, 1_998, 200, 1.0)),
         (["trainer.max_steps=-1", "trainer.max_epochs=1"], (634, 1_998, 200, 1.0)),
-        (
-            ["data.batch_size=32", "trainer.max_steps=100", "trainer.val_check_interval=500"],
-            (126, 720, 52, 37),
-        ),
+        (["data.batch_size=32", "trainer.max_steps=100"], (126, 720, 52, 37)),
     ],
 )
 def test_a_short_run_measures_its_share_and_says_so(words, expected):
@@ -86,21 +76,16 @@ def test_a_number_that_is_given_is_obeyed():
     assert measured("trainer.max_steps=2", *given, work=PAGES) == ((700, 9, 0, 3), [])
 
 
-def test_nothing_held_out_is_no_work():
+def test_batches_are_no_larger_than_the_data_and_nothing_held_out_is_no_work():
     config = compose("train", ["trainer.max_steps=1"])
     found, _ = with_measurements(config, num_train=1, num_held_out=0, work=PLANS)
     assert (found.eval.bound_samples, found.trainer.limit_val_batches) == (0, 1.0)
-
-
-def test_a_batch_is_no_larger_than_the_data():
     config = compose("train", ["trainer.max_steps=10"])
     assert samples_trained_on(config, 100) == 1_000
     assert samples_trained_on(config) == 2_560
 
 
-@pytest.mark.parametrize(
-    ("limit", "batches"), [(None, 10), (1.0, 10), (0.5, 5), (0.0, 0), (1, 1), (4, 4), (99, 10)]
-)
+@pytest.mark.parametrize(("limit", "batches"), [(None, 10), (1.0, 10), (0.5, 5), (1, 1), (99, 10)])
 def test_an_epoch_that_is_limited(limit, batches):
     """A whole number of batches or a share, as Lightning reads ``trainer.limit_train_batches``."""
     assert batches_of_epoch(10, limit) == batches

@@ -10,7 +10,6 @@ from discrete_diffusion import load
 from discrete_diffusion.algorithms.registry import _ALGORITHM_BUILDERS
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
-from discrete_diffusion.sampling.registry import _SAMPLER_BUILDERS
 from fake_packages import forget_imports
 
 pytestmark = pytest.mark.usefixtures("clean_registry", "site")
@@ -93,27 +92,6 @@ def test_a_run_goes_on_with_the_modules_that_its_command_names(forget, failure, 
     assert load(LAST).backbone is not None
 
 
-@pytest.mark.slow
-def test_a_sampler_of_a_module_is_missed_by_name(forget, failure, capsys, tmp_path):
-    sampler = (
-        "from discrete_diffusion.sampling import FirstHitting, register_sampler\n"
-        "@register_sampler('my-sampler')\nclass Mine(FirstHitting):\n    pass\n"
-    )
-    (tmp_path / "my_module.py").write_text(sampler)
-    main(["train", WORDS[0], "model=bd_tiny", *FEW, "sampling.name=my-sampler", TRAIN[-1]])
-    forget()
-    _SAMPLER_BUILDERS.pop("my-sampler")
-    words = ["sample", f"checkpoint={LAST}", "num_samples=2", "out=samples"]
-    error = failure(*words)
-    assert "sampler 'my-sampler'" in error
-    assert "plugins=[my_module]" in error
-    main([*words, WORDS[0]])
-    forget()
-    _SAMPLER_BUILDERS.pop("my-sampler")
-    main([*words, "sampling=ancestral", "overwrite=true"])  # nothing of the module is needed
-    assert "my_module" not in sys.modules
-
-
 def test_a_key_that_the_preset_lacks_is_told_in_a_sentence(forget, failure):
     error = failure("train", *WORDS, "data.num_plans=100", "trainer.max_steps=1")
     assert "'my-backbone' reads model.width, which model=bd_small does not have" in error
@@ -136,14 +114,11 @@ def test_they_are_imported_before_names_are_checked(forget, tmp_path, failure, c
     assert "my-algorithm" in listed
 
 
-@pytest.mark.parametrize("command", ["train", "sample", "evaluate", "compare", "list"])
-def test_a_failing_import_ends_every_command(command, failure):
-    assert failure(command, "plugins=[no_such_module]").startswith(
-        "discrete-diffusion: plugins: no_such_module cannot be imported: ModuleNotFoundError"
-    )
-
-
-def test_a_module_that_ends_the_program_is_named(tmp_path, failure):
+def test_a_failing_import_ends_every_command(tmp_path, failure):
+    for command in ("train", "sample", "evaluate", "compare", "list"):
+        assert failure(command, "plugins=[no_such_module]").startswith(
+            "discrete-diffusion: plugins: no_such_module cannot be imported: ModuleNotFoundError"
+        )
     (tmp_path / "ends.py").write_text("raise SystemExit(3)\n")
     assert "plugins: ends cannot be imported: SystemExit: 3" in failure("train", "plugins=[ends]")
 

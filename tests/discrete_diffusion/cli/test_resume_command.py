@@ -140,7 +140,6 @@ def test_a_finished_run_has_both_kinds_of_file(finished):
 
 @pytest.mark.slow
 def test_a_finished_run_resumed_is_evaluated_again(finished, tmp_path, capsys):
-    """As after a kill between the last step and ``metrics.json``; here in another folder."""
     main(["train", *SHORT, f"resume={finished}", "hydra.run.dir=again"])
     assert numbers(tmp_path / "again") == numbers(finished)
     said = capsys.readouterr().out
@@ -153,8 +152,7 @@ def test_a_finished_run_resumed_is_evaluated_again(finished, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_metrics_samples_and_best_checkpoint_are_of_one_model(tmp_path):
-    """The best of the validations at steps 2 and 4 and at the last one is that of step 2: steps so
-    long make the others worse."""
+    """Steps so long make all validations after that of step 2 worse."""
     words = ["optim.lr=1", "optim.lr_schedule=constant", "optim.warmup_steps=0"]
     words = [*SHORT, *words, "callbacks.ema_decay=null", "trainer.val_check_interval=2"]
     main(["train", *words, "trainer.max_steps=2", "hydra.run.dir=short"])
@@ -169,29 +167,24 @@ def test_metrics_samples_and_best_checkpoint_are_of_one_model(tmp_path):
     assert json.loads(Path("measured/metrics.json").read_text())["step"] == 2
 
 
-def test_a_shorter_run_than_was_made_is_refused(finished, capsys):
-    last = finished / "checkpoints" / "last.ckpt"
-    status, line = stopped(capsys, *SHORT, "trainer.max_steps=3", f"resume={last}")
-    assert status == 1
-    assert "step 4, past trainer.max_steps=3" in line
-
-
 @pytest.mark.slow
-def test_other_settings_or_data_are_refused_by_name(finished, capsys):
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["trainer.max_steps=3"], "step 4, past trainer.max_steps=3"),
+        (["seed=3", "optim.lr=0.5"], "seed 0 -> 3, optim.lr 0.001 -> 0.5"),
+        (["data.num_plans=210"], "the data (fingerprint"),
+        (["trainer.max_steps=null"], "cosine needs a known length; set trainer.max_steps or"),
+    ],
+)
+def test_another_length_setting_or_data_are_refused_by_name(finished, words, named, failure):
     last = finished / "checkpoints" / "last.ckpt"
-    status, line = stopped(capsys, *SHORT, "seed=3", "optim.lr=0.5", f"resume={last}")
-    assert status == 1
-    assert "seed 0 -> 3, optim.lr 0.001 -> 0.5" in line
-    _, line = stopped(capsys, *SHORT, "data.num_plans=210", f"resume={last}")
-    assert "the data (fingerprint" in line
+    assert named in failure("train", *SHORT, *words, f"resume={last}")
 
 
 @pytest.mark.slow
 def test_no_limit_of_steps_is_no_shorter_run(finished, tmp_path, capsys):
     """trainer.max_steps=null: the epochs count, of which one was begun."""
-    last = finished / "checkpoints" / "last.ckpt"
-    _, line = stopped(capsys, *SHORT, "trainer.max_steps=null", f"resume={last}")
-    assert "optim.lr_schedule=cosine needs a known length; set trainer.max_steps or" in line
     other_run(finished)
     by_epochs = ["trainer.max_steps=null", "trainer.max_epochs=1", "optim.warmup_steps=2"]
     main(["train", *SHORT, *by_epochs, "resume=other.ckpt", "hydra.run.dir=by_epochs"])
@@ -225,7 +218,6 @@ def test_what_changes_the_numbers_is_said(finished, capsys):
 
 
 def test_threads_that_the_launch_will_divide_are_not_compared():
-    """They are counted before it, those of the former run after it."""
     point = ResumePoint(Path("last.ckpt"), 1, {}, {"threads": 99, "processes": 2}, None)
     trainers = {n: Trainer(accelerator="cpu", devices=n, logger=False) for n in (1, 2)}
     divided, given = (compose("train", [f"threads={n}"]) for n in ("null", 3))
@@ -234,29 +226,9 @@ def test_threads_that_the_launch_will_divide_are_not_compared():
         assert machine_changes(point, config, trainers[num])[0].startswith("threads was 99 and is")
 
 
-@pytest.mark.slow
-def test_a_signal_in_the_final_evaluation_leaves_a_run_to_go_on_with(
-    finished, tmp_path, capsys, monkeypatch
-):
-    """SIGTERM here, SIGINT before the first step below."""
-    number = signal.SIGTERM
-    with monkeypatch.context() as patch:
-        patch.setattr(REPORT, "save", lambda *_: signal.raise_signal(number))
-        status, line = stopped(capsys, *SHORT, "hydra.run.dir=run")
-    assert status == 128 + number
-    last = tmp_path / "run" / "checkpoints" / "last.ckpt"
-    assert line == (
-        f"discrete-diffusion: stopped by {number.name}; to go on, add resume={last} "
-        f"hydra.run.dir={tmp_path / 'run'} to the same command"
-    )
-    main(["train", *SHORT, f"resume={last}", "hydra.run.dir=run"])
-    assert numbers(tmp_path / "run") == numbers(finished)
-
-
 def test_a_stopped_job_of_a_sweep_goes_on_by_the_command_that_is_printed(
     finished, tmp_path, capsys, monkeypatch
 ):
-    """The job alone: the sweep's command would give ``resume`` to all jobs."""
     with monkeypatch.context() as patch:
         patch.setattr(REPORT, "save", lambda *_: signal.raise_signal(signal.SIGTERM))
         status, line = stopped(capsys, "-m", *SHORT, "hydra.sweep.dir=sweep")
@@ -268,26 +240,15 @@ def test_a_stopped_job_of_a_sweep_goes_on_by_the_command_that_is_printed(
     assert numbers(tmp_path / "sweep" / "0") == numbers(finished)
 
 
-def test_a_signal_before_the_first_step_says_that_nothing_was_saved(capsys, monkeypatch):
-    monkeypatch.setattr(
-        "discrete_diffusion.training.run.build_data", lambda _: signal.raise_signal(signal.SIGINT)
-    )
-    status, line = stopped(capsys, *SHORT, "hydra.run.dir=run")
-    assert status == 130
-    assert line == "discrete-diffusion: stopped by SIGINT; nothing was saved yet"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("limit", "steps"), [("3", 3), ("0.5", 5)])
-def test_epochs_of_some_of_the_batches(limit, steps, capsys):
-    """What is said of an epoch, the length of the run and where a resumed one goes on."""
-    words = [*TINY, f"+trainer.limit_train_batches={limit}", "trainer.max_steps=-1"]
+def test_epochs_of_some_of_the_batches(capsys):
+    steps = 5
+    words = [*TINY, "+trainer.limit_train_batches=0.5", "trainer.max_steps=-1"]
     words += ["callbacks.num_samples=0", "eval.num_samples=0", "optim.lr_schedule=constant"]
     words += ["optim.warmup_steps=0", "trainer.check_val_every_n_epoch=1", "data.batch_size=16"]
     main(["train", *words, "trainer.max_epochs=2", "hydra.run.dir=whole"])
     said = capsys.readouterr().out
-    assert f"an epoch is {steps} steps, by trainer.limit_train_batches={limit}" in said
+    assert f"an epoch is {steps} steps, by trainer.limit_train_batches=0.5" in said
     main(["train", *words, "trainer.max_epochs=1", "hydra.run.dir=half"])
     main(["train", *words, "trainer.max_epochs=2", "resume=half", "hydra.run.dir=rest"])
     taken = read_checkpoint("rest/checkpoints/last.ckpt").step

@@ -41,7 +41,7 @@ def time_zone(monkeypatch):
     time.tzset()
 
 
-def test_torchrun_s_processes_take_the_time_of_the_first(torchrun, time_zone):
+def test_torchrun_s_processes_take_the_time_of_the_first(torchrun, time_zone, monkeypatch):
     torchrun(0)
     time_zone("UTC")
     first = shared_time_stamp(PATTERN)
@@ -49,6 +49,9 @@ def test_torchrun_s_processes_take_the_time_of_the_first(torchrun, time_zone):
     torchrun(1)
     time_zone("UTC-3")  # that of another machine
     assert shared_time_stamp(PATTERN) == first
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "False")
+    with pytest.raises(ValueError, match=r"name one with hydra\.run\.dir=DIR"):
+        shared_time_stamp(PATTERN)
 
 
 def test_a_command_is_given_the_folder(torchrun):
@@ -64,13 +67,6 @@ def test_a_command_is_given_the_folder(torchrun):
     assert re.fullmatch(r"it's/\d\d", str(folder))
     (parsed,) = OverridesParser.create().parse_overrides([override])
     assert parsed.value() == str(folder)
-
-
-def test_without_the_agent_s_store_a_folder_is_asked_for(torchrun, monkeypatch):
-    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "False")
-    torchrun(0)
-    with pytest.raises(ValueError, match=r"name one with hydra\.run\.dir=DIR"):
-        shared_time_stamp(PATTERN)
 
 
 def test_srun_s_processes_take_the_numbers_of_job_and_step(monkeypatch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from pathlib import Path
 
 import pytest
@@ -67,10 +66,6 @@ def test_samples_need_the_checkpoint_alone(text_run, capsys):
         assert "cannot be read (no text file at" in capsys.readouterr().err
     finally:
         (text_run / "gone.txt").rename(text_run / "pigs.txt")
-    with pytest.raises(SystemExit):
-        main(["sample", "checkpoint=alone.ckpt", "nodes_per_graph=3"])
-    said = capsys.readouterr().err
-    assert re.search("nodes_per_graph=3: alone.ckpt was not trained on .*graphs", said)
 
 
 def texts_of(path: Path) -> list[str]:
@@ -100,7 +95,7 @@ def test_texts_are_completed(text_run, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("prompt", ["[MASK] pigs", "a, b='1', \"2\"", "12", "null pigs"])
+@pytest.mark.parametrize("prompt", ["[MASK] pigs", "a, b='1', \"2\"", "12"])
 def test_a_prompt_is_taken_as_it_is_typed(text_run, prompt):
     words = ["sample", f"checkpoint={text_run}/run", f"prompt={prompt}", "num_samples=2"]
     main([*words, "out=said"])
@@ -112,32 +107,8 @@ def test_a_prompt_is_taken_as_it_is_typed(text_run, prompt):
         assert f"-\n{text}\n" in written
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["prompt=a", "given=b.txt"], ["prompt=a", "given="]),
-        (["prompt=a", "completions=2"], ["completions=2", "num_samples=2"]),
-        (["num_tokens=17", "context=16"], ["context=16", "1 to 15", "data.length=16"]),
-        (["num_tokens=16", "context=4"], ["context=4", "num_tokens above 16"]),
-        (["prompt=seventeen letters"], ["prompt", "17 tokens", "16"]),
-        (["given=nowhere.txt"], ["nowhere.txt"]),
-    ],
-)
-def test_prompts_that_do_not_fit_are_refused(text_run, words, named, capsys):
-    Path("b.txt").write_text("a\n")
-    with pytest.raises(SystemExit):
-        main(["sample", f"checkpoint={text_run}/run", *words])
-    said = capsys.readouterr().err
-    assert all(word in said for word in named)
-
-
-def test_samples_of_fewer_tokens(text_run):
-    for text in load(f"{text_run}/run").sample(num=3, num_tokens=5):
-        assert "\ufffd" in text or len(text.encode()) == 5
-
-
 @pytest.mark.slow
-def test_samples_of_more_tokens_than_a_window(text_run):
+def test_samples_of_more_and_of_fewer_tokens_than_a_window(text_run):
     words = ["sample", f"checkpoint={text_run}/run", "num_tokens=41", "completions=2"]
     Path("texts.txt").write_text("3 little pigs, 4 wolves\n")
     main([*words, "given=texts.txt", "context=12", "out=long"])
@@ -151,6 +122,8 @@ def test_samples_of_more_tokens_than_a_window(text_run):
         assert text.startswith("3 lit")
         assert "\ufffd" in text or len(text.encode()) == 41
     assert len(model.sample(num=2, num_tokens=33)) == 2
+    for text in model.sample(num=3, num_tokens=5):
+        assert "\ufffd" in text or len(text.encode()) == 5
 
 
 @pytest.mark.slow
@@ -219,24 +192,12 @@ def test_completions_that_are_finished_keep_the_lines_that_they_complete(
 
 @pytest.mark.slow
 def test_the_embedded_text_is_labelled(tmp_path):
-    short = [
-        "trainer.max_steps=1",
-        "eval.num_samples=0",
-        "callbacks.num_samples=1",
-        "data.length=32",
-    ]
+    short = ["trainer.max_steps=1", "eval.num_samples=0", "callbacks.num_samples=1"]
+    short.append("data.length=32")
     main(["train", *TINY, *short, "data.split=[0.998,0.001,0.001]", "hydra.run.dir=run"])
     assert read(tmp_path / "run" / "metrics.json")["text"].startswith("smoke test: ")
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert "abcdefghijklmnopqrstuvwxyz" in config["data"]["characters"]
-
-
-def test_a_backbone_of_graphs_is_refused_with_the_one_to_take(capsys):
-    with pytest.raises(SystemExit):
-        main(["train", "data=text"])
-    error = capsys.readouterr().err
-    assert "reads graphs and needs data.n_max" in error
-    assert "for plain sequences set algo.backbone=dit or algo.backbone=my-transformer" in error
 
 
 QUALITY = ["gen_ppl", "unigram_entropy", "distinct_1", "distinct_2", "distinct_3"]
@@ -252,7 +213,6 @@ def judge(text_run):
 
 @pytest.mark.slow
 def test_samples_are_judged(text_run, judge, capsys):
-    """A perplexity never stands without the numbers that a text repeated over and over fails."""
     run, words = f"checkpoint={text_run}/run", [f"judge={judge}", "num_samples=3"]
     main(["evaluate", run, *words, "bound_draws=0", "out=judged", "pictures=false"])
     metrics, table = read(Path("judged/metrics.json")), Path("judged/table.md").read_text()
@@ -275,9 +235,7 @@ def test_samples_are_judged(text_run, judge, capsys):
 
 
 @pytest.mark.slow
-def test_mauve_is_measured_under_a_judge_of_transformers(tmp_path, monkeypatch, capsys):
-    """Beside that of as many windows of training; of fewer samples it says why not."""
-    monkeypatch.chdir(tmp_path)
+def test_mauve_is_measured_under_a_judge_of_transformers(tmp_path, capsys):
     pytest.importorskip("mauve", reason="needs the extra mauve")
     from small_tokenizers import save_gpt2
 
@@ -296,20 +254,7 @@ def test_mauve_is_measured_under_a_judge_of_transformers(tmp_path, monkeypatch, 
     assert all(word in said.out + said.err for word in ("MAUVE", "99 samples", "100"))
 
 
-@pytest.mark.parametrize(
-    ("name", "named"),
-    [("RUN", ["algo=mdlm", "algo=ar"]), ("nowhere", ["nowhere"]), ("hf:none", ["judge", "none"])],
-)
-def test_what_is_no_judge_is_refused(text_run, name, named, capsys):
-    name = name.replace("RUN", f"{text_run}/run")
-    with pytest.raises(SystemExit):
-        main(["evaluate", f"checkpoint={text_run}/run", f"judge={name}"])
-    said = capsys.readouterr().err
-    assert all(word in said for word in named)
-
-
 def test_another_text_is_measured_in_units_of_any_tokenizer(text_run):
-    """Nats of the same split, over its bytes and its words."""
     other = "Three small goats, 7 trolls: a bridge.\n" * 3
     Path("other.txt").write_text(other)
     words = ["data.path=other.txt", "bound_draws=1", "time_bins=2", "pictures=false"]
@@ -319,3 +264,26 @@ def test_another_text_is_measured_in_units_of_any_tokenizer(text_run):
     assert metrics["bits_per_byte"] == pytest.approx(nats / math.log(2) / len(other))
     assert metrics["perplexity_per_word"] == pytest.approx(math.exp(nats / len(other.split())))
     assert "| perplexity_per_word |" in Path("shot/table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["train", "data=text"], ["data.n_max", "algo.backbone=dit or algo.backbone=my-transform"]),
+        (["evaluate", "judge=RUN"], ["algo=mdlm", "algo=ar"]),
+        (["evaluate", "judge=nowhere"], ["nowhere"]),
+        (["evaluate", "judge=hf:none"], ["judge", "none"]),
+        (["sample", "prompt=a", "given=b.txt"], ["prompt=a", "given="]),
+        (["sample", "prompt=a", "completions=2"], ["completions=2", "num_samples=2"]),
+        (["sample", "num_tokens=17", "context=16"], ["context=16", "1 to 15", "data.length=16"]),
+        (["sample", "num_tokens=16", "context=4"], ["context=4", "num_tokens above 16"]),
+        (["sample", "prompt=seventeen letters"], ["prompt", "17 tokens", "16"]),
+        (["sample", "given=nowhere.txt"], ["nowhere.txt"]),
+        (["sample", "nodes_per_graph=3"], ["nodes_per_graph=3: ", "was not trained on", "graphs"]),
+    ],
+)
+def test_refusals_name_the_key_and_the_remedy(text_run, words, named, failure):
+    Path("b.txt").write_text("a\n")
+    run = [] if words[0] == "train" else [f"checkpoint={text_run}/run"]
+    said = failure(words[0], *run, *(word.replace("RUN", f"{text_run}/run") for word in words[1:]))
+    assert [word for word in named if word not in said] == []

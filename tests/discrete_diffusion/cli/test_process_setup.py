@@ -1,0 +1,121 @@
+"""What a command does before torch and Lightning are there, and with output that nobody reads."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from discrete_diffusion.cli import main
+from discrete_diffusion.cli.process_setup import Output, let_threads_sleep
+
+
+def run(words: list[str], **options: object) -> tuple[int, str]:
+    """Exit status and errors of a command whose reader goes away at once."""
+    command = [sys.executable, "-m", "discrete_diffusion", *words]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as output:
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, **options)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["list"], ["train", "--cfg", "job"]], ids=["ours", "of Hydra"])
+def test_a_reader_that_is_gone_is_no_error_of_ours(words):
+    assert run(words) == (128 + signal.SIGPIPE, "")
+
+
+@pytest.mark.slow
+def test_the_work_is_done_all_the_same(untrained, tmp_path):
+    words = ["sample", f"checkpoint={untrained}", "num_samples=2", "threads=1", "out=drawn"]
+    assert run(words) == (128 + signal.SIGPIPE, "")
+    assert (tmp_path / "drawn" / "samples.jsonl").is_file()
+
+
+@pytest.mark.slow
+def test_output_may_be_closed_from_the_start():
+    command = f"{sys.executable} -m discrete_diffusion list >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_later_output_of_the_stream_and_of_its_descriptor_goes_nowhere():
+    reading, writing = os.pipe()
+    output = Output(os.fdopen(writing, "w"))
+    print("seen", file=output, flush=True)
+    assert os.read(reading, 100) == b"seen\n"
+    os.close(reading)
+    assert not output.is_closed
+    for _ in range(2):
+        print("unseen", file=output, flush=True)
+        assert output.is_closed
+    assert os.write(output.fileno(), b"unseen") == 6
+    output.close()
+
+
+CODE = """
+import sys
+from discrete_diffusion.cli.process_setup import defer_torchmetrics
+
+defer_torchmetrics()
+import lightning.pytorch
+
+parts = ("torchmetrics.functional", "torchmetrics.text", "transformers")
+assert not set(parts) & set(sys.modules), sorted(set(parts) & set(sys.modules))
+
+import torch
+import torchmetrics
+from torchmetrics import MeanMetric, Metric
+from torchmetrics.classification import MulticlassAccuracy
+
+mean = MeanMetric()
+mean.update(torch.tensor([1.0, 3.0]))
+assert mean.compute() == 2
+assert isinstance(mean, Metric) and isinstance(MulticlassAccuracy(3), torchmetrics.Metric)
+assert torchmetrics.functional.accuracy and torchmetrics.__version__
+print("whole")
+"""
+
+
+@pytest.mark.slow
+def test_torchmetrics_is_whole_for_those_who_use_it():
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
+    assert done.stdout == "whole\n", done.stderr
+
+
+WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+
+
+@pytest.fixture
+def before_torch(monkeypatch):
+    """As in a process that has not imported torch, with no word on how threads wait."""
+    for name in WAITING:
+        monkeypatch.setenv(name, "")  # so that what is set below is undone
+        monkeypatch.delenv(name)
+    monkeypatch.delitem(sys.modules, "torch")
+
+
+@pytest.mark.usefixtures("before_torch")
+def test_threads_that_wait_sleep_in_every_command(capsys):
+    main(["--version"])
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("before_torch")
+@pytest.mark.parametrize("name", WAITING)
+def test_the_user_s_own_value_is_obeyed(monkeypatch, name):
+    monkeypatch.setenv(name, "7")
+    let_threads_sleep()
+    assert {key: os.environ[key] for key in WAITING if key in os.environ} == {name: "7"}
+
+
+def test_once_torch_is_there_nothing_is_set(monkeypatch):
+    for name in WAITING:
+        monkeypatch.delenv(name, raising=False)
+    let_threads_sleep()
+    assert not {*WAITING} & {*os.environ}
