@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-import torch
 
 from discrete_diffusion.algorithms import ALGORITHMS, build_algorithm
 from discrete_diffusion.algorithms.registry import algorithm_state
@@ -13,8 +12,7 @@ from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.listing import print_listing, sampled_by
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.registry import available_domains, get_domain
-from discrete_diffusion.models import registry
-from discrete_diffusion.models.registry import available_backbones, register_backbone
+from discrete_diffusion.models.registry import available_backbones
 from discrete_diffusion.sampling.registry import SAMPLERS
 from listed_parts import listed
 from toy_samplers import fitting_samplers
@@ -55,17 +53,6 @@ def test_every_part_stands_under_its_state(capsys):
     for head, names in everything.items():
         found = [name for tables in states.values() for name in tables.get(head, [])]
         assert sorted(found) == sorted(names)
-
-
-def test_a_plug_in_backbone_stands_under_its_state(capsys, monkeypatch):
-    for known in ("_BACKBONE_BUILDERS", "_REGISTERED"):
-        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
-    for name, state in (("my-rows", "features"), ("my-field", "field")):
-        register_backbone(name, state=state)(lambda config, size: torch.nn.Identity())
-    states = listed(capsys)
-    assert states["features"]["algo.backbone="][-1] == "my-rows"
-    assert states["field"]["algo.backbone="][-1] == "my-field"
-    assert "my-rows" not in states["tokens"]["algo.backbone="]
 
 
 def test_a_kind_of_parts_is_one_table_with_the_defaults_marked(capsys, failure):

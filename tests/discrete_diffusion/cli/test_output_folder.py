@@ -253,11 +253,10 @@ def test_a_name_one_letter_away_from_a_folder_is_a_slip(tmp_path, name):
             check_parent("out", path)
 
 
-@pytest.mark.parametrize(
-    "page", sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
-)
-def test_the_folders_of_a_pages_commands_are_made_one_after_the_other(page, tmp_path, monkeypatch):
-    for number, code in enumerate(blocks(page, r"\w*")):
+def test_the_folders_of_a_pages_commands_are_made_one_after_the_other(tmp_path, monkeypatch):
+    pages = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+    codes = [code for page in pages for code in blocks(page, r"\w*")]
+    for number, code in enumerate(codes):
         fresh = tmp_path / str(number)
         fresh.mkdir()
         monkeypatch.chdir(fresh)

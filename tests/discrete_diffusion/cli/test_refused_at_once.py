@@ -68,23 +68,14 @@ REFUSED = {
 }
 """Command -> what its one sentence names."""
 
-GROUPS = ["algo=mdlm", "data=bubble_diagrams", "model=bd_small", "noise=log_linear"]
-OF_MODELS = ["sampling=", "first-hitting", "checkpoint=", "num_samples=", "out="]
 HELPS = {
     "list": ["tokens: ids", "molecules", "bd-denoiser", "udlm", "first-hitting", "log_linear"],
-    "--help": [
-        *(f"discrete-diffusion {name} " for name in ("train", "sample", "evaluate", "compare")),
-        *(f"discrete-diffusion {name} " for name in ("export", "data", "new", "list")),
-        *("checkpoint=RUN", "plugins=[my_module]"),
-    ],
-    "train --help": [*GROUPS, "data.batch_size=", "trainer.max_steps=", "resume="],
-    "sample --help": [*OF_MODELS, "given=", "num_atoms=", "nodes_per_graph="],
-    "evaluate --help": [*OF_MODELS, "samples=", "reference=", "bound_draws="],
-    "compare --help": [*GROUPS, "algos=", "backbones=", "seeds=", "columns=", "reference="],
-    "data --help": [
-        *("graphs FILE", "molecules FILE", "tokenize FILE", "cache [--clear]", "COMMAND --help"),
-    ],
-    "data graphs --help": ["FILE", "--node-types NODE_TYPES", "--edge-types EDGE_TYPES", "--help"],
+    "--help": [f"discrete-diffusion {name} " for name in ("train", "sample", "compare", "data")],
+    "train --help": ["algo=mdlm", "data.batch_size=", "trainer.max_steps=", "resume="],
+    "evaluate --help": ["sampling=", "first-hitting", "checkpoint=", "reference="],
+    "compare --help": ["algo=mdlm", "algos=", "backbones=", "seeds=", "columns="],
+    "data --help": ["graphs FILE", "molecules FILE", "tokenize FILE", "cache [--clear]"],
+    "data graphs --help": ["FILE", "--node-types NODE_TYPES", "--edge-types EDGE_TYPES"],
 }
 """Command -> what its text names, whatever other packages there are."""
 

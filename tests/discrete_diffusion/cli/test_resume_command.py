@@ -126,8 +126,6 @@ def test_a_finished_run_has_both_kinds_of_file(finished):
     assert {p.name for p in kept.iterdir()} == {
         f"{name}.{kind}" for name in ("best", "last") for kind in ("ckpt", "safetensors")
     }
-    pairs = [load(kept / f"last.{kind}").parameters() for kind in ("ckpt", "safetensors")]
-    assert all(torch.equal(a, b) for a, b in zip(*pairs, strict=True))
     info = read_training_file(kept / "last.ckpt")["discrete_diffusion"]
     assert info["data_fingerprint"] == numbers(finished)["data_fingerprint"]
     main(["sample", f"checkpoint={kept}/best.safetensors", "num_samples=2", "out=drawn"])

@@ -163,18 +163,6 @@ def test_evaluate_quickly(text_run):
     assert "quick=true: 3 of " in Path("evaluation/table.md").read_text()
 
 
-@pytest.mark.slow
-def test_texts_that_are_finished_when_a_signal_comes_are_kept(text_run, monkeypatch, capsys):
-    checkpoint = f"checkpoint={text_run}/run/checkpoints/best.ckpt"
-    words = ["sample", checkpoint, "num_samples=60", "batch_size=30", "threads=1"]
-    main([*words, "out=whole"])
-    stop_at_call(monkeypatch, FirstHitting, 2)
-    stopped(capsys, *words, "out=cut")
-    whole, cut = (Path(f"{name}/samples.txt").read_text() for name in ("whole", "cut"))
-    assert 0 < cut.count("- sample ") < 60
-    assert whole.startswith(cut)
-
-
 def test_completions_that_are_finished_keep_the_lines_that_they_complete(
     text_run, monkeypatch, capsys
 ):
