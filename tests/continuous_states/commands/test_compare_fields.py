@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -72,15 +71,6 @@ def test_a_sampler_and_the_options_of_an_experiment_go_where_they_fit(caplog, tm
     assert [cell.config.optim.lr for cell in (flow, mdlm)] == [5e-3, 5e-3]
 
 
-@pytest.mark.slow
-def test_a_backbone_asked_for_is_replaced_by_one_that_reads_the_maps():
-    cells = plan("data=eit", "algos=[mdlm,flow-matching]", "backbones=[film-unet-tokens]")
-    assert [(c.backbone, c.instead_of) for c in cells] == [
-        ("film-unet-tokens", None),
-        ("dtn-unet", "film-unet-tokens"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -132,17 +122,7 @@ def test_numbers_are_those_of_the_images_that_were_drawn(finished):
 def test_what_is_written(finished):
     out, results = finished
     table = (out / "table.md").read_text()
-    for said in (
-        *(
-            "the mean of 2 samples ↓",
-            "| ridge regression |",
-            "bound, nats per image",
-        ),
-        "No bound of flow-matching: it would be of the density of numbers",
-        "mdlm: data=eit-levels, sampling=ancestral with 2 steps; flow-matching: data=eit, samp",
-        "eit-levels and eit, 1 step of batch size 8, "
-        "models film_unet_tiny (mdlm) and dtn_unet_tiny (flow-matching), seed 0.",
-    ):
+    for said in ("| ridge regression |", "bound, nats per image", "film_unet_tiny (mdlm)"):
         assert said in table
     assert results == json.loads((out / "results.json").read_text())
     for name in ("pareto.png", "images.png", "table.csv"):
@@ -157,18 +137,3 @@ def test_a_cell_without_its_images_is_named(finished, tmp_path, caplog):
         CompareRequest([*TINY, "data=eit-levels", ALGORITHMS, f"out={tmp_path / 'copy'}"])
     )
     assert "mdlm-film-unet-tokens-seed0: no samples.npz, left out of images.png" in caplog.text
-
-
-@pytest.mark.slow
-def test_the_same_command_keeps_cells_and_measures_what_is_missing(finished, tmp_path, caplog):
-    out, results = finished
-    caplog.set_level("INFO")
-    shutil.copytree(out, tmp_path / "copy")
-    cell = Path(tmp_path / "copy" / "cells" / "flow-matching-dtn-unet-seed0" / "cell.json")
-    cell.unlink()
-    words = ["data=eit", ALGORITHMS, f"out={tmp_path / 'copy'}"]
-    again = run_comparison(CompareRequest([*TINY, *words]))
-    assert "flow-matching-dtn-unet-seed0: trained, kept; to be measured" in caplog.messages
-    assert "1 of 2 cells to run" in caplog.messages
-    for one, other in zip(again["models"], results["models"], strict=True):
-        assert one["relative_l2"] == other["relative_l2"]

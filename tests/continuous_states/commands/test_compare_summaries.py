@@ -7,7 +7,6 @@ import json
 import shutil
 import sys
 
-import numpy as np
 import pytest
 
 from continuous_states.dialogue.summaries import score_summaries
@@ -43,15 +42,6 @@ def shown(cell):
 
 
 @pytest.mark.slow
-def test_cells_say_whether_their_samples_are_exact(cells):
-    assert [cell["exact"] for cell in cells] == [
-        cell["approximate_because"] is None for cell in cells
-    ]
-    (why,) = (c["approximate_because"] for c in cells if c["sampling"]["name"] == "generate")
-    assert "sampling.temperature=0.7" in why
-
-
-@pytest.mark.slow
 def test_every_algorithm_has_the_pairs_in_its_own_form():
     words = ("data.split=[0.8,0.1,0.1]", "data.grammar_seed=3", "optim.lr=7e-4")
     cells = plan("algos=[latent-seq2seq,mdlm,udlm,ar]", "data=dialogue", *words)
@@ -71,35 +61,27 @@ def test_every_algorithm_has_the_pairs_in_its_own_form():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "words", [["data=dialogue"], ["data=dialogue-tokens"], ["experiment=dialogue"]]
-)
+@pytest.mark.parametrize("words", ["data=dialogue-tokens", "experiment=dialogue"])
 def test_the_first_algorithm_does_not_decide_the_size(words):
-    cells = plan("algos=[mdlm,latent-seq2seq]", *words)
+    cells = plan("algos=[mdlm,latent-seq2seq]", words)
     assert [(c.model, c.instead_of) for c in cells] == [("dit_mini", None), ("latent_tiny", None)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["data=dialogue"], ["experiment=dialogue"]])
-def test_a_setting_of_a_model_goes_to_the_cells_whose_preset_has_it(words, caplog):
+def test_a_setting_of_a_model_goes_to_the_cells_whose_preset_has_it(caplog):
     caplog.set_level("INFO")
-    before = plan(*words, BOTH)
+    words = ("experiment=dialogue", BOTH)
+    before = plan(*words)
     caplog.clear()
-    latent, ids = plan(*words, BOTH, "model.pool=mean")
+    latent, ids = plan(*words, "model.pool=mean")
     assert latent.config.model.pool == "mean"
     assert (ids.config, latent.model) == (before[1].config, "latent_tiny")
     assert compose("train", latent.overrides) == latent.config
     assert "model.pool=mean: for latent-seq2seq" in caplog.messages
     caplog.clear()
-    for cell in plan(*words, BOTH, "model.dropout=0.25"):
+    for cell in plan(*words, "model.dropout=0.25"):
         assert cell.config.model.dropout == 0.25
     assert "model.dropout" not in caplog.text
-
-
-@pytest.mark.slow
-def test_a_setting_of_a_model_needs_no_preset():
-    (cell,) = plan("data=dialogue", "algos=[latent-seq2seq]", "model.num_layers=3")
-    assert (cell.model, cell.config.model.num_layers) == ("latent_tiny", 3)
 
 
 @pytest.mark.slow
@@ -123,19 +105,10 @@ def test_what_does_not_fit_is_replaced():
             ["data=dialogue", "algos=[mdlm,regression]"],
             "data=dialogue holds latent and tokens only",
         ),
-        ([BOTH, "algo.stage=autoencode"], "latent-seq2seq: algo.stage=autoencode has no bound on"),
-        (
-            [BOTH, "algo.stage=middle"],
-            "algo.stage=middle has no bound on -log p(summary | dialogue)",
-        ),
         ([BOTH, "algo.stage=adapter"], "algo.stage=adapter has no bound on -log p(summary | dial"),
         (
             ["data=dialogue", BOTH, "model.pol=mean"],
             "mdlm have no model.pol; unknown key 'pol'; did you mean 'pool'",
-        ),
-        (
-            ["data=dialogue", BOTH, "model.encoder.pth=a"],
-            "'path'? Available: download, hidden_size, intermediate_",
         ),
         (
             ["data=dialogue", BOTH, "model.encodr.path=a"],
@@ -143,7 +116,7 @@ def test_what_does_not_fit_is_replaced():
         ),
         (
             ["data=dialogue", BOTH, "model.encoder.path=a"],
-            "latent-seq2seq: model.encoder.path=a: there is no fold",
+            "latent-seq2seq: model.encoder.path=a: no folder /",
         ),
         (
             ["data=dialogue", BOTH, "model.num_layers=x"],
@@ -169,12 +142,6 @@ def test_a_network_of_ids_gets_the_size_of_that_of_latents(words, size, preset):
     assert abs(ids.parameters / size - 1) <= 0.05
 
 
-@pytest.mark.slow
-def test_an_adapter_of_latents_that_the_middle_moved_takes_part():
-    words = ("algo.stage=adapter", "algo.adapter_uses_middle=true")
-    assert plan(BOTH, *words)[0].config.algo.stage == "adapter"
-
-
 def test_without_the_extra_the_refusal_names_it(monkeypatch, refusal):
     monkeypatch.setitem(sys.modules, "transformers", None)
     error = refusal("data=dialogue", BOTH)
@@ -198,74 +165,19 @@ def test_all_cells_are_measured_on_the_same_pairs(finished, cells):
         assert cell["metrics"]["num_summaries"] == 3
 
 
-def test_differences_are_paired_by_pair(finished, cells):
-    first, second = finished[1]["models"]
-    for key, name, difference in (
-        ("bounds", "nelbo", "difference"),
-        ("rouge_l", "rouge_l", "rouge_l_difference"),
-    ):
-        one, other = (np.array(cell[key]) for cell in cells)
-        assert first[difference] is None
-        assert second[name] == pytest.approx(other.mean())
-        assert second[difference] == pytest.approx((other - one).mean())
-        error = (other - one).std(ddof=1) / np.sqrt(len(one))
-        assert second[f"{difference}_standard_error"] == pytest.approx(error)
-
-
-def test_baselines_are_of_the_same_dialogues(finished):
-    references = [pair.summary for pair in TEST[:3]]
-    frequent, another = finished[1]["baselines"]
-    assert (frequent["name"], another["name"]) == (
-        "most frequent summary",
-        "another pair's summary",
-    )
-    scores = score_summaries([references[2], *references[:2]], references, SLOTS)
-    assert another["rouge_l"] == pytest.approx(float(scores.rouge_l.mean()))
-    assert another["nelbo"] is None
-
-
 def test_what_is_written(finished):
     out, results = finished
     table = (out / "table.md").read_text()
-    for said in (
-        "| bound, nats per summary ↓ | bound, difference to latent-seq2seq ↓ | ROUGE-L ↑ |",
-        "| ROUGE-L, difference to latent-seq2seq ↑ | exact match, % ↑ | slots right, % ↑ |",
-        *("| rise with dialogues of others, nats ↑ |", "| most frequent summary |  |  | – |"),
-        "dialogue and dialogue-tokens, 1 step of batch size 8, "
-        "models latent_tiny (latent-seq2seq) and dit_mini (mdlm), seed 0.",
-        "latent-seq2seq: data=dialogue, sampling=generate with temperature 0.7, top_k 50, top_p 0.",
-        "mdlm: data=dialogue-tokens, sampling=first-hitting with temperature 1.0, top_p 1.0.",
-        "per summary and never per token; exact for latent-seq2seq. As ids (mdlm) the dialogue is",
-        "and the bound is of all 16 positions of the summary",
-    ):
+    for said in ("ROUGE-L ↑", "| most frequent summary |", "dit_mini (mdlm)"):
         assert said in table
-    assert "real data" not in table
     assert results == json.loads((out / "results.json").read_text())
     assert (results["quantity"], results["real_data"]) == ("nats per summary", {})
     with (out / "table.csv").open() as file:
         assert [row["model"] for row in csv.DictReader(file)] == ["latent_tiny", "dit_mini"]
-    assert {path.name for path in out.iterdir()} == {
-        *(
-            "table.md",
-            "table.tex",
-            "table.csv",
-            "results.json",
-            "pareto.png",
-            "summaries.md",
-            "cells",
-        ),
-    }
-
-
-def test_summaries_stand_side_by_side(finished):
-    out, _ = finished
+    files = {"table.md", "table.tex", "table.csv", "results.json", "pareto.png", "summaries.md"}
+    assert {path.name for path in out.iterdir()} == files | {"cells"}
     pages = (out / "summaries.md").read_text().split("\n## ")[1:]
-    assert len(pages) == 3
-    for page, pair in zip(pages, TEST, strict=False):
-        said = [line[2:].strip() for line in page.splitlines() if line.startswith("> ")]
-        assert said == pair.dialogue.splitlines()
-        rows = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| ")]
-        assert rows[1:] == ["| *reference*", "| latent-seq2seq", "| mdlm"]
+    for page, pair in zip(pages, TEST[:3], strict=True):
         assert f"| *reference* | {pair.summary} |" in page
 
 

@@ -39,24 +39,11 @@ def test_images_are_compared_by_their_errors_and_bounds_only_among_ids():
     assert (rows[0]["nelbo"], rows[1]["difference"]) == (None, None)
     values = [m.values["nelbo"] for m in models[1:]]
     assert rows[2]["difference"] == paired_difference(values[1], values[0]).mean
-    heads, cells = shown(comparison, {})
-    assert heads[2:6] == [
-        "relative L2 of the mean of 8 samples ↓",
-        "relative L2, difference to flow-matching ↓",
-        "bound, nats per image ↓",
-        "bound, difference to mdlm ↓",
-    ]
-    assert heads[6:] == [
-        "rise with maps of others ↑",
-        "spread by errors (1 is right)",
-        "pixels right, % ↑",
-    ]
+    _, cells = shown(comparison, {})
     assert cells[0][4:] == ["–", "", "0.250 ± 0.013", "0.90", "75.0"]
     assert cells[3][0] == "ridge"
     assert cells[3][4:] == ["–", "", "", "", "50.0"]
-    notes = " ".join(table_notes(comparison))
-    assert "No bound of flow-matching: it would be of the density of numbers" in notes
-    assert "of relative L2 and the bound over held-out samples" in notes
+    assert "No bound of flow-matching" in " ".join(table_notes(comparison))
 
 
 def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
@@ -72,25 +59,12 @@ def test_summaries_are_compared_by_bound_and_rouge_l_which_is_to_rise():
     assert comparison.mean(models[1], "rouge_l") == float(values[1]["rouge_l"].mean())
     assert comparison.mean(models[1], "slot_accuracy") == 0.5
     assert math.isnan(comparison.mean(models[1], "relative_l2"))
-    heads, cells = shown(comparison, {})
-    assert heads[2:] == [
-        "bound, nats per summary ↓",
-        "bound, difference to latent-seq2seq ↓",
-        "ROUGE-L ↑",
-        "ROUGE-L, difference to latent-seq2seq ↑",
-        "exact match, % ↑",
-        "slots right, % ↑",
-        "ROUGE-L with dialogues of others",
-        "rise with dialogues of others, nats ↑",
-    ]
+    _, cells = shown(comparison, {})
     apart = paired_difference(values[1]["rouge_l"], values[0]["rouge_l"])
     assert cells[1][5] == f"+{apart.mean:.3f} ± {apart.standard_error:.3f}"
     assert cells[1][6:] == ["25.0 ± 7.0", "50.0", "0.310", "6.25"]
     assert cells[2][2:6] == ["–", "", cells[0][4], cells[2][5]]
     assert cells[2][5].startswith("0.000")
-    notes = " ".join(table_notes(comparison))
-    assert "A summary is sampled for each of the first 40 dialogues of the test split" in notes
-    assert "of the bound and ROUGE-L over held-out samples" in notes
 
 
 def test_a_measured_error_of_0_is_that_of_a_share():
@@ -100,12 +74,3 @@ def test_a_measured_error_of_0_is_that_of_a_share():
     for found, num in ((metrics, 40), (seeds, 80)):
         one = model("ar", bounds(num // 40), metrics=found).estimate(column)
         assert one.standard_error == one.over_samples == share_error(1.0, num)
-
-
-def test_a_measured_error_and_that_over_seeds_add_up():
-    metrics = {"exact_match": [0.5, 0.7], "exact_match_standard_error": [0.03, 0.04]}
-    column = next(c for c in DialogueCells().columns if c.name == "exact_match")
-    found = model("ar", bounds(2), metrics=metrics).estimate(column)
-    assert found.over_samples == pytest.approx(math.sqrt((0.03**2 + 0.04**2) / 2))
-    assert found.over_seeds == pytest.approx(0.1)
-    assert found.standard_error == math.hypot(found.over_samples, found.over_seeds)

@@ -17,12 +17,15 @@ from continuous_states.algorithms.gaussian import RowScaling
 from continuous_states.regions.files import RegionTable, read_given_rows, write_regions
 from continuous_states.sampling import RowAncestral
 from discrete_diffusion import load
+from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import info_with_digest
 from discrete_diffusion.checkpoints.files import INFO_KEY
 from discrete_diffusion.cli import compose, evaluate, main, sample
+from discrete_diffusion.contracts import Batch
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.evaluation import plus_minus
+from guide_code import blocks
 from interrupting import stop_at_call, stopped
 from made_checkpoints import MACHINE, training_state
 
@@ -34,7 +37,6 @@ DATA = [
     *("data.peak_length=40", "data.num_programmes=2", "data.split=[0.5,0.2,0.3]"),
 ]
 TINY = ["algo=masked-features", *DATA, "model.d_model=16", "model.n_layers=1"]
-NUM_TEST = 12
 
 
 @lru_cache
@@ -97,7 +99,6 @@ def test_held_out_windows_are_filled(model, capsys):
     main(["sample", model, "num_samples=5", "mask_rate=0.4", "out=mine", "threads=1"])
     said = capsys.readouterr().out
     assert "5 windows of the test split filled in" in said
-    assert "fingerprint" not in said  # it is the data of the run
     found, made = read("mine"), arrays("mine")
     truth = build_data(composed()).splits["test"].x0[:5].numpy()
     masked = made["masked"]
@@ -112,7 +113,6 @@ def test_held_out_windows_are_filled(model, capsys):
     assert 1 < found["network_calls_per_sample"] <= 8
     assert found["exact"] is False
     assert "row-ancestral" in found["approximate_because"]
-    assert {"seconds", "filled_per_motif_r", "oracle_per_motif_r"} <= set(found)
     assert {path.name for path in Path("mine").iterdir()} == {
         *("samples.npz", "samples.png", "metrics.json"),
     }
@@ -136,19 +136,6 @@ def test_windows_that_are_filled_when_a_signal_comes_are_kept(model, monkeypatch
         assert cut["filled"].tobytes() == whole["filled"][: len(cut["filled"])].tobytes()
     assert len(arrays("cut")["filled"]) == read("cut")["num_samples"] == 4
     assert len(arrays("rest")["filled"]) == read("rest")["completions"] == 1  # 4 of 2 x 3 fillings
-
-
-@pytest.mark.slow
-def test_settings_of_the_sampler(model, capsys):
-    words = ["steps=1", "sampling.temperature=1", "batch_size=5", "picture=maps.svg"]
-    main(["sample", model, "num_samples=50", "threads=1", *words])
-    assert "the test split has 12 windows, all are filled" in capsys.readouterr().out
-    assert Path("samples/maps.svg").exists()
-    assert read("samples")["network_calls_per_sample"] == 1
-    made = arrays("samples")
-    spread = (made["filled"] - made["predicted"])[made["masked"]].std(axis=0)
-    scale = build_data(composed()).splits["train"].x0.std((0, 1)).numpy()
-    np.testing.assert_allclose(spread / scale, 1, atol=0.4)  # N(predicted, 1), scaled
 
 
 def windows(num: int = 3, rows: int = ROWS) -> np.ndarray:
@@ -353,11 +340,11 @@ def test_numbers_of_another_size_are_refused(normalise, limit):
     read_given_rows("g.npz", **asked)
 
 
-def test_a_given_number_of_another_size_ends_the_command(model, refused):
-    np.savez("given.npz", rows=at((1, 3, 2), -1e30))
-    error = refused("sample", model, "given=given.npz", "threads=1")
-    assert error.startswith("given.npz: rows[1, 3, 2] is -1e+30 (motif_3), more than 1,000,000")
-    assert not Path("samples").exists()
+def test_a_model_that_has_diverged(refused):
+    torch.save(with_weight(training_state(composed()), math.nan), "model.ckpt")
+    for command in ("sample", "evaluate"):
+        error = refused(command, "checkpoint=model.ckpt")
+        assert "training has diverged; take an earlier checkpoint" in error
 
 
 @pytest.mark.parametrize("words", [[], ["given=given.npz"]])
@@ -368,15 +355,6 @@ def test_output_that_is_not_finite_is_not_written(words, refused):
     error = refused("sample", "checkpoint=model.ckpt", "threads=1", *words)
     assert error.startswith("the model's output is not finite (window 0, row ")
     assert not Path("samples").exists()
-
-
-@pytest.mark.slow
-def test_one_filling_of_one_window(model, capsys):
-    np.savez("one.npz", rows=windows()[1])
-    main(["sample", model, "given=one.npz", "threads=1", "steps=1"])
-    assert "1 filling of 1 window in " in capsys.readouterr().out
-    main(["sample", model, "num_samples=1", "threads=1", "steps=1", "overwrite=true"])
-    assert "1 window of the test split filled in" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -459,21 +437,12 @@ def test_evaluate(model, capsys):
     assert (found["seeds"], found["num_samples"], found["mask_rate"]) == ([2, 3, 4], 12, 0.5)
     assert found["reference"] == "the test split of the checkpoint's data"
     assert found["data_fingerprint"] == found["trained_on_fingerprint"]
-    for name in (
-        "per_motif_r",
-        "filled_masked_mse",
-        "neighbour_mean_per_motif_r2",
-        "oracle_per_motif_r",
-    ):
+    for name in ("per_motif_r", "filled_masked_mse", "oracle_per_motif_r"):
         low, high = found["intervals"][name]
         assert low < found[name] < high
         assert found[name] == pytest.approx(np.mean(found["per_seed"][name]))
         error = np.std(found["per_seed"][name], ddof=1) / len(found["per_seed"][name]) ** 0.5
         assert f" {plus_minus(found[name], error, 4)} |" in table
-    assert found["column_mean_per_motif_r"] == 0
-    assert "masked_mse" in found["intervals"]
-    assert all(n.endswith(("_r", "_r2", "masked_mse")) for n in found["intervals"])
-    assert (found["num_windows"], found["num_columns"] + found["dropped_columns"]) == (12, M)
     # the first seed's windows are those written, scored as they are read
     masked = made["masked"]
     x, y = made["truth"][masked], made["predicted"][masked]
@@ -485,15 +454,8 @@ def test_evaluate(model, capsys):
     assert per_number == pytest.approx(math.log(2 * math.pi) / 2 + 0.5, abs=0.15)
     record = found["by_mask_rate"][1]
     r = [f"{record[f'{who}per_motif_r']:.4f}" for who in ("", "neighbour_mean_", "oracle_")]
-    for line in (
-        "| hidden rows predicted by | per_motif_r | per_motif_r2 | masked_mse |",
-        "| oracle | ",
-        "| hidden | per_motif_r | neighbour mean | oracle |",
-        f"| 30 % | {' | '.join(r)} |",
-        f" rows hidden in 12 windows at mask rate 0.5; {found['num_columns']:.0f} columns, ",
-    ):
-        assert line in table
-    for part in (" oracle ", "nelbo_gaussian ", " 90 % ", "seed 4: 12 windows"):
+    assert f"| 30 % | {' | '.join(r)} |" in table
+    for part in (" oracle ", "nelbo_gaussian ", "seed 4: 12 windows"):
         assert part in said
 
 
@@ -562,18 +524,6 @@ def test_a_checkpoint_whose_data_is_gone_fills_what_it_is_given(tmp_path, refuse
         assert error.startswith("data.path=samples/samples.npz: samples/samples.npz would be over")
 
 
-def test_a_model_that_has_diverged(tmp_path, refused):
-    torch.save(with_nan(training_state(composed())), tmp_path / "model.ckpt")
-    for command in ("sample", "evaluate"):
-        error = refused(command, "checkpoint=model.ckpt")
-        assert "training has diverged; take an earlier checkpoint" in error
-
-
-def with_nan(state: dict) -> dict:
-    """A training state with a weight that is no number, with a new digest."""
-    return with_weight(state, math.nan)
-
-
 def with_weight(state: dict, value: float) -> dict:
     """A training state with another first bias of the head and scale of its feature, with a new
     digest."""
@@ -583,3 +533,24 @@ def with_weight(state: dict, value: float) -> dict:
     info = {k: v for k, v in state[INFO_KEY].items() if k not in ("digest", "step", "machine")}
     info.pop("scheduled_steps", None)
     return {**state, INFO_KEY: info_with_digest(info, weights, step=7, machine=MACHINE)}
+
+
+@pytest.mark.usefixtures("clean_registry")
+@pytest.mark.parametrize("objective", ["mask", "ddpm"])
+def test_the_backbone_of_the_page_trains_and_predicts(objective):
+    [code] = [block for block in blocks("features.md", "python") if "register_backbone" in block]
+    exec(compile(code, "features.md", "exec"), {})
+    config = complete_data(
+        compose("train", ["algo=masked-features", f"algo.objective={objective}"])
+    )
+    config.algo.backbone, config.model = "neighbour-net", OmegaConf.create({"width": 8})
+    algorithm = build_algorithm(config)
+    real = torch.ones(4, 64, dtype=torch.bool)
+    batch = Batch(torch.rand(4, 64, 33, generator=make_generator(0)), real)
+    algorithm.loss(batch, make_generator(1)).loss.backward()
+    assert all(p.grad.isfinite().all() for p in algorithm.parameters())
+    hidden = torch.arange(64).expand(4, -1) % 3 == 0
+    with torch.no_grad():
+        found = algorithm.predict(batch.x0, hidden, real)
+        blank = batch.x0.masked_fill(hidden.unsqueeze(-1), torch.nan)
+        assert torch.equal(found, algorithm.predict(blank, hidden, real))

@@ -109,7 +109,6 @@ def test_the_cache_of_ar_reads_the_text_too(data):
 
 @pytest.mark.slow
 def test_autoregressive_sampling_takes_texts_of_any_length(data):
-    """Drawn with the cache or without, from sharp distributions, summaries are the same."""
     algorithm = built("ar", data)
     found = [
         summarise_held_out(

@@ -72,8 +72,3 @@ def test_an_encoder_is_trained_on_images_and_goes_into_a_flow(caplog):
     found = load(third).backbone.encoder.state_dict()
     for name, value in learnt.items():
         torch.testing.assert_close(found[name], value, rtol=0, atol=1e-8)
-
-
-@pytest.mark.slow
-def test_a_file_that_a_flow_lacks(failure):
-    assert "no checkpoint at" in failure("train", *FLOW, "init.checkpoint=gone.ckpt")

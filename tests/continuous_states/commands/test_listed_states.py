@@ -1,7 +1,10 @@
-"""``list``: the parts of continuous states stand under theirs."""
+"""Parts of continuous states: listed under their state, a sampler chosen by the data."""
 
 from __future__ import annotations
 
+import pytest
+
+from discrete_diffusion.composing.compose import compose_plainly
 from listed_parts import listed
 
 
@@ -26,3 +29,17 @@ def test_every_one_of_these_parts_stands_under_its_state(capsys):
         "algo=": ["flow-matching", "regression"],
         "sampling=": ["direct", "ode"],
     }
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sampler"),
+    [
+        ([], "ancestral"),
+        (["sampling=margin"], "margin"),
+        (["algo=ar"], "autoregressive"),
+        (["algo=distill"], "few-call"),
+    ],
+)
+def test_levels_bring_theirs_unless_the_algorithm_or_the_user_does(overrides, sampler):
+    config = compose_plainly("train", ["data=eit-levels", *overrides])
+    assert config.sampling.name == sampler

@@ -67,22 +67,6 @@ def test_a_resumed_run_ends_as_one_left_alone(tmp_path, objective):
     assert whole == resumed
 
 
-SMALL = (
-    "model.d_model=64",
-    "model.n_layers=2",
-    "model.n_heads=4",
-    "data.num_windows=20",
-    "data.rows=12",
-    "data.num_motifs=4",
-    "data.peak_length=40",
-    "trainer.max_steps=1",
-    "eval.num_samples=2",
-    "eval.bound_draws=1",
-    "callbacks.num_samples=1",
-    "logger=none",
-)
-
-
 def test_the_published_network_is_whole():
     config = complete_data(compose("train", ["experiment=get_region_literal"]))
     with torch.device("meta"):
@@ -92,9 +76,11 @@ def test_the_published_network_is_whole():
 
 @pytest.mark.slow
 def test_a_step_of_the_published_recipe_at_reduced_size(tmp_path):
-    metrics = run_training(
-        TrainRequest(compose("train", ["experiment=get_region_literal", *SMALL]), tmp_path)
-    )
+    words = ["experiment=get_region_literal", "model.d_model=64", "model.n_layers=2"]
+    words += ["model.n_heads=4", "data.num_windows=20", "data.rows=12", "data.num_motifs=4"]
+    words += ["data.peak_length=40", "trainer.max_steps=1", "eval.num_samples=2", "logger=none"]
+    words += ["eval.bound_draws=1", "callbacks.num_samples=1"]
+    metrics = run_training(TrainRequest(compose("train", words), tmp_path))
     assert metrics["steps"] == 1
     assert metrics["dropped_columns"] == 1  # accessibility is constant
     assert metrics["num_columns"] == 4

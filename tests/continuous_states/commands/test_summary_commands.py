@@ -140,16 +140,6 @@ def test_summaries_that_are_finished_when_a_signal_comes_are_kept(
 
 
 @pytest.mark.slow
-def test_evaluate_quickly(trained, kind):
-    words = ["quick=true", "num_samples=2", "num_held_out=2", "pictures=false", "threads=1"]
-    main(["evaluate", f"checkpoint={trained(kind)}/checkpoints/best.ckpt", *words])
-    found = numbers("evaluation")
-    assert found["quick"] == {"num_held_out": 2, "num_samples": 2, "bound_draws": 1}
-    assert (found["num_summaries"], found["nelbo_num_samples"]) == (2, 2)
-    assert "2 of 3 held-out samples" in Path("evaluation/table.md").read_text()
-
-
-@pytest.mark.slow
 def test_held_out_dialogues_given_as_a_file_have_the_same_summaries(trained, command, kind):
     """Or as objects, from Python."""
     command("sample", kind, "num_samples=3", "seed=4", "out=own")
@@ -245,8 +235,7 @@ def test_settings_that_make_no_sense(trained, command, name, word, says):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["sample", "evaluate"])
-@pytest.mark.parametrize("sampler", [[], ["sampling=generate"]])
+@pytest.mark.parametrize(("name", "sampler"), [("sample", []), ("evaluate", ["sampling=generate"])])
 def test_settings_of_generate(trained, name, sampler):
     checkpoint = trained("latents") / "checkpoints" / "best.ckpt"
     words = [f"checkpoint={checkpoint}", "threads=1", *sampler, "sampling.temperature=0"]
@@ -258,19 +247,6 @@ def test_settings_of_generate(trained, name, sampler):
         ValueError, match=r"sampling\.temperature=-1: expected a number, at least 0"
     ):
         opened(compose(name, [*words, "sampling.temperature=-1"]))
-    top_k = opened(compose(name, [*words, "sampling.top_k=5"])).sampling["top_k"]
-    assert top_k == 5
-
-
-@pytest.mark.slow
-def test_a_run_draws_from_all_tokens(tmp_path):
-    words = ["sampling.top_k=null", "sampling.stop_cosine=null", "eval.num_samples=1"]
-    found = run_training(TrainRequest(compose("train", [*LATENTS, *words]), tmp_path / "all"))
-    assert found["steps"] == 1
-    with pytest.raises(ValueError, match=r"sampling\.top_p=null: expected a number"):
-        run_training(
-            TrainRequest(compose("train", [*LATENTS, "sampling.top_p=null"]), tmp_path / "none")
-        )
 
 
 def test_the_files_of_the_training_are_not_overwritten(trained, command):
@@ -278,10 +254,3 @@ def test_the_files_of_the_training_are_not_overwritten(trained, command):
     (folder / "samples.jsonl").hardlink_to(folder / "train.jsonl")
     with pytest.raises(ValueError, match=r"data.train_path=.* would be overwritten"):
         command("sample", "ids", f"out={folder}", "overwrite=true")
-
-
-def test_list_has_both_forms(capsys):
-    main(["list"])
-    said = capsys.readouterr().out
-    assert re.search(r"dialogue +Dialogues and their summaries, for an encoder", said)
-    assert re.search(r"dialogue-tokens +The pairs of data=dialogue as one", said)

@@ -233,11 +233,9 @@ def test_diagnostics_are_of_the_last_forward_pass_in_training(randomise):
     assert found["cond_film"] == 0 < found["time_film"]
     randomise(model).train()(images(), SIGMA, maps())
     found = model.diagnostics()
-    assert found["cond_film"] > 0
     weights = model.encode(maps(), SIGMA).weights.detach()
     entropy = -(weights * weights.log()).sum(dim=1).mean()
     assert found["pool_entropy"] == pytest.approx(float(entropy), rel=1e-5)
-    assert 0 < found["pool_entropy"] < math.log(6)
     assert found["pool_largest"] == pytest.approx(float(weights.max(dim=1).values.mean()), rel=1e-5)
     time_emb = F.silu(model.unet.time_embedder(-torch.expm1(-SIGMA)))
     blocks = [module for module in model.modules() if hasattr(module, "time_cond")]

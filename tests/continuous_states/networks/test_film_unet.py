@@ -83,7 +83,6 @@ def test_dropped_conditions_are_no_conditions(randomise):
     mixed = unet(x, t, cond, keep=keep)
     torch.testing.assert_close(mixed[keep], given[keep])
     torch.testing.assert_close(mixed[~keep], without[~keep])
-    torch.testing.assert_close(unet(x, t, cond, keep=torch.zeros_like(keep)), without)
 
 
 @pytest.mark.slow
@@ -106,8 +105,6 @@ def test_cross_attention_starts_as_nothing_and_reads_tokens_of_samples_that_keep
     mixed = unet(x, t, cond, tokens=tokens, keep=keep)
     torch.testing.assert_close(mixed[keep], given[keep])
     torch.testing.assert_close(mixed[~keep], unet(x, t)[~keep])
-    single = FiLMUNet(**{**TINY, "multipliers": (1,)}, token_dim=10)
-    assert [n for n, _ in single.named_modules() if n.endswith("attention")] == ["middle.attention"]
 
 
 def test_outputs_are_those_of_the_equations(randomise):

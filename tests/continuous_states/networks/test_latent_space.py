@@ -97,12 +97,8 @@ def test_middle_and_adapter_are_their_equations(randomise):
 
 def test_without_rotary_positions_permuted_latents_give_permuted_latents():
     order, latents = torch.tensor([2, 0, 1]), torch.randn(3, K, D)
-    differences = {}
-    for use_rope in (False, True):
-        middle = MiddleTransformer(latent_dim=D, num_layers=2, num_heads=2, use_rope=use_rope)
-        middle.eval()
-        differences[use_rope] = (middle(latents[:, order]) - middle(latents)[:, order]).abs().max()
-    assert differences[False] < 1e-5 < 1e-3 < differences[True]
+    middle = MiddleTransformer(latent_dim=D, num_layers=2, num_heads=2, use_rope=False).eval()
+    torch.testing.assert_close(middle(latents[:, order]), middle(latents)[:, order])
 
 
 @pytest.mark.parametrize("pool", ["mean", "attention"])
@@ -125,18 +121,6 @@ def test_a_text_without_tokens_sees_its_padding():
     states, real = torch.randn(2, 2, 8), torch.tensor([[True, False], [False, False]])
     padding = encoder(states[1:], torch.ones(1, 2, dtype=torch.bool))
     torch.testing.assert_close(encoder(states, real)[1:], padding)
-
-
-def test_attention_tells_texts_of_one_mean_apart():
-    states = torch.randn(1, 2, C)
-    same_mean = states.mean(dim=1, keepdim=True).expand(1, 2, C)
-    real, difference = torch.ones(1, 2, dtype=torch.bool), {}
-    for pool in ("mean", "attention"):
-        torch.manual_seed(0)
-        encoder = LatentEncoder(hidden_dim=C, latent_dim=D, latent_seq_len=K, pool=pool)
-        nn.init.normal_(getattr(encoder, "queries", torch.empty(1)))
-        difference[pool] = (encoder(states, real) - encoder(same_mean, real)).abs().max()
-    assert difference["mean"] < 1e-6 < 1e-3 < difference["attention"]
 
 
 def test_logits_see_the_prefix_and_earlier_tokens_only():
@@ -280,13 +264,3 @@ def test_dropout_is_of_what_is_added_to_each_vector(part, shape):
         module.load_state_dict(state)
     part.eval()
     assert torch.equal(part(x), part(x))
-
-
-def test_queries_keep_what_they_are_beside_what_they_read():
-    """With an attention that reads nothing, latent vectors still differ from each other."""
-    model = make_model(pool="attention")
-    for parameter in model.compression.attention.parameters():
-        parameter.data.zero_()
-    latents = model.encode(*texts()).detach()
-    assert float(latents.std(dim=1).min()) > 1e-4
-    assert torch.equal(latents[0], latents[1])

@@ -187,13 +187,6 @@ def test_a_cell_type_has_the_peaks_that_are_open_in_it() -> None:
     assert ones.splits["train"].x0[..., 1].tolist() == [[1, 1, 1], [1, 1, 0]]
 
 
-def test_peaks_without_atpm_are_all_open() -> None:
-    cut = cut_table(made_table(()), rows=4, fractions=ALL, max_span=10**6, quantitative_atac=True)
-    examples = cut.splits["train"]
-    assert (examples.x0[..., -1] == examples.real).all()
-    assert int(examples.real.sum()) == 60
-
-
 def test_no_peak_is_on_both_sides_of_a_split(tmp_path: Path) -> None:
     table = made_table(("a", "b", "c"))  # which share most peaks
     write_regions(tmp_path / "t.npz", table)
@@ -249,6 +242,8 @@ def test_windows_know_where_they_lie(cell_types: tuple[str, ...], tmp_path: Path
                 access = table.atpm[str(data.places["cell_types"][split][window])][rows]
             assert (x0[real][:, -1].numpy() == access).all()
     assert ("cell_types" in data.places) == bool(cell_types)
+    if not cell_types:  # every peak is open, but those that are alone
+        assert sum(int(examples.real.sum()) for examples in data.splits.values()) > 50
     assert build_regions(region_config()).places == {}
 
 

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from continuous_states.regions.row_report import (
-    MAX_WINDOWS,
-    plot_region_maps,
-    plot_row_scores,
-    similar_columns,
-)
+from continuous_states.regions.row_report import MAX_WINDOWS, plot_region_maps, plot_row_scores
 from continuous_states.regions.row_scores import Filling, FillingScores, RowScores
 
 NAMES = ["a", "b", "a again", "b again", "flat"]
@@ -41,16 +36,6 @@ def labels(axes) -> list[str]:
     return [label.get_text() for label in axes.get_xticklabels()]
 
 
-def test_alike_columns_stand_side_by_side():
-    truth, _, real = windows()
-    rows = truth[real][:, :4]
-    z = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-    order = similar_columns(z).tolist()
-    assert sorted(order) == [0, 1, 2, 3]
-    assert {frozenset(order[:2]), frozenset(order[2:])} == {frozenset({0, 2}), frozenset({1, 3})}
-    assert similar_columns(z[:, :2]).tolist() == [0, 1]
-
-
 def test_maps_hold_z_scores_with_hidden_rows_blank():
     truth, masked, real = windows()
     filled = np.where(masked[..., None], truth + 1, truth)
@@ -73,10 +58,9 @@ def test_maps_hold_z_scores_with_hidden_rows_blank():
             assert drawn[:, column] == pytest.approx(z + hidden / scale[k], abs=1e-4)
         assert np.all(true[:, names.index("flat")] == 0)
         assert f"{hidden.sum()} of {size} rows hidden" in grid[w][1].get_title(loc="left")
-        bars = sorted(round(y) for line in grid[w][2].lines for y in line.get_ydata())
-        runs = np.flatnonzero(np.diff(np.r_[0, hidden.astype(int), 0]))
-        assert len(bars) == len(runs)  # a bar from the first to the last of every run
-    assert order != sorted(order)
+    alike = [{order[k] for k in pair} for pair in ((0, 1), (1, 2), (2, 3), (3, 4))]
+    assert {0, 2} in alike  # alike columns stand side by side
+    assert {1, 3} in alike
 
 
 def test_many_columns_are_counted_and_files_are_written(tmp_path):
@@ -121,5 +105,3 @@ def test_row_scores_are_sorted_by_the_model_without_dropped_columns():
     assert rates.lines[0].get_xdata().tolist() == pytest.approx([30, 70])
     assert list(rates.lines[1].get_ydata()) == [0.4, 0.4]
     assert columns.lines[0].get_color() == rates.lines[0].get_color()
-    nothing = plot_row_scores(scores_of(0.5, model=[dropped] * 5), by_rate, NAMES)
-    assert labels(nothing.axes[0]) == []

@@ -38,18 +38,6 @@ def arrays_of(windows: SimulatedWindows) -> list[np.ndarray]:
     return [getattr(windows, f.name) for f in fields(windows)]
 
 
-@pytest.mark.slow
-def test_shapes_and_kinds(windows: SimulatedWindows) -> None:
-    assert windows.scores.shape == (320, 64, 16)
-    assert windows.accessibility.shape == windows.programmes.shape == (320, 64)
-    assert windows.scores.dtype == windows.accessibility.dtype == np.float32
-    assert windows.programmes.dtype == np.int64
-    assert windows.scores.min() == 0
-    assert windows.accessibility.min() > 0
-    assert set(np.unique(windows.programmes)) == set(range(6))
-    assert (windows.scores.reshape(-1, 16).std(axis=0) > 0).all()
-
-
 def test_a_seed_decides_the_windows_and_nothing_else_changes() -> None:
     threads, state = torch.get_num_threads(), torch.get_rng_state()
     first, again = simulate_windows(SMALL), simulate_windows(SMALL)

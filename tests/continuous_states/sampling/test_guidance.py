@@ -175,10 +175,10 @@ def test_the_encoder_of_maps_runs_once():
     assert num == 1 < len(runs)
 
 
-@pytest.mark.parametrize("label", [0, 1])
-def test_particles_and_moves_are_of_the_model_given_its_condition(label):
-    """Of each of the two worlds given "a 3 and no more than one", by enumeration."""
-    num, world = 12_000, ToyWorld.make(seed=label)
+def test_particles_and_moves_are_of_the_model_given_its_condition():
+    """Of one of the two worlds given "a 3 and no more than one", by enumeration."""
+    num, label = 12_000, 1
+    world = ToyWorld.make(seed=label)
     kept = world.prob * CONSTRAINTS["one three"](world.x0)
     law = kept / kept.sum()
     model, constraint = built("mdlm", exact_d0()), Toy("one three", "possible", FULL)
