@@ -95,10 +95,8 @@ def untrained(path: Path, *words: str) -> str:
 
 
 @pytest.mark.slow
-def test_held_out_windows_are_filled(model, capsys):
+def test_held_out_windows_are_filled(model):
     main(["sample", model, "num_samples=5", "mask_rate=0.4", "out=mine", "threads=1"])
-    said = capsys.readouterr().out
-    assert "5 windows of the test split filled in" in said
     found, made = read("mine"), arrays("mine")
     truth = build_data(composed()).splits["test"].x0[:5].numpy()
     masked = made["masked"]
@@ -158,11 +156,8 @@ def test_given_windows_are_filled(model, refused):
     assert made["filled"][0][~masked].tobytes() == x[~masked].tobytes()
     assert np.isfinite(made["filled"]).all()
     assert "truth" not in made
-    assert made["feature_names"].tolist() == NAMES
     assert (found["completions"], found["num_inputs"], found["num_samples"]) == (1, 3, 3)
     assert "per_motif_r" not in found
-    assert Path("mine/samples.png").exists()
-    Path("mine/samples.npz").unlink()
     np.savez("mine/samples.npz", rows=x)
     error = refused("sample", model, "given=mine/samples.npz", "out=mine")
     assert error.startswith("given=mine/samples.npz: mine/samples.npz would be overwritten")
@@ -177,10 +172,8 @@ def test_objects_are_given_windows_too(model):
     nulls = [[None if row.count(None) == M else row for row in window] for window in rows]
     for given in (
         {"rows": x, "feature_names": NAMES},
-        [{"rows": window} for window in x],
         [{"rows": window, "feature_names": NAMES} for window in rows],
         [json.dumps({"rows": window}) for window in nulls],
-        {"rows": nulls},
     ):
         found = loaded.sample(given=given, completions=2)
         assert found.filled.numpy().tobytes() == expected.filled.numpy().tobytes()
@@ -228,8 +221,6 @@ def test_draws_of_given_windows_differ_and_the_truth_is_scored(model, capsys):
     capsys.readouterr()
     main([*words, "steps=1", "completions=2", "out=same"])
     assert "no noise is added" in capsys.readouterr().out
-    same = arrays("same")["filled"]
-    assert (same[0] == same[1]).all()
 
 
 @pytest.mark.slow
@@ -324,13 +315,8 @@ def test_numbers_of_another_size_are_refused(normalise, limit):
     scaling.fit(torch.rand(4, ROWS, M, generator=make_generator(0)), torch.ones(4, ROWS) > 0)
     asked = {"feature_names": NAMES, "most_rows": ROWS, "scaling": scaling}
     np.savez("g.npz", rows=at((1, 3, 2), 1e30))
-    with pytest.raises(ValueError, match="rows") as error:
-        read_given_rows("g.npz", **asked)
-    assert str(error.value).startswith(
-        f"g.npz: rows[1, 3, 2] is 1e+30 (motif_3), more than {limit}; give raw values"
-    )
-    np.savez("g.npz", rows=at((1, 3, 2), 1e30)[1])
-    with pytest.raises(ValueError, match=r"g.npz: rows\[3, 2\] is 1e\+30"):
+    said = rf"^g.npz: rows\[1, 3, 2\] is 1e\+30 \(motif_3\), more than {limit}; give raw values"
+    with pytest.raises(ValueError, match=said):
         read_given_rows("g.npz", **asked)
     hidden = np.isnan(windows()).all(axis=2)
     hidden[1, 3] = True
@@ -376,21 +362,11 @@ def test_samples_of_a_table_know_where_they_lie(tmp_path):
     assert (made["truth"][1, :, :-1] == table.scores[68:80]).all()
 
 
-def test_features_are_no_samples_of_plans(refused):
-    np.savez("t.npz", rows=windows())
-    error = refused("evaluate", "samples=t.npz")
-    assert error.startswith("t.npz is a table of regions or rows of features, not a file of plans")
-    assert "train algo=masked-features data.path=t.npz'" in error
-    assert "sample checkpoint=FILE given=t.npz'" in error
-
-
 @pytest.mark.parametrize(
     ("command", "words", "sentence"),
     [
         ("sample", ["num_rooms=3"], "num_rooms=3: CKPT was not trained on diagrams; leave it out"),
-        ("sample", ["trajectory=2"], "trajectory=2: CKPT was not trained on diagrams"),
         ("sample", ["mask_rate=1"], "mask_rate=1: expected a share between 0 and 1"),
-        ("sample", ["mask_rate=half"], "mask_rate=half: expected a share between"),
         ("sample", ["given=a.npz", "mask_rate=0.5"], "mask_rate=0.5 does not go with given="),
         ("sample", ["given=a.npz", "num_samples=3"], "did you mean completions=3"),
         ("sample", ["sampling.name=ancestral"], "which samples tokens; use sampling=row-ancestral"),
@@ -412,18 +388,6 @@ def test_settings_that_make_no_sense(model, refused, command, words, sentence):
     for name in ("a.npz", "a.jsonl"):
         Path(name).touch()
     assert sentence.replace("CKPT", path) in refused(command, model, *words)
-
-
-def test_a_mask_rate_is_for_features(refused, tmp_path):
-    small = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16"]
-    torch.save(training_state(compose("train", small)), tmp_path / "tokens.ckpt")
-    for command in ("sample", "evaluate"):
-        error = refused(command, "checkpoint=tokens.ckpt", "mask_rate=0.5")
-        assert error == "mask_rate=0.5: tokens.ckpt was not trained on features; leave it out"
-    Path("a.jsonl").touch()
-    assert "mask_rate=0.5 is for checkpoint=" in refused(
-        "evaluate", "samples=a.jsonl", "mask_rate=0.5"
-    )
 
 
 @pytest.mark.slow
@@ -461,25 +425,15 @@ def test_evaluate(model, capsys):
 
 def test_evaluate_quickly(model):
     words = ["quick=true", "num_samples=3", "num_held_out=5", "pictures=false", "threads=1"]
-    main(["evaluate", model, *words])
+    main(["evaluate", model, *words, "split=val", "mask_rate=0.3", "steps=2"])
     found, table = read("evaluation"), Path("evaluation/table.md").read_text()
     assert (found["num_windows"], found["nelbo_num_samples"], found["seeds"]) == (3, 5, [0])
-    assert found["quick"] == {"num_held_out": 5, "num_samples": 3, "seeds": 1, "bound_draws": 1}
-    for part in ("quick=true", "5 of 12 held-out samples", "num_samples=3", "bound_draws=1"):
-        assert part in table
-
-
-def test_evaluate_a_few_windows_of_another_split(model):
-    words = ["num_samples=3", "seeds=1", "split=val", "pictures=false", "mask_rate=0.3"]
-    main(["evaluate", model, *words, "threads=1", "sampling.temperature=1", "steps=2"])
-    found = read("evaluation")
-    assert (found["num_windows"], found["num_reference"], found["mask_rate"]) == (3, 8, 0.3)
+    assert (found["num_reference"], found["mask_rate"]) == (8, 0.3)
     assert found["intervals"]["per_motif_r"] == [None, None]
     assert found["network_calls_per_sample"] <= 2
-    assert found["filled_masked_mse"] > 1.5 * found["masked_mse"]  # it has noise of its own
-    assert {path.name for path in Path("evaluation").iterdir()} == {
-        *("metrics.json", "table.md", "samples.npz"),
-    }
+    assert found["quick"] == {"num_held_out": 5, "num_samples": 3, "seeds": 1, "bound_draws": 1}
+    for part in ("quick=true", "5 of 8 held-out samples", "num_samples=3", "bound_draws=1"):
+        assert part in table
 
 
 @pytest.mark.slow
@@ -496,8 +450,7 @@ def test_a_model_whose_objective_is_ddpm(tmp_path, capsys):
     main(["evaluate", model, *words, "threads=1"])
     assert read("evaluation")["nelbo_gaussian_given_observed"] > 0
     assert "hidden rows given the others" in Path("evaluation/table.md").read_text()
-    fingerprint = build_data(composed()).fingerprint()
-    assert f"(fingerprint {fingerprint}, then {'f' * 16})" in capsys.readouterr().out
+    assert f"then {'f' * 16})" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -166,7 +166,6 @@ def test_held_out_dialogues_given_as_a_file_have_the_same_summaries(trained, com
 
 @pytest.mark.slow
 def test_keys_of_given_lines_are_kept(command):
-    """Also half characters in them; dialogues in metrics are those that have a summary."""
     given = Path("mine.jsonl")
     given.write_text(
         '\n{"id": [1, "\\ud800"], "dialogue": "Hi Ben!", "summary": null}\n'
@@ -181,7 +180,6 @@ def test_keys_of_given_lines_are_kept(command):
 
 
 def test_dialogues_of_ones_own_need_the_checkpoint_alone(trained, command):
-    """Several summaries of each, without the files of the training."""
     given = Path("mine.jsonl")
     given.write_text('{"dialogue": "Anna: Can I borrow your umbrella?"}\n\n{"dialogue": "Bye!"}\n')
     train_file = trained("ids").parent / "train.jsonl"
