@@ -1,5 +1,4 @@
-"""The kinds of data of ``docs/extend.md``, ``examples/toy_brackets`` and ``toy_trees``: the package
-is installed, and every command of the page runs."""
+"""The kinds of data of ``docs/extend.md``, and the layouts of those of the package."""
 
 from __future__ import annotations
 
@@ -21,6 +20,7 @@ from discrete_diffusion.config import plugins
 from discrete_diffusion.data.graph_tokens import decode_graphs
 from discrete_diffusion.domains import build_layout, complete_data, domain_of
 from discrete_diffusion.domains import registry as domains
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from fake_packages import forget_imports
 from guide_code import DOCS, EXAMPLES, blocks
 
@@ -243,6 +243,30 @@ def test_the_graphs_are_trained_and_sampled(backbone, tmp_path, monkeypatch):
         forget_imports(folder)
 
 
-def test_the_package_is_short():
-    code = [path.read_text() for path in EXAMPLE.rglob("*.py")]
-    assert sum(len([x for x in text.splitlines() if x.strip()]) for text in code) < 100
+def test_n_max_gives_the_layout_of_a_graph():
+    layout = build_layout(
+        OmegaConf.create({"domain": "bubble_diagrams", "n_max": 8, "batch_size": 3})
+    )
+    assert (layout.length, layout.vocab_size, layout.mask_id, layout.pad_id) == (36, 28, 13, 14)
+    assert torch.equal(layout.support, RPLAN_VOCAB_CONFIG.layout().support)
+
+
+@pytest.mark.parametrize("pad_id", [None, 4])
+def test_plain_sequences(pad_id):
+    keys = {"domain": "text", "length": 7, "vocab_size": 6, "mask_id": 5, "pad_id": pad_id}
+    layout = build_layout(keys)
+    assert (layout.length, layout.vocab_size, layout.mask_id, layout.pad_id) == (7, 6, 5, pad_id)
+
+
+def test_missing_keys_are_named():
+    with pytest.raises(
+        ValueError, match=r"^data\.mask_id is not set; plain sequences need data\.length"
+    ):
+        build_layout({"domain": "text", "length": 7, "vocab_size": 6})
+
+
+def test_a_config_that_names_no_domain_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"^data\.domain is not set .*bubble_diagrams, .*text"):
+        build_layout({"name": "words", "length": 7, "vocab_size": 6, "mask_id": 5})
+    with pytest.raises(ValueError, match=r"unknown domain 'txt'; did you mean 'text'"):
+        build_layout({"domain": "txt"})

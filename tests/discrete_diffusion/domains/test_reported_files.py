@@ -272,11 +272,6 @@ def test_a_line_of_any_length_is_json_lines_by_its_name(tmp_path):
     assert tokenized(tmp_path / "a.jsonl", tmp_path / "ids")["num_bytes"] == 1 << 25
 
 
-def test_lines_may_end_in_a_carriage_return_alone(tmp_path):
-    (tmp_path / "a.txt").write_bytes(9 * LINE.replace(b"\n", b"\r"))
-    assert tokenized(tmp_path / "a.txt", tmp_path / "ids", documents="line")["num_documents"] == 9
-
-
 def test_a_file_that_grows_while_it_is_tokenized_is_named(tmp_path, monkeypatch, capsys):
     path = tmp_path / "log.txt"
     path.write_bytes(LINE)

@@ -10,16 +10,14 @@ import networkx as nx
 import pytest
 import torch
 from graph_examples import PATH3, STAR4, TRIANGLE, graph, of_networkx, relabelled
-from omegaconf import OmegaConf
 
 from composed import composed
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.graphs.graph_set import canonical_key
-from discrete_diffusion.domains.graphs.metrics import KINDS
 from discrete_diffusion.domains.graphs.readers import read_graphs
-from discrete_diffusion.domains.graphs.records import GraphTypes, Untyped
-from discrete_diffusion.domains.registry import get_domain, options_of
+from discrete_diffusion.domains.graphs.records import Untyped
+from discrete_diffusion.domains.registry import get_domain
 
 LINES = [
     json.dumps({"n": len(found), "edges": [list(edge) for edge in found.edges]})
@@ -144,24 +142,10 @@ def test_the_config_is_completed_and_checked(trees):
     assert max(len(g.nodes) for name in fewer.splits for g in fewer.graphs(name)) == 5
 
 
-def test_types_have_names():
-    types = GraphTypes.of(OmegaConf.create({"node_types": ["a"], "edge_types": ["x", "y", "no"]}))
-    vocab = types.vocabulary(3)
-    assert (vocab.num_node_types, vocab.num_edge_types, vocab.no_edge) == (1, 3, 2)
-    assert (types.node("a"), types.edge("y")) == (0, 1)
-    with pytest.raises(ValueError, match="edge type"):
-        types.edge("no")
-
-
 def test_graphs_of_types_are_read_as_graphs_of_none(tmp_path):
     path = tmp_path / "typed.jsonl"
     path.write_text('{"n": 3, "edges": [[0, 1, "x"], [2, 1, 7]], "node_types": ["a", "b", "a"]}')
     assert read_graphs(path, Untyped()).graphs == [PATH3]
-
-
-def test_kinds_of_the_option_are_those_of_the_data():
-    option = options_of(get_domain("graphs"), "evaluate")["kind"]
-    assert option.words == KINDS
 
 
 def test_without_the_libraries_the_extra_is_named(trees, monkeypatch):

@@ -26,10 +26,9 @@ from discrete_diffusion.evaluation.sample_scores import real_vs_real
 
 RANDOM = [of_networkx(nx.gnp_random_graph(5 + k % 4, 0.45, seed=k)) for k in range(12)]
 OTHERS = [of_networkx(nx.random_labeled_tree(4 + k % 5, seed=k)) for k in range(9)]
-IDS = [f"random{k}" for k in range(len(RANDOM))]
 
 
-@pytest.mark.parametrize("found", [*RANDOM, graph(3), graph(1)], ids=[*IDS, "empty", "one"])
+@pytest.mark.parametrize("found", [*RANDOM[:4], graph(3), graph(1)])
 def test_clustering_and_laplacian_are_networkx_s(found):
     linked = as_networkx(found)
     expected = list(nx.clustering(linked).values())
@@ -66,7 +65,7 @@ def brute_force_orbits(found):
     return counts
 
 
-@pytest.mark.parametrize("found", [*RANDOM, graph(3)], ids=[*IDS, "empty"])
+@pytest.mark.parametrize("found", [*RANDOM[:4], graph(3)])
 def test_orbits_are_those_that_brute_force_counts(found):
     np.testing.assert_array_equal(orbit_counts(found), brute_force_orbits(found))
 

@@ -39,7 +39,7 @@ def refused(capsys, *words: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampler", ["ancestral", "first-hitting", "entropy-bounded"])
+@pytest.mark.parametrize("sampler", ["ancestral", "entropy-bounded"])
 def test_sample(run, sampler, capsys):
     words = ["num_samples=12", "structure=tree", f"sampling={sampler}"]
     main(["sample", f"checkpoint={run}", *words, "out=s"])

@@ -80,22 +80,13 @@ def test_weighted_samples_follow_the_model_given_both(num_atoms):
 
 
 @pytest.mark.slow
-def test_of_a_network_that_is_no_joint_distribution():
-    rows, model = every_graph(THREE, 3), model_of(Scattered(THREE), THREE)
-    prob = law_of_any_order(model, rows, torch.ones(THREE.length).bool())
-    output = drawn(model, real(THREE, 3), OnEach(THREE), 20_000)
-    check_law(output, rows, prob, whole(rows, THREE))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [
         given_atoms(FOUR, 0, 0, 1, 2),
-        given_atoms(FOUR, 0, 0, 1, 1),
         given_atoms(FOUR, 2, 2, p01=1, p02=3),
     ],
-    ids=["F F O C", "F F O O", "C=C and two atoms"],
+    ids=["F F O C", "C=C and two atoms"],
 )
 def test_completions_of_four_atoms_follow_it(given):
     """Of so few the conditions are sufficient."""
@@ -146,9 +137,7 @@ def partial(rows: Tensor, vocab: VocabConfig, num: int) -> Tensor:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("vocab", "num_atoms"), [(THREE, 2), (THREE, 3), (FOUR, 3), (FOUR, 4)], ids=str
-)
+@pytest.mark.parametrize(("vocab", "num_atoms"), [(THREE, 2), (FOUR, 4)], ids=str)
 def test_no_value_that_has_a_completion_is_excluded(vocab, num_atoms):
     """At random partial molecules; of so few atoms no other is kept."""
     rows = every_graph(vocab, num_atoms)
@@ -229,16 +218,3 @@ def test_what_can_be_completed_is_no_contradiction():
         x = torch.stack([x, x.masked_fill(~real(FOUR, 3), FOUR.pad_id)])
         assert not ConnectedValence(FOUR).contradictions(x)
     assert not ConnectedValence(FOUR).contradictions(x[:0])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sampler", ["first-hitting", "ancestral", "margin"])
-def test_larger_molecules_are_whole_unless_they_have_no_weight(sampler):
-    vocab = VocabConfig(n_max=12, node_types=("C", "N", "O", "F"), edge_types=BONDS)
-    steps = {"steps": 8} if sampler == "ancestral" else {}
-    model = model_of(Scattered(vocab, edges=-1.5), vocab)
-    output = drawn(model, real(vocab, 12), ConnectedValence(vocab), 60, sampler=sampler, **steps)
-    alive = ~output.log_weights.isneginf()
-    assert alive.double().mean() > 0.9
-    assert torch.equal(whole(output.x0, vocab), alive)
-    assert not whole(drawn(model, real(vocab, 12), None, 60).x0, vocab).any()

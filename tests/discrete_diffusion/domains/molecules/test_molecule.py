@@ -50,15 +50,15 @@ def test_names_of_atoms_say_element_and_charge():
             parse_atom(wrong)
 
 
-@pytest.mark.parametrize("smiles", [*SMILES, *CHARGED])
-def test_molecules_come_back_the_same(smiles):
-    molecule, recovered = molecule_of(smiles, keep_charges=True)
-    assert not recovered
-    assert smiles_of(sanitised(molecule)) == Chem.CanonSmiles(smiles)
-    assert all(kind < BONDS.index("none") for _, _, kind in molecule.bonds)
+def test_molecules_come_back_the_same():
+    for smiles in (*SMILES, *CHARGED):
+        molecule, recovered = molecule_of(smiles, keep_charges=True)
+        assert not recovered
+        assert smiles_of(sanitised(molecule)) == Chem.CanonSmiles(smiles)
+        assert all(kind < BONDS.index("none") for _, _, kind in molecule.bonds)
 
 
-@pytest.mark.parametrize("smiles", ["c1ccc2ncccc2c1C=O", "Cc1ccccc1N", *CHARGED])
+@pytest.mark.parametrize("smiles", ["c1ccc2ncccc2c1C=O", *CHARGED[:2]])
 def test_equal_molecules_are_equal_graphs_however_they_are_written(smiles):
     """The Kekulised bonds too, which depend on the order of the atoms."""
     mol = Chem.MolFromSmiles(smiles)

@@ -13,9 +13,7 @@ pytest.importorskip("fcd")
 
 from rdkit import Chem
 
-from discrete_diffusion import load
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.molecules.molecule import BONDS
 from discrete_diffusion.domains.molecules.molecule_files import read_samples
 from discrete_diffusion.sampling import FirstHitting
 from interrupting import stop_at_call, stop_when_measuring, stopped
@@ -74,14 +72,9 @@ def test_samples_lose_nothing(run, capsys):
             assert Chem.MolFromSmiles(line["smiles"]).GetNumAtoms() == 5
     assert read("s/metrics.json")["valid"] == len(listed) / 12
     assert Path("s/samples.png").is_file()
-    refused(capsys, ["sample", f"checkpoint={run}", "num_samples=2", "out=s"], "overwrite=true")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("asked", ["num_atoms=99", "num_atoms=[5,99]"])
-def test_sizes_that_the_model_does_not_know_are_refused(run, capsys, asked):
-    words = ["sample", f"checkpoint={run}", asked, "out=s"]
-    refused(capsys, words, "was trained on molecules of at most")
+    words = ["sample", f"checkpoint={run}", "num_samples=2"]
+    refused(capsys, [*words, "out=s"], "overwrite=true")
+    refused(capsys, [*words, "num_atoms=[5,99]"], "was trained on molecules of at most")
 
 
 MOL_BLOCK = """
@@ -137,13 +130,9 @@ def test_scaffolds_are_completed(which, request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["run", "run_random"])
-def test_completions_that_are_finished_when_a_signal_comes_are_kept(
-    which, request, monkeypatch, capsys
-):
+def test_completions_that_are_finished_when_a_signal_comes_are_kept(run, monkeypatch, capsys):
     Path("given.smi").write_text("*C1CC1 ring\nO=C(*)N*\n")
-    words = ["sample", f"checkpoint={request.getfixturevalue(which)}", "given=given.smi"]
-    words += ["completions=3", "batch_size=2"]
+    words = ["sample", f"checkpoint={run}", "given=given.smi", "completions=3", "batch_size=2"]
     main([*words, "out=whole"])
     stop_at_call(monkeypatch, FirstHitting, 3)
     assert "4 finished samples are in cut/samples.jsonl" in stopped(capsys, *words, "out=cut")
@@ -258,7 +247,7 @@ def test_every_sample_of_a_file_counts():
     assert evaluated("s.jsonl", "skip_invalid=true")[0]["valid"] == pytest.approx(1 / 2)
 
 
-@pytest.mark.parametrize("text", ["CC(\nC1CC\nxyz\n", "\n\n", "C(C)(C)(C)(C)C\n"])
+@pytest.mark.parametrize("text", ["CC(\nxyz\n", "\n\n"])
 def test_only_bad_samples_are_a_result(text):
     Path("bad.smi").write_text(text)
     metrics, table = evaluated("bad.smi")
@@ -268,15 +257,13 @@ def test_only_bad_samples_are_a_result(text):
 
 
 @pytest.mark.slow
-def test_one_valid_sample_has_distances_but_no_fcd():
+def test_few_valid_samples_have_fewer_numbers():
+    """Those in pieces and with the atom * are counted."""
     Path("one.smi").write_text("CCO\n\n")
     metrics, table = evaluated("one.smi")
     assert metrics["nspdk_mmd"] > 0
     assert "fcd" not in metrics
     assert "No FCD: it takes two valid samples" in table
-
-
-def test_dummy_atoms_and_molecules_in_pieces_are_counted():
     Path("odd.smi").write_text("C.C\n*CC\n[*+]C\nCCO\nCC.O.O\n")
     _, table = evaluated("odd.smi")
     assert "Of 5 samples 2 are in pieces" in table
@@ -310,9 +297,3 @@ def test_models_are_compared(tmp_path):
     table = Path("c/table.md").read_text()
     assert "nats per unordered molecule" in table
     assert "valid, relaxed" in table
-
-
-def test_python_gets_molecules(run):
-    molecules = load(str(run)).sample(num=3)
-    assert len(molecules) == 3
-    assert all(kind < len(BONDS) - 1 for molecule in molecules for *_, kind in molecule.bonds)

@@ -17,6 +17,7 @@ from rdkit import Chem
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
 from discrete_diffusion.domains.molecules.domain import STRUCTURES, register_structure
+from discrete_diffusion.domains.molecules.molecule import BONDS
 from discrete_diffusion.domains.molecules.valence import ConnectedValence
 
 
@@ -100,8 +101,7 @@ def test_dead_ends_are_counted(run, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("structure", ["valence", "connected"])
-@pytest.mark.parametrize("order", ["smiles", "random"])
+@pytest.mark.parametrize(("order", "structure"), [("smiles", "connected"), ("random", "valence")])
 def test_scaffolds_are_completed(run, order, structure, tmp_path_factory):
     if order == "random":
         run = train(
@@ -152,20 +152,9 @@ def test_a_scaffold_that_has_too_many_bonds_is_refused(tmp_path_factory, capsys)
 
 
 @pytest.mark.slow
-def test_evaluate(run):
-    words = ["quick=true", "num_samples=12", "num_held_out=4", "structure=valence"]
-    main(["evaluate", f"checkpoint={run}", *words, "out=e"])
-    metrics = read("e/metrics.json")
-    assert (metrics["structure"], metrics["valid"]) == ("valence", 1)
-    assert metrics["forced_draws_per_sample"] > 0
-    table = Path("e/table.md").read_text()
-    assert "| forced_draws_per_sample |" in table
-    assert "says nothing about the model" in table
-
-
-@pytest.mark.slow
 def test_from_python_and_an_unknown_one(run):
-    assert len(load(run).sample(3, structure="valence", num_atoms=5)) == 3
-    assert len(load(run).sample(3, structure="connected", num_atoms=5)) == 3
+    molecules = load(run).sample(3, structure="connected", num_atoms=5)
+    assert [len(molecule.atoms) for molecule in molecules] == [5] * 3
+    assert all(kind < len(BONDS) - 1 for molecule in molecules for *_, kind in molecule.bonds)
     with pytest.raises(ValueError, match=r"tree.*connected, valence"):
         load(run).sample(3, structure="tree")

@@ -72,7 +72,7 @@ def frequencies(rows: Tensor) -> Tensor:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("num", "context"), [(4, 1), (5, 1), (5, 2), (6, 2)])
+@pytest.mark.parametrize(("num", "context"), [(3, 1), (4, 1), (6, 2)])
 def test_longer_samples_have_the_law_of_their_windows(num, context):
     every = [*itertools.product(range(2), repeat=num)]
     law = torch.stack([probability(bits, context) for bits in every])
@@ -81,17 +81,10 @@ def test_longer_samples_have_the_law_of_their_windows(num, context):
     assert total_variation(found, law) < noise_floor(law, NUM)
 
 
-def test_a_window_is_a_sample_of_the_model():
-    """Without windows: a plain sample, whatever the context would be."""
-    found = frequencies(samples(SampleLength(LENGTH, LENGTH)))
-    assert total_variation(found, LAW.flatten()) < noise_floor(LAW.flatten(), NUM)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("num", [1, 2])
-def test_shorter_samples_are_begins_of_windows(num):
-    law = LAW.reshape(2**num, -1).sum(dim=1)
-    found = frequencies(samples(SampleLength(num, LENGTH, 1)))
+def test_shorter_samples_are_begins_of_windows():
+    law = LAW.sum(dim=2).flatten()
+    found = frequencies(samples(SampleLength(2, LENGTH, 1)))
     assert total_variation(found, law) < noise_floor(law, NUM)
 
 

@@ -86,7 +86,7 @@ def test_documents_of_a_row_are_numbered(path):
             assert documents[k] - documents[k - 1] == (row[k - 1] == EOS)
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3])
+@pytest.mark.parametrize("world_size", [1, 3])
 def test_every_row_comes_once_in_a_pass_and_the_order_is_resumed(world_size, path, tmp_path):
     np.arange(400).astype("<u2").tofile(tmp_path / "numbers.bin")
     data = built(path=str(tmp_path / "numbers.bin"), split=[0.9, 0.1, 0])

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from omegaconf import DictConfig, OmegaConf
 
 from discrete_diffusion.config.files import shipped_files
-from discrete_diffusion.data import SplitBatches
 from discrete_diffusion.data.base import SPLITS
 from discrete_diffusion.domains import build_data, build_layout, complete_data
 from discrete_diffusion.domains.text.dataset import TextDataset
@@ -93,11 +92,6 @@ def test_the_completed_config_needs_no_file(numbered, tmp_path):
     assert layout.support[0].nonzero().flatten().tolist() == list(range(len(set(NUMBERED))))
 
 
-def test_other_data_is_complete_as_it_is():
-    config = OmegaConf.create({"data": {"domain": "bubble_diagrams", "name": "plans", "n_max": 8}})
-    assert complete_data(config) is config
-
-
 def test_the_fingerprint_follows_text_tokens_and_windows(numbered, tmp_path):
     whole = built(path=numbered, length=16).fingerprint()
     (tmp_path / "copy.gz").write_bytes(gzip.compress(NUMBERED.encode()))
@@ -130,12 +124,6 @@ def test_a_file_for_each_split(tmp_path, caplog):
     assert "".join(lossy.texts("val")) == "abc\nab\n"
     assert all(word in caplog.text for word in (str(tmp_path / "d"), "1 character", "'é'"))
     assert built(train_path=a, val_path=str(tmp_path / "d"), length=4, tokens="bytes")
-
-
-def test_given_characters_are_kept(numbered):
-    alphabet = "".join(sorted(set(NUMBERED) | {"é"}))
-    data = built(path=numbered, length=16, characters=alphabet)
-    assert data.layout.mask_id == len(alphabet)
 
 
 @pytest.mark.parametrize(
@@ -173,26 +161,6 @@ def test_without_a_path_it_is_called_a_smoke_test(caplog):
     assert "smoke test" in caplog.text
     assert data.source.startswith("smoke test: ")
     assert data.fingerprint() == built().fingerprint()
-
-
-def test_batches_hold_windows(numbered):
-    data = built(path=numbered, length=16, split=[0.5, 0.25, 0.25])
-    batches = list(SplitBatches(data, "val", batch_size=4, seed=0))
-    assert sum(int(batch.real.sum()) for batch in batches) == data.num_tokens["val"]
-
-
-def test_tiny_shakespeare(real_data):
-    path = real_data / "text" / "tinyshakespeare.txt.gz"
-    if not path.is_file():
-        pytest.skip(f"there is no {path}")
-    data = built(path=str(path))
-    assert data.vocabulary.characters is not None
-    assert len(data.vocabulary.characters) == 65
-    sizes = {split: data.text_sizes(split) for split in SPLITS}
-    assert sum(characters for characters, _ in sizes.values()) == 1_115_394
-    assert "".join(data.texts("train")).startswith("First Citizen:\nBefore we proceed")
-    in_bytes = built(path=str(path), tokens="bytes")
-    assert {split: in_bytes.text_sizes(split) for split in SPLITS} == sizes
 
 
 def test_the_example_of_the_page_on_text_runs(capsys):

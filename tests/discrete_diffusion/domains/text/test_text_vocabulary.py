@@ -1,4 +1,4 @@
-"""Ids of characters and bytes: round trips, through a config file too."""
+"""Ids of characters and bytes: round trips, through a config file too; words of pieces of ids."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from discrete_diffusion.data.files import TextSource
+from discrete_diffusion.domains.text.dataset import count_words, units_of
+from discrete_diffusion.domains.text.subwords import END_OF_TEXT, SubwordVocabulary, trained_bpe
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary, vocabulary_of
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
@@ -58,13 +60,6 @@ def test_padding_is_left_out_and_half_a_character_is_shown():
     assert TextVocabulary(None).decode(torch.tensor([[0xC3, 97, 257]])) == ["�a"]
 
 
-def test_an_unknown_character_is_named_with_its_place():
-    vocabulary = TextVocabulary.from_text("abc\n")
-    sentence = r"val\.txt, line 3: the character 'é' \(U\+00E9\) .*data\.characters"
-    with pytest.raises(ValueError, match=sentence):
-        vocabulary.encode(TextSource("val.txt", "a\nb\ncébé"))
-
-
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
@@ -77,3 +72,33 @@ def test_an_unknown_character_is_named_with_its_place():
 def test_bad_vocabularies(config, sentence):
     with pytest.raises(ValueError, match=sentence.replace("?", r"\?")):
         vocabulary_of(config)
+
+
+CUT = ["", " ", "naïve", " two words ", "a é\n\nb\u2003c  d", "über alle  Gipfel\nist Ruh"]
+
+
+@pytest.mark.parametrize("length", [1, 3, 100])
+@pytest.mark.parametrize("text", CUT)
+@pytest.mark.parametrize("kind", ["characters", "bytes"])
+def test_words_do_not_depend_on_where_pieces_end(text, kind, length):
+    vocabulary = TextVocabulary(None if kind == "bytes" else "".join(sorted({*text, "x"})))
+    ids = vocabulary.encode(TextSource("here", text))
+    pieces = [ids[k : k + length] for k in range(0, len(ids), length)]
+    if kind == "characters" or "\u2003" not in text:  # else a wide space is cut
+        assert count_words(vocabulary, pieces) == len(text.split())
+
+
+@pytest.mark.parametrize("length", [1, 2, 100])
+def test_words_of_documents_are_apart(length):
+    """With nothing but a token between the documents."""
+    pytest.importorskip("tokenizers", reason="needs the extra text")
+    documents = ["one two", "three", "", "four five six"]
+    vocabulary = SubwordVocabulary(trained_bpe(270, documents))
+    ids = vocabulary.encode(TextSource("here", END_OF_TEXT.join(documents)))
+    assert (ids == vocabulary.eos_id).sum() == 3
+    pieces = [ids[k : k + length] for k in range(0, len(ids), length)]
+    assert count_words(vocabulary, pieces) == 6
+
+
+def test_a_text_without_words_has_no_perplexity_of_one():
+    assert units_of(1.0, 3, 0).keys() == {"bits_per_byte"}
