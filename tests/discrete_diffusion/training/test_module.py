@@ -10,6 +10,7 @@ from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.training import EMA
+from discrete_diffusion.training.callbacks import SampleAtValidation
 from toy_training import ToyData, fit, make_module
 
 
@@ -21,6 +22,18 @@ class NoReport:
 
     def plot(self, samples, path):
         pass
+
+
+def recorded(module, seen):
+    """``seen`` becomes (training, seed of the noise, loss) of every call of the loss."""
+    loss = module.algorithm.loss
+
+    def recording(batch, generator, *draw):
+        output = loss(batch, generator, *draw)
+        seen.append((module.training, generator.initial_seed(), output.loss.item()))
+        return output
+
+    module.algorithm.loss = recording
 
 
 def test_validation_has_its_own_noise_every_time(tmp_path):
@@ -40,17 +53,11 @@ def test_the_noise_of_a_part_is_that_of_its_seed_step_and_number(tmp_path):
     Runs of earlier versions go on with the same numbers as long as these stand."""
 
     def seeds(every):
-        module, seen = make_module(), {True: [], False: []}
-        loss = module.algorithm.loss
-
-        def recorded(batch, generator, *draw):
-            seen[module.training].append(generator.initial_seed())
-            return loss(batch, generator, *draw)
-
-        module.algorithm.loss = recorded
+        module, seen = make_module(), []
+        recorded(module, seen)
         options = {"steps": 2, "val_check_interval": 2 * every}
         fit(module, tmp_path, accumulate_grad_batches=every, **options)
-        return seen
+        return {kind: [s for training, s, _ in seen if training == kind] for kind in (True, False)}
 
     def expected(*keys):
         return [make_generator(*key).initial_seed() for key in keys]
@@ -67,13 +74,7 @@ def test_processes_deal_the_parts_of_a_step_out_in_turn(rank):
     """Two processes of three batches a step have the noise of one process of six batches: part 1 is
     the first batch of the second process, part 2 the second batch of the first."""
     module, seen = make_module(), []
-    loss = module.algorithm.loss
-
-    def recorded(batch, generator):
-        seen.append(generator.initial_seed())
-        return loss(batch, generator)
-
-    module.algorithm.loss = recorded
+    recorded(module, seen)
     module._trainer = SimpleNamespace(
         world_size=2,
         global_rank=rank,
@@ -86,24 +87,17 @@ def test_processes_deal_the_parts_of_a_step_out_in_turn(rank):
     for index in range(6, 9):
         module.training_step(batch, index)
     expected = [make_generator(0, 0, 5, part).initial_seed() for part in (rank, 2 + rank, 4 + rank)]
-    assert seen == expected
+    assert [seed for _, seed, _ in seen] == expected
 
 
 def test_the_logged_loss_is_the_mean_over_the_parts_of_a_step(tmp_path):
-    module, losses, logged = make_module(), [], []
-    loss = module.algorithm.loss
-
-    def recorded(*arguments):
-        output = loss(*arguments)
-        if module.training:
-            losses.append(output.loss.item())
-        return output
-
-    module.algorithm.loss = recorded
+    module, seen, logged = make_module(), [], []
+    recorded(module, seen)
     module.on_train_batch_end = lambda *_: logged.append(
         module.trainer.callback_metrics.get("train/loss")
     )
     fit(module, tmp_path, steps=2, accumulate_grad_batches=2, val_check_interval=4)
+    losses = [loss for training, _, loss in seen if training]
     assert logged[1].item() == pytest.approx((losses[0] + losses[1]) / 2)
     assert logged[3].item() == pytest.approx((losses[2] + losses[3]) / 2)
 
@@ -138,9 +132,7 @@ def test_ema_refuses_weights_of_which_a_process_has_a_part(strategy):
 
 def test_samples_at_validation_come_from_averaged_weights(tmp_path):
     """The callback stands before EMA in the list, so the average is still in place."""
-    from discrete_diffusion.training.callbacks import SampleAtValidation
-
-    ema, module, same = EMA(decay=0.9), make_module(), []
+    ema, module, same, trained = EMA(decay=0.9), make_module(), [], []
 
     def draw(num):
         average = ema._average_model.module.algorithm.backbone.head.weight
@@ -148,27 +140,21 @@ def test_samples_at_validation_come_from_averaged_weights(tmp_path):
         same.append((module.global_step, current.clone(), average.clone()))
         return torch.zeros(num, 3, dtype=torch.long)
 
-    sampling = SampleAtValidation(draw, NoReport(), num_samples=3, folder=tmp_path)
-    trained = []
+    def fail(num):
+        raise RuntimeError("the sampler is broken")
+
     module.on_train_batch_end = lambda *_: trained.append(
         module.algorithm.backbone.head.weight.detach().clone()
     )
+    sampling = SampleAtValidation(draw, NoReport(), num_samples=3, folder=tmp_path)
     fit(module, tmp_path, [sampling, ema])
     step, in_module, set_aside = same[-1]
     assert step == 12
     # during validation the module holds the average and the callback the training weights
     assert torch.equal(set_aside, trained[-1])
     assert not torch.equal(in_module, trained[-1])
-
-
-def test_a_failing_sampler_fails_the_run_before_it_starts(tmp_path):
-    from discrete_diffusion.training.callbacks import SampleAtValidation
-
-    def draw(num):
-        raise RuntimeError("the sampler is broken")
-
     module = make_module()
-    sampling = SampleAtValidation(draw, NoReport(), num_samples=3, folder=tmp_path)
+    sampling = SampleAtValidation(fail, NoReport(), num_samples=3, folder=tmp_path)
     with pytest.raises(RuntimeError, match="the sampler is broken"):
         fit(module, tmp_path, [sampling])
-    assert module.global_step == 0
+    assert module.global_step == 0  # before the run starts

@@ -163,15 +163,6 @@ def test_what_is_wrong_in_a_tu_folder_is_named(tmp_path, part, text, reason):
         read_graphs(tu_folder(tmp_path / "toy", **{part: text}))
 
 
-def test_the_public_tu_folder(real_data):
-    folder = real_data / "public_cases" / "tu_folder"
-    if not folder.is_dir():
-        pytest.skip("no public_cases/tu_folder")
-    graphs = read_graphs(folder).graphs
-    assert [len(each.nodes) for each in graphs] == [5, 6, 7] * 4
-    assert all(len(each.edges) == len(each.nodes) for each in graphs)  # rings
-
-
 @pytest.mark.parametrize("edges", ["edges", "links"])
 def test_node_link_json(tmp_path, edges):
     path = nx.path_graph(["b", "c", "a"])

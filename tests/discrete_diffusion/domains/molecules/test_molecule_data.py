@@ -36,16 +36,23 @@ def built(**values) -> MoleculeDataset:
     return data
 
 
-def test_tables_and_lists_are_read(tmp_path):
-    table = tmp_path / "some.csv"
-    table.write_text('id,SMILES,logp\n1,CC,0.1\n2,"C=O\n",0.2\n\n3,,0.3\n')
-    assert read_rows(table) == [Row(2, "CC"), Row(4, "C=O"), Row(6, "")]
-    other = tmp_path / "other.tsv.gz"
-    other.write_bytes(gzip.compress(b"name\tmol\nx\tCC\n"))
-    assert read_rows(other, "mol") == [Row(2, "CC")]
-    listed = tmp_path / "some.smi"
-    listed.write_text("smiles\nCC ethane\n\n  C=O\n")
-    assert read_rows(listed) == [Row(2, "CC"), Row(4, "C=O")]
+@pytest.mark.parametrize(
+    ("name", "text", "column", "rows"),
+    [
+        (
+            "some.csv",
+            'id,SMILES,logp\n1,CC,0.1\n2,"C=O\n",0.2\n\n3,,0.3\n',
+            None,
+            [Row(2, "CC"), Row(4, "C=O"), Row(6, "")],
+        ),
+        ("other.tsv.gz", "name\tmol\nx\tCC\n", "mol", [Row(2, "CC")]),
+        ("some.smi", "smiles\nCC ethane\n\n  C=O\n", None, [Row(2, "CC"), Row(4, "C=O")]),
+    ],
+)
+def test_tables_and_lists_are_read(tmp_path, name, text, column, rows):
+    content = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert read_rows(tmp_path / name, column) == rows
 
 
 @pytest.mark.parametrize(
@@ -212,21 +219,17 @@ def test_a_long_file_is_kept_on_disk(tmp_path, monkeypatch):
 
 
 def test_the_command_says_what_a_file_holds(tmp_path, capsys):
-    path = written(tmp_path / "some.smi", "CC", "OCC", "C1CC", "[CH2]C", "C[C@H](N)O")
+    rows = ("CC", "OCC", "C1CC", "[CH2]C", "C[C@H](N)O", "*CC", "[*]O.C")
     parser = argparse.ArgumentParser()
     command = COMMANDS["molecules"]
     command.add_options(parser)
-    command.run(parser.parse_args([path]))
+    command.run(parser.parse_args([written(tmp_path / "some.smi", *rows)]))
     said = capsys.readouterr().out
-    assert "4 molecules; left out 1 row: line 3: 'C1CC' is not SMILES" in said
+    assert "6 molecules; 1 in several pieces; 2 with the atom *" in said
+    assert "left out 1 row: line 3: 'C1CC' is not SMILES" in said
     assert "atoms of a molecule: 2 to 4 (data.n_max=4)" in said
-    assert "after atoms and bonds: 3 of 4 (75.00 %)" in said
+    assert "after atoms and bonds: 5 of 6 (83.33 %)" in said
     assert "line 4: [CH2]C became CC" in said
-
-
-def test_dummy_atoms_and_pieces_are_counted(tmp_path):
-    found = read_molecules(written(tmp_path / "some.smi", "*CC", "C.C", "CC", "CC.O", "[*]O.C"))
-    assert "5 molecules; 3 in several pieces; 2 with the atom *" in found.summary()
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import logging
 import re
 from pathlib import Path
 
@@ -109,21 +108,20 @@ def test_the_fingerprint_follows_text_tokens_and_windows(numbered, tmp_path):
 
 
 def test_a_file_for_each_split(tmp_path, caplog):
-    for name, text in (("a", "abcabc\n" * 9), ("b", "cab\n" * 9), ("c", "bca\n" * 9)):
+    texts = {"a": "abcabc\n" * 9, "b": "cab\n" * 9, "c": "bca\n" * 9, "d": "abc\nabé\n"}
+    for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    a, b, c = (str(tmp_path / name) for name in "abc")
+    a, b, c, d = (str(tmp_path / name) for name in texts)
     data = built(train_path=a, val_path=b, test_path=c, length=8)
-    assert ["".join(data.texts(split))[:4] for split in ("train", "val", "test")] == [
-        "abca",
-        "cab\n",
-        "bca\n",
-    ]
+    begins = ["".join(data.texts(split))[:4] for split in SPLITS]
+    assert begins == ["abca", "cab\n", "bca\n"]
     assert len(built(train_path=a, val_path=b, length=8).splits["test"]) == 0
-    (tmp_path / "d").write_text("abc\nabé\n")
-    lossy = built(train_path=a, val_path=str(tmp_path / "d"), length=4)
+    lossy = built(train_path=a, val_path=d, length=4)
     assert "".join(lossy.texts("val")) == "abc\nab\n"
-    assert all(word in caplog.text for word in (str(tmp_path / "d"), "1 character", "'é'"))
-    assert built(train_path=a, val_path=str(tmp_path / "d"), length=4, tokens="bytes")
+    assert all(word in caplog.text for word in (d, "1 character", "'é'"))
+    assert built(train_path=a, val_path=d, length=4, tokens="bytes")
+    with pytest.raises(ValueError, match=r"d is 8 characters, .*smaller data\.length$"):
+        built(train_path=a, val_path=d, length=16, characters="abcé\n")
 
 
 @pytest.mark.parametrize(
@@ -146,21 +144,6 @@ def test_errors_are_one_sentence(numbered, values, sentence):
     with pytest.raises((ValueError, FileNotFoundError), match=sentence) as caught:
         built(**given)
     assert "\n" not in str(caught.value)
-
-
-def test_a_split_file_shorter_than_a_window_is_named(tmp_path):
-    (tmp_path / "a").write_text("abc" * 9)
-    (tmp_path / "b").write_text("abc")
-    with pytest.raises(ValueError, match=r"b is 3 characters, .*smaller data\.length$"):
-        built(train_path=f"{tmp_path}/a", val_path=f"{tmp_path}/b", length=8)
-
-
-def test_without_a_path_it_is_called_a_smoke_test(caplog):
-    with caplog.at_level(logging.WARNING):
-        data = built()
-    assert "smoke test" in caplog.text
-    assert data.source.startswith("smoke test: ")
-    assert data.fingerprint() == built().fingerprint()
 
 
 def test_the_example_of_the_page_on_text_runs(capsys):

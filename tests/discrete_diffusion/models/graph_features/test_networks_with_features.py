@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.checkpoints.start import StartingWeights, initialise
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -62,17 +59,6 @@ def test_features_change_nothing_at_the_start_and_something_later(name: str) -> 
     for key in missing.missing_keys:
         featured.get_parameter(key).data.fill_(0.1)
     assert not torch.equal(plain(tokens, real, 0.4)[1], featured(tokens, real, 0.4)[1])
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_weights_without_features_start_a_network_with_them(name: str) -> None:
-    plain = BDDenoiserBackbone(build(name))
-    featured = BDDenoiserBackbone(build(name, *ALL, perturbed=False))
-    start = StartingWeights(Path("old.ckpt"), plain.state_dict(), {})
-    initialise(featured, start, config={})
-    vocab = torch.tensor([[0, 1, 2, 2, 0, 1, *[VOCAB.edge_offset] * 5, *[VOCAB.mask_id] * 10]])
-    sigma = torch.tensor([0.7])
-    assert torch.equal(plain(vocab, sigma), featured(vocab, sigma))
 
 
 @pytest.mark.parametrize("name", NETWORKS)
