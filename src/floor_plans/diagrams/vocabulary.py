@@ -104,7 +104,7 @@ class PlanVocabulary:
                 assert room is not None
                 return f"rooms[{k}]", ROOM_TYPES[room]
         for k, (_, _, r) in enumerate(relations):
-            if r not in self._relation_codes:
+            if r not in self.relation_codes and r != NO_EDGE:
                 return f"relations[{k}]", RELATIONS[r]
         return None
 
@@ -116,10 +116,6 @@ class PlanVocabulary:
     @cached_property
     def _room_codes(self) -> frozenset[int | None]:
         return frozenset((None, *map(ROOM_TYPES.index, self.room_types)))
-
-    @cached_property
-    def _relation_codes(self) -> frozenset[int]:
-        return self.relation_codes | {NO_EDGE}
 
 
 DIRECTIONS = PlanVocabulary(

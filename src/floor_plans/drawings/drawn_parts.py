@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import yaml
 
 from discrete_diffusion.config import unknown_name
@@ -226,3 +227,58 @@ def are_close(some: tuple[float, ...], others: tuple[float, ...]) -> bool:
     """Return True if each number is within ``TOLERANCE`` of its counterpart."""
     pairs = zip(some, others, strict=False)
     return len(some) == len(others) and all(abs(a - b) <= TOLERANCE for a, b in pairs)
+
+
+SPECK, _ROUNDING = 1e-4, 1e-6
+"""Areas up to this count as zero, square metres; coordinates closer than twice this are equal."""
+
+
+def wall_pieces(walls: BaseGeometry) -> list[Any]:
+    """Split walls into polygons that do not overlap: rectangles parallel to the axes, the largest
+    first, then the rest of slanted walls."""
+    import shapely
+
+    # a grid through all corners
+    xs, ys = _lines(walls)
+    left, top = np.meshgrid(xs[:-1], ys[:-1])
+    right, bottom = np.meshgrid(xs[1:], ys[1:])
+    cells = shapely.box(left, top, right, bottom)
+    shapely.prepare(walls)
+    inside = shapely.area(shapely.intersection(cells, walls)) > shapely.area(cells) * (1 - 1e-4)
+    found = []
+    # take the largest rectangle of cells within walls, again and again
+    while inside.any():
+        first, last, low, high = _largest(inside, xs, ys)
+        inside[low:high, first:last] = False
+        found.append(shapely.box(xs[first], ys[low], xs[last], ys[high]))
+    rest = shapely.get_parts(walls.difference(shapely.union_all(found)))
+    return found + [part for part in rest if part.area > SPECK]
+
+
+def _lines(walls: BaseGeometry) -> tuple[np.ndarray, np.ndarray]:
+    """np.ndarray of all corners on either axis, merged if they hardly differ."""
+    import shapely
+
+    found = []
+    for values in shapely.get_coordinates(walls).T:
+        ordered = np.unique(values)
+        found.append(ordered[np.diff(ordered, prepend=-np.inf) > 2 * _ROUNDING])
+    return found[0], found[1]
+
+
+def _largest(inside: np.ndarray, xs: np.ndarray, ys: np.ndarray) -> tuple[int, int, int, int]:
+    """Rectangle of cells with the largest area: first and last column, then row."""
+    best, area = (0, 0, 0, 0), 0.0
+    # widest run of free columns for each range of rows
+    for low in range(len(ys) - 1):
+        free = np.ones(len(xs) - 1, dtype=bool)
+        for high in range(low + 1, len(ys)):
+            free &= inside[high - 1]
+            if not free.any():
+                break
+            edges = np.flatnonzero(np.diff(np.concatenate([[0], free.astype(int), [0]])))
+            widths = xs[edges[1::2]] - xs[edges[::2]]
+            k = int(widths.argmax())
+            if (found := widths[k] * (ys[high] - ys[low])) > area + SPECK * _ROUNDING:
+                best, area = (int(edges[2 * k]), int(edges[2 * k + 1]), low, high), found
+    return best

@@ -1,26 +1,215 @@
-"""IFC 4: a plan as a building of one storey, with spaces, walls, doors and windows."""
+"""IFC 4: a plan as a building of one storey, with spaces, walls, doors and windows.
+
+``IfcModel`` builds the file entity by entity; ``Frame`` is the place of an entity.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from discrete_diffusion.runtime import install_command
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.drawings.drawn_parts import DrawingStyle, names_of_rooms
+from floor_plans.drawings.drawn_parts import SPECK, DrawingStyle, names_of_rooms, wall_pieces
 from floor_plans.drawings.drawn_plan import flip_point, flip_y
-from floor_plans.drawings.ifc_model import Frame, IfcModel
 from floor_plans.plans.doors import Swing, door_space
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver.shapes import HEIGHT, SILL, PlanShapes, window_space
 
 if TYPE_CHECKING:
-    from shapely import Geometry, Polygon
+    from shapely import Polygon
 
     from floor_plans.plans.floor_plan import Door, Point
+
+_NAMESPACE = uuid.UUID("5d4f7f1e-6d62-4b8e-9a67-3c1f0a7b2d94")
+"""Namespace of the ids of files; any constant would do."""
+
+_NO_TIME = "1970-01-01T00:00:00"
+"""Time of creation in the header, fixed so that the same plan yields the same file."""
+
+_PRECISION = 1e-6
+"""Precision of coordinates, metres."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Place on the storey: origin in metres, y upwards, direction of its x-axis, and height."""
+
+    x: float = 0.0
+    y: float = 0.0
+    ux: float = 1.0
+    uy: float = 0.0
+    z: float = 0.0
+
+    @classmethod
+    def along(cls, start: Point, end: Point, z: float = 0.0) -> Frame:
+        """Frame at ``start`` with its x-axis towards ``end``."""
+        length = math.dist(start, end)
+        return cls(*start, (end[0] - start[0]) / length, (end[1] - start[1]) / length, z)
+
+    def local(self, points: Iterable[Sequence[float]]) -> list[Point]:
+        """Points of the storey in this frame."""
+        moved = [(point[0] - self.x, point[1] - self.y) for point in points]
+        return [(x * self.ux + y * self.uy, y * self.ux - x * self.uy) for x, y in moved]
+
+    def on_storey(self, points: Iterable[Sequence[float]]) -> list[Point]:
+        """Inverse of ``local``."""
+        return [
+            (self.x + x * self.ux - y * self.uy, self.y + x * self.uy + y * self.ux)
+            for x, y in points
+        ]
+
+    def within(self, other: Frame) -> Frame:
+        """This frame relative to another one."""
+        # origin and direction, seen from the other frame
+        (origin,) = other.local([(self.x, self.y)])
+        ux = self.ux * other.ux + self.uy * other.uy
+        uy = self.uy * other.ux - self.ux * other.uy
+        return Frame(*origin, ux, uy, self.z - other.z)
+
+
+class IfcModel:
+    """File of the schema IFC4, in metres.
+
+    ``key``: text that ids are derived from; the same key and names yield the same ids. ``north``:
+    degrees clockwise from the y-axis.
+    """
+
+    def __init__(self, key: str, north: float | None = None) -> None:
+        import ifcopenshell
+
+        self.file = ifcopenshell.file(schema="IFC4")
+        self.file.header.file_name.time_stamp = _NO_TIME
+        self._ids = uuid.uuid5(_NAMESPACE, key)
+        self._frames: dict[int, Frame] = {}
+        # shared points and directions
+        self._origin = self.new("IfcCartesianPoint", (0.0, 0.0, 0.0))
+        self._up = self.new("IfcDirection", (0.0, 0.0, 1.0))
+        # the coordinate system, and the one of bodies
+        self.world = self.new(
+            "IfcGeometricRepresentationContext",
+            ContextType="Model",
+            CoordinateSpaceDimension=3,
+            Precision=_PRECISION,
+            WorldCoordinateSystem=self.new("IfcAxis2Placement3D", self._origin),
+        )
+        if north is not None:
+            turned = math.radians(north)
+            self.world.TrueNorth = self.new("IfcDirection", (math.sin(turned), math.cos(turned)))
+        self._body = self.new(
+            "IfcGeometricRepresentationSubContext",
+            ContextIdentifier="Body",
+            ContextType="Model",
+            ParentContext=self.world,
+            TargetView="MODEL_VIEW",
+        )
+
+    def new(self, kind: str, *values: Any, **named: Any) -> Any:
+        """Add an entity without an id."""
+        return self.file.create_entity(kind, *values, **named)
+
+    def add(self, kind: str, name: str, **attributes: Any) -> Any:
+        """Add an entity with an id derived from its unique ``name``."""
+        import ifcopenshell.guid
+
+        own = ifcopenshell.guid.compress(uuid.uuid5(self._ids, f"{kind} {name}").hex)
+        return self.new(kind, GlobalId=own, **attributes)
+
+    def text(self) -> str:
+        return str(self.file.to_string())
+
+    def units(self) -> Any:
+        """Add metres, square metres, cubic metres and radians."""
+        named = {
+            "LENGTHUNIT": "METRE",
+            "AREAUNIT": "SQUARE_METRE",
+            "VOLUMEUNIT": "CUBIC_METRE",
+            "PLANEANGLEUNIT": "RADIAN",
+        }
+        units = [self.new("IfcSIUnit", UnitType=kind, Name=name) for kind, name in named.items()]
+        return self.new("IfcUnitAssignment", units)
+
+    def place(self, frame: Frame, parent: Any = None) -> Any:
+        """Add the placement of ``frame``, relative to the placement ``parent``."""
+        outer = Frame() if parent is None else self._frames[parent.id()]
+        # placements are relative to their parent
+        seen = frame.within(outer)
+        axes = self.new(
+            "IfcAxis2Placement3D",
+            self.new("IfcCartesianPoint", (seen.x, seen.y, seen.z)),
+            self._up,
+            self.new("IfcDirection", (seen.ux, seen.uy, 0.0)),
+        )
+        placement = self.new("IfcLocalPlacement", parent, axes)
+        self._frames[placement.id()] = frame
+        return placement
+
+    def body(self, frame: Frame, polygons: Iterable[Polygon], height: float) -> Any:
+        """Add solids over polygons of the storey, ``height`` high, for an entity placed in
+        ``frame``."""
+        # each polygon, extruded
+        solids = [
+            self.new("IfcExtrudedAreaSolid", self._profile(frame, polygon), None, self._up, height)
+            for polygon in polygons
+        ]
+        shape = self.new(
+            "IfcShapeRepresentation",
+            ContextOfItems=self._body,
+            RepresentationIdentifier="Body",
+            RepresentationType="SweptSolid",
+            Items=solids,
+        )
+        return self.new("IfcProductDefinitionShape", Representations=[shape])
+
+    def _profile(self, frame: Frame, polygon: Polygon) -> Any:
+        """Add a polygon as a profile in a frame."""
+        from shapely.geometry.polygon import orient
+
+        # the border, and holes
+        rings = orient(polygon)
+        outer, *holes = (
+            self.new("IfcPolyline", [*corners, corners[0]])
+            for ring in (rings.exterior, *rings.interiors)
+            for corners in [
+                [self.new("IfcCartesianPoint", point) for point in frame.local(ring.coords)[:-1]]
+            ]
+        )
+        if holes:
+            return self.new("IfcArbitraryProfileDefWithVoids", "AREA", None, outer, holes)
+        return self.new("IfcArbitraryClosedProfileDef", "AREA", None, outer)
+
+    def properties(self, of: Any, name: str, values: Mapping[str, bool]) -> None:
+        """Add a set of properties of an entity, such as ``Pset_WallCommon``."""
+        made = [
+            self.new("IfcPropertySingleValue", Name=key, NominalValue=self.new("IfcBoolean", value))
+            for key, value in values.items()
+        ]
+        own = f"{name} {of.GlobalId}"
+        self._define(of, own, self.add("IfcPropertySet", own, Name=name, HasProperties=made))
+
+    def quantities(self, of: Any, name: str, values: Mapping[str, tuple[str, float]]) -> None:
+        """Add a set of quantities of an entity, by name: the kind ("Area") and the value."""
+        made = [
+            self.new(f"IfcQuantity{kind}", Name=key, **{f"{kind}Value": value})
+            for key, (kind, value) in values.items()
+        ]
+        own = f"{name} {of.GlobalId}"
+        self._define(of, own, self.add("IfcElementQuantity", own, Name=name, Quantities=made))
+
+    def _define(self, of: Any, name: str, definition: Any) -> None:
+        """Attach a definition to an entity."""
+        self.add(
+            "IfcRelDefinesByProperties",
+            name,
+            RelatedObjects=[of],
+            RelatingPropertyDefinition=definition,
+        )
+
 
 DOOR_HEIGHT, RAILING_HEIGHT = 2.1, 1.0
 """Heights in metres."""
@@ -29,8 +218,6 @@ _LEAF, _GLASS = 0.05, 0.06
 """Thickness of a door's leaf and of a window in its frame, metres."""
 _THROUGH = 0.05
 """Metres that the solid of an opening extends beyond its wall."""
-_SPECK = 1e-4
-"""Areas up to this count as zero, square metres."""
 
 
 def ifc_of(plan: FloorPlan, style: DrawingStyle) -> str:
@@ -62,6 +249,8 @@ class _Building:
     """Building of one storey, in ``model``."""
 
     def __init__(self, plan: FloorPlan, style: DrawingStyle) -> None:
+        from shapely import get_parts
+
         text = json.dumps(plan.to_json(), sort_keys=True)
         self.plan, self.style, self.shapes = plan, style, PlanShapes(plan)
         self.model = model = IfcModel(text, plan.north)
@@ -76,9 +265,22 @@ class _Building:
             self._door(f"{k + 1}", swing.door, swing)
         for k, door in enumerate(self.shapes.sliding):
             self._door(f"sliding {k + 1}", door, None)
-        for k in range(len(self.shapes.windows)):
-            self._window(k)
-        self._railings()
+        for k, window in enumerate(self.shapes.windows):
+            ends, space = (flip_point(window.start), flip_point(window.end)), window_space(window)
+            made = self._fill("IfcWindow", f"window {k + 1}", ends, flip_y(space), (SILL, HEIGHT))
+            made.PredefinedType, made.PartitioningType = "WINDOW", "SINGLE_PANEL"
+            model.properties(made, "Pset_WindowCommon", {"IsExternal": True})
+        # railings of balconies
+        for k, part in enumerate(get_parts(flip_y(self.shapes.railings))):
+            made = self._element(
+                "IfcRailing",
+                f"railing {k + 1}",
+                Frame(),
+                [part],
+                RAILING_HEIGHT,
+                PredefinedType="BALUSTRADE",
+            )
+            self.elements.append(made)
         model.add(
             "IfcRelContainedInSpatialStructure",
             "elements",
@@ -136,7 +338,7 @@ class _Building:
         gross, shapes = self.shapes.floors[room], self.shapes
         # net floor: without walls and railings
         net = flip_y(gross.difference(shapely.union_all([shapes.solid, shapes.railings])))
-        parts = [part for part in shapely.get_parts(net) if part.area > _SPECK]
+        parts = [part for part in shapely.get_parts(net) if part.area > SPECK]
         if not parts:
             return None
         height, area = self.style.storey, sum(part.area for part in parts)
@@ -171,7 +373,7 @@ class _Building:
         wall = self._element(
             "IfcWall", number, frame, [piece], self.style.storey, PredefinedType="SOLIDWALL"
         )
-        outside = piece.distance(flip_y(self.shapes.shell).boundary) < _SPECK
+        outside = piece.distance(flip_y(self.shapes.shell).boundary) < SPECK
         self.model.properties(wall, "Pset_WallCommon", {"IsExternal": bool(outside)})
         self.elements.append(wall)
         return wall, piece
@@ -185,7 +387,7 @@ class _Building:
         for wall, piece in self.walls:
             # pieces of wall that the space crosses
             cut = piece.intersection(space)
-            if cut.area < _SPECK:
+            if cut.area < SPECK:
                 continue
             # the opening in the frame of the door or window
             local = frame.local(cut.envelope.exterior.coords)
@@ -230,15 +432,6 @@ class _Building:
         outside = door.is_front or swing is None
         self.model.properties(made, "Pset_DoorCommon", {"IsExternal": outside})
 
-    def _window(self, number: int) -> None:
-        """Add a window."""
-        window = self.shapes.windows[number]
-        ends = flip_point(window.start), flip_point(window.end)
-        space = flip_y(window_space(window))
-        made = self._fill("IfcWindow", f"window {number + 1}", ends, space, (SILL, HEIGHT))
-        made.PredefinedType, made.PartitioningType = "WINDOW", "SINGLE_PANEL"
-        self.model.properties(made, "Pset_WindowCommon", {"IsExternal": True})
-
     def _fill(
         self,
         kind: str,
@@ -276,73 +469,3 @@ class _Building:
             )
         self.elements.append(made)
         return made
-
-    def _railings(self) -> None:
-        """Add the railings of balconies."""
-        from shapely import get_parts
-
-        for k, part in enumerate(get_parts(flip_y(self.shapes.railings))):
-            made = self._element(
-                "IfcRailing",
-                f"railing {k + 1}",
-                Frame(),
-                [part],
-                RAILING_HEIGHT,
-                PredefinedType="BALUSTRADE",
-            )
-            self.elements.append(made)
-
-
-_ROUNDING, _SPECK = 1e-6, 1e-4
-"""Metres, and square metres, that are nothing."""
-
-
-def wall_pieces(walls: Geometry) -> list[Polygon]:
-    """Split walls into polygons that do not overlap: rectangles parallel to the axes, the largest
-    first, then the rest of slanted walls."""
-    import shapely
-
-    # a grid through all corners
-    xs, ys = _lines(walls)
-    left, top = np.meshgrid(xs[:-1], ys[:-1])
-    right, bottom = np.meshgrid(xs[1:], ys[1:])
-    cells = shapely.box(left, top, right, bottom)
-    shapely.prepare(walls)
-    inside = shapely.area(shapely.intersection(cells, walls)) > shapely.area(cells) * (1 - 1e-4)
-    found = []
-    # take the largest rectangle of cells within walls, again and again
-    while inside.any():
-        first, last, low, high = _largest(inside, xs, ys)
-        inside[low:high, first:last] = False
-        found.append(shapely.box(xs[first], ys[low], xs[last], ys[high]))
-    rest = shapely.get_parts(walls.difference(shapely.union_all(found)))
-    return found + [part for part in rest if part.area > _SPECK]
-
-
-def _lines(walls: Geometry) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates of all corners on either axis, merged if they hardly differ."""
-    import shapely
-
-    found = []
-    for values in shapely.get_coordinates(walls).T:
-        ordered = np.unique(values)
-        found.append(ordered[np.diff(ordered, prepend=-np.inf) > 2 * _ROUNDING])
-    return found[0], found[1]
-
-
-def _largest(inside: np.ndarray, xs: np.ndarray, ys: np.ndarray) -> tuple[int, int, int, int]:
-    """Rectangle of cells with the largest area: first and last column, then row."""
-    best, area = (0, 0, 0, 0), 0.0
-    # widest run of free columns for each range of rows
-    for low in range(len(ys) - 1):
-        free = np.ones(len(xs) - 1, dtype=bool)
-        for high in range(low + 1, len(ys)):
-            free &= inside[high - 1]
-            if not free.any():
-                break
-            edges = np.flatnonzero(np.diff(np.concatenate([[0], free.astype(int), [0]])))
-            widths = xs[edges[1::2]] - xs[edges[::2]]
-            k = int(widths.argmax())
-            if (found := widths[k] * (ys[high] - ys[low])) > area + _SPECK * _ROUNDING:
-                best, area = (int(edges[2 * k]), int(edges[2 * k + 1]), low, high), found
-    return best

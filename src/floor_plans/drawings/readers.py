@@ -16,7 +16,6 @@ from discrete_diffusion.config import counted
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import GivenObjects, place_of_line, progress
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.code_recognition import recognise_codes
 from floor_plans.diagrams.files.code_tables import (
     CODES_FIELD,
     OUR_TABLE,
@@ -40,6 +39,7 @@ from floor_plans.diagrams.files.records import (
     Record,
     check_measured,
     notes_of_boxes,
+    recognise_codes,
     remarks_of,
 )
 from floor_plans.diagrams.geometry import threshold_of

@@ -1,7 +1,7 @@
 """Tables of room codes: data sets number their rooms differently.
 
 Code 4 is a dining room in RPLAN, a bathroom in House-GAN, a balcony in rendered plans. The table is
-the one that the record, its format or the user names, in this order; see ``code_recognition`` for
+the one that the record, its format or the user names, in this order; see ``recognise_codes`` for
 files without a named table.
 """
 

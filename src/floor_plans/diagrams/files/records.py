@@ -1,15 +1,26 @@
-"""Records of plan files, and the report on reading them, which accounts for every record."""
+"""Records of plan files, tables of their room codes, and the report on reading them.
+
+The report accounts for every record. Files that do not name a table of codes are recognised.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, NamedTuple, Never, TypeVar
 
 from discrete_diffusion.config import counted
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.code_tables import RoomCodes
+from floor_plans.diagrams.files.code_tables import (
+    CODE_TABLES,
+    OUR_TABLE,
+    RoomCodes,
+    with_master_bedroom,
+)
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.geometry import (
     DrawnIn,
@@ -259,3 +270,226 @@ def check_measured(
     except ValueError as error:
         place = "" if str(error).startswith(str(path)) else f"{path}: "
         raise ValueError(f"{place}{error}") from error
+
+
+logger = logging.getLogger(__name__)
+
+_DOUBTFUL = 0.1
+"""Share of a file's plans that may speak against a table before the file is refused."""
+
+_FEWEST_PLANS = 10
+"""Least number of plans for which a file of a folder is recognised on its own."""
+
+_LIVING, _MASTER = "LivingRoom", "MasterRoom"
+_MAX_SHOWN = 6
+
+_Rooms = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class RecognisedCodes:
+    """Tables of room codes of the files of a source.
+
+    ``named``: table named by the user. ``tables``: otherwise the table of each file. ``doubts``:
+    plans that another table fits better.
+    """
+
+    named: str | None
+    tables: Mapping[Path, str]
+    doubts: tuple[Doubt, ...]
+
+    def table_of(self, record: Record[object]) -> str | None:
+        """Table of a record's codes, None if it has no codes.
+
+        First its own, then the user's, then ``OUR_TABLE`` if it also gives names, then its file's.
+        """
+        codes = record.room_codes
+        if not codes.integers:
+            return None
+        default = OUR_TABLE if codes.named else self.tables.get(record.path, OUR_TABLE)
+        return codes.table or self.named or default
+
+
+def recognise_codes(
+    path: Path, records: Iterable[Record[object]], named: str | None
+) -> RecognisedCodes:
+    """Recognise the tables of the codes in ``path``, see ``recognised_table``, unless ``named``.
+
+    A file of 10 plans or more without a named table is decided by these alone; smaller files of a
+    folder are decided together. Plans that no table can read do not count. Doubts are logged as
+    warnings. Raises ``ValueError`` naming the file.
+    """
+    if named is not None:
+        return RecognisedCodes(named, {}, ())
+    # records to decide by, file by file
+    open_records: dict[Path, list[Record[object]]] = {}
+    with_names: set[Path] = set()
+    for record in records:
+        file_records = open_records.setdefault(record.path, [])
+        if record.room_codes.named:
+            with_names.add(record.path)
+        if record.room_codes.is_open and _is_readable(record):
+            file_records.append(record)
+    small = [file for file, few in open_records.items() if len(few) < _FEWEST_PLANS]
+    large = [[file] for file, many in open_records.items() if len(many) >= _FEWEST_PLANS]
+    # one table for each large file, and one for all small files
+    tables: dict[Path, str] = {}
+    doubts: list[Doubt] = []
+    for files in [*large, small]:
+        decided_by = [record for file in files for record in open_records[file]]
+        if not decided_by:
+            continue
+        source = decided_by[0].path if len({record.path for record in decided_by}) == 1 else path
+        plans = [record.room_codes for record in decided_by]
+        try:
+            table = recognised_table(plans, with_names=not with_names.isdisjoint(files))
+        except ValueError as error:
+            raise ValueError(f"{source}: {error}") from error
+        doubts += _doubts(source, decided_by, table)
+        tables.update(dict.fromkeys(files, table))
+    # doubtful plans are read, with a warning
+    for doubt in doubts:
+        logger.warning("%s", doubt.sentence)
+    return RecognisedCodes(None, tables, tuple(doubts))
+
+
+def _is_readable(record: Record[object]) -> bool:
+    for name in CODE_TABLES:
+        if _reading(record.room_codes, name) is not None:
+            with suppress(DiagramError):
+                record.read(name)
+                return True
+    return False
+
+
+def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
+    """Recognise the table of the room codes of ``plans``.
+
+    A table is plausible if it has the codes of nine plans in ten. If all plausible tables read the
+    plans alike, the first is returned. ``with_names``: other plans of the file give names of room
+    types, so that ``OUR_TABLE`` is preferred if plausible.
+
+    Raises ``ValueError`` with the reading of each table if they differ, and if more than a tenth of
+    the plans contradict the table: it cannot read them, or it leaves them without a living room or
+    with several master rooms although another table does not.
+    """
+    # readings of each distinct plan by each table
+    counts = Counter(plans)
+    few = _DOUBTFUL * counts.total()
+    readings = {name: {plan: _reading(plan, name) for plan in counts} for name in CODE_TABLES}
+    plausible = [
+        name
+        for name, read in readings.items()
+        if sum(num for plan, num in counts.items() if read[plan] is None) <= few
+    ]
+    # all plausible tables have to agree, with few contradictions
+    if with_names and OUR_TABLE in plausible:
+        plausible = [OUR_TABLE]
+    if plausible and all(readings[name] == readings[plausible[0]] for name in plausible):
+        against = [plan for plan in counts if _contradicts(plan, plausible[0])]
+        if sum(counts[plan] for plan in against) <= few:
+            return plausible[0]
+    raise ValueError(_refusal(counts, readings))
+
+
+def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
+    """Room types and doors of a plan by a table; None if the table lacks a code.
+
+    The largest bedroom is not determined while a room is unknown.
+    """
+    table = CODE_TABLES[name]
+    known = {**table.known, **table.untyped}
+    if not all(code in known for code in plan.integers):
+        return None
+    rooms = [known[code] for code in plan.integers]
+    return tuple(rooms if plan.unknown else with_master_bedroom(rooms, None))
+
+
+def _sign(plan: RoomCodes, name: str) -> str | None:
+    """Template of a sentence on why a table does not fit a plan, with places for the names of this
+    and a better table; empty if it fits, None if it lacks a code."""
+    rooms = _reading(plan, name)
+    if rooms is None:
+        return None
+    if not plan.unknown and _LIVING not in rooms:
+        return "have no living room by {} but one by {}"
+    if rooms.count(_MASTER) > 1:
+        return "have several master rooms by {} but at most one by {}"
+    return ""
+
+
+def _contradicts(plan: RoomCodes, name: str) -> bool:
+    """True if another table fits a plan and this one does not."""
+    signs = {other: _sign(plan, other) for other in CODE_TABLES}
+    own = signs.pop(name)
+    if own is None:
+        return any(sign is not None for sign in signs.values())
+    return own != "" and "" in signs.values()
+
+
+def _doubts(path: Path, records: Sequence[Record[object]], name: str) -> list[Doubt]:
+    """Doubts on the table of a file: plans that contradict it, grouped by sign."""
+    distinct = {record.room_codes for record in records}
+    against = {plan for plan in distinct if _contradicts(plan, name)}
+    by_sign: dict[str, list[Record[object]]] = {}
+    for record in records:
+        if record.room_codes in against and (sign := _sign(record.room_codes, name)):
+            by_sign.setdefault(sign, []).append(record)
+    doubts = []
+    for sign, group in by_sign.items():
+        # tables that fit all plans of the group, else those that fit some
+        fits = {o: [_sign(each.room_codes, o) == "" for each in group] for o in CODE_TABLES}
+        others = [o for o in fits if all(fits[o])] or [o for o in fits if any(fits[o])]
+        reason = sign.format(name, " or ".join(others))
+        sentence = (
+            f"{path}: {len(group):,} of {counted(len(records), 'plan')}, the first at "
+            f"{group[0].place}, {reason}; if tables are mixed, give each a file of its own or say "
+            'codes in each record ("codes": "housegan")'
+        )
+        doubts.append(Doubt(len(group), sentence))
+    return doubts
+
+
+def _refusal(
+    counts: Counter[RoomCodes], readings: Mapping[str, Mapping[RoomCodes, _Rooms | None]]
+) -> str:
+    """Message of a refusal: for each table, the plans it can read and the codes that differ."""
+    total = counts.total()
+    # tables that read the plans alike are one group
+    groups: dict[tuple[_Rooms | None, ...], list[str]] = {}
+    for name, read in readings.items():
+        if sum(num for plan, num in counts.items() if read[plan] is not None) > _DOUBTFUL * total:
+            groups.setdefault(tuple(read.values()), []).append(name)
+    # one clause for each group of tables
+    names = [group[0] for group in groups.values()]
+    shown = _distinctive_codes(names, counts)
+    parts = []
+    for rooms_of_plans, group in groups.items():
+        pairs = zip(counts.values(), rooms_of_plans, strict=True)
+        known = [(num, rooms) for num, rooms in pairs if rooms is not None]
+        living = sum(num for num, rooms in known if _LIVING in rooms)
+        masters = sum(num for num, rooms in known if rooms.count(_MASTER) > 1)
+        several = f", {masters:,} with several master rooms" if masters else ""
+        meaning = CODE_TABLES[group[0]].meaning
+        meanings = ", ".join(f"{code} {meant}" for code in shown if (meant := meaning(code)))
+        parts.append(
+            f"{' or '.join(group)} reads {sum(num for num, _ in known):,} of "
+            f"{counted(total, 'plan')}, {living:,} with a living room{several} ({meanings})"
+        )
+    tables = " or ".join(f"data.codes={name}" for name in names)
+    return (
+        f"its room codes fit several tables: {'; '.join(parts)}. Name theirs: {tables} (sample and "
+        "evaluate: codes=TABLE, discrete-diffusion data: --code-table TABLE); a file or folder of "
+        'several tables needs a "codes": "TABLE" in each record'
+    )
+
+
+def _distinctive_codes(names: Sequence[str], counts: Counter[RoomCodes]) -> list[int]:
+    """Most frequent codes that the tables read differently, ascending."""
+    frequent = Counter(code for plan in counts.elements() for code in plan.integers)
+    differing = [
+        code
+        for code, _ in frequent.most_common()
+        if len({CODE_TABLES[name].meaning(code) for name in names}) > 1
+    ]
+    return sorted(differing[:_MAX_SHOWN])
