@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
+import torch
 
 from discrete_diffusion.algorithms import ALGORITHMS, build_algorithm
 from discrete_diffusion.algorithms.registry import algorithm_state
@@ -12,7 +13,7 @@ from discrete_diffusion.cli import compose, main
 from discrete_diffusion.cli.listing import print_listing, sampled_by
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.domains.registry import available_domains, get_domain
-from discrete_diffusion.models.registry import available_backbones
+from discrete_diffusion.models.registry import available_backbones, register_backbone
 from discrete_diffusion.sampling.registry import SAMPLERS
 from listed_parts import listed
 from toy_samplers import fitting_samplers
@@ -42,8 +43,11 @@ def test_the_listing_names_the_algorithms_that_each_sampler_accepts():
     }
 
 
+@pytest.mark.usefixtures("clean_registry")
 def test_every_part_stands_under_its_state(capsys):
+    register_backbone("my-field", state="field")(lambda config, size: torch.nn.Identity())
     states = listed(capsys, 80)
+    assert states["field"]["algo.backbone="][-1] == "my-field"
     everything = {
         "data=": DATA_SETS,
         "algo.backbone=": available_backbones(),
