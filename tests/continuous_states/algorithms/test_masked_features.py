@@ -28,13 +28,9 @@ def subsets(num: int) -> list[torch.Tensor]:
 
 
 def exact_bound(world: GaussianWorld) -> float:
-    """E over orders of sum_i -log N(x_i; E[x_i | earlier rows], I), and over the data.
-
-    A set of h hidden rows is met with probability 1 / C(N, h) at its own step, where each of its
-    rows is the next one with probability 1 / h.
-    """
+    """E over the data and over orders of sum_i -log N(x_i; E[x_i | earlier rows], I)."""
     total, num = 0.0, world.num_rows
-    for hidden in subsets(num):
+    for hidden in subsets(num):  # each is met with probability 1 / C(N, h)
         h = int(hidden.sum())
         if h == 0:
             continue
@@ -237,7 +233,6 @@ def test_a_fixed_mask_rate(rate):
 
 @pytest.mark.slow
 def test_the_elbo_of_ddpm_is_minimised_by_important_steps():
-    """Drawn uniformly, one of a thousand steps would carry nearly all of the loss."""
     batch = batch_of(WORLD, 64)
     model = exact_model(WORLD, objective="ddpm", weighting="elbo")
     losses = [float(model.loss(batch, make_generator(k)).loss) for k in range(30)]

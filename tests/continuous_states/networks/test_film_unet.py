@@ -156,15 +156,10 @@ def test_outputs_are_those_of_the_equations(randomise):
 def test_sizes_that_cannot_be_halved_are_refused_with_some_that_can():
     unet = FiLMUNet(**{**TINY, "multipliers": (1, 1, 1)})
     t = torch.zeros(1)
-    message = (
-        "images of 30 x 33 pixels cannot be halved 2 times, as 3 multipliers require; choose sizes "
-        "that 4 divides, e.g. 28 x 32 or 32 x 36"
-    )
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"images of 30 x 33 .* e\.g\. 28 x 32 or 32 x 36"):
         unet(torch.zeros(1, 1, 30, 33), t)
     with pytest.raises(ValueError, match=r"images of 2 x 4 .* e\.g\. 4 x 4$"):
         unet(torch.zeros(1, 1, 2, 4), t)
-    assert unet(torch.zeros(1, 1, 4, 8), t).shape == (1, 2, 4, 8)
 
 
 def test_bad_arguments_are_refused():

@@ -6,12 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from continuous_states.networks.dtn_unet import DtNEncoder, DtNUNet, FilmUNetTokens
-from continuous_states.networks.film_unet import FiLMUNet
 from discrete_diffusion.algorithms import AR, MDLM, UDLM, TokenAlgorithm
 from discrete_diffusion.categorical import effective_number, log_mean, make_generator
 from discrete_diffusion.forward_process import Absorbing, Uniform
-from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Model, build_sampler, sample_in_batches
 from floor_plans.briefs.particles import Move, Particles, systematic
@@ -146,33 +143,6 @@ def test_a_condition_is_encoded_once_unless_its_encoder_reads_the_time(name, sam
     assert always.backbone.num_encoded == always.backbone.calls == once.backbone.calls > 1
     assert once.encoded({"label": FULL, "unread": FULL}).keys() == {"encoded"}
     assert always.encoded({"label": FULL, "unread": FULL}).keys() == {"label"}
-
-
-def test_the_encoder_of_maps_runs_once():
-    torch.manual_seed(0)
-    unet = FiLMUNet(
-        in_channels=4, out_channels=4, channels=4, multipliers=[1], cond_dim=4, groups=2
-    )
-    encoder = DtNEncoder(num_boundary=4, d_model=8, n_layers=1, n_heads=2, time_conditioning=False)
-    network = DtNUNet(unet=unet, encoder=encoder)
-    for parameter in network.parameters():
-        parameter.data.normal_(std=0.5)
-    layout = TokenLayout.flat(length=4, vocab_size=4, mask_id=3)
-    backbone = FilmUNetTokens(network=network, height=2, width=2)
-    algorithm, runs = MDLM(backbone, Absorbing(layout, LogLinear())), []
-    encoder.register_forward_hook(lambda *call: runs.append(call))
-
-    def tokens() -> Tensor:
-        runs.clear()
-        maps = torch.randn(9, 4, 4, generator=make_generator(1))
-        asked = {"conditions": {"dtn": maps}, "generator": make_generator(0), "steps": 4}
-        sampler = build_sampler({"name": "ancestral"})
-        return sampler.sample(algorithm, torch.ones(9, 4, dtype=torch.bool), **asked).x0
-
-    cached, num = tokens(), len(runs)
-    algorithm.encoded = algorithm.accepted  # type: ignore[method-assign]
-    assert torch.equal(tokens(), cached)
-    assert num == 1 < len(runs)
 
 
 def test_particles_and_moves_are_of_the_model_given_its_condition():
