@@ -131,11 +131,11 @@ def test_refusals_come_before_training(words, sentence, refusal):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "size", "preset"),
-    [(["model.num_layers=9"], 812_480, "dit_"), (["model=dit_small"], 347_008, "dit_small")],
+    ("word", "size", "preset"),
+    [("model.num_layers=9", 812_480, "dit_"), ("model=dit_small", 347_008, "dit_small")],
 )
-def test_a_network_of_ids_gets_the_size_of_that_of_latents(words, size, preset):
-    latent, ids = plan("data=dialogue", BOTH, *words)
+def test_a_network_of_ids_gets_the_size_of_that_of_latents(word, size, preset):
+    latent, ids = plan("data=dialogue", BOTH, word)
     assert (latent.preset, latent.parameters) == ("latent_tiny", size)
     assert ids.model.startswith(preset)
     assert "hidden_size=" in ids.model

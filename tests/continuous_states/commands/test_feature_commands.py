@@ -478,8 +478,7 @@ def test_a_checkpoint_whose_data_is_gone_fills_what_it_is_given(tmp_path, refuse
 
 
 def with_weight(state: dict, value: float) -> dict:
-    """A training state with another first bias of the head and scale of its feature, with a new
-    digest."""
+    """A training state with another bias and scale of the first feature, and its digest."""
     weights = state["state_dict"]
     weights["algorithm.backbone.head.bias"][0] = value
     weights["algorithm.scaling.scale"][0] = 100.0

@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
 from continuous_states.dialogue.dataset import DialogueTokens
 from continuous_states.dialogue.texts import nearest_other, read_dialogues
 from dialogue_configs import dialogue_config, dialogue_data
-from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.domains import build_layout, complete_data, data_state, domain_of
-from discrete_diffusion.domains.registry import equivalent_data_sets
 from guide_code import run_python
 
 EOS, UNK, MASK, PAD = 71, 72, 73, 74
@@ -77,22 +74,6 @@ def test_the_completed_config_states_the_ids():
     assert torch.equal(real[0], torch.arange(S + T) >= S)
     with pytest.raises(ValueError, match=r"data.vocab_size=9, .* 75;"):
         complete_data(dialogue_config(vocab_size=9))
-
-
-def test_both_configs_draw_the_same_by_default():
-    data = dialogue_config().data
-    assert equivalent_data_sets(data) == {
-        "latent": "dialogue",
-        "tokens": "dialogue-tokens",
-    }
-    texts, tokens = (
-        OmegaConf.load(shipped_files("data")[name]) for name in ("dialogue", "dialogue-tokens")
-    )
-    own = {"name", "vocab_size", "eos_id", "mask_id", "length"}
-    own |= {"source_tokenizer", "target_tokenizer", "source_vocab_size", "source_pad_id"}
-    assert {k: v for k, v in texts.items() if k not in own} == {
-        k: v for k, v in tokens.items() if k not in own
-    }
 
 
 def test_the_fingerprint_says_which_pairs():

@@ -147,21 +147,6 @@ def test_baselines_are_fitted_on_the_training_split():
         fit_field_baselines(DATA.changed("train", conditions={}))
 
 
-@pytest.mark.slow
-def test_a_report_measures_saves_and_draws(tmp_path):
-    report, found = ImageReport(DATA), reconstruct(num=2)
-    assert report.measure(found) == score_reconstructions(found, FITTED)
-    report.save(found, tmp_path / "run")
-    files = sorted(path.name for path in (tmp_path / "run").iterdir())
-    assert files == ["samples.npz", "samples.png"]
-    with np.load(tmp_path / "run" / "samples.npz", allow_pickle=False) as saved:
-        names = ["deviation", "dtn", "first", "mean", "truth"]
-        assert sorted(saved) == names
-        for name in names:
-            assert np.array_equal(saved[name], getattr(found, name).numpy()), name
-    assert (tmp_path / "run" / "samples.png").read_bytes().startswith(b"\x89PNG")
-
-
 def test_a_report_of_nothing(tmp_path):
     report, nothing = ImageReport(DATA), reconstruct(num=0)
     assert report.measure(nothing) == {}

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from continuous_states.networks.film_unet import FiLMUNet
+from continuous_states.networks.dtn_unet import AttentionPooling
+from continuous_states.networks.film_unet import ConditionalResBlock, CrossAttention, FiLMUNet
 
 TINY = {
     "in_channels": 1,
@@ -29,35 +30,6 @@ def inputs(height: int = 4, width: int = 6) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(3, 1, height, width, generator=generator)
     return x, torch.tensor([0.1, 0.5, 0.9]), torch.randn(3, 6, generator=generator)
-
-
-def test_parts_have_their_sizes():
-    """ch = 128, K = 128, E = 4 ch; levels of 128, 256, 256, 256 channels."""
-    with torch.device("meta"):
-        unet = FiLMUNet(
-            in_channels=1, out_channels=1, channels=128, multipliers=(1, 2, 2, 2), cond_dim=128
-        )
-    found = {name: num_parameters(module) for name, module in unet.named_children()}
-    assert all(parameter.is_meta for parameter in unet.parameters())
-    assert num_parameters(unet) == 31_819_777
-    assert found | {"gate": unet.cond_gate.numel()} == {
-        "time_embedder": 128 * 512 + 512 + 512 * 512 + 512,
-        "cond_proj": 128 * 512 + 512,
-        "gate": 512,
-        "conv_in": 9 * 128 + 128,
-        "down": 2 * res(128, 128) + 6 * res(256, 256),
-        "shrink": 9 * 128 * 256 + 256 + 2 * (9 * 256 * 256 + 256),
-        "middle": 2 * res(256, 256),
-        "up": res(256, 128) + res(128, 128) + 3 * (res(512, 256) + res(256, 256)),
-        "enlarge": 9 * 256 * 128 + 128 + 2 * (9 * 256 * 256 + 256),
-        "norm": 4 * 128,
-        "conv_out": 18 * 128 + 1,
-    }
-
-
-def res(i: int, o: int) -> int:
-    skip = i * o + o if i != o else 0
-    return 2 * i + 9 * i * o + o + 2 * o + 9 * o * o + o + skip + 2 * (2 * o * 512 + 2 * o)
 
 
 def test_at_first_the_condition_has_no_effect_and_the_output_is_zero():
@@ -181,3 +153,86 @@ def test_bad_arguments_are_refused():
             FiLMUNet(**{**TINY, "multipliers": multipliers})
     with pytest.raises(ValueError, match="groups=32 does not divide 8 channels; choose 1, 2, 4, 8"):
         FiLMUNet(**{**TINY, "groups": 32})
+
+
+def block_inputs(channels: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    sizes = [(3, channels, 6, 5), (3, 10), (3, 10)]
+    return tuple(torch.randn(size, generator=generator, dtype=torch.float64) for size in sizes)
+
+
+def resblock(i: int, o: int) -> ConditionalResBlock:
+    return ConditionalResBlock(in_channels=i, out_channels=o, emb_dim=10, groups=2)
+
+
+def test_dropout_stands_before_the_second_convolution(randomise):
+    block = ConditionalResBlock(in_channels=4, out_channels=4, emb_dim=10, groups=2, dropout=1.0)
+    randomise(block).double().train()
+    x, time_emb, cond_emb = block_inputs(4)
+    left = (x + block.conv2.bias[:, None, None]) / math.sqrt(2)
+    torch.testing.assert_close(block(x, time_emb, cond_emb), left)
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_pooling_is_a_mean_with_weights_of_its_own(randomise, num_layers):
+    pooling = randomise(AttentionPooling(d_model=6, num_layers=num_layers)).double()
+    x = torch.randn(3, 5, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    pooled = pooling(x)
+    torch.testing.assert_close(pooled.weights.sum(1), torch.ones(3, dtype=torch.float64))
+    assert pooled.weights.std() > 1e-2
+    torch.testing.assert_close(pooled.vector, (pooled.weights[..., None] * x).sum(dim=1))
+    normed = (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()
+    scores = pooling.score(normed * pooling.norm.weight + pooling.norm.bias)[..., 0]
+    torch.testing.assert_close(pooled.weights, scores.exp() / scores.exp().sum(1, keepdim=True))
+    assert num_parameters(pooling) == 2 * 6 + 7 + (num_layers - 1) * 42
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda: resblock(8, 9), "groups=2 does not divide 9 channels; choose 1, 3, 9"),
+        (lambda: AttentionPooling(d_model=6, num_layers=3), "pool_layers=3: the scoring head has"),
+        (
+            lambda: CrossAttention(channels=8, token_dim=6, n_heads=3, groups=4),
+            "n_heads=3 does not divide 8 channels; choose 1, 2, 4, 8",
+        ),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(build, says):
+    with pytest.raises(ValueError, match=says):
+        build()
+
+
+def cross_attention() -> CrossAttention:
+    return CrossAttention(channels=8, token_dim=6, n_heads=2, groups=4)
+
+
+def test_cross_attention_starts_as_the_identity_and_reads_tokens_later(randomise):
+    x, tokens = block_inputs(8)[0].float(), torch.randn(3, 7, 6)
+    block = cross_attention()
+    assert torch.equal(block(x, tokens), x)
+    randomise(block)
+    out = block(x, tokens)
+    assert (out - x).abs().max() > 1e-2
+    order = torch.tensor([3, 1, 6, 0, 2, 5, 4])  # a set of tokens
+    torch.testing.assert_close(block(x, tokens[:, order]), out, atol=1e-5, rtol=0)
+    changed = block(x, tokens + torch.randn(3, 7, 6))
+    assert (changed - out).abs().max() > 1e-2
+    keep = torch.tensor([True, False, True])
+    kept = block(x, tokens, keep)
+    assert torch.equal(kept[1], x[1])
+    torch.testing.assert_close(kept[keep], out[keep])
+
+
+def test_cross_attention_is_its_equation(randomise):
+    block, x = randomise(cross_attention()).double(), block_inputs(8)[0]
+    tokens = torch.randn(3, 7, 6, dtype=torch.float64)
+    normed, rows = block.norm(x), block.token_norm(tokens)
+    q = block.query(normed.flatten(2).transpose(1, 2))  # (B, H W, C)
+    k, v = block.key_value(rows)[..., :8], block.key_value(rows)[..., 8:]
+    mixed = []
+    for part in (slice(0, 4), slice(4, 8)):
+        scores = q[..., part] @ k[..., part].transpose(1, 2) / 2
+        mixed.append(scores.softmax(-1) @ v[..., part])
+    out = block.out(torch.cat(mixed, dim=-1)).transpose(1, 2).reshape(x.shape)
+    torch.testing.assert_close(block(x, tokens), x + out, atol=1e-12, rtol=0)

@@ -1,5 +1,4 @@
-"""Samples for given conditions: in their order, with noise of their own, by any number of
-processes."""
+"""Samples for given conditions: in their order, by any number of processes."""
 
 from __future__ import annotations
 
