@@ -328,7 +328,7 @@ class EntropyBounded(Unmasking):
         super().check(algorithm, steps)
 
     @property
-    def exactness_facts(self) -> Exactness:
+    def exactness(self) -> Exactness:  # type: ignore[override]
         approximate = self.order in READ_TOKENS
         return Exactness.APPROXIMATE if approximate else Exactness.ANY_ORDER
 
