@@ -213,20 +213,18 @@ class Facts:
             parts.append(_exactly(num_rooms, one_hot))
         # a count applies to the kind with the same types
         if "counts" in self.names:
+            known = frozenset(map(ROOM_TYPES.index, self.vocab.node_types))
             for ids in self.kinds.values():
                 codes = frozenset(ROOM_TYPES.index(self.vocab.node_types[k]) for k in ids)
                 numbers = {
                     number
                     for types, number in counts.items()
-                    if number is not None and self._known_types(types) == codes
+                    if number is not None and types & known == codes
                 }
                 parts.append(_exactly(min(numbers, default=None), one_hot))
         inside = None if outline is None else _shapely().Polygon(outline)
         parts.append(self._numbers(area, inside, front_door))
         return torch.cat(parts).unsqueeze(0)
-
-    def _known_types(self, types: frozenset[int]) -> frozenset[int]:
-        return types & frozenset(map(ROOM_TYPES.index, self.vocab.node_types))
 
 
 def _exactly(number: int | None, size: int) -> Tensor:

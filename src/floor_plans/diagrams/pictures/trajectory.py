@@ -361,15 +361,12 @@ def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = Non
     placed = iter(placements)
     for index, row in zip(range(0, len(rows) * columns, columns), rows, strict=True):
         given = sheet.card(index, next(placed), row.title)
-        _draw_unknown_pairs(given, row.given)
+        # dotted lines of unknown pairs
+        listed = {(i, j) for i, j, _ in row.given.relations}
+        pairs = [pair for pair in combinations(range(row.given.num_rooms), 2) if pair not in listed]
+        for line in route_lines(given.placement, pairs).values():
+            given.line(line, "unknown")
         draw_on(given, row.given)
         for k, diagram in enumerate(row.completions, start=1):
             draw_on(sheet.card(index + k, next(placed), str(k)), diagram)
     return sheet.finish(path)
-
-
-def _draw_unknown_pairs(pen: Pen, given: PartialDiagram) -> None:
-    listed = {(i, j) for i, j, _ in given.relations}
-    pairs = [pair for pair in combinations(range(given.num_rooms), 2) if pair not in listed]
-    for line in route_lines(pen.placement, pairs).values():
-        pen.line(line, "unknown")
