@@ -58,6 +58,11 @@ def test_x_t_goes_in_first_and_sigma_by_name_or_second(made):
     assert torch.equal(answer(made, sigma=None), X.float())
 
 
+def test_only_a_second_of_another_name_goes_in_by_place():
+    assert BackboneCall.of(SECOND).second
+    assert not BackboneCall.of(NAMED).second
+
+
 @pytest.mark.parametrize("made", [KEYWORD_ONLY, *OPEN])
 def test_conditions_go_in_by_name(made):
     call = BackboneCall.of(made)
