@@ -26,8 +26,14 @@ from floor_plans.briefs.brief import (
 from floor_plans.briefs.graph_model import GraphModel
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.yaml_nodes import Source
-from floor_plans.diagrams.partial import ORDERS
-from floor_plans.diagrams.vocabulary import DIRECTIONS, INVERSE, NO_EDGE, ROOM_TYPES, PlanVocabulary
+from floor_plans.diagrams.vocabulary import (
+    DIRECTIONS,
+    INVERSE,
+    NO_EDGE,
+    ORDERS,
+    ROOM_TYPES,
+    PlanVocabulary,
+)
 from floor_plans.plans.box_model import BoxRule, boxes_of, is_installed
 
 _MOST_STEPS = 20_000  # most steps of the search; past that it is undecided

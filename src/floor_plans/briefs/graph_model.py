@@ -8,8 +8,7 @@ from typing import Any
 
 from floor_plans.briefs.brief import ANY_RELATION, Brief, Kind, Quantity, RelationRule
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.partial import ORDERS
-from floor_plans.diagrams.vocabulary import INVERSE, NO_EDGE, ROOM_TYPES, PlanVocabulary
+from floor_plans.diagrams.vocabulary import INVERSE, NO_EDGE, ORDERS, ROOM_TYPES, PlanVocabulary
 from floor_plans.plans.box_model import cp_sat, search
 
 

@@ -34,22 +34,12 @@ from floor_plans.diagrams.files.fields import (
 from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, check_spelling
 from floor_plans.diagrams.vocabulary import (
     NO_EDGE,
-    RELATION_X_ORDER,
-    RELATION_Y_ORDER,
+    ORDERS,
     RELATIONS,
     ROOM_TYPES,
     PlanVocabulary,
     codes_of,
 )
-
-_CONTAINMENT = tuple({"inside": -1, "surrounding": 1}.get(name, 0) for name in RELATIONS)
-ORDERS = (
-    ("left of", RELATION_X_ORDER),
-    ("above", RELATION_Y_ORDER),
-    ("inside", _CONTAINMENT),
-)
-"""Orders by name, each with a sign for every relation code of rooms i and j: -1 if i comes before
-j, 1 if j comes before i, 0 if neither."""
 
 
 class StatedRelation(NamedTuple):

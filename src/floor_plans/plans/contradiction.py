@@ -17,15 +17,11 @@ from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.diagrams.files.records import ReadReport
 from floor_plans.diagrams.geometry import is_acyclic
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from floor_plans.diagrams.partial import (
-    ORDERS,
-    PartialDiagram,
-    StatedRelation,
-    check_contradictions,
-)
+from floor_plans.diagrams.partial import PartialDiagram, StatedRelation, check_contradictions
 from floor_plans.diagrams.vocabulary import (
     INSIDE,
     NO_EDGE,
+    ORDERS,
     RELATION_X_ORDER,
     RELATION_Y_ORDER,
     SURROUNDING,
