@@ -105,3 +105,21 @@ def test_requests_that_do_not_fit():
 def test_the_page_has_the_samplers_that_there_are():
     table = (DOCS / "samplers.md").read_text().split("## The table")[1].split("\n## ")[0]
     assert sorted(re.findall(r"\[`([\w-]+)`\]\(\.\./src", table)) == sorted(SAMPLERS.names())
+
+
+@pytest.mark.slow
+def test_heun_converges_faster_than_euler():
+    def apart(solver: str, steps: int) -> float:
+        fine, _, _ = drawn(64, solver="heun", steps=200)
+        found, _, _ = drawn(64, solver=solver, steps=steps)
+        return float((found.x0 - fine.x0).square().mean().sqrt())
+
+    assert apart("heun", 20) < apart("euler", 40) / 3
+    assert apart("euler", 80) == pytest.approx(apart("euler", 40) / 2, rel=0.2)
+
+
+def test_one_step_is_the_prediction_from_noise():
+    """At t = 1 nothing is known but the condition."""
+    found, sign, _ = drawn(6, steps=1)
+    expected = sign[:, None] * IMAGES.mean
+    assert torch.allclose(found.x0.flatten(1).double(), expected, atol=1e-5)

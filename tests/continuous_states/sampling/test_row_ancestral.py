@@ -142,3 +142,19 @@ def test_requests_that_do_not_fit(steps, change, says):
         RowAncestral().sample(
             exact_model(WORLD), real, clamp=clamp, generator=make_generator(0), steps=steps
         )
+
+
+@pytest.mark.slow
+def test_fewer_steps_of_ddpm_end_at_the_data_too():
+    x0, masked, real = windows(30)
+    model = exact_model(WORLD, objective="ddpm")
+    for steps in (1, 2, 7, 5000):
+        output = RowAncestral(temperature=0.0).sample(
+            model, real, clamp=given(x0, masked), generator=make_generator(0), steps=steps
+        )
+        assert output.nfe.unique().tolist() == [min(steps, 1000)]
+        assert output.x0.isfinite().all()
+    one = RowAncestral(temperature=0.0).sample(
+        model, real, clamp=given(x0, masked), generator=make_generator(0), steps=1
+    )
+    assert torch.allclose(one.x0, model.predict(x0, masked, real), atol=1e-5)

@@ -10,7 +10,7 @@ pytest.importorskip("rdkit")
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule, decode
-from discrete_diffusion.domains.molecules.valence import ConnectedValence
+from discrete_diffusion.domains.molecules.valence import ConnectedValence, Valence
 from discrete_diffusion.layout import VocabConfig
 from graph_worlds import (
     Scattered,
@@ -80,13 +80,22 @@ def test_weighted_samples_follow_the_model_given_both(num_atoms):
 
 
 @pytest.mark.slow
+def test_of_a_network_that_is_no_joint_distribution():
+    rows, model = every_graph(THREE, 3), model_of(Scattered(THREE), THREE)
+    prob = law_of_any_order(model, rows, torch.ones(THREE.length).bool())
+    output = drawn(model, real(THREE, 3), OnEach(THREE), 20_000)
+    check_law(output, rows, prob, whole(rows, THREE))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "given",
     [
         given_atoms(FOUR, 0, 0, 1, 2),
+        given_atoms(FOUR, 0, 0, 1, 1),
         given_atoms(FOUR, 2, 2, p01=1, p02=3),
     ],
-    ids=["F F O C", "C=C and two atoms"],
+    ids=["F F O C", "F F O O", "C=C and two atoms"],
 )
 def test_completions_of_four_atoms_follow_it(given):
     """Of so few the conditions are sufficient."""
@@ -137,7 +146,9 @@ def partial(rows: Tensor, vocab: VocabConfig, num: int) -> Tensor:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("vocab", "num_atoms"), [(THREE, 2), (FOUR, 4)], ids=str)
+@pytest.mark.parametrize(
+    ("vocab", "num_atoms"), [(THREE, 2), (THREE, 3), (FOUR, 3), (FOUR, 4)], ids=str
+)
 def test_no_value_that_has_a_completion_is_excluded(vocab, num_atoms):
     """At random partial molecules; of so few atoms no other is kept."""
     rows = every_graph(vocab, num_atoms)
@@ -169,6 +180,31 @@ def can_be_joined(molecule: Molecule, open_pairs: list[tuple[int, int]]) -> bool
     return (fits and can_be_joined(joined, others)) or can_be_joined(molecule, others)
 
 
+@pytest.mark.slow
+def test_conditions_of_six_atoms_are_necessary_and_nearly_sufficient():
+    """Beside a search, of random partial molecules whose atoms are known."""
+    vocab = VocabConfig(n_max=6, node_types=("F", "O", "N"), edge_types=BONDS)
+    generator, first = make_generator(2), vocab.edge_offset
+    x = torch.randint(3, (1500, vocab.length), generator=generator)
+    pairs = x[:, 6:]
+    u = torch.rand(pairs.shape, generator=generator)
+    pairs[:] = first + vocab.no_edge
+    pairs[u < 0.45] = vocab.mask_id
+    pairs[u < 0.08] = first
+    narrowing = ConnectedValence(vocab)
+    x = x[[row for row in range(len(x)) if not Valence(vocab).contradictions(x[row : row + 1])]]
+    said, by_search = narrowing.is_possible(x), []
+    for row in x:
+        molecule = decode(row.where(row != vocab.mask_id, first + vocab.no_edge)[None], vocab)[0]
+        is_open = (row[6:] == vocab.mask_id).tolist()
+        found = [pair for pair, free in zip(vocab.endpoints, is_open, strict=True) if free]
+        by_search.append(can_be_joined(molecule, found))
+    true = torch.tensor(by_search)
+    assert (said | ~true).all()
+    assert 100 < int(true.sum()) < len(x) - 100
+    assert int((said & ~true).sum()) < 0.03 * len(x)
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [
@@ -193,3 +229,16 @@ def test_what_can_be_completed_is_no_contradiction():
         x = torch.stack([x, x.masked_fill(~real(FOUR, 3), FOUR.pad_id)])
         assert not ConnectedValence(FOUR).contradictions(x)
     assert not ConnectedValence(FOUR).contradictions(x[:0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["first-hitting", "ancestral", "margin"])
+def test_larger_molecules_are_whole_unless_they_have_no_weight(sampler):
+    vocab = VocabConfig(n_max=12, node_types=("C", "N", "O", "F"), edge_types=BONDS)
+    steps = {"steps": 8} if sampler == "ancestral" else {}
+    model = model_of(Scattered(vocab, edges=-1.5), vocab)
+    output = drawn(model, real(vocab, 12), ConnectedValence(vocab), 60, sampler=sampler, **steps)
+    alive = ~output.log_weights.isneginf()
+    assert alive.double().mean() > 0.9
+    assert torch.equal(whole(output.x0, vocab), alive)
+    assert not whole(drawn(model, real(vocab, 12), None, 60).x0, vocab).any()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 
 import pytest
+import torch
 from molecule_examples import SMILES, random_graph
 
 pytest.importorskip("rdkit")
 
 from rdkit import Chem, rdBase
 
+from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.molecules.metrics import Verdict, is_connected, judge, sample_shares
 from discrete_diffusion.domains.molecules.molecule import Molecule, to_rdkit
-from discrete_diffusion.domains.molecules.reading import molecule_of
+from discrete_diffusion.domains.molecules.reading import molecule_of, read_molecules
 
 METHANE_AND_WATER = Molecule(("C", "O"), ())
 AMMONIUM = Molecule(("N", "C", "C", "C", "C"), tuple((0, k, 0) for k in range(1, 5)))
@@ -121,3 +124,24 @@ def test_verdicts_are_those_of_the_published_procedures():
     assert deviating < 8
     shares = sample_shares(found, None)
     assert shares["valid"] < shares["valid_relaxed"] < shares["valid_corrected"] == 1
+
+
+@pytest.mark.slow
+def test_the_training_molecules_of_qm9_score_what_papers_print(real_data, tmp_path):
+    """99.3 % valid, 99.5 % relaxed in the tables of DiGress and DeFoG; of 20,000 rows of the file.
+
+    The file of SMILES lacks 638 of 133,885 molecules, which no rule can call valid. Uniqueness is
+    one of all rows: ``benchmarks/molecule_files.py`` measures it.
+    """
+    path = real_data / "qm9_smiles" / "qm9.csv.gz"
+    if not path.is_file():
+        pytest.skip("no qm9_smiles/qm9.csv.gz")
+    head, *rows = gzip.decompress(path.read_bytes()).decode().splitlines()
+    order = torch.randperm(len(rows), generator=make_generator(0))[:20_000].tolist()
+    some = tmp_path / "some.csv"
+    some.write_text("\n".join([head, *(rows[row] for row in order)]))
+    found = read_molecules(some, charges="ignored")
+    assert (len(found), len(found.problems)) == (20_000, 0)
+    shares = sample_shares(judge(found.molecules), None)
+    assert shares["valid"] == pytest.approx(0.993, abs=0.003)
+    assert shares["valid_relaxed"] * len(rows) / 133_885 == pytest.approx(0.995, abs=0.003)
