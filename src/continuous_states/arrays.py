@@ -1,4 +1,4 @@
-"""Arrays by name in ``.npz`` files and zarr folders; nothing is unpickled."""
+"""Read and write named arrays in ``.npz`` files, and read zarr folders; nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _HARMLESS = frozenset(
         *("adler32", "crc32", "crc32c", "fletcher32"),
     }
 )
-"""Codecs of zarr that turn bytes into numbers and texts and do nothing else. An array may name any
-codec that is installed, such as one that unpickles."""
+"""Zarr codecs that only turn bytes into numbers and texts. Other installed codecs may run code, for
+example by unpickling."""
 
 
 class StoredArrays(Protocol):
-    """Arrays by key in a file or folder that is open. ``source``: its path, for errors. ``keys``:
-    of all arrays, those of a group as ``group/name``."""
+    """Arrays of an open file or folder. ``source``: path of the file or folder, for errors.
+    ``keys``: keys of all arrays; an array in a group has the key ``group/name``."""
 
     @property
     def source(self) -> str: ...
@@ -38,14 +38,14 @@ class StoredArrays(Protocol):
     def keys(self) -> frozenset[str]: ...
 
     def read(self, key: str) -> NDArray:
-        """The array of a key. Raises ``ValueError`` naming ``source`` and ``key`` if it is damaged
-        or cannot be read without running code."""
+        """Read the array of a key. Raises ``ValueError`` naming ``source`` and ``key`` if the array
+        is damaged or cannot be read without running code."""
         ...
 
 
 def require_array(store: StoredArrays, key: str, expected: str) -> NDArray:
-    """The array of a key; ``ValueError`` naming ``source``, ``key``, ``expected`` and the keys of
-    the store if it is missing."""
+    """Read the array of a key. Raises ``ValueError`` naming ``source``, ``key``, ``expected`` and
+    the keys of the store if the array is missing."""
     if key not in store.keys:
         found = ", ".join(sorted(store.keys)) or "nothing"
         raise ValueError(f"{store.source} has no array '{key}'; expected {expected}; found {found}")
@@ -53,8 +53,8 @@ def require_array(store: StoredArrays, key: str, expected: str) -> NDArray:
 
 
 def names_of(array: NDArray, key: str, source: str) -> tuple[str, ...]:
-    """A one-dimensional array of text or UTF-8 bytes as strings; ``ValueError`` naming ``source``
-    and ``key`` otherwise."""
+    """Convert a one-dimensional array of text or UTF-8 bytes to strings. Raises ``ValueError``
+    naming ``source`` and ``key`` for other arrays."""
     if array.ndim == 1 and array.dtype.kind in "UTSO":
         try:
             names = [v.decode("utf-8") if isinstance(v, bytes) else v for v in array.tolist()]
@@ -69,7 +69,8 @@ def names_of(array: NDArray, key: str, source: str) -> tuple[str, ...]:
 
 
 def numbers_of(array: NDArray, key: str, source: str) -> NDArray[np.float32]:
-    """An array of numbers as Float32; ``ValueError`` naming ``source`` and ``key`` otherwise."""
+    """Convert an array of numbers to Float32. Raises ``ValueError`` naming ``source`` and ``key``
+    for other arrays."""
     if array.dtype.kind not in "fiub":
         raise ValueError(
             f"{source}: {key} is {array.dtype}; expected numbers: save it as "
@@ -81,7 +82,8 @@ def numbers_of(array: NDArray, key: str, source: str) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class ArraysInMemory:
-    """``StoredArrays`` of Python objects; ``source`` names them in errors, such as ``given[0]``."""
+    """``StoredArrays`` of Python objects. ``source``: name of the objects in errors, such as
+    ``given[0]``."""
 
     arrays: Mapping[str, NDArray]
     source: str
@@ -114,7 +116,7 @@ class _NpzArrays:
 
 @contextmanager
 def open_npz(path: Path) -> Iterator[StoredArrays]:
-    """Open the arrays of a ``.npz`` file; ``ValueError`` for any other file."""
+    """Open the arrays of a ``.npz`` file. Raises ``ValueError`` for any other file."""
     with path.open("rb") as handle:  # numpy does not close what it cannot read
         try:
             file = np.load(handle, allow_pickle=False)
@@ -132,7 +134,7 @@ def open_npz(path: Path) -> Iterator[StoredArrays]:
 
 
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays by name, compressed, as a ``.npz`` file that appears whole."""
+    """Write named arrays as a compressed ``.npz`` file, which appears only when it is complete."""
     # an open file, as numpy would append .npz to a name
     with atomic_write(path) as unfinished, unfinished.open("wb") as file:
         np.savez_compressed(file, **arrays)
@@ -163,9 +165,9 @@ class _ZarrArrays:
 
 @contextmanager
 def open_zarr(path: Path) -> Iterator[StoredArrays]:
-    """Open the arrays of a zarr folder, format 2 or 3, and of the groups directly in it (the public
-    layout of GET). Needs the extra ``regions``. Raises ``ValueError`` if zarr is not installed, or
-    the folder is not a zarr group."""
+    """Open the arrays of a zarr folder (format 2 or 3) and of its direct groups (the public layout
+    of GET). Needs the extra ``regions``. Raises ``ValueError`` if zarr is not installed, or the
+    folder is not a zarr group."""
     try:
         import zarr  # noqa: F401
     except ImportError as error:
@@ -224,6 +226,6 @@ def _is_group(folder: Path) -> bool:
 
 
 def _descriptions(folder: Path) -> list[Path]:
-    """The files that describe an array or group: type, shape, codecs."""
+    """Metadata files of an array or group, which state type, shape and codecs."""
     paths = (folder / name for name in ("zarr.json", ".zarray", ".zgroup"))
     return [path for path in paths if path.is_file()]

@@ -1,4 +1,4 @@
-"""Builders of the networks: from a config to constructor arguments.
+"""Builders of the networks: turn a config into constructor arguments.
 
 The networks are imported when a builder is called, so that a misspelt name is refused before torch
 is loaded.
@@ -25,7 +25,7 @@ else:
 
 
 def _section(config: Any, name: str) -> Any:
-    """Part of the config, empty if it is missing."""
+    """Section of the config by name; empty if it is missing."""
     return config.get(name) or {}
 
 
@@ -121,7 +121,7 @@ def build_latent_space_model(config: DictConfig, vocab_size: int) -> nn.Module:
 
 
 def _part_options(model: Any, part: str, build: Callable[..., Any], **given: Any) -> dict[str, Any]:
-    """Constructor arguments from ``model.<part>``, and those ``given`` where it has none."""
+    """Constructor arguments from ``model.<part>``, completed by ``given`` values."""
     options = {**given, **_section(model, part)}
     check_options(f"model.{part}", f"model.{part}", build, options)
     for key, value in options.items():
@@ -132,7 +132,7 @@ def _part_options(model: Any, part: str, build: Callable[..., Any], **given: Any
 
 
 def _check_boundary(config: DictConfig) -> int:
-    """``data.num_boundary``; ``ValueError`` if the data have no maps."""
+    """Return ``data.num_boundary``; raise ``ValueError`` if the data have no maps."""
     num = _section(config, "data").get("num_boundary")
     if num is None:
         backbone = str(_section(config, "algo").get("backbone"))

@@ -23,7 +23,7 @@ T_DRAWS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """Training times as functions of u, uniform on (0, 1]."""
 SMALLEST_T = 0.05
-"""Time at which velocities are cut off, and at which the bound ends with a Gaussian."""
+"""Smallest time t of the weights of the loss; the bound ends there with a Gaussian."""
 
 
 class FlowMatching(Algorithm):
@@ -31,18 +31,19 @@ class FlowMatching(Algorithm):
 
         loss = E_t E_eps  w(t) * mean over pixels of  (xhat(x_t, t, condition) - x0)^2,
 
-    w = 1 / max(t, 0.05)^2, which makes it the squared error of the velocity (x_t - xhat) / t, its
-    denominator cut off at 0.05 (arXiv 2210.02747; x-prediction as in arXiv 2511.13720). Images are
+    With w = 1 / max(t, 0.05)^2 this is the squared error of the velocity (x_t - xhat) / t whose
+    denominator is at least 0.05 (arXiv 2210.02747; x-prediction as in arXiv 2511.13720). Images are
     scaled to mean 0 and deviation 1.
 
-    ``weighting``: ``velocity``, w as above; ``image``, w = 1: the same best xhat, and errors of
-    small t, where the noisy image already shows the clean one, do not outweigh the others.
+    ``weighting``: ``velocity``, w as above; ``image``, w = 1. Both have the same best xhat; with
+    ``image`` errors at small t, where the noisy image is almost clean, do not outweigh other
+    errors.
     ``t_draw``: distribution of training times; ``uniform``, ``quadratic``: u^2, ``logit_normal``:
-    sigmoid(N(0.8, 0.8^2)), in each case of this package's t, which is 1 for noise.
+    sigmoid(N(0.8, 0.8^2)). In this package t = 1 is noise.
     ``condition_dropout``: see ``Algorithm``.
 
-    The NELBO, NaN unless a ``draw`` requests it, is that of the diffusion with the same marginals,
-    ended at t = 0.05 by N(xhat, (t / (1 - t))^2 I) (arXiv 2107.00630, eq. 17), about scaled images:
+    The NELBO of scaled images, NaN unless a ``draw`` requests it, is that of the diffusion with the
+    same marginals, ended at t = 0.05 by N(xhat, (t / (1 - t))^2 I) (arXiv 2107.00630, eq. 17):
 
         NELBO = E[-log N(x0; xhat(x_.05), s^2)] + integral of (1 - t) / t^3 |x0 - xhat|^2 dt.
     """
@@ -106,13 +107,14 @@ class FlowMatching(Algorithm):
     def _squares(
         self, x0: Tensor, t: Tensor, conditions: Conditions, generator: torch.Generator
     ) -> Tensor:
-        """|xhat(x_t) - x0|^2 of each image: Float32[B]."""
+        """Squared errors |xhat(x_t) - x0|^2 of the images, Float32[B]."""
         noise = torch.randn(x0.shape, generator=generator, device=generator.device).to(x0)
         xhat = self.denoise(self.path.corrupt(x0, t, noise), t, conditions)
         return (xhat - x0).square().flatten(1).sum(dim=1)
 
     def denoise(self, xt: Tensor, t: Tensor, conditions: Conditions | None = None) -> Tensor:
-        """xhat of scaled images at times t Float[B]: Float32[B, C, H, W], scaled."""
+        """Predict clean images xhat Float32[B, C, H, W] from noisy ones at times t Float[B]; both
+        scaled."""
         sigma = self.path.sigma(t) if self.time_conditioning else None
         return self.apply_backbone(xt, sigma, conditions)
 
@@ -124,12 +126,12 @@ class Regression(Algorithm):
 
     Its least value is the mean variance of a pixel given the condition.
 
-    The NELBO is the exact -log likelihood of the model N(xhat, I) of scaled images, and so a bound
-    like any other; it is least for the same weights as the loss:
+    The NELBO is the exact -log likelihood of scaled images under the model N(xhat, I); the weights
+    that minimise the loss minimise it, too:
 
         NELBO = |x0 - xhat|^2 / 2 + (C H W / 2) log(2 pi)
 
-    ``time_conditioning``: true hands the backbone sigma = 0 instead of None.
+    ``time_conditioning``: if true, the backbone gets sigma = 0 instead of None.
     """
 
     name = "regression"
@@ -149,7 +151,7 @@ class Regression(Algorithm):
         self.scaling.fit(train.x0)
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        """Loss of a batch; no random number is taken."""
+        """Loss of a batch; uses no random numbers."""
         check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
         x0 = self.scaling(batch.x0)  # (B, C, H, W)
         numbers = x0[0].numel()
@@ -160,7 +162,7 @@ class Regression(Algorithm):
         return LossOutput(squares.mean() / numbers, nelbo, num_real)
 
     def expected(self, shape: tuple[int, ...], conditions: Conditions) -> Tensor:
-        """xhat of scaled images: Float32 of ``shape`` (B, C, H, W), scaled."""
+        """Expected images xhat given the conditions: Float32 of ``shape`` (B, C, H, W), scaled."""
         nothing = self.scaling.scale.new_zeros(shape)
         sigma = nothing.new_zeros(shape[0]) if self.time_conditioning else None
         return self.apply_backbone(nothing, sigma, conditions)

@@ -1,8 +1,8 @@
-"""Real numbers on one scale, and the normal noise that is added to them.
+"""Scaling of real numbers, and the Gaussian noise that is added to them.
 
-An algorithm makes its process itself. Processes of tokens (``ForwardProcess``) are named by the
-config and share no method with these: there a process is probabilities of ids, here it is means and
-variances.
+An algorithm creates its Gaussian process itself. Processes of tokens (``ForwardProcess``) are named
+by the config and share no method with Gaussian processes: they give probabilities of ids instead of
+means and variances.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from discrete_diffusion.config import Bounds, Checked, check_name
 
 Scaled = Literal["zscore", "max", "none"]
 Steps = Annotated[int, Bounds(least=2)]
-"""Steps of a process of discrete times."""
+"""Default number of steps of ``LinearGaussian``."""
 
 CHUNK = 16
-"""Windows that are worked on in float64 at once; a split may fill much of the memory."""
+"""Number of windows converted to float64 at once, to save memory."""
 
 
 class Scaling(nn.Module):
@@ -37,11 +37,11 @@ class Scaling(nn.Module):
         self.register_buffer("scale", torch.ones(shape))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Raw values to scaled ones, Float32."""
+        """Scale raw values, Float32."""
         return (x.float() - self.shift) / self.scale
 
     def inverse(self, x: Tensor) -> Tensor:
-        """Scaled values to raw ones, Float32."""
+        """Convert scaled values back to raw values, Float32."""
         return x.float() * self.scale + self.shift
 
     def _set(self, shift: Tensor, scale: Tensor) -> None:
@@ -58,7 +58,7 @@ class FieldScaling(Scaling):
         super().__init__(channels, 1, 1)
 
     def fit(self, x0: Tensor) -> None:
-        """``x0`` Float[M, C, H, W]: the training images."""
+        """Set mean and deviation to those of the training images ``x0`` Float[M, C, H, W]."""
         if len(x0):
             pixels, over = x0.double(), (0, 2, 3)
             self._set(pixels.mean(over, keepdim=True)[0], pixels.std(over, keepdim=True)[0])
@@ -75,8 +75,8 @@ class RowScaling(Scaling):
         self.how = how
 
     def fit(self, x0: Tensor, real: Tensor) -> None:
-        """``x0`` Float[W, N, M], ``real`` Bool[W, N]: the rows of training. Raises ``ValueError``
-        for another number of features."""
+        """Set shift and scale by the rows of training: ``x0`` Float[W, N, M], where ``real``
+        Bool[W, N]. Raises ``ValueError`` if M is not the number of features."""
         if x0.shape[-1] != len(self.scale):
             raise ValueError(
                 f"the data has {x0.shape[-1]} features, the model {len(self.scale)}; "
@@ -104,7 +104,7 @@ class RowScaling(Scaling):
 
 
 def _real_rows(x0: Tensor, real: Tensor) -> Iterator[Tensor]:
-    """The real rows of ``CHUNK`` windows at a time, Float64[R, M]; R is at least 1."""
+    """Yield the real rows of ``CHUNK`` windows at a time, Float64[R, M]; R is at least 1."""
     for rows, there in zip(x0.split(CHUNK), real.split(CHUNK), strict=True):
         if there.any():
             yield rows[there].double()
@@ -117,11 +117,11 @@ class LinearGaussian(Checked, nn.Module):
         alpha_bar_k = (1 - beta_0) ... (1 - beta_k),  alpha_bar_-1 = 1
         q(x_k | x0) = N(sqrt(alpha_bar_k) x0, (1 - alpha_bar_k) I)
 
-    Numbers stand in arrays Float[B, N, M]; steps are Int[B], one per sample, -1 the clean data.
+    Data are Float[B, N, M]; steps are Int[B], one per sample; step -1 is the clean data.
 
-    The bound on -log p(x0) is a sum over steps of precision_k |x0 - xhat|^2 / 2, with precision_0 =
-    1 / beta_start of N(xhat, beta_start), the others SNR_{k-1} - SNR_k, SNR = alpha_bar / (1 -
-    alpha_bar) (arXiv 2107.00630, eq. 14).
+    The bound on -log p(x0) is a sum over steps of precision_k |x0 - xhat|^2 / 2. Here precision_0 =
+    1 / beta_start is that of N(xhat, beta_start), and for k > 0 precision_k = SNR_{k-1} - SNR_k
+    with SNR = alpha_bar / (1 - alpha_bar) (arXiv 2107.00630, eq. 14).
     Raises ``ValueError`` for fewer than two steps, or betas that are not 0 < start <= end < 1.
     """
 
@@ -150,29 +150,32 @@ class LinearGaussian(Checked, nn.Module):
         self.importance: Tensor
 
     def alpha_bar(self, k: Tensor) -> Tensor:
-        """Float64[B]: the share of variance that is left of the data after step k Int[B]."""
+        """alpha_bar Float64[B]: the share of the data's variance that remains after step k
+        Int[B]."""
         return self.kept[k + 1]
 
     def sigma(self, k: Tensor) -> Tensor:
-        """-log(1 - k / T), Float32[B]: 1 - exp(-sigma), which a backbone reads, is k / T."""
+        """sigma = -log(1 - k / T), Float32[B], so that a backbone reads 1 - exp(-sigma) = k / T."""
         return -torch.log1p(-k.double() / self.num_timesteps).float()
 
     def sample_steps(self, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
-        """Int64[num], uniform on 0 .. T - 1, spread evenly over the batch in random order."""
+        """Sample steps Int64[num], uniform on 0 .. T - 1, spread evenly over the batch in random
+        order."""
         return (_spread(num, generator, device) * self.num_timesteps).long()
 
     def sample_important_steps(
         self, num: int, generator: torch.Generator, device: torch.device
     ) -> tuple[Tensor, Tensor]:
-        """Steps Int64[num] and 1 / probability, Float64[num], for sums over all T steps whose terms
-        grow like the precision of the bound: the probability is precision / (1 + SNR)."""
+        """Sample steps Int64[num]; return them and 1 / probability, Float64[num], which estimates
+        sums over all T steps. The probability is proportional to precision / (1 + SNR), as the
+        terms of the bound grow with the precision."""
         cumulative = self.importance.cumsum(dim=0)
         u = _spread(num, generator, device) * cumulative[-1]
         k = torch.searchsorted(cumulative, u, right=True).clamp(max=self.num_timesteps - 1)
         return k, cumulative[-1] / self.importance[k]
 
     def corrupt(self, x0: Tensor, k: Tensor, noise: Tensor) -> Tensor:
-        """x_k from x0 and standard normal ``noise``, both Float[B, N, M]."""
+        """Compute x_k from x0 and standard normal ``noise``, both Float[B, N, M]."""
         kept = rearrange(self.alpha_bar(k), "b -> b 1 1")
         return (kept.sqrt() * x0 + (1 - kept).sqrt() * noise).to(x0)
 
@@ -197,19 +200,20 @@ class StraightPath:
 
     @staticmethod
     def corrupt(x0: Tensor, t: Tensor, noise: Tensor) -> Tensor:
-        """x_t from x0 and standard normal ``noise``."""
+        """Compute x_t from x0 and standard normal ``noise``."""
         share = rearrange(t.to(x0), "b -> b 1 1 1")
         return (1 - share) * x0 + share * noise
 
     @staticmethod
     def sigma(t: Tensor) -> Tensor:
-        """-log(1 - t), Float32[B], t at most 1 - 1e-4: 1 - exp(-sigma), which a backbone reads,
-        is t."""
+        """sigma = -log(1 - t), Float32[B], with t at most 1 - 1e-4, so that a backbone reads 1 -
+        exp(-sigma) = t."""
         return -torch.log1p(-t.double().clamp(max=1 - 1e-4)).float()
 
 
 def _spread(num: int, generator: torch.Generator, device: torch.device) -> Tensor:
-    """Float64[num] in [0, 1): (u + i / num) mod 1 with one shared u, in random order."""
+    """Evenly spread numbers Float64[num] in [0, 1): (u + i / num) mod 1 with one random u, in
+    random order."""
     u = uniform_draws((1,), generator) + torch.arange(num, device=generator.device) / num
     order = torch.randperm(num, generator=generator, device=generator.device)
     return send(u[order] % 1, device)

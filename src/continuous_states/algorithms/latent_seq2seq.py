@@ -1,4 +1,4 @@
-"""From text to text through latent vectors, trained at once or part by part."""
+"""Text-to-text generation through latent vectors, trained jointly or part by part."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ TRAINED_PARTS: dict[str, tuple[str, ...]] = {
     "middle": ("middle", "stop_latent"),
     "adapter": ("compression", "adapter", "prefix_norm", "stop_latent"),
 }
-"""By stage, the parts of the backbone that are trained; the others stay unchanged."""
+"""Parts of the backbone that are trained in each stage; the other parts stay unchanged."""
 _WITHOUT_TEXT = ("autoencode", "middle")
 _RECONSTRUCTION = "reconstruction"
 
 
 def info_nce(a: Tensor, b: Tensor, temperature: float = 0.1) -> Tensor:
-    """Contrastive loss of samples a and b, both Float[B, K, D]: each against the other samples of
-    the batch, in both directions.
+    """Contrastive loss between samples a and b, both Float[B, K, D]: each is compared with the
+    other samples of the batch, in both directions.
 
         s_ij = cos(mean_k a_ik, mean_k b_jk) / temperature
         InfoNCE = mean over i of -log softmax_j(s_ij) at j = i, and of -log softmax_i(s_ij) likewise
 
-    (arXiv 1807.03748). Latents that are the same for all samples have log B.
+    (arXiv 1807.03748). If the latents of all samples are the same, the loss is log B.
     """
     means = [F.normalize(reduce(x.float(), "b k d -> b d", "mean"), dim=-1) for x in (a, b)]
     similar = means[0] @ means[1].T / temperature
@@ -46,9 +46,9 @@ def info_nce(a: Tensor, b: Tensor, temperature: float = 0.1) -> Tensor:
 class LatentSeq2Seq(Algorithm):
     """Generation of a target text from latent vectors of its source text, without noise.
 
-    Latents z of the source and u of its target, both by encoder and compression, and
-    y = middle(z). CE(x) = -log p(target | x) of adapter and decoder, the mean over the tokens of
-    all targets, EOS included. sg: no gradient.
+    Encoder and compression turn the source into latents z and its target into latents u; y =
+    middle(z). CE(x) is the mean of -log p(target | x), by adapter and decoder, over the tokens of
+    all targets, EOS included. sg stops the gradient.
 
         stage=joint:       CE(y) + latent_weight * D(y, u)
         stage=autoencode:  D(y, sg(z))
@@ -57,10 +57,10 @@ class LatentSeq2Seq(Algorithm):
 
         D(a, b) = mean of (a - sg(b))^2 + infonce_weight * InfoNCE(a, b)
 
-    The gradient of the squared error would make all latents one; that of InfoNCE keeps them apart.
-    In all of them the stop latent is one sample more, as z and as u, and as the x of the text that
-    is EOS alone. The parts of ``TRAINED_PARTS`` are trained, the others get no gradient and stay in
-    eval mode.
+    The squared error alone would make all latents equal; InfoNCE keeps them apart. In every loss
+    the stop latent is an additional sample: as z, as u, and as x, with a target text of EOS alone.
+    The parts in ``TRAINED_PARTS`` are trained; the other parts get no gradient and stay in eval
+    mode.
 
     ``joint`` is for parts with random weights: D shows an encoder which words matter. A trained
     encoder and a trained decoder take the other stages in turn: ``autoencode``, ``adapter``,
@@ -69,14 +69,15 @@ class LatentSeq2Seq(Algorithm):
     Deviation: in the public code of these stages the compression keeps its random weights; here
     ``adapter`` trains it.
 
-    The NELBO is exact: -log p(target | x), of ``adapter`` on u a ``reconstruction`` of the
-    target from itself. ``autoencode`` and ``middle`` have no text, and -log N(target; y, I) of the
-    K D numbers of a sample instead, like ``Regression``.
+    The NELBO is exact: -log p(target | x). For ``adapter`` with x = u it measures the
+    ``reconstruction`` of the target from its own latents. ``autoencode`` and ``middle`` produce no
+    text; their NELBO is -log N(latents; y, I) over the K D numbers of a sample, as for
+    ``Regression``.
 
     Conditions of a batch: ``source`` Int[B, S], source texts, and ``encoded_target`` Int[B, S], the
-    targets in the ids of sources, both with ``source_pad_id`` behind.
+    targets in the ids of sources, both followed by ``source_pad_id``.
 
-    Raises ``ValueError`` for another stage, a weight below 0, or an option of another stage.
+    Raises ``ValueError`` for an unknown stage, a weight below 0, or an option of another stage.
     """
 
     name = "latent-seq2seq"
@@ -122,14 +123,14 @@ class LatentSeq2Seq(Algorithm):
             part.requires_grad_(name in TRAINED_PARTS[stage])
 
     def train(self, mode: bool = True) -> LatentSeq2Seq:
-        """Parts that the stage does not train stay in eval mode."""
+        """Set training mode; parts that the stage does not train stay in eval mode."""
         super().train(mode)
         for name, part in self.backbone.named_children():
             part.train(mode and name in TRAINED_PARTS[self.stage])
         return self
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        """Loss of a batch; no random number is taken."""
+        """Loss of a batch; uses no random numbers."""
         check_name("draw", draw or self.evaluation_draw, [self.evaluation_draw])
         if self.bound == _RECONSTRUCTION:
             return self._token_loss(self.encode(batch.conditions["encoded_target"]), batch)
@@ -148,26 +149,26 @@ class LatentSeq2Seq(Algorithm):
         return LossOutput(loss, output.nelbo, output.num_real)
 
     def prepare_batch(self, batch: Batch) -> Batch:
-        """Batch without columns that hold padding alone."""
+        """Remove columns of the batch that contain only padding."""
         texts = {name: self._trimmed(texts) for name, texts in batch.conditions.items()}
         longest = _longest(batch.real)
         x0, real = batch.x0[:, :longest], batch.real[:, :longest]
         return replace(batch, x0=x0, real=real, conditions=texts)
 
     def encode(self, texts: Tensor) -> Tensor:
-        """Int[B, S] in the ids of sources, PAD behind -> their latents Float[B, K, D]."""
+        """Encode texts Int[B, S] (ids of sources, then PAD) as latents Float[B, K, D]."""
         return self.backbone.encode(texts, texts != self.source_pad_id)
 
     def target_latents(self, source: Tensor) -> Tensor:
-        """Sources Int[B, S] -> y Float[B, K, D], the latents that targets are decoded from."""
+        """Latents y Float[B, K, D] from which the targets of sources Int[B, S] are decoded."""
         return self.backbone.middle(self.encode(self._trimmed(source)))
 
     def _trimmed(self, texts: Tensor) -> Tensor:
-        """Int[B, S] without columns of padding alone."""
+        """Texts Int[B, S] without columns that contain only padding."""
         return texts[:, : _longest(texts != self.source_pad_id)]
 
     def _target(self, batch: Batch) -> Tensor:
-        """Float[B + 1, K, D]: the latents of the targets, and the stop latent."""
+        """Latents of the targets followed by the stop latent, Float[B + 1, K, D]."""
         return self.backbone.with_stop(self.encode(batch.conditions["encoded_target"]))
 
     def _distance(self, y: Tensor, target: Tensor) -> Tensor:
@@ -175,7 +176,8 @@ class LatentSeq2Seq(Algorithm):
         return squares + self.infonce_weight * info_nce(y, target)
 
     def _latent_loss(self, y: Tensor, target: Tensor) -> LossOutput:
-        """y, target: Float[B + 1, K, D], the last one the stop latent's."""
+        """Loss between latents y and target, Float[B + 1, K, D], of which the last is the stop
+        latent's."""
         numbers = target[0].numel()
         squares = (y - target)[:-1].detach().float().square().flatten(1).sum(dim=1)  # (B,)
         nelbo = squares / 2 + numbers / 2 * math.log(2 * math.pi)
@@ -200,5 +202,6 @@ class LatentSeq2Seq(Algorithm):
 
 
 def _longest(real: Tensor) -> int:
-    """Number of columns of Bool[B, L], True in front, that hold anything; at least 1."""
+    """Length of the longest row of Bool[B, L], whose rows are True first, then False; at least
+    1."""
     return max(int(real.sum(dim=1).max()), 1)

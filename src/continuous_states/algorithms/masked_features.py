@@ -18,34 +18,35 @@ from discrete_diffusion.forward_process import Absorbing, ForwardProcess
 
 
 class MaskedFeatures(Algorithm):
-    """Masked prediction of whole rows from the others (MAE, arXiv 2111.06377; GET, Nature 2025,
-    doi 10.1038/s41586-024-08391-z).
+    """Prediction of masked rows from the other rows (MAE, arXiv 2111.06377; GET, Nature 2025, doi
+    10.1038/s41586-024-08391-z).
 
     ``objective=mask`` is MDLM with a Gaussian instead of the categorical: the process masks
-    every row with probability 1 - alpha(t), and a row x is N(xhat(x_t), I) given the others.
+    every row with probability 1 - alpha(t), and a masked row x is N(xhat(x_t), I) given the other
+    rows.
 
         NELBO = E_t E_xt  sum over masked n of  w(t) (|x_n - xhat_n|^2 / 2 + M/2 log 2 pi)
         loss  = mean over masked rows and features of  (x - xhat)^2            weighting=mean
 
-    with w = -alpha' / (1 - alpha). ``weighting=elbo`` minimises the NELBO instead. The network's
-    time is that at which the expected share of masked rows is the actual one (``t_source=
-    mask_rate``), in training and in sampling.
+    with w = -alpha' / (1 - alpha). ``weighting=elbo`` minimises the NELBO instead. The network gets
+    the time at which the expected share of masked rows equals the actual share
+    (``t_source=mask_rate``), in training and in sampling.
 
-    ``objective=ddpm``: masked rows are not hidden but noised by ``LinearGaussian``, the others stay
-    clean; the network, given k / T, predicts x0. The loss is the same; the NELBO is that of DDPM on
-    the masked rows given the others, with the posterior's variance (arXiv 2107.00630, eq. 14).
-    Steps are sampled uniformly for the loss, by importance for the bound.
+    ``objective=ddpm``: masked rows are not hidden but noised by ``LinearGaussian``, the other rows
+    stay clean; the network, given k / T, predicts x0. The loss is the same; the NELBO is that of
+    DDPM on the masked rows given the other rows, with the posterior's variance (arXiv 2107.00630,
+    eq. 14). Steps are sampled uniformly for the loss, by importance sampling for the bound.
 
-    Rows are scaled as ``normalise`` says (``RowScaling``), and both bounds are about scaled rows.
+    Rows are scaled by ``normalise`` (see ``RowScaling``); both bounds are those of scaled rows.
 
-    ``mask_rate``: None samples masks in the way ``draw`` (a ``MaskDraw``); a number masks
-    every row with that probability, at least one row of a sample.
+    ``mask_rate``: if None, masks are sampled by ``draw`` (a ``MaskDraw``); a number is the
+    probability of masking a row, with at least one masked row per sample.
     ``t_source``: ``random`` gives the network a time sampled independently of the mask in training;
-    evaluation and sampling, where no time is sampled, use that of the share all the same.
+    evaluation and sampling use the time of the masked share nevertheless.
 
-    Deviation: GETRegionDiffusion samples t independently of the mask, so that it carries nothing
-    (``t_source=random``); its loss divides by all rows, masked or not, so that it falls with the
-    mask rate.
+    Deviation: GETRegionDiffusion samples t independently of the mask, so that t carries no
+    information (``t_source=random``); its loss divides by all rows, masked or not, so that the loss
+    falls with the mask rate.
     """
 
     name = "masked-features"
@@ -128,10 +129,10 @@ class MaskedFeatures(Algorithm):
     def predict(
         self, rows: Tensor, masked: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """E[masked rows | the others] in raw units, Float32[B, N, M], by one network call.
-        ``rows``: Float[B, N, M], raw. ``masked``: Bool[B, N], rows that are not read; the others,
-        and those that are not ``real``, are returned bit for bit. Without a gradient. With
-        ``objective=ddpm`` the network is shown noise of value 0 at the last step."""
+        """Predict E[masked rows | other rows] in raw units, Float32[B, N, M], by one network call.
+        ``rows``: Float[B, N, M], raw. ``masked``: Bool[B, N], rows to predict, whose values are not
+        read. Rows that are not masked or not ``real`` are returned unchanged. No gradient is
+        computed. With ``objective=ddpm`` masked rows are noise of value 0 at the last step."""
         # scaled rows without the values that are not read
         masked = masked & real
         scaled = self.scaling(rows).masked_fill((masked | ~real).unsqueeze(-1), 0.0)
@@ -145,7 +146,8 @@ class MaskedFeatures(Algorithm):
     def denoise_masked(
         self, x: Tensor, masked: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """xhat Float32[B, N, M] of scaled rows x, those ``masked`` Bool[B, N] hidden."""
+        """Predict xhat Float32[B, N, M] from scaled rows x, of which ``masked`` Bool[B, N] are
+        hidden."""
         sigma = self.process.sigma(self.process.time_of_masked(masked, real), real)
         return self._predict_rows(x, sigma, real, {**(conditions or {}), "masked": masked})
 
@@ -157,16 +159,17 @@ class MaskedFeatures(Algorithm):
         real: Tensor,
         conditions: Conditions | None = None,
     ) -> Tensor:
-        """xhat Float32[B, N, M] of scaled rows x, those ``masked`` noised at step k Int[B]."""
+        """Predict xhat Float32[B, N, M] from scaled rows x, of which ``masked`` are noised at step
+        k Int[B]."""
         sigma = self.gaussian.sigma(k)
         return self._predict_rows(x, sigma, real, {**(conditions or {}), "noisy": masked})
 
     def sample_rows(
         self, real: Tensor, generator: torch.Generator, draw: str | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Masked rows, Bool[B, N], and their weights w in the bound, Float64[B, N]. ``draw``: a
-        ``MaskDraw``; None in training. With a ``mask_rate`` no weights make it a bound, and they
-        are NaN."""
+        """Sample which rows are masked, Bool[B, N]; return them and their weights w in the bound,
+        Float64[B, N]. ``draw``: a ``MaskDraw``; None in training. Masks sampled at ``mask_rate``
+        give no bound, so their weights are NaN."""
         if draw is None and self.mask_rate is not None:
             # each real row at the rate, and the one with the least u in any case
             u = uniform_draws(tuple(real.shape), generator, real.device).masked_fill(~real, 2.0)
@@ -180,7 +183,7 @@ class MaskedFeatures(Algorithm):
     def _predict_hidden(
         self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator
     ) -> Tensor:
-        """xhat Float32[B, N, M] of scaled rows x0, the ``masked`` ones hidden."""
+        """Predict xhat Float32[B, N, M] from scaled rows x0, of which ``masked`` are hidden."""
         if self.t_source == "random" and self.training:
             # a time that says nothing about the mask
             sigma = self.gaussian.sigma(self.gaussian.sample_steps(len(x0), generator, x0.device))
@@ -190,9 +193,9 @@ class MaskedFeatures(Algorithm):
     def _predict_noised(
         self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator, for_bound: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """xhat Float32[B, N, M] of scaled rows x0 with noise in the ``masked`` ones; weight
-        Float64[B, N] and constant Float64[B] of the NELBO
-        ``sum_n weight_n |x0_n - xhat_n|^2 / 2 + constant``."""
+        """Add noise to the ``masked`` rows of scaled x0 and predict xhat Float32[B, N, M]; return
+        xhat, weight Float64[B, N] and constant Float64[B] of the NELBO ``sum_n weight_n |x0_n -
+        xhat_n|^2 / 2 + constant``."""
         gaussian, num_features = self.gaussian, x0.shape[-1]
         # one step per sample, and its factor: an estimate of the sum over all steps
         if for_bound:
@@ -224,7 +227,7 @@ class MaskedFeatures(Algorithm):
         return self.apply_backbone(xt, sigma, {**conditions, "real": real})
 
     def _check_backbone(self) -> None:
-        """``ValueError`` if the network cannot be shown which rows are hidden or noised."""
+        """Raise ``ValueError`` if the network has no input for which rows are hidden or noised."""
         if missing := [name for name in self.provided_conditions if not self.takes(name)]:
             raise ValueError(
                 f"{type(self.backbone).__name__}.forward has no argument "
