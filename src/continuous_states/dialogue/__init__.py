@@ -1,1 +1,1 @@
-"""Dialogues with their summaries, of a grammar or from files, as texts and as token ids."""
+"""Dialogues with their summaries, from a grammar or from files, as texts and as token ids."""

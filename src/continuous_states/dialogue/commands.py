@@ -1,4 +1,4 @@
-"""Report, ``evaluate`` and ``sample`` of a model of dialogues."""
+"""Report and commands ``evaluate`` and ``sample`` for models of dialogues."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from discrete_diffusion.sampling import Model
 logger = logging.getLogger(__name__)
 
 NUM_SAMPLED, NUM_EVALUATED = 64, 500
-"""Dialogues of ``sample`` and of ``evaluate``, if no number is given."""
+"""Default numbers of dialogues of ``sample`` and of ``evaluate``."""
 
 _METHODS = {
     "{}": "the model",
@@ -79,7 +79,8 @@ _METRICS = {
 
 
 class SummaryReport(Report):
-    """Scores of summaries of the first pairs of a split with those of baselines; files."""
+    """Report on the summaries of the first pairs of a split: scores with those of baselines, and
+    files."""
 
     headlines = (
         Headline("exact_match", share=True),
@@ -97,15 +98,16 @@ class SummaryReport(Report):
         return summarise_held_out(model, self.data, self.split, num=num, seed=seed + sum(stream))
 
     def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:
-        """Numbers of ``SourceGap``: the information of a dialogue about its summary."""
+        """Numbers of ``SourceGap``, which show how much a dialogue tells about its summary; may be
+        empty."""
         gap = self.source_gap(model, num, draws=draws, seed=seed)
         return {} if gap is None else gap.as_dict()
 
     def source_gap(
         self, model: Model, num: int | None, *, draws: int, seed: int
     ) -> SourceGap | None:
-        """Gap of the first ``num`` pairs, all if it is None; None for one pair, or if the bound is
-        not that of a summary."""
+        """``SourceGap`` of the first ``num`` pairs (None: all); None for fewer than two different
+        dialogues, or if the model's bound is not that of a summary."""
         # a gap needs two different dialogues, and a bound of summaries
         num_pairs = len(self.data.pairs[self.split][:num])
         bound = model.algorithm.bound or self.data.bound
@@ -138,7 +140,7 @@ class SummaryReport(Report):
         return f"metrics: {', '.join(parts)}  [{metrics.get('num_summaries', 0)} summaries]"
 
     def measure(self, found: Summaries) -> dict[str, float]:
-        """Scores by name; empty without samples."""
+        """Scores by name; empty if there are no samples."""
         return score_summarising(found, self.data) if len(found) else {}
 
     def save(self, found: Summaries, folder: Path) -> None:
@@ -147,15 +149,16 @@ class SummaryReport(Report):
             found.write(folder)
 
     def plot(self, found: Summaries, path: Path) -> None:
-        """Write the first summaries as text: ``path`` with the suffix ``.txt``."""
+        """Write the first summaries as text to ``path`` with the suffix ``.txt``."""
         if len(found):
             write_text(path.with_suffix(".txt"), found.examples() + "\n")
 
 
 @dataclass(frozen=True)
 class SummaryEvaluation(Evaluation):
-    """``facts``: settings of the measurement, for ``metrics.json``. ``scores``: of
-    ``score_summarising``. ``gap``: as of ``SummaryReport.source_gap``."""
+    """Result of ``evaluate_summaries``. ``facts``: settings of the measurement, for
+    ``metrics.json``. ``scores``: result of ``score_summarising``. ``gap``: result of
+    ``SummaryReport.source_gap``."""
 
     facts: dict[str, Any]
     found: Summaries
@@ -198,7 +201,7 @@ class SummaryEvaluation(Evaluation):
 
 
 def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> SummaryEvaluation:
-    """Measure a model of dialogues on held-out ones of its checkpoint or on other data. Raises
+    """Evaluate a model of dialogues on the held-out data of its checkpoint or on other data. Raises
     ``ValueError`` if the data of the checkpoint cannot be read."""
     # data, number of dialogues and steps to show
     trained.check_weights()
@@ -249,7 +252,7 @@ def summary_section(scores: Mapping[str, float]) -> TableSection:
 
 
 def summary_notes(scores: Mapping[str, float]) -> list[str]:
-    """Sentences about the samples behind the numbers of ``summary_section``."""
+    """Sentences about the samples from which the numbers of ``summary_section`` are computed."""
     return [
         f"{scores['num_summaries']:,} held-out dialogues, one summary each, "
         f"{scores['network_calls_per_summary']:g} network calls a summary; ± is the standard error "
@@ -258,9 +261,9 @@ def summary_notes(scores: Mapping[str, float]) -> list[str]:
 
 
 def sample_summaries(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """Summarise the first ``num_samples`` dialogues that the checkpoint held out, or each of
-    ``given``, ``completions`` times: ``Summaries``, written as ``samples.jsonl``; the first ones
-    are logged then."""
+    """Summarise the first ``num_samples`` dialogues that the checkpoint held out, or each dialogue
+    of ``given`` ``completions`` times. The ``Summaries`` are saved as ``samples.jsonl``, and the
+    first of them are logged."""
     summarise = _summarise_held_out if request.given is None else _summarise_given
     return summarise(request, trained)
 
@@ -284,8 +287,8 @@ def _summarise_held_out(request: SampleRequest, trained: TrainedModel) -> Sample
 
 
 def _summarise_given(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """Summarise the dialogues of a file, and score those with a reference; other keys of the lines
-    are kept, with the number of the line."""
+    """Summarise the dialogues of a file, and score the summaries that have a reference; other keys
+    of a line and its number are kept."""
     # each dialogue as often as there are completions
     path, times = str(request.given), request.completions or 1
     given = read_given_dialogues(request.given)
@@ -338,7 +341,7 @@ def _lines(
     samples: Tensors,
     keys: Sequence[Mapping[str, Any]] | None = None,
 ) -> str:
-    """The lines of some pairs of a split and of the summaries sampled for them; ``keys``: further
+    """JSON lines of some pairs of a split with the summaries sampled for them. ``keys``: further
     keys of every pair."""
     # texts of these rows, as part of all summaries
     pairs = [data.pairs[split][row] for row in rows.tolist()]

@@ -1,4 +1,4 @@
-"""``compare`` of models of dialogues: bounds, and summaries of held-out dialogues."""
+"""Comparison of models of dialogues: bounds, and summaries of held-out dialogues."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ from discrete_diffusion.runtime import write_text
 from discrete_diffusion.sampling import Model
 
 _BOUND = (36,)
-"""Stream of random numbers of this bound, apart from other comparisons and training."""
+"""Stream of random numbers of this bound, different from those of other comparisons and of
+training."""
 
 _BASELINES = {"most_frequent": "most frequent summary", "another": "another pair's summary"}
 _SAMPLER_OPTIONS = ("temperature", "top_k", "top_p")
@@ -59,7 +60,8 @@ def _notes(comparison: Comparison) -> list[str]:
 
 
 class DialogueCells(CellMeasurement):
-    """The bound on -log p(summary | dialogue), and ROUGE-L of a summary of each dialogue."""
+    """Measures to compare: the bound on -log p(summary | dialogue), and ROUGE-L of a summary per
+    dialogue."""
 
     measures = {
         "nelbo": BOUND,
@@ -84,8 +86,8 @@ class DialogueCells(CellMeasurement):
         )
 
     def check_same(self, one: PairDataset, other: PairDataset) -> None:
-        """``ValueError`` unless both hold the same pairs in the same splits, with the same ids of
-        summaries; probabilities of other ids do not compare."""
+        """Raise ``ValueError`` unless both hold the same pairs in the same splits, with the same
+        ids of summaries, as probabilities of different ids are not comparable."""
         both = f"{one.summary()}; {other.summary()}"
         for name in SPLITS:
             # the same texts
@@ -112,7 +114,7 @@ class DialogueCells(CellMeasurement):
         return numbers
 
     def baselines(self, data: PairDataset, num: int) -> tuple[Baseline, ...]:
-        """The most frequent training summary, and the reference of another pair."""
+        """Baselines: the most frequent training summary, and the reference of another pair."""
         pairs = data.pairs[held_out_split(data)][:num]
         texts = [pair.dialogue for pair in pairs], [pair.summary for pair in pairs]
         return tuple(
@@ -142,7 +144,7 @@ class DialogueCells(CellMeasurement):
         ]
 
     def show(self, comparison: Comparison, out: Path) -> list[str]:
-        """Write dialogues with their references and the summaries of every model, trained with the
+        """Write dialogues with their references and the summaries of every model trained with the
         first seed."""
         path = out / "summaries.md"
         if "rouge_l" not in comparison.measures:
@@ -157,7 +159,7 @@ class DialogueCells(CellMeasurement):
 
 
 def _text_ids(data: PairDataset, split: str) -> Tensor:
-    """Int64[M, T]: ids of summaries, -1 for EOS and behind it."""
+    """Ids of summaries Int64[M, T], -1 from EOS on."""
     ids, tokenizer = data.ids[split].targets, data.target_tokenizer
     return ids.masked_fill((ids == tokenizer.eos_id) | (ids == tokenizer.pad_id), -1)
 
@@ -166,9 +168,9 @@ def held_out_summary_bounds(
     model: Model, data: PairDataset, protocol: EvaluationProtocol
 ) -> tuple[HeldOutBounds, dict[str, float]]:
     """Bounds on -log p(summary | dialogue), and their rise given the dialogue of another pair, with
-    its standard error. In nats per summary, as summaries have more tokens as ids; of at most
-    ``protocol.bound_samples`` held-out pairs, which depend on their number and the seed alone, so
-    that two models are paired by row."""
+    its standard error. The bounds are in nats per summary, as models count tokens differently. The
+    pairs, at most ``protocol.bound_samples``, depend only on their number and the seed, so that the
+    rows of two models are the same pairs."""
     split = held_out_split(data)
     rows = protocol.rows(len(data.pairs[split]))
     # bounds with true and with exchanged dialogues
@@ -191,9 +193,9 @@ def held_out_summary_bounds(
 def score_summaries_of(
     model: Model, data: PairDataset, protocol: EvaluationProtocol, folder: Path
 ) -> dict[str, Any]:
-    """Scores of a summary of each of the first ``protocol.num_samples`` held-out dialogues, and of
-    the dialogue of another pair: ``rouge_l`` of each, and ``metrics`` of all. The summaries are
-    written into ``folder``."""
+    """Generate summaries for the first ``protocol.num_samples`` held-out pairs, from each pair's
+    dialogue and from another pair's; return ``rouge_l`` per summary and ``metrics`` over all. The
+    summaries are written into ``folder``."""
     report = SummaryReport(data, held_out_split(data))
     found = report.sample(model, protocol.num_samples, protocol.seed)
     found.write(folder)
@@ -217,13 +219,13 @@ def score_summaries_of(
 
 
 def _other_scores(scores: SummaryScores) -> dict[str, float]:
-    """The scores but ROUGE-L, by name."""
+    """Scores except ROUGE-L, by name."""
     return {key: n for key, n in scores.as_dict().items() if not key.startswith("rouge_l")}
 
 
 def summaries_side_by_side(written: Mapping[str, Sequence[Mapping[str, str]]]) -> str:
-    """Markdown: the first dialogues, each with its reference and the summary of every model.
-    ``written``: by model, lines of ``samples.jsonl``, of the same dialogues in the same order."""
+    """Markdown of the first dialogues, each with its reference and the summary of every model.
+    ``written``: lines of ``samples.jsonl`` by model, for the same dialogues in the same order."""
     pages = ["# Held-out dialogues and their summaries"]
     for k, lines in enumerate(list(zip(*written.values(), strict=True))[:_SHOWN], start=1):
         spoken = [f"> {_escape(line)}  " for line in lines[0]["dialogue"].splitlines()]
@@ -238,5 +240,5 @@ def summaries_side_by_side(written: Mapping[str, Sequence[Mapping[str, str]]]) -
 
 
 def _escape(text: str) -> str:
-    """The text with characters escaped that Markdown would interpret."""
+    """Escape the characters of a text that Markdown would interpret."""
     return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", text)

@@ -1,5 +1,5 @@
-"""Dialogues with their summaries as a data set: texts with latent vectors between them, or one
-row of ids; of the grammar, or from files."""
+"""Dialogues with their summaries, from the grammar or from files, as a data set of pairs of texts
+or of one row of ids per pair."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from discrete_diffusion.layout import Numbers, Sequences, TokenLayout, Vocabular
 logger = logging.getLogger(__name__)
 
 _MAX_NAMED = 8
-"""Number of unknown words that are named."""
+"""Largest number of unknown words that are listed."""
 
 
 @dataclass(frozen=True)
 class PairIds:
     """The pairs of one split as ids.
 
-    ``sources``: Int64[M, S] dialogues, PAD behind. ``targets``: Int64[M, T] summaries, ended by
-    EOS, PAD behind; ``target_sizes``: Int64[M], their ids with EOS, as PAD may be EOS.
-    ``encoded_targets``: Int64[M, S] the summaries in ids of dialogues, without EOS, PAD behind.
-    ``cut_sources``, ``cut_targets``, ``cut_encoded``: numbers of texts that were longer and lost
-    their end (a cut summary ends in EOS, too). ``unknown_share``: share of unknown words in the ids
-    of dialogues and summaries.
+    ``sources``: Int64[M, S] dialogues, then PAD. ``targets``: Int64[M, T] summaries, ended by EOS,
+    then PAD. ``target_sizes``: Int64[M], numbers of ids of the summaries with EOS, as PAD may be
+    EOS. ``encoded_targets``: Int64[M, S] the summaries in ids of dialogues, without EOS, then PAD.
+    ``cut_sources``, ``cut_targets``, ``cut_encoded``: numbers of texts whose end was cut off as
+    they were too long (a cut summary ends in EOS, too). ``unknown_share``: share of unknown words
+    in the ids of dialogues and summaries.
     """
 
     sources: Tensor
@@ -69,8 +69,8 @@ class PairIds:
         tokenizers: tuple[Tokenizer, Tokenizer],
         lengths: tuple[int, int],
     ) -> PairIds:
-        """``tokenizers``: of dialogues and of summaries. ``lengths``: S and T. Raises
-        ``ValueError`` if a text holds PAD, which an encoder does not read."""
+        """Encode pairs. ``tokenizers``: those of dialogues and of summaries. ``lengths``: S and T.
+        Raises ``ValueError`` if a text contains PAD, which an encoder does not read."""
         (source_tokenizer, target_tokenizer), (source_length, target_length) = tokenizers, lengths
         # ids of dialogues and summaries, and of summaries for the encoder
         sources = [source_tokenizer.encode(pair.dialogue) for pair in pairs]
@@ -108,16 +108,16 @@ class PairIds:
 
 
 def _rows(texts: list[list[int]], length: int, pad_id: int) -> Tensor:
-    """Int64[M, L]: texts cut to ``length`` ids or filled up behind."""
+    """Ids of texts Int64[M, L], cut or padded to ``length``."""
     filled = [(ids + [pad_id] * length)[:length] for ids in texts]
     return torch.tensor(filled, dtype=torch.long).reshape(len(texts), length)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Dialogues with their summaries in three splits that share no dialogue. ``source``: their name
-    in the log. ``slots``: by name, the words that fill a slot of a summary; None where summaries
-    have none."""
+    """Dialogues with their summaries in three splits that share no dialogue. ``source``: name of
+    the data in the log. ``slots``: for each slot of a summary, the words that can fill it; None if
+    summaries have no slots."""
 
     splits: Splits
     source: str
@@ -127,9 +127,9 @@ class Pairs:
 class PairDataset(Dataset):
     """``Pairs`` with their ids, in the same order.
 
-    ``pairs``: the texts of every split. ``source``, ``slots``: as in ``Pairs``. ``tokenizers``: of
-    dialogues and of summaries, the same one unless texts are read by a pretrained network.
-    ``lengths``: ids of a dialogue and of a summary, EOS included.
+    ``pairs``: the texts of every split. ``source``, ``slots``: as in ``Pairs``. ``tokenizers``:
+    those of dialogues and of summaries, the same object unless a pretrained network reads the
+    texts. ``lengths``: numbers of ids of a dialogue and of a summary, EOS included.
     """
 
     per_split = ("splits", "pairs", "ids")
@@ -148,16 +148,16 @@ class PairDataset(Dataset):
 
     @abstractmethod
     def examples(self, ids: PairIds) -> Examples:
-        """The pairs in the form of batches."""
+        """Convert the ids of pairs to training examples."""
 
     def others(self, split: str) -> list[int]:
-        """Row of a pair with another dialogue (``nearest_other``), for each pair of a split; empty
-        if all are the same."""
+        """For each pair of a split, the row of a pair with another dialogue (``nearest_other``);
+        empty if all dialogues are the same."""
         return nearest_other([pair.dialogue for pair in self.pairs[split]])
 
     def shuffled(self, split: str) -> Examples:
-        """The split with every summary next to the dialogue of another pair, by ``others``. Raises
-        ``ValueError`` if all dialogues are the same."""
+        """Examples of the split, with each dialogue replaced by that of another pair (``others``).
+        Raises ``ValueError`` if all dialogues are the same."""
         ids, others = self.ids[split], self.others(split)
         if not others:
             raise ValueError(
@@ -173,7 +173,8 @@ class PairDataset(Dataset):
         ]
 
     def losses(self, split: str) -> dict[str, Any]:
-        """Numbers of texts that were cut and of unknown words, the most frequent ones named."""
+        """Numbers of texts that were cut and of unknown words, and the most frequent unknown
+        words."""
         ids, unknown = self.ids[split], Counter[str]()
         # words without an id, by frequency
         for pair in self.pairs[split]:
@@ -189,13 +190,13 @@ class PairDataset(Dataset):
         return {name: value for name, value in found.items() if value}
 
     def decode(self, targets: Tensor) -> list[str]:
-        """Int[B, T] -> the texts before EOS."""
+        """Texts of ids Int[B, T], each up to EOS."""
         return [self.target_tokenizer.decode(row) for row in targets.tolist()]
 
     @property
     def num_cut(self) -> tuple[int, int, int]:
-        """Numbers of texts of all splits that lost their end: dialogues, summaries, summaries in
-        the ids of dialogues."""
+        """Numbers of texts in all splits whose end was cut off: dialogues, summaries, and summaries
+        in the ids of dialogues."""
         cut = [(ids.cut_sources, ids.cut_targets, ids.cut_encoded) for ids in self.ids.values()]
         sources, targets, encoded = map(sum, zip(*cut, strict=True))
         return sources, targets, encoded
@@ -221,9 +222,9 @@ class PairDataset(Dataset):
 class DialogueData(PairDataset):
     """Data for an encoder of dialogues and a decoder of summaries.
 
-    ``splits[...].x0``: Int64[M, T] summaries, ended by EOS, PAD behind. ``real``: Bool[M, T], True
-    up to EOS. ``conditions``: ``source``, Int64[M, S] dialogues, PAD behind, and
-    ``encoded_target``, Int64[M, S] the summaries in the ids of dialogues, PAD behind.
+    ``splits[...].x0``: Int64[M, T] summaries, ended by EOS, then PAD. ``real``: Bool[M, T], True up
+    to EOS. ``conditions``: ``source``, Int64[M, S] dialogues, then PAD, and ``encoded_target``,
+    Int64[M, S] the summaries in the ids of dialogues, then PAD.
     """
 
     state = "latent"
@@ -236,11 +237,11 @@ class DialogueData(PairDataset):
 
 
 class DialogueTokens(PairDataset, TokenDataset):
-    """The same pairs in the same rows as ids in one sequence, the dialogue first.
+    """Pairs as one sequence of ids each, the dialogue first; rows are those of ``DialogueData``.
 
     ``splits[...].x0``: Int64[M, S + T]. ``real``: Bool[M, S + T], True at all T positions of the
-    summary, which end in EOS repeated, so that its length must be predicted as well. The dialogue
-    is given (``TokenLayout.num_given``): the network sees it clean.
+    summary, which is padded with EOS, so that its length must be predicted as well. The dialogue is
+    given (``TokenLayout.num_given``): the network sees it without noise.
     """
 
     def __init__(self, pairs: Pairs, vocabulary: WordVocabulary, lengths: tuple[int, int]) -> None:
@@ -262,14 +263,15 @@ class DialogueTokens(PairDataset, TokenDataset):
 
 
 def complete_dialogue(config: DictConfig) -> None:
-    """Write the facts that the texts decide into ``config``: ``words`` (those of the training
-    split, unless both texts have a tokenizer) and, of one sequence of ids, its layout, otherwise
-    ``vocab_size``, ``eos_id``, ``pad_id`` of summaries and ``source_vocab_size``, ``source_pad_id``
-    of dialogues. Vocabulary sizes are those of a network, smaller than a tokenizer's that ends in
-    special tokens that no text holds.
+    """Write the settings that follow from the texts into ``config``. These are ``words`` (those of
+    the training split, unless dialogues and summaries have tokenizers) and the layout of a sequence
+    of ids, or ``vocab_size``, ``eos_id``, ``pad_id`` of summaries and ``source_vocab_size``,
+    ``source_pad_id`` of dialogues. Vocabulary sizes leave out special tokens at the end of a
+    tokenizer that occur in no text.
 
-    With them the config is enough to build a network and to read its summaries, without the texts.
-    Given words stay. Raises ``ValueError`` for ids that are not those of the texts.
+    With these settings a network can be built, and its summaries decoded, without the texts. Words
+    that ``config`` already states are kept. Raises ``ValueError`` for ids that are not those of the
+    texts.
     """
     # one sequence: dialogue and summary of the same words
     if data_state(config) == "tokens":
@@ -294,8 +296,7 @@ def complete_dialogue(config: DictConfig) -> None:
 
 
 def dialogue_vocabulary(config: Mapping[str, Any]) -> Vocabulary:
-    """Vocabulary of a completed config: sizes and special ids of texts, or ids behind those of the
-    dialogue."""
+    """Vocabulary of a completed config: that of texts, or that of one sequence of ids."""
     if data_state(config) == "tokens":
         return Sequences.of(config)
     keys = ("vocab_size", "eos_id", "pad_id", "source_vocab_size", "source_pad_id")
@@ -303,10 +304,10 @@ def dialogue_vocabulary(config: Mapping[str, Any]) -> Vocabulary:
 
 
 def build_dialogue(config: DictConfig, pairs: Pairs | None = None) -> PairDataset:
-    """The data set of a completed config, as texts or, in the state ``tokens``, as one sequence of
-    ids; of the ``pairs`` if they are given, and no file is read. Raises ``ValueError`` or
+    """Build the data set of a completed config, as texts or, in the state ``tokens``, as one
+    sequence of ids. ``pairs``: the pairs to use, so that no file is read. Raises ``ValueError`` or
     ``FileNotFoundError`` with one sentence for settings out of range, paths that contradict each
-    other, a file or line that cannot be read, a split without a pair."""
+    other, a file or line that cannot be read, or a split without a pair."""
     pairs = _read(config) if pairs is None else pairs
     lengths = (config.source_length, config.target_length)
     check_whole_number("data.source_length", lengths[0], least=1)
@@ -323,20 +324,20 @@ def build_dialogue(config: DictConfig, pairs: Pairs | None = None) -> PairDatase
 
 
 def given_dialogues(config: DictConfig, dialogues: Sequence[str], source: str) -> PairDataset:
-    """``dialogues`` as the test split of the data of a completed config, each with an empty
-    summary; the other splits are empty. ``source``: their name."""
+    """Data set of a completed config with ``dialogues`` as its test split, each with an empty
+    summary; the other splits are empty. ``source``: name of the dialogues."""
     given = [DialoguePair(dialogue, "") for dialogue in dialogues]
     return build_dialogue(config, Pairs({"train": [], "val": [], "test": given}, source))
 
 
 def build_test_dialogues(config: DictConfig) -> PairDataset:
-    """The pairs of ``path`` as the test split of the data of a model with this config."""
+    """Data set of a model with this config, with the pairs of ``path`` as its test split."""
     pairs = Pairs({"train": [], "val": [], "test": read_dialogues(config.path)}, str(config.path))
     return build_dialogue(config, pairs)
 
 
 def _check_ids(data: DialogueData, config: DictConfig) -> None:
-    """``ValueError`` for an id that a network of the config does not have."""
+    """Raise ``ValueError`` for an id outside the vocabulary of the config."""
     # ids of each kind of text, and the size that limits them
     for each in data.ids.values():
         for ids, key in (
@@ -353,7 +354,7 @@ def _check_ids(data: DialogueData, config: DictConfig) -> None:
 
 
 def _warn_of_losses(data: PairDataset) -> None:
-    """Warn if most words of a split are unknown, or texts were cut."""
+    """Log warnings if most words of a split are unknown, or texts were cut."""
     # unknown words
     shares = {split: ids.unknown_share for split, ids in data.ids.items()}
     if mostly := [f"{share:.0%} of {split}" for split, share in shares.items() if share > 0.5]:
@@ -379,7 +380,7 @@ def _warn_of_losses(data: PairDataset) -> None:
 
 
 def _tokenizers(config: DictConfig) -> tuple[Tokenizer, Tokenizer]:
-    """Tokenizers of dialogues and of summaries; the words of both where no folder is given."""
+    """Tokenizers of dialogues and of summaries; without a folder, the word vocabulary of both."""
     paths = {key: config.get(key) for key in ("source_tokenizer", "target_tokenizer")}
     source, target = (
         _vocabulary(config) if path is None else PretrainedTokenizer(str(path), f"data.{key}")
@@ -389,14 +390,15 @@ def _tokenizers(config: DictConfig) -> tuple[Tokenizer, Tokenizer]:
 
 
 def _texts(config: DictConfig) -> Iterator[str]:
-    """Texts of all splits; read when the first one is needed."""
+    """Yield the texts of all splits; files are read when the first text is needed."""
     for pairs in _read(config).splits.values():
         for pair in pairs:
             yield from (pair.dialogue, pair.summary)
 
 
 def _vocabulary(config: DictConfig) -> WordVocabulary:
-    """The words that ``config`` states; otherwise those of the training split, written into it."""
+    """Vocabulary of the words in ``config``; if it has none, the words of the training split are
+    written into it."""
     if config.get("words") is None:
         if _paths(config) is None:
             # the grammar has a closed vocabulary
@@ -410,7 +412,7 @@ def _vocabulary(config: DictConfig) -> WordVocabulary:
 
 
 def _read(config: DictConfig) -> Pairs:
-    """Pairs of the grammar, of one file, or of a file per split."""
+    """Pairs from the grammar, from one file, or from a file per split."""
     paths = _paths(config)
     if paths is None:
         check_whole_number("data.grammar_seed", config.grammar_seed, least=0)
@@ -446,7 +448,8 @@ def _read(config: DictConfig) -> Pairs:
 
 
 def _paths(config: DictConfig) -> str | dict[str, str | None] | None:
-    """None for the grammar, one file, or a file per split; ``ValueError`` for both."""
+    """Path of one file, or paths by split; None for the grammar. Raises ``ValueError`` for keys
+    that do not fit together."""
     separate = {name: config.get(f"{name}_path") for name in SPLITS}
     if not any(separate.values()):
         return None if config.path is None else str(config.path)

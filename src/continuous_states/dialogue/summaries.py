@@ -41,10 +41,10 @@ _WORD = re.compile(r"[^\W_]+")
 """Letters and digits; of ASCII those that torchmetrics takes by default."""
 
 _LONGEST_SHOWN = 2_000
-"""Characters of a dialogue among examples."""
+"""Largest number of characters of a dialogue that is logged as an example."""
 
 _SUMMARY_STREAM = 75
-"""Stream of random numbers of these samples, apart from others with the same seed."""
+"""Stream of random numbers of these samples, different from other streams of the same seed."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class SummaryScores:
     """Scores of M summaries.
 
     ``rouge_l``: Float64[M], F1 of the longest common subsequence of words with the reference (Lin,
-    2004), punctuation and case left out; words are of letters and digits of any script. ``exact``:
-    Float64[M], 1 where all words and punctuation marks are those of the reference. ``slots``: by
-    name, Float64[M], 1 where the words of the slot are those of the reference, in order; empty
-    where summaries have no slots. ``distinct``: share of distinct summaries among them.
+    2004), without punctuation and case; words consist of letters and digits of any script.
+    ``exact``: Float64[M], 1 where all words and punctuation marks equal those of the reference.
+    ``slots``: for each slot Float64[M], 1 where its words equal those of the reference, in order;
+    empty if summaries have no slots. ``distinct``: number of distinct summaries divided by M.
     """
 
     rouge_l: Tensor
@@ -68,12 +68,12 @@ class SummaryScores:
 
     @property
     def slot_accuracy(self) -> Tensor | None:
-        """Float64[M]: the share of right slots; None without slots."""
+        """Share of correct slots per summary, Float64[M]; None if summaries have no slots."""
         return torch.stack(list(self.slots.values())).mean(dim=0) if self.slots else None
 
     def as_dict(self, prefix: str = "") -> dict[str, float]:
-        """Means for ``metrics.json``, with standard errors over summaries: those of a share for
-        scores that are 0 or 1."""
+        """Means for ``metrics.json``, with standard errors over summaries; scores that are 0 or 1
+        have the standard error of a share."""
         # scores of each summary by name
         values = {"rouge_l": self.rouge_l, "exact_match": self.exact}
         if (slots := self.slot_accuracy) is not None:
@@ -96,9 +96,9 @@ def score_summaries(
     references: Sequence[str],
     slots: Mapping[str, Collection[str]] | None = None,
 ) -> SummaryScores:
-    """Scores of each generated summary against the reference at the same place. ``slots``: by name,
-    the words that fill a slot. Raises ``ValueError`` for no summary, or another number of
-    references."""
+    """Score each generated summary against the reference at the same index. ``slots``: for each
+    slot, the words that can fill it. Raises ``ValueError`` if there is no summary, or if the
+    numbers of summaries and references differ."""
     if not generated or len(generated) != len(references):
         raise ValueError(
             f"{len(generated)} summaries and {len(references)} references; expected as many of "
@@ -109,7 +109,7 @@ def score_summaries(
     pairs = list(zip(found, expected, strict=True))
 
     def same_filling(words: Collection[str]) -> Tensor:
-        """Flags of the summaries that fill a slot as the reference does."""
+        """1 for each summary whose words from ``words`` equal those of the reference, else 0."""
         return _flags(
             [t for t in a if t in words] == [t for t in b if t in words] for a, b in pairs
         )
@@ -123,7 +123,7 @@ def score_summaries(
 
 
 def most_frequent(texts: Sequence[str]) -> str:
-    """The text that occurs most often, word by word; the first of them if several do."""
+    """Text that occurs most often, compared word by word; the first of several."""
     # by words, so that spaces do not matter
     counts = Counter(tuple(tokens_of(text)) for text in texts)
     most = counts.most_common(1)[0][0]
@@ -145,12 +145,13 @@ def _flags(values: Iterable[bool]) -> Tensor:
 
 @dataclass(frozen=True)
 class Summaries:
-    """M pairs of a split, in its order, and generated summaries.
+    """The first M pairs of a split, with generated summaries.
 
     ``dialogues``, ``references``: the texts of the pairs. ``generated``: a summary of each
-    dialogue. ``shuffled``: one of the dialogue of another pair (``nearest_other``), with the same
-    noise; empty if none were requested or all dialogues are the same. ``nfe``: Float64[M], network
-    calls per summary. ``seconds``: spent sampling ``generated``, summed over processes.
+    dialogue. ``shuffled``: for each pair, a summary of another pair's dialogue (``nearest_other``),
+    sampled with the same noise; empty if not requested or if all dialogues are the same. ``nfe``:
+    Float64[M], network calls per summary. ``seconds``: time spent sampling ``generated``, summed
+    over processes.
     """
 
     dialogues: tuple[str, ...]
@@ -164,12 +165,12 @@ class Summaries:
         return len(self.generated)
 
     def write(self, folder: Path, keys: Sequence[Mapping[str, Any]] | None = None) -> None:
-        """Write ``samples.jsonl`` into a folder; half characters are written as escapes."""
+        """Write ``samples.jsonl`` into a folder; lone surrogates are written as escapes."""
         write_text(folder / SUMMARIES, self.lines(keys))
 
     def lines(self, keys: Sequence[Mapping[str, Any]] | None = None) -> str:
-        """A JSON object per line with ``dialogue``, ``summary`` (generated) and ``reference``, if
-        there is one. ``keys``: further keys of each."""
+        """JSON lines, an object per pair with ``dialogue``, ``summary`` (generated) and
+        ``reference`` (if there is one). ``keys``: further keys of each pair."""
         texts = zip(self.dialogues, self.generated, self.references, strict=True)
         # further keys first, then the texts
         lines = [
@@ -179,8 +180,8 @@ class Summaries:
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
     def examples(self, num: int = 5) -> str:
-        """The first ``num`` dialogues as text, the middle of long ones left out, each with its
-        reference, if there is one, and the generated summary."""
+        """The first ``num`` dialogues as text, shortened in the middle if long, each with its
+        reference, if there is one, and its generated summary."""
         # the middle of a long dialogue is left out
         half, shown = _LONGEST_SHOWN // 2, []
         for dialogue, reference, generated in zip(
@@ -194,7 +195,7 @@ class Summaries:
 
 
 def read_summaries(path: Path) -> list[dict[str, str]]:
-    """The lines of ``samples.jsonl``, as ``Summaries.write`` wrote them."""
+    """Read the objects of a ``samples.jsonl`` that ``Summaries.write`` wrote."""
     with path.open(encoding="utf-8") as lines:  # str.splitlines would split at U+2028, too
         return [json.loads(line) for line in lines]
 
@@ -208,10 +209,10 @@ def summarise_held_out(
     seed: int,
     shuffled: bool = True,
 ) -> Summaries:
-    """Generate a summary of each of the first ``num`` dialogues of a split (None: of all) and, if
-    ``shuffled``, one of another of these dialogues, which is as good if dialogues are not used.
-    Summaries depend on ``model.batch_size``, not on the number of processes. Raises ``ValueError``
-    if the split is empty or ``num`` below 0."""
+    """Generate a summary of each of the first ``num`` dialogues of a split (None: all). If
+    ``shuffled``, also generate for each pair a summary of another of these dialogues; both are
+    equally good if the model ignores dialogues. Summaries depend on ``model.batch_size``, not on
+    the number of processes. Raises ``ValueError`` if the split is empty or ``num`` below 0."""
     # texts and ids of the first pairs
     pairs = data.pairs[split][: len(first_examples(data, split, num))]
     dialogues = tuple(pair.dialogue for pair in pairs)
@@ -246,8 +247,8 @@ def summarise_held_out(
 def _generate(
     model: Model, sources: Tensor, target_length: int, generator: torch.Generator
 ) -> SampleOutput:
-    """Generate summaries of dialogues ``sources`` Int[B, S] with PAD behind: the last
-    ``target_length`` ids of the samples."""
+    """Generate summaries of dialogues ``sources`` Int[B, S], padded at the end. The summaries are
+    the last ``target_length`` ids of the samples."""
     algorithm, sampler = model.algorithm, model.sampler
     free = torch.ones(len(sources), target_length, dtype=torch.bool, device=sources.device)
     inputs: dict[str, Any] = {"real": free, "conditions": {"source": sources}}
@@ -262,10 +263,10 @@ def _generate(
 
 
 def score_summarising(found: Summaries, data: PairDataset) -> dict[str, float]:
-    """Scores for ``metrics.json``: ``SummaryScores`` of the summaries under plain names; after
-    ``shuffled_``, of those generated from the dialogue of another pair, if there are any; after the
-    names of ``summary_baselines``, of those. Of ``data`` only the training split is read. Raises
-    ``ValueError`` if nothing was summarised."""
+    """Scores for ``metrics.json``. The ``SummaryScores`` of the summaries have plain names; those
+    of summaries from another pair's dialogue, if any, have the prefix ``shuffled_``; those of
+    baselines have the names of ``summary_baselines`` as prefix. Only the training split of ``data``
+    is read. Raises ``ValueError`` if nothing was summarised."""
     out = score_summaries(found.generated, found.references, data.slots).as_dict()
     if found.shuffled:
         shuffled = score_summaries(found.shuffled, found.references, data.slots)
@@ -280,8 +281,8 @@ def score_summarising(found: Summaries, data: PairDataset) -> dict[str, float]:
 def summary_baselines(
     dialogues: Sequence[str], references: Sequence[str], data: PairDataset
 ) -> dict[str, SummaryScores]:
-    """``most_frequent``, the most frequent training summary, if there is one, and, if there are two
-    different dialogues, ``another``, the reference of another pair."""
+    """Scores of baselines by name: ``most_frequent``, the most frequent training summary, if there
+    is one; ``another``, the reference of another pair, if two dialogues differ."""
     guesses = {}
     if training := [pair.summary for pair in data.pairs["train"]]:
         guesses["most_frequent"] = [most_frequent(training)] * len(references)
@@ -292,16 +293,16 @@ def summary_baselines(
 
 @dataclass(frozen=True)
 class SourceGap:
-    """Bounds on -log p(summary | dialogue), given the true dialogue (``own``) and given that of
-    another pair of the split (``PairDataset.others``), with the same noise."""
+    """Bounds on -log p(summary | dialogue) with the same noise, given the true dialogue (``own``)
+    and given that of another pair of the split (``shuffled``, see ``PairDataset.others``)."""
 
     own: SampleBounds
     shuffled: SampleBounds
 
     def as_dict(self) -> dict[str, float]:
-        """Nats per summary, nats per token and the gaps for ``metrics.json``, 0 if the dialogue
-        is not used. Models that count the tokens of a summary differently have the same nats per
-        summary."""
+        """Bounds in nats per summary and per token for ``metrics.json``, and their gaps, which are
+        0 if the model ignores the dialogue. Only nats per summary are comparable between models
+        that count tokens differently."""
         # gaps per summary, and per token
         gap = self.shuffled.nelbo - self.own.nelbo
         own, shuffled = (
@@ -328,9 +329,10 @@ def source_gap(
     draws: int,
     entropy: tuple[int, ...],
 ) -> SourceGap:
-    """Gap of ``rows`` Int[M] of a split, by ``draws`` noise samples each, seeded by ``entropy``;
-    for every algorithm whose ``loss`` bounds -log p(summary | dialogue). Raises
-    ``ValueError`` for fewer than two pairs, or a split whose dialogues are all the same."""
+    """Estimate the bounds of ``rows`` Int[M] of a split with true and with exchanged dialogues.
+    Each uses ``draws`` noise samples, seeded by ``entropy``. The algorithm's ``loss`` must bound
+    -log p(summary | dialogue). Raises ``ValueError`` for fewer than two pairs, or a split whose
+    dialogues are all the same."""
     if len(rows) < 2:
         raise ValueError(
             f"{len(rows)} pairs of the {split} split; expected at least 2, to exchange dialogues"

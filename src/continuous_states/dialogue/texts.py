@@ -1,4 +1,4 @@
-"""Dialogues with their summaries: words as ids, a grammar, files of JSON lines, and splits.
+"""Dialogues with their summaries: tokenizers, a grammar, files of JSON lines, and splits.
 
 In the grammar two people arrange that the first borrows, lends, buys or returns something. The
 summary is a function of four slots: who (two names, in order), what (verb and object), when (a day,
@@ -28,7 +28,7 @@ _UNKNOWN = "<unknown>"
 _SPACES = ((re.compile(r" ([.,:;?!%)\]}])"), r"\1"), (re.compile(r"([(\[{]) "), r"\1"))
 
 GRAMMAR_VERSION = 1
-"""To be raised whenever the same seed gives other dialogues."""
+"""Version of the grammar; raise it whenever the same seed gives other dialogues."""
 
 NAMES = ("anna", "ben", "carla", "david", "emma", "felix", "grace", "henry", "ines", "jonas")
 OBJECTS = ("bike", "book", "camera", "drill", "guitar", "ladder", "lamp", "map", "phone", "tent")
@@ -42,7 +42,8 @@ _PLOTS = {
     "buy": ("Can I buy your {object}?", "from"),
     "return": ("I still have your {object}.", "to"),
 }
-"""By verb: the request of the first person, and the word before the second name in a summary."""
+"""For each verb, the request of the first person, and the word before the second name in a
+summary."""
 
 SLOTS: dict[str, frozenset[str]] = {
     "who": frozenset(NAMES),
@@ -50,7 +51,7 @@ SLOTS: dict[str, frozenset[str]] = {
     "when": frozenset((*DAYS, *PARTS_OF_DAY)),
     "where": frozenset(PLACES),
 }
-"""The words of every slot; no word is in two of them."""
+"""Words of every slot; no word is in two slots."""
 
 _OPENINGS = (
     "{a}: Hi {b}! {request}",
@@ -86,12 +87,12 @@ NUM_COMBINATIONS = int(np.prod(_SIZES))
 
 _FIELDS = ("dialogue", "summary")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-"""Half of a pair that stands for one character; by itself it cannot be written as UTF-8."""
+"""Lone UTF-16 surrogate, which cannot be encoded as UTF-8."""
 
 
 class Tokenizer(ABC):
-    """Texts as ids and back. ``pad_id`` fills up behind a text, ``eos_id`` ends a summary,
-    ``unk_id``, if any, stands for text without another id; ids are below ``vocab_size``."""
+    """Conversion of texts to ids and back. ``pad_id`` pads a text at its end, ``eos_id`` ends a
+    summary, ``unk_id`` (if not None) replaces text that has no id; ids are below ``vocab_size``."""
 
     vocab_size: int
     pad_id: int
@@ -103,16 +104,16 @@ class Tokenizer(ABC):
         return self.vocab_size
 
     def unknown_words(self, text: str) -> list[str]:
-        """Words of a text that ``unk_id`` stands for, as far as words can be distinguished."""
+        """Words of a text that become ``unk_id``; empty if the tokenizer cannot list them."""
         return []
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without any that only begin or end it."""
+        """Ids of a text, without special ids for its beginning or end."""
 
     @abstractmethod
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of the ids before the first ``eos_id``."""
+        """Text of the ids before the first ``eos_id``."""
 
 
 def tokens_of(text: str) -> list[str]:
@@ -122,8 +123,8 @@ def tokens_of(text: str) -> list[str]:
 
 class WordVocabulary(Tokenizer):
     """Vocabulary of K words: id k < K is word k; then come EOS (ends a summary), UNK (any other
-    word), MASK and PAD. Raises ``ValueError`` for no words, or a word that is empty, holds a space
-    or is there twice."""
+    word), MASK and PAD. Raises ``ValueError`` for no words, or a word that is empty, contains a
+    space or occurs twice."""
 
     unk_id: int
 
@@ -140,8 +141,8 @@ class WordVocabulary(Tokenizer):
 
     @classmethod
     def from_texts(cls, texts: Iterable[str], max_words: int) -> WordVocabulary:
-        """The ``max_words`` most frequent words, in alphabetical order. ``ValueError`` for texts
-        without a word, or ``max_words`` below 1."""
+        """Vocabulary of the ``max_words`` most frequent words, in alphabetical order. Raises
+        ``ValueError`` for texts without a word, or ``max_words`` below 1."""
         if max_words < 1:
             raise ValueError(f"data.max_words={max_words}: expected at least 1")
         # most frequent first, ties in alphabetical order
@@ -151,7 +152,7 @@ class WordVocabulary(Tokenizer):
 
     @classmethod
     def from_line(cls, line: str) -> WordVocabulary:
-        """The words of ``line``, separated by spaces."""
+        """Vocabulary of the words of ``line``, separated by spaces."""
         return cls(line.split())
 
     @property
@@ -166,7 +167,7 @@ class WordVocabulary(Tokenizer):
         return [self._ids.get(token, self.unk_id) for token in tokens_of(text)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Words with spaces between them but for punctuation; ``<unknown>`` for UNK."""
+        """Text of the words, with no space before punctuation; UNK becomes ``<unknown>``."""
         # words up to EOS, without MASK and PAD
         kept = []
         for k in ids:
@@ -178,7 +179,7 @@ class WordVocabulary(Tokenizer):
 
 
 def joined(tokens: Sequence[str]) -> str:
-    """Tokens as text, of which ``tokens_of`` finds the same tokens."""
+    """Join tokens into a text that ``tokens_of`` splits into the same tokens."""
     text = " ".join(tokens)
     for pattern, replacement in _SPACES:
         text = pattern.sub(replacement, text)
@@ -186,9 +187,9 @@ def joined(tokens: Sequence[str]) -> str:
 
 
 class PretrainedTokenizer(Tokenizer):
-    """The tokenizer in a local folder, such as that of a pretrained encoder or decoder. PAD is EOS
-    where it has none. ``key``: config key of ``path``. Raises ``ValueError`` if ``transformers`` is
-    not installed, the folder holds no tokenizer, or one without an id to end a text."""
+    """Tokenizer from a local folder, such as that of a pretrained encoder or decoder. A tokenizer
+    without PAD uses EOS as PAD. ``key``: config key of ``path``. Raises ``ValueError`` if
+    ``transformers`` is not installed, or the folder has no tokenizer with an id to end a text."""
 
     def __init__(self, path: str, key: str = "tokenizer") -> None:
         library = transformers_library(
@@ -216,7 +217,7 @@ class PretrainedTokenizer(Tokenizer):
         self.vocab_size = 1 + max(network.get_vocab().values())
 
     def num_ids(self, texts: Iterable[str]) -> int:
-        """Number of ids without the last special tokens that no text holds, such as those of
+        """Number of ids without special tokens at the end that occur in no text, such as tokens of
         images."""
         special = {
             k: token.content
@@ -244,16 +245,16 @@ class PretrainedTokenizer(Tokenizer):
 
 @dataclass(frozen=True)
 class DialoguePair:
-    """A text, ``dialogue``, and its reference summary, ``summary``."""
+    """Dialogue and its reference summary."""
 
     dialogue: str
     summary: str
 
 
 def sample_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
-    """Sample ``num`` pairs, no two of which have the same slots. So in any split the combination of
-    slots of a held-out pair is not in training. Its wording (greetings, order of time and place,
-    closings) is sampled independently of the slots. Raises ``ValueError`` for a number outside
+    """Sample ``num`` pairs, no two of which have the same slots, so that in any split no training
+    pair has the slots of a held-out pair. The wording (greetings, order of time and place,
+    closings) is sampled independently of the slots. Raises ``ValueError`` for ``num`` outside
     1..``NUM_COMBINATIONS``."""
     if not 1 <= num <= NUM_COMBINATIONS:
         raise ValueError(
@@ -271,8 +272,8 @@ def sample_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
 
 
 def _pair(slots: Sequence[int], forms: Sequence[int]) -> DialoguePair:
-    """``slots``: of _PAIRS, _PLOTS, OBJECTS, _WHENS, PLACES. ``forms``: of _OPENINGS, _REPLIES,
-    _MEETINGS, _CLOSINGS."""
+    """Write a dialogue and its summary. ``slots``: indices into _PAIRS, _PLOTS, OBJECTS, _WHENS,
+    PLACES. ``forms``: indices into _OPENINGS, _REPLIES, _MEETINGS, _CLOSINGS."""
     a, b = map(str.capitalize, _PAIRS[slots[0]])
     verb, thing, when, place = (
         *(_VERBS[slots[1]], OBJECTS[slots[2]]),
@@ -290,7 +291,7 @@ def _pair(slots: Sequence[int], forms: Sequence[int]) -> DialoguePair:
 
 @dataclass(frozen=True)
 class GivenDialogue:
-    """A dialogue to be summarised, of line ``line`` of a file. ``summary``: its reference, or "";
+    """Dialogue to be summarised, from line ``line`` of a file. ``summary``: its reference, or "";
     ``others``: the other keys of the line."""
 
     line: int
@@ -300,11 +301,11 @@ class GivenDialogue:
 
 
 def read_dialogues(path: str | Path) -> list[DialoguePair]:
-    """The pairs of a UTF-8 file, plain or gzipped, a JSON object per line with the texts
-    ``dialogue`` and ``summary``; other keys are not read, empty lines are skipped. Raises
+    """Read the pairs of a UTF-8 file, plain or gzipped. Each line is a JSON object with the texts
+    ``dialogue`` and ``summary``; other keys are ignored, empty lines are skipped. Raises
     ``FileNotFoundError`` or ``ValueError`` with one sentence, naming file, line and field, for a
-    missing file, a line that is not JSON, and a text that is missing, without a word, or holds half
-    a character."""
+    missing file, a line that is not JSON, and a text that is missing, has no word, or contains a
+    lone surrogate."""
     return [
         DialoguePair(_text(found, "dialogue", where), _text(found, "summary", where))
         for _, where, found in _objects(path)
@@ -312,8 +313,8 @@ def read_dialogues(path: str | Path) -> list[DialoguePair]:
 
 
 def read_given_dialogues(path: str | Path | GivenObjects) -> list[GivenDialogue]:
-    """Dialogues to be summarised, of such a file or of objects, where ``summary`` may be
-    missing, null or empty; errors as in ``read_dialogues``."""
+    """Read dialogues to be summarised from a file as in ``read_dialogues`` or from objects;
+    ``summary`` may be missing, null or empty. Errors are those of ``read_dialogues``."""
     return [
         GivenDialogue(
             line=line,
@@ -326,7 +327,7 @@ def read_given_dialogues(path: str | Path | GivenObjects) -> list[GivenDialogue]
 
 
 def _objects(path: str | Path | GivenObjects) -> list[tuple[int, str, dict[str, Any]]]:
-    """Number, name and object of each line."""
+    """Line number, name for errors and object of each line."""
     expected = f"a JSON object per line, with {' and '.join(_FIELDS)}"
     source = read_text(path, JSON_LINES, JSON, expected=expected)
     objects = []
@@ -371,14 +372,15 @@ Splits = Mapping[str, Sequence[DialoguePair]]
 
 
 def split_in_order(pairs: Sequence[DialoguePair], fractions: Sequence[float]) -> Splits:
-    """Three splits of pairs in order: train, val, test."""
+    """Split pairs in their order: train, val, test."""
     return {name: pairs[share] for name, share in shares_of(len(pairs), fractions).items()}
 
 
 def split_by_dialogue(
     pairs: Sequence[DialoguePair], fractions: Sequence[float], seed: int
 ) -> Splits:
-    """Three random splits; all pairs with the same dialogue, word by word, are in one of them."""
+    """Split pairs randomly into train, val and test; pairs with the same words of dialogue stay
+    together."""
     # groups of pairs with one dialogue
     by_dialogue: dict[tuple[str, ...], list[DialoguePair]] = {}
     for pair in pairs:
@@ -392,8 +394,8 @@ def split_by_dialogue(
 
 
 def remove_held_out(splits: Splits) -> tuple[Splits, dict[str, int]]:
-    """The splits without the pairs whose dialogue is in a later split, and the numbers of those by
-    split."""
+    """Remove pairs whose dialogue also occurs in a later split; return the splits, and the numbers
+    of removed pairs by split."""
     later: set[tuple[str, ...]] = set()
     kept = {}
     # from the last split to the first
@@ -404,8 +406,8 @@ def remove_held_out(splits: Splits) -> tuple[Splits, dict[str, int]]:
 
 
 def nearest_other(dialogues: Sequence[str]) -> list[int]:
-    """Place, for each dialogue, of the nearest one before it that differs, word by word;
-    the last comes before the first. Empty if all are the same."""
+    """Index, for each dialogue, of the nearest earlier dialogue with other words, in cyclic order.
+    Empty if all dialogues have the same words."""
     known = [_identity(dialogue) for dialogue in dialogues]
     changes = [k for k in range(len(known)) if known[k] != known[k - 1]]
     if not changes:
