@@ -16,24 +16,24 @@ from discrete_diffusion.forward_process.base import ForwardProcess
 
 
 class AR(TokenAlgorithm):
-    """Left to right over the real positions l_1 < l_2 < ...:
+    """Autoregressive model of the real positions l_1 < l_2 < ..., from left to right:
 
         -log p(x0) = sum_k -log p(x0_{l_k} | x0_{l_1}, ..., x0_{l_{k-1}})
 
-    exactly; nothing is corrupted, and every ``draw`` gives the same number. The loss is its mean
-    over the batch divided by the constant L.
+    The likelihood is exact: nothing is corrupted, and every ``draw`` gives the same number. The
+    loss is the mean over the batch divided by the constant L.
 
     The backbone is causal and its input is shifted over the real positions: at l_k it has the token
     of l_{k-1}, at l_1 ``begin_id``, by default MASK. Other positions keep their id: PAD, or before
     l_1 an id that is given (``TokenLayout.num_given``).
 
-    ``time_conditioning``: the backbone is given how many tokens are real, as the sigma of a
-    corrupted share, 1 - exp(-sigma) = n / (L + 1); other networks see n in the PAD of their input.
-    False gives it ``None``.
+    ``time_conditioning``: if on, the backbone is given the number n of real tokens as sigma, by
+    1 - exp(-sigma) = n / (L + 1); other algorithms' networks see n in the PAD of their input. If
+    off, sigma is ``None``.
 
     ``denoise`` on a partly masked x_t predicts each position from the ones before it in x_t, which
-    is right for the first MASK. Clamping is exact for a prefix; a clamp behind a free position is
-    not seen when that one is sampled.
+    is right for the first MASK. Clamping is exact for a prefix; a free position is sampled without
+    regard to clamps behind it.
 
     Raises ``ValueError`` for a backbone with ``causal`` False, and a ``begin_id`` that is not an
     id.
@@ -139,7 +139,7 @@ class PrefixReader:
         self.num_read = 0
 
     def log_d0(self, x: Tensor, k: int) -> Tensor:
-        """log p of the k-th real position (from 0) given the ones before it in x: Float[B, V].
+        """log p of the k-th real position (from 0) given the real positions before it: Float[B, V].
 
         ``x``: Int[B, L], filled before that position. ``k`` grows from call to call.
         """

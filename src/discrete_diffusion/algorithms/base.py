@@ -56,42 +56,44 @@ class Algorithm(Checked, nn.Module, ABC):
         backbone: the network.
         time_conditioning: False gives the backbone ``sigma=None``, or no sigma if it takes none.
         condition_dropout: the share of training samples without their condition, so that the
-            network learns to do without (classifier-free guidance, arXiv 2207.12598). Training
-            applies it to a batch before ``loss`` (``drop_conditions``).
+            network also learns to predict without it (classifier-free guidance, arXiv 2207.12598).
+            Training applies it to a batch before ``loss`` (``drop_conditions``).
 
     Raises:
-        ValueError: ``condition_dropout`` lies outside [0, 1), or the backbone's ``forward`` does
-            not take sigma under ``time_conditioning``, or a condition that the algorithm needs,
-            or, with a share, ``keep`` Bool[B].
+        ValueError: ``condition_dropout`` lies outside [0, 1), or the backbone's ``forward`` lacks
+            an argument: sigma under ``time_conditioning``, a condition that the algorithm needs, or
+            ``keep`` Bool[B] under ``condition_dropout``.
     """
 
     section = "algo"
     name: ClassVar[str]
     """The name that ``algo=`` takes."""
     state: ClassVar[str]
-    """The state that it denoises, one of ``registry.STATES``, the same as its data's."""
+    """The state that the algorithm denoises, one of ``registry.STATES``, the same as its data's."""
     processes: ClassVar[tuple[str, ...]] = ()
-    """Forward processes that it works with; the first is the default."""
+    """Forward processes that the algorithm works with; the first is the default."""
     any_process: ClassVar[bool] = False
-    """True if it also works with every other one: it uses only what every process has."""
+    """True if the algorithm also works with every other process: it uses only what all of them
+    have."""
     samplers: ClassVar[tuple[str, ...] | None] = None
-    """The only samplers of its model; None: every one that its noise and times allow."""
+    """The only samplers of the model; None: every sampler that its noise and times allow."""
     backbone_needs: ClassVar[tuple[str, ...]] = ()
-    """Needs that a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
+    """What a backbone's spec must offer: ``causal``, or names of its ``conditions``."""
     discrete_time: ClassVar[bool] = False
-    """True if it trains a model of discrete steps."""
+    """True if the algorithm trains a model of discrete steps."""
     provided_conditions: tuple[str, ...] = ()
-    """Conditions that it adds to every call of the backbone."""
+    """Conditions that the algorithm adds to every call of the backbone."""
     calls_parts: ClassVar[bool] = False
-    """True if it calls modules of the backbone and never its ``forward``."""
+    """True if the algorithm calls modules of the backbone and never its ``forward``."""
     learns_schedule: ClassVar[bool] = False
     """True if ``loss`` has the gradient of a learned schedule."""
     has_teacher: ClassVar[bool] = False
-    """True if it starts from another model, ``init.checkpoint``, and stays near it."""
+    """True if training starts from another model, ``init.checkpoint``, and stays near it."""
     has_reward: ClassVar[bool] = False
-    """True if it maximises a reward of samples, ``algo.reward``: training sets its ``score``."""
+    """True if training maximises a reward of samples, ``algo.reward``: training sets its
+    ``score``."""
     bound: str | None = None
-    """The quantity that its NELBO bounds, unless the data decides it (``Dataset.bound``)."""
+    """The quantity that the NELBO bounds, unless the data decides it (``Dataset.bound``)."""
     backbone: nn.Module
 
     def __init__(
@@ -153,9 +155,8 @@ class Algorithm(Checked, nn.Module, ABC):
             process: the forward process.
 
         Raises:
-            ValueError: it is not in ``processes`` and the algorithm does not take any
-                (``any_process``), or its schedule is learned and the loss has no gradient for it
-                (``learns_schedule``).
+            ValueError: the process is not in ``processes`` and ``any_process`` is False, or its
+                schedule is learned and the loss has no gradient for it (``learns_schedule``).
         """
         if process.name not in cls.processes and not cls.any_process:
             raise ValueError(
@@ -170,7 +171,7 @@ class Algorithm(Checked, nn.Module, ABC):
             )
 
     def prepare(self, train: Batch) -> None:
-        """Fit statistics of the training split before the first step; here of its conditions.
+        """Fit statistics of the training split before the first step; by default of its conditions.
 
         Args:
             train: the training split; its conditions go to the backbone's ``fit_conditions``.
@@ -184,7 +185,7 @@ class Algorithm(Checked, nn.Module, ABC):
             fit_conditions(train.conditions)
 
     def before_first_step(self, train: Batch, generator: torch.Generator) -> None:
-        """Decide what a new run decides once, before its first step; here nothing.
+        """Prepare a new run once, before its first step; by default do nothing.
 
         Args:
             train: the training split.
@@ -194,7 +195,7 @@ class Algorithm(Checked, nn.Module, ABC):
     def prepare_batch(self, batch: Batch) -> Batch:
         """Add conditions to a batch on the CPU that would have to be read back from a GPU later.
 
-        Here the columns that hold no data (``packing``), if the backbone takes them.
+        By default the columns that hold no data (``packing``), if the backbone takes them.
 
         Args:
             batch: clean data, on the CPU.
@@ -259,8 +260,8 @@ class Algorithm(Checked, nn.Module, ABC):
             names: names of the conditions that the data has.
 
         Raises:
-            ValueError: it requires one that neither the data nor the algorithm provides, or takes
-                one of them where sigma goes.
+            ValueError: the backbone requires a condition that neither the data nor the algorithm
+                provides, or takes a condition of the data where sigma goes.
         """
         # arguments without a default that nobody provides
         missing = [
@@ -303,7 +304,7 @@ class Algorithm(Checked, nn.Module, ABC):
             conditions: tensors by name that the backbone is given.
 
         Returns:
-            That of ``x_t``, unless overridden.
+            The shape of ``x_t``, unless overridden.
         """
         return tuple(x_t.shape)
 
@@ -322,7 +323,7 @@ class Algorithm(Checked, nn.Module, ABC):
         """``accepted`` conditions for many network calls, encoded once where that is possible.
 
         If the backbone's ``encode`` does not read the time (``encoder_reads_time``), its result, as
-        ``encoded``, replaces what it reads.
+        the condition ``encoded``, replaces the conditions that it reads.
 
         Args:
             conditions: conditions by name, or None.
@@ -339,10 +340,10 @@ class Algorithm(Checked, nn.Module, ABC):
         return {**given, "encoded": self.backbone.encode(**read)}  # type: ignore[operator]
 
     def statistics(self) -> dict[str, float]:
-        """Numbers to log with the metrics, such as a learned schedule; here the backbone's.
+        """Numbers to log with the metrics, such as a learned schedule; by default the backbone's.
 
         Returns:
-            By name, the backbone's ``diagnostics``, if it has any.
+            The backbone's ``diagnostics`` by name, if it has any.
         """
         diagnostics = getattr(self.backbone, "diagnostics", None)
         return {} if diagnostics is None else dict(diagnostics())

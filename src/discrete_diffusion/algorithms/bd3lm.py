@@ -36,30 +36,33 @@ class BD3LM(TokenAlgorithm):
                 -alpha_l'(t) / (1 - alpha_l(t)) * -log D_l(x0_l | x_t^b, x0^{< b})
 
     D sees the noisy tokens of its own block and the clean tokens of earlier ones, so the backbone
-    takes the condition ``group_idxs`` (Int[B, L], the block of each position). There are two ways:
+    takes the condition ``group_idxs`` (Int[B, L], the block of each position). There are two ways
+    to train:
 
-    * It also takes ``context`` (Int[B, L], the clean sequence), and its attention is block-causal:
-      a block reads x_t inside itself and ``context`` before. One call trains all blocks.
-    * It does not. Then a call is about one block b: x_t has clean tokens in earlier blocks and MASK
-      in later ones. b is sampled uniformly among the N blocks of a sample that hold real positions,
-      and its term counts N times, so that the loss has the same mean, and more variance.
+    * The backbone also takes ``context`` (Int[B, L], the clean sequence), and its attention is
+      block-causal: a block reads x_t inside itself and ``context`` before. One call trains all
+      blocks.
+    * The backbone does not take ``context``. Then a call is about one block b: x_t has clean tokens
+      in earlier blocks and MASK in later ones. b is sampled uniformly among the N blocks of a
+      sample that hold real positions, and its term counts N times, so that the loss has the same
+      mean, and more variance.
 
     The bound holds for any schedule with exact end points, as for MDLM; one block is MDLM, and
     blocks of size 1 with the draw ``forced_mask`` are autoregressive, term by term. The loss is the
     mean NELBO of the batch divided by the constant L.
 
     ``block_size``, ``block_lengths``: see ``contiguous_blocks``.
-    ``time_conditioning``: if off (the default) each block of a sample has its own time; if on
-    the blocks of one call share one, because a backbone is given one sigma per sample.
+    ``time_conditioning``: if off (the default) each block of a sample has its own time; if on, the
+    blocks of one call share a time, because a backbone is given one sigma per sample.
     ``draw``: how the masks of a training batch are sampled, a ``MaskDraw``.
 
     Clamped tokens are honoured exactly in the block being sampled or before it; a clamp in a later
-    block is not seen until its turn comes.
+    block is not seen until that block is sampled.
 
     Deviation: the paper clips t during training to lower the variance; ``forced_mask`` bounds it
     without leaving anything out.
 
-    Raises ``ValueError`` for another process than absorbing, an unknown ``draw``, a causal
+    Raises ``ValueError`` for a process that is not absorbing, an unknown ``draw``, a causal
     backbone, both ``block_size`` and ``block_lengths``, and as ``contiguous_blocks`` and
     ``Algorithm`` do.
     """
@@ -126,7 +129,7 @@ class BD3LM(TokenAlgorithm):
     def _one_block(
         self, masked: Corruption, batch: Batch, generator: torch.Generator
     ) -> Corruption:
-        """Corruption of one random block per sample, out of one of every block."""
+        """Restrict a corruption of all blocks to one random block per sample."""
         block, num = sample_blocks(batch.real, self.blocks, self.num_blocks, generator)
         # its time, its noisy tokens in context, and its weights, which count N times
         own = self.blocks == block.unsqueeze(1)  # (B, L)
@@ -138,9 +141,11 @@ class BD3LM(TokenAlgorithm):
     def logits(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """Logits, right for every block given the clean sequence as the condition ``context``; a
-        network that does not take it is called once per block. Without ``context``, right for the
-        first block that is not clean: earlier blocks are read from x_t, later ones are not seen."""
+        """Logits of every block, given the clean sequence as the condition ``context``.
+
+        A network that does not take ``context`` is called once per block. Without the condition,
+        the logits are right only for the first block that is not clean.
+        """
         given = {**(conditions or {}), "group_idxs": self.blocks.expand_as(x_t)}
         if self.takes("context"):
             return super().logits(x_t, t, real, given)
@@ -159,7 +164,7 @@ class BD3LM(TokenAlgorithm):
         return logits
 
     def _one_block_noisy(self, x_t: Tensor, clean: Tensor, real: Tensor, block: Tensor) -> Tensor:
-        """Int[B, L]: x_t in the ``block`` Int[B] of a sample, ``clean`` before, MASK behind it."""
+        """Int[B, L]: x_t in the ``block`` Int[B] of a sample, ``clean`` before, MASK after."""
         place = self.blocks - block.unsqueeze(1)  # (B, L)
         hidden = x_t.masked_fill(real, self.layout.mask_id)
         return torch.where(place < 0, clean, torch.where(place > 0, hidden, x_t))
@@ -175,8 +180,8 @@ def contiguous_blocks(
     """Int[L]: the block 0, 1, ... of each position, never decreasing.
 
     ``block_size``: runs of k positions, the last one shorter if k does not divide L.
-    ``block_lengths``: the length of every block. Neither: the layout's groups if it has several,
-    else runs of ``DEFAULT_BLOCK_SIZE``.
+    ``block_lengths``: the length of every block. If neither is given: the layout's groups if it has
+    several, else runs of ``DEFAULT_BLOCK_SIZE``.
 
     Raises ``ValueError`` for sizes that are not whole numbers, lengths that do not add up to L, or
     groups that are not contiguous.

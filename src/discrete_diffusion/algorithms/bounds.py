@@ -1,4 +1,4 @@
-"""The continuous-time bound of any process; of interpolating ones in closed form."""
+"""The continuous-time bound of any process, in closed form for interpolating processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from discrete_diffusion.forward_process.base import (
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 
 NO_NOISE = 1e-280
-"""Floor of b(y); the term of a smaller b(y) is 0 in any sum."""
+"""Smallest value used for b(y); the term of a smaller b(y) is 0 in any sum."""
 
 
 def general_bound(
@@ -35,7 +35,7 @@ def general_bound(
     """The integrand of the NELBO at (xt, t) per position, Float64[B, L]; 0 where real is False.
 
     Its sum over positions, averaged over t ~ U(0, 1), is the bound. For a process of transition
-    matrices it is ``jump_bound``; for an interpolating one, with z = xt_l, the model's marginal
+    matrices it is ``jump_bound``; for an interpolating process, with z = xt_l, the model's marginal
     Q = alpha D + b_t, the truth's q = alpha [y = x0] + b_t, and jumps y -> z reversed at the rates
     r_theta(y) = rate(z) Q(y) / Q(z) and r_hat(y) = rate(z) q(y) / q(z):
 
@@ -47,9 +47,9 @@ def general_bound(
 
     ``xt``, ``x0``: Int[B, L], noisy and clean ids. ``t``: Float[B]. ``real``: Bool[B, L].
     ``log_d0``: Float[B, L, V], log D; a score model passes any positive G(y) instead of D, since
-    the formula never uses that D is normalised. The gradient goes to it alone, and is finite where
-    the bound is. With an interpolating process ``log_d0`` and the result may be those of some
-    ``positions``; the ids are always those of all.
+    the formula never uses that D is normalised. The gradient goes to ``log_d0`` alone, and is
+    finite where the bound is. With an interpolating process, ``log_d0`` and the result may be
+    restricted to ``positions``; the ids never are.
     """
     if not isinstance(process, InterpolatingProcess):
         return jump_bound(process, xt, x0, log_d0, t, real)
@@ -58,11 +58,11 @@ def general_bound(
 
 
 class _Noised(NamedTuple):
-    """All of the bound that does not depend on D, at N positions: log alpha, log b at z and at x0,
+    """Parts of the bound that do not depend on D, at N positions: log alpha, log b at z and at x0,
     and the log rate of jumps into z, Float64[B, N] each.
 
-    ``xt``, ``x0``: Int[B, N]. ``counted``: Bool[B, N]. ``process``, ``positions``, ``t`` Float[B]:
-    for the noise b at all ids.
+    ``xt``, ``x0``: Int[B, N]. ``counted``: Bool[B, N]. ``process``, ``positions`` and ``t``
+    Float[B] give the noise b at all ids.
     """
 
     process: InterpolatingProcess
@@ -95,7 +95,7 @@ class _Noised(NamedTuple):
         return cls(process, positions, t, *(value[:, positions] for value in values))
 
     def noise(self, samples: slice, positions: slice) -> Tensor:
-        """b_t(y) of some of its samples and positions, Float64[b, n, V]."""
+        """b_t(y) at some samples and positions, Float64[b, n, V]."""
         begin = self.positions.start or 0
         within = slice(begin + positions.start, begin + min(positions.stop, self.xt.shape[1]))
         return self.process.noise(self.t[samples], within).clamp(min=NO_NOISE)
@@ -104,7 +104,7 @@ class _Noised(NamedTuple):
 class _Terms(NamedTuple):
     """Quantities of the bound at z and x0, in logarithms except W and R; Float64[B, N] each.
 
-    ``rise``: log(Q / b). ``log_ratio``: log(q / Q). ``w``, ``r``: 0 where nothing counts.
+    ``rise``: log(Q / b). ``log_ratio``: log(q / Q). ``w``, ``r``: 0 at positions that do not count.
     """
 
     log_d_z: Tensor
@@ -150,7 +150,7 @@ class _GeneralBound(torch.autograd.Function):
         R alpha D(y) - W b(y) share(y)      -  W alpha share(x0)                  at x0
                                             +  (W - R sum_y Q) share(z)           at z
 
-    Divisions by b or Q at z or x0 are in logarithms: those two may be too small for a float.
+    Divisions by b or Q at z or x0 are in logarithms: b and Q may be too small for a float.
     """
 
     @staticmethod
@@ -208,12 +208,12 @@ def _slopes(terms: _Terms, noised: _Noised, data: Tensor) -> tuple[Tensor, Tenso
 
 
 def _softplus(x: Tensor) -> Tensor:
-    """log(1 + exp(x)), to the last digit; torch's own is x beyond 20."""
+    """log(1 + exp(x)) in full precision; torch's softplus returns x above 20."""
     return torch.logaddexp(x, torch.zeros_like(x))
 
 
 def _softplus_difference(x: Tensor, step: Tensor) -> Tensor:
-    """softplus(x) - softplus(x - step), where either is so large that the other is lost in it."""
+    """softplus(x) - softplus(x - step), precise also where one of x and step is much larger."""
     linear = step.clamp(-(x - step).relu(), x.relu())
     return linear + torch.log1p((-x.abs()).exp()) - torch.log1p((-(x - step).abs()).exp())
 

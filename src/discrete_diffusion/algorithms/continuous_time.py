@@ -1,4 +1,4 @@
-"""Diffusion in continuous time, with noise that leaves doubt about visible tokens."""
+"""Algorithms that train on the continuous-time bound: UDLM, marginal, matrix, GIDD and SEDD."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from discrete_diffusion.forward_process.interpolating import Absorbing, Interpol
 from discrete_diffusion.forward_process.uniform import Hybrid
 
 TermsOf = Callable[[Tensor, slice, slice], Tensor]
-"""Function of logits Float32[b, n, V] of some samples and positions: terms Float64[b, n]."""
+"""Function from logits Float32[b, n, V] of some samples and positions to terms Float64[b, n]."""
 
 Parameterization = Literal["leave_one_out", "posterior"]
 
 LARGEST_LOG_TOTAL = 10.0
-"""Largest log S at which S is the exponential; a trained network has S near 1."""
+"""log S above which S grows linearly in the logits; a trained network has S near 1."""
 
 
 class ContinuousTime(TokenAlgorithm):
@@ -123,7 +123,8 @@ class ContinuousTime(TokenAlgorithm):
     def prediction_of(
         self, logits: Tensor, x_t: Tensor, t: Tensor, positions: slice = EVERYWHERE
     ) -> Tensor:
-        """log D of the logits at some positions, Float[B, N, V]; x_t Int[B, L] is whole."""
+        """log D of the logits at some positions, Float[B, N, V]; x_t Int[B, L] has all
+        positions."""
         log_probs = log_softmax_on(logits, self.layout.support[positions])
         if self.parameterization == "leave_one_out":
             return log_probs
@@ -162,8 +163,8 @@ class MarginalDiffusion(ContinuousTime):
 
 class MatrixDiffusion(ContinuousTime):
     """The bound of a process of transition matrices: noise that moves an id to near ones where ids
-    have an order, or at given rates (Campbell et al., arXiv 2205.14987). It is that of every other
-    process too."""
+    have an order, or at given rates (Campbell et al., arXiv 2205.14987). It is also the bound of
+    every other process."""
 
     name = "matrix"
     processes = ("matrix",)
@@ -184,8 +185,8 @@ class GIDD(ContinuousTime):
     Deviation: for an untouched token the paper has (B / V) exp(-gamma/2 log SNR), which is
     b / (alpha + b) where C is near 1; with it the best D would shift.
 
-    ``weighting``: ``dynamic`` or ``elbo``. ``draw``: of training times; the dynamic weight is
-    bounded and needs no importance sampling.
+    ``weighting``: ``dynamic`` or ``elbo``. ``draw``: how training times are sampled; the dynamic
+    weight is bounded and needs no importance sampling.
 
     Raises ``ValueError`` for an unknown ``weighting``, and as ``ContinuousTime`` does.
     """
@@ -231,8 +232,8 @@ class SEDD(ContinuousTime):
 
     which is MDLM's with D = softmax(logit), plus w (S - 1 - log S) >= 0.
 
-    Sampling takes D into the posterior of every other algorithm. The scores fix alpha G + b up to a
-    factor only, so that is what is normalised:
+    Sampling uses D in the same posterior as every other algorithm. The scores determine alpha G + b
+    only up to a factor, so alpha G + b is normalised:
 
         Q = (alpha G + b) / (1 + alpha (S - 1))
         D = (Q - b) / alpha, proportional to G / S - (1 - 1 / S) b
@@ -246,7 +247,8 @@ class SEDD(ContinuousTime):
     Deviation: the paper's network returns log s itself; zero logits then have an infinite bound
     under absorbing noise. Here they cost sum_l log K_l.
 
-    ``draw``: of training times or masks; None takes the one of least variance for the process.
+    ``draw``: how training times or masks are sampled; None: with the least variance for the
+    process.
 
     Raises ``ValueError`` for a ``draw`` that the process does not have, and as ``ContinuousTime``
     does.
@@ -326,10 +328,10 @@ class SEDD(ContinuousTime):
 def summed_terms(
     head: nn.Linear, states: Tensor, weight: Tensor, terms_of: TermsOf
 ) -> tuple[Tensor, Tensor]:
-    """sum over samples and positions of weight * term, Float64[], and the terms, Float64[B, L].
+    """Sum over samples and positions of weight * term, Float64[], and the terms, Float64[B, L].
 
     The gradient goes through the sum alone, to states and head; not to ``weight``. It is computed
-    with the sum, a chunk of logits at a time, which are made once and never kept.
+    together with the sum, one chunk of logits at a time; no chunk is kept.
 
     ``states``: Float[B, L, D]. ``weight``: Float64[B, L or 1].
     """
@@ -351,7 +353,7 @@ class _Sum(NamedTuple):
 
 
 class _Summed(torch.autograd.Function):
-    """The sum and its derivatives by states, weight and bias of the head, times that of the sum.
+    """Weighted sum of terms; ``forward`` also computes its derivatives by states, weight and bias.
 
     Products are taken in the type of autocast, if it is on; the rest in float32 at least.
     """
@@ -390,7 +392,7 @@ class _Summed(torch.autograd.Function):
 
 
 def _sample_chunks(shape: torch.Size, vocab_size: int) -> Iterator[tuple[slice, slice]]:
-    """Samples and positions of about ``AT_ONCE`` logits."""
+    """Yield slices of samples and of positions with about ``AT_ONCE`` logits."""
     # whole samples if one fits, else part of one
     num, length = shape[:2]
     rows = max(1, many_ids.AT_ONCE // vocab_size)

@@ -27,8 +27,8 @@ class D3PM(TokenAlgorithm):
         L_T = sum_i E KL( q(xs | xt, x0) || p(xs | xt) ),    s = (i - 1) / T, t = i / T
 
     Both are the process's sampling posterior, q with a point mass on x0 instead of D. The last
-    step (s = 0) costs -log P(x0), and the prior term is 0 because alpha(1) = 0. A bound at every T.
-    Absorbing noise: (alpha_s - alpha_t) / (1 - alpha_t) * -log D(x0) at each MASK.
+    step (s = 0) costs -log P(x0), and the prior term is 0 because alpha(1) = 0. L_T is a bound for
+    every T. Absorbing noise: (alpha_s - alpha_t) / (1 - alpha_t) * -log D(x0) at each MASK.
 
     ``num_steps``: T. ``draw``: how the steps of a training batch are sampled; ``importance``
     samples i = ceil(T v^2) with v of low discrepancy, since steps with little noise weigh most.

@@ -29,22 +29,22 @@ class Distill(TokenAlgorithm):
 
         p(x0) = product over k of  1/M sum_z  product over l in A_k of  D_l(x0_l | x0_{<k}, z)
 
-    A_1, ..., A_K are fixed sets of positions, x0_{<k} the tokens of those before A_k, and z one of
-    M components, one for all tokens of a call. Tokens of one call that are sampled independently (M
-    = 1) miss their dependence; a mixture of enough products is any joint distribution. The loss is
-    -log p(x0) itself, not a bound on it.
+    A_1, ..., A_K are fixed sets of positions, x0_{<k} the tokens of the sets before A_k, and z one
+    of M components, one for all tokens of a call. Tokens of one call that are sampled independently
+    (M = 1) miss their dependence; a mixture of enough products is any joint distribution. The loss
+    is -log p(x0) itself, not a bound on it.
 
     Training starts from the weights of a teacher (``init.checkpoint``), a masked diffusion model of
-    the same backbone, and before the first step from its predictions: ``before_first_step`` chooses
-    the sets so that sampling the tokens of a set independently loses few nats
+    the same backbone. Before the first step, ``before_first_step`` chooses the sets so that
+    sampling the tokens of a set independently loses few nats by the teacher's predictions
     (``choose_call_order``).
 
-    ``calls``: K. ``components``: M; 1 is a product, for any backbone, more need one that takes
-    ``component``. ``draw``: ``one_call`` trains each sample on one of its calls, K times its term,
-    all calls equally often in a batch; ``exact`` on all of them.
+    ``calls``: K. ``components``: M; 1 is a product and works with any backbone, more need a
+    backbone that takes ``component``. ``draw``: ``one_call`` trains each sample on one of its
+    calls, K times its term, all calls equally often in a batch; ``exact`` on all of them.
 
-    ``denoise`` is D of the component among the conditions, else the mean over all of them. The
-    network's t is the time at which as many tokens are masked as are.
+    ``denoise`` is D of the condition ``component``, or the mean over all components if it is not
+    given. The network's t is the time that corresponds to the share of masked tokens.
 
     Sources: mixtures of products for few steps, Di4C (Hayakawa et al., arXiv 2410.08709); sets that
     cost least by dynamic programming, Watson et al. (arXiv 2106.03802).
@@ -92,7 +92,8 @@ class Distill(TokenAlgorithm):
         self.register_buffer("call_order", torch.arange(length, device=device) % calls)
 
     def before_first_step(self, train: Batch, generator: torch.Generator) -> None:
-        """Choose the sets of positions by the predictions of the network, which is the teacher."""
+        """Choose the sets of positions from the predictions of the network, which still is the
+        teacher."""
         self.call_order.copy_(choose_call_order(self, train, self.calls, generator))
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
@@ -131,14 +132,15 @@ class Distill(TokenAlgorithm):
         return log_p.index_add(0, rows, log_d0.gather(-1, tokens).squeeze(-1))
 
     def _log_p_by_mask(self, logits: Tensor, x0: Tensor, now: Tensor) -> Tensor:
-        """``_log_p`` by a mask: on a GPU nothing waits until the positions are counted."""
+        """``_log_p`` computed with a mask, so that a GPU does not wait until positions are
+        counted."""
         log_d0 = log_softmax_on(logits, self.layout.support)
         tokens = x0[:, None, :, None].expand(-1, logits.shape[1], -1, 1)
         log_p = log_d0.gather(-1, tokens).squeeze(-1)  # (B, M, L)
         return log_p.masked_fill(~now.unsqueeze(1), 0.0).sum(dim=-1)
 
     def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
-        """(B, L, V), or (B, M, L, V) of all components."""
+        """(B, L, V), or (B, M, L, V) for all components."""
         num, *rest = super().output_shape(x_t, conditions)
         every = conditions.get("component") == "all"
         return (num, self.components, *rest) if every else (num, *rest)
@@ -164,10 +166,11 @@ class Distill(TokenAlgorithm):
 # -- which call samples which positions ----------------------------------------------------------
 
 NUM_ORDERS, MOST_CUTS, MOST_MOVES = 4, 64, 200
-"""Number of random orders that are tried, of places where a long one may be cut (with many calls,
-twice as many as calls), and of moves of one position that follow."""
+"""Numbers of random orders to try, of positions where a long order may be cut (with many calls, two
+per call), and of single positions to move to another call afterwards."""
 MOST_SAMPLES, FEWEST_SAMPLES, TOKENS = 128, 32, 2**13
-"""Samples that an order is tried on: as many as have so many tokens, within these limits."""
+"""Most and fewest samples that an order is tried on, and the tokens that they have within these
+limits."""
 _AT_ONCE = 64
 
 
@@ -178,10 +181,10 @@ def choose_call_order(
     a call independently.
 
     The network predicts the nats e_l(S) of position l given the positions of a set S, so a sample
-    takes the sum over l of e_l(the positions of all earlier calls). Some random orders are cut into
+    costs the sum over l of e_l(the positions of all earlier calls). Some random orders are cut into
     calls where it costs least, by dynamic programming (Watson et al., arXiv 2106.03802), and the
-    cheapest is kept; then single positions are moved to the call before or behind theirs, as long
-    as that is cheaper.
+    cheapest is kept; then single positions are moved to the previous or next call where that is
+    cheaper.
     """
     length, device = train.x0.shape[1], algorithm.layout.support.device
     num = min(max(TOKENS // length, FEWEST_SAMPLES), MOST_SAMPLES)
@@ -220,8 +223,8 @@ def choose_call_order(
 def _try_move(
     algorithm: TokenAlgorithm, batch: Batch, call_of: Tensor, nats: Tensor, position: int, step: int
 ) -> tuple[Tensor, Tensor]:
-    """Move a position to the call before (-1) or behind (1) its own, if that is cheaper; return the
-    order and its ``nats``."""
+    """Move a position to the previous (-1) or next (1) call if that is cheaper; return the order
+    and its ``nats``."""
     call = int(call_of[position])
     if not 0 <= call + step < len(nats) or int((call_of == call).sum()) == 1:
         return call_of, nats
@@ -234,7 +237,7 @@ def _try_move(
 
 
 def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
-    """Cut 0..G-1 into ``calls`` runs of least cost: the sum, and where the runs start, Int[calls].
+    """Cut 0..G-1 into ``calls`` runs of least cost; return the cost and the starts, Int[calls].
 
     ``cost``: Float[G, G + 1], ``cost[i, j]`` of the run i..j-1. Raises ``ValueError`` for more runs
     than G.
@@ -260,7 +263,7 @@ def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
 
 def _costs(algorithm: TokenAlgorithm, batch: Batch, order: Tensor, cuts: Tensor) -> Tensor:
     """Float64[G, G + 1]: nats per sample of the positions of an order between two ``cuts``
-    Int[G + 1], sampled independently given those before the first."""
+    Int[G + 1], sampled independently given the positions before the first cut."""
     place = order.argsort()
     nats = torch.stack([_nats(algorithm, batch, place < cut) for cut in cuts[:-1].tolist()])
     # sums from the start of the order to each cut, less those to the first cut
@@ -270,7 +273,8 @@ def _costs(algorithm: TokenAlgorithm, batch: Batch, order: Tensor, cuts: Tensor)
 
 
 def _nats(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
-    """Float64[L]: mean nats of every position given those ``shown`` Bool[L], 0 if never real."""
+    """Float64[L]: mean nats of every position given the positions ``shown`` Bool[L]; 0 if never
+    real."""
     layout, process = algorithm.layout, algorithm.process
     assert isinstance(process, Absorbing)
     total = torch.zeros(layout.length, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Test for leaks: some tokens are changed, and logits that must not read them may not move."""
+"""Test for leaks: if some tokens change, logits that must not depend on them must stay the same."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from discrete_diffusion.models.calling import described
 logger = logging.getLogger(__name__)
 
 TOLERANCE = 1e-5
-"""Share of the largest logit: a smaller change counts as rounding."""
+"""A change of logits below this share of the largest logit counts as rounding."""
 
 _MASKED_OUT = 1e4
-"""A logit as low as this only says that an id is out of the question."""
+"""Logits of at least this size mark ids that the network masks out."""
 
 _BIAS_STD = 0.2
 _MOST_TABLES = 4
@@ -50,9 +50,10 @@ class ProbedCall:
         return self.algorithm.layout
 
     def logits(self, x_t: Tensor | None = None, context: Tensor | None = None) -> Tensor:
-        """Float[B, L, V], of the first component of a mixture, with other tokens; 0 at illegal ids.
+        """Logits Float[B, L, V] with other tokens, 0 at illegal ids; the first component of a
+        mixture.
 
-        A network that is random gives the same in every call.
+        The seed is fixed: a network with random numbers returns the same in every call.
         """
         call = self if x_t is None else replace(self, x_t=x_t)
         if context is not None:
@@ -64,15 +65,15 @@ class ProbedCall:
 
 
 def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
-    """Check what the likelihood of an algorithm takes for granted of its network.
+    """Check that logits do not depend on tokens hidden from them in an exact likelihood.
 
     ``causal``: logits at position l do not depend on tokens behind l. With ``context`` and blocks:
     logits of a block depend neither on the clean tokens of its own block or later ones, nor on
     noisy tokens of other blocks. Both raise ``ValueError`` naming the positions. A warning is
     logged if logits at real positions depend on PAD. ``real``: Bool[B, L], the positions of data.
 
-    Networks often begin as the function 0, which depends on nothing, so parameters that are all 0
-    hold random numbers meanwhile.
+    Many new networks return 0 for every input, so parameters that are all 0 hold random numbers
+    during the check.
     """
     algorithm = call.algorithm
     assert isinstance(algorithm, TokenAlgorithm)
@@ -101,7 +102,7 @@ def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
 
 @contextmanager
 def random_where_zero(network: nn.Module) -> Iterator[None]:
-    """Context with random numbers, as layers start with, instead of parameters that are all 0."""
+    """Context with random numbers, as in a new layer, in place of parameters that are all 0."""
     # parameters that are all 0, and their values
     empty = [
         p
@@ -192,9 +193,9 @@ def _find_leak(
     still: Tensor,
     positions: Tensor,
 ) -> _Leak | None:
-    """A position of ``still`` Bool[B, L] with logits that move when the tokens at ``positions``
-    Bool[L] change, and one of these tokens; None if none moves. ``changed(positions)``: the logits
-    then."""
+    """Find a position of ``still`` Bool[B, L] whose logits change with the tokens at ``positions``
+    Bool[L], and one of these tokens; None if no logits change. ``changed(positions)``: logits after
+    tokens changed at ``positions``."""
     moved = _moved(before, changed(positions)) & still
     # a network that differs from call to call shows nothing
     if not moved.any() or _moved(before, call.logits()).any():
@@ -212,7 +213,7 @@ def _find_leak(
 
 
 def _moved(before: Tensor, after: Tensor) -> Tensor:
-    """Bool[B, L]: positions with other logits."""
+    """Bool[B, L]: positions whose logits differ."""
     # ids that the network masks out do not set the scale
     size = before.abs()
     largest = size.masked_fill(size >= _MASKED_OUT, 0.0).max()
@@ -220,13 +221,13 @@ def _moved(before: Tensor, after: Tensor) -> Tensor:
 
 
 def _cuts(places: Sequence[int]) -> list[int]:
-    """The first place, two in the middle, and the last."""
+    """The first of ``places``, two in the middle, and the last."""
     num = len(places)
     return [places[k] for k in sorted({0, num // 2, num // 2 + 1, num - 1}) if 0 <= k < num]
 
 
 def _other_ids(call: ProbedCall) -> Tensor:
-    """Int[B, L]: at every position another legal id than in x_t; MASK if none is left."""
+    """Int[B, L]: a legal id other than that of x_t at every position; MASK if there is none."""
     x_t, legal = call.x_t, call.layout.support.to(torch.uint8)
     first = legal.argmax(dim=1).expand_as(x_t)
     last = (legal.shape[1] - 1 - legal.flip(1).argmax(dim=1)).expand_as(x_t)
@@ -237,8 +238,8 @@ def _other_ids(call: ProbedCall) -> Tensor:
 def _check_pad(call: ProbedCall, before: Tensor, real: Tensor, padded: Tensor) -> None:
     """Warn if logits at real positions depend on the embedding of PAD, or on how much PAD there is.
 
-    The embedding is the row of PAD in a table of ids. A table is one of ids if, in samples without
-    PAD, nothing moves with that row."""
+    The embedding is the row of PAD in a table of ids. A table counts as one of ids if, in samples
+    without PAD, no logits change with that row."""
     layout, network = call.layout, call.algorithm.backbone
     moved = _moved_by_length(call, real, padded)
     # change the row of PAD in each table
@@ -264,7 +265,7 @@ def _check_pad(call: ProbedCall, before: Tensor, real: Tensor, padded: Tensor) -
 
 
 def _tables(network: nn.Module, vocab_size: int) -> list[Tensor]:
-    """Weights with a row (or column, for linear layers of one-hot ids) per id, ids first."""
+    """Weights with one row per id, or one column (linear layers of one-hot ids; transposed)."""
     tables = {
         id(module.weight): module.weight.detach()
         for module in network.modules()
@@ -278,8 +279,8 @@ def _tables(network: nn.Module, vocab_size: int) -> list[Tensor]:
 
 
 def _moved_by_length(call: ProbedCall, real: Tensor, padded: Tensor) -> Tensor:
-    """Bool[B, L]: positions that move, in the sample with most PAD, if columns of PAD at its end
-    are left out; none if the network takes one length only, or conditions."""
+    """Bool[B, L]: positions of the sample with most PAD whose logits change if the PAD at its end
+    is left out; all False if the network takes one length only, or conditions."""
     moved = torch.zeros_like(real)
     row = int(padded.sum(dim=1).argmax())
     length = int((~padded[row]).nonzero().max()) + 1 if not padded[row].all() else 0

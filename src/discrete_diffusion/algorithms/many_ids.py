@@ -17,11 +17,13 @@ from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.models.calling import BackboneCall
 
 MANY_IDS = 512
-"""Fewest ids of a vocabulary for which this is done: from there on it takes less time even where
-every position counts, on a CPU, with states of width 128; at 128 ids it takes as much."""
+"""Fewest ids of a vocabulary for which logits are computed in chunks: from this size on it is
+faster even if every position counts (on a CPU, states of width 128); at 128 ids it takes as
+long."""
 
 AT_ONCE = 2**23
-"""Logits of a chunk, 32 MiB in float32: half and twice as many take as long, an eighth longer."""
+"""Number of logits in a chunk, 32 MiB in float32: half or twice as many take as long, an eighth
+longer."""
 
 ON_GPU = 8
 """Factor on ``AT_ONCE`` on a GPU. A step of ``dit_base`` on an H100 takes .82 of the time so, and
@@ -38,9 +40,9 @@ def passes_states(logits: _Logits) -> _Logits:
 
 
 def head_of(backbone: nn.Module, call: BackboneCall, vocab_size: int) -> nn.Linear | None:
-    """The last layer, for many ids, of a backbone that can leave it out: with ``states=True`` its
-    ``forward`` returns the last states, Float[B, L, D], and ``head(states)`` is what it returns
-    otherwise, at legal ids. None for any other backbone."""
+    """Last layer of a backbone that can leave it out, if there are many ids; otherwise None. With
+    ``states=True`` the ``forward`` of such a backbone returns its last states, Float[B, L, D], and
+    ``head(states)`` is its usual output at legal ids."""
     head = getattr(backbone, "head", None)
     offers = "states" in call.conditions and isinstance(head, nn.Linear)
     return head if offers and vocab_size >= MANY_IDS else None
@@ -125,8 +127,8 @@ class _NLL(torch.autograd.Function):
 def _row_chunks(
     states: Tensor, weight: Tensor, bias: Tensor | None, targets: _Targets, dtype: torch.dtype
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Rows, and their logits Float32[n, V] with illegal ids at log 0; the next chunk overwrites
-    them."""
+    """Yield slices of rows and their logits Float32[n, V], log 0 at illegal ids; the next chunk
+    overwrites the logits."""
     num, size = len(states), max(1, AT_ONCE * (ON_GPU if weight.is_cuda else 1) // len(weight))
     states, factor = states.to(dtype), weight.to(dtype).t()
     offset = states.new_zeros(1) if bias is None else bias.to(dtype)
@@ -149,7 +151,8 @@ class Slopes(NamedTuple):
 
     @classmethod
     def zeros(cls, states: Tensor, weight: Tensor, dtype: torch.dtype) -> Slopes:
-        """``dtype``: of the derivative by the states; the sums are float32 at least."""
+        """Zeros; ``dtype`` is the type of the derivative by the states, the sums are at least
+        float32."""
         wide = torch.promote_types(weight.dtype, torch.float32)
         by_weight = torch.zeros_like(weight, dtype=wide)
         by_states = torch.zeros_like(states, dtype=dtype)
@@ -158,7 +161,8 @@ class Slopes(NamedTuple):
     def add(
         self, part: slice | tuple[slice, slice], slope: Tensor, rows: Tensor, factor: Tensor
     ) -> None:
-        """Add a chunk. ``slope``: Float[..., V], by its logits; ``rows``: its states [..., D]."""
+        """Add a chunk: ``slope`` Float[..., V], derivative by its logits; ``rows`` [..., D], its
+        states."""
         slope, rows = slope.flatten(0, -2), rows.flatten(0, -2)
         self.bias.add_(slope.sum(dim=0))
         slope = slope.to(factor)
@@ -171,7 +175,8 @@ class Slopes(NamedTuple):
 
 
 def product_type(weight: Tensor) -> torch.dtype:
-    """Type in which a linear layer computes now: that of autocast, if it is on."""
+    """Type in which a linear layer computes: that of autocast if it is on, else that of
+    ``weight``."""
     kind = weight.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)

@@ -23,8 +23,9 @@ class MDLM(TokenAlgorithm):
 
         NELBO = E_t E_xt  sum over masked l of  -alpha_l'(t) / (1 - alpha_l(t)) * -log D_l(x0_l)
 
-    with alpha per position if the schedule is (MDLM, arXiv 2406.07524, eq. 10, continuous time).
-    The prior and reconstruction terms are exactly 0 because alpha(0) = 1 and alpha(1) = 0.
+    with alpha per position if the schedule has one per position (MDLM, arXiv 2406.07524, eq. 10,
+    continuous time). The prior and reconstruction terms are exactly 0 because alpha(0) = 1 and
+    alpha(1) = 0.
 
     The loss is the mean NELBO of the batch divided by the constant L, so that its gradient is the
     gradient of the bound for every mix of sizes in a batch.

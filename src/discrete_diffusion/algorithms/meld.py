@@ -72,7 +72,7 @@ class MELD(MDLM):
         return self.process.schedule
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        """Draws other than ``forced_mask`` are for measuring: their loss has no gradient."""
+        """Loss with gradients to the exponents; without gradients for other draws (to measure)."""
         if draw not in (None, "forced_mask"):
             with torch.no_grad():
                 return super().loss(batch, generator, draw)
@@ -112,9 +112,9 @@ class MELD(MDLM):
 
 @dataclass(frozen=True)
 class Race(Corruption):
-    """A batch masked by a race, with gradients to the exponents; ``t`` Float64[B], when the next
-    position is revealed. ``log_prob``: Float64[B], log probability of the order in which the
-    visible ones were revealed."""
+    """A batch masked by a race, with gradients to the exponents. ``t``: Float64[B], the time when
+    the next position is revealed. ``log_prob``: Float64[B], log probability of the order in which
+    the visible positions were revealed."""
 
     log_prob: Tensor
 
@@ -122,7 +122,7 @@ class Race(Corruption):
 def run_race(exponents: Tensor, mask_id: int, batch: Batch, generator: torch.Generator) -> Race:
     """Reveal all but n real positions, n uniform on 1..L and stratified over the batch.
 
-    ``exponents``: Float64[L]. The same distribution as that of the draw ``forced_mask``.
+    ``exponents``: Float64[L]. Masks have the same distribution as with ``forced_mask``.
     """
     real, device = batch.real, batch.x0.device
     num_real = real.sum(dim=1)
@@ -159,9 +159,9 @@ def run_race(exponents: Tensor, mask_id: int, batch: Batch, generator: torch.Gen
 
 
 def left_out_mean(nelbo: Tensor, num_real: Tensor) -> Tensor:
-    """Each sample's NELBO at the mean per token of the *others* of the batch: Float[B].
+    """Float[B]: tokens of each sample times the mean NELBO per token of the *other* samples.
 
-    A single sample has no others: 0.
+    0 for a batch of one sample.
     """
     per_token = nelbo / num_real.clamp(min=1)
     others = (per_token.sum() - per_token) / max(len(nelbo) - 1, 1)

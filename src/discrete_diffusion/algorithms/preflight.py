@@ -39,20 +39,21 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
     """Compute the loss of a small batch once, and check the backbone and the algorithm on the way.
 
     The backbone's output must have the expected shape and type, be finite and have a gradient; on
-    tokens it may not depend on what it must not read (``leaks``). ``causal``: check for tokens
-    behind even if the algorithm does not need it. The algorithm must return a loss and bounds, and
-    a network that is built anew must be able to load the state of this one.
+    tokens it must not depend on tokens that it should not see (``leaks``). ``causal``: check that
+    logits do not depend on later tokens, even if the algorithm does not need that. The algorithm
+    must return a loss and bounds, and a network that is built anew must be able to load the state
+    of this one.
 
     Nothing is left behind: weights, buffers, modes and torch's random numbers are as they were.
     Modules whose weights are made at the first call have them afterwards.
 
-    Raises ``TypeError`` or ``ValueError`` saying what came and what was expected; logs a warning
-    where the numbers look like probabilities, or move with PAD.
+    Raises ``TypeError`` or ``ValueError`` saying what came and what was expected; logs a warning if
+    the numbers look like probabilities, or depend on PAD.
     """
     calls: list[ProbedCall] = []
 
     def watched(x_t: Tensor, sigma: Tensor | None, conditions: Conditions | None = None) -> Tensor:
-        """``apply_backbone`` with checks of what comes back."""
+        """``apply_backbone`` with checks of its output."""
         given = algorithm.accepted(conditions)
         wants_states = given.pop("states", False)
         call = ProbedCall(algorithm, x_t, sigma, given)
@@ -121,7 +122,7 @@ def undisturbed(module: nn.Module) -> Iterator[None]:
 
 
 def _check_output(algorithm: Algorithm, call: ProbedCall, output: Tensor, batch: Batch) -> None:
-    """``ValueError`` for another shape or type than expected, or numbers that are not finite."""
+    """Raise ``ValueError`` for an unexpected shape or type, or numbers that are not finite."""
     expected = algorithm.output_shape(call.x_t, call.conditions)
     shape, on_tokens = tuple(output.shape), isinstance(algorithm, TokenAlgorithm)
     # shape and type
@@ -162,7 +163,7 @@ def _check_output(algorithm: Algorithm, call: ProbedCall, output: Tensor, batch:
 
 
 def _shape_remedy(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
-    """Remedy for a shape of logits, where one is known."""
+    """Remedy for logits of a wrong shape; empty if none is known."""
     if len(expected) != 3:
         return ""
     num, length, vocab_size = expected
@@ -186,7 +187,7 @@ def _are_probabilities(output: Tensor, real: Tensor) -> bool:
 
 
 def _check_gradient(algorithm: Algorithm, output: Tensor) -> None:
-    """``ValueError`` for an output without the gradient that its parameters would need."""
+    """Raise ``ValueError`` if parameters are trained but the output has no gradient."""
     trained = any(parameter.requires_grad for parameter in algorithm.backbone.parameters())
     if trained and not output.requires_grad:
         raise ValueError(
@@ -197,8 +198,10 @@ def _check_gradient(algorithm: Algorithm, output: Tensor) -> None:
 
 
 def _states(call: ProbedCall) -> Tensor:
-    """Last states of the backbone; check that its head gives the logits from them, with random
-    numbers for parameters that are all 0."""
+    """Check that the backbone's head turns its last states into its logits; return the states.
+
+    Parameters that are all 0 hold random numbers during the check.
+    """
     algorithm = call.algorithm
     assert isinstance(algorithm, TokenAlgorithm)
     head = head_of(algorithm.backbone, algorithm.call, algorithm.layout.vocab_size)
@@ -231,7 +234,8 @@ def _states(call: ProbedCall) -> Tensor:
 
 
 def _check_loss(algorithm: Algorithm, output: Any, num: int) -> None:
-    """``TypeError`` or ``ValueError`` unless a loss is a number, with bounds of ``num`` samples."""
+    """Raise ``TypeError`` or ``ValueError`` unless it has a scalar loss and bounds of ``num``
+    samples."""
     which = f"{type(algorithm).__module__}.{type(algorithm).__name__}.loss"
     if not isinstance(output, LossOutput):
         raise TypeError(
@@ -248,7 +252,7 @@ def _check_loss(algorithm: Algorithm, output: Any, num: int) -> None:
 
 
 def _shapes(saved: Mapping[str, Any]) -> dict[str, tuple[int, ...] | None]:
-    """Shapes of a module's state; None before the first call of a lazy module."""
+    """Shapes of the tensors in a module's state; None for lazy tensors and other values."""
     return {
         name: tuple(value.shape) if isinstance(value, Tensor) and not is_lazy(value) else None
         for name, value in saved.items()
@@ -256,8 +260,8 @@ def _shapes(saved: Mapping[str, Any]) -> dict[str, tuple[int, ...] | None]:
 
 
 def _check_loadable(backbone: nn.Module, before: Mapping[str, tuple[int, ...] | None]) -> None:
-    """``ValueError`` if a network that is built anew could not load the state of this one: its
-    calls changed names or shapes since ``before``, or it saves more than tensors."""
+    """Raise ``ValueError`` if a new network could not load the state of this one: names or shapes
+    changed since ``before``, or it saves more than tensors."""
     # tensors only
     saved = backbone.state_dict()
     if extra := [name for name, value in saved.items() if not isinstance(value, Tensor)]:

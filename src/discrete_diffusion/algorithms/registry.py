@@ -1,4 +1,4 @@
-"""Algorithms by name. Each has a class, a YAML in ``configs/algo``, a line below.
+"""Algorithms by name. Each has a class, a YAML file in ``configs/algo`` and a line below.
 
 Two ways to add one from outside (``docs/extend.md``):
 

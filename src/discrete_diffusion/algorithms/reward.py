@@ -27,9 +27,9 @@ from discrete_diffusion.forward_process.base import ForwardProcess
 
 @dataclass(frozen=True)
 class Paths:
-    """Samples of first-hitting, with the order in which it revealed their tokens.
+    """Samples of the first-hitting sampler, with the order in which their tokens were revealed.
 
-    ``batch``: the samples. ``order``: Int[B, L], real positions as they were revealed, then the
+    ``batch``: the samples. ``order``: Int[B, L], real positions in the order of revealing, then all
     others; ``times``: Float64[B, L], the network's time at each of these calls. ``log_ratio``:
     Float64[B], log p(x0 | order) less that of the teacher, nats; ``nll``: Float64[B], -log p.
     """
@@ -55,9 +55,9 @@ class RewardTuning(MDLM):
     Every training step samples groups of ``group_size``, of the sizes and conditions of a batch,
     and raises the log-probability of each path by its advantage, its value in J less the mean value
     of the others of its group (leave-one-out, so that the gradient has no bias). Some calls of
-    all paths are trained, chosen in proportion to the advantage: where most samples have the
-    reward, those of the few that lack it. Under the tilted distribution all advantages are 0, so
-    the gradient is 0 without noise.
+    all paths are trained, chosen in proportion to the advantage: if most samples have the reward,
+    mainly calls of the few samples that lack it. Under the tilted distribution all advantages are
+    0, so the gradient is 0 without noise.
 
     Training starts from the weights of a teacher (``init.checkpoint``). It has no dropout, because
     the sampler that is tuned has none. Held-out bounds are those of ``MDLM``, on data.
@@ -77,7 +77,8 @@ class RewardTuning(MDLM):
         **options: those of ``MDLM``.
 
     Raises:
-        ValueError: ``beta`` is not above 0, or a number is not a whole number, of a group above 1.
+        ValueError: ``beta`` is not above 0, ``path_calls`` is not a positive whole number, or
+            ``group_size`` is not a whole number above 1.
     """
 
     name = "reward"
@@ -148,7 +149,7 @@ class RewardTuning(MDLM):
         return values
 
     def grouped(self, batch: Batch) -> Batch:
-        """The first rows of a batch of B, each repeated ``group_size`` times: B rows.
+        """Repeat each of the first B / ``group_size`` rows ``group_size`` times; return B rows.
 
         Raises ``ValueError`` if ``group_size`` does not divide B.
         """
@@ -163,7 +164,8 @@ class RewardTuning(MDLM):
         return replace(batch, conditions=conditions).rows(rows)
 
     def advantages(self, values: Tensor) -> Tensor:
-        """Float[B]: each of values Float[B] less the mean of the others of its group."""
+        """Float[B]: each value less the mean of the other values of its group; ``values``:
+        Float[B]."""
         groups = values.view(-1, self.group_size)
         others = (groups.sum(dim=1, keepdim=True) - groups) / (self.group_size - 1)
         return (groups - others).flatten()
@@ -200,9 +202,10 @@ class RewardTuning(MDLM):
         """Unbiased estimate of the mean of advantage * log p(x0 | order), Float64[], and of its
         gradient; ``advantage``: Float64[B].
 
-        From the calls of all paths ``path_calls`` a path are chosen, by systematic sampling in
-        proportion to |advantage|, and summed as signs: no other weights have less variance where
-        all calls have equal gradients. A call that is chosen several times is computed once.
+        ``path_calls`` calls per path are chosen from those of all paths by systematic sampling in
+        proportion to |advantage|, and each counts with the sign of its advantage: the least
+        variance if all calls have equal gradients. A call that is chosen several times is computed
+        once.
         """
         size = paths.batch.real.sum(dim=1)
         weight = advantage.abs()

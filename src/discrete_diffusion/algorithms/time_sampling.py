@@ -1,9 +1,9 @@
 """Sampling of times and masks, with the weights that make a loss an unbiased bound.
 
-Every draw gives the same expectation; they differ in variance. Near t = 0 little is corrupted: the
-integrand of a bound is rarely not 0, and then large. With t uniform its variance is infinite (the
-weight of the absorbing bound grows like 1 / t). ``importance`` makes it finite; ``forced_mask`` is
-bounded by L max(-log D).
+The ways of sampling (``draw``) have the same expectation and differ in variance. Near t = 0 little
+is corrupted: the integrand of a bound is mostly 0, and otherwise large. With t uniform its variance
+is infinite (the weight of the absorbing bound grows like 1 / t). ``importance`` makes it finite;
+``forced_mask`` is bounded by L max(-log D).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WeightedDraw = Literal["uniform", "antithetic", "low_discrepancy", "importance"]
 MaskDraw = Literal["uniform", "antithetic", "low_discrepancy", "forced_mask"]
 TIME_DRAWS, WEIGHTED_DRAWS, MASK_DRAWS = map(get_args, (TimeDraw, WeightedDraw, MaskDraw))
 _SMALLEST_SHARE = 1e-60
-"""Floor of v^k: no sample ever comes near, and no weight overflows."""
+"""Lower limit of v^k, far below any sample, so that no weight overflows."""
 
 _POWERS: WeakKeyDictionary[ForwardProcess, float] = WeakKeyDictionary()
 
@@ -57,12 +57,11 @@ def sample_masks(
 ) -> Corruption:
     """Mask a batch for the absorbing bound by one of ``MASK_DRAWS``.
 
-    ``forced_mask`` masks a uniform number of tokens (``_uniform_count``); the others sample t and
-    mask each token with probability 1 - alpha(t).
+    ``forced_mask`` masks a uniform number of tokens (``_uniform_count``); the other draws sample t
+    and mask each token with probability 1 - alpha(t).
 
-    ``blocks``: Int[L], the block of each position, 0 .. N-1. Each block then has its own time,
-    all of them at once; None is one block of everything. ``num_blocks``: N; None reads it back
-    from the device.
+    ``blocks``: Int[L], the block of each position, 0 .. N-1. All blocks are masked, each at its own
+    time; None: all positions are one block. ``num_blocks``: N; None reads it back from the device.
     """
     if blocks is None:
         num_blocks = 1
@@ -88,7 +87,7 @@ def _uniform_count(
     blocks: Tensor | None,
     num_blocks: int,
 ) -> Corruption:
-    """Mask exactly n tokens of a block, n uniform on 1..L, at a time that has such a state.
+    """Mask exactly n tokens of a block, n uniform on 1..L, at the time t when n are masked.
 
     Every position has a random unmask time T_l; t is the n-th smallest among the block's L real
     ones, and its positions with T_l <= t are masked. With w = -alpha' / (1 - alpha) at t, the
@@ -131,10 +130,11 @@ def _uniform_count(
 def sample_blocks(
     real: Tensor, blocks: Tensor, num_blocks: int | None, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """One block of each sample, Int[B], uniform among its N with real positions; and N, Int[B].
+    """One block of each sample, Int[B], uniform among its N blocks with real positions, and N,
+    Int[B].
 
-    N is 1 over the probability of the block. Both are spread evenly over the batch, and 0 of a
-    sample without real positions.
+    N is 1 over the probability of the block. Blocks are spread evenly over the batch. Both are 0
+    for a sample without real positions.
 
     ``real``: Bool[B, L]; ``blocks``, ``num_blocks``: see ``sample_masks``.
     """
@@ -186,13 +186,13 @@ def sample_weighted_times(
 ) -> tuple[Tensor, Tensor]:
     """Times in (0, 1) and their weights 1 / density, both Float64[num].
 
-    Those of ``sample_times`` have weight 1. ``importance`` takes the times at which the schedule
+    Times of ``sample_times`` have weight 1. ``importance`` takes the times at which the schedule
     has corrupted a share v^k, v of low discrepancy. A token is corrupted with probability ~ share^p
     as the share nears 0 (``vanishing_power``) and then costs ~ 1 / share, so a plain estimate has
     infinite variance; with k = 2 / p it is finite. p is 1, and k = 2, for every fixed prior; p =
     gamma / 2 for a hybrid one. dt = k v^(k-1) dv / u'(t) for the share u, so the weight is
-    k v^(k-1) / u'(t). A schedule per token has no common share: then it is t itself, and p the
-    smallest of the tokens'.
+    k v^(k-1) / u'(t). A schedule per token has no common share: t takes its place, and p is the
+    smallest over tokens.
     """
     if draw != "importance":
         if draw not in TIME_DRAWS:
@@ -213,8 +213,8 @@ def sample_weighted_times(
 def vanishing_power(process: ForwardProcess, device: torch.device) -> float:
     """p of 1 - alpha ~ share^p as the schedule's corrupted share nears 0, the smallest over tokens.
 
-    Measured to two decimals from two shares. It is read back from the device, so it is remembered
-    unless the schedule is learned.
+    Measured to two decimals from two shares. The result is read back from the device, so it is
+    remembered unless the schedule is learned.
     """
     learned = getattr(process.schedule, "learned", False)
     if not learned and process in _POWERS:

@@ -1,4 +1,4 @@
-"""``TokenAlgorithm``: a backbone on tokens, a forward process, and the loss between them."""
+"""``TokenAlgorithm``: an algorithm with a backbone on tokens and a forward process."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class TokenAlgorithm(Algorithm):
         self.process.fit(train.x0, train.real)
 
     def present(self, batch: Batch) -> Tensor:
-        """Positions that the backbone sees, given ones (``TokenLayout.num_given``) included.
+        """Positions that the backbone sees, including given ids (``TokenLayout.num_given``).
 
         Args:
             batch: clean data.

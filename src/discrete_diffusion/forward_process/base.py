@@ -36,7 +36,7 @@ cache, and little memory is needed on top of log D."""
 class ForwardProcess(Checked, nn.Module, ABC):
     """A Markov chain in continuous time on the ids of each position, independent between positions.
 
-    Each position may have another chain. For real numbers see ``gaussian``.
+    Positions may have different chains. For real numbers see ``gaussian``.
 
     With Q_{s,t}(x, y), the probability of y at t after x at s, and R_t(x, y), the rate of jumping
     from x to y,
@@ -44,7 +44,8 @@ class ForwardProcess(Checked, nn.Module, ABC):
         q_t(y | x0) = Q_{0,t}(x0, y)                           sampled by ``corrupt``
         p(xs | xt)  ~ Q_{s,t}(xs, xt) sum_x0 D(x0) Q_{0,s}(x0, xs)   the sampling posterior
 
-    and everything else that an algorithm or a sampler needs follows here. A new process defines
+    and everything else that an algorithm or a sampler needs follows from them. A new process
+    defines
 
         ``prior``                        the distribution of every position at t = 1; alone, it is
                                          noise that replaces a token by a sample of the prior
@@ -89,7 +90,7 @@ class ForwardProcess(Checked, nn.Module, ABC):
         """
 
     def fit(self, x0: Tensor, real: Tensor) -> None:
-        """Fit the prior to the training tokens, before the first step; by default it needs none.
+        """Fit the prior to the training tokens, before the first step; by default do nothing.
 
         Args:
             x0: Int[M, L], training tokens.
@@ -243,7 +244,7 @@ class ForwardProcess(Checked, nn.Module, ABC):
         return torch.where(real, pick(log_probs, u), xs)
 
     def sample_noise(self, t: Tensor, generator: torch.Generator) -> Tensor:
-        """Sample corrupted tokens: from the prior, or from b_t / (1 - alpha) where that moves.
+        """Sample corrupted tokens: from the prior, or from b_t / (1 - alpha) if that depends on t.
 
         Args:
             t: Float[B], times.
@@ -374,8 +375,8 @@ def log_entries(log_q: Tensor, index: Tensor, ids: Tensor, into: Tensor) -> Tens
 def log_mixture(log_d0: Tensor, log_q: Tensor, index: Tensor, into: Tensor | None = None) -> Tensor:
     """log sum_x D(x) q(x -> y), Float64[B, L, W], for the ids y of ``into`` Int[B, L, W].
 
-    None is all V ids. The gradient goes to ``log_d0`` Float[B, L, V] alone. Nothing underflows, and
-    the V terms of each sum are never held all at once.
+    ``into`` None: all V ids. The gradient goes to ``log_d0`` Float[B, L, V] alone. Nothing
+    underflows, and the V terms of each sum are never in memory all at once.
     """
     num = max(len(log_d0), len(log_q))
     log_d0, log_q = log_d0.expand(num, -1, -1), log_q.expand(num, -1, -1, -1)
@@ -432,7 +433,7 @@ def _joint(
 
 
 def chunks(num: int, length: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of samples and of positions that hold about ``AT_ONCE`` numbers, ``size`` each."""
+    """Yield slices of samples and positions with about ``AT_ONCE`` numbers, ``size`` each."""
     samples = max(1, AT_ONCE // max(length * size, 1))
     positions = length if samples > 1 else max(1, AT_ONCE // max(size, 1))
     for first in range(0, num, samples):
@@ -441,5 +442,5 @@ def chunks(num: int, length: int, size: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _samples(ids: Tensor) -> Tensor:
-    """Int[B, 1]: the sample that each of ids [B, ...] belongs to."""
+    """Int[B, 1]: index of the sample of each row of ids [B, ...]."""
     return torch.arange(len(ids), device=ids.device).unsqueeze(-1)
