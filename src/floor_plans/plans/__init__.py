@@ -1,1 +1,1 @@
-"""Floor plans of diagrams: which have one and which, by a solver; their files and pictures."""
+"""Floor plans of diagrams: whether a diagram has one, the shapes of its rooms, and its doors."""

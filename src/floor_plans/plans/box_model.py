@@ -1,4 +1,4 @@
-"""``BoxModel``: the boxes of a diagram as variables of a constraint solver (CP-SAT of OR-Tools)."""
+"""``BoxModel``: room boxes of a diagram as variables of a constraint solver (OR-Tools CP-SAT)."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ Sector = tuple[tuple[int, int], tuple[int, int]]
 
 
 def sectors_of(code: int) -> tuple[Sector, ...]:
-    """Rectangles of ``SECTORS`` that together cover a code other than "surrounding". A sector is a
-    place of room i's centre relative to the box of room j."""
+    """Rectangles of ``SECTORS`` that together cover a code other than "surrounding". A sector says
+    where the centre of room i lies relative to the box of room j."""
     if code == SURROUNDING:
         raise ValueError("'surrounding' depends on all four sides, not on a centre; take another")
     cells = {tuple(cell) for cell in np.argwhere(np.equal(SECTORS, code)).tolist()}
@@ -117,7 +117,7 @@ def search(solver: Any, model: Any) -> Any:
 
 
 class BoxModel:
-    """Boxes of rooms as integers of ``model``, a ``CpModel``, to which others add constraints.
+    """Boxes of rooms as integer variables of ``model``, a ``CpModel``.
 
     Room i is the box [low[0][i], high[0][i]] x [low[1][i], high[1][i]]. Centres are doubled to
     keep them integers. ``off_line``: 1 if no centre may lie on the line of another room's side, 0
@@ -150,7 +150,7 @@ class BoxModel:
         unknown: Iterable[tuple[int, int]] = (),
         add_apart: Callable[[int, int], None] | None = None,
     ) -> None:
-        """Add that each pair of rooms i < j has its relation, or none.
+        """Add constraints: each pair of rooms i < j has its relation, or none.
 
         The relation r of a pair holds if ``relations_from_boxes`` yields r for (i, j), or 9 - r for
         (j, i). Both count, because that function is not symmetric and a renumbered diagram does not
@@ -161,8 +161,8 @@ class BoxModel:
         other; it then lies within the other. A room that contains others keeps a strip along one of
         its sides free of them, at least ``rule.min_side`` wide. ``unknown``: pairs that may have
         any relation, or none. The boxes then satisfy some diagram that agrees with this one on all
-        other pairs. ``add_apart``: adds that a pair shares no area, also one of unknown relation,
-        which is then not nested.
+        other pairs. ``add_apart``: function that adds the constraint that a pair shares no area; a
+        pair of unknown relation is then not nested.
         """
         codes = {(i, j): code for i, j, code in relations}
         is_unknown = frozenset(unknown)
@@ -207,11 +207,11 @@ class BoxModel:
         not depend on the load of the machine. After a signal that ends the command every call
         returns None at once.
 
-        ``seed``: another one finds other boxes. ``hint``: boxes that are tried first. ``assumed``:
+        ``seed``: another seed finds other boxes. ``hint``: boxes that are tried first. ``assumed``:
         literals assumed true; if they are infeasible, ``conflict`` holds an infeasible subset.
         ``fixed``: literals fixed to true, which is faster but yields no conflict. ``taking_turns``:
         interleave several searches, which is faster where few solutions exist. ``light``: skip
-        linear relaxation and probing, which finds and improves incumbents sooner. ``step``:
+        linear relaxation and probing, to find and improve incumbents sooner. ``step``:
         restrict sides to multiples of it; ``around``: restrict sides to this distance from the
         hint. With such a restriction infeasibility proves nothing, so the answer is None.
 
@@ -260,7 +260,7 @@ class BoxModel:
     def _with_fixed(
         self, literals: Sequence[Any], step: int, near: Boxes, around: int | None
     ) -> Any:
-        """Return the model, or a smaller copy that is restricted as ``solve`` says."""
+        """Return the model, or a smaller copy with the restrictions of ``solve``."""
         if not literals and step == 1 and around is None:
             return self.model
         copy, sides = self.model.clone(), (*self.low, *self.high)
@@ -286,30 +286,30 @@ class BoxModel:
         return width, height
 
     def margins(self, u: int, v: int) -> list[Any]:
-        """Margins of u within v: below u along each axis, then above it. A slice [a::2] has those
-        of one axis."""
+        """Margins of u within v: below u along each axis, then above it. The slice [a::2] has the
+        margins of axis a."""
         before = [self.low[a][u] - self.low[a][v] for a in AXES]
         return before + [self.high[a][v] - self.high[a][u] for a in AXES]
 
     def gaps(self, i: int, j: int) -> Iterable[Any]:
-        """Distance by which one room lies behind the other, for each axis and direction."""
+        """Distances by which one room lies behind the other, for each axis and direction."""
         for a in AXES:
             yield self.low[a][i] - self.high[a][j]
             yield self.low[a][j] - self.high[a][i]
 
     def apart(self, i: int, j: int) -> list[Any]:
-        """Literals of which one holds if two rooms share no area."""
+        """Literals, at least one of which holds if two rooms share no area."""
         return [self.literal(gap >= 0) for gap in self.gaps(i, j)]
 
     def _add_apart_or_within(self, i: int, j: int) -> None:
-        """Add that two rooms share no area, or else are nested."""
+        """Add the constraint that two rooms share no area or are nested."""
         ways = [self.model.new_bool_var("") for _ in range(2)]
         self.model.add_bool_or([*self.apart(i, j), *ways])
         for way, (u, v) in zip(ways, ((i, j), (j, i)), strict=True):
             self._add_within(u, v, way)
 
     def _add_within(self, u: int, v: int, *way: Any) -> None:
-        """Add that u lies within v, clear of its free strip, if the literal ``way`` holds."""
+        """Make u lie within v, clear of the free strip of v, if the literal ``way`` holds."""
         for margin, is_free in zip(self.margins(u, v), self.free_sides(v), strict=True):
             self.model.add(margin >= 0).only_enforce_if(*way)
             self.model.add(margin >= self.rule.min_side).only_enforce_if(*way, is_free)
@@ -322,7 +322,7 @@ class BoxModel:
         return self._free[v]
 
     def _read(self, u: int, v: int, code: int) -> list[Any]:
-        """Literals of which one holds if the relation of (u, v) is ``code``."""
+        """Literals, one of which holds if the relation of (u, v) is ``code``."""
         # u reaches beyond v on all four sides
         if code == SURROUNDING:
             around = [self.low[a][u] <= self.low[a][v] - 1 for a in AXES]
@@ -350,7 +350,7 @@ class BoxModel:
 
 
 def _pairs(sides: Sequence[Sequence[Any]], boxes: Boxes) -> Iterable[tuple[Any, int]]:
-    """Pairs of a side's variable and its value in ``boxes``."""
+    """Variable of each side, with its value in ``boxes``."""
     for variables, values in zip(sides, zip(*boxes, strict=True), strict=True):
         yield from zip(variables, values, strict=True)
 

@@ -46,7 +46,7 @@ inside j; 1: the inverse; 0: neither."""
 
 @dataclass(frozen=True)
 class DrawnDiagram:
-    """Sampled diagram. ``network_calls``: those it took; ``log_weight``: see
+    """Sampled diagram. ``network_calls``: number of network calls for it; ``log_weight``: see
     ``SampleOutput.log_weights``."""
 
     diagram: BubbleDiagram
@@ -63,9 +63,9 @@ class Accepted:
     ``at_once``: samples judged at once, or a whole round if None. Once there are enough, the rest
     of a round is neither judged nor counted, except for its network calls.
 
-    ``num_drawn``: samples judged; ``num_fit``: those that fit, surplus ones included;
-    ``num_undecided``: those rejected because the solver could not decide. ``rejected_by``: rejected
-    samples by broken rule, if the judge names rules.
+    ``num_drawn``: samples judged; ``num_fit``: samples that fit, including surplus samples;
+    ``num_undecided``: samples rejected because the solver could not decide. ``rejected_by``: number
+    of rejected samples by broken rule, if the judge names rules.
     """
 
     asked: int
@@ -114,7 +114,7 @@ class Accepted:
     def add(
         self, drawn: Sequence[DrawnDiagram], answers: Sequence[bool | None]
     ) -> list[DrawnDiagram]:
-        """Count a round. Returns the samples accepted of it, at most as many as are missing."""
+        """Count a round. Returns its accepted samples, at most as many as are missing."""
         fit = [each for each, answer in zip(drawn, answers, strict=True) if answer]
         new = fit[: self.missing]
         self.samples += new
@@ -180,8 +180,8 @@ def accept(
     """Sample until enough diagrams fit, and add them to ``kept``.
 
     Whole samples are rejected, including their number of rooms. If ``draw`` samples from p, the
-    result is distributed as p given that ``judge`` accepts. No round follows one that returned
-    fewer samples than requested. ``tries``: samples per requested one, at most. ``remedy``: advice
+    result is distributed as p given that ``judge`` accepts. A round that returns fewer samples than
+    requested is the last. ``tries``: samples per requested one, at most. ``remedy``: advice
     if there are too few. A ``Stop`` returns what was accepted so far.
 
     Raises ``ValueError`` if no sample fits, unless ``kept`` has ``most_calls``.
@@ -226,9 +226,9 @@ def accept(
 
 
 class DecidedOnce(ABC, Generic[T]):
-    """Judge that decides each diagram once, regardless of how its rooms are numbered.
+    """Judge that decides each diagram once, however its rooms are numbered.
 
-    The processes of ``shard`` share the work and know all answers.
+    The processes of ``shard`` share the work, and each knows all answers.
     """
 
     def __init__(self, shard: Shard) -> None:
@@ -270,7 +270,7 @@ class Buildable(DecidedOnce[bool | None]):
 
 
 class NoCircles(Narrowing):
-    """Excludes relations that close a cycle of rooms left of, above or inside each other.
+    """Exclude relations that close a cycle of rooms left of, above or inside each other.
 
     On each of the three orders the relations sampled so far imply their transitive closure. An id
     of a pair that contradicts it is excluded; "no-edge" never is. No buildable diagram is lost: its
@@ -315,8 +315,8 @@ class NoCircles(Narrowing):
 
 
 class Witness(NamedTuple):
-    """Boxes that prove a partial diagram feasible. ``codes`` Bool[n, n, 11]: the codes that a pair
-    i < j with such boxes may have."""
+    """Boxes that prove a partial diagram feasible. ``codes`` Bool[n, n, 11]: codes that each pair
+    i < j may have with these boxes."""
 
     boxes: Boxes
     codes: NDArray[np.bool_]
@@ -326,7 +326,8 @@ class Witness(NamedTuple):
 class SolverWork:
     """Work of the look-ahead. ``num_asked``: relations that were sampled or probed. ``num_solved``:
     relations that needed the solver. ``num_refused``: relations that left no plan.
-    ``num_undecided``: refused ones that the solver could not decide. ``solver_seconds``: CPU time.
+    ``num_undecided``: refused relations that the solver could not decide. ``solver_seconds``: CPU
+    time.
     """
 
     num_asked: int = 0
@@ -343,14 +344,14 @@ class SolverWork:
 
 
 class LookAhead(NoCircles):
-    """Refuses a relation if no completion of the diagram would be buildable.
+    """Refuse a relation if no completion of the diagram would be buildable.
 
     Unknown pairs may have any relation, or none, but their boxes overlap only if one lies within
     the other. A partial diagram then has a plan if and only if some completion has one. So no
     buildable diagram is lost, no sample reaches a dead end, and complete samples have a plan.
 
     The solver refuses what it cannot decide with ``effort``. The relation of the boxes found last
-    needs no solver and is always allowed. ``work``: statistics, which are added to.
+    needs no solver and is always allowed. ``work``: statistics to add to.
     """
 
     probes = True
@@ -415,7 +416,7 @@ class LookAhead(NoCircles):
         return refused
 
     def _known(self, x: Tensor) -> list[tuple[int, dict[tuple[int, int], int]]]:
-        """Number of rooms and known pairs of samples Int[R, L]."""
+        """Number of rooms and known relations of each sample, Int[R, L]."""
         vocab, known = self._vocab, []
         for row in x.tolist():
             num_rooms = sum(token != vocab.pad_id for token in row[: vocab.n_max])
@@ -462,8 +463,8 @@ def _fit(found: Witness, known: Known) -> bool:
 
 
 def codes_of(boxes: Boxes, rule: BoxRule) -> NDArray[np.bool_]:
-    """Bool[n, n, 11]: the codes that a pair i < j may have in a buildable diagram with such boxes,
-    which overlap only where one lies within the other."""
+    """Bool[n, n, 11]: codes that each pair i < j may have in a buildable diagram with such boxes.
+    Two boxes overlap only if one lies within the other."""
     box = np.array(boxes)
     first = relations_from_boxes(box, rule.threshold)
     # read from (j, i), then inverted

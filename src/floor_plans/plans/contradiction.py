@@ -1,4 +1,4 @@
-"""``contradiction``: a small set of relations because of which a diagram has no floor plan."""
+"""``contradiction``: a small set of relations that no floor plan of a diagram can satisfy."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ _EFFORT = 0.3  # effort of the solver for a diagram, about a CPU-second
 class Contradiction:
     """Relations of a diagram that no floor plan satisfies together.
 
-    ``members``: each begins, if possible, with the last room of the one before. ``names``: of all
-    rooms. ``level``: the level without a plan. ``is_irreducible``: dropping any member
-    leaves a satisfiable set; False if that is undecided for some member. ``is_realisable``: boxes
-    that may overlap exist for the whole diagram; None: undecided.
+    ``members``: the relations; each begins, if possible, with the last room of the previous one.
+    ``names``: names of all rooms. ``level``: the level without a plan. ``is_irreducible``: dropping
+    any member leaves a satisfiable set; False if that is undecided for some member.
+    ``is_realisable``: boxes that may overlap exist for the whole diagram; None: undecided.
 
     A contradiction has at least three members under the default rule.
     """
@@ -65,7 +65,7 @@ class Contradiction:
         return ", ".join(member_text(member, self.names) for member in self.members)
 
     def sentence(self) -> str:
-        """Return a sentence of the members and what follows from them."""
+        """Return a sentence that states the members and their consequence."""
         what = "contradict each other"
         if self.level == "buildable":
             what += {
@@ -84,9 +84,9 @@ def contradiction(
     rule: BoxRule | None = None,
     effort: float = EFFORT,
 ) -> Contradiction | None:
-    """Find an irreducible set of relations that no floor plan satisfies (see ``find_boxes``). None
-    if the diagram has a plan, or that is undecided. For a partial diagram: relations that no
-    completion satisfies.
+    """Find an irreducible set of relations that no floor plan satisfies (see ``find_boxes``).
+    Returns None if the diagram has a plan, or if this is undecided. For a partial diagram:
+    relations that no completion satisfies.
 
     A pair without a relation, whose rooms are further apart than the threshold, may be a member
     too. Pairs outside the set may have any relation or none.
@@ -94,7 +94,7 @@ def contradiction(
     Among cycles on an axis and sets of three rooms the smallest is found. Otherwise pairs are
     dropped one by one while the rest stays infeasible, first all pairs of a room at once.
 
-    ``effort``: for each call of the solver. Raises as ``find_boxes`` does.
+    ``effort``: limit of each call of the solver. Raises as ``find_boxes`` does.
     """
     check_level(level)
     # an infeasible set, then its reduction
@@ -141,7 +141,7 @@ def room_names(diagram: BubbleDiagram | PartialDiagram) -> tuple[str, ...]:
 
 
 class _Search:
-    """Search for sets of pairs, among the known ones of a diagram, that no boxes satisfy."""
+    """Search for sets of known pairs of a diagram that no boxes satisfy."""
 
     def __init__(
         self, diagram: BubbleDiagram | PartialDiagram, buildable: bool, rule: BoxRule, effort: float
@@ -177,8 +177,8 @@ class _Search:
         return everything if self.is_possible() is False else None
 
     def is_possible(self) -> bool | None:
-        """Return True if boxes satisfy all pairs. A cycle on an axis rules them out, as centres
-        would have to follow it."""
+        """Return True if boxes satisfy all pairs. A cycle of rooms on an axis rules this out
+        without the solver."""
         if any(self._circle(signs) for _, signs in ORDERS[:2]):
             return False
         return self._is_possible([(*pair, code) for pair, code in self._codes.items()])
@@ -265,12 +265,12 @@ def _is_possible(
 
 
 def _inverse(code: int) -> int:
-    """Code of a relation read from its second room."""
+    """Code of the same relation, read from its second room."""
     return NO_EDGE if code == NO_EDGE else 9 - code
 
 
 def _chained(members: Iterable[Member]) -> tuple[Member, ...]:
-    """Order members so that most begin where the one before ended, in the usual direction."""
+    """Order members so that most begin with the last room of the previous one."""
 
     def quality(chain: tuple[Member, ...]) -> tuple[int, int]:
         # members that begin where their predecessor ended; the last precedes the first
@@ -297,14 +297,14 @@ def _chain_from(start: Member, members: Sequence[Member]) -> tuple[Member, ...]:
 
 
 def member_text(member: Member, names: Sequence[str]) -> str:
-    """Return ``kitchen left-of bathroom``. ``names``: of all rooms."""
+    """Return ``kitchen left-of bathroom``. ``names``: names of all rooms."""
     i, j, code = member
     return f"{names[i]} {'not related to' if code == NO_EDGE else RELATIONS[code]} {names[j]}"
 
 
 def impossible_plans(report: ReadReport) -> list[str]:
-    """Return a sentence for each kind of contradiction, with the number of diagrams and the first
-    few."""
+    """Return a sentence for each kind of contradiction, with the number of such diagrams and the
+    names of the first few."""
     if not report.diagrams:
         return []
     found = {
@@ -315,8 +315,8 @@ def impossible_plans(report: ReadReport) -> list[str]:
 
 
 def infeasible_plans(report: ReadReport, num: int) -> list[str]:
-    """Return sentences on the diagrams, of the first ``num``, that the solver finds infeasible or
-    leaves undecided.
+    """Return sentences on the first ``num`` diagrams that the solver finds infeasible or leaves
+    undecided.
 
     Diagrams with relations in a circle are skipped. The first few infeasible ones are named with
     their contradiction (see ``find_boxes``). Raises ``ValueError`` without OR-Tools.
@@ -345,7 +345,8 @@ def infeasible_plans(report: ReadReport, num: int) -> list[str]:
 def _sentence(
     report: ReadReport, kind: str, plans: Mapping[int, str], num: int | None = None
 ) -> str:
-    """Return the sentence of one kind. ``num``: only the first ``num`` diagrams were examined."""
+    """Return the sentence on one kind of problem. ``num``: only the first ``num`` diagrams were
+    examined."""
     named = [f"{report.places[k]}: {why}" for k, why in [*plans.items()][:_MAX_NAMED]]
     if len(plans) > _MAX_NAMED:
         named.append(f"and {len(plans) - _MAX_NAMED:,} more")
@@ -356,7 +357,7 @@ def _sentence(
 
 
 def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
-    """Problems, by index, of diagrams with a cycle of rooms: each left of, above or inside the
+    """Problems of diagrams, by index, with a cycle of rooms, each left of, above or inside the
     next. No arrangement of points has such relations."""
     measured = DiagramSet.of(diagrams)
     if not measured.vocabulary.has_directions:
@@ -366,7 +367,7 @@ def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]
 
 
 def _circle(diagram: BubbleDiagram) -> str:
-    """Describe one circle of a diagram."""
+    """Describe one cycle of rooms in a diagram."""
     try:
         check_contradictions(StatedRelation("", i, j, r) for i, j, r in diagram.relations)
     except DiagramError as error:
@@ -375,7 +376,7 @@ def _circle(diagram: BubbleDiagram) -> str:
 
 
 def relations_against_boxes(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
-    """Problems, by index, of diagrams with a relation that their boxes contradict: the first one.
+    """First relation that contradicts the boxes, as a sentence by index of the diagram.
 
     The check holds for any gap and either direction of reading. The centre of a room left of
     another is not right of the other's centre. If a room is inside another, its centre lies in the

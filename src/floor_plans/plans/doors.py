@@ -1,4 +1,4 @@
-"""Doors of a floor plan: their places, so that every room is reached, and their swings."""
+"""Doors of a floor plan: where they are, so that every room is reached, and how they swing."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
     room.
 
     The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen that has an
-    outer wall, through the first of ``outer_walls`` that takes it. With ``front`` it is at the
-    place nearest to that point, in a kitchen only if no other room takes it.
+    outer wall, through the first of ``outer_walls`` with space for it. With ``front`` it is as near
+    to that point as possible, in a kitchen only if no other room has space for it.
 
     A door is near a corner, the one closer to the door by which the room is entered. It moves
     elsewhere if the door of another pair would have no place otherwise. A door that fits nowhere is
@@ -85,8 +85,8 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
 
 @dataclass(frozen=True)
 class _Placement:
-    """Doors, and the pairs ``full`` whose walls would take a door if no other were there. ``cost``:
-    rooms that are not reached, then the cost of entering all rooms."""
+    """Doors, and the pairs ``full`` of rooms whose walls have no space left for a door. ``cost``:
+    number of rooms that are not reached, then the cost of entering all rooms."""
 
     doors: tuple[Door, ...]
     full: tuple[Pair, ...]
@@ -96,7 +96,7 @@ class _Placement:
 def _place_doors(
     plan: FloorPlan, walls: Walls, reserved: dict[Pair, Spot], near: Point | None
 ) -> _Placement:
-    """Place doors one by one where they cost least; ``reserved`` pairs have their places."""
+    """Place doors one by one where they cost least; ``reserved``: fixed places of some doors."""
     # the walk begins at the front door
     left, root = dict(reserved), _root(plan)
     front = _front_door(plan, left.values(), near)
@@ -168,7 +168,7 @@ def _root(plan: FloorPlan) -> int:
 
 
 def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
-    """Bathrooms that open to a master room alone, with its number; one for each at most."""
+    """Master room of each bathroom that opens to it alone, at most one for each master room."""
     # a bathroom that common rooms can reach stays for all
     baths = _rooms_of_types(plan, "Bathroom")
     common = set(_rooms_of_types(plan, "Entrance", "LivingRoom", "DiningRoom"))
@@ -190,7 +190,7 @@ def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
 
 
 def _front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> Door | None:
-    """Place the front door. None if no room that may have one has a place for it."""
+    """Place the front door. None if none of the allowed rooms has space for it."""
     least, found = LEAST_WALL + FRONT - DOOR, []
     middle, kitchens = plan.outline.centroid.coords[0], _rooms_of_types(plan, "Kitchen")
     # the first wall that fits, or with ``near`` all walls
@@ -214,8 +214,9 @@ def _place(
     *,
     at_corner: bool = True,
 ) -> Spot | None:
-    """Find the ends of a door in one of the walls, clear of ``taken`` places. It is at a corner if
-    possible (``at_corner``), then as close to ``near`` as possible. None if it fits nowhere."""
+    """Find the ends of a door in one of the walls, clear of ``taken`` places. The door is at a
+    corner if possible (``at_corner``), then as close to ``near`` as possible; None if it does not
+    fit."""
     from shapely import LineString
 
     others = [LineString(spot) for spot in taken]
@@ -246,8 +247,8 @@ Way: TypeAlias = tuple[Cost, "Swing"]
 
 @dataclass(frozen=True)
 class Swing:
-    """Door that opens into ``room``. ``leaf``: from the hinge to the end of the open leaf; ``arc``:
-    from there to where the door is shut."""
+    """Door that opens into ``room``. ``leaf``: line from the hinge to the end of the open leaf;
+    ``arc``: curve from there to the end of the shut leaf."""
 
     door: Door
     room: int
@@ -256,7 +257,7 @@ class Swing:
 
     @computed_once
     def sector(self) -> Polygon:
-        """Floor that the door sweeps."""
+        """Area of floor that the door sweeps."""
         from shapely import Polygon
 
         return Polygon([self.leaf[0], *self.arc])
@@ -307,7 +308,7 @@ def hang_doors(plan: FloorPlan) -> list[Swing]:
 
 
 def _ways(plan: FloorPlan, door: Door) -> Iterator[Way]:
-    """Swings of a door into each of its rooms and on each side, with their own costs."""
+    """Swings of a door into each of its rooms, with the hinge at either end, and their costs."""
     from shapely import Point as ShapelyPoint
     from shapely import get_parts
 
@@ -345,7 +346,7 @@ def _groups(ways: Sequence[Sequence[Way]]) -> list[list[int]]:
 
 
 def _best(ways: Sequence[Sequence[Way]]) -> list[Swing]:
-    """Choose a swing for each door of least total cost, by branch and bound."""
+    """Choose a swing for each door, so that the total cost is least, by branch and bound."""
     best: tuple[Cost, list[Swing]] = ((math.inf, 0, 0.0), [])
 
     def extend(cost: Cost, chosen: list[Swing]) -> None:
@@ -367,12 +368,13 @@ def _best(ways: Sequence[Sequence[Way]]) -> list[Swing]:
 
 
 def _swept(area: Geometry) -> float:
-    """Area of a shape; 0 if it is a speck."""
+    """Area of a shape; 0 if it is negligible."""
     return float(area.area) if area.area > _SPECK else 0.0
 
 
 def _swing(door: Door, room: int, swap: bool, side: int) -> Swing:
-    """Swing of a door. ``swap``: hinge at its end; ``side``: 1 or -1, the side it opens to."""
+    """Swing of a door. ``swap``: the hinge is at its ``end``; ``side``: 1 or -1, the side it opens
+    to."""
     (x0, y0), (x1, y1) = (door.end, door.start) if swap else (door.start, door.end)
     dx, dy = x1 - x0, y1 - y0
     # direction of the open leaf, then a quarter circle to the closed one

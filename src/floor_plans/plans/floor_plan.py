@@ -49,7 +49,7 @@ class Door:
     """Opening in the wall between two rooms, or a front door, from ``start`` to ``end``.
 
     ``rooms``: numbers of the rooms, the smaller first; (room, ``FRONT_DOOR``) leads outside.
-    ``thickness``: of its wall; 0 if boxes of rooms end in the middle of walls.
+    ``thickness``: thickness of its wall; 0 if boxes of rooms end in the middle of walls.
     """
 
     rooms: tuple[int, int]
@@ -71,7 +71,7 @@ class Door:
         return (x0 + x1) / 2, (y0 + y1) / 2
 
     def box(self, thickness: float) -> Box:
-        """Box (x0, y0, x1, y1) of the opening. ``thickness``: of its wall, if it states none."""
+        """Box (x0, y0, x1, y1) of the opening. ``thickness``: default thickness of its wall."""
         (x0, x1), (y0, y1) = (sorted(pair) for pair in zip(self.start, self.end, strict=True))
         half = (self.thickness or thickness) / 2
         if x1 - x0 >= y1 - y0:
@@ -129,8 +129,8 @@ def read_door(data: object, floors: Sequence[BaseGeometry], unit: str) -> Door:
 def adjacent_rooms(
     box: Box, floors: Sequence[BaseGeometry], *, is_front: bool = False
 ) -> tuple[int, int]:
-    """Rooms that a door joins: the two nearest, or the nearest and the outside. Among rooms at the
-    same distance, to a centimetre, those with most area around the door."""
+    """Rooms that a door joins: the two nearest, or the nearest and the outside. Rooms at the same
+    distance, to a centimetre, are ranked by their area around the door."""
     import shapely
 
     opening = shapely.box(*box)
@@ -158,8 +158,8 @@ def rooms_to_json(rooms: tuple[int, int]) -> list[int | str]:
 
 
 def rooms_from_json(value: object, num_rooms: float) -> tuple[int, int]:
-    """Inverse of ``rooms_to_json``, for rooms in any order. Raises ``DiagramError`` for anything
-    else."""
+    """Inverse of ``rooms_to_json``, for rooms in any order. Raises ``DiagramError`` for other
+    values."""
     given = list(value) if isinstance(value, list | tuple) and len(value) == 2 else []
     # each entry is a number of a room, or the outside
     numbers = [
@@ -180,11 +180,10 @@ T = TypeVar("T")
 
 
 class computed_once(Generic[T]):
-    """Property computed at its first use without a lock, as ``functools.cached_property`` of Python
-    3.12.
+    """Property computed once, without a lock, as ``functools.cached_property`` of Python 3.12.
 
     Before 3.12 all objects of a class share a lock. Threads then wait for each other, and for ever
-    if a Ctrl-C arrives just after the main thread took it.
+    if a Ctrl-C arrives just after the main thread took the lock.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -217,8 +216,8 @@ class FloorPlan:
 
     ``diagram``: its ``boxes`` are in metres, y downwards; a box ends in the middle of a wall.
     ``boundary``: corners of the outline, in order; None: the outline is that of the rooms.
-    ``doors``: between rooms, and the front door. ``floors``: for each room the polygon, or several,
-    that was drawn; None for a room that fills its box. Empty if all rooms do.
+    ``doors``: doors between rooms, and the front door. ``floors``: drawn polygon or polygons of
+    each room, None for a room that fills its box; empty if all rooms fill their boxes.
 
     Needs shapely, of the extra ``plans``. Raises ``ValueError`` for a diagram without boxes.
     """
@@ -237,10 +236,10 @@ class FloorPlan:
 
     @classmethod
     def of(cls, diagram: BubbleDiagram, unit: str = "metres") -> FloorPlan:
-        """Return the plan of a diagram. Its metadata hold doors and outline, see ``to_json`` and
+        """Return the plan of a diagram, whose metadata hold doors and outline, see ``to_json`` and
         ``read_door``.
 
-        ``unit``: of the boxes (``UNITS``), if the metadata state none. Raises ``DiagramError``
+        ``unit``: unit of the boxes (``UNITS``), if the metadata state none. Raises ``DiagramError``
         naming the key that is wrong.
         """
         # keys of a plan leave the metadata
@@ -281,8 +280,8 @@ class FloorPlan:
 
     @computed_once
     def rooms(self) -> tuple[BaseGeometry, ...]:
-        """Floor of every room: its polygon or its box, without smaller rooms. A living room with a
-        kitchen in the corner of its box is L-shaped."""
+        """Floor of every room: its polygon, or its box without the smaller rooms in it. A living
+        room with a kitchen in the corner of its box is L-shaped."""
         from shapely import union_all
 
         # each shape, less all smaller ones
@@ -314,8 +313,8 @@ class FloorPlan:
         return tuple(room.area for room in self.rooms)
 
     def area_errors(self, targets: Sequence[float]) -> tuple[float, ...]:
-        """Deviations of the floor areas from ``targets``, as shares of the targets in square
-        metres. Added rooms, which come last, have none."""
+        """Deviations of the floor areas from ``targets`` (square metres), as shares of the targets.
+        Added rooms, which come last, have no target."""
         own = self.areas[: len(targets)]
         return tuple(abs(a - t) / t for a, t in zip(own, targets, strict=True))
 
@@ -378,8 +377,8 @@ class FloorPlan:
         )
 
     def to_diagram(self) -> BubbleDiagram:
-        """Return the diagram that ``of`` reads as this plan. Its metadata have "unit", "areas"
-        (square metres), "doors", "boundary" and "floors" (see ``rings_of``)."""
+        """Return the diagram that ``of`` reads as this plan. The keys of its metadata are "unit",
+        "areas" (square metres), "doors", "boundary" and "floors" (see ``rings_of``)."""
         metadata = dict(self.diagram.metadata) | {
             "unit": "metres",
             "areas": [round(area, 2) for area in self.areas],
@@ -417,20 +416,20 @@ def validate_boundary(corners: Any) -> tuple[Point, ...]:
 
 
 def floor_plans(diagrams: Sequence[BubbleDiagram], unit: str = "metres") -> list[FloorPlan]:
-    """Return ``FloorPlan.of`` each diagram. Raises ``ValueError`` for boxes that are hardly in that
-    unit, see ``check_metres``."""
+    """Return ``FloorPlan.of`` for each diagram. Raises ``ValueError`` if the boxes seem to be in
+    another unit, see ``check_metres``."""
     plans = [FloorPlan.of(diagram, unit) for diagram in diagrams]
     check_units(plans, diagrams, unit)
     return plans
 
 
 def check_units(plans: Sequence[FloorPlan], diagrams: Sequence[BubbleDiagram], unit: str) -> None:
-    """Raise ``ValueError`` for boxes that are hardly in their own unit, or in ``unit`` if they name
-    none, see ``check_metres``."""
+    """Raise ``ValueError`` if boxes seem to be in another unit than they state, or than ``unit`` if
+    they state none, see ``check_metres``."""
     boxes = [np.array(plan.diagram.boxes) for plan in plans]
     check_metres(boxes, [str(diagram.metadata.get("unit", unit)) for diagram in diagrams])
 
 
 def plans_with_boxes(diagrams: Sequence[BubbleDiagram], unit: str) -> list[FloorPlan]:
-    """Return ``floor_plans`` of the diagrams that have boxes."""
+    """Return the floor plans of the diagrams that have boxes, see ``floor_plans``."""
     return floor_plans([diagram for diagram in diagrams if diagram.boxes is not None], unit)

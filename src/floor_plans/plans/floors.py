@@ -24,8 +24,7 @@ _DIGITS = 6  # decimals, in metres, of a plan that was rotated
 
 
 def rings_of(floor: BaseGeometry) -> list[list[list[list[float]]]]:
-    """Return a list of parts, each a list of rings of corners [x, y]; the first ring is the outer
-    one."""
+    """Return a list of parts, each a list of rings of corners [x, y], the outer ring first."""
     import shapely
 
     return [
@@ -83,10 +82,10 @@ def drawn_floors(
     left: Sequence[BaseGeometry],
     shared: Collection[int] = (),
 ) -> tuple[BaseGeometry | None, ...]:
-    """``FloorPlan.floors`` of rooms that were drawn as ``floors`` (None: as their boxes).
+    """Return ``FloorPlan.floors`` of rooms drawn as ``floors`` (None: drawn as their boxes).
 
-    ``left``: each box less the smaller boxes. ``shared``: rooms drawn over others, whose floor is
-    stated even if it equals their box. Empty if the boxes alone yield what was drawn.
+    ``left``: each box less the smaller boxes. ``shared``: rooms drawn over other rooms, whose floor
+    is stated even if it equals their box. Empty if the boxes alone yield the drawn floors.
     """
     # a floor that equals its box is not stated
     own = [
@@ -100,11 +99,10 @@ def drawn_floors(
 
 
 def angle_of(floors: Sequence[BaseGeometry]) -> float:
-    """Angle in degrees, above -45 and at most 45, by which a plan as a whole is rotated; 0 if it is
-    not.
+    """Angle by which a whole plan is rotated, in degrees, above -45 and at most 45.
 
     Candidates are the directions of all walls and of the smallest rectangle around all floors. The
-    best one minimises the total area of the boxes of the rooms, unless that hardly saves any.
+    best one minimises the total area of the boxes of the rooms; 0 if that hardly saves any area.
     """
     import shapely
 
@@ -138,8 +136,7 @@ def _direction(start: Sequence[float], end: Sequence[float]) -> float:
 
 
 class Unrotate:
-    """Rotates shapes by ``-angle`` degrees and moves the upper left corner of the floors to (0,
-    0)."""
+    """Rotate shapes by ``-angle`` degrees, with the upper left corner of the floors at (0, 0)."""
 
     def __init__(self, floors: Sequence[BaseGeometry], angle: float) -> None:
         import shapely

@@ -126,7 +126,8 @@ def check_length(field: str, width: float, height: float) -> None:
 
 
 def _cuts(values: Sequence[float], end: int, slanted: bool) -> list[int]:
-    """Ends of rows or columns of cells. A corner between two grid lines cuts at both."""
+    """Coordinates at which rows or columns of cells end. A corner between two grid lines makes a
+    cut at both."""
     cuts = {0, end, *(range(0, end, _STEP) if slanted else ())}
     for value in values:
         cuts |= {_down(value), min(end, -_down(-value))}
@@ -139,7 +140,7 @@ def _down(metres: float) -> int:
 
 
 def _stacked(rows: list[list[tuple[int, int]]], ys: list[int]) -> tuple[Rectangle, ...]:
-    """Join runs that are equal in successive rows to rectangles."""
+    """Join equal runs of successive rows into rectangles."""
     found: list[Rectangle] = []
     growing: dict[tuple[int, int], int] = {}
     for k, runs in enumerate([*rows, []]):
@@ -182,7 +183,7 @@ class Wall:
         return box(near, self.low, far, self.high)
 
     def clear_pieces(self, blocked: Geometry) -> list[Wall]:
-        """Pieces of the wall with nothing of ``blocked`` in front of or behind them."""
+        """Pieces of the wall with no part of ``blocked`` in front of or behind them."""
         from shapely import get_parts
 
         pieces, low = [], self.low
@@ -222,7 +223,7 @@ def walls_of(room: Polygon | MultiPolygon) -> list[Wall]:
 
 
 def shared_walls(plan: FloorPlan, first: int, second: int) -> list[Wall]:
-    """Pieces of wall between two rooms, in the middle between them and seen from the first: their
+    """Pieces of wall between two rooms, along the middle between them and seen from the first. The
     floors face each other at most ``THICKEST`` apart, without a third room in between."""
     from shapely import union_all
 
@@ -274,6 +275,6 @@ def outer_walls(plan: FloorPlan, room: int, *, to_balconies: bool = False) -> li
 
 
 def fill_gaps(floors: Geometry) -> Geometry:
-    """Floors and the gaps of at most ``THICKEST`` between them."""
+    """Union of floors and the gaps of at most ``THICKEST`` between them."""
     half = THICKEST / 2 + _ROUNDING
     return floors.buffer(half, join_style="mitre").buffer(-half, join_style="mitre")

@@ -1,7 +1,7 @@
-"""``have_plans``: exact verdicts of the solver on which diagrams have a floor plan.
+"""``have_plans``: decide by the solver which diagrams have a floor plan.
 
-Their cache is a SQLite database. Several processes may write to it, and reading a few verdicts does
-not read the whole file.
+The answers (verdicts) are cached in a SQLite database. Several processes may write to it, and
+reading a few verdicts does not read the whole file.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def have_plans(
 
 
 def check_level(level: str) -> None:
-    """Raise ``ValueError`` unless it is one of ``LEVELS``."""
+    """Raise ``ValueError`` unless ``level`` is one of ``LEVELS``."""
     if level not in LEVELS:
         raise ValueError(f"level={level!r}: expected {' or '.join(map(repr, LEVELS))}")
 
@@ -141,8 +141,8 @@ def _solved(
 def map_in_threads(
     function: Callable[[T], R], diagrams: Sequence[T], *, threads: int, doing: str
 ) -> Iterator[R]:
-    """Return ``map(function, diagrams)`` as a task called ``doing``. A caller that stops early
-    waits for the diagrams that ``threads`` have begun; others are not begun."""
+    """Return ``map(function, diagrams)``, computed in threads, with progress shown as ``doing``. A
+    caller that stops early waits for the diagrams that have begun; no more are begun."""
     with ExitStack() as stack:
         going = stack.enter_context(progress.task(doing, len(diagrams), "diagrams"))
         found: Iterator[R] = map(function, diagrams)
@@ -161,7 +161,7 @@ def cache_file() -> Path:
 
 
 def cached_verdicts(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, bool | None]:
-    """Read the cached verdicts by canonical key; None: undecided with that effort.
+    """Read the cached verdicts by canonical key; None: undecided with the effort in ``asked``.
 
     ``asked``: level, rule and effort. Verdicts of another version of OR-Tools or ``BoxModel`` do
     not count.
@@ -171,7 +171,7 @@ def cached_verdicts(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, bool |
 
 
 def cached_answers(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, Any]:
-    """Read cached answers of any kind: numbers, strings, None."""
+    """Read cached answers by canonical key: numbers, strings or None."""
 
     def read(database: sqlite3.Connection) -> dict[bytes, Any]:
         found: dict[bytes, Any] = {}
@@ -202,7 +202,8 @@ def cache_verdicts(asked: str, answers: Mapping[bytes, bool | str | None]) -> No
 
 
 def _with_database(use: Callable[[sqlite3.Connection], T], level: int) -> T | None:
-    """Return what ``use`` returns; None, with a log line of ``level``, for an unusable file."""
+    """Call ``use`` with the database and return its result; if the file is unusable, log this at
+    ``level`` and return None."""
     path = cache_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -227,7 +228,7 @@ def _key(asked: str) -> bytes:
 
 @cache
 def _solver_version() -> str:
-    """Version of OR-Tools and hash of the sources that the model is built by."""
+    """Version of OR-Tools and hash of the source files that build the model."""
     sources = b"".join(Path(str(each.__file__)).read_bytes() for each in (box_model, geometry))
     return f"{version('ortools')}, {hashlib.blake2b(sources).hexdigest()}"
 
@@ -236,8 +237,8 @@ def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> d
     """Shares of the first ``num`` diagrams that are "realisable", "buildable" (see ``find_boxes``)
     and "undecided".
 
-    Undecided ones count as neither. ``num_verdicts``: the number decided. Empty without diagrams,
-    or without OR-Tools. Uses as many threads as torch has.
+    Undecided diagrams count as neither. ``num_verdicts``: the number decided. Empty without
+    diagrams, or without OR-Tools. Uses as many threads as torch has.
     """
     measured = list(diagrams[:num])
     if not measured or not is_installed():
@@ -265,8 +266,8 @@ def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> d
 
 @dataclass(frozen=True)
 class PlanScores:
-    """Shares of plans. ``per_seed``: ``plan_shares`` of every set of samples, by name; ``real``:
-    those of real plans."""
+    """Shares of diagrams with a plan. ``per_seed``: ``plan_shares`` of every set of samples, by
+    name; ``real``: ``plan_shares`` of real plans."""
 
     per_seed: dict[str, list[float]]
     real: dict[str, float]

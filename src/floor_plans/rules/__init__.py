@@ -1,1 +1,1 @@
-"""Rules of habitable floor plans: the parameters of each, and the plans that satisfy them."""
+"""Rules of habitable floor plans: their parameters, and checks of plans by them."""

@@ -62,7 +62,7 @@ def access(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 def bath_access(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that a room of the kinds ``rooms`` is reached from a front door through the kinds
-    ``through`` alone. Further ones may be behind a bedroom."""
+    ``through`` alone. Further rooms of these kinds may be behind a bedroom."""
     through, baths = parameters["through"], rooms_of(plan, parameters["rooms"])
     if not baths:
         return None
@@ -71,8 +71,8 @@ def bath_access(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that every door has the clear width of the kinds on its two sides, in ``least``; the
-    smaller one counts."""
+    """Check that every door is wide enough for the rooms on its two sides. ``least``: clear width
+    by kind of room; the smaller of the two counts."""
     if not plan.doors:
         return None
     kinds, least, found = kinds_of(plan), parameters["least"], []
@@ -118,7 +118,7 @@ def _entered(plan: FloorPlan) -> set[int]:
 
 
 def _reached(plan: FloorPlan, through: Collection[str]) -> set[int]:
-    """Rooms reached from a front door in a common room, through rooms ``through`` alone."""
+    """Rooms reached from a front door in a common room, through rooms of the kinds ``through``."""
     # graph of interior doors
     common, joined = set(rooms_of(plan, through)), defaultdict(set)
     for door in plan.doors:
@@ -140,7 +140,7 @@ def _reached(plan: FloorPlan, through: Collection[str]) -> set[int]:
 
 
 def _unreached(plan: FloorPlan, room: int, reached: set[int], through: Collection[str]) -> Finding:
-    """Finding for a room that is not reached, with the nearest common room to open it to."""
+    """Finding for a room that is not reached; it suggests a door to the nearest common room."""
     found = f"{name_of(plan, room)} is not reached from the front door through common rooms"
     common = [other for other in rooms_of(plan, through) if other in reached]
     if not common:
@@ -205,7 +205,7 @@ def shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def _void(one: BaseGeometry, other: BaseGeometry, facing: float) -> float:
-    """Metres between floors that face each other along ``facing``; 0 for diagonal ones."""
+    """Metres between floors that face each other along ``facing``; 0 if they are diagonal."""
     if one.is_empty or other.is_empty:
         return 0.0
     (ax0, ay0, ax1, ay1), (bx0, by0, bx1, by1) = one.bounds, other.bounds
@@ -302,12 +302,11 @@ def window(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that rooms without a given outline lie in one piece with a short outline of few
-    corners.
+    """Check that rooms without a given outline form one piece with a short outline.
 
-    It has at most ``corners`` corners, and ``perimeter`` times the length of the outline of a
-    square of the same area. Rooms as close to each other as related ones form one piece. Slits and
-    steps up to twice ``sliver`` metres wide are filled first.
+    The outline has at most ``corners`` corners, and ``perimeter`` times the length of the outline
+    of a square of the same area. Rooms as close to each other as related ones form one piece. Slits
+    and steps up to twice ``sliver`` metres wide are filled first.
     """
     if plan.boundary is not None:
         return None
@@ -338,7 +337,7 @@ def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def fill(plan: FloorPlan, parameters: Parameters) -> Findings:
-    """Check that rooms lie in a given outline and, with their walls, fill the ``share`` of it. Half
+    """Check that rooms lie in a given outline and fill a ``share`` of it with their walls. Half
     a wall outside counts as inside, and less than 0.1 m2 of a room is ignored."""
     if plan.boundary is None:
         return None
@@ -359,7 +358,7 @@ def fill(plan: FloorPlan, parameters: Parameters) -> Findings:
 
 
 def filled_share(plan: FloorPlan, wall: float) -> float:
-    """Share of the outline that is built on: floors with half a wall around each."""
+    """Share of the outline covered by floors, with half a wall around each floor."""
     return float(_built(plan, wall).intersection(plan.outline).area / plan.outline.area)
 
 

@@ -1,4 +1,4 @@
-"""``Finding``: a violation of a rule, rooms and doors in words, and limits of plans."""
+"""``Finding``: a violation of a rule; names of rooms and doors in words; limits of plans."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def added_rooms(diagram: BubbleDiagram) -> list[int]:
 
 
 def remove_halls(diagram: BubbleDiagram) -> BubbleDiagram:
-    """Return the diagram, and its key "areas", without boxes and added rooms. Raises
+    """Remove the boxes and the added rooms of a diagram, with the areas of these rooms. Raises
     ``DiagramError`` as ``added_rooms`` does."""
     added = added_rooms(diagram)
     own = [room for room in range(diagram.num_rooms) if room not in added]
@@ -128,7 +128,7 @@ def names_of(plan: FloorPlan, rooms: Iterable[int]) -> str:
 
 
 def rooms_of_door(door: Door) -> tuple[int, ...]:
-    """Numbers of the rooms on its sides; one for a front door."""
+    """Numbers of the rooms on both sides of a door; a front door has one."""
     return tuple(room for room in door.rooms if room != FRONT_DOOR)
 
 
@@ -142,8 +142,8 @@ def name_of_door(plan: FloorPlan, door: Door) -> str:
 def plan_within_limits(data: Mapping[str, Any]) -> FloorPlan:
     """Read a plan from an untrusted source.
 
-    Raises ``DiagramError`` naming the key, for too many entries, too large numbers or lengths,
-    before anything is computed, and for anything that ``FloorPlan.of`` refuses.
+    Raises ``DiagramError`` naming the key for too many entries or too large numbers or lengths,
+    before any computation, and for data that ``FloorPlan.of`` refuses.
     """
     # numbers of entries
     for key, most in _MOST_ENTRIES.items():
@@ -175,7 +175,7 @@ def corners_of_boxes(plan: FloorPlan) -> list[Point]:
 
 
 def check_within(key: str, places: list[Point]) -> None:
-    """Raise ``DiagramError`` for places that are further apart than a plan is long."""
+    """Raise ``DiagramError`` for places further apart than the greatest length of a plan."""
     width, height = (max(axis) - min(axis) for axis in zip(*places, strict=True))
     check_length(key, width, height)
 

@@ -1,4 +1,4 @@
-"""``RuleSet`` and ``judge``: rules read from a YAML file, and those that a floor plan breaks."""
+"""``RuleSet`` and ``judge``: read rules from a YAML file, and judge floor plans by them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from floor_plans.rules.finding import ROOM_KINDS, Finding, Findings, Parameters,
 @dataclass(frozen=True)
 class ParameterType:
     """Type of a parameter: "number" above 0, "share" above 0 and at most 1, list of "kinds" of
-    rooms, or a number for some of these ``names`` ("number by kind")."""
+    rooms, or "number by kind", with a number for some of ``names``."""
 
     name: str
     names: tuple[str, ...] = ROOM_KINDS
@@ -32,8 +32,8 @@ BY_KIND = ParameterType("number by kind")
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule on floor plans. ``judge`` returns its findings; ``parameters``: their types by name;
-    ``meaning``: a few words for tables."""
+    """Rule on floor plans. ``judge``: function that returns the findings; ``parameters``: types of
+    its parameters by name; ``meaning``: a few words for tables."""
 
     judge: Callable[[FloorPlan, Parameters], Findings]
     parameters: Mapping[str, ParameterType]
@@ -93,7 +93,7 @@ BASE = "base"  # key of a file: the set of rules that it modifies
 
 @dataclass(frozen=True)
 class RuleSet:
-    """Rules to judge by. ``name``: its source; ``rules``: parameters by rule."""
+    """Set of rules. ``name``: source of the set; ``rules``: parameters by rule."""
 
     name: str
     rules: Mapping[str, Parameters]
@@ -108,13 +108,13 @@ def shipped_sets() -> list[str]:
 
 
 def read_rules(name: str | os.PathLike[str], key: str = "rules") -> RuleSet:
-    """Read one of ``shipped_sets``, or a file of rules. ``key``: the option that named it, for
+    """Read one of ``shipped_sets``, or a file of rules. ``key``: option that named the set, for
     messages.
 
-    A file has a key for each rule, with its parameters. With ``base: default`` it modifies that
-    set: parameters that it does not give stay, and ``fill: false`` drops a rule.
+    A file has a key for each rule, with its parameters. With ``base: default`` it modifies the set
+    ``default``: parameters that the file leaves out stay, and ``fill: false`` drops a rule.
 
-    Raises ``ValueError`` naming file, line and key of what is wrong, with the closest name, and
+    Raises ``ValueError`` naming file, line and key of a mistake, with the closest valid name, and
     ``FileNotFoundError``.
     """
     if name == NONE:
@@ -159,13 +159,13 @@ def _base(node: Node | None) -> dict[str, Parameters]:
 
 
 def _check_name(node: Node, noun: str, name: Any, known: Iterable[str]) -> None:
-    """Refuse an unknown name, with the closest one, by ``BriefError``."""
+    """Raise ``BriefError`` for an unknown name; the message has the closest known name."""
     if name not in known:
         raise node.error(unknown_name(noun, name, known))
 
 
 def _parameters(node: Node, rule: str, base: Parameters) -> Parameters:
-    """Read the parameters of a rule; those of ``base`` are the defaults."""
+    """Read the parameters of a rule; ``base``: default values."""
     types = RULES[rule].parameters
     read: dict[str, Any] = dict(base)
     # given parameters replace those of the base
@@ -179,7 +179,7 @@ def _parameters(node: Node, rule: str, base: Parameters) -> Parameters:
 
 
 def _value(node: Node, kind: ParameterType) -> float | tuple[str, ...] | dict[str, float]:
-    """Read one parameter of that type."""
+    """Read one parameter of type ``kind``."""
     # lists, numbers by kind, and numbers
     if kind == KINDS:
         items = node.items("a list of kinds of rooms")
@@ -211,7 +211,7 @@ def _number(node: Node) -> float:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Findings of every rule on a plan, by its name. A rule that does not apply has None."""
+    """Findings on a plan by name of the rule; None for a rule that does not apply."""
 
     findings: Mapping[str, Findings]
 
@@ -227,7 +227,7 @@ class Judgement:
 
     @property
     def broken(self) -> list[tuple[str, Finding]]:
-        """Rules and findings, in the order of the rules."""
+        """Findings, each with its rule, in the order of the rules."""
         return [(name, each) for name, found in self.findings.items() for each in found or ()]
 
     def to_json(self) -> dict[str, Any]:
@@ -249,8 +249,7 @@ def judge(plan: FloorPlan, rules: RuleSet) -> Judgement:
 
 @dataclass(frozen=True)
 class KeptShare:
-    """Number of plans that satisfy a rule, ``num_kept``, out of those it applies to,
-    ``num_judged``."""
+    """``num_kept`` plans that satisfy a rule, out of ``num_judged`` plans to which it applies."""
 
     num_kept: int
     num_judged: int
@@ -273,7 +272,7 @@ ALL = "all"  # name that stands for all rules together
 
 
 def shares(judgements: Sequence[Judgement], rules: RuleSet) -> dict[str, KeptShare]:
-    """Share of plans that satisfy each rule, and ``ALL`` of them."""
+    """Share of plans that satisfy each rule, and the share for all rules together (``ALL``)."""
     found = {}
     for name in [name for name in RULES if name in rules.rules]:
         # plans that the rule does not apply to are not counted

@@ -1,1 +1,1 @@
-"""Search for floor plans of a diagram: constraint models, plans of them, and unmet requirements."""
+"""Search for floor plans of a diagram: constraint models, plans found, unmet requirements."""

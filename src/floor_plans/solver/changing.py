@@ -1,5 +1,4 @@
-"""``Change``: an earlier plan, what is locked, moved and requested of it, and the plan that
-follows."""
+"""``Change``: locks, moved walls and requests for an earlier plan, and the new plan."""
 
 from __future__ import annotations
 
@@ -27,15 +26,14 @@ _SAME = 0.006  # square metres lost by rounding written areas
 
 @dataclass(frozen=True)
 class Change:
-    """Change of an earlier ``plan``, to which the new one is to be near.
+    """Change of an earlier ``plan``, which the new plan should stay near to.
 
     ``locked``: "place" (the box stays) or "size" (its width and height) by room. ``areas``:
-    requested square metres by room; areas of other rooms are free. ``moved``: metres, in the
-    coordinates of the plan, by room and side ("left", "top", "right", "bottom"; y grows downwards):
-    where that side of the room is to be. Rooms are numbered as in the plan. Lengths are kept to a
-    decimetre.
+    requested square metres by room; areas of other rooms are free. ``moved``: new coordinate of a
+    side, in metres of the plan, by room and side ("left", "top", "right", "bottom"; y grows
+    downwards). Rooms are numbered as in the plan. Lengths are kept to a decimetre.
 
-    Raises ``ValueError`` if a room does not exist, or its requests contradict each other.
+    Raises ``ValueError`` if a room does not exist, or requests for it contradict each other.
     """
 
     plan: FloorPlan
@@ -91,8 +89,8 @@ class Change:
 
         ``request``: outline, tolerance, variants, seed and rules; by default the plan's outline.
         ``diagram``: another diagram, in which rooms keep their numbers and further rooms are new;
-        None: the plan's. Raises ``ValueError`` if rooms with locked places do not have the relation
-        of the diagram there, or a field is wrong.
+        None: the diagram of the plan. Raises ``ValueError`` if rooms with locked places do not have
+        the relation of the diagram there, or a field is wrong.
         """
         request = PlanRequest() if request is None else request
         # an added hall is the last room
@@ -147,7 +145,7 @@ class Change:
     def _with_areas(
         self, diagram: BubbleDiagram, shared: int, request: PlanRequest
     ) -> BubbleDiagram:
-        """Diagram with an area for every room: requested, as in the plan, or sampled."""
+        """Return the diagram with an area for every room: requested, as in the plan, or sampled."""
         new = request.areas.draw(diagram.rooms, Random(f"{request.seed} 1"))
         areas = [
             self.areas.get(room, self.plan.areas[room] if room < shared else new[room])
@@ -158,7 +156,7 @@ class Change:
         return replace(diagram, metadata={**kept, "areas": areas})
 
     def _check_relations(self, diagram: BubbleDiagram, shared: int) -> None:
-        """Refuse locked places in which rooms do not have the relation of the diagram."""
+        """Raise ``ValueError`` if two rooms with locked places do not have their relation there."""
         boxes = (self.plan.diagram.boxes or ())[:shared]
         relations = tuple(each for each in diagram.relations if max(each[:2]) < shared)
         # the diagram's relations on the earlier boxes
@@ -176,7 +174,7 @@ class Change:
 def change_plan(
     change: Change, request: PlanRequest | None = None, *, diagram: BubbleDiagram | None = None
 ) -> Realised:
-    """Change a plan as little as a request needs; arguments as of ``Change.job``.
+    """Change a plan as little as a request needs; see ``Change.job`` for the arguments.
 
     Returns the ``plans`` that change least, or the ``reason`` why there is none. Raises
     ``ValueError`` if requests contradict each other, or without OR-Tools; ``ImportError`` without
@@ -191,11 +189,11 @@ def changed_jobs(
     near: Sequence[FloorPlan | None],
     places: Sequence[str],
 ) -> list[Job]:
-    """Return a job for each diagram, near the plan of the same index; None: near none.
+    """Return a job for each diagram, near the plan of the same index, if that is not None.
 
     A diagram's metadata may hold "locked" and "moved" (see ``Change.read``), and "areas" and
-    "boundary". These count as requested if they differ from the plan's. Raises ``DiagramError``
-    naming the wrong one of ``places``.
+    "boundary", which count as requested if they differ from the plan's. Raises ``DiagramError``
+    naming the place, out of ``places``, of a wrong diagram.
     """
     found = []
     for number, (diagram, plan) in enumerate(zip(diagrams, near, strict=True), start=1):
@@ -233,7 +231,7 @@ def _requested_areas(plan: FloorPlan, diagram: BubbleDiagram) -> dict[int, float
 
 
 def _entries(key: str, entries: Any, types: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """Return the entries; ``DiagramError`` unless all are objects of exactly these fields."""
+    """Return the entries; ``DiagramError`` unless all are objects with exactly these fields."""
     if not isinstance(entries, list):
         raise DiagramError(key, f"expected a list, got {reprlib.repr(entries)}")
     for k, entry in enumerate(entries):

@@ -1,5 +1,4 @@
-"""``Habitable``: judges whether the solver finds a plan of a diagram that satisfies rules of
-living."""
+"""``Habitable``: judge whether the solver finds a plan of a diagram that satisfies given rules."""
 
 from __future__ import annotations
 
@@ -46,13 +45,14 @@ _SECONDS = 7  # mean CPU-seconds of the solver for a diagram; few take more than
 
 
 class Habitable(DecidedOnce[Broken]):
-    """Judge that returns the rules broken by the plan of each diagram; none: the diagram is
-    habitable.
+    """Judge that returns the rules broken by a plan of each diagram; if it breaks none, the diagram
+    is habitable.
 
-    The plan is the result of ``realise`` in a free outline, for the rules, with typical areas drawn
-    with a fixed seed. The diagram is planned in its canonical numbering, so the answer does not
-    depend on how its rooms are numbered. A diagram judged habitable certainly is. One whose plan
-    breaks a rule may have another plan that does not. A diagram that is not buildable has no plan.
+    The plan is the result of ``realise`` in a free outline, for the rules, with typical areas
+    sampled with a fixed seed. The diagram is planned in its canonical numbering, so the answer does
+    not depend on how its rooms are numbered. A diagram judged habitable certainly is. A diagram
+    whose plan breaks a rule may have another plan that keeps it. A diagram that is not buildable
+    has no plan.
     """
 
     def __init__(self, rules: RuleSet, shard: Shard | None = None) -> None:
@@ -61,8 +61,8 @@ class Habitable(DecidedOnce[Broken]):
         self._plans: dict[bytes, Realised] = {}
 
     def plan_of(self, diagram: BubbleDiagram) -> Realised:
-        """Plan by which a diagram is judged, in the diagram's own numbering. It is searched again
-        if another process or an earlier call found it."""
+        """Plan by which a diagram is judged, with the diagram's numbers of rooms. It is searched
+        again if another process or an earlier call found it."""
         # plan the canonical diagram
         measured = DiagramSet.of([diagram])
         (key,), order = measured.canonical_keys.tolist(), measured.canonical_orders[0].tolist()
@@ -133,7 +133,7 @@ def _broken_rules(found: Realised, rules: RuleSet) -> Broken:
 
 @cache
 def _planner_version() -> str:
-    """Version of shapely and hash of the sources that an answer depends on."""
+    """Version of shapely and hash of the source files that an answer depends on."""
     folders = [Path(__file__).parents[1] / part for part in ("plans", "rules", "solver")]
     files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
     sources = b"".join(file.read_bytes() for file in files)
@@ -143,7 +143,7 @@ def _planner_version() -> str:
 def keep_habitable(
     draw: Draw, num: int, habitable: Habitable, *, tries: int = TRIES, on_kept: OnKept | None = None
 ) -> Accepted:
-    """Accept the habitable samples, and count the rules that the plans of the others break."""
+    """Accept habitable samples, and count the rules that the plans of rejected samples break."""
     kept = new_accepted(num, habitable)
     judge = counting_judge(habitable, kept, lambda diagrams: [True] * len(diagrams))
     remedy = f"tries={tries}: raise it for more, or take {LESS_STRICT}"
@@ -165,8 +165,8 @@ def new_accepted(num: int, habitable: Habitable, and_: str = "") -> Accepted:
 
 
 def counting_judge(habitable: Habitable, kept: Accepted, first: Judge) -> Judge:
-    """Return a judge that accepts habitable diagrams, out of those accepted by ``first``. ``kept``
-    counts the rules that reject the others of these."""
+    """Return a judge that accepts diagrams if ``first`` accepts them and they are habitable.
+    ``kept`` counts the rules by which diagrams are rejected."""
 
     def judge(diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
         answers = first(diagrams)

@@ -1,4 +1,4 @@
-"""``NearSearch``: plans that stay near an earlier plan, and keep what is locked of it."""
+"""``NearSearch``: search for plans near an earlier plan that keep its locked rooms."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ _SPARE = 1.5  # least ratio of the grid's side to the longest side of the earlie
 
 @dataclass(frozen=True)
 class EarlierPlan:
-    """Earlier plan on the solver's grid, and what is kept and changed of it.
+    """Earlier plan on the solver's grid, with its locked, moved and added rooms.
 
     ``boxes``: decimetres from the outline's origin, by room; None for a new room. ``locked``:
-    ``PLACE`` or ``SIZE`` by room. ``moved``: new place of a side, by room and side of ``SIDES``.
+    ``PLACE`` or ``SIZE`` by room. ``moved``: new coordinate of a side, by room and its index in
+    ``SIDES``.
     ``wanted``: rooms with a requested area; areas of other rooms are free. ``hall``: the last room
     was added to the diagram.
     """
@@ -48,16 +49,16 @@ class EarlierPlan:
 
 
 class NearSearch:
-    """Search for plans (``plan``) near an earlier plan, with what is locked in place.
+    """Search for plans near an earlier plan that keep its locks; ``plan``: the ``PlanModel``.
 
     Plans within a small change that satisfy all soft constraints are searched first. If there are
     none, the search allows twice the change that the request takes, and satisfies as many soft
     constraints as it can. The objective is the change.
 
-    The change is the sum of the moves of all sides of rooms, in decimetres. Rooms that part from a
-    shared wall cost ``_PARTING`` per decimetre in addition. With ``in_line`` so do walls of
-    neighbours that were aligned. A free outline may shift. ``locks``: locks and moves, as a room
-    and one of ``LOCKS`` or ``SIDES``, each with its literal.
+    The change is the sum of the distances by which sides of rooms move, in decimetres. Rooms that
+    part from a shared wall cost ``_PARTING`` per decimetre in addition. With ``in_line`` so do
+    aligned walls of neighbours that part. A free outline may shift. ``locks``: locks and moved
+    sides, as a room and one of ``LOCKS`` or ``SIDES``, each with its literal.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class NearSearch:
         return True, self._shifted(better or boxes, 1)
 
     def differ_from(self, boxes: Boxes) -> None:
-        """See ``PlanModel.differ_from``; ``boxes`` in the earlier plan's coordinates."""
+        """Add ``PlanModel.differ_from`` for ``boxes`` in the earlier plan's coordinates."""
         self.plan.differ_from(self._shifted(boxes, -1))
 
     def _soft_near(self, effort: float, seed: int) -> Boxes | None:
@@ -164,7 +165,8 @@ class NearSearch:
         return self.plan.search.satisfy(effort, seed)[1]
 
     def _drop_unmet(self, effort: float, seed: int) -> Any:
-        """Drop soft constraints that the earlier plan violates. Returns a literal that it stays."""
+        """Drop soft constraints that the earlier plan violates. Returns a literal that is true if
+        all its rooms stay in place."""
         stays, soft = self._cp.new_bool_var(""), self.plan.rooms.soft
         # all known rooms stay in place
         for i, box in self._known:
@@ -183,7 +185,7 @@ class NearSearch:
         return stays
 
     def _shifted(self, boxes: Boxes, sign: int) -> Boxes:
-        """Boxes in the earlier plan's coordinates for ``sign`` 1, and back for -1."""
+        """Convert boxes to the earlier plan's coordinates (``sign`` 1) or from them (-1)."""
         x, y = (sign * self._box_model.value(shift) for shift in self._shifts)
         return tuple((x0 + x, y0 + y, x1 + x, y1 + y) for x0, y0, x1, y1 in boxes)
 
@@ -199,7 +201,7 @@ class NearSearch:
         return [end + self._shifts[k % 2] for k, end in enumerate(self.plan.sides_of(i))]
 
     def _lock_literals(self) -> Iterator[tuple[tuple[int, str], Any]]:
-        """Locks and moves, each with a literal that it holds."""
+        """Locks and moved sides, each with a literal that is true if it holds."""
         for i, lock in self._near.locked.items():
             box = self._near.boxes[i]
             assert box is not None  # only rooms of the earlier plan are locked
@@ -229,7 +231,7 @@ class NearSearch:
                     yield from self._off_line(a, (i, u), (j, v))
 
     def _jog_lengths(self) -> Iterator[Any]:
-        """Decimetres between walls of neighbours, one beginning where the other ended."""
+        """Decimetres between formerly aligned walls of two rooms, one behind the other's end."""
         for (i, u), (j, v) in permutations(self._known, 2):
             for a in AXES:
                 if u[3 - a] == v[1 - a]:
@@ -238,7 +240,7 @@ class NearSearch:
     def _off_line(
         self, a: int, one: tuple[int, Rectangle], other: tuple[int, Rectangle]
     ) -> Iterator[Any]:
-        """Decimetres between walls of two rooms across an axis that were in line."""
+        """Decimetres between walls of two rooms, across axis ``a``, that were in line."""
         (i, u), (j, v) = one, other
         for ends, k in ((self._box_model.low, a), (self._box_model.high, a + 2)):
             if u[k] == v[k]:

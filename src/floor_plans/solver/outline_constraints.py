@@ -1,5 +1,4 @@
-"""``OutlineConstraints``: rooms in their outline, with facades, cuts in corners, and the share that
-is filled."""
+"""``OutlineConstraints``: keep rooms in the outline, give them facades, and fill the outline."""
 
 from __future__ import annotations
 
@@ -36,8 +35,8 @@ BALCONY, BALCONY_WALL = ROOM_TYPES.index("Balcony"), 0.1
 class Cut:
     """Rectangle cut from a corner of the box around a plan.
 
-    ``is_behind``: its place along each axis; ``edges``: its inner edges; ``is_used``: literal that
-    it is not empty.
+    ``is_behind``: for each axis, True if it is cut from the far end; ``edges``: its inner edges;
+    ``is_used``: literal that is true if the cut is not empty.
     """
 
     is_behind: tuple[bool, ...]
@@ -50,8 +49,8 @@ class OutlineConstraints:
     """Constraints on ``rooms`` in the requested outline.
 
     ``size``: decimetres of the box around the plan; ``dead``: square decimetres of the outline that
-    belong to no room. Soft constraints: rooms of the rules and balconies have facade, and rooms
-    fill the outline (``filling``).
+    belong to no room. Soft constraints: balconies and the rooms that rules name have facade, and
+    rooms fill the outline (``filling``).
     """
 
     def __init__(self, rooms: RoomConstraints) -> None:
@@ -86,7 +85,8 @@ class OutlineConstraints:
             self._add_fill(fill["share"], fill["wall"])
 
     def _add_outline(self) -> tuple[Any, Any]:
-        """Add the hard constraints of the outline. Returns width and height around the plan."""
+        """Add the hard constraints of the outline. Returns width and height of the box around the
+        plan."""
         outline, box_model = self.spec.outline, self.rooms.box_model
         width, height = (self.cp.new_int_var(0, self.rooms.grid, "") for _ in AXES)
         # the box around all rooms
@@ -147,8 +147,8 @@ class OutlineConstraints:
             self.filling.append(self.rooms.add_soft(priority, few, requirement=needed))
 
     def tighten(self) -> None:
-        """Add hard constraints on a compact outline: hardly a pocket is left, and the outline is as
-        short for its area as the rule requires.
+        """Add hard constraints on a compact outline: almost no area is left empty, and the outline
+        is as short for its area as the rule requires.
 
         With ``half`` of its length, the latter means half^2 <= 4 perimeter^2 x area. Most outlines
         satisfy this anyway, and as a constraint on all plans it slows the search.
@@ -165,7 +165,8 @@ class OutlineConstraints:
         self.cp.add(100 * square <= longest * sum(self.rooms.floors))
 
     def _fill_condition(self, but: float) -> Any:
-        """Condition that the box less its cuts is filled, but for a share of the rooms' area."""
+        """Condition that rooms fill the box less its cuts, except for a share ``but`` of their
+        area."""
         left = self.dead - sum(cut.area for cut in self.cuts)
         return left <= round(but * PER_METRE**2 * sum(self.spec.areas))
 
@@ -190,8 +191,8 @@ class OutlineConstraints:
                 self.rooms.add_soft(priority, self.outer_wall(i, length) == 1, requirement=needed)
 
     def outer_wall(self, i: int, length: int) -> Any:
-        """Literal that ``length`` decimetres of one side of a room lie on the outline, free of
-        rooms inside it."""
+        """Literal: ``length`` decimetres of one side of a room lie on the outline, free of rooms
+        inside that room."""
         if (i, length) not in self._outer:
             self._outer[i, length] = found = self.cp.new_bool_var("")
             ways = [self._wall_on(i, line, line[-1], length) for line in self._outer_lines()]
@@ -199,8 +200,8 @@ class OutlineConstraints:
         return self._outer[i, length]
 
     def wall_at(self, i: int, point: Sequence[float], length: int) -> Any:
-        """Literal that ``length`` decimetres of a room's outer wall lie around a point of the
-        boundary, free of rooms inside it. ``point``: decimetres from the outline's origin."""
+        """Literal: ``length`` decimetres of a room's outer wall lie around a point of the boundary,
+        free of rooms inside that room. ``point``: decimetres from the outline's origin."""
         lines = list(self._outer_lines())
         ends = [along or [(0, self.spec.outline.size[1 - a])] for a, _, _, along in lines]
         # the line of the outline that is nearest to the point
@@ -215,7 +216,8 @@ class OutlineConstraints:
         return self._wall_on(i, lines[nearest], [(start, start + length)], length)
 
     def _wall_on(self, i: int, line: Line, along: Sequence[tuple[Any, Any]], length: int) -> Any:
-        """Literal that so much of a room's wall lies on a line, within ``along`` and free."""
+        """Literal: ``length`` decimetres of a room's wall lie on a line, within ``along``, free of
+        rooms inside that room."""
         axis, side, at, _ = line
         way = self.literal(self.rooms.span(axis, i)[side] == at)
         spans = [self.rooms.span(1 - axis, i), *along]
@@ -224,7 +226,7 @@ class OutlineConstraints:
         return way
 
     def _outer_lines(self) -> Iterator[Line]:
-        """Lines of the outline."""
+        """Lines of the outline that walls may lie on."""
         outline = self.spec.outline
         ends = self.size if outline.boundary is None else outline.size
         for a in AXES:

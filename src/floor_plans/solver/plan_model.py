@@ -1,4 +1,4 @@
-"""``PlanModel``: floor plans of a diagram, with an outline, walls for doors, and an objective."""
+"""``PlanModel``: constraint model of the floor plans of a diagram in an outline, with doors."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class PlanModel:
     penalties. These are for slits between related rooms, access through private rooms, recesses,
     kitchens without facade, and living rooms in the north. Boxes end in the middle of walls.
 
-    ``hall``: add a hall. ``unknown``: pairs with any relation. ``requested``: rooms with a target
-    area, the only ones; None: all rooms. ``least_grid``: least side of the grid, decimetres.
+    ``hall``: add a hall. ``unknown``: pairs with any relation. ``requested``: the rooms with a
+    target area; None: all rooms. ``least_grid``: least side of the grid, decimetres.
     """
 
     def __init__(
@@ -91,12 +91,11 @@ class PlanModel:
     def find_best(
         self, effort: float, polish: float, seed: int
     ) -> tuple[bool | None, Boxes | None]:
-        """Find the best plan within the efforts given. Returns the answer of ``BoxModel.solve`` and
+        """Find the best plan within the given efforts. Returns the answer of ``BoxModel.solve`` and
         the boxes.
 
-        ``effort`` goes into satisfying soft constraints, which then stay satisfied. ``polish`` goes
-        into the objective: near the incumbent, anywhere, near it again, and at last into straight
-        walls.
+        ``effort`` is spent on soft constraints, which then stay satisfied. ``polish`` is spent on
+        the objective: near the incumbent, globally, near it again, and last on straight walls.
         """
         search = self.search
         answer, boxes = search.satisfy(effort, seed)
@@ -115,7 +114,7 @@ class PlanModel:
         return True, search.improve_nearby(boxes, math.inf, each, seed)[0]
 
     def _jogs(self, boxes: Boxes) -> Iterator[Any]:
-        """Literals that walls nearly in line in ``boxes`` are out of line."""
+        """Literals that are true if walls nearly in line in ``boxes`` are out of line."""
 
         def jog(a: Any, b: Any, is_out: bool) -> Any:
             literal = self.cp.new_bool_var("")
@@ -138,8 +137,8 @@ class PlanModel:
                     yield jog(a, b, False)
 
     def differ_from(self, boxes: Boxes) -> None:
-        """Add that half of the rooms, at least one, have a side a metre or more from its place in
-        ``boxes``."""
+        """Require that half of the rooms, at least one, have a side a metre or more away from its
+        position in ``boxes``."""
         moved = []
         for i, sides in enumerate(boxes):
             ways = []
@@ -156,7 +155,7 @@ class PlanModel:
         return low[0][i], low[1][i], high[0][i], high[1][i]
 
     def _north_costs(self) -> Iterator[Any]:
-        """Costs of living rooms north of the plan's middle; negative south of it."""
+        """Costs of living rooms, positive north of the plan's middle and negative south of it."""
         if self.spec.north is None:
             return
         turned = math.radians(self.spec.north)
@@ -166,7 +165,7 @@ class PlanModel:
                 yield way[a] * (sum(self.rooms.span(a, i)) - self.outline.size[a])
 
     def dark_kitchens(self) -> Iterator[Any]:
-        """Penalties for kitchens without facade, where rules do not require windows."""
+        """Penalties for kitchens without facade, if rules do not require windows."""
         for i, room in enumerate(self.rooms.rooms):
             if room == _KITCHEN:
                 yield _DARK * self.outline.outer_wall(i, _WINDOW_WALL).negated()
@@ -182,10 +181,10 @@ class PlanModel:
 
 
 class DoorConstraints:
-    """A tree of doors from the room that is entered first, through common rooms where the rules
-    require it. A room inside another has its door to it.
+    """Constraints on a tree of doors from the room that is entered first, through common rooms if
+    the rules require it. A room inside another room has its door to that room.
 
-    ``costs``: of slits between related rooms, and of detours through private rooms.
+    ``costs``: costs of slits between related rooms, and of detours through private rooms.
     """
 
     def __init__(
@@ -247,7 +246,7 @@ class DoorConstraints:
     def _possible_doors(
         self, relations: tuple[tuple[int, int, int], ...]
     ) -> dict[frozenset[int], Any]:
-        """Literals of shared walls by pair of rooms; None if one room is inside the other."""
+        """Literal of a shared wall for each pair of rooms; None if one is inside the other."""
         doors: dict[frozenset[int], Any] = {frozenset(pair): None for pair in self.rooms.inside}
         box_model = self.rooms.box_model
         # pairs of any relation, as with a hall, may also be far apart
@@ -291,7 +290,7 @@ class DoorConstraints:
             self._add_soft(Priority.ACCESS, some, text, "bath", *baths)
 
     def _add_no_void(self, i: int, j: int, *others: Any) -> None:
-        """Add the soft constraint that rooms touch where they face, or one of ``others``."""
+        """Add a soft constraint: rooms that face each other touch, or one of ``others`` holds."""
         if (walls := self.spec.rule("walls")) is None:
             return
         facing = math.ceil((walls["facing"] - TOLERANCE) * PER_METRE)
@@ -312,7 +311,7 @@ class DoorConstraints:
         self._add_soft(Priority.WALLS, met, text, "walls", i, j)
 
     def _shared_wall(self, i: int, j: int) -> Any:
-        """Literal that two rooms share enough wall for a door, free of rooms inside them."""
+        """Literal: two rooms share enough wall for a door, free of rooms inside them."""
         ways = self._touching_walls(i, j, DOOR_WALL)
         for pair in ((i, j), (j, i)):
             if pair in self.rooms.in_corner:
@@ -322,7 +321,7 @@ class DoorConstraints:
         return shared
 
     def _touching_walls(self, i: int, j: int, length: int = 0) -> list[Any]:
-        """Literals of which one holds if two rooms share ``length`` decimetres of free wall."""
+        """Literals, one of which holds if two rooms share ``length`` decimetres of free wall."""
         rooms, ways = self.rooms, []
         for a, (u, v) in product(AXES, ((i, j), (j, i))):
             ways.append(way := self.literal(rooms.span(a, u)[HIGH] == rooms.span(a, v)[LOW]))
@@ -334,7 +333,7 @@ class DoorConstraints:
         return ways
 
     def _walls_of_corner(self, u: int, v: int) -> Iterator[Any]:
-        """Literals that u, in a corner of v, has a free wall for a door to it."""
+        """Literals: u, in a corner of v, has a free wall for a door to v."""
         low, high = self.rooms.box_model.low, self.rooms.box_model.high
         corner = self.rooms.in_corner[u, v]
         if all(k == u for k, _, _ in self.rooms.occupants(v, 0, LOW)):

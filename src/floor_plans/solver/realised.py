@@ -1,4 +1,4 @@
-"""``Job`` and ``Realised``: floor plans to find, those that were found, and how good they are."""
+"""``Job`` and ``Realised``: floor plans to find, floor plans found, and their scores."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Job:
-    """Floor plan to find: of ``diagram``, as ``spec`` says, in ``variants`` different ones.
+    """Search to do: ``variants`` different floor plans of ``diagram``, according to ``spec``.
 
-    ``other_areas``: further target areas to try if those of the spec or a rule are not met.
-    ``hall``: a hall may be added if that satisfies more. ``near``: an earlier plan to keep close
-    to. ``proofs``: examine whether broken rules can be kept at all.
+    ``other_areas``: further target areas to try if the areas of the spec or a rule are not met.
+    ``hall``: a hall may be added if more requirements are then met. ``near``: an earlier plan to
+    stay near to. ``proofs``: examine whether broken rules can be kept at all.
     """
 
     diagram: BubbleDiagram
@@ -55,12 +55,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Shortfall:
-    """Requirement that a plan does not meet: a ``rule`` that it breaks, or a ``demand``; the other
-    is empty.
+    """Requirement that a plan does not meet: either a ``rule`` that it breaks, or a ``demand``.
 
     ``demand``: "areas", "shapes", "doors", "front door", "whole floors", "balconies" or "variants".
-    ``found``: the state of the plan, in words. ``rooms``: the rooms concerned; for areas the worst
-    first. ``proved``: the solver showed that no plan it considers keeps the rule and the relations.
+    ``found``: the state of the plan, in words. ``rooms``: the rooms concerned; for areas in order
+    of error, the largest first. ``proved``: the solver showed that no plan it considers keeps the
+    rule and the relations.
     """
 
     found: str
@@ -120,7 +120,7 @@ def shortfalls_of(plan: FloorPlan, spec: PlanSpec) -> tuple[Shortfall, ...]:
 
 
 def _front_door_off(plan: FloorPlan, place: Point) -> Shortfall | None:
-    """Shortfall of a front door that is further from its place than it is wide."""
+    """Shortfall of a front door further from the requested place than its width."""
     doors = [door for door in plan.doors if door.is_front]
     off = min((math.dist(door.middle, place) for door in doors), default=math.inf)
     if off <= FRONT:
@@ -136,15 +136,15 @@ def rooms_with_split_floors(plan: FloorPlan) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Requirements that no plan considered by the solver satisfies together. ``hall``: with an
-    added hall, or without; None: either way, or a hall is not allowed."""
+    """Requirements that no plan considered by the solver satisfies together. ``hall``: the conflict
+    exists with an added hall (True) or without (False); None: both, or a hall is not allowed."""
 
     requirements: tuple[Requirement, ...]
     hall: bool | None = None
 
     def sentence(self, names: Sequence[str]) -> str:
         """Return ``ruled out without a hall: kitchen is reached through common rooms``. ``names``:
-        of all rooms, the hall's last."""
+        names of all rooms, the hall last."""
         where = {None: "", True: " with a hall", False: " without a hall"}[self.hall]
         together = " together" if len(self.requirements) > 1 else ""
         named = [requirement.sentence(names) for requirement in self.requirements[:_MOST_NAMED]]
@@ -159,9 +159,9 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Explanation why no plan keeps all rules. ``conflicts``: those the solver shows, without a
-    hall and with one. ``instead``: a relation of the diagram, or its absence, and a replacement
-    that lets a plan keep all rules."""
+    """Explanation why no plan keeps all rules. ``conflicts``: conflicts that the solver shows,
+    without a hall and with one. ``instead``: a relation of the diagram, or its absence, and a
+    replacement that lets a plan keep all rules."""
 
     conflicts: tuple[Conflict, ...] = ()
     instead: tuple[Member, Member] | None = None
@@ -173,8 +173,8 @@ class Explanation:
         return None in halls or halls == {True, False}
 
     def sentences(self, names: Sequence[str]) -> list[str]:
-        """Return ``possible with kitchen above bathroom (now left-above)``. ``names``: as for
-        ``Conflict.sentence``."""
+        """Return the sentences of the conflicts, and of the replacement: ``possible with kitchen
+        above bathroom (now left-above)``. ``names``: as for ``Conflict.sentence``."""
         said = [conflict.sentence(names) for conflict in self.conflicts]
         if self.instead is not None:
             (*_, now), new = self.instead
@@ -183,8 +183,8 @@ class Explanation:
         return said
 
     def renumbered(self, rooms: Sequence[int]) -> Explanation:
-        """Return the explanation for a diagram in which room k has the number ``rooms[k]``, a hall
-        the last."""
+        """Return the explanation for a diagram in which room k has the number ``rooms[k]``, and a
+        hall the last number."""
         conflicts = tuple(
             replace(each, requirements=tuple(one.renumbered(rooms) for one in each.requirements))
             for each in self.conflicts
@@ -210,10 +210,9 @@ NO_EXPLANATION = Explanation()
 
 @dataclass(frozen=True)
 class Realised:
-    """Plans found for a job, the best first, with their target ``areas``. Added rooms have no
-    targets.
+    """Plans found for a job, the best first, with their target ``areas`` (none for added rooms).
 
-    ``shortfalls``: unmet requirements of each plan. ``reason``: explains why no plan was found.
+    ``shortfalls``: unmet requirements of each plan. ``reason``: reason why no plan was found.
     ``excluded``: the plans break a rule, and the solver showed that no plan it considers keeps all
     rules, for any shapes and areas of rooms. As the model is stricter than some rules, a plan drawn
     by hand may still keep them. ``explanation``: conflicting requirements and a remedy.
@@ -302,7 +301,7 @@ class Scores:
 
 
 def scores_of(plan: FloorPlan, targets: Sequence[float]) -> Scores:
-    """Scores of a plan with these target areas."""
+    """Scores of a plan; ``targets``: target areas of its rooms."""
     from shapely import get_parts, union_all
 
     # outline of the built area, walls included

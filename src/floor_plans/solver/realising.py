@@ -1,5 +1,4 @@
-"""``realise``: finds a floor plan with dimensions for a diagram, and explains why none keeps all
-rules."""
+"""``realise``: find a floor plan with dimensions of a diagram; explain why none keeps all rules."""
 
 from __future__ import annotations
 
@@ -67,8 +66,9 @@ StopAsked = Callable[[], bool]
 
 
 def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
-    """Find floor plans of a diagram. Their boxes have exactly the diagram's relations, and rooms
-    overlap only if one is inside the other.
+    """Find floor plans of a diagram, with boxes that have exactly its relations.
+
+    Rooms overlap only if one is inside the other.
 
     Soft constraints are satisfied by ``Priority``, as many as possible. If areas are missed or
     rules broken, other areas are tried, and the plan with the fewest shortfalls is returned. The
@@ -115,7 +115,7 @@ def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
 def realise_all(
     jobs: Sequence[Job], *, threads: int = 1, stop_asked: StopAsked = lambda: False
 ) -> Iterator[Realised]:
-    """Return ``realise`` of each job, in their order, see ``map_in_threads``."""
+    """Return ``realise`` of each job, in the order of the jobs, see ``map_in_threads``."""
     cp_sat()
     find = partial(realise, stop_asked=stop_asked)
     return map_in_threads(find, jobs, threads=threads, doing="finding plans")
@@ -125,10 +125,10 @@ def plan_of(
     diagram: BubbleDiagram, spec: PlanSpec, boxes: Boxes, *, stays: bool = False
 ) -> FloorPlan:
     """Return the floor plan of boxes, with the doors that its walls have room for. A free outline
-    begins at 0, unless it ``stays``.
+    is moved to begin at 0, unless ``stays``.
 
-    A box more than there are rooms is that of a hall. It becomes the last room, of the type of an
-    entrance, with its number in "added" and the relations that are measured on its box.
+    A box more than there are rooms is the box of a hall. The hall becomes the last room, of type
+    entrance, with its number in "added" and the relations measured on its box.
     """
     x, y = spec.outline.origin
     if spec.outline.boundary is None and not stays:
@@ -211,7 +211,7 @@ class PlanSearch:
 def _search_plans(
     job: Job, spec: PlanSpec, before: Realised | None, stop_asked: StopAsked
 ) -> tuple[bool, Realised | None]:
-    """Search the models of one set of areas. Returns True if the solver ruled all plans out, and
+    """Search the models of one set of areas. Returns whether the solver ruled all plans out, and
     the best plans found.
 
     ``before``: best plans for other areas. If they keep all rules, only a plan without shortfalls
@@ -243,8 +243,8 @@ def _halls_connect(plan: FloorPlan) -> bool:
 
 
 def _realise_near(job: Job, near: EarlierPlan, stop_asked: StopAsked) -> Realised:
-    """Find plans near an earlier one. Rooms without a requested area keep the one they get. If a
-    rule is broken, aligned walls are kept in line if that breaks fewer rules."""
+    """Find plans near an earlier plan. The target of a room without a requested area is its area in
+    the new plan. If a rule is broken, aligned walls stay in line if that breaks fewer rules."""
 
     def num_broken(plans: Sequence[FloorPlan]) -> int:
         return len({rule for rule, _ in judge(plans[0], job.spec.rules).broken})
@@ -278,13 +278,13 @@ def _realise_near(job: Job, near: EarlierPlan, stop_asked: StopAsked) -> Realise
 
 
 def _no_plan_reason(job: Job, otherwise: str) -> str:
-    """Sentence that no floor plan exists, with a contradiction or else ``otherwise``."""
+    """Return a sentence that no floor plan exists, with a contradiction or else ``otherwise``."""
     why = contradiction(job.diagram, effort=_EFFORT_WHY)
     return "no floor plan exists" + (f": {why.sentence()}" if why else otherwise)
 
 
 def _locks_text(job: Job, locks: Sequence[tuple[int, str]]) -> str:
-    """Locks in words: ``the place of kitchen and the left wall of kitchen where it is to be``."""
+    """Return ``the place of kitchen and the left wall of kitchen where it is to be``."""
     names = [*room_names(job.diagram), "the hall"]
     words = [
         f"the {what} of {names[room]}"
@@ -361,7 +361,8 @@ def _find_variants(
 
 
 def _flaws(plan: FloorPlan, spec: PlanSpec, model: PlanModel) -> frozenset[str]:
-    """Rules that a plan breaks although their soft constraints hold; "floors" if split."""
+    """Rules that a plan breaks although their soft constraints hold, and "floors" if a floor is
+    split."""
     split = {"floors"} if rooms_with_split_floors(plan) else set()
     is_met = model.search.missed <= WITHOUT_RULES
     broken = {rule for rule, _ in judge(plan, spec.rules).broken} if is_met else set()
@@ -382,11 +383,11 @@ def explain_conflicts(
     may_have_hall: bool,
     broken: Collection[int] = (),
 ) -> Explanation:
-    """Explain why no plan of a diagram keeps all rules, and look for a relation that would allow
-    one.
+    """Explain why no plan of a diagram keeps all rules, and search for a relation to change.
 
-    Shapes and areas of rooms are free, apart from the least widths and areas of the rules. The
-    relation allows a plan without a hall. ``broken``: rooms of rules that the best plan breaks.
+    Shapes and areas of rooms are free, apart from the least widths and areas of the rules. With the
+    changed relation a plan without a hall keeps all rules. ``broken``: rooms of rules that the best
+    plan breaks.
     """
     conflicts = tuple(_conflicts(diagram, spec, seed, may_have_hall))
     needed = [requirement for conflict in conflicts for requirement in conflict.requirements]
@@ -397,7 +398,7 @@ def explain_conflicts(
 def _conflicts(
     diagram: BubbleDiagram, spec: PlanSpec, seed: int, may_have_hall: bool
 ) -> Iterator[Conflict]:
-    """Conflicts without a hall and with one, or of both together."""
+    """Find a conflict that exists with a hall and without, or else a conflict for each case."""
     search = PlanModel(diagram.rooms, diagram.relations, spec).search
     requirements = search.conflicting_requirements(EFFORT, seed, WITHOUT_RULES)
     if not may_have_hall:
@@ -418,7 +419,7 @@ def _conflicts(
 def _instead(
     diagram: BubbleDiagram, spec: PlanSpec, seed: int, concerned: Collection[int]
 ) -> tuple[Member, Member] | None:
-    """Find another relation of a pair with which a plan keeps all rules."""
+    """Find a relation of a pair, and its replacement with which a plan keeps all rules."""
     codes = {(i, j): code for i, j, code in diagram.relations}
     pairs = sorted(
         combinations(range(diagram.num_rooms), 2),

@@ -1,4 +1,4 @@
-"""``PlanRequest``: requests for floor plans, their jobs, and ``Diagrams`` that can be realised."""
+"""``PlanRequest``: requests for floor plans, as jobs; ``Diagrams``: lists with ``realise``."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class PlanRequest:
     """Request for floor plans of diagrams.
 
     Args:
-        areas: source of target areas, in square metres, for rooms without an area of their own.
+        areas: source of target areas, in square metres, for rooms without a given area.
         total_area: square metres of all rooms, to which sampled areas are scaled.
-        outline: what the rooms have to fill.
+        outline: outline that the rooms have to fill.
         tolerance: deviation of each area from its target, as a share of it.
         variants: number of different plans of each diagram.
-        seed: another one samples other areas and finds other plans.
+        seed: another seed samples other areas and finds other plans.
         rules: rules of living for the plans, see ``read_rules``.
         hall: "auto": a hall may be added if these rules require access; "never".
-        front_door: its place on the boundary of the outline, in metres.
+        front_door: point of the front door on the boundary of the outline, in metres.
         north: degrees clockwise from up; plans with living rooms in the south are preferred.
-            It is in the metadata of plans, and plotted.
+            North is stored in the metadata of plans, and plotted.
 
     Raises:
         ValueError: a number is out of its range.
@@ -100,7 +100,7 @@ class PlanRequest:
     def jobs(
         self, diagrams: Sequence[BubbleDiagram], places: Sequence[str] | None = None
     ) -> list[Job]:
-        """Plans to find, one ``Job`` for each diagram.
+        """Return a ``Job``, plans to find, for each diagram.
 
         The metadata of a diagram may hold "areas", square metres of every room or null, and
         "boundary", corners [x, y] in metres; both take precedence over the request. Its "north"
@@ -126,10 +126,10 @@ class PlanRequest:
         return found
 
     def job(self, number: int, diagram: BubbleDiagram) -> Job:
-        """Plan to find for one diagram.
+        """Return the plans to find for one diagram.
 
         Args:
-            number: of the diagram, from 1 on; decides which areas are sampled.
+            number: number of the diagram, from 1 on; determines which areas are sampled.
             diagram: with relations between rooms.
 
         Returns:
@@ -173,7 +173,7 @@ class PlanRequest:
     def _least_areas(
         self, diagram: BubbleDiagram, given: Sequence[float | None], outline: Outline
     ) -> list[float]:
-        """Square metres of every room, given or required. Refuses more than there is."""
+        """Square metres of every room, given or required; refuse rules that need too much."""
         least = least_areas(diagram.rooms, self.rules)
         least = [area if own is None else own for area, own in zip(least, given, strict=True)]
         key, most = "total_area", self.total_area
@@ -189,7 +189,7 @@ class PlanRequest:
         return least
 
     def _total_areas(self, outline: Outline, least: float) -> list[float | None]:
-        """Total areas to try: those that leave room for a plan; None for areas as sampled."""
+        """Total areas to try, small enough for a plan; None: areas as sampled."""
         totals: list[float | None] = [self.total_area] * (1 + _OTHER_DRAWS)
         if self.total_area is None and outline.boundary is not None:
             fill = self.rules.rules.get("fill")
@@ -207,10 +207,10 @@ def realise_diagrams(
     Args:
         diagrams: with relations that say how rooms lie to each other.
         request: areas, outline, variants and seed; by default typical areas, any outline.
-        threads: that share the work.
+        threads: number of threads that share the work.
 
     Returns:
-        Of each diagram its ``plans``, or the ``reason`` why there is none.
+        A ``Realised`` for each diagram: its ``plans``, or the ``reason`` why there is none.
 
     Raises:
         DiagramError: naming the diagram and the field of its metadata that is wrong.
@@ -278,7 +278,7 @@ def given_areas(areas: Any, num_rooms: int) -> list[float | None]:
 
 
 class Diagrams(list[BubbleDiagram]):
-    """A list that a notebook shows as a picture of its first ``MAX_DRAWN`` diagrams."""
+    """List of diagrams; a notebook shows it as a picture of the first ``MAX_DRAWN``."""
 
     def _repr_svg_(self) -> str | None:
         from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, svg_of_grid
@@ -286,13 +286,13 @@ class Diagrams(list[BubbleDiagram]):
         return svg_of_grid(self[:MAX_DRAWN]) if self else None
 
     def plot(self, path: str | Path) -> None:
-        """Plot them into a file.
+        """Plot the diagrams into a file.
 
         Args:
-            path: a ``.png`` or ``.svg``.
+            path: a ``.png`` or ``.svg`` file.
 
         Raises:
-            ValueError: it is another kind of file, or there is none to plot.
+            ValueError: the file has another suffix, or there is no diagram to plot.
         """
         from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 
@@ -303,7 +303,7 @@ class Diagrams(list[BubbleDiagram]):
 
         Args:
             request: areas, outline, variants and seed; None: typical areas, any outline.
-            threads: that share the work.
+            threads: number of threads that share the work.
 
         Returns:
             A ``Realised`` for each diagram: its ``plans`` in metres, or the ``reason`` why there

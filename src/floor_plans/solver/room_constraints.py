@@ -61,11 +61,11 @@ off the wall, and literals that it lies elsewhere."""
 
 
 class RoomConstraints:
-    """Constraints on the shapes and floors of rooms, on the boxes of ``box_model``.
+    """Constraints on the shapes and floors of rooms, for the boxes of ``box_model``.
 
     ``floors``: square decimetres of every room's floor. ``inside``: pairs (inner, outer) by their
-    relations; ``in_corner``: literals that the first room lies in a corner of the second's box.
-    ``soft``: soft constraints, to which other groups add theirs. Rooms without a relation are at
+    relations; ``in_corner``: literal of each pair whose first room may lie in a corner of the
+    second's box. ``soft``: soft constraints, also of other groups. Rooms without a relation are at
     least 0.7 m apart, as the rule relates rooms up to 0.63 m. No centre lies on the line of a side:
     the rule could read it on either side, as decimetres are not exact in metres.
 
@@ -120,11 +120,11 @@ class RoomConstraints:
         return self.soft[-1]
 
     def add_area_targets(self, requested: Collection[int] | None) -> list[SoftConstraint]:
-        """Add soft constraints on areas within their tolerance, and on their sum within half of it:
+        """Add soft constraints: areas are within their tolerance, and their sum within half of it;
         each at three tolerances with three priorities.
 
         ``requested``: constrain these rooms alone, first within the tolerance, then closely.
-        Returns these constraints.
+        Returns the constraints on these rooms.
         """
         tolerance, targets = self.spec.tolerance, self.spec.areas
         if requested is not None:
@@ -147,7 +147,7 @@ class RoomConstraints:
     def _add_area(
         self, priority: Priority, floor: Any, target: float, off: float
     ) -> SoftConstraint:
-        """Add that a floor deviates from its target by at most the share ``off``."""
+        """Add the soft constraint that a floor is within the share ``off`` of its target."""
         least, most = area_range(target, off)
         return self.add_soft(priority, floor >= least, floor <= most)
 
@@ -173,8 +173,8 @@ class RoomConstraints:
         length: int,
         occupants: Sequence[Occupant],
     ) -> None:
-        """Add that ``way`` implies a piece of wall along an axis, as long as ``length``. It lies
-        within all ``spans`` and clear of occupants.
+        """Add the constraint that ``way`` implies a piece of wall along an axis, as long as
+        ``length``, within all ``spans`` and clear of occupants.
 
         It lies before or behind an occupant, or the occupant is off the wall or lies elsewhere.
         """
@@ -199,7 +199,7 @@ class RoomConstraints:
         return max(NARROWEST, math.floor(PER_METRE * width))
 
     def _add_apart(self, i: int, j: int) -> None:
-        """Add that two rooms share no area, or the smaller lies in a corner of the other's box."""
+        """Make two rooms share no area, or the smaller lie in a corner of the other's box."""
         ways = self.box_model.apart(i, j)
         # the larger room is not nested, or a floor around both would lose the area twice
         u, v = sorted((i, j), key=lambda room: self.areas[room])
@@ -209,7 +209,7 @@ class RoomConstraints:
         self.cp.add_bool_or(ways)
 
     def _corner_literal(self, u: int, v: int) -> Any:
-        """Literal that u lies in a corner of the box of v, clear of its free strip."""
+        """Literal: u lies in a corner of the box of v, clear of the free strip of v."""
         # flush with v on each axis, with a passage left on the other side
         margins = self.box_model.margins(u, v)
         corner = self.literal(*(margin >= 0 for margin in margins))
@@ -238,7 +238,7 @@ class RoomConstraints:
         return corner
 
     def _add_shapes(self) -> None:
-        """Add constraints on usual widths and shapes, hard ones on those of the hall."""
+        """Add constraints on usual widths and shapes: hard for the hall, soft for other rooms."""
         for i, room in enumerate(self.rooms):
             width, height = self.box_model.sides(i)
             # the hall is wide enough, and a small part of the plan
@@ -278,7 +278,7 @@ class RoomConstraints:
                 self.add_soft(Priority.SIZES, self.floors[i] >= small, requirement=requirement)
 
     def _add_floors(self) -> list[Any]:
-        """Areas of the floors: of boxes, less the boxes directly inside and in their corners."""
+        """Floor area of each room: its box, less the boxes directly inside it or in its corners."""
         most, new = self.grid**2, self.cp.new_int_var
         boxes = [new(0, most, "") for _ in self.rooms]
         for i, area in enumerate(boxes):

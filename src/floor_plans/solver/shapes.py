@@ -58,17 +58,16 @@ def find_windows(plan: FloorPlan) -> tuple[Window, ...]:
     """Place windows in the habitable rooms, kitchens and bathrooms of a plan. Returns them by room.
 
     The windows of a room have the share of its floor that the rule ``window`` of ``default``
-    requires (8 %), at a height of ``HEIGHT``. They are in its longest outer wall, towards a balcony
-    too, then in the next ones, clear of corners and doors. If the walls are too short there is
-    less. The same plan always gets the same windows.
+    requires (8 %), or less if the walls are too short, at a height of ``HEIGHT``. They are in its
+    longest outer wall, towards a balcony too, then in the next longest, clear of corners and doors.
+    The same plan always gets the same windows.
     """
     rooms = rooms_of(plan, (*_window_rule()[0], *_SERVICE))
     return tuple(window for room in rooms for window in _windows_of(plan, room))
 
 
 def window_share(plan: FloorPlan) -> float | None:
-    """Square metres of window per square metre of floor of the habitable rooms; None without such
-    rooms."""
+    """Window area per floor area of the habitable rooms; None without such rooms."""
     rooms = rooms_of(plan, _window_rule()[0])
     floor = sum(plan.areas[room] for room in rooms)
     width = sum(window.width for room in rooms for window in _windows_of(plan, room))
@@ -77,7 +76,7 @@ def window_share(plan: FloorPlan) -> float | None:
 
 @cache
 def _window_rule() -> tuple[tuple[str, ...], float]:
-    """Kinds of habitable rooms, and the share of their floors."""
+    """Kinds of habitable rooms, and the least window area as a share of their floors."""
     rule = read_rules("default").rules["window"]
     return rule["rooms"], rule["share"]
 
@@ -106,7 +105,7 @@ def _windows_of(plan: FloorPlan, room: int) -> Iterator[Window]:
 
 
 def _spans(wall: Wall, width: float) -> Iterator[tuple[Point, Point]]:
-    """Ends of evenly spaced windows along a wall, of that total ``width`` if it is long enough."""
+    """Ends of evenly spaced windows along a wall, of total ``width`` if the wall is long enough."""
     free = wall.length - 2 * _FROM_CORNER
     if width < _STEP / 2 or free < _NARROWEST:
         return
@@ -126,16 +125,16 @@ def _spans(wall: Wall, width: float) -> Iterator[tuple[Point, Point]]:
 class PlanShapes:
     """Parts of a plan as shapes, each cut to its visible part.
 
-    ``house``: everything inside the outer walls; ``floors``: of each room, up to the middle of its
-    walls; ``walls``: with their openings, ``solid``: without; ``shell``: outline up to the middle
-    of the outer walls; ``railings``: of balconies, where they are open.
+    ``house``: everything inside the outer walls; ``floors``: floor of each room, up to the middle
+    of its walls; ``walls``: walls with openings, ``solid``: without; ``shell``: outline up to the
+    middle of the outer walls; ``railings``: railings on the open sides of balconies.
 
-    ``sliding``: doors to a balcony; ``panes``: of these; ``swings``: of all other doors, in their
-    order; ``arrows``: triangles that point into the front doors. ``windows``: a proposal, see
-    ``find_windows``; ``glazed``: the wall of each window.
+    ``sliding``: doors to a balcony; ``panes``: panes of these doors; ``swings``: swings of all
+    other doors, in the order of the doors; ``arrows``: triangles that point into the front doors.
+    ``windows``: proposed windows, see ``find_windows``; ``glazed``: the wall of each window.
 
-    ``boundary``: as a line, if there is one; ``dead``: area inside it, or enclosed by rooms, that
-    belongs to none. Doors without width are not plotted.
+    ``boundary``: boundary of the plan as a line, if there is one; ``dead``: area without a room,
+    inside the boundary or enclosed by rooms. Doors without width are not plotted.
     """
 
     def __init__(self, plan: FloorPlan) -> None:
@@ -247,7 +246,7 @@ def hatching(area: Geometry, distance: float) -> Geometry:
 
 
 def _ring(area: Polygon | MultiPolygon, thickness: float) -> Geometry:
-    """Wall of that thickness along the border of an area."""
+    """Wall of the given thickness along the border of an area."""
     grown, shrunken = (area.buffer(sign * thickness / 2, join_style="mitre") for sign in (1, -1))
     return grown.difference(shrunken)
 
@@ -255,8 +254,8 @@ def _ring(area: Polygon | MultiPolygon, thickness: float) -> Geometry:
 @dataclass(frozen=True)
 class DimensionLine:
     """Line of dimensions outside a plan, the ``number``-th from 0 on, along ``axis`` (0: x).
-    ``stops``: places in metres; their distances are stated. ``far``: below or to the right, not
-    above or to the left."""
+    ``stops``: coordinates in metres, between which distances are written. ``far``: the line is
+    below or to the right, not above or to the left."""
 
     axis: int
     far: bool
@@ -267,8 +266,8 @@ class DimensionLine:
 def dimension_lines(shapes: PlanShapes, *, chained: bool) -> Iterator[DimensionLine]:
     """Lines of dimensions of a plan: width and height between the middles of walls.
 
-    They are above and to the left, or on the other side if the front door is there. ``chained``:
-    preceded by lines of the rooms on that side.
+    They are above and to the left, or on the opposite side if the front door is there.
+    ``chained``: lines with the dimensions of the rooms on that side come first.
     """
     left, top, right, bottom = extent(shapes.plan)
     tips = [corner for arrow in shapes.arrows for corner in arrow]
@@ -282,8 +281,8 @@ def dimension_lines(shapes: PlanShapes, *, chained: bool) -> Iterator[DimensionL
 
 
 def wall_chain(plan: FloorPlan, axis: int, *, far: bool) -> list[float]:
-    """Places where the rooms along a side of a plan begin and end on ``axis`` (0: x), from its
-    first to its last wall. The side is the top or left one; ``far``: the bottom or right one."""
+    """Coordinates on ``axis`` (0: x) at which the rooms along a side of a plan begin and end, from
+    the first to the last wall. The side is the top or left; with ``far`` the bottom or right."""
     boxes = [box.bounds for box in plan.boxes]
     other, sign = 1 - axis, -1 if far else 1
     edges = sorted({round(box[axis + 2 * k], 6) for box in boxes for k in (0, 1)})

@@ -1,4 +1,4 @@
-"""``SoftSearch``: boxes that satisfy as many soft constraints as possible, by priority."""
+"""``SoftSearch``: search for boxes that satisfy most soft constraints, by priority."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _TO_REDUCE, _EFFORT_EACH = 5, 0.3
 
 @dataclass(frozen=True)
 class _Incumbent:
-    """Result of a search for a plan that satisfies ``soft``: the ``answer``; if it is True, boxes
-    and values; the effort ``spent``."""
+    """Result of a search for a plan that satisfies ``soft``: the ``answer``, the boxes and variable
+    values if the answer is True, and the effort ``spent``."""
 
     soft: Sequence[SoftConstraint] = ()
     answer: bool | None = None
@@ -60,8 +60,8 @@ class SoftSearch:
         return found.answer
 
     def solve_all(self, dropped: frozenset[Priority], effort: float, seed: int) -> _Incumbent:
-        """Find a plan that satisfies all soft constraints except ``dropped`` priorities: first on a
-        coarse grid, and there first without cuts."""
+        """Find a plan that satisfies all soft constraints except ``dropped`` priorities. The search
+        begins on a coarse grid, without cuts in the outline."""
         self._cp.clear_objective()
         soft = self._remaining(dropped)
         literals = _literals(soft)
@@ -89,8 +89,8 @@ class SoftSearch:
         """Find boxes that satisfy as many soft constraints as possible. Returns the answer of
         ``BoxModel.solve`` and the boxes.
 
-        The search starts from the best result of ``meets``. Without one, all constraints are tried
-        at once, without those that conflict. If that is undecided, they are added priority by
+        The search starts from the best result of ``meets``. Without a result, all constraints that
+        do not conflict are tried at once. If that is undecided, constraints are added priority by
         priority.
         """
         # start from what is known to be feasible
@@ -121,7 +121,8 @@ class SoftSearch:
     def improve(
         self, boxes: Boxes, cost: float, effort: float, seed: int, **how: Any
     ) -> tuple[Boxes, float]:
-        """Find boxes of a lower objective. Returns these, or the given ones, and the objective."""
+        """Find boxes with a lower objective. Returns the boxes, or the given boxes if none are
+        better, and their objective."""
         model = self._box_model
         found = model.solve(effort, seed=seed, hint=boxes, taking_turns=True, **how)[1]
         return (boxes, cost) if found is None or model.cost >= cost else (found, model.cost)
@@ -130,7 +131,7 @@ class SoftSearch:
         self, boxes: Boxes, cost: float, effort: float, seed: int, **how: Any
     ) -> tuple[Boxes, float, float]:
         """Improve boxes by local search, as long as that lowers the objective; this is much faster
-        than a global search. Returns the effort spent in addition."""
+        than a global search. Returns the boxes, their objective and the effort spent."""
         spent = 0.0
         while spent < effort:
             before, each = cost, min(effort - spent, _EACH)
@@ -142,7 +143,7 @@ class SoftSearch:
 
     def fix_met(self) -> list[Any]:
         """Fix the soft constraints that the incumbent satisfies. Returns the literals of the
-        others."""
+        violated soft constraints."""
         value = self._box_model.value
         missed = [constraint for constraint in self._soft if not value(constraint.literal)]
         self._cp.add_bool_and(_literals(_not_among(self._soft, missed)))
@@ -158,9 +159,9 @@ class SoftSearch:
         return self._box_model.solve(effort, seed=seed, fixed=fixed, taking_turns=True)[0] is False
 
     def can_keep(self, rules: Collection[str], effort: float, seed: int) -> bool | None:
-        """Return True if some plan satisfies the soft constraints of these rules. False if the
-        solver shows that none does, None if undecided or there are none. Call it before
-        ``fix_met``, which adds to the model."""
+        """Return True if some plan satisfies the soft constraints of these rules, False if the
+        solver shows the contrary, None if undecided or without such constraints. Call it before
+        ``fix_met``, because that adds to the model."""
         fixed = _literals(each for each in self._soft if each.requirement.rule in rules)
         return self._box_model.solve(effort, seed=seed, fixed=fixed)[0] if fixed else None
 
@@ -170,8 +171,9 @@ class SoftSearch:
         """Find requirements that no plan satisfies together, except for ``dropped`` priorities.
         Empty if no conflict is shown.
 
-        The conflict is reduced as far as the effort allows: requirements are removed, all of a rule
-        at once and those of no rule first, then single ones, while the others still conflict.
+        The conflict is reduced as far as the effort allows. Requirements are removed while the rest
+        still conflicts: first all of a rule at once, beginning with those of no rule, then single
+        requirements.
         """
         soft = self._remaining(dropped)
         left = [each.requirement for each in soft if each.requirement != NO_REQUIREMENT]
@@ -202,8 +204,9 @@ class SoftSearch:
     def _solve_by_filling(
         self, soft: Sequence[SoftConstraint], effort: float, seed: int
     ) -> tuple[bool | None, Boxes | None, float]:
-        """Find boxes that satisfy all but the fill of the outline, then fill it by local search.
-        Returns the answer of ``BoxModel.solve``, boxes that satisfy all, and the effort spent."""
+        """Find boxes that satisfy all but the fill of the outline, then fill the outline by local
+        search. Returns the answer of ``BoxModel.solve``, boxes that satisfy all, and the effort
+        spent."""
         model, others = self._box_model, _literals(_not_among(soft, self._outline.filling))
         if len(others) == len(soft):
             return None, None, 0.0
@@ -222,7 +225,7 @@ class SoftSearch:
     def _meet(
         self, soft: list[SoftConstraint], effort: float, seed: int, hint: Boxes | None = None
     ) -> tuple[bool | None, Boxes | None]:
-        """Solve with these constraints, dropping one of a conflict, of the lowest priority."""
+        """Solve with soft constraints; from each conflict drop one of the lowest priority."""
         model, left = self._box_model, effort
         while left > 0:
             literals = _literals(soft)
@@ -251,6 +254,6 @@ def _literals(soft: Iterable[SoftConstraint]) -> list[Any]:
 def _not_among(
     soft: Sequence[SoftConstraint], others: Sequence[SoftConstraint]
 ) -> list[SoftConstraint]:
-    """Soft constraints that are not among the others."""
+    """Constraints of ``soft`` that are not in ``others``."""
     indices = {constraint.literal.index for constraint in others}
     return [constraint for constraint in soft if constraint.literal.index not in indices]

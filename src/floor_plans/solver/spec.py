@@ -1,4 +1,4 @@
-"""``PlanSpec``: what a floor plan is to have, by priority, and the usual sizes of rooms."""
+"""``PlanSpec``: requirements on a floor plan, by priority, and the usual sizes of rooms."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ WITHOUT_RULES = frozenset(
 
 @dataclass(frozen=True)
 class Requirement:
-    """Something a floor plan is to have. ``text`` has {} for each of the ``rooms`` it concerns.
-    ``rule``: the rule that requires it, or empty."""
+    """Requirement on a floor plan. ``text``: sentence with {} for each of the ``rooms`` concerned;
+    ``rule``: name of the rule that requires it, or empty."""
 
     text: str = ""
     rule: str = ""
     rooms: tuple[int, ...] = ()
 
     def sentence(self, names: Sequence[str]) -> str:
-        """Return ``kitchen is reached through common rooms``. ``names``: of all rooms."""
+        """Return ``kitchen is reached through common rooms``. ``names``: names of all rooms."""
         return self.text.format(*(names[room] for room in self.rooms))
 
     def renumbered(self, rooms: Sequence[int]) -> Requirement:
@@ -71,7 +71,7 @@ NO_REQUIREMENT = Requirement()
 
 @dataclass(frozen=True)
 class SoftConstraint:
-    """Literal that is true in as many plans as possible. ``requirement``: its meaning in words."""
+    """Literal that should be true if possible. ``requirement``: its meaning in words."""
 
     priority: Priority
     literal: Any
@@ -84,9 +84,9 @@ class PlanSpec:
 
     ``areas``: square metres of every room's floor, kept within the share ``tolerance``, and their
     sum within half of it. ``rules``: rules of living to keep. Rooms also have the least widths and
-    the shapes usual for their types, and doors lead to all of them. ``front_door``: its place on
-    the boundary of the outline, metres. ``north``: degrees clockwise from up; plans with living
-    rooms in the south cost less.
+    the shapes usual for their types, and doors lead to all of them. ``front_door``: point of the
+    front door on the boundary of the outline, metres. ``north``: degrees clockwise from up; plans
+    with living rooms in the south cost less.
     """
 
     areas: tuple[float, ...]
@@ -102,8 +102,8 @@ class PlanSpec:
 
     @property
     def dropped_for_rules(self) -> frozenset[Priority]:
-        """Priorities that are dropped to keep the rules. In a free outline rooms stay below twice
-        their target area, as no plot requires more."""
+        """Priorities that are dropped to keep the rules. In a free outline the bound of twice the
+        target area stays, as no plot requires larger rooms."""
         is_free = self.outline.boundary is None
         return WITHOUT_RULES - {Priority.LARGEST} if is_free else WITHOUT_RULES
 
@@ -155,8 +155,8 @@ class RoomAreas:
     def draw(self, rooms: Sequence[int], random: Random) -> tuple[float, ...]:
         """Sample square metres for each room.
 
-        They come from one of the plans that share most types of rooms with these. Rooms that it
-        lacks get the area of any plan's room of that type, or a typical one.
+        The areas come from one of the plans that share most room types with ``rooms``. A room whose
+        type this plan lacks gets the area of such a room in any plan, or a typical area.
         """
         areas: dict[int, list[float]] = {}
         if self._programmes:
@@ -181,20 +181,20 @@ class RoomAreas:
 
 
 def min_width(room: int, area: float) -> float:
-    """Least side of a room of that type and target area, metres."""
+    """Least side of a room, by its type and target area, in metres."""
     return min(MIN_WIDTHS[room], _NARROWEST * math.sqrt(area))
 
 
 def least_areas(rooms: Sequence[int], rules: RuleSet) -> list[float]:
-    """Least square metres that rules require of each room: its floor, or a square of the least
-    width; 0 without such rules."""
+    """Least square metres that rules require for each room: the least area, or a square of the
+    least width if that is larger; 0 without such rules."""
     areas, widths = (rules.rules.get(name, {"least": {}})["least"] for name in ("area", "width"))
     kinds = [ROOM_TYPES[room] for room in rooms]
     return [max(areas.get(kind, 0.0), widths.get(kind, 0.0) ** 2) for kind in kinds]
 
 
 def area_range(target: float, tolerance: float) -> tuple[int, int]:
-    """Range of a floor in square decimetres around a target in square metres."""
+    """Allowed range of a floor area, in square decimetres; ``target``: square metres."""
     area = target * PER_METRE**2
     least, most = math.ceil(area * (1 - tolerance)), math.floor(area * (1 + tolerance))
     return max(1, least), max(1, most)
