@@ -1,4 +1,4 @@
-"""Ancestral sampling, the reverse process on a grid of times, and other samplers on a grid."""
+"""Ancestral sampling, the reverse process on a grid of times, and other samplers on that grid."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from discrete_diffusion.sampling.tokens import TokenSampler
 
 @dataclass(kw_only=True)
 class GridSampler(TokenSampler):
-    """Sampler for every process, on a grid of T = ``steps`` times from 1 to 0.
+    """Sampler for every noise process, on a grid of T = ``steps`` times from 1 to 0.
 
     ``grid``: ``uniform``, t = i / T; ``squared``, t = (i / T)^2, finer near t = 0; ``auto`` takes
-    the first for absorbing processes and the second for the others, which decide most there. A
-    model of discrete steps is called at its own times only, i / ``num_steps``: the nearest ones,
-    and all of them if ``steps`` is ``num_steps`` or more.
+    ``uniform`` for absorbing processes and ``squared`` for other processes, whose tokens are
+    decided mostly near t = 0. A model of discrete steps is called only at its times i /
+    ``num_steps``: at those nearest to the grid, or at all of them if ``steps`` is ``num_steps`` or
+    more.
 
-    Which MASKs a step of an absorbing process reveals does not depend on the network, so that is
-    sampled first: a step that would change nothing costs no call. With ``blocks`` every block has
-    the whole grid to itself.
+    Which MASKs a step of an absorbing process reveals does not depend on the network. The positions
+    are sampled first, and a step that reveals none costs no call. With ``blocks`` the whole grid is
+    run through for every block.
     """
 
     steps: Count = 100
@@ -37,7 +38,7 @@ class GridSampler(TokenSampler):
 
     @property
     def calls_per_step(self) -> int:
-        """Network calls of a step, at most."""
+        """Largest number of network calls of a step."""
         return 1
 
     def times(self, algorithm: TokenAlgorithm, steps: int) -> Tensor:
@@ -74,7 +75,7 @@ class GridSampler(TokenSampler):
 
     @abstractmethod
     def step(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
-        """Take the positions ``block.free`` from t to s <= t."""
+        """Take the positions ``block.free`` from time t to time s <= t."""
 
     @staticmethod
     def bernoulli(samples: PartialSamples, share: Tensor) -> Tensor:
@@ -83,8 +84,7 @@ class GridSampler(TokenSampler):
         return u < share
 
     def resample(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
-        """Sample x_s at the positions ``block.free`` from the sampling posterior; one network call,
-        but for guidance."""
+        """Sample x_s at ``block.free`` from the posterior: one network call, two with guidance."""
         if samples.has_fixed_shapes:
             self._resample_all(samples, block, t, s)
             return
@@ -108,7 +108,7 @@ class GridSampler(TokenSampler):
         samples.write(block.free, tokens, log_weights)
 
     def _resample_all(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
-        """``resample`` of all samples, with the same random numbers."""
+        """Do as ``resample``, but compute all samples, with the same random numbers."""
         if not block.num.any():
             return
         at_t = samples.times(t)
@@ -155,16 +155,17 @@ class Ancestral(GridSampler):
 
 @dataclass(kw_only=True)
 class PredictorCorrector(Ancestral):
-    """Predictor-corrector sampling: after every step, go back up and come down again.
+    """Predictor-corrector sampling: after every step, add noise back and repeat the step.
 
-    The ancestral step from t to s, then ``corrections`` times: x_t ~ q(x_t | x_s), and the
-    ancestral step from t to s again (the forward-backward corrector of Campbell et al., arXiv
-    2205.14987, in steps of finite size).
+    After the ancestral step from t to s follow ``corrections`` corrections: sample x_t ~ q(x_t |
+    x_s), then take the ancestral step from t to s again (the forward-backward corrector of Campbell
+    et al., arXiv 2205.14987, in steps of finite size).
 
-    q(x_t | x_s) leaves the data's own marginals at s and t as they are, and so does the exact
-    reverse step: a correction moves samples towards them and approaches the model's distribution
-    like ``Ancestral`` as T grows. The first step has none, since q(x_1 | x_s) forgets x_s, and the
-    last has none to go back from: T steps cost at most T + (T - 2) ``corrections`` calls.
+    q(x_t | x_s) turns the data's marginal at s into that at t, and the exact reverse step turns it
+    back, so a correction moves samples towards these marginals. The samples approach the model's
+    distribution as T grows, as those of ``Ancestral`` do. The first step has no correction, since
+    q(x_1 | x_s) forgets x_s, nor has the last, which reaches clean data: T steps cost at most T +
+    (T - 2) ``corrections`` calls.
     """
 
     name = "predictor-corrector"
@@ -189,17 +190,17 @@ class PredictorCorrector(Ancestral):
 
 
 class Renoise(GridSampler):
-    """Re-noising: predict clean data, corrupt it again, a little less each time.
+    """Re-noising: predict clean data, then corrupt it again with less noise each time.
 
     x0 ~ P(x0 | x_t), then x_s ~ q_s(x_s | x0), from each time t of the grid to the next, s
     (simple iterative denoising, SID, arXiv 2505.21592; MaskPredict, arXiv 1904.09324).
 
-    Every token can be revised until the end, which ancestral sampling of an absorbing process never
-    does. Approximate however fine the grid: tokens of one step are sampled independently, and all
-    of them at once.
+    Every token can be revised until the end, which ancestral sampling of an absorbing process does
+    not allow. The samples stay approximate however fine the grid is, since each step samples all
+    tokens at once, independently.
 
-    Of an absorbing process the positions that stay visible are sampled first, and only those that
-    were MASK cost a call.
+    For an absorbing process the positions that stay visible are sampled first, and a step costs a
+    call only if some of these were MASK.
     """
 
     name = "renoise"
@@ -218,7 +219,7 @@ class Renoise(GridSampler):
 
 @dataclass(kw_only=True)
 class ReMDM(GridSampler):
-    """ReMDM: masked diffusion that hides tokens again, to revise them.
+    """ReMDM: masked diffusion that masks tokens again to revise them.
 
     From t to s a visible token is hidden with probability sigma, and a MASK revealed with
 
@@ -231,7 +232,7 @@ class ReMDM(GridSampler):
         cap         sigma = min(eta, s_max)
         rescale     sigma = eta s_max
 
-    ``steps``: one call each, except where nothing is revealed. Clamped tokens stay.
+    Each of the ``steps`` costs one call, unless it reveals nothing. Clamped tokens stay.
 
     Raises ``ValueError`` for an unknown strategy, or an ``eta`` outside (0, 1].
     """

@@ -1,4 +1,4 @@
-"""``Sampler``: samples from a trained model of any state; guidance by a condition."""
+"""``Sampler``, the base class of the samplers of any state, and guidance by a condition."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ A = TypeVar("A", bound=Algorithm)
 
 
 class Exactness(Enum):
-    """Distribution of samples of any network; ``approximations`` says what follows."""
+    """Which distribution samples follow; ``approximations`` turns it into reasons for a request."""
 
     UNKNOWN = "not stated"
     APPROXIMATE = "another than the model's"
@@ -31,22 +31,22 @@ class Exactness(Enum):
 
 
 class Sampler(Checked, ABC, Generic[A]):
-    """Samples x0 from the model that an algorithm of type ``A`` trains.
+    """Base class of samplers: samples x0 from the model that an algorithm of type ``A`` trains.
 
-    Samplers of tokens are a ``TokenSampler``.
+    Samplers of tokens inherit from ``TokenSampler``.
     """
 
     section = "sampling"
     name: ClassVar[str]
     """The name that ``sampling=`` takes."""
     state: ClassVar[str]
-    """The state of its samples, one of ``registry.STATES``."""
+    """State of the samples, one of ``registry.STATES``."""
     algorithms: ClassVar[tuple[str, ...] | None] = None
-    """The only algorithms that it samples, which name it in their ``samplers``; None: any."""
+    """Names of the only algorithms that this sampler samples; None: any."""
     exactness: ClassVar[Exactness] = Exactness.UNKNOWN
-    """Exactness of samples of one token a call. Each class states its own: it is not inherited."""
+    """Exactness of samples with one token per call. Each class must state it: not inherited."""
     sees_given: ClassVar[bool] = True
-    """True if samples with tokens given follow the process begun with these."""
+    """True if samples with given tokens follow the process started with these tokens."""
 
     @abstractmethod
     def sample(
@@ -68,17 +68,17 @@ class Sampler(Checked, ABC, Generic[A]):
             generator: source of randomness.
             steps: number of time steps, or of network calls for samplers without steps; None: the
                 sampler's default.
-            clamp: what stays fixed: Int[B, L] ids, -1 where free; Float[B, N, M] rows, NaN where
-                free. Images and texts from latent vectors take none.
-            conditions: tensors, batch axis first, by name; those that the backbone does not take
-                are not read.
+            clamp: values that stay fixed: Int[B, L] ids, -1 where free; Float[B, N, M] rows, NaN
+                where free. Images and texts from latent vectors take none.
+            conditions: tensors by name, batch axis first; names that the backbone does not take
+                are ignored.
 
         Returns:
             The samples, and the network calls that each took.
 
         Raises:
-            ValueError: the algorithm or ``steps`` do not fit (``check``), a condition is missing,
-                or shapes or clamps do not fit.
+            ValueError: ``check`` refuses the algorithm or ``steps``, a condition is missing, or
+                shapes or clamps do not fit.
         """
 
     def check(self, algorithm: A, steps: int | None = None) -> None:
@@ -90,7 +90,7 @@ class Sampler(Checked, ABC, Generic[A]):
 
         Raises:
             ValueError: it cannot, or not in so many ``steps``; the message names what fits.
-            TypeError: it is a bare network; the message has what to write.
+            TypeError: ``algorithm`` is a bare network; the message says what to pass instead.
         """
         # an algorithm, not a network
         if not hasattr(algorithm, "samplers"):
@@ -114,7 +114,7 @@ class Sampler(Checked, ABC, Generic[A]):
     def samples_together(self, num: int, steps: int | None = None) -> bool:
         """Return True if one call may sample several of ``num`` tokens independently.
 
-        That is an approximation of a model that samples one after the other.
+        This approximates a model that samples one token after the other.
 
         Args:
             num: number of tokens to sample.
@@ -126,14 +126,15 @@ class Sampler(Checked, ABC, Generic[A]):
         return False
 
     def work(self, num: int, algorithm: A | None = None) -> int:
-        """Most columns that the network computes for a sample, without guidance.
+        """Return the most columns that the network computes for a sample, without guidance.
 
         Args:
-            num: number of its tokens.
+            num: number of tokens of the sample.
             algorithm: the trained algorithm; None if it is not known.
 
         Returns:
-            Calls times columns: all columns for every ``tokens_per_call``, 1 unless it has some.
+            Calls times columns; a call computes all columns and samples ``tokens_per_call`` tokens
+            (1 for a sampler without this field).
         """
         return num * -(-num // getattr(self, "tokens_per_call", 1))
 
@@ -144,7 +145,7 @@ class Sampler(Checked, ABC, Generic[A]):
             clamp: the clamp of a request, or None.
 
         Raises:
-            ValueError: there is one.
+            ValueError: a clamp is given.
         """
         if clamp is not None:
             raise ValueError(f"sampling={self.name} cannot hold ids fixed; leave clamp out")
@@ -153,17 +154,17 @@ class Sampler(Checked, ABC, Generic[A]):
 class Guidance:
     """Classifier-free guidance of weight w.
 
-    For numbers (arXiv 2207.12598) and for ids:
+    For predicted numbers (arXiv 2207.12598) and for distributions of ids:
 
         xhat_w = xhat(none) + w (xhat(condition) - xhat(none))
         D_w(x0) proportional to D(x0 | condition)^w D(x0 | none)^(1 - w), on the legal ids
 
-    (D-CFG, arXiv 2412.10193). 1 is the model, 0 the model without a condition; all but 1 call the
-    network twice, the second time with ``keep`` False.
+    (D-CFG, arXiv 2412.10193). w = 1 is the model, w = 0 the model without the condition. Except for
+    w = 1 the network is called twice, the second time without the condition (``keep`` False).
 
-    Deviation: the paper guides p(x_s | x_t); here D is guided, for every noise.
+    Deviation: the paper guides p(x_s | x_t); here D is guided, for every noise process.
 
-    Raises ``ValueError`` for a weight that is not a finite number, at least 0.
+    Raises ``ValueError`` for a weight that is negative or not finite.
     """
 
     def __init__(self, weight: float) -> None:
@@ -177,7 +178,7 @@ class Guidance:
         return 1 if self.weight == 1 else 2
 
     def check(self, algorithm: Algorithm) -> None:
-        """Raise ``ValueError`` for guidance of a model trained without ``condition_dropout``."""
+        """Raise ``ValueError`` if w is not 1 for a model trained without ``condition_dropout``."""
         if self.weight != 1 and algorithm.condition_dropout == 0:
             raise ValueError(
                 f"sampling.guidance={self.weight:g} needs a model that also predicts without its "
@@ -185,7 +186,7 @@ class Guidance:
             )
 
     def check_conditions(self, algorithm: Algorithm, conditions: Conditions | None) -> None:
-        """Raise ``ValueError`` for guidance without a condition."""
+        """Raise ``ValueError`` if w is not 1 and no condition is given."""
         if self.weight != 1:
             check_given(algorithm, conditions)
             if not algorithm.accepted(conditions):
@@ -194,7 +195,7 @@ class Guidance:
                 )
 
     def inputs(self, conditions: Conditions, like: Tensor) -> list[dict[str, Any]]:
-        """Conditions of each network call about samples ``like``, Any[B, ...]."""
+        """Conditions that each network call takes, for samples ``like`` Any[B, ...]."""
         given = dict(conditions)
         if self.weight == 1:
             return [given]
@@ -203,21 +204,21 @@ class Guidance:
         return [given, {**given, "keep": none}]
 
     def mix(self, predictions: Sequence[Tensor]) -> Tensor:
-        """Mix the predictions for each of the ``inputs``."""
+        """Mix the predictions of the calls of ``inputs``."""
         if len(predictions) == 1:
             return predictions[0]
         given, without = predictions
         return without + self.weight * (given - without)
 
     def mix_log_probs(self, predictions: Sequence[Tensor], support: Tensor) -> Tensor:
-        """Mix log D Float[..., V] of the ``inputs``, normalised over ``support`` Bool[..., V]."""
+        """Mix log D of the ``inputs``, Float[..., V], normalised over ``support`` Bool[..., V]."""
         if len(predictions) == 1:
             return predictions[0]
         return log_softmax_on(self.mix(predictions), support)
 
 
 def check_given(algorithm: Algorithm, conditions: Conditions | None) -> None:
-    """Raise ``ValueError`` for a missing condition that the model's encoder reads."""
+    """Raise ``ValueError`` unless all conditions that the model's encoder reads are given."""
     if missing := [x for x in algorithm.encoded_conditions if x not in (conditions or {})]:
         given = ", ".join(f"'{name}': ..." for name in missing)
         raise ValueError(f"the model samples given a condition; give conditions={{{given}}}")

@@ -1,4 +1,4 @@
-"""Samplers that are exact in their own way: speculative, autoregressive and few-call."""
+"""Samplers that are exact for their model: speculative, autoregressive and few-call."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from discrete_diffusion.sampling.tokens import TokenSampler, are_alike
 
 @dataclass(frozen=True)
 class Chain:
-    """States that the proposals of a round make, one after the other: a row for each.
+    """Successive states that the proposals of a round lead to, one row each.
 
-    ``rows``: Int[R], samples; ``number``: Int[R], how many states each has. Of the N states, those
-    of the first sample first:
+    ``rows``: Int[R], indices of samples; ``number``: Int[R], number of states of each sample. The
+    other fields have one entry for each of the N states, those of the first sample first:
 
-    ``which``: Int[N], the place in ``rows`` of the sample; ``step``: Int[N], how many proposals it
-    shows; ``x``: Int[N, L]. ``position``: Int[N], the one to sample next; ``tokens``: Int[N], the
-    proposal for it, by ``q`` Float64[N, V]; 0 for the last state of a sample, which has none.
+    ``which``: Int[N], index of the state's sample in ``rows``; ``step``: Int[N], number of
+    proposals that the state shows; ``x``: Int[N, L], its tokens; ``position``: Int[N], the position
+    to sample next; ``tokens``: Int[N], the token proposed there, with probabilities ``q``
+    Float64[N, V]; both 0 for the last state of a sample, which has no proposal.
     """
 
     rows: Tensor
@@ -48,8 +49,9 @@ class Chain:
 
 @dataclass(kw_only=True)
 class Speculative(TokenSampler):
-    """Speculative sampling: propose several tokens at once, keep those that one by one would have
-    been sampled as well.
+    """Speculative sampling: propose several tokens at once, then keep as many as one call confirms.
+
+    The distribution is that of sampling one token after the other.
 
     The order l_1, l_2, ... of the MASKs is that of their unmask times, as in ``FirstHitting``. A
     round samples y_j ~ q_j for the next positions from the network's last prediction, at an earlier
@@ -57,31 +59,30 @@ class Speculative(TokenSampler):
 
         p_j = D_{l_j}(. | visible, y_1, ..., y_{j-1}),    j = 1, ..., k.
 
-    y_j is kept with probability min(1, p_j(y_j) / q_j(y_j)). At the first that is not, j, and at
-    j = k, for which nothing is proposed (q_k = 0), the token is sampled from the remainder,
+    y_j is kept with probability min(1, p_j(y_j) / q_j(y_j)). At the first j that is not kept, and
+    at j = k, for which nothing is proposed (q_k = 0), the token is sampled from the remainder,
 
         r(v) proportional to max(p_j(v) - q_j(v), 0),
 
     and the round ends. Token after token is thus distributed as p_j for any q (Leviathan et al.,
     arXiv 2211.17192, section 2.3), and a round that keeps n proposals samples n + 1 tokens. The
-    first round has nothing to propose from: it samples one token.
+    first round has no earlier prediction to propose from: it samples one token.
 
-    The samples are those of one token per call in this order, D being given the time at which as
-    many tokens are masked as now: of ``FirstHitting``, if the network is not given t.
-    ``FirstHitting`` gives it the unmask time instead, so for a network given t the two differ.
+    The samples are distributed as with one token per call in this order, if D is given the time at
+    which as many tokens are masked as now. For a network without t that is ``FirstHitting``. For a
+    network with t the two differ, since ``FirstHitting`` gives it the unmask time.
 
-    A round is one call with up to k rows per sample, whose rows do not wait for each other, so a
-    sample takes at most as many rounds as it has tokens, and fewer of them the less the tokens
-    depend on each other. ``nfe`` counts the rows: they are never fewer than the tokens, and more
-    wherever a proposal is refused. It takes less time where k rows take less than k calls. A
-    network that gives all p_j of an order in one row would save rows as well (any-subset models,
-    Guo and Ermon, arXiv 2504.20456; causal heads on masked ones, Campbell et al., arXiv
-    2510.03929); the bidirectional networks here do not.
+    A round is one call with up to k rows per sample. A sample takes at most as many rounds as it
+    has tokens, and fewer the less the tokens depend on each other. ``nfe`` counts the rows: never
+    fewer than the tokens, and more if a proposal is refused. Time is saved if k rows in one call
+    take less than k calls. A network that gives all p_j of an order in one row would save rows as
+    well (any-subset models, Guo and Ermon, arXiv 2504.20456; causal heads on masked models,
+    Campbell et al., arXiv 2510.03929); the bidirectional networks here do not.
 
     ``tokens_per_round``: k, the most tokens a round can sample, and the rows it evaluates; null:
-    the whole rest. A trajectory has one frame per round. With ``blocks`` each block begins anew.
+    all tokens left. A trajectory has one frame per round. With ``blocks`` each block begins anew.
 
-    Raises ``ValueError`` for a k below 1, if ``steps`` is given, or for a narrowing by tokens.
+    Raises ``ValueError`` for a k below 1, if ``steps`` is given, or for a ``narrowing``.
     """
 
     name = "speculative"
@@ -142,7 +143,7 @@ class Speculative(TokenSampler):
         """Propose tokens for the samples ``rows`` Int[R].
 
         ``done`` of ``num`` Int[R] positions of ``order`` Int[R, L] are filled. ``log_q``: Float[B,
-        L, V], the network's last prediction; None at first.
+        L, V], the network's last prediction; None in the first round.
         """
         # N states: the next positions of each sample, one after the other
         most = 1 if log_q is None else self.tokens_per_round or order.shape[1]
@@ -167,8 +168,8 @@ class Speculative(TokenSampler):
     def _verify(self, samples: PartialSamples, block: Block, chain: Chain) -> tuple[Tensor, Tensor]:
         """Keep proposals, and sample the token after them.
 
-        Returns how many each sample keeps, Int[R], and log D Float[R, L, V] of the state that shows
-        them.
+        Returns the number that each sample keeps, Int[R], and log D Float[R, L, V] of the state
+        that shows the proposals kept.
         """
         which, step = chain.which, chain.step
         generator, device = samples.generator, chain.q.device
@@ -201,7 +202,7 @@ class Speculative(TokenSampler):
     def _probs_at(
         self, samples: PartialSamples, rows: Tensor, position: Tensor, log_d0: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Probabilities of sampled tokens, Float64[N, V], and the log of the mass kept, Float[N].
+        """Probabilities for sampling tokens, Float64[N, V], and log of the mass kept, Float[N].
 
         ``log_d0``: Float[N, V], log D at ``position`` Int[N] of the samples ``rows`` Int[N].
         """
@@ -212,15 +213,15 @@ class Speculative(TokenSampler):
 
 
 class Autoregressive(TokenSampler):
-    """Left-to-right sampling of autoregressive models, each column computed once.
+    """Left-to-right sampling of autoregressive models that computes each column once.
 
     Sample the free positions from left to right, keeping the backbone's keys and values.
 
-    The distribution of ``first-hitting`` on the same algorithm. One call per free position, which
-    computes the columns that were not read yet (one, unless clamped ones lie between) and no PAD.
-    Samples whose real, clamped and given positions are the same share their calls.
+    The samples are distributed as those of ``first-hitting`` on the same algorithm. There is one
+    call per free position; it computes only new columns (one, unless clamped tokens lie between)
+    and no PAD. Samples whose real, clamped and given positions are the same share their calls.
 
-    Clamping is exact for a prefix: a clamp behind a free position is not seen when that is sampled.
+    Clamping is exact for a prefix: a free position is sampled without seeing clamps to its right.
 
     Raises ``ValueError`` for an algorithm other than ``ar``, for a backbone without ``new_cache``,
     or if ``steps`` is given.
@@ -254,7 +255,7 @@ class Autoregressive(TokenSampler):
             self._fill(samples, (kind == k).nonzero().squeeze(1))
 
     def _fill(self, samples: PartialSamples, rows: Tensor) -> None:
-        """Fill the samples ``rows``, whose real, free and given positions are the same."""
+        """Fill the samples ``rows``, which have the same real, free and given positions."""
         algorithm = samples.algorithm
         assert isinstance(algorithm, AR)
         # a reader keeps the keys and values of what it has read
@@ -279,14 +280,14 @@ class Autoregressive(TokenSampler):
 
 
 class FewCall(TokenSampler):
-    """Few-call sampling of students: as many network calls as they were distilled to.
+    """Few-call sampling of distilled students, in the number of calls that they were trained for.
 
-    Call after call a component z is chosen at random for each sample, all equally likely, then the
-    tokens of the call's set from D(. | z): exactly the distribution whose -log p ``Distill``
+    In each call a component z is chosen uniformly at random for each sample, then the tokens of the
+    call's set are sampled from D(. | z): exactly the distribution whose -log p ``Distill``
     minimises.
 
     Clamped tokens are visible from the first call on, which the student did not see in training,
-    and z does not heed them: an approximation.
+    and z does not depend on them: an approximation.
 
     Raises ``ValueError`` for an algorithm other than ``distill``, or if ``steps`` is given.
     """
@@ -333,7 +334,7 @@ class FewCall(TokenSampler):
         real: Tensor,
         conditions: dict[str, Any],
     ) -> Tensor:
-        """Predict, computing each component once where samples are otherwise alike."""
+        """Predict x0, computing each component once where samples are otherwise alike."""
         if [*conditions] != ["component"] or not are_alike(x, t, real):
             return super().denoised(algorithm, x, t, real, conditions)
         logits = cast(Distill, algorithm).component_logits(x[:1], t[:1], real[:1])  # (1, M, L, V)

@@ -1,4 +1,4 @@
-"""Exactness: the reasons for which samples do not follow the model's own distribution."""
+"""Exactness: reasons for which samples do not follow the distribution of the model."""
 
 from __future__ import annotations
 
@@ -39,19 +39,20 @@ def approximations(
     known: Tensor | None = None,
     log_weights: Tensor | None = None,
 ) -> list[str]:
-    """Reasons for which samples do not follow the model's own distribution; empty if they do.
+    """Return reasons for which samples do not follow the model's distribution; empty if they do.
 
-    That distribution is the one whose bound is reported: of the reverse process that the trained
-    network makes, right or wrong; for absorbing noise of one token a call, revealed at the times
-    of the process, of discrete steps that of all of them. Given tokens are visible from the start,
-    so a completion follows the same process begun with them. It is the conditional of the samples
-    without them as far as the network's predictions are those of one joint distribution.
+    The model's distribution is the one whose bound is reported: that of the reverse process with
+    the trained network, however well trained. For absorbing noise this reveals one token per call
+    at the times of the process; for a model of discrete steps it takes all steps. Given tokens are
+    visible from the start, so a completion follows the same process started with them. This equals
+    the conditional distribution of fresh samples as far as the network's predictions belong to one
+    joint distribution.
 
-    ``steps``: of the request. ``real``, ``known``: Bool[M, L], the positions of each sample, and
-    which of them are given; without them samples are fresh and of any size. ``log_weights``:
-    Float64[M], those of the samples, if they were narrowed.
+    ``steps``: number of steps requested. ``real``, ``known``: Bool[M, L], the positions of each
+    sample, and the given ones among these; None for fresh samples of any size. ``log_weights``:
+    Float64[M], log weights of narrowed samples, else None.
 
-    A class that inherits ``Sampler.exactness`` counts as UNKNOWN: it may sample differently.
+    A sampler class that only inherits ``exactness`` counts as UNKNOWN: it may sample differently.
     """
     if real is not None and known is not None and not (real & ~known).any():
         return []  # nothing was sampled
@@ -75,9 +76,10 @@ def approximations(
 
 
 def exactness_facts(reasons: list[str], *, of: str = "") -> dict[str, Any]:
-    """Entries of ``metrics.json`` of samples: ``exact`` and ``approximate_because``.
+    """Entries ``exact`` and ``approximate_because`` of ``metrics.json``.
 
-    ``of``: name of samples whose reasons are also logged, ``completions``.
+    ``of``: name of the samples for the log, such as ``completions``. If it is given, the reasons
+    are logged.
     """
     if of and reasons:
         logger.info("the %s are approximate: %s", of, "; ".join(reasons))
@@ -85,10 +87,10 @@ def exactness_facts(reasons: list[str], *, of: str = "") -> dict[str, Any]:
 
 
 def unseen_position(algorithm: Any, known: Tensor, real: Tensor) -> tuple[int, int] | None:
-    """Row and position of a known token that is not seen when unknown ones are sampled; or None.
+    """Find a known token that the network does not see while it samples unknown tokens.
 
-    An algorithm with ``blocks`` does not see blocks behind the one that it samples.
-    ``known``, ``real``: Bool[B, L].
+    An algorithm with ``blocks`` does not see blocks after the one that it samples. Returns row and
+    position, or None. ``known``, ``real``: Bool[B, L].
     """
     if algorithm.blocks is None:
         return None
@@ -119,7 +121,7 @@ def _reasons_of_given(
 def _reasons_of_sampler(
     sampler: Sampler[Any], algorithm: Algorithm, steps: int | None, num: int
 ) -> list[str]:
-    """``num``: the most tokens that are sampled one after the other."""
+    """Reasons due to the sampler; ``num``: the most tokens that are sampled one after the other."""
     # an inherited statement does not count
     stated = "exactness" in vars(type(sampler))
     exactness = sampler.exactness if stated else Exactness.UNKNOWN
@@ -145,7 +147,7 @@ def _reasons_of_sampler(
 
 
 def _most_free(algorithm: Any, real: Tensor | None, known: Tensor | None) -> int:
-    """Largest number of tokens of a block that are to be sampled; 0 for other states."""
+    """Largest number of tokens to sample in a block; 0 if the samples are not tokens."""
     if algorithm.state != "tokens":
         return 0
     layout, blocks = algorithm.layout, algorithm.blocks

@@ -25,27 +25,27 @@ from discrete_diffusion.sampling.tokens import TokenSampler
 class FirstHitting(TokenSampler):
     """First-hitting sampling: exact for absorbing processes, one token per network call.
 
-    Reveal tokens at the times at which the reverse process would reveal them.
+    Tokens are revealed at the times at which the reverse process would reveal them.
 
-    Every free masked position l has an unmask time T_l with 1 - alpha_l(T_l) ~ U(0, 1),
-    independent of the data. All are sampled at the start and revealed in descending order, the
-    network's time being t = T_l, per sample. One at a time the result has exactly the distribution
-    of ancestral sampling with infinitely many steps, for time-conditioned networks and schedules
-    per group too (Zheng et al., arXiv 2409.02908). With ``blocks`` the times count inside a block,
-    and a block is full before the next one begins.
+    Every free masked position l has an unmask time T_l with 1 - alpha_l(T_l) ~ U(0, 1), independent
+    of the data. All times are sampled at the start. Tokens are revealed from the latest time down,
+    and the network gets t = T_l, per sample. With one token at a time the samples have exactly the
+    distribution of ancestral sampling with infinitely many steps, also for time-conditioned
+    networks and schedules per group (Zheng et al., arXiv 2409.02908). With ``blocks`` the times
+    order tokens within a block, and a block is filled before the next one begins.
 
     Args:
         temperature: see ``TokenSampler``.
         top_p: see ``TokenSampler``.
         guidance: see ``TokenSampler``.
-        tokens_per_call: k > 1 reveals up to k at a time independently of each other, at the
-            largest of their times, which is approximate; ``steps`` sets instead the number of
+        tokens_per_call: k > 1 reveals up to k tokens at a time, independently of each other, at
+            the latest of their times, which is approximate; ``steps`` sets instead the number of
             calls (per block), among which the tokens are spread evenly. Samples with the same
-            number of calls left share them, and a sample takes part only while it has any.
+            number of calls left share them.
 
     Raises:
         ValueError: the algorithm has discrete steps, k is below 1, or an autoregressive algorithm
-            would have more than one token per call.
+            is to sample more than one token per call.
     """
 
     name = "first-hitting"
@@ -56,7 +56,7 @@ class FirstHitting(TokenSampler):
     tokens_per_call: Count = 1
 
     def run(self, samples: PartialSamples) -> None:
-        """Reveal the free positions in their calls, at their times.
+        """Reveal the free positions, call after call, at the time of each call.
 
         Args:
             samples: the samples at their start; afterwards all their tokens are clean.
@@ -74,7 +74,7 @@ class FirstHitting(TokenSampler):
             samples.record()
 
     def call_order(self, samples: PartialSamples) -> tuple[Tensor, Tensor]:
-        """Calls that reveal the free positions, and their times.
+        """Return the call that reveals each free position, and the times of the calls.
 
         Args:
             samples: the samples at their start.
@@ -107,7 +107,7 @@ class FirstHitting(TokenSampler):
     def _tokens_by_call(self, samples: PartialSamples) -> Tensor:
         """Number of tokens that each of all C calls reveals, Int[C, B] on the host.
 
-        The last call of every sample is the last of all.
+        All samples finish in the last call: a sample with fewer calls starts later.
         """
         # calls of each block
         nums = [block.num.unsqueeze(1) for block in samples.blocks]

@@ -1,7 +1,7 @@
 """Narrowings of graphs: trees, forests, connected and planar graphs, edge by edge.
 
-Each excludes a value of a pair only where no completion of the graph has the property, so that the
-weighted samples follow the model given the property. Types of edges do not count.
+A value of a pair is excluded only if no completion of the graph with it has the property, so the
+weighted samples follow the model given the property. Types of edges do not matter.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def is_planar(num_nodes: int, edges: Sequence[tuple[int, int]]) -> bool:
 
     The left-right test (de Fraysseix and Rosenstiehl) as in U. Brandes, "The left-right planarity
     test", without the embedding. ``networkx.check_planarity`` gives the same answer and takes five
-    times as long, which counts since it runs for every pair of a sample.
+    times as long, which matters since the test runs for every pair of a sample.
 
-    ``edges``: pairs of different nodes below ``num_nodes``, each once.
+    ``edges``: pairs of different nodes below ``num_nodes``, each pair once.
     """
     # Euler's formula
     if num_nodes > 2 and len(edges) > 3 * num_nodes - 6:
@@ -38,9 +38,10 @@ def is_planar(num_nodes: int, edges: Sequence[tuple[int, int]]) -> bool:
 class _LeftRight:
     """Left-right test of one graph. A directed edge v -> w is the number v n + w.
 
-    ``low``, ``low2``: the two least heights that return edges from an edge or below it reach.
+    ``low``, ``low2``: the two least heights reached by return edges from an edge or from below it.
     ``stack``: conflict pairs [left low, left high, right low, right high], two intervals of return
-    edges that must lie on different sides; ``ref``: the next lower edge of an interval.
+    edges that must lie on different sides; ``ref``: by return edge, the next lower edge of its
+    interval.
     """
 
     def __init__(self, num_nodes: int, edges: Sequence[tuple[int, int]]) -> None:
@@ -193,7 +194,7 @@ _LEAST_EDGES = 9
 
 
 class GraphNarrowing(Narrowing):
-    """Narrowing of pairs of nodes by the pairs that are sampled already; nodes are not narrowed.
+    """Narrowing of the edges of graphs by the pairs sampled so far; nodes are not narrowed.
 
     A subclass says whether a pair may have an edge, whether it may have no edge, or both.
     """
@@ -259,7 +260,7 @@ class GraphNarrowing(Narrowing):
         return [(i, j) for i, j in self.ends[self.is_edge(self.pairs(x))].tolist()]
 
     def pieces(self, linked: Tensor) -> Tensor:
-        """Piece that each node is in, Int[R, n_max], of the pairs ``linked`` Bool[R, E]."""
+        """Connected component of each node, Int[R, n_max], with the edges ``linked`` Bool[R, E]."""
         # one sparse graph of all rows
         n = self.vocab.n_max
         row, pair = linked.nonzero(as_tuple=True)
@@ -269,13 +270,13 @@ class GraphNarrowing(Narrowing):
         return torch.from_numpy(connected_components(graph, directed=False)[1]).view(-1, n)
 
     def are_joined(self, linked: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """Return True where ``linked`` Bool[R, E] joins i and j, Int[R]."""
+        """Return True where the pairs ``linked`` Bool[R, E] join nodes i and j, Int[R]."""
         pieces = self.pieces(linked)
         return pieces.gather(1, i.unsqueeze(1)).eq(pieces.gather(1, j.unsqueeze(1))).squeeze(1)
 
 
 class Forest(GraphNarrowing):
-    """Graphs without cycles: an edge is excluded where edges join both ends already."""
+    """Graphs without cycles: an edge is excluded if other edges already join its ends."""
 
     def allows_edge(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return ~self.are_joined(self.is_edge(self.pairs(x)), i, j)
@@ -296,8 +297,7 @@ class Forest(GraphNarrowing):
 
 
 class Connected(GraphNarrowing):
-    """Graphs in one piece: a pair needs an edge where the other edges and MASKs cannot join all
-    nodes."""
+    """Connected graphs: a pair must be an edge if no other edges and MASKs can join all nodes."""
 
     def allows_none(self, x: Tensor, i: Tensor, j: Tensor) -> Tensor:
         # most pairs can be joined by a third node
@@ -321,7 +321,7 @@ class Connected(GraphNarrowing):
         return ~self._apart(x).any(dim=1)
 
     def _apart(self, x: Tensor) -> Tensor:
-        """Return True for nodes that nothing can join to node 0, Bool[R, n_max]."""
+        """Return True for nodes that no edges or MASKs join to node 0, Bool[R, n_max]."""
         pieces = self.pieces(self.may_be_edge(self.pairs(x)))
         return (x[:, : self.vocab.n_max] != self.vocab.pad_id) & (pieces != pieces[:, :1])
 
@@ -331,10 +331,10 @@ class Connected(GraphNarrowing):
 
 
 class Tree(Forest, Connected):
-    """Trees: graphs in one piece without cycles.
+    """Trees: connected graphs without cycles.
 
-    Both rules together never exclude all values of a pair, since ends that edges join stay joined
-    without it.
+    The rules of ``Forest`` and ``Connected`` never exclude all values of a pair: if edges already
+    join its ends, the graph stays connected without it.
     """
 
     def is_possible(self, x: Tensor) -> Tensor:
@@ -346,9 +346,9 @@ class Tree(Forest, Connected):
 
 
 class Planar(GraphNarrowing):
-    """Planar graphs: an edge is excluded if it cannot be drawn without crossing those there.
+    """Planar graphs: an edge is excluded if the graph with it has no drawing without crossings.
 
-    The test is left out where the answer is known: ends in different pieces, few edges, or more
+    The test is skipped if the answer is known: ends in different components, few edges, or more
     than 3 n - 6.
     """
 

@@ -1,4 +1,4 @@
-"""Log-probabilities of known tokens: of whole samples along a sampler's path, or of some tokens."""
+"""Log-probabilities: of whole samples along a sampler's path, and of some known tokens."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from discrete_diffusion.sampling.unmasking import (
 )
 
 AT_ONCE = 2**22
-"""Numbers of log D in memory at once, unless a single sample has more."""
+"""Most entries of log D in memory at once, unless a single sample has more."""
 _ROWS = 32
 """Most rows of a forward pass, a power of 2."""
 
 Order = str | Sequence[int]
-"""Name of an order, or all positions, the first to reveal first."""
+"""Name of an order, or a list of all positions in the order of revealing."""
 
 
 def order_sampler(
     algorithm: TokenAlgorithm, order: Order, key: str = "likelihood"
 ) -> EntropyBounded | None:
-    """Build the sampler whose likelihood an order has.
+    """Build the sampler whose likelihood is measured for an order.
 
-    It is ``entropy-bounded`` of budget 0: one token a call but for those that are certain. None for
-    ``own_order``, whose -log p is the algorithm's loss.
+    It is ``entropy-bounded`` with budget 0: one token per call, except that certain tokens come
+    together. None for the order ``own_order``, for which the algorithm's loss is -log p.
 
-    Raises ``ValueError``, naming the ``key`` and a remedy, for an order that leads to a sample by
-    many paths, an unknown one, and a model that does not sample in that order.
+    Raises ``ValueError``, naming the ``key`` and a remedy, for an unknown order, an order in which
+    many paths lead to a sample, and a model that does not sample in that order.
     """
     # orders that lead to a sample by many paths
     name, own = order if isinstance(order, str) else None, own_order(algorithm)
@@ -82,9 +82,9 @@ def order_sampler(
 
 
 def own_order(algorithm: Algorithm) -> str | None:
-    """Only order of a model whose loss is -log p itself, or None for other models.
+    """Return the only order of a model whose loss is -log p itself; None for other models.
 
-    ``left-to-right``, or of a student ``plan``, its plan of calls.
+    The order is ``left-to-right``, or, for a distilled student, ``plan``: its plan of calls.
     """
     if algorithm.evaluation_draw != "exact":
         return None
@@ -92,7 +92,7 @@ def own_order(algorithm: Algorithm) -> str | None:
 
 
 def check_orders(algorithm: TokenAlgorithm) -> None:
-    """Raise ``ValueError``, naming the key ``orders``, for a model without random orders."""
+    """Raise ``ValueError``, naming the key ``orders``, unless a model samples in random orders."""
     # models of one order
     if own_order(algorithm) is not None:
         raise ValueError(
@@ -109,7 +109,7 @@ def check_orders(algorithm: TokenAlgorithm) -> None:
 
 
 def refuse_other_noise(algorithm: TokenAlgorithm, shown: str) -> None:
-    """Raise ``ValueError`` for noise under which a token changes more than once."""
+    """Raise ``ValueError`` unless the noise is absorbing, so that a token changes only once."""
     if not algorithm.process.absorbing:
         raise ValueError(
             f"{shown}: {algorithm.name} with {algorithm.process.name} noise reaches a sample by "
@@ -118,14 +118,14 @@ def refuse_other_noise(algorithm: TokenAlgorithm, shown: str) -> None:
 
 
 def order_log_probs(algorithm: TokenAlgorithm, batch: Batch, order: Order) -> Tensor:
-    """log p of samples under the sampler of an order, see ``order_sampler``: Float64[M], nats.
+    """Return log p of samples under the ``order_sampler`` of an order: Float64[M], nats.
 
         log p(x) = sum over calls of  log D_l(x_l | visible tokens),   l revealed by that call
 
     The visible tokens decide which tokens come next, so one path leads to each x and the sum over
     all x of p(x) is 1 (arXiv 2603.01367). A network conditioned on t gets the time of the masked
-    share. In eval mode and in parts, see ``path_log_prob``. Raises ``ValueError`` as
-    ``order_sampler`` does.
+    share. The model is in eval mode and called in parts, see ``path_log_prob``. Raises
+    ``ValueError`` as ``order_sampler`` does.
     """
     sampler = order_sampler(algorithm, order)
 
@@ -139,10 +139,11 @@ def order_log_probs(algorithm: TokenAlgorithm, batch: Batch, order: Order) -> Te
 
 
 def random_order_log_probs(algorithm: TokenAlgorithm, batch: Batch, u: Tensor) -> Tensor:
-    """log p(x | order) of samples on one path each of ``first-hitting``: Float64[M], nats.
+    """Return log p(x | order) on one path of ``first-hitting`` for each sample: Float64[M], nats.
 
     ``u``: Float64[M, L], see ``order_draws``, decides the unmask times, 1 - alpha_l(T_l) = 1 - u_l,
-    and the order by them. The mean of p(x | order) over u is p(x). In eval mode and in parts.
+    and the order by them. The mean of p(x | order) over u is p(x). The model is in eval mode and
+    called in parts.
     """
 
     def score(rows: Tensor) -> Tensor:
@@ -153,11 +154,12 @@ def random_order_log_probs(algorithm: TokenAlgorithm, batch: Batch, u: Tensor) -
 
 
 def order_draws(real: Tensor, number: int, entropy: tuple[int, ...]) -> Tensor:
-    """Random numbers of order ``number`` = 0, 1, ... of each sample, Float64[M, L] in [0, 1).
+    """Random numbers of the order ``number`` = 0, 1, ... of each sample, Float64[M, L] in [0, 1).
 
-    Each number by itself is independent and uniform for every position of ``real`` Bool[M, L],
-    which makes a mean over orders right. In n orders in a row every one of a sample's n positions
-    is first once (stratified), which reduces the variance. A function of ``entropy`` and number.
+    In each order the random numbers are independent and uniform over the positions ``real`` Bool[M,
+    L], so a mean over orders is unbiased. In n successive orders each of a sample's n positions
+    comes first once (stratified), which reduces the variance. The result is a function of
+    ``entropy`` and ``number``.
     """
     shape = tuple(real.shape)
     keys = uniform_draws(shape, make_generator(*entropy, 0)).masked_fill(~real, 2.0)
@@ -171,11 +173,11 @@ def order_draws(real: Tensor, number: int, entropy: tuple[int, ...]) -> Tensor:
 
 
 def path_log_prob(sampler: TokenSampler, algorithm: TokenAlgorithm, batch: Batch) -> Tensor:
-    """log p of samples on the path that a sampler takes to them: Float64[B], nats.
+    """Return log p of samples on the path that a sampler takes to them: Float64[B], nats.
 
-    The sampler itself runs, and reads each token instead of sampling it (``PartialSamples.known``).
-    The network is called in chunks of a fixed shape, so that, on a CPU by one thread, the bits of a
-    sample's log p do not depend on the other samples. Gradients flow unless turned off.
+    The sampler runs, but reads each token instead of sampling it (``PartialSamples.known``). The
+    network is called in chunks of a fixed shape, so that on one CPU thread a sample's log p is the
+    same bit for bit whatever the other samples are. Gradients flow unless turned off.
     """
     # given positions keep their tokens
     given = torch.where(batch.real, -1, batch.x0)
@@ -189,7 +191,7 @@ def path_log_prob(sampler: TokenSampler, algorithm: TokenAlgorithm, batch: Batch
 
 @dataclass(kw_only=True)
 class _AtTimes(FirstHitting):
-    """First-hitting sampling at unmask times given by ``u`` Float64[B, L]."""
+    """First-hitting sampling at the unmask times that ``u`` Float64[B, L] gives."""
 
     u: Tensor
 
@@ -198,7 +200,7 @@ class _AtTimes(FirstHitting):
 
 
 def _own_log_prob(algorithm: TokenAlgorithm, batch: Batch) -> Tensor:
-    """log p of an algorithm whose loss is -log p: Float64[B]."""
+    """Return log p for an algorithm whose loss is -log p: Float64[B]."""
     generator = make_generator(0, device=batch.x0.device)
     log_p = batch.x0.new_zeros(len(batch)).double()
     for part, filled in _parts(algorithm.layout, batch.x0):
@@ -208,7 +210,7 @@ def _own_log_prob(algorithm: TokenAlgorithm, batch: Batch) -> Tensor:
 
 
 class _InParts:
-    """Algorithm that calls its network in chunks of a fixed shape."""
+    """Wrapper of an algorithm that calls its network in chunks of a fixed shape."""
 
     def __init__(self, algorithm: TokenAlgorithm) -> None:
         self.algorithm = algorithm
@@ -219,7 +221,7 @@ class _InParts:
     def denoise(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
     ) -> Tensor:
-        """``TokenAlgorithm.denoise``."""
+        """Predict as ``TokenAlgorithm.denoise``, in chunks."""
         rows, predictions = [], []
         # one chunk after the other, in the order of the rows at the end
         for part, filled in _parts(self.algorithm.layout, x_t):
@@ -234,10 +236,10 @@ class _InParts:
 
 
 def _parts(layout: TokenLayout, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the rows of x Int[B, L] in parts that hold PAD at the same positions.
+    """Yield the rows of x Int[B, L] in parts whose rows hold PAD at the same positions.
 
-    With each part the same rows filled up to a fixed number, at least by one, by repeating the
-    first.
+    Each part comes with a copy filled up to a fixed number of rows, which repeats its first row at
+    least once.
     """
     num = 2 ** (min(_ROWS, max(2, _samples_at_once(layout))).bit_length() - 1)
     kinds = layout.is_real(x).unique(dim=0, return_inverse=True)[1]
@@ -253,7 +255,8 @@ def _samples_at_once(layout: TokenLayout) -> int:
 def _measured(algorithm: TokenAlgorithm, batch: Batch, score: Callable[[Tensor], Tensor]) -> Tensor:
     """Apply ``score`` to the rows of a batch, as many at once as ``AT_ONCE`` allows: Float64[M].
 
-    In eval mode and, on a CPU, by one thread: bits depend on how threads divide a tensor.
+    The model is in eval mode. On a CPU one thread is used, since bits depend on how threads divide
+    a tensor.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1 if batch.x0.device.type == "cpu" else threads)
@@ -270,8 +273,8 @@ class KnownLogProb:
     """Result of ``log_prob_of``.
 
     ``log_prob``: Float64[B], the log-probability of each row's known tokens, nats.
-    ``num_evaluated``: sequences that the network was shown, over all rows, in ``num_batches``
-    forward passes; equal ones count once.
+    ``num_evaluated``: number of different sequences that the network evaluated for all rows, in
+    ``num_batches`` forward passes.
     """
 
     log_prob: Tensor
@@ -288,18 +291,19 @@ def log_prob_of(
     generator: torch.Generator,
     batch_size: int = 1024,
 ) -> KnownLogProb:
-    """log p of the tokens Int[B, L] at the positions ``known`` Bool[B, L]; ``real``: Bool[B, L].
+    """Return log p of the tokens Int[B, L] at the positions ``known`` Bool[B, L].
 
-    For absorbing noise the chain rule, from the state that is all MASK on:
+    ``real``: Bool[B, L]. For absorbing noise the chain rule, starting from all MASK:
 
         log p(known) = sum_k log D_{l_k}(x_{l_k} | x_{l_1}, ..., x_{l_{k-1}})
 
-    l_1, l_2, ... ascending by block and position, the network's time being that at which as many
-    tokens are masked. Exact where the network's predictions are those of one joint distribution;
-    a trained network's depend a little on the order.
+    l_1, l_2, ... ascend by block and position; the network's time is that at which as many tokens
+    are masked. The value is exact if the network's predictions belong to one joint distribution;
+    those of a trained network depend a little on the order.
 
-    For other noise D is computed once, at t = 1 on noise sampled from the prior, and the tokens'
-    logs add up: an approximation that takes them for independent.
+    For other noise D is computed once, at t = 1 on noise sampled from the prior, and the
+    log-probabilities of the tokens are added: an approximation that takes the tokens for
+    independent.
 
     Raises ``ValueError`` if the algorithm has ``blocks`` and would not see a known token, see
     ``unseen_position``, or for logits that are not finite.
@@ -320,8 +324,7 @@ def log_prob_of(
 
 
 def check_weighed(algorithm: TokenAlgorithm, log_probs: Tensor) -> None:
-    """Raise ``ValueError`` if log-probabilities of given tokens are NaN, so the logits were not
-    finite."""
+    """Raise ``ValueError`` if log-probabilities of given tokens are NaN: logits were not finite."""
     if log_probs.isnan().any():
         raise not_finite(algorithm.backbone, "while it weighed what is given")
 
@@ -362,7 +365,7 @@ def _chain_rule_log_prob(
 
 
 def _log_d0_at(algorithm: TokenAlgorithm, states: Tensor, length: int) -> Tensor:
-    """log D Float[R, V] at one position: states Int[R, 2 L + 1] holds x, real and the position."""
+    """Return log D Float[R, V] at one position; ``states`` Int[R, 2 L + 1]: x, real, position."""
     x, real, position = states[:, :length], states[:, length:-1].bool(), states[:, -1]
     # time of the masked share, of the position's block
     of_block = real

@@ -1,4 +1,4 @@
-"""``Model``: an algorithm with a sampler and a device; many samples of it, in batches."""
+"""``Model``: an algorithm with a sampler and a device; sampling many samples in batches."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from discrete_diffusion.runtime.processes import Shard, Stop
 logger = logging.getLogger(__name__)
 
 _MOST_ROWS = {"cpu": 256}
-"""``batch_size`` by device: beyond it a CPU's caches overflow (``benchmarks/speed.py``). Others
-take 4,096: a call of fewer small samples takes a GPU as long."""
+"""Default ``batch_size`` by device: more overflow a CPU's caches (``benchmarks/speed.py``). Other
+devices take 4,096: fewer small samples take a GPU as long."""
 
 _MOST_LOGITS = {"cpu": 1 << 26}
-"""Logits of a batch at most, by device: 256 MB in float32, of which there are a few copies."""
+"""Most logits of a batch, by device: 256 MB in float32, of which there are a few copies."""
 
 _MOST_TOKENS = 1 << 20
-"""Tokens of a batch at most, so that the states of a network take a few GiB of a GPU."""
+"""Most tokens of a batch, so that the states of a network take a few GiB of a GPU."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """An algorithm, a sampler that fits it, and the device they compute on.
+    """An algorithm, a sampler that fits it, and the device on which both compute.
 
-    ``steps``: of the sampler, None for its default. ``batch_size``: samples made at once, None for
-    the default of the device. ``shard``: this process among those that share the work.
-    ``on_sampled``: of a single process, given the rows Int[b] of every batch and its samples, as
-    soon as they are there. With it a ``Stop`` ends the sampling, and the samples that are finished
-    are returned; before the first of them it is raised.
-    ``narrowing``: builds the ``Narrowing`` of a batch. ``shared_conditions``: conditions that all
-    samples share, tensors of one row, by name. Both are for tokens only.
+    ``steps``: number of steps of the sampler, None for its default. ``batch_size``: number of
+    samples made at once, None for the default of the device. ``shard``: this process among the
+    processes that share the work. ``on_sampled``: called by a single process after every batch,
+    with its rows Int[b] and samples. If it is given, a ``Stop`` ends the sampling, and the finished
+    samples are returned; if there are none, the ``Stop`` is raised. ``narrowing``: builds the
+    ``Narrowing`` of a batch. ``shared_conditions``: conditions that all samples share, tensors of
+    one row, by name. The last two are for tokens only.
 
     Raises ``ValueError`` for ``batch_size`` below 1.
     """
@@ -75,10 +75,10 @@ class Model:
         conditions: Conditions | None = None,
         keep_trajectory: bool = False,
     ) -> SampleOutput:
-        """Sample tokens for the rows of ``real`` Bool[B, L], all at once; returns them on the CPU.
+        """Sample tokens for the rows of ``real`` Bool[B, L], all at once; return them on the CPU.
 
         The arguments are those of ``TokenSampler.sample``, on any device. Raises ``ValueError``,
-        with a remedy, for logits that are not finite and for illegal ids of a sampler of another
+        with a remedy, for logits that are not finite and for illegal ids from a sampler of another
         package; ``TypeError`` for a network instead of an algorithm.
         """
         self.sampler.check(self.algorithm, self.steps)
@@ -100,7 +100,7 @@ class Model:
 
     @property
     def rows_at_once(self) -> int:
-        """``batch_size``, or the default for the device and the logits of a sample."""
+        """``batch_size``, or the default for the device and the number of logits of a sample."""
         layout = getattr(self.algorithm, "layout", None)
         if self.batch_size or layout is None:
             return self.batch_size or rows_at_once(self.device)
@@ -115,11 +115,11 @@ def rows_at_once(device: torch.device | str, length: int = 1, vocab_size: int = 
 
 
 def check_drawn(algorithm: Any, x0: Tensor, real: Tensor, sampler: Any = None) -> None:
-    """Raise ``ValueError``, naming sample and position, for an illegal id of x0 Int[B, L] where
-    ``real`` Bool[B, L].
+    """Raise ``ValueError`` for an illegal id of x0 Int[B, L] at the positions ``real`` Bool[B, L].
 
-    Only logits that are not finite give such an id (which may be MASK), or a ``sampler`` of another
-    package, which is named; None: it is a built-in one.
+    The message names sample and position. Such an id (MASK may be one) comes only from logits that
+    are not finite, or from a ``sampler`` of another package, which the message names; None: the
+    sampler is built in.
     """
     # illegal ids
     layout = algorithm.layout
@@ -142,7 +142,7 @@ def check_drawn(algorithm: Any, x0: Tensor, real: Tensor, sampler: Any = None) -
 
 
 def not_finite(backbone: nn.Module, when: str) -> ValueError:
-    """Build the error of a network whose logits are not finite, seen ``when``, with a remedy."""
+    """Build the error, with a remedy, for logits that were not finite at the moment ``when``."""
     # diverged weights, or a division by 0 in the network
     if all(weight.isfinite().all() for weight in backbone.parameters()):
         remedy = (
@@ -160,7 +160,7 @@ def not_finite(backbone: nn.Module, when: str) -> ValueError:
 _SHARES = 8
 """Number of batches that a request is cut into, so that processes can share it."""
 _LEAST_SHARE = {"cpu": 32}
-"""Fewest rows of such a batch, by device; 4,096 on a GPU, where a call of fewer takes as long."""
+"""Fewest rows of such a batch, by device; 4,096 on a GPU, where fewer rows take as long."""
 
 
 def sample_in_batches(
@@ -172,18 +172,19 @@ def sample_in_batches(
     conditions: Conditions | None = None,
     trajectories: int = 0,
 ) -> SampleOutput:
-    """Sample tokens for every row of ``real`` Bool[M, L]; returns them on the CPU, in their order.
+    """Sample tokens for every row of ``real`` Bool[M, L]; return them on the CPU, in that order.
 
-    ``clamp``, ``conditions``: see ``TokenSampler.sample``; with M rows. ``trajectories``: keep the
-    states of the first so many rows, Int[K, min(trajectories, M), L]; those that are finished early
-    keep their last state. Rows of one size are sampled together, so that batches hold no PAD.
+    ``clamp``, ``conditions``: see ``TokenSampler.sample``; with M rows. ``trajectories``: number of
+    first rows whose states are kept, Int[K, min(trajectories, M), L]; a sample that is finished
+    early repeats its last state. Rows of one size are sampled together, so that batches hold no
+    PAD.
 
     The processes of ``model.shard`` make the same request; each samples some of the batches and
-    returns all samples. Every batch has its own generator, seeded by ``generator``, so a sample
-    does not depend on the number of processes, but it does on ``model.batch_size``.
+    returns all samples. Every batch has its own generator, seeded by ``generator``, so samples
+    depend on ``model.batch_size``, but not on the number of processes.
 
-    Raises ``ValueError`` as ``Model.sample_batch`` and ``TokenSampler.sample`` do; ``Stop`` before
-    the first batch is finished, or without ``model.on_sampled``.
+    Raises ``ValueError`` as ``Model.sample_batch`` and ``TokenSampler.sample`` do; ``Stop`` if it
+    comes before the first batch is finished, or without ``model.on_sampled``.
     """
     # batches with a seed each
     device, world_size = model.algorithm.layout.support.device, model.shard.world_size
@@ -235,8 +236,8 @@ def sample_seeds(generator: torch.Generator, num: int) -> list[int]:
 def _batches(sizes: Tensor, batch_size: int, device: torch.device) -> list[Tensor]:
     """Group rows into batches of at most ``batch_size``, the costliest first.
 
-    A batch holds rows of one size of ``sizes`` Int[M], but rare sizes share one. ``least`` rows
-    make a batch that is worth its calls on the device; half of them one without PAD.
+    A batch holds rows of one size of ``sizes`` Int[M], but rare sizes share a batch. A size is rare
+    if it has fewer than half of ``least``, the rows for which calls on the device pay off.
     """
     least = _LEAST_SHARE.get(device.type, 4096)
     most = min(batch_size, max(least, -(-len(sizes) // _SHARES)))

@@ -18,15 +18,15 @@ from discrete_diffusion.models.calling import ColumnPacking, pack_columns
 from discrete_diffusion.runtime import progress
 
 _ROUNDING = 1e-9
-"""Steps that a time may be late by its own rounding."""
+"""Share of a step by which rounding may make a time late."""
 
 
 def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Tensor:
-    """Number of calls that reveal ``num`` Int[B, 1] tokens, Int[B, 1]: ``steps``, or as few as
-    there can be with ``tokens_per_call``; never more than one per token.
+    """Number of calls that reveal ``num`` Int[B, 1] tokens, Int[B, 1].
 
-    Call c = 0, 1, ... of C reveals those with floor(r C / num) = c, r the rank of a token in the
-    order of the sampler: as evenly as possible.
+    It is ``steps``, but at most one call per token; without ``steps``, as few as
+    ``tokens_per_call`` allows. Of C calls, call c = 0, 1, ... reveals the tokens with floor(r C /
+    num) = c, r the rank of a token in the order of the sampler: as evenly as possible.
     """
     return -(-num // tokens_per_call) if steps is None else num.clamp(max=steps)
 
@@ -34,7 +34,7 @@ def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Ten
 def tokens_by_call(num: Tensor, calls: Tensor) -> Tensor:
     """Number of tokens that each call reveals, Int[C, B], C the largest number of calls.
 
-    ``num``: Int[B, 1], tokens of each sample; ``calls``: Int[B, 1], its calls. 0 after the last.
+    ``num``, ``calls``: Int[B, 1], tokens and calls of each sample. After its last call 0.
     """
     most = int(calls.max()) if calls.numel() else 0
     call = torch.arange(most + 1, device=num.device)
@@ -43,21 +43,23 @@ def tokens_by_call(num: Tensor, calls: Tensor) -> Tensor:
 
 
 def are_sampled_together(tokens_per_call: int, steps: int | None, num: int) -> bool:
-    """Return True if a call of ``number_of_calls`` reveals several of ``num`` tokens."""
+    """Return True if one of the ``number_of_calls`` calls reveals several of ``num`` tokens."""
     return num > steps if steps is not None else min(num, tokens_per_call) > 1
 
 
 def order_of_unmasking(times: Tensor, free: Tensor) -> Tensor:
-    """Positions ``free`` Bool[B, L] by their unmask times Float64[B, L], latest first, then the
-    others: Int[B, L]."""
+    """Sort positions by unmask ``times`` Float64[B, L], latest first: Int[B, L].
+
+    Positions that are not ``free`` Bool[B, L] come last.
+    """
     return times.masked_fill(~free, -1.0).argsort(dim=1, descending=True, stable=True)
 
 
 def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, real: Tensor) -> Tensor:
     """Time at which as many positions are masked as now, Float64[B].
 
-    ``masked``: Bool[B, L], counted among ``real`` Bool[B, L]. For a model of discrete steps it is
-    the next later of its own times.
+    ``masked``: Bool[B, L], counted among ``real`` Bool[B, L]. For a model of discrete steps the
+    time is rounded up to the next of the model's times.
     """
     process, num_steps = algorithm.process, algorithm.num_steps
     assert isinstance(process, Absorbing)
@@ -68,10 +70,10 @@ def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, real: Tensor
 
 
 def keeps_shapes(device: torch.device) -> bool:
-    """Return True for a device that works on while the host prepares the next call, as a GPU.
+    """Return True for a device, such as a GPU, that computes while the host prepares the next call.
 
-    A shape that depends on a value there would make the host wait for it: samplers compute all
-    samples in every call, finished ones too, and choose by masks.
+    A shape that depends on a value on the device would make the host wait. So samplers compute all
+    samples in every call, also finished samples, and select by masks.
     """
     return device.type != "cpu"
 
@@ -81,66 +83,67 @@ class Narrowing(ABC):
 
     Passed to ``TokenSampler.sample``.
 
-    Let p be the model and r the distribution of the samples. Sampled one by one in an order that
-    does not read them, samples have ``log_weights`` log w, the log of the mass that D kept at every
-    token, with
+    Let p be the model and r the distribution of the samples. If tokens are sampled one by one in an
+    order that does not depend on them, the ``log_weights`` log w of samples add up the log of the
+    mass that D kept at each token, with
 
         p(x) = w(x) r(x)    for every x of which no token is excluded on the way:
 
-    weighted, they are distributed as p given that, and the mean weight is its probability.
+    Weighted samples are distributed as p given that no token is excluded, and the mean weight is
+    the probability of this.
 
-    The ids that ``refuses`` would have refused, had they been sampled, are not known. With
-    ``probes`` it is called for one more id y ~ D other than the sampled v: the mass kept is
-    then D(v) + (1 - D(v)) [y is not refused], in the mean the right one for any v, and so is its
-    product over all tokens. Without, everything not refused counts as kept, and w is too large.
+    It is not known which other ids ``refuses`` would have refused. With ``probes`` it is called for
+    one more id y ~ D other than the sampled id v. The mass kept is then estimated as D(v) + (1 -
+    D(v)) [y is not refused], which is unbiased for any v, as is its product over all tokens.
+    Without ``probes`` every id that was not refused counts as kept, and w is too large.
 
-    One object serves one call of ``sample``. Rows are those of its batch.
+    One object serves one call of ``sample``; rows are indices into the batch of that call.
     """
 
     probes: bool = False
     shuffles: bool = False
-    """True: the tokens of one call are sampled in a random order, else in that of positions."""
+    """True: the tokens of one call are sampled in random order; False: in order of position."""
     narrows_order: bool = True
-    """False: orders that read D, such as ``entropy``, read it as the network gives it. For rules
-    that take too long for all positions at every call."""
+    """False: orders that read D, such as ``entropy``, read D before narrowing. For rules that take
+    too long for all positions at every call."""
 
     def start(self, x: Tensor) -> None:
-        """Begin, or raise ``ValueError`` naming a sample whose given tokens make it pointless."""
+        """Prepare for sampling; raise ``ValueError`` if given tokens of a sample break the rule."""
         for row, why in self.contradictions(x).items():
             raise ValueError(f"clamp, sample {row}: {why}")
         self.begin(x)
 
     def contradictions(self, x: Tensor) -> dict[int, str]:
-        """Reasons by row for which no sample can have the tokens of x Int[B, L], MASK and PAD
-        among them, and keep the rule."""
+        """Reasons, by row, for which no completion of x Int[B, L] can satisfy the rule."""
         return {}
 
     def begin(self, x: Tensor) -> None:
-        """Read the samples Int[B, L] before the first token: MASK, PAD and clamped tokens."""
+        """Read x Int[B, L] before the first token: it holds MASK, PAD and clamped tokens."""
 
     @abstractmethod
     def support(self, x: Tensor, position: Tensor) -> Tensor:
         """Ids that may be sampled at ``position`` Int[R] of the samples x Int[R, L], Bool[R, V].
 
-        x has MASK where nothing is sampled yet. Where no id is left, the token is sampled without
-        narrowing and the sample has weight 0, log w = -inf.
+        x has MASK where nothing is sampled yet. If no id is left, the token is sampled without
+        narrowing, and the sample has weight 0, log w = -inf.
         """
 
     def refuses(self, rows: Tensor, x: Tensor, position: Tensor) -> Tensor:
-        """Return True where the new token at ``position`` Int[R] is refused, Bool[R].
+        """Return True where the token just sampled at ``position`` Int[R] is refused, Bool[R].
 
-        ``x``: Int[R, L], the samples ``rows`` Int[R]. A refused id is taken out of the support and
-        another one sampled; for rules that ``support`` would take too long to compute. A function
-        of x: it may be called for tokens that do not stay.
+        ``x``: Int[R, L], the samples ``rows`` Int[R] with that token. A refused id is removed from
+        the support, and another id is sampled. Meant for rules for which ``support`` would take too
+        long to compute. The result depends on x alone: the method may be called for tokens that do
+        not stay.
         """
         return torch.zeros_like(rows, dtype=torch.bool)
 
 
 class Block(NamedTuple):
-    """Positions that are filled before the next block; all, for an algorithm without ``blocks``.
+    """Positions that are filled before the next block; all positions if there are no ``blocks``.
 
-    ``free``: Bool[B, L], those to sample; ``real``: Bool[B, L], those whose noise level t is.
-    ``num``: Int[B] on the host, how many are free.
+    ``free``: Bool[B, L], positions to sample; ``real``: Bool[B, L], positions to which the time t
+    applies; ``num``: Int[B] on the host, number of free positions.
     """
 
     free: Tensor
@@ -149,10 +152,10 @@ class Block(NamedTuple):
 
 
 class OnHost(NamedTuple):
-    """Copies on the host of samples on another device, read back once at their start.
+    """Copies on the host of tensors on another device, made once when sampling starts.
 
     ``free``: Bool[B, L]. ``blocks``: Int[L] of the algorithm, or None. ``group``: Int[L] of the
-    layout. ``packing``: of the columns, on the device itself; None if the backbone takes none.
+    layout. ``packing``: packing of the columns, on the device; None if the backbone takes none.
     """
 
     free: Tensor
@@ -162,7 +165,7 @@ class OnHost(NamedTuple):
 
     @classmethod
     def read(cls, algorithm: TokenAlgorithm, x: Tensor, free: Tensor) -> OnHost:
-        """Read back the samples x Int[B, L] at their start."""
+        """Copy to the host what samplers need of samples x Int[B, L] at the start."""
         layout, blocks = algorithm.layout, algorithm.blocks
         packed = "packing" in algorithm.call.conditions
         return cls(
@@ -175,24 +178,22 @@ class OnHost(NamedTuple):
 
 @dataclass
 class PartialSamples:
-    """A request and the state of its samples, whose tensors a sampler changes in place.
+    """A request for samples and their state, whose tensors a sampler changes in place.
 
-    ``algorithm``: whose model is sampled. ``generator``: of all random numbers.
-    ``real``: Bool[B, L] positions to fill. ``free``: Bool[B, L], those that are sampled: real and
-    not clamped. ``steps``, ``support``, ``conditions``: of the request, see
-    ``TokenSampler.sample``.
+    ``algorithm``: algorithm whose model is sampled. ``generator``: source of all random numbers.
+    ``real``: Bool[B, L], positions to fill. ``free``: Bool[B, L], positions to sample: real and not
+    clamped. ``steps``, ``support``, ``narrowing``, ``conditions``: as in ``TokenSampler.sample``.
 
-    ``x``: Int[B, L]. ``is_nan``: Bool[B, L], True where the last token that
+    ``x``: Int[B, L], tokens. ``is_nan``: Bool[B, L], True where the last token that
         ``TokenSampler.reveal`` sampled has the probability NaN.
     ``nfe``: Int[B] network calls so far. ``log_weights``: Float64[B] log importance weights so far.
-    ``num_forced``: Int[B], tokens so far for which the narrowing excluded what D gave first.
-    ``frames``: the states to keep, the first one included, or None. ``ancestors``: Int[B], of
-        particles, or None.
+    ``num_forced``: Int[B], tokens so far whose first sampled id the narrowing excluded.
+    ``frames``: states kept so far, with the first state; None if states are not kept.
+    ``ancestors``: Int[B], ancestors of particles, or None.
     ``calls``: network calls as a command shows them; ``begin_call`` counts one.
-    ``known``: Int[B, L] clean tokens, of a likelihood: ``TokenSampler.sample_at`` reads a token
-        here instead of sampling it, and adds the log of its probability to ``log_weights``; None:
-        it samples.
-    ``on_host``: None on the CPU, see ``keeps_shapes``.
+    ``known``: Int[B, L], clean tokens whose likelihood is measured: ``TokenSampler.sample_at``
+        reads a token here and adds the log of its probability to ``log_weights``; None: it samples.
+    ``on_host``: copies on the host, see ``keeps_shapes``; None on the CPU.
     """
 
     algorithm: TokenAlgorithm
@@ -240,7 +241,7 @@ class PartialSamples:
     def has_fixed_shapes(self) -> bool:
         """True if no shape may depend on a value on the device.
 
-        Not where tokens are known, nor with a narrowing, which reads them.
+        False if tokens are known, or with a narrowing, which reads the tokens.
         """
         return self.on_host is not None and self.narrowing is None and self.known is None
 
@@ -251,7 +252,7 @@ class PartialSamples:
 
     @property
     def blocks_and_groups(self) -> list[Block]:
-        """Groups of the layout in turn, block by block; ``Block.real`` is the block's."""
+        """Groups of the layout, block by block; ``Block.real`` has all positions of the block."""
         return self._parts(range(len(self.algorithm.layout.group_names)))
 
     def _parts(self, groups: Sequence[int | None]) -> list[Block]:
@@ -261,7 +262,7 @@ class PartialSamples:
         return [self._part(block, group) for block in numbers for group in groups]
 
     def _part(self, block: int | None, group: int | None) -> Block:
-        """Positions of a block and a group; None: of all."""
+        """Positions of a block and a group; None: of all blocks or groups."""
         algorithm, host = self.algorithm, self.on_host
         real = self.real if block is None else self.real & (algorithm.blocks == block)
         free = self.free & real
@@ -289,8 +290,8 @@ class PartialSamples:
     def begin_call(self) -> None:
         """Count a network call.
 
-        A command that shows progress may read here, once in a while, how many tokens are finished;
-        nothing else is read from a GPU.
+        A command that shows progress may now and then read the number of finished tokens from the
+        device.
         """
         share = None
         if self.calls.wants_share and self.algorithm.process.absorbing:
@@ -299,7 +300,7 @@ class PartialSamples:
 
     @staticmethod
     def most_calls(parts: Sequence[Block]) -> int:
-        """Number of calls that fill parts one after the other, one token of a sample per call."""
+        """Number of calls that fill the parts in turn, with one token of a sample per call."""
         return int(sum(part.num.max() for part in parts if len(part.num)))
 
     def conditions_of(self, rows: Tensor) -> dict[str, Any]:
@@ -307,16 +308,15 @@ class PartialSamples:
         return {name: value[rows] for name, value in self.conditions.items()}
 
     def legal_at(self, rows: Tensor, position: Tensor) -> Tensor:
-        """Legal ids at ``position`` Int[N] of the samples ``rows`` Int[N], narrowed by ``support``:
-        Bool[N, V]."""
+        """Legal ids at ``position`` Int[N] of ``rows`` Int[N], within ``support``: Bool[N, V]."""
         legal = self.algorithm.layout.support[position]
         return legal if self.support is None else legal & self.support[rows, position]
 
     def support_at(self, rows: Tensor, here: Tensor) -> Tensor | None:
         """Narrowed legal ids of the samples ``rows`` Int[R] at N positions, Bool[N, V].
 
-        ``here``: Bool[R, L], the positions. All legal ids where none is left; None if nothing
-        narrows them.
+        ``here``: Bool[R, L], the positions. Where no id is left, all legal ids; None if nothing
+        narrows the ids.
         """
         narrowing = self.narrowing
         if narrowing is not None and not narrowing.narrows_order:
@@ -333,28 +333,26 @@ class PartialSamples:
         return torch.where(kept.any(dim=-1, keepdim=True), kept, legal)
 
     def write(self, where: Tensor, tokens: Tensor, log_weights: Tensor | None = None) -> None:
-        """Put tokens Int[N] at the N positions ``where`` Bool[B, L], row by row, and add their log
-        weights Float[N]."""
+        """Put tokens Int[N] at positions ``where`` Bool[B, L]; add their log weights Float[N]."""
         self.x[where] = tokens
         if log_weights is not None:
             sample = where.nonzero(as_tuple=True)[0]
             self.log_weights.index_add_(0, sample, log_weights.double())
 
     def write_grid(self, where: Tensor, tokens: Tensor, log_weights: Tensor | None = None) -> None:
-        """``write`` in fixed shapes: tokens Int[B, L] and log weights Float[B, L] count at the
-        positions ``where`` Bool[B, L]."""
+        """Do as ``write``, with tokens Int[B, L] and log weights Float[B, L] in fixed shapes."""
         self.x.copy_(torch.where(where, tokens, self.x))
         if log_weights is not None:
             self.log_weights += log_weights.double().masked_fill(~where, 0.0).sum(dim=1)
 
     def record(self) -> None:
-        """Keep the present state, if states are kept and it is a new one."""
+        """Keep the present state, if states are kept and it differs from the last."""
         frames, fixed = self.frames, self.has_fixed_shapes
         if frames is not None and (fixed or not torch.equal(self.x, frames[-1])):
             frames.append(self.x.clone())
 
     def output(self) -> SampleOutput:
-        """Finished samples; -1 for a token whose probability is NaN."""
+        """Return the finished samples, with -1 for a token whose probability is NaN."""
         trajectory = None if self.frames is None else torch.stack(self.frames)
         if trajectory is not None and self.has_fixed_shapes:  # equal states are still among them
             new = (trajectory.diff(dim=0) != 0).flatten(1).any(dim=1)
@@ -368,8 +366,8 @@ def check_request(layout: TokenLayout, real: Tensor, clamp: Tensor, support: Ten
     """Check shapes, clamped ids and support of a request.
 
     Raises ``ValueError``, naming sample and position, for shapes that do not fit, a clamp on an
-    illegal id or on PAD (unless the position is given), or a support that leaves a real position
-    nothing.
+    illegal id or on PAD (unless the position is given), or a support that leaves no id at a real
+    position.
     """
     if real.ndim != 2 or real.shape[1] != layout.length:
         raise ValueError(f"real: expected Bool[B, {layout.length}], got {tuple(real.shape)}")

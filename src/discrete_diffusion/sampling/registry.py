@@ -1,9 +1,9 @@
-"""Samplers by name: a class, a YAML in ``configs/sampling`` and a line below for each.
+"""Samplers by name: each has a class, a YAML in ``configs/sampling`` and a line below.
 
-Two ways to add one from outside:
+Two ways to add a sampler from outside:
 
-* decorate it: ``@register_sampler("mine")``, in a module that ``plugins=[...]`` names;
-* ship it: an entry point of the group ``discrete_diffusion.samplers`` in a package.
+* decorate its class: ``@register_sampler("mine")``, in a module that ``plugins=[...]`` names;
+* ship it as an entry point of the group ``discrete_diffusion.samplers`` in a package.
 """
 
 from __future__ import annotations
@@ -63,18 +63,19 @@ Raises:
 def build_sampler(config: Mapping[str, Any]) -> Sampler[Any]:
     """Build the sampler of a composed config, or of its ``sampling`` part.
 
-    ``config``: ``sampling``, or its keys: ``name`` and arguments of the constructor. Raises
-    ``ValueError`` for an unknown name, or an option that the sampler does not have.
+    ``config``: has the key ``sampling``, or is that part: ``name`` and arguments of the
+    constructor. Raises ``ValueError`` for an unknown name, or an option that the sampler does not
+    have.
     """
     sampler: Sampler[Any] = build_part("sampling", SAMPLERS, config.get("sampling", config))
     return sampler
 
 
 def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None = None) -> None:
-    """Check that a sampler can sample the model of an algorithm, in ``steps`` or its default.
+    """Check that a sampler can sample the model of an algorithm, with that many ``steps``.
 
-    Raises ``ValueError`` that names samplers that fit if it cannot, and ``TypeError`` if
-    ``algorithm`` is another object.
+    Raises ``ValueError`` naming samplers that fit if it cannot, and ``TypeError`` if ``algorithm``
+    is not an algorithm.
     """
     if sampler.state != getattr(algorithm, "state", sampler.state):
         able = algorithm.samplers or [
@@ -89,6 +90,6 @@ def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None
 
 
 def sampler_state(name: str) -> str:
-    """State of the samples of a registered sampler; of an unknown name tokens."""
+    """State of the samples of a registered sampler; ``tokens`` for an unknown name."""
     known = name in _SAMPLER_BUILDERS or name in SAMPLERS.names()
     return getattr(SAMPLERS.entry(name), "state", "tokens") if known else "tokens"

@@ -1,4 +1,4 @@
-"""``TokenSampler``: requests, network calls and token sampling that samplers of tokens share."""
+"""``TokenSampler``: what samplers of tokens share: requests, network calls and token sampling."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from discrete_diffusion.sampling.partial_samples import (
 
 @dataclass(kw_only=True)
 class TokenSampler(Sampler[TokenAlgorithm]):
-    """Samples x0 from an algorithm's reverse process.
+    """Base class of samplers of tokens: samples x0 from an algorithm's reverse process.
 
     A subclass defines ``run``, which finishes ``PartialSamples``. It samples ``free`` positions
-    with ``reveal`` or ``sample_at``, which heed the rest of the request. Where the algorithm has
+    with ``reveal`` or ``sample_at``, which apply the rest of the request. Where the algorithm has
     ``blocks``, positions are filled block after block in ascending order
-    (``PartialSamples.blocks``). All arguments are 1 for samples of the model itself.
+    (``PartialSamples.blocks``). Samples follow the model itself if all arguments are 1.
 
     Args:
-        temperature: D^(1/T) before every token is sampled.
-        top_p: nucleus mass kept of D for every token.
-        guidance: guidance of D by the condition, before both, see ``Guidance``.
+        temperature: T > 0; every token is sampled from D^(1/T), normalised.
+        top_p: mass of the nucleus of D from which every token is sampled.
+        guidance: weight of the guidance of D by the condition, applied first, see ``Guidance``.
 
     Raises:
         ValueError: the temperature is not positive, ``top_p`` lies outside (0, 1], or the guidance
@@ -55,9 +55,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
 
     state = "tokens"
     absorbing_only: ClassVar[bool] = False
-    """True if it reveals MASKs, and so needs the absorbing process."""
+    """True if the sampler reveals MASKs, and so needs the absorbing process."""
     continuous_time_only: ClassVar[bool] = False
-    """True if it calls the network at any time, which a model of discrete steps does not know."""
+    """True if the sampler calls the network at times that a model of discrete steps lacks."""
 
     temperature: Positive = 1.0
     top_p: Share = 1.0
@@ -74,8 +74,8 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             steps: the requested number of steps; None for the default.
 
         Raises:
-            ValueError: as for ``Sampler``, and for noise or times that do not fit, or a guidance
-                that the algorithm was not trained for.
+            ValueError: as for ``Sampler``, and if the noise or the times do not fit, or the
+                algorithm was not trained for guidance.
         """
         super().check(algorithm, steps)
         if self.absorbing_only and not algorithm.process.absorbing:
@@ -162,7 +162,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         return samples.output()
 
     def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
-        """Raise ``ValueError`` if a narrowing cannot read which tokens are sampled."""
+        """Raise ``ValueError`` unless a narrowing can tell which tokens are sampled already."""
         if not algorithm.process.absorbing:
             raise ValueError(
                 f"{algorithm.name} with {algorithm.process.name} noise: a narrowing by the tokens "
@@ -185,14 +185,14 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     ) -> None:
         """Sample MASKs from D, independently of each other.
 
-        One network call for the samples that have any; none if no sample has. With
-        ``has_fixed_shapes`` a call for all samples.
+        Takes one network call for the samples that have positions ``where``, and none if no sample
+        has any. With ``has_fixed_shapes`` the call is for all samples.
 
         Args:
             samples: the samples so far.
             where: Bool[B, L], positions to sample, all MASK.
             t: Float64[B], times.
-            counts: Int[B] on the host, how many of each sample's they are, where that is known.
+            counts: Int[B] on the host, number of positions ``where`` of each sample; None: unknown.
         """
         if samples.has_fixed_shapes:
             log_d0 = self.log_d0_of_all(samples, where.any(dim=1), t)
@@ -205,10 +205,10 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         self.sample_at(samples, where, self.log_d0(samples, rows, t[rows])[here])
 
     def sample_at(self, samples: PartialSamples, where: Tensor, log_d0: Tensor) -> None:
-        """Sample the tokens at N positions from their D, which is tempered, narrowed and cut here.
+        """Sample tokens at N positions from D, after temperature, narrowing and ``top_p``.
 
-        The samples get them with their weights; of tokens that are known (``samples.known``) the
-        log of their probabilities.
+        Tokens and weights are written into the samples. If tokens are known (``samples.known``),
+        the logs of their probabilities are added instead.
 
         Args:
             samples: the samples so far.
@@ -236,7 +236,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     def _sample_grid(
         self, samples: PartialSamples, where: Tensor, log_d0: Tensor, counts: Tensor | None = None
     ) -> None:
-        """``sample_at`` by masks, so that nothing is read back from the device.
+        """Do as ``sample_at`` by masks, so that nothing is read back from the device.
 
         ``where``: Bool[B, L]; ``log_d0``: Float[B, L, V]. ``counts``: Int[B] on the host, how many
         positions each row has. With it the random numbers are those of rows sampled one by one, and
@@ -263,9 +263,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     def _uniform_grid(
         self, samples: PartialSamples, taken: Tensor, counts: Tensor | None
     ) -> Tensor:
-        """Random numbers in [0, 1) for the places ``taken`` Bool[B, M], Float64[B, M].
+        """Random numbers in [0, 1) for the entries ``taken`` Bool[B, M]: Float64[B, M].
 
-        With ``counts``, of each row, no number is sampled for another place.
+        ``counts``: number of entries of each row; if it is given, no number is sampled elsewhere.
         """
         if counts is None:
             every = torch.ones(taken.shape, dtype=torch.bool)
@@ -276,11 +276,12 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         return u[place].view(taken.shape)
 
     def uniform(self, samples: PartialSamples, where: Tensor) -> Tensor:
-        """Uniform random numbers for N positions, of the samples' generator.
+        """Sample uniform random numbers for N positions from the samples' generator.
 
         Args:
             samples: the samples so far.
-            where: Bool[B, L], the N positions, or as many True in each row; on any device.
+            where: Bool[B, L], the N positions, or any mask with as many True in each row; on any
+                device.
 
         Returns:
             Float64[N] in [0, 1), row by row, on the device of the samples.
@@ -290,14 +291,14 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     def log_d0(
         self, samples: PartialSamples, rows: Tensor, t: Tensor, x: Tensor | None = None
     ) -> Tensor:
-        """log D, guided: one network call, two with guidance.
+        """Return log D with guidance; takes one network call, or two with guidance.
 
         Args:
             samples: the samples so far.
             rows: Int[R], indices of samples.
             t: Float64[R], times.
-            x: Int[R, L], tokens to show the network instead of the samples', in which case a sample
-                may have several rows.
+            x: Int[R, L], input of the network instead of the samples' tokens; with it a sample may
+                have several rows.
 
         Returns:
             Float[R, L, V].
@@ -308,11 +309,11 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         return self._guided(samples.algorithm, x, t, real, samples.conditions_of(rows))
 
     def log_d0_of_all(self, samples: PartialSamples, counted: Tensor, t: Tensor) -> Tensor:
-        """``log_d0`` of all samples, in shapes that are the same in every call.
+        """Return ``log_d0`` of all samples, in shapes that are the same in every call.
 
         Args:
-            samples: the samples so far, ``has_fixed_shapes``.
-            counted: Bool[B], those that need the call, in whose ``nfe`` it counts.
+            samples: the samples so far; ``has_fixed_shapes`` is True.
+            counted: Bool[B], samples that need the call; it counts in their ``nfe``.
             t: Float64[B], times.
 
         Returns:
@@ -340,9 +341,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         real: Tensor,
         conditions: dict[str, Any],
     ) -> Tensor:
-        """``algorithm.denoise``, computed once where all samples are alike.
+        """Return ``algorithm.denoise``, computed once if all samples are alike.
 
-        They are before the first token of a size is sampled.
+        Samples of one size are alike before the first token is sampled.
 
         Args:
             algorithm: the trained algorithm.
@@ -359,7 +360,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         return algorithm.denoise(x[:1], t[:1], real[:1]).expand(len(x), -1, -1)
 
     def adjusted(self, log_d0: Tensor, support: Tensor | None) -> tuple[Tensor, Tensor]:
-        """log D tempered, then narrowed, then cut to its nucleus, as in ``TokenAlgorithm.predict``.
+        """Apply temperature, narrowing and ``top_p`` to log D, as in ``TokenAlgorithm.predict``.
 
         Args:
             log_d0: Float[..., V].
@@ -380,9 +381,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
 
 
 def are_alike(*tensors: Tensor) -> bool:
-    """Return True if all rows of each tensor are equal and it is cheap to know, as on the CPU.
+    """Return True if all rows of each tensor are equal, and comparing is cheap, as on the CPU.
 
-    ``tensors``: with a batch axis.
+    ``tensors``: tensors with a batch axis.
     """
     if any(keeps_shapes(tensor.device) for tensor in tensors):
         return False
@@ -390,14 +391,14 @@ def are_alike(*tensors: Tensor) -> bool:
 
 
 _LEAST = 1e-100
-"""A mass below which nothing is sampled: of the least float64 numbers no share can be taken."""
+"""Mass below which nothing is sampled, since shares of it underflow in float64."""
 
 
 @dataclass(frozen=True)
 class _Narrowed:
-    """Samples tokens one after the other under a ``Narrowing``, with their weights.
+    """Sampling of tokens one after the other under a ``Narrowing``, with weights.
 
-    ``adjusted``: as ``TokenSampler.adjusted``.
+    ``adjusted``: the method ``TokenSampler.adjusted``.
     """
 
     samples: PartialSamples
@@ -405,7 +406,7 @@ class _Narrowed:
     adjusted: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
     def sample(self, where: Tensor, log_d0: Tensor, u: Tensor) -> None:
-        """Sample at N positions ``where`` Bool[B, L], from log D Float[N, V] there.
+        """Sample tokens at N positions ``where`` Bool[B, L], from log D Float[N, V] there.
 
         ``u``: Float64[N], uniform numbers for the first tries.
         """
@@ -422,9 +423,9 @@ class _Narrowed:
             self._sample_one_each(rows[now], position[now], log_d0[now], u[now])
 
     def _sample_one_each(self, rows: Tensor, position: Tensor, log_d0: Tensor, u: Tensor) -> None:
-        """Sample a token at ``position`` Int[R] of each of the samples ``rows`` Int[R].
+        """Sample a token at ``position`` Int[R] for each of ``rows`` Int[R].
 
-        Until no token is refused.
+        A refused token is sampled again.
         """
         samples, narrowing = self.samples, self.narrowing
         legal = samples.legal_at(rows, position)
@@ -457,7 +458,8 @@ class _Narrowed:
     ) -> Tensor:
         """log of D(v) + (1 - D(v)) [y is not refused], Float64[R]; 0 unless ``asked`` Bool[R].
 
-        D is Float[R, V], v the ids at ``position`` Int[R] of ``rows`` Int[R], y another id.
+        D is Float[R, V], v the id at ``position`` Int[R] of ``rows`` Int[R], y another id sampled
+        from D.
         """
         samples = self.samples
         log_kept = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)

@@ -25,7 +25,7 @@ from discrete_diffusion.sampling.partial_samples import (
 from discrete_diffusion.sampling.tokens import TokenSampler
 
 _ROUNDING = 1e-6
-"""Nats: what float32 leaves of a sum of entropies less its largest."""
+"""Rounding error, in nats, of a sum of float32 entropies less the largest."""
 
 
 def entropy_of(log_probs: Tensor) -> Tensor:
@@ -54,32 +54,32 @@ SCORES: dict[str, Callable[[Tensor, Tensor | None, torch.Generator], Tensor]] = 
         tuple(log_d0.shape[:1]), generator, log_d0.device
     ),
 }
-"""Scores of positions, the highest to reveal first, of equal ones the first position: Float[N] of
-log_d0 Float[N, V], D at N masked positions, the tokens Int[N] sampled from it (None unless the
-score is one of ``READ_TOKENS``) and a generator."""
+"""Scores of positions, Float[N]. The highest is revealed first; ties go to the first position.
+Arguments: log_d0 Float[N, V], log D at N masked positions; the tokens Int[N] sampled from D (None
+unless the score is one of ``READ_TOKENS``); a generator."""
 READ_TOKENS = ("confidence",)
-"""Scores that read the tokens sampled, not the distributions alone."""
+"""Scores that read sampled tokens, not only the distributions."""
 ONE_PATH = tuple(name for name in SCORES if name not in (*READ_TOKENS, "random"))
-"""Scores by which the visible tokens decide the next position: one path leads to each sample."""
+"""Scores with which the visible tokens decide the next position: one path to each sample."""
 
 
 @dataclass(kw_only=True)
 class Unmasking(TokenSampler):
-    """Predict all MASKs, reveal those that come first by some score, and predict again.
+    """Predict all MASKs, reveal the positions with the highest scores, and predict again.
 
-    t is always the time at which as many of the real positions are masked as now are (of the
-    block's, for algorithms with ``blocks``), so that it fits what the network sees. Every call
-    reveals at least one token, so a sample costs at most one call per free token.
+    t is always the time at which as many real positions are masked as now (of the block, for
+    algorithms with ``blocks``), so that it fits what the network sees. Every call reveals at least
+    one token, so a sample costs at most one call per free token.
 
-    A score that reads the distributions alone leaves one token per call exact, if D is exact and
-    does not depend on t. A score that reads the tokens sampled does not.
+    If D is exact and does not depend on t, one token per call is exact with a score that reads the
+    distributions alone, but not with a score that reads the sampled tokens.
 
     ``groups_in_turn``: fill the layout's groups one after the other, all nodes before any edge.
     """
 
     absorbing_only = True
     order: str | Sequence[int] = field(init=False)
-    """The score, one of ``SCORES``; or all positions, the first to reveal first."""
+    """Name of a score in ``SCORES``, or a list of all positions in the order of revealing."""
 
     groups_in_turn: bool = False
 
@@ -95,18 +95,18 @@ class Unmasking(TokenSampler):
     def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
     ) -> Tensor:
-        """Number of tokens to reveal, Int[R, 1], at least 1 where any is left.
+        """Number of tokens to reveal, Int[R, 1], at least 1 for a sample with MASKs left.
 
-        ``log_d0``: Float[N, V], D before it is narrowed, at the N MASKs ``here`` Bool[R, L] of
-        the block, or at all R L places. ``order``: Int[R, L], positions by score, those MASKs
-        first. ``num``: Int[R, 1], how many the block had at first. ``steps``: of the request, or
-        None.
+        ``log_d0``: Float[N, V], log D before narrowing, at the N MASKs ``here`` Bool[R, L] of the
+        block, or at all R L positions. ``order``: Int[R, L], positions by score, these MASKs first.
+        ``num``: Int[R, 1], number of MASKs of the block at the start. ``steps``: number of calls
+        requested, or None.
         """
 
     def score(
         self, log_d0: Tensor, tokens: Tensor | None, here: Tensor, generator: torch.Generator
     ) -> Tensor:
-        """Scores of the N MASKs ``here`` Bool[R, L], Float[N]; other arguments as ``SCORES``."""
+        """Scores of the N MASKs ``here`` Bool[R, L], Float[N]; other arguments as in ``SCORES``."""
         if isinstance(self.order, str):
             return SCORES[self.order](log_d0, tokens, generator)
         # an order given as a list
@@ -148,9 +148,9 @@ class Unmasking(TokenSampler):
             samples.record()
 
     def _fill_all(self, samples: PartialSamples, block: Block) -> None:
-        """``_fill`` of all samples in every call, by masks.
+        """Fill a block as ``_fill`` does, computing all samples in every call.
 
-        The host waits for the device only where ``turns`` does not know the number of calls.
+        The host waits for the device only if ``turns`` does not know the number of calls.
         """
         num = block.free.sum(dim=1, keepdim=True).clamp(min=1)
         legal = samples.algorithm.layout.support
@@ -173,11 +173,10 @@ class Unmasking(TokenSampler):
             samples.record()
 
     def turns(self, samples: PartialSamples, block: Block) -> Iterator[Tensor | None]:
-        """Yield a number of tokens of each sample, Int[B] on the host, for each call of a block.
+        """Yield for each call the number of tokens to reveal per sample, Int[B] on the host.
 
-        ``has_fixed_shapes`` only. None where the device decides the numbers.
-
-        Here the device decides, and the host reads after each call whether it was the last.
+        Yields None if the device decides the numbers, as it does here: the host reads after each
+        call whether the block is full. Used with ``has_fixed_shapes`` only.
         """
         most = int(block.num.max()) if len(block.num) else 0
         for call in range(1, most + 1):
@@ -188,10 +187,11 @@ class Unmasking(TokenSampler):
     def _choose(
         self, samples: PartialSamples, log_d0: Tensor, wide_d0: Tensor, here: Tensor, num: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Choose which of the MASKs ``here`` Bool[R, L] come next.
+        """Choose the MASKs to reveal next among ``here`` Bool[R, L].
 
-        ``log_d0``: Float[N, V] at N places, those MASKs or all; ``wide_d0``: before it is narrowed.
-        Returns Bool[R, L], and the tokens Int[N] sampled from D if the order reads them.
+        ``log_d0``: Float[N, V] at N positions, these MASKs or all; ``wide_d0``: the same before
+        narrowing. Returns the choice Bool[R, L], and the tokens Int[N] sampled from D, if the order
+        reads tokens.
         """
         tokens = (
             sample_categorical(log_d0, samples.generator) if self.order in READ_TOKENS else None
@@ -204,8 +204,7 @@ class Unmasking(TokenSampler):
 
 
 def check_positions(key: str, order: Sequence[int], length: int, names: Iterable[str]) -> None:
-    """Raise ``ValueError`` unless the order is a permutation of the positions; ``names``: other
-    orders that the message names."""
+    """Raise ``ValueError`` unless the order lists all positions once; it suggests ``names``."""
     if sorted(order) != [*range(length)]:
         raise ValueError(
             f"{key}={[*order]}: expected every position from 0 to {length - 1} once, or one of "
@@ -216,7 +215,7 @@ def check_positions(key: str, order: Sequence[int], length: int, names: Iterable
 def on_grid(values: Tensor, here: Tensor, elsewhere: float) -> Tensor:
     """Put values Float[N] on a grid Float64[R, L], ``elsewhere`` where ``here`` is False.
 
-    They are of the N places that are True ``here`` Bool[R, L], row by row, or of all R L places.
+    The values belong to the N positions ``here`` Bool[R, L], row by row, or to all R L positions.
     """
     values = values.double()
     if len(values) == here.numel():
@@ -228,10 +227,10 @@ def on_grid(values: Tensor, here: Tensor, elsewhere: float) -> Tensor:
 
 @dataclass(kw_only=True)
 class EvenUnmasking(Unmasking):
-    """Unmasking of as many tokens in every call.
+    """Unmasking of the same number of tokens in every call.
 
-    ``tokens_per_call``: how many at most; ``steps`` sets instead the number of calls, among
-    which the tokens are spread evenly (per block, and per group in turn).
+    ``tokens_per_call``: largest number of tokens of a call; ``steps`` sets instead the number of
+    calls, among which the tokens are spread evenly (per block, and per group in turn).
     """
 
     tokens_per_call: Count = 1
@@ -254,12 +253,12 @@ class EvenUnmasking(Unmasking):
 
 
 class Confidence(EvenUnmasking):
-    """Confidence order: the tokens that the network is surest of come first.
+    """Confidence order: the tokens of which the network is surest come first.
 
     Score: the probability that D gives to the token sampled (MaskGIT, arXiv 2202.04200; LLaDA,
-    arXiv 2502.09992). It reads sampled tokens, so that likely ones get in earlier than they should:
-    the samples are those of a sharpened model, even one token per call. With a narrowed ``support``
-    the order reads narrowed samples, and ``log_weights`` do not undo the tilt.
+    arXiv 2502.09992). It reads sampled tokens, so likely tokens are revealed too early: the samples
+    follow a sharpened distribution, even with one token per call. With a narrowed ``support`` the
+    order reads narrowed tokens, and ``log_weights`` do not undo the tilt.
     """
 
     name = order = "confidence"
@@ -269,8 +268,9 @@ class Confidence(EvenUnmasking):
 class Margin(EvenUnmasking):
     """Margin order: the positions whose two likeliest tokens are furthest apart come first.
 
-    Score: the largest less the second largest probability of D (Kim et al., arXiv 2502.06768).
-    It reads the distributions alone: exact one token per call, where D is."""
+    Score: the largest less the second largest probability of D (Kim et al., arXiv 2502.06768). It
+    reads the distributions alone: exact with one token per call if D is exact.
+    """
 
     name = order = "margin"
     exactness = Exactness.ANY_ORDER
@@ -280,7 +280,8 @@ class Entropy(EvenUnmasking):
     """Entropy order: the positions of the lowest entropy come first.
 
     Score: minus the entropy of D, nats (Ye et al., arXiv 2508.15487). It reads the distributions
-    alone: exact one token per call, where D is."""
+    alone: exact with one token per call if D is exact.
+    """
 
     name = order = "entropy"
     exactness = Exactness.ANY_ORDER
@@ -288,23 +289,24 @@ class Entropy(EvenUnmasking):
 
 @dataclass(kw_only=True)
 class EntropyBounded(Unmasking):
-    """Entropy-bounded unmasking: as many tokens per call as are nearly independent.
+    """Entropy-bounded unmasking: each call reveals as many tokens as are nearly independent.
 
     Reveal the longest run of positions 1..k, in ``order``, with
 
         H_1 + ... + H_k - max(H_1, ..., H_k) <= budget,      H_l the entropy of D_l, nats
 
     (EB, Ben-Hamu et al., arXiv 2505.24857). The left side bounds the information that the k tokens
-    have on each other, which is what sampling them independently loses in this call. The first is
-    always revealed: budget 0 is one token per call, exact where D is, unless tokens are certain.
+    have on each other, which is lost by sampling them independently. The first token is always
+    revealed, so budget 0 reveals one token per call, plus certain tokens, and is exact if D is
+    exact.
 
-    ``order``: ``random``, every order equally likely, as in training; as published, ``entropy``,
-    least first, ``margin`` or ``confidence``; ``max-probability``, ``most-uncertain`` (of the most
-    entropy), ``left-to-right``; or a list of all positions. Deviation: ``random`` is the default,
-    because the others keep less of the distribution of a trained network.
+    ``order``: ``random``, every order equally likely, as in training; one of the published orders
+    ``entropy`` (least first), ``margin`` or ``confidence``; ``max-probability``, ``most-uncertain``
+    (most entropy first) or ``left-to-right``; or a list of all positions. Deviation: ``random`` is
+    the default, because the others keep less of the distribution of a trained network.
 
-    Raises ``ValueError`` for a negative budget, an unknown order, one that is not a list of all
-    positions, or if ``steps`` is given.
+    Raises ``ValueError`` for a negative budget, an unknown order, a list that is not all positions,
+    or if ``steps`` is given.
     """
 
     name = "entropy-bounded"
