@@ -28,16 +28,16 @@ logger = logging.getLogger(__name__)
 
 _TOKENIZERS = ("characters", "bytes", "text8", "bpe:8192", "a folder", "a tokenizer.json")
 _MIN_BPE = 257
-"""The bytes, and the end of a text."""
+"""Least size of a BPE tokenizer: the 256 bytes and the end of a text."""
 
 
 def complete_text(config: DictConfig) -> None:
-    """Set in ``config`` what follows from the text: ``characters`` of the training text, or of all
-    of a file that is split here, the meaning of ``tokenizer``, and ``vocab_size``, ``mask_id`` and
-    ``pad_id``.
+    """Set in ``config`` the keys that follow from the text.
 
-    With them the config is enough to rebuild the layout and to read samples, without the text.
-    Characters that are given stay. Raises ``ValueError`` for ids other than those of the text.
+    They are ``characters`` of the training text, or of the whole file if it is split here; the keys
+    that ``tokenizer`` sets; ``vocab_size``, ``mask_id`` and ``pad_id``. With them the config is
+    enough to rebuild the layout and to read samples, without the text. Characters that are given
+    stay. Raises ``ValueError`` if a given key contradicts the text.
     """
     if is_stored(config):
         complete_stored(config)
@@ -54,10 +54,10 @@ def complete_text(config: DictConfig) -> None:
 
 
 def build_text(config: DictConfig) -> TextDataset:
-    """Data set of a completed config.
+    """Build the data set of a completed config.
 
     Raises ``ValueError`` with one sentence for paths that contradict each other, text that cannot
-    be read, a character that training lacks, or a split of less than one window.
+    be read, a character that the training text lacks, or a split of less than one window.
     """
     if is_stored(config):
         return build_stored(config)
@@ -92,10 +92,10 @@ def build_text(config: DictConfig) -> TextDataset:
 
 
 def build_test_text(config: DictConfig) -> TextDataset:
-    """Data set with the text of ``path`` as its test split, for a model with this config.
+    """Build a data set whose test split is the text of ``path``, for a model with this config.
 
-    Raises ``ValueError`` for text of less than one window, and for a character that the model does
-    not know, which names file and line.
+    Raises ``ValueError`` for text of less than one window and, naming file and line, for a
+    character that the model does not know.
     """
     if is_stored(config):
         return build_stored_test(config)
@@ -116,8 +116,8 @@ def build_test_text(config: DictConfig) -> TextDataset:
 
 
 def training_path(config: Mapping[str, Any]) -> str | None:
-    """``path``, or ``train_path``; None for the embedded text. Raises ``ValueError`` if the paths
-    contradict each other."""
+    """Return ``path`` or ``train_path``, or None for the embedded text. Raises ``ValueError`` if
+    the paths contradict each other."""
     return next(iter(given_paths(config).values()), None)
 
 
@@ -127,7 +127,7 @@ def _training_text(config: DictConfig) -> TextSource:
 
 
 def _training_share(config: DictConfig) -> list[str]:
-    """Text that a tokenizer is trained on, without the held-out shares, in pieces."""
+    """Return, in pieces, the text that a tokenizer is trained on, without the held-out shares."""
     text = _training_text(config).text
     if config.train_path is None:
         text = text[shares_of(len(text), config.split)["train"]]
@@ -137,8 +137,8 @@ def _training_share(config: DictConfig) -> list[str]:
 def embedded_text() -> TextSource:
     """The help pages of Python's language reference, which every CPython carries for ``help()``.
 
-    About 0.5 MB of English, the same for one version of Python; for smoke tests. Raises
-    ``ValueError`` if the installation was stripped of them.
+    They are about 0.5 MB of English, the same in every installation of one Python version, and
+    serve smoke tests. Raises ``ValueError`` if the installation was stripped of them.
     """
     try:
         from pydoc_data.topics import topics
@@ -154,9 +154,9 @@ def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dic
     """Keys of ``config.data`` that a tokenizer sets.
 
     Args:
-        name: ``characters`` (or ``chars``), ``bytes``, ``text8``, the 27 letters, ``bpe:SIZE``, a
+        name: ``characters`` (or ``chars``), ``bytes``, ``text8`` (27 letters), ``bpe:SIZE``, a
             folder of ``data tokenize``, or a path for ``state_of_file``.
-        texts: texts to train ``bpe:SIZE`` on; None where there are none.
+        texts: texts to train ``bpe:SIZE`` on; None if there are no texts.
 
     Returns:
         ``tokenizer``, its name, or for a folder the name that made it; ``tokens``; and
@@ -202,7 +202,8 @@ def _trained(name: str, size: int, texts: Callable[[], Iterable[str]] | None) ->
 def set_tokenizer(config: DictConfig, texts: Callable[[], Iterable[str]] | None) -> None:
     """Set in ``config.data`` the keys of its ``tokenizer``, unless they are known already.
 
-    Raises ``ValueError`` as ``named_tokenizer``, or if another key contradicts it.
+    Raises the errors of ``named_tokenizer``, and ``ValueError`` if another key contradicts the
+    tokenizer.
     """
     name = config.get("tokenizer")
     if name is None or config.get("tokenizer_state") is not None:
@@ -220,14 +221,15 @@ def set_tokenizer(config: DictConfig, texts: Callable[[], Iterable[str]] | None)
 
 
 def is_stored(config: Mapping[str, Any]) -> bool:
-    """True for ids on disk."""
+    """True if the data are ids on disk."""
     return config.get("name") == "tokens" or config["tokens"] == "ids"
 
 
 def complete_stored(config: DictConfig) -> None:
-    """Set in ``config`` what follows from the files: the tokenizer of ``data tokenize``, ``bos_id``
-    and ``eos_id``; for ids alone V, from the largest one, MASK and, for rows of documents, PAD.
+    """Set in ``config`` the keys that follow from files of ids.
 
+    They are the tokenizer of ``data tokenize``, ``bos_id`` and ``eos_id``. Without a tokenizer,
+    ``vocab_size`` counts the ids up to the largest one, MASK and, for rows of documents, PAD.
     Raises ``ValueError`` or ``FileNotFoundError`` naming key or file.
     """
     if config.tokens == "ids" and config.vocab_size is None:
@@ -254,7 +256,7 @@ def complete_stored(config: DictConfig) -> None:
 
 
 def build_stored(config: DictConfig) -> StoredTextDataset:
-    """Data set of ids on disk, of a completed config; errors name key or file."""
+    """Build the data set of ids on disk from a completed config; errors name key or file."""
     path, packing = _stored_path(config), packing_of(config)
     separate = {split: config.get(f"{split}_path") for split in SPLITS}
     if config.path is not None:
@@ -285,8 +287,8 @@ def build_stored(config: DictConfig) -> StoredTextDataset:
 
 
 def build_stored_test(config: DictConfig) -> StoredTextDataset:
-    """Data set with the ids of ``path``, or of the text there, as its test split, for a model with
-    this config."""
+    """Build a data set whose test split is the ids of ``path``, or of the text there, for a model
+    with this config."""
     files = _tokens_or_text(config)
     spans: dict[str, Span] = {"train": (files, 0, 0), "val": (files, 0, 0)}
     spans["test"] = (files, 0, len(files))
@@ -323,8 +325,8 @@ def _stored_path(config: Mapping[str, Any]) -> str:
 
 
 def _tokens_or_text(config: DictConfig) -> TokenFiles:
-    """Ids of ``path`` or, for a model with a tokenizer, of the text there, with ``eos_id`` after
-    each document."""
+    """Return the ids of ``path`` or, if it is text and the model has a tokenizer, of the text, with
+    ``eos_id`` after each document."""
     path, known = Path(config.path), vocabulary_of(config)
     is_text = path.is_file() and path.suffix not in token_files.ENDINGS and kind_of(path) is not NPY
     if isinstance(known, IdVocabulary) or not is_text:
@@ -344,7 +346,8 @@ def _tokens_or_text(config: DictConfig) -> TokenFiles:
 
 
 def _shares(files: TokenFiles, config: DictConfig, packing: Packing) -> dict[str, Span]:
-    """Every split's share of the tokens or, for rows of documents, of the documents."""
+    """Return each split's span of ids: a share of the tokens or, for rows of documents, of the
+    documents."""
     if packing.pack != "pad":
         shares = shares_of(len(files), config.split)
         return {split: (files, share.start, share.stop) for split, share in shares.items()}
@@ -357,7 +360,7 @@ def _shares(files: TokenFiles, config: DictConfig, packing: Packing) -> dict[str
 
 
 def _check_meaning(config: Mapping[str, Any], spans: Mapping[str, Span]) -> None:
-    """Raise ``ValueError`` for files of ``data tokenize`` with another tokenizer than the
+    """Raise ``ValueError`` if ``data tokenize`` wrote the files with a tokenizer other than the
     config's."""
     ours = token_files.meaning_digest(vocabulary_of(config).meaning)
     for files, _, _ in spans.values():

@@ -25,7 +25,8 @@ from discrete_diffusion.runtime.package import install_command
 
 
 def json_text(line: str, place: str, field: str = "text") -> str:
-    """Text of a line of JSON. Raises ``ValueError`` naming ``place`` for other lines."""
+    """Return the text in a line of JSON. Raises ``ValueError`` naming ``place`` if there is
+    none."""
     try:
         value = load_json(line)
     except ValueError as error:
@@ -34,7 +35,8 @@ def json_text(line: str, place: str, field: str = "text") -> str:
 
 
 def text_of(value: Any, place: str, field: str = "text") -> str:
-    """A text, or the text in the ``field`` of an object; ``ValueError`` for another value."""
+    """Return a text, or the text in the ``field`` of an object; ``ValueError`` for another
+    value."""
     is_object = isinstance(value, Mapping)
     text = value.get(field) if is_object else value
     if not isinstance(text, str):
@@ -57,7 +59,7 @@ _ROWS = 256
 """Rows of a Parquet file that are read at once."""
 
 _MAX_LINE = 1 << 30
-"""Bytes of a line, or of text without a place to cut it."""
+"""Bytes of a line, or of text that cannot be cut, from which on it is refused."""
 
 _EXPECTED = "text, a JSON object or text a line (JSON lines), or Parquet"
 
@@ -66,8 +68,8 @@ _EXPECTED = "text, a JSON object or text a line (JSON lines), or Parquet"
 class Part:
     """Consecutive texts of a file.
 
-    ``ends``: for each, True if it ends a document. ``after``: start of the next part, in bytes or
-    rows of Parquet. ``num_nulls``: rows without a text, which are left out.
+    ``ends``: for each text, True if it ends a document. ``after``: start of the next part, in bytes
+    or in rows of Parquet. ``num_nulls``: number of rows that were left out, having no text.
     """
 
     texts: Sequence[str]
@@ -79,10 +81,11 @@ class Part:
 def parts_of(path: Path, start: int, *, field: str, documents: str) -> Iterator[Part]:
     """Yield the parts of a file from ``start``, which is 0 or the ``after`` of an earlier part.
 
-    JSON lines have a document a line, text or an object with a ``field``, and Parquet has one a
-    row, in the column ``field``; both are known by their content. Other files are text, compressed
-    or not: one document (``documents`` is ``file``) or one for each line that is not empty
-    (``line``). Raises ``ValueError`` naming file and line if one cannot be read.
+    JSON lines have a document in each line, a text or an object with ``field``; Parquet has a
+    document in each row, in the column ``field``. Both formats are recognised by content. Other
+    files are text, compressed or not: one document (``documents`` is ``file``), or one for each
+    line that is not empty (``line``). Raises ``ValueError`` naming file and line for a document
+    that cannot be read.
     """
     kind = check_kind(path, (PARQUET, JSON_LINES, HTML), _EXPECTED)
     try:
@@ -99,8 +102,11 @@ def parts_of(path: Path, start: int, *, field: str, documents: str) -> Iterator[
 def encode_part(
     vocabulary: TextVocabulary | SubwordVocabulary, part: Part
 ) -> tuple[np.ndarray, list[int]]:
-    """Int64[N], ids of a part with ``eos_id``, if there is one, after each document; and the places
-    after documents. A document also ends where the text itself has that token."""
+    """Return the ids of a part, Int64[N], and the positions after which documents end.
+
+    If there is an ``eos_id``, it follows each document; a document also ends where the text itself
+    has that token.
+    """
     ids, ends, num = [np.zeros(0, np.int64)], [], 0
     eos = vocabulary.eos_id
     for row, is_end in zip(vocabulary.encode_each(part.texts), part.ends, strict=True):
@@ -116,11 +122,11 @@ def encode_part(
 
 
 def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
-    """Yield a document for each line, which is JSON if there is a ``field``."""
+    """Yield parts with a document for each line, which is JSON if there is a ``field``."""
     number, after = 0, 0
     with open_unpacked(path, in_parts=True) as file:
         while lines := _whole_lines(file, f"{path}, line {number + 1:,}"):
-            # the whole file is read for the numbers of its lines
+            # read from the start of the file, to number the lines
             begin, first = after, number
             after += sum(map(len, lines))
             lines = [piece for line in lines for piece in line.splitlines()]  # CR alone ends one
@@ -139,7 +145,8 @@ def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
 
 
 def _whole_lines(file: BinaryIO, place: str) -> list[bytes]:
-    """Lines of at least ``_PART`` bytes, if there are as many; ``place``: of the first line."""
+    """Read whole lines of at least ``_PART`` bytes together, or to the end of the file; ``place``
+    names the first line."""
     lines, num = [], 0
     while num < _PART and (line := file.readline(_MAX_LINE)):
         lines.append(line)
@@ -166,7 +173,7 @@ def _decoded(line: bytes, place: str) -> str:
 
 
 def _text(path: Path, start: int) -> Iterator[Part]:
-    """Yield parts of one document, cut where it makes no difference to a tokenizer; a part depends
+    """Yield parts of one document, cut where this does not change its tokens; each part depends
     only on its start."""
     with open_unpacked(path, in_parts=True) as file:
         num = start
@@ -187,7 +194,7 @@ def _text(path: Path, start: int) -> Iterator[Part]:
             content, is_last = content + new, len(new) < wanted
             if not content:  # an empty file, or one whose last part was read before
                 return
-            # whole pieces; the last one may go on
+            # yield whole pieces; the last piece may go on in the next part
             texts = pieces(_whole_characters(content, path, after, is_last), _PART // 2)
             texts = texts if is_last else texts[:-1]
             num = sum(len(each.encode()) for each in texts)
@@ -197,7 +204,7 @@ def _text(path: Path, start: int) -> Iterator[Part]:
 
 
 def _whole_characters(content: bytes, path: Path, offset: int, is_last: bool) -> str:
-    """Text of bytes, without an incomplete character at their end."""
+    """Decode bytes as UTF-8, without an incomplete character at the end."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
 """Text as a ``TokenDataset``: windows of equal length in memory, or rows of files of ids on disk.
 
-Files of any size are read row by row. Rows of L tokens are whole blocks of ids, framed blocks, or a
-document each.
+Files of any size are read row by row. A row of L tokens is a block of ids, a block between BOS and
+EOS, or a document.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.runtime import progress
 
 Span = tuple[TokenFiles, int, int]
-"""Ids from the second number to the one before the third."""
+"""Files, start and stop: the ids ``start`` to ``stop - 1`` of the files."""
 
 PACKS = ("wrap", "wrap_bos_eos", "pad")
 
@@ -36,15 +36,17 @@ _WINDOWS = 4096
 """Windows that are decoded at once."""
 
 _MAX_TEXTS = 2_000
-"""Rows of a split on disk that represent it where all of its text would be needed."""
+"""Most rows of a split on disk that are decoded where its whole text would be needed."""
 
 _READ = 1_000_000
-"""Ids that are read at once where all ids of a split are counted."""
+"""Ids that are read at once when characters, bytes or words of a split are counted."""
 
 
 def count_words(vocabulary: Vocabulary, pieces: Iterable[np.ndarray]) -> int:
-    """Number of words between white space in the text of ids, in consecutive pieces Int[n]; a word
-    across two pieces counts once, and each document begins a new word."""
+    """Count the words, separated by white space, in the text of consecutive pieces of ids, Int[n].
+
+    A word across two pieces counts once; each document begins a new word.
+    """
     num, within = 0, False
     for ids in pieces:
         for k, text in enumerate(vocabulary.documents(ids)):
@@ -56,8 +58,8 @@ def count_words(vocabulary: Vocabulary, pieces: Iterable[np.ndarray]) -> int:
 
 
 def units_of(nats: float, num_bytes: int, num_words: int) -> dict[str, float]:
-    """Nats of a text as ``bits_per_byte``, nats / (ln 2 bytes), and, if it has a word,
-    ``perplexity_per_word``, exp(nats / words)."""
+    """Convert the nats of a text to ``bits_per_byte``, nats / (ln 2 bytes), and, if it has words,
+    to ``perplexity_per_word``, exp(nats / words)."""
     units = {"bits_per_byte": nats / math.log(2) / num_bytes}
     if num_words:
         units["perplexity_per_word"] = math.exp(min(nats / num_words, 700.0))
@@ -65,10 +67,10 @@ def units_of(nats: float, num_bytes: int, num_words: int) -> dict[str, float]:
 
 
 class TextDataset(TokenDataset):
-    """Contiguous windows of ``length`` tokens that do not overlap; the last one of a split is
+    """Contiguous windows of ``length`` tokens that do not overlap; the last window of a split is
     padded.
 
-    A window is modelled by itself, without the text before it. ``ids``: Int64[N] of every split.
+    Each window is modelled without the text before it. ``ids``: Int64[N] for each split.
     ``source``: name of the text in log and metrics. ``num_tokens``: N by split.
     """
 
@@ -89,7 +91,7 @@ class TextDataset(TokenDataset):
         self.num_tokens = {name: len(ids[name]) for name in SPLITS}
 
     def _windows(self, ids: np.ndarray) -> Examples:
-        """Windows x0 Int64[M, L] of ids Int64[N], M = ceil(N / L)."""
+        """Cut ids Int64[N] into windows x0 Int64[M, L], M = ceil(N / L)."""
         length, pad_id = self.layout.length, self.vocabulary.pad_id
         assert pad_id is not None
         num = math.ceil(len(ids) / length) * length
@@ -126,7 +128,8 @@ class TextDataset(TokenDataset):
             yield x0[real].numpy()
 
     def further_bounds(self, split: str, bound: BoundEstimate) -> dict[str, float]:
-        """Bits per character and per byte, and perplexity per word, see ``units_of``.
+        """Convert the bound to bits per character and per byte, and perplexity per word
+        (``units_of``).
 
             bits per token = nats per token / ln 2
             bits per character = bits per token * tokens / characters
@@ -135,7 +138,7 @@ class TextDataset(TokenDataset):
         """
         tokens = self.num_tokens[split]
         bits = bound.per_token / math.log(2)
-        # the error of the bound, relative; a bound of 0 has none
+        # relative error of the bound, 0 for a bound of 0
         error, whole = bound.standard_error, bound.per_sample
         per_sample_error = error / whole if whole else 0.0
         if self.vocabulary.unit == "ids":
@@ -155,7 +158,7 @@ class TextDataset(TokenDataset):
         return "bits per character", math.log(2) * num_tokens * characters
 
     def fingerprint(self) -> str:
-        """Fingerprint of the data and of the meaning of ids: other characters are other data."""
+        """Fingerprint of the data and of the meaning of ids; changes if the characters change."""
         meaning = f"{super().fingerprint()} {self.vocabulary.meaning}"
         return hashlib.sha256(meaning.encode("utf-8")).hexdigest()[:16]
 
@@ -177,9 +180,9 @@ class Packing:
     """Arrangement of ids in rows of ``length`` tokens.
 
     ``pack``: ``wrap``, consecutive blocks; ``wrap_bos_eos``, blocks of L - 2 between the tokens
-    ``bos_id`` and ``eos_id`` (Sahoo et al., arXiv 2406.07524); ``pad``, one document a row, padded,
-    a longer one in several rows. ``document_mask``: rows come with ``document_idxs``, the number of
-    the document of each token, counted at ``eos_id``.
+    ``bos_id`` and ``eos_id`` (Sahoo et al., arXiv 2406.07524); ``pad``, one document in each padded
+    row, a long document in several rows. ``document_mask``: rows have ``document_idxs``, the number
+    of each token's document; a document ends at ``eos_id``.
 
     Raises ``ValueError`` for an unknown ``pack``, a missing token, and a ``length`` without room
     for text.
@@ -215,12 +218,14 @@ class Packing:
 
     @property
     def content(self) -> int:
-        """Number of ids of the text in a whole row."""
+        """Number of ids of text in a full row."""
         return self.length - 2 * (self.pack == "wrap_bos_eos")
 
     def span(self, files: TokenFiles, start: int, stop: int) -> ExamplesOnDisk:
-        """Rows of the ids ``start`` to ``stop - 1`` of ``files``; unless rows are padded, a rest
-        that fills no row is left out."""
+        """Return the rows of the ids ``start`` to ``stop - 1`` of ``files``.
+
+        Unless rows are padded, ids at the end that do not fill a row are left out.
+        """
         if self.pack == "pad":
             starts, sizes = self._document_rows(files, start, stop)
         else:
@@ -235,7 +240,7 @@ class Packing:
         return ExamplesOnDisk(read, sizes)
 
     def _document_rows(self, files: TokenFiles, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Starts Int64[M] and lengths Int64[M] of rows of one document each."""
+        """Return starts Int64[M] and lengths Int64[M] of rows, each from a single document."""
         ends = files.document_ends(self.eos_id)
         ends = ends[(ends > start) & (ends <= stop)]
         begins = np.concatenate([[start], ends])[:-1]
@@ -248,7 +253,7 @@ class Packing:
         return torch.from_numpy(starts.astype(np.int64)), torch.from_numpy(sizes.astype(np.int64))
 
     def _read(self, files: TokenFiles, starts: list[int], sizes: Tensor) -> Examples:
-        """Rows of these ``starts`` and ``sizes``."""
+        """Read the rows with these ``starts`` and ``sizes``."""
         content = sizes.clamp(max=self.content)
         contents = [files.read(s, s + n) for s, n in zip(starts, content.tolist(), strict=True)]
         for start, ids in zip(starts, contents, strict=True):
@@ -276,10 +281,10 @@ class Packing:
 
 
 class StoredTextDataset(TextDataset):
-    """Rows of ``packing`` over the ids of every split's span, read as they are needed.
+    """Rows that ``packing`` makes of each split's span of ids, read when they are needed.
 
-    ``source``: name of the text in log and metrics. Raises ``ValueError`` for ids that are not
-    among V in pieces of every file; all ids are checked when they are read.
+    ``source``: name of the text in log and metrics. Raises ``ValueError`` for an id outside the
+    vocabulary in some pieces of each file; all other ids are checked when they are read.
     """
 
     per_split = ("splits", "num_tokens", "spans")
@@ -318,8 +323,7 @@ class StoredTextDataset(TextDataset):
         ]
 
     def fingerprint(self) -> str:
-        """Fingerprint of the digests of the files, of the spans and of the meaning of rows and
-        ids."""
+        """Fingerprint of file digests, spans, and the meaning of rows and ids."""
         packing = self.packing
         spans = [(files.digest, *span) for files, *span in map(self.spans.__getitem__, SPLITS)]
         rows = (packing.pack, packing.length, packing.bos_id, packing.eos_id, packing.document_mask)
@@ -327,7 +331,7 @@ class StoredTextDataset(TextDataset):
         return hashlib.sha256(meaning.encode()).hexdigest()[:16]
 
     def texts(self, split: str) -> list[str]:
-        """Rows of a split as text; of more than 2,000 rows some at equal distances."""
+        """Rows of a split as text; of more than 2,000 rows, 2,000 at equal distances."""
         examples = self.splits[split]
         num = min(len(examples), _MAX_TEXTS)
         rows = torch.arange(num) * len(examples) // max(num, 1)

@@ -1,4 +1,4 @@
-"""Text: by characters, bytes or subwords, in memory or as ids on disk; its kinds of files, options,
+"""Text as characters, bytes or subwords, in memory or as ids on disk; its kinds of files, options,
 and ``discrete-diffusion data tokenize``."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _tokenizing: Any = Later(f"{_HERE}.tokenizing")
 
 MEGATRON_MAGIC = b"MMIDIDX\x00\x00"
 LLMC_MAGICS = {20240520: "<u2", 20240801: "<u4"}
-"""First Int32 of ids as llm.c writes them, and their type."""
+"""Type of the ids in a file of llm.c, by the first Int32 of the file."""
 
 PARQUET = FileKind(
     "Parquet",
@@ -137,7 +137,7 @@ _TOKENIZE = SubCommand(
 
 @register_domain
 class Text(Domain):
-    """Windows of a text, one after the other."""
+    """Consecutive windows of a text."""
 
     name, title = "text", "text"
     setting_help = (

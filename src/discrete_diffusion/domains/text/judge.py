@@ -32,7 +32,7 @@ _Window = TypeVar("_Window")
 
 @dataclass(frozen=True)
 class SampledTexts:
-    """Samples for a judge. ``rows``: the ids of each, without PAD; ``texts``: None without a
+    """Samples for a judge. ``rows``: ids of each sample, without PAD; ``texts``: None without a
     tokenizer."""
 
     rows: Sequence[np.ndarray]
@@ -41,16 +41,17 @@ class SampledTexts:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Likelihood of samples. ``nats``: Float64[M], -log p of each; ``num_tokens``: Int64[M], in the
-    judge's tokens; ``texts``: the texts that it read, or None."""
+    """Likelihood of samples. ``nats``: Float64[M], -log p of each sample; ``num_tokens``: Int64[M],
+    their numbers of tokens for the judge; ``texts``: the texts that the judge read, or None."""
 
     nats: Tensor
     num_tokens: Tensor
     texts: Sequence[str] | None
 
     def as_dict(self) -> dict[str, float]:
-        """``gen_ppl``, exp(nats / tokens) of all samples, with the standard error of the ratio over
-        samples; and, independent of the judge's tokens, bits per character and per UTF-8 byte."""
+        """Return ``gen_ppl``, exp(nats / tokens) of all samples, with the standard error of this
+        ratio, and bits per character and per UTF-8 byte, which do not depend on the judge's
+        tokens."""
         total, num = float(self.nats.sum()), float(self.num_tokens.sum())
         if not num:
             return {"gen_ppl": math.nan}
@@ -69,10 +70,11 @@ class Verdict:
 
 
 class Judge(ABC):
-    """Model with an exact likelihood. ``name``: as it was given; ``window``: most tokens of a
-    window, each of which is predicted; ``width``: number of its ids.
+    """Model with an exact likelihood that scores samples of another model.
 
-    A longer sample is read in windows that do not overlap, each without those before it.
+    ``name``: value of the key ``judge``; ``window``: most tokens of a window, all of which are
+    predicted; ``width``: number of ids. A longer sample is read in windows that do not overlap,
+    each without the text before it.
     """
 
     name: str
@@ -82,11 +84,13 @@ class Judge(ABC):
 
     @abstractmethod
     def encode(self, samples: SampledTexts) -> tuple[list[np.ndarray], Sequence[str] | None]:
-        """Ids of each sample in the judge's tokens, and the texts of these, if there are any."""
+        """Encode each sample in the judge's tokens; also return the texts, or None if there are
+        none."""
 
     @abstractmethod
     def nats(self, ids: Tensor, real: Tensor) -> Tensor:
-        """-log p of windows, Float[W]: ids Int[W, N], of which ``real`` Bool[W, N] count."""
+        """-log p, Float[W], of windows of ids Int[W, N]; only ``real`` positions, Bool[W, N],
+        count."""
 
     @torch.no_grad()
     def read(self, samples: SampledTexts) -> Verdict:
@@ -111,7 +115,7 @@ class Judge(ABC):
             yield windows[first : first + at_once]
 
     def _padded(self, rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-        """Padded ``ids`` Int[W, N], and Bool[W, N], which of them are ``real``."""
+        """Pad rows to ids Int[W, N]; also return Bool[W, N], True for real ids."""
         lengths = torch.tensor([len(row) for row in rows])
         parts = [torch.from_numpy(row) for row in rows]
         ids = torch.nn.utils.rnn.pad_sequence(parts, batch_first=True)
@@ -120,16 +124,17 @@ class Judge(ABC):
 
 
 class CheckpointJudge(Judge):
-    """Checkpoint of ``algo=ar`` of text, exact from the first token on.
+    """Checkpoint of text with ``algo=ar``, whose likelihood is exact and includes the first token.
 
     Samples of a model with the same vocabulary are read as ids, others as text.
     """
 
     def __init__(self, name: str, checkpoint: Any, vocabulary: Any) -> None:
-        """Judge of samples of a ``vocabulary``. ``checkpoint``: with ``algorithm`` and ``config``.
+        """Prepare to judge samples of ``vocabulary``. ``checkpoint``: has ``algorithm`` and
+        ``config``.
 
-        Raises ``ValueError`` for a model without an exact likelihood, of other data, or of other
-        ids without a tokenizer.
+        Raises ``ValueError`` unless the checkpoint is ``algo=ar`` of text and, if either model has
+        no tokenizer, both have the same ids.
         """
         # only an exact likelihood can judge
         algorithm, data = checkpoint.algorithm, checkpoint.config.data
@@ -177,15 +182,15 @@ class CheckpointJudge(Judge):
 
 
 class TransformersJudge(Judge):
-    """Causal language model in a folder of ``transformers``, on text in its own tokens.
+    """Causal language model in a folder of ``transformers``; it reads text in its own tokens.
 
-    Every window begins with the tokenizer's begin or else end of text, so that the first token is
-    predicted, too.
+    Every window begins with the tokenizer's token for the begin, or else for the end, of a text, so
+    that the first token is predicted too.
     """
 
     def __init__(self, folder: str, device: torch.device | str) -> None:
-        """Judge of a folder. Raises ``ValueError`` without ``transformers``, a readable folder, or
-        a token to begin with."""
+        """Load the judge from a folder. Raises ``ValueError`` without ``transformers``, a readable
+        folder, or a token to begin with."""
         # network and tokenizer of one folder
         library = transformers_library(f"judge={PRETRAINED}{folder} is read")
 
@@ -235,8 +240,12 @@ class TransformersJudge(Judge):
 
     @torch.no_grad()
     def features(self, texts: Sequence[str]) -> np.ndarray:
-        """Features of texts for MAUVE, Float[M, D]: the last hidden state of the last token of each
-        text, cut to the model's context, or for an empty text of the token before a window."""
+        """Features of texts for MAUVE, Float[M, D]: the last hidden state of each text's last
+        token.
+
+        Texts are cut to the model's context; an empty text has the state of the token before a
+        window.
+        """
         # cut to the context
         cut = {"truncation": True, "max_length": self.window + 1}
         encoded = [self.tokenizer(text, **cut)["input_ids"] or [self.begin_id] for text in texts]
@@ -251,9 +260,9 @@ class TransformersJudge(Judge):
 
 
 def read_judge(name: str, trained: TrainedModel) -> Judge:
-    """Judge of ``judge=NAME``, on the device of the model whose samples it reads.
+    """Load the judge named by ``judge=NAME`` onto the device of the model whose samples it reads.
 
-    Raises ``ValueError`` or ``FileNotFoundError`` naming the key if it cannot read them.
+    Raises ``ValueError`` or ``FileNotFoundError`` naming the key if it cannot read these samples.
     """
     vocabulary = vocabulary_of(trained.data_config)
     # transformers or a checkpoint

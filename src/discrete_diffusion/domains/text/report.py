@@ -65,8 +65,8 @@ def character_distance(samples: Sequence[str], reference: Sequence[str]) -> floa
 
 
 def words_of(texts: Sequence[str]) -> list[str]:
-    """Words of texts, runs of letters, digits and underscores, without those at the ends of a text,
-    which may be cut off."""
+    """Words (runs of letters, digits and underscores) of texts, without words at the ends of a
+    text, which may be cut off."""
     return [
         match.group()
         for text in texts
@@ -76,7 +76,7 @@ def words_of(texts: Sequence[str]) -> list[str]:
 
 
 def share_known(texts: Sequence[str], known: Collection[str]) -> float:
-    """Share of the words of ``texts`` that are among ``known``; NaN without a word."""
+    """Share of the words of ``texts`` that are among ``known``; NaN if there are no words."""
     words = words_of(texts)
     return sum(word in known for word in words) / len(words) if words else float("nan")
 
@@ -92,7 +92,7 @@ def variety(rows: Sequence[Sequence[int]], units: Sequence[Sequence[Hashable]]) 
                            (seq-rep-4 of Welleck et al., arXiv 1908.04319)
 
     ``rows``: the ids of each sample. ``units``: the elements of its n-grams, such as words. Samples
-    that are too short are left out; NaN without any.
+    that are too short are left out; NaN if none is left.
     """
     scores = {"unigram_entropy": _mean([_entropy(row) for row in rows if len(row)])}
     for n in (1, 2, 3):
@@ -120,7 +120,7 @@ def text_quality(
 ) -> dict[str, float]:
     """Scores of a judge, if there is one, and ``variety`` of samples Int[M, L].
 
-    N-grams are of words between white space, or of ids without a tokenizer.
+    N-grams consist of words between white space, or of ids if there is no tokenizer.
     """
     pad = vocabulary.pad_id
     rows = [row if pad is None else row[row != pad] for row in tokens.cpu().numpy()]
@@ -132,12 +132,14 @@ def text_quality(
 
 
 def mauve(judge: Judge | None) -> Callable[[Sequence[str], Sequence[str]], float] | None:
-    """Function for MAUVE, 0 to 1, of texts and real ones, by the features of a judge of
-    transformers; None for another judge, or without ``mauve-text``, which the log says.
+    """Return a function that measures MAUVE, 0 to 1, of texts against real texts.
+
+    It takes the features of a judge of ``transformers``. None for another judge and, with a message
+    in the log, if ``mauve-text`` is not installed.
 
     Area under the curve of exp(-5 KL(q || r)) and exp(-5 KL(p || r)) over the mixtures r of p and
-    q, which are histograms over clusters of features; with the library's defaults
-    (arXiv 2102.01454). Features of real texts are computed once.
+    q, which are histograms over clusters of features; with the library's defaults (arXiv
+    2102.01454). Features of real texts are computed once.
     """
     # only transformers have features
     if not isinstance(judge, TransformersJudge):
@@ -218,14 +220,20 @@ class TextReport(TokenReport):
         return share_known(self._reference, self._known_words)
 
     def measure(self, samples: Tensor) -> dict[str, float]:
-        """``text_quality``; ``character_tv`` to the held-out windows and ``words_in_training``, the
-        share of known words, of samples and windows, or for ids ``token_tv``; and ``mauve`` to as
-        many held-out windows, with a judge of transformers. Empty without samples or windows."""
+        """Scores of samples; empty if there are no samples or no held-out windows.
+
+        They are ``text_quality``; ``character_tv`` to the held-out windows; ``words_in_training``,
+        the share of known words, of samples and of windows; and, with a judge of ``transformers``,
+        ``mauve`` to as many held-out windows. Ids without a tokenizer have ``token_tv`` instead of
+        characters and words.
+        """
         return self._measure(samples) | self._likeness("samples", samples, len(samples))
 
     def measure_real(self, num: int) -> dict[str, float]:
-        """Scores of ``num`` held-out windows, as many as there are samples, since shares of n-grams
-        depend on the number; ``mauve`` of as many windows of training."""
+        """Scores of ``num`` held-out windows, and ``mauve`` of as many training windows.
+
+        ``num`` is the number of samples, since shares of n-grams depend on it.
+        """
         scores = self._measure(self._windows(self.split, num))
         return scores | self._likeness("windows of training", self._windows("train", num), num)
 
@@ -248,7 +256,7 @@ class TextReport(TokenReport):
         }
 
     def _likeness(self, what: str, tokens: Tensor, num: int) -> dict[str, float]:
-        """``mauve`` of tokens to ``num`` held-out windows; empty if there are too few."""
+        """``mauve`` of tokens to ``num`` held-out windows; empty if it cannot be measured."""
         if self._mauve is None:
             return {}
         # as many held-out windows
@@ -261,7 +269,7 @@ class TextReport(TokenReport):
         return {"mauve": self._mauve(decode(tokens), decode(held_out))}
 
     def _windows(self, split: str, num: int) -> Tensor:
-        """``num`` random windows of a split, in their order."""
+        """Choose ``num`` random windows of a split, kept in the order of the split."""
         windows = self.data.splits[split].x0
         order = torch.randperm(len(windows), generator=make_generator(0, _REAL))
         return windows[order[:num].sort().values]
@@ -294,22 +302,22 @@ def write_texts(path: Path, texts: Sequence[str], lines: Sequence[int] | None = 
 def numbered_texts(
     texts: Sequence[str], rows: Sequence[int], lines: Sequence[int] | None = None
 ) -> str:
-    """Texts, each under a line with its number, row + 1, and the line that it completes, of the
-    ``lines`` of all rows."""
+    """Join texts, each under a heading with its number, row + 1, and the line that it completes, if
+    ``lines`` has it for each row."""
     each = zip(rows, texts, strict=True)
     of = {row: f" of line {lines[row]}" if lines else "" for row in rows}
     return "".join(f"{f' sample {row + 1}{of[row]} ':-^72}\n{text}\n" for row, text in each)
 
 
 class TextCells(TokenCells):
-    """Bits per character, and the words of samples."""
+    """Measurement of text models: bits per character, and the words of samples."""
 
     def __init__(self) -> None:
         super().__init__(TextReport)
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
-        """Scores with the share of known words of the reference, since training knows all of its
-        own."""
+        """Scores of real text, with the share of known words of held-out windows, since all words
+        of training are known."""
         scores = super().real_data(data, num_samples, verdicts)
         if (known := scores.get("words_in_training_reference")) is not None:
             scores["words_in_training"] = known
@@ -320,7 +328,7 @@ def evaluate_text(request: EvaluateRequest, trained: TrainedModel) -> ModelEvalu
     """Measure a model on held-out or other text, and its samples if their number or a judge is
     given.
 
-    Raises ``ValueError`` for a judge that cannot read them, before anything is measured."""
+    Raises ``ValueError`` for a judge that cannot read the samples, before anything is measured."""
     judge = None if request.judge is None else read_judge(request.judge, trained)
     # the model alone
     if request.num_samples is None and judge is None:

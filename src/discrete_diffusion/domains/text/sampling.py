@@ -41,7 +41,7 @@ UNKNOWN = -1
 """Placeholder of a token that is sampled."""
 
 _BLANK = re.compile(r"\[MASK\]|_{4,}")
-"""One token, or as many as there are underscores."""
+"""Blank in a prompt: one token, or as many tokens as underscores."""
 
 
 def read_prompts(
@@ -108,7 +108,7 @@ def _texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class SampleLength:
-    """Length of samples: N = ``num`` tokens, of a model of windows of L = ``length``.
+    """Length of samples: N = ``num`` tokens, from a model of windows of L = ``length`` tokens.
 
     ``context``: tokens that a window shares with the one before it; None if N tokens and PAD make
     one window. The first window is a sample of the model, and each of the next completes the last
@@ -132,7 +132,7 @@ class SampleLength:
         return WindowedModel(**of_model, size=self)
 
     def real(self, rows: int) -> Tensor:
-        """Bool[rows, L], or for several windows Bool[rows, N]: positions of tokens."""
+        """Bool[rows, L], or for several windows Bool[rows, N]: True at tokens."""
         columns = self.length if self.context is None else self.num
         return (torch.arange(columns) < self.num).expand(rows, -1)
 
@@ -170,8 +170,8 @@ class WindowedModel(Model):
         conditions: Conditions | None = None,
         keep_trajectory: bool = False,
     ) -> SampleOutput:
-        """Sample as a ``Model`` does, for ``real`` Bool[B, N] and ``clamp`` Int[B, N]; conditions
-        are those of a window, without a trajectory."""
+        """Sample as a ``Model`` does, for ``real`` Bool[B, N] and ``clamp`` Int[B, N];
+        ``conditions`` are those of a window, and no trajectory is kept."""
         # all tokens, filled window by window
         free = torch.full(real.shape, UNKNOWN)
         tokens = self.size.padded(free if clamp is None else clamp.cpu())
@@ -195,10 +195,12 @@ class WindowedModel(Model):
 
 
 def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
-    """Int[M, L]: texts of at most a window each, padded; or rows of L ids.
+    """Encode texts of at most a window each, padded, as Int[M, L]; ids are only checked, L in each
+    row.
 
-    Raises ``ValueError`` naming the text for a longer one, an unknown character, and the character
-    with which ``decode`` replaces bytes that are not UTF-8."""
+    Raises ``ValueError`` naming a text that is too long, has an unknown character, or has U+FFFD,
+    which ``decode`` puts in place of bytes that are not UTF-8.
+    """
     # ids need no encoding
     vocabulary, length = vocabulary_of(data), int(data["length"])
     if isinstance(vocabulary, IdVocabulary):
@@ -307,7 +309,7 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
 
 
 def _approximations(trained: TrainedModel, size: SampleLength, partial: Tensor) -> list[str]:
-    """Reasons why completions do not follow the model's own distribution, of any window."""
+    """Reasons why completions, in any window, do not exactly follow the model's distribution."""
     reasons = []
     # each window conditions on the one before
     for k, window in enumerate(size.windows(size.padded(partial))):
@@ -333,7 +335,8 @@ def _quality(vocabulary: Vocabulary, tokens: Tensor, judge: Judge | None) -> dic
 
 
 def _sample_length(request: SampleRequest, trained: TrainedModel) -> SampleLength:
-    """Length from ``num_tokens`` and ``context``; ``ValueError`` if the model cannot sample it."""
+    """Length that ``num_tokens`` and ``context`` request; ``ValueError`` if the model cannot sample
+    it."""
     # one window, unless more tokens are requested
     data = trained.data_config
     length, num, context = int(data["length"]), request.num_tokens, request.context

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 END_OF_TEXT = "<|endoftext|>"
 _ENDS = (END_OF_TEXT, "</s>", "<eos>", "<|end_of_text|>", "[SEP]")
 _BEGINNINGS = ("<s>", "<bos>", "<|begin_of_text|>", "[CLS]", END_OF_TEXT)
-"""Names of the tokens at the ends of a text, of many tokenizers."""
+"""Names that tokenizers give to the tokens at the begin and end of a text."""
 
 _PIECE = 1 << 20
 """Characters that are encoded at once."""
@@ -36,7 +36,7 @@ _MAX_NAMED = 5
 
 @dataclass(frozen=True)
 class SubwordVocabulary:
-    """Vocabulary of the K ids of a tokenizer; K is MASK and, if ``has_pad``, K + 1 PAD.
+    """Vocabulary of the K ids of a tokenizer, then MASK (id K) and, if ``has_pad``, PAD (id K + 1).
 
     ``state``: the packed ``tokenizer.json``, so that a checkpoint needs no further file.
     """
@@ -66,7 +66,7 @@ class SubwordVocabulary:
 
     @property
     def bos_id(self) -> int | None:
-        """Token before a text, which can be ``eos_id``."""
+        """Token before a text, which may be ``eos_id``; None if the tokenizer has none."""
         return self._first(_BEGINNINGS)
 
     @property
@@ -79,16 +79,16 @@ class SubwordVocabulary:
         return self.encode(read_text(path, HTML, expected=PLAIN))
 
     def encode(self, source: TextSource, **words: str) -> np.ndarray:
-        """Int64[N], the ids of a text. The name of a special token in it counts as that token.
+        """Encode a text as Int64[N]. The name of a special token in it counts as that token.
 
         Characters without a token are left out, or become the unknown token, and a warning counts
-        and names them. ``words``: for other vocabularies, which refuse them.
+        and names them. ``words`` are ignored: other vocabularies put them into errors.
         """
         warn_of_lost(self.unknown([source.text]), source.name)
         return np.concatenate([np.zeros(0, np.int64), *self.encode_each(pieces(source.text))])
 
     def encode_each(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Int64[N] of each text, on all cores."""
+        """Encode each text as Int64[N], on all cores."""
         encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [np.asarray(each.ids, np.int64) for each in encoded]
 
@@ -106,7 +106,7 @@ class SubwordVocabulary:
         return sum(map(len, texts)), sum(len(text.encode()) for text in texts)
 
     def documents(self, ids: np.ndarray) -> list[str]:
-        """Texts of ids Int[N], cut at the tokens before and after a text."""
+        """Decode ids Int[N] into texts, cut at the tokens before and after a text."""
         ends = [end for end in (self.eos_id, self.bos_id) if end is not None]
         first, *others = np.split(ids, np.flatnonzero(np.isin(ids, ends)))
         rows = [first.tolist(), *(other[1:].tolist() for other in others)]
@@ -114,7 +114,7 @@ class SubwordVocabulary:
         return texts
 
     def is_exact(self, text: str) -> bool:
-        """True if the ids of ``text`` give ``text`` back."""
+        """True if decoding the ids of ``text`` gives ``text`` back."""
         (ids,) = self.encode_each([text])
         return self._tokenizer.decode(ids.tolist(), False) == text
 
@@ -175,7 +175,7 @@ def unpack(state: str) -> str:
 
 
 def state_of_file(name: str) -> str:
-    """Packed tokenizer on disk: a ``tokenizer.json``, a folder with one, or a folder with the
+    """Read and pack a tokenizer: a ``tokenizer.json``, a folder with one, or a folder with the
     ``vocab.json`` and ``merges.txt`` of GPT-2.
 
     Raises ``FileNotFoundError`` or ``ValueError`` naming the path and what is expected there.
@@ -201,8 +201,8 @@ def state_of_file(name: str) -> str:
 
 
 def trained_bpe(size: int, texts: Iterable[str]) -> str:
-    """Packed byte-level BPE like GPT-2's, of ``size`` tokens with ``END_OF_TEXT``, trained on
-    ``texts``."""
+    """Train and pack a byte-level BPE like GPT-2's, of ``size`` tokens including
+    ``END_OF_TEXT``."""
     # byte-level BPE without merges
     library = tokenizers_library()
     tokenizer = _byte_level(library.models.BPE())
@@ -218,8 +218,10 @@ def trained_bpe(size: int, texts: Iterable[str]) -> str:
 
 
 def pieces(text: str, most: int = _PIECE) -> list[str]:
-    """Cut ``text`` into parts of about ``most`` characters that a byte-level tokenizer encodes like
-    the whole: between a line that ends with a word and one that begins with a word."""
+    """Cut ``text`` into parts of about ``most`` characters without changing its byte-level tokens.
+
+    A cut is between a line that ends with a word and a line that begins with one.
+    """
     parts, begin = [], 0
     while len(text) - begin > most:
         cut = _next_cut(text, begin + most)
@@ -239,7 +241,7 @@ def _next_cut(text: str, start: int) -> int | None:
 
 
 def tokenizers_library() -> Any:
-    """Module ``tokenizers``. Raises ``ValueError`` with the command that installs it."""
+    """Import ``tokenizers``. Raises ``ValueError`` with the command that installs it."""
     try:
         import tokenizers
     except ImportError as error:

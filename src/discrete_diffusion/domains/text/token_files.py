@@ -34,22 +34,22 @@ EXPECTED = (
 
 _MAX_UINT16, _MAX_ID = 1 << 16, 1 << 24
 _NUM_PIECES, _PIECE = 256, 1 << 14
-"""Pieces, and ids of a piece, that are checked first, and that identify files without a digest."""
+"""Number and length of pieces that are checked first, and that identify files without a digest."""
 
 _MAX_SCANNED = 1 << 28
-"""Bytes up to which a file is read whole for its largest id."""
+"""Most bytes of files that are read whole for their largest id or for ends of documents."""
 
 _LLMC_HEADER = 1024
 _MEGATRON_TYPES = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}
 _MEGATRON_HEADER = struct.Struct("<QBQQ")
-"""Version, type of ids, numbers of sequences and of places of documents."""
+"""Version, type of ids, number of sequences, number of ends of documents."""
 
 _NUM_PROBES, _PROBE = 64, 1 << 12
-"""Pieces, and numbers of a piece, that are inspected for the width of ids."""
+"""Number and length of pieces that are inspected for the width of ids."""
 
 _FEW_PAIRS, _MANY_PAIRS, _MAX_HIGH, _MIN_LOW = 8, 64, 16, 4096
-"""Ids are wide if the upper halves of ``_FEW_PAIRS`` are 0, or if those of ``_MANY_PAIRS`` are
-below ``_MAX_HIGH`` and a lower half is at least ``_MIN_LOW``."""
+"""Ids are wide if at least ``_FEW_PAIRS`` have upper halves of 0, or at least ``_MANY_PAIRS`` have
+upper halves below ``_MAX_HIGH`` and a lower half is at least ``_MIN_LOW``."""
 
 _MIN_TEXT = 16
 
@@ -126,8 +126,8 @@ class TokenFiles:
         return int(ids[most])
 
     def document_ends(self, eos_id: int | None) -> np.ndarray:
-        """Int64[D], the place after each document: as ``data tokenize`` wrote them, else after
-        every ``eos_id``. Raises ``ValueError`` if neither is known."""
+        """Int64[D], the position after each document, from ``data tokenize`` or the file format,
+        else after every ``eos_id``. Raises ``ValueError`` if neither is known."""
         # ends that are stored
         if self.meta or all(file.places is not None for file in self.files):
             of_files = zip(self.files, self._starts, strict=False)
@@ -142,7 +142,8 @@ class TokenFiles:
         return ends if len(ends) and ends[-1] == len(self) else np.append(ends, len(self))
 
     def pieces(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield pieces at equal distances, each with its start; all ids of small files."""
+        """Yield the start and the ids of pieces at equal distances; those of small files are all
+        ids."""
         starts = np.linspace(0, max(len(self) - _PIECE, 0), _NUM_PIECES).astype(np.int64)
         for start in np.unique(starts).tolist():
             yield start, self.read(start, min(start + _PIECE, len(self)))
@@ -153,7 +154,8 @@ class TokenFiles:
 
     @cached_property
     def digest(self) -> str:
-        """Digest of the ids: that of ``data tokenize``, else of sizes and ``pieces``."""
+        """Digest of the ids, taken from ``data tokenize``, else computed from sizes and
+        ``pieces``."""
         if "digest" in self.meta:
             return str(self.meta["digest"])
         digest = hashlib.sha256(repr([file.num for file in self.files]).encode())
@@ -164,7 +166,7 @@ class TokenFiles:
 
 @dataclass(frozen=True)
 class TokensInMemory:
-    """Ids Int64[N] instead of a file; ``places``: after each document."""
+    """Ids Int64[N] in memory instead of in a file; ``places``: the position after each document."""
 
     ids: np.ndarray
     places: np.ndarray
@@ -185,8 +187,8 @@ class TokensInMemory:
 
 @dataclass(frozen=True)
 class TokenFile:
-    """``num`` ids of type ``kind`` from byte ``offset`` of a file. ``places``: Int64[D], the place
-    after each document, if the format has them."""
+    """``num`` ids of type ``kind`` from byte ``offset`` of a file. ``places``: Int64[D], the
+    position after each document, if the format has it."""
 
     path: Path
     kind: np.dtype
@@ -200,25 +202,25 @@ class TokenFile:
 
     @property
     def ends(self) -> np.ndarray:
-        """Int64[D], the place after each document, of the format or of ``data tokenize``."""
+        """Int64[D], the position after each document, from the format or from ``data tokenize``."""
         if self.places is not None:
             return self.places
         ends: np.ndarray = np.load(documents_file(self.path))
         return ends
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Int64[stop - start]."""
+        """Read the ids from ``start`` to ``stop - 1``, Int64[stop - start]."""
         at = self.offset + start * self.kind.itemsize
         return np.fromfile(self.path, self.kind, stop - start, offset=at).astype(np.int64)
 
 
 def documents_file(path: Path) -> Path:
-    """File with the ends of the documents of a shard."""
+    """Path of the file with the ends of the documents of a shard."""
     return path.with_suffix(".documents.npy")
 
 
 def read_meta(folder: Path) -> dict[str, Any] | None:
-    """Meta data that ``data tokenize`` wrote about a folder; None for another folder.
+    """Read the meta data that ``data tokenize`` wrote about a folder; None for another folder.
 
     Raises ``ValueError`` for a file that is damaged, or a folder that is not finished.
     """
@@ -242,7 +244,7 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
 
 def split_files(folder: str | Path) -> dict[str, Path]:
     """``train.bin``, ``val.bin`` and ``test.bin`` of a folder by split, as nanoGPT writes them;
-    empty for a file and for another folder."""
+    empty unless there are files for ``train`` and ``val``."""
     paths = {}
     # names that nanoGPT and others use
     for split, names in (
@@ -278,10 +280,11 @@ def meaning_digest(meaning: str) -> str:
 
 
 def open_tokens(path: Path, kind: np.dtype, *, is_known: bool = False) -> TokenFile:
-    """Ids of a file. ``kind``: type in a plain ``.bin``; unless it ``is_known``, wider ids are
-    recognised by their halves.
+    """Open a file of ids. ``kind``: type of the ids in a plain ``.bin``; unless it ``is_known``,
+    wider types are recognised by the numbers.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` naming path and remedy."""
+    Raises ``FileNotFoundError`` or ``ValueError`` naming path and remedy.
+    """
     # the kind by content or name
     if not path.is_file():
         raise FileNotFoundError(f"no file of ids at {path.absolute()}")
@@ -338,7 +341,8 @@ def _open_npy(path: Path) -> TokenFile:
 
 
 def _open_llmc(path: Path) -> TokenFile:
-    """Ids after a header of 256 numbers, the third of which is the number of ids."""
+    """Open a file of llm.c: a header of 256 numbers, the third of which is the number of ids, then
+    the ids."""
     # type and number of ids
     header = np.fromfile(path, "<i4", 3)
     kind = np.dtype(LLMC_MAGICS[int(header[0])])
@@ -352,7 +356,7 @@ def _open_llmc(path: Path) -> TokenFile:
 
 
 def _open_megatron(path: Path, index: Path) -> TokenFile:
-    """Ids with the type and documents of an index of Megatron."""
+    """Open ids whose type and documents are in an index of Megatron."""
     # magic number and header
     content = index.read_bytes()
     begin = len(MEGATRON_MAGIC)
@@ -389,8 +393,8 @@ def _open_megatron(path: Path, index: Path) -> TokenFile:
 
 
 def _inferred_type(path: Path, kind: np.dtype) -> np.dtype:
-    """``kind``, or a type twice or four times as wide if the upper parts of all inspected numbers
-    are 0."""
+    """Return ``kind``, or a type twice or four times as wide if the upper parts of all inspected
+    numbers are 0 or, for twice uint16, small."""
     num = path.stat().st_size // kind.itemsize
     file = TokenFile(path, kind, 0, num)
     # probes at equal distances

@@ -102,7 +102,7 @@ class _Work:
         (self.folder / _UNFINISHED).unlink(missing_ok=True)
 
     def summary(self) -> str:
-        """Sentence on what was written and lost."""
+        """Sentence on what was written, and on characters and rows that were left out."""
         state, unknown = self.state, sum(self.unknown.values())
         per_token = state["num_bytes"] / state["num_tokens"]
         lost = f"; left out {counted(unknown, 'character')} without token" if unknown else ""
@@ -180,7 +180,7 @@ class _Work:
                     return
 
     def _parts(self, first: int, start: int) -> Iterator[tuple[int, Part]]:
-        """Yield numbers of files and their parts, from place ``start`` of file ``first`` on."""
+        """Yield each part with the number of its file, from ``start`` of file ``first`` on."""
         options = {"field": self.options.field, "documents": self.options.documents}
         for number in range(first, len(self.files)):
             begin = start if number == first else 0
@@ -198,7 +198,7 @@ class _Work:
         self.state["num_bytes"] += sum(len(text.encode()) for text in part.texts)
 
     def _write(self, shard: _Shard, number: int, after: int) -> None:
-        """Write a shard, and the state: the work is at byte ``after`` of file ``number``."""
+        """Write a shard, then the state: reading goes on at ``after`` in file ``number``."""
         path = self.folder / f"tokens-{len(self.state['shards']):05}.bin"
         ids = np.concatenate(shard.ids)
         # the ends first: a shard counts once its ids are there
@@ -222,7 +222,7 @@ class _Work:
 
 @dataclass
 class _Shard:
-    """``num`` ids to be written, and the ends of their documents."""
+    """Ids to be written, ``num`` in all, and the ends of their documents."""
 
     ids: list[np.ndarray] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)

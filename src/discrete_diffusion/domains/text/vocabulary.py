@@ -28,7 +28,7 @@ _NO_TOKENIZER = (
 
 @dataclass(frozen=True)
 class IdVocabulary:
-    """V ids without a meaning, including MASK, and PAD if rows are padded.
+    """V ids without a tokenizer, including MASK, and PAD if rows are padded.
 
     Raises ``ValueError`` unless MASK is among the ids.
     """
@@ -49,8 +49,8 @@ class IdVocabulary:
             )
 
     def parse(self, text: str, where: str) -> np.ndarray:
-        """Int64[N] of ids with spaces between. Raises ``ValueError`` naming ``where`` for other
-        text, and for an id that is not among V."""
+        """Parse ids with spaces between into Int64[N]. Raises ``ValueError`` naming ``where`` for
+        other text, and for an id outside the vocabulary."""
         # whole numbers only
         words = text.split()
         if wrong := [word for word in words if not word.isdecimal()]:
@@ -63,7 +63,8 @@ class IdVocabulary:
         return ids
 
     def rows(self, samples: Sequence[Any], length: int) -> Tensor:
-        """Int[M, L] of samples of L ids each; ``ValueError`` naming the first that is not."""
+        """Stack samples of L ids each as Int[M, L]; ``ValueError`` naming the first wrong
+        sample."""
         # rows of one length, of known ids
         for k, sample in enumerate(samples):
             if isinstance(sample, str):
@@ -83,7 +84,7 @@ class IdVocabulary:
         raise ValueError(_NO_TOKENIZER)
 
     def samples(self, tokens: Tensor) -> list[list[int]]:
-        """Rows of ids of tokens Int[B, L]."""
+        """Rows of tokens Int[B, L] as lists of ids."""
         rows: list[list[int]] = tokens.tolist()
         return rows
 
@@ -114,8 +115,8 @@ class HasIds(Protocol):
 
 
 def check_ids(ids: np.ndarray, vocabulary: HasIds, where: str, start: int = 0) -> None:
-    """Raise ``ValueError`` naming ``where`` for ids that are not among V, or are MASK or PAD;
-    ``start``: the place of the first one there."""
+    """Raise ``ValueError`` naming ``where`` if an id is outside the vocabulary, MASK or PAD.
+    ``start``: position of the first id, for the message."""
     # outside of V, or a special token
     wrong = (ids < 0) | (ids >= vocabulary.vocab_size)
     for special in (vocabulary.mask_id, vocabulary.pad_id):
@@ -136,13 +137,13 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 _SPELLED = {str(digit): f" {name} " for digit, name in enumerate(_NUMBERS)}
 _NUM_CODE_POINTS = 0x110000
 _MAX_NAMED = 5
-"""Unknown characters that a message names."""
+"""Most unknown characters that a message names."""
 
 
 @dataclass(frozen=True)
 class TextVocabulary:
-    """Vocabulary of K ``characters``, or of the bytes if that is None; id K is MASK and, if
-    ``has_pad``, K + 1 PAD. ``as_letters``: text is reduced to ``LETTERS`` first.
+    """Vocabulary of K ``characters`` (None: the 256 bytes), then MASK (id K) and, if ``has_pad``,
+    PAD (id K + 1). ``as_letters``: text is reduced to ``LETTERS`` first.
 
     Raises ``ValueError`` if ``characters`` is empty or repeats one.
     """
@@ -191,14 +192,14 @@ class TextVocabulary:
         return str(self.characters)
 
     def encode_each(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """Int64[N] of each text, without unknown characters."""
+        """Encode each text as Int64[N], without unknown characters."""
         if self.characters is None or self.as_letters:
             return [self.encode(TextSource("text", text)) for text in texts]
         rows = (self._id_of_code_point[_code_points(text)] for text in texts)
         return [ids[ids >= 0] for ids in rows]
 
     def is_exact(self, text: str) -> bool:
-        """True if the ids of ``text``, of known characters, give ``text`` back."""
+        """True if decoding the ids of ``text``, all of known characters, gives ``text`` back."""
         return not self.as_letters
 
     def unknown(self, texts: Iterable[str]) -> dict[str, int]:
@@ -222,8 +223,8 @@ class TextVocabulary:
         return len(ids), int(counts @ np.array(widths))
 
     def read(self, path: str | Path) -> np.ndarray:
-        """Int64[N], the ids of a text file. Unknown characters are left out, and a warning counts
-        and names them. Raises the errors of ``read_text``."""
+        """Encode a text file as Int64[N]. Unknown characters are left out, and a warning counts and
+        names them. Raises the errors of ``read_text``."""
         source = read_text(path, HTML, expected=PLAIN)
         warn_of_lost(self.unknown([source.text]), source.name)
         return self.encode_each([source.text])[0]
@@ -235,9 +236,11 @@ class TextVocabulary:
         known: str = "data.characters, those of the training text unless they are set",
         remedy: str = "write it otherwise",
     ) -> np.ndarray:
-        """Int64[N], the ids of a text. Raises ``ValueError`` for unknown characters, naming the
-        place of the first one, their number and a remedy. ``known``: description of the known
-        characters."""
+        """Encode a text as Int64[N]. ``known``: description of the known characters.
+
+        Raises ``ValueError`` for unknown characters, naming the line of the first, their number,
+        and the ``remedy``.
+        """
         if self.as_letters:
             source = replace(source, text=reduce_to_letters(source.text))
         if self.characters is None:
@@ -268,7 +271,7 @@ class TextVocabulary:
         return ["".join(map(self.characters.__getitem__, row.tolist())) for row in rows]
 
     def documents(self, ids: np.ndarray) -> list[str]:
-        """Text of ids Int[N], in one piece, since no id ends a document."""
+        """Decode ids Int[N] as a single document, since no id ends a document."""
         return self.decode(torch.from_numpy(ids.astype(np.int64)).unsqueeze(0))
 
     # tokens as load(...).sample returns them, and as lines of a file
@@ -276,7 +279,7 @@ class TextVocabulary:
 
     @cached_property
     def _id_of_code_point(self) -> np.ndarray:
-        """Int64[0x110000], -1 for a character that is not in the vocabulary."""
+        """Int64[0x110000], id of each code point; -1 if the vocabulary lacks it."""
         assert self.characters is not None
         table = np.full(_NUM_CODE_POINTS, -1, dtype=np.int64)
         table[_code_points(self.characters)] = np.arange(len(self.characters))
@@ -287,21 +290,21 @@ Vocabulary: TypeAlias = TextVocabulary | SubwordVocabulary | IdVocabulary
 
 
 def text_vocabulary_of(data_config: Mapping[str, Any]) -> TextVocabulary | SubwordVocabulary:
-    """``vocabulary_of`` a config whose tokens have a meaning as text."""
+    """Vocabulary of a completed ``config.data`` whose tokens stand for text."""
     vocabulary = vocabulary_of(data_config)
     assert not isinstance(vocabulary, IdVocabulary)
     return vocabulary
 
 
 def reduce_to_letters(text: str) -> str:
-    """Text by the protocol of text8 (https://mattmahoney.net/dc/textdata.html): small letters,
-    digits spelled out, one space for all else."""
+    """Reduce text to lower-case letters, with digits spelled out and one space for all else, by the
+    protocol of text8 (https://mattmahoney.net/dc/textdata.html)."""
     spelled = re.sub("[0-9]", lambda digit: _SPELLED[digit.group()], text.lower())
     return re.sub("[^a-z]+", " ", spelled)
 
 
 def vocabulary_of(data_config: Mapping[str, Any]) -> Vocabulary:
-    """Vocabulary of a completed ``config.data``, without PAD where rows are whole (``data.pack``).
+    """Vocabulary of a completed ``config.data``, without PAD if ``data.pack`` fills every row.
 
     Raises ``ValueError`` for unknown ``tokens``, and for characters that are not set yet.
     """
@@ -337,5 +340,5 @@ def vocabulary_of(data_config: Mapping[str, Any]) -> Vocabulary:
 
 
 def _code_points(text: str) -> np.ndarray:
-    """Code points UInt32[N]."""
+    """Code points of a text, UInt32[N]."""
     return np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
