@@ -1,5 +1,4 @@
-"""Steps that the commands of several kinds of data share: samples for conditions, bounds, rows of
-tables and sentences."""
+"""Shared steps of the commands: samples for conditions, bounds, rows of tables and sentences."""
 
 from __future__ import annotations
 
@@ -36,13 +35,13 @@ Tensors = Mapping[str, Tensor]
 """Tensors by name, with the same number of rows: one per sample."""
 
 _BOUND = (21,)
-"""Stream of random numbers of the bound, apart from that of samples."""
+"""Stream of random numbers of the bound, different from that of samples."""
 
 
 @dataclass(frozen=True)
 class ConditionalSamples:
-    """Samples ``values`` on the CPU, a row per row of the conditions, or of the first ones if a
-    ``Stop`` came. ``seconds``: spent sampling, summed over processes."""
+    """Samples ``values`` on the CPU, one row per row of the conditions; only for the first rows if
+    sampling was stopped (``Stop``). ``seconds``: time spent sampling, summed over processes."""
 
     values: Tensors
     seconds: float
@@ -61,15 +60,15 @@ def sample_conditional(
 ) -> ConditionalSamples:
     """Call ``draw`` on each batch of the conditions, with the algorithm in eval mode.
 
-    ``draw``: from a batch of conditions on the device of the model, and a generator there, to its
-    samples. ``batches``: Int[b] rows that go together, every row in one of them; by default
-    ``model.rows_at_once`` in order. There must be a row.
+    ``draw``: function of a batch of conditions and a generator, both on the model's device, that
+    returns samples. ``batches``: Int[b] rows of each batch, every row in one batch; by default
+    ``model.rows_at_once`` rows in order. The conditions must have at least one row.
 
-    The processes of ``model.shard`` share the batches; each returns all samples. Batch k has a
-    generator seeded by ``entropy`` and k. So samples do not depend on the number of processes, and
-    another call with other conditions has the same noise.
-    A ``Stop`` ends the sampling as ``model.on_sampled`` says; then the samples before the first one
-    that is missing are returned.
+    The processes of ``model.shard`` share the batches; each process returns all samples. Batch k
+    has a generator seeded by ``entropy`` and k, so that samples do not depend on the number of
+    processes, and a call with other conditions has the same noise.
+    If a ``Stop`` ends the sampling, and ``model.on_sampled`` allows it, the samples before the
+    first missing sample are returned.
     """
     if batches is None:
         num = len(next(iter(conditions.values())))
@@ -110,7 +109,7 @@ def sample_conditional(
 
 
 def _num_before_gap(batches: Sequence[Tensor]) -> int:
-    """Number of the rows 0, 1, 2, ... in the batches before the first that is missing."""
+    """Number of rows 0, 1, 2, ... in the batches, up to the first missing row."""
     rows = torch.cat([torch.zeros(0, dtype=torch.long), *batches]).sort().values
     return int((rows == torch.arange(len(rows))).sum())  # behind a gap no row equals its place
 
@@ -118,8 +117,8 @@ def _num_before_gap(batches: Sequence[Tensor]) -> int:
 def sampled_from_others(
     model: Model, draw: Callable[[Model], ConditionalSamples]
 ) -> ConditionalSamples | None:
-    """Samples of a model from other conditions, to compare with: all, or None if a ``Stop`` comes
-    before that and ``model.on_sampled`` is there."""
+    """Samples of a model from other conditions, for comparison; None if a ``Stop`` interrupts the
+    sampling and ``model.on_sampled`` is set."""
     try:
         return draw(replace(model, on_sampled=None))
     except Stop:
@@ -129,8 +128,8 @@ def sampled_from_others(
 
 
 def first_examples(data: Dataset, split: str, num: int | None) -> Examples:
-    """The first ``num`` samples of a split, all if it is None. Raises ``ValueError`` for an empty
-    split, or ``num`` below 0."""
+    """The first ``num`` examples of a split (None: all). Raises ``ValueError`` for an empty split,
+    or ``num`` below 0."""
     examples = data.splits[split]
     if len(examples) == 0:
         raise ValueError(f"the {split} split is empty; give it more data or another share")
@@ -142,8 +141,8 @@ def first_examples(data: Dataset, split: str, num: int | None) -> Examples:
 def held_out_bound(
     request: EvaluateRequest, model: Model, data: Dataset, split: str
 ) -> BoundEstimate:
-    """The bound of a model on ``request.num_held_out`` samples of a split; a warning is logged if
-    a few noise samples dominate it."""
+    """Bound of a model on ``request.num_held_out`` examples of a split; a warning is logged if a
+    few noise samples dominate the bound."""
     algorithm, data = model.algorithm, some_held_out(request, data, split)
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
     # noise samples on held-out batches
@@ -161,9 +160,9 @@ def held_out_bound(
 def metric_rows(
     values: Mapping[str, float], what: Mapping[str, str], who: Mapping[str, str]
 ) -> list[TableRow]:
-    """Rows by metric, then by method, without those that ``values`` lacks. ``what``: metrics with
-    their meanings. ``who``: pattern of the names of a method's metrics, such as ``ridge_{}``, with
-    a description of the method."""
+    """Table rows by metric, then by method, for the metrics in ``values``. ``what``: meanings of
+    the metrics. ``who``: by pattern of a method's names, such as ``ridge_{}``, a description of the
+    method."""
     return [
         metric_row(name, values, f"{meaning}; {whose}")
         for metric, meaning in what.items()
@@ -173,13 +172,13 @@ def metric_rows(
 
 
 def metric_row(name: str, values: Mapping[str, float], meaning: str) -> TableRow:
-    """A number, ± its standard error if ``values`` has it."""
+    """Table row of a metric, ± its standard error if ``values`` has one."""
     text = plus_minus(values[name], values.get(f"{name}_standard_error"), 4)
     return TableRow(name, text, meaning=meaning)
 
 
 def bound_row(bound: BoundEstimate, of: str) -> TableRow:
-    """The bound on -log p of ``of``, ± its standard error."""
+    """Table row of the bound on -log p of ``of``, ± its standard error."""
     return TableRow(
         f"nelbo_{bound.quantity}",
         plus_minus(bound.per_sample, bound.standard_error),
@@ -188,14 +187,15 @@ def bound_row(bound: BoundEstimate, of: str) -> TableRow:
 
 
 def known_numbers(metrics: Mapping[str, float], names: Mapping[str, str]) -> str:
-    """``mean image 0.443, ridge 0.335``: those metrics that are known. ``names``: by metric."""
+    """Metrics as text, such as ``mean image 0.443, ridge 0.335``. ``names``: names in the text, by
+    metric; missing metrics are left out."""
     known = (f"{name} {metrics[key]:.3f}" for key, name in names.items() if key in metrics)
     return ", ".join(known)
 
 
 def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> str:
-    """Data set and sampler of each algorithm: ``mdlm: data=eit-levels, sampling=ancestral with 20
-    steps; flow-matching: ...``. ``options``: of samplers, reported too."""
+    """Data set and sampler of each algorithm as text: ``mdlm: data=eit-levels, sampling=ancestral
+    with 20 steps; flow-matching: ...``. ``options``: sampler options to add."""
     ways: dict[str, list[str]] = {}
     for model in comparison.models:
         # data set, sampler and its settings
@@ -212,8 +212,8 @@ def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> st
 
 
 def sample_files(comparison: Comparison, file: str, shown_in: Path) -> dict[str, Path]:
-    """``file`` of every model that was trained with the first seed and has it, by the model's name;
-    a log line names the others, which ``shown_in`` lacks."""
+    """Paths of ``file`` by model name, for models trained with the first seed. Models without the
+    file are logged as missing in ``shown_in``."""
     # files that are there, and models that lack theirs
     paths = {
         name: model.folder / file

@@ -140,7 +140,7 @@ class SummaryReport(Report):
         return f"metrics: {', '.join(parts)}  [{metrics.get('num_summaries', 0)} summaries]"
 
     def measure(self, found: Summaries) -> dict[str, float]:
-        """Scores by name; empty if there are no samples."""
+        """Scores by name; empty without samples."""
         return score_summarising(found, self.data) if len(found) else {}
 
     def save(self, found: Summaries, folder: Path) -> None:

@@ -87,7 +87,7 @@ class DialogueCells(CellMeasurement):
 
     def check_same(self, one: PairDataset, other: PairDataset) -> None:
         """Raise ``ValueError`` unless both hold the same pairs in the same splits, with the same
-        ids of summaries, as probabilities of different ids are not comparable."""
+        ids of summaries. Probabilities of different ids are not comparable."""
         both = f"{one.summary()}; {other.summary()}"
         for name in SPLITS:
             # the same texts

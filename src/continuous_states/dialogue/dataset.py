@@ -1,5 +1,5 @@
-"""Dialogues with their summaries, from the grammar or from files, as a data set of pairs of texts
-or of one row of ids per pair."""
+"""Data sets of dialogues with their summaries, from the grammar or from files: pairs of texts, or a
+row of ids per pair."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ def score_summaries(
     slots: Mapping[str, Collection[str]] | None = None,
 ) -> SummaryScores:
     """Score each generated summary against the reference at the same index. ``slots``: for each
-    slot, the words that can fill it. Raises ``ValueError`` if there is no summary, or if the
-    numbers of summaries and references differ."""
+    slot, the words that can fill it. Raises ``ValueError`` for an empty list of summaries, or if
+    the numbers of summaries and references differ."""
     if not generated or len(generated) != len(references):
         raise ValueError(
             f"{len(generated)} summaries and {len(references)} references; expected as many of "
@@ -293,8 +293,8 @@ def summary_baselines(
 
 @dataclass(frozen=True)
 class SourceGap:
-    """Bounds on -log p(summary | dialogue) with the same noise, given the true dialogue (``own``)
-    and given that of another pair of the split (``shuffled``, see ``PairDataset.others``)."""
+    """Bounds on -log p(summary | dialogue) with true dialogues (``own``) and with exchanged ones
+    (``shuffled``, see ``PairDataset.shuffled``), with the same noise."""
 
     own: SampleBounds
     shuffled: SampleBounds

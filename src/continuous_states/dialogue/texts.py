@@ -252,9 +252,9 @@ class DialoguePair:
 
 
 def sample_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
-    """Sample ``num`` pairs, no two of which have the same slots, so that in any split no training
-    pair has the slots of a held-out pair. The wording (greetings, order of time and place,
-    closings) is sampled independently of the slots. Raises ``ValueError`` for ``num`` outside
+    """Sample ``num`` pairs whose slots all differ. So in any split no training pair has the slots
+    of a held-out pair. The wording (greetings, order of time and place, closings) is sampled
+    independently of the slots. Raises ``ValueError`` for ``num`` outside
     1..``NUM_COMBINATIONS``."""
     if not 1 <= num <= NUM_COMBINATIONS:
         raise ValueError(

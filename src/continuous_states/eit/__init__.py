@@ -1,1 +1,2 @@
-"""Electrical impedance tomography: conductivities of a disc with their boundary maps."""
+"""Electrical impedance tomography: conductivities of a disc with their Dirichlet-to-Neumann
+maps."""

@@ -1,4 +1,5 @@
-"""``sample``, ``evaluate`` and ``compare`` of models of images with maps, as numbers or as ids."""
+"""Commands ``sample``, ``evaluate`` and ``compare`` for models of images with maps, as numbers or
+ids."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ from discrete_diffusion.runtime import progress
 from discrete_diffusion.sampling import Model
 
 NUM_SAMPLED, NUM_EVALUATED = 64, 200
-"""Images of ``sample`` and of ``evaluate``, if no number is given."""
+"""Default numbers of images of ``sample`` and of ``evaluate``."""
 
 _METHODS = {
     "{}": "the mean of the samples",
@@ -89,13 +90,13 @@ _COMPARED = (
     "relative_l2_single",
 )
 _SAME = 1e-4
-"""Pixels that differ by at most this are the same: levels read from a file."""
+"""Pixels that differ by at most this count as equal, as a file may store levels rounded."""
 
 
 @dataclass(frozen=True)
 class ImageEvaluation(Evaluation):
-    """``facts``: settings of the measurement, for ``metrics.json``. ``scores``: of
-    ``score_reconstructions``."""
+    """Result of ``evaluate_images``. ``facts``: settings of the measurement, for ``metrics.json``.
+    ``scores``: result of ``score_reconstructions``."""
 
     facts: dict[str, Any]
     report: ImageReport
@@ -130,7 +131,7 @@ def field_section(scores: Mapping[str, float]) -> TableSection:
 
 
 def field_notes(scores: Mapping[str, float]) -> list[str]:
-    """Sentences about the samples behind the numbers of ``field_section``."""
+    """Sentences about the samples from which the numbers of ``field_section`` are computed."""
     notes = [
         f"{scores['num_images']:,} held-out images, {scores['draws_per_image']} samples each, "
         f"{scores['network_calls_per_draw']:g} network calls a sample; ± is the standard error "
@@ -151,9 +152,9 @@ def _report(request: SampleRequest | EvaluateRequest, measured: MeasuredData) ->
 
 
 def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEvaluation:
-    """Measure a model of images with maps on those that its checkpoint held out, or on data from
-    keys under ``data``. Raises ``ValueError`` if the data cannot be read, and for such a key that
-    cannot be."""
+    """Evaluate a model of images with maps on the held-out images of its checkpoint, or on data
+    from keys under ``data``. Raises ``ValueError`` if the data cannot be read, or for an impossible
+    key."""
     # data, number of images and steps to show
     trained.check_weights()
     measured = measured_data(request, trained, needs_training=True)
@@ -184,8 +185,8 @@ def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEva
 
 
 def sample_images(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """Sample ``draws`` images from the map of each of the first ``num_samples`` held-out images, or
-    of data from keys under ``data``: ``Reconstructions``, written as ``samples.npz`` and
+    """Sample ``draws`` images from the map of each of the first ``num_samples`` images, held out or
+    from keys under ``data``. The ``Reconstructions`` are saved as ``samples.npz`` and
     ``samples.png``."""
     measured = measured_data(request, trained, needs_training=True)
     # sampled now, written when all is checked
@@ -235,7 +236,8 @@ def _comparison_notes(comparison: Comparison) -> list[str]:
 
 
 class ImageCells(CellMeasurement):
-    """Relative L2 of the mean of the samples given a map; of ids the bound as well."""
+    """Measures to compare: relative L2 of the mean of the samples given a map, and for ids the
+    bound."""
 
     measures = {"relative_l2": Measure("relative L2", _head, _comparison_notes), "nelbo": BOUND}
     columns = (
@@ -258,7 +260,8 @@ class ImageCells(CellMeasurement):
         )
 
     def check_same(self, one: Dataset, other: Dataset) -> None:
-        """``ValueError`` unless both hold the same images with the same maps in the same splits."""
+        """Raise ``ValueError`` unless both hold the same images with the same maps in the same
+        splits."""
         for name in SPLITS:
             first, second = one.splits[name], other.splits[name]
             # ids and fields are compared as conductivities
@@ -282,7 +285,7 @@ class ImageCells(CellMeasurement):
         return numbers
 
     def baselines(self, data: Dataset, num: int) -> tuple[Baseline, ...]:
-        """The mean training image and ridge regression."""
+        """Baselines: the mean training image and ridge regression."""
         examples = data.splits[held_out_split(data)]
         truth = as_images(examples.x0[:num])
         maps, fitted = maps_of(examples)[:num], fit_field_baselines(data).by_name
@@ -299,7 +302,7 @@ class ImageCells(CellMeasurement):
         return [f"The same images and maps for all: {data_and_sampling(comparison)}."]
 
     def show(self, comparison: Comparison, out: Path) -> list[str]:
-        """Plot the true images with those of every model, trained with the first seed."""
+        """Plot the true images with those of every model trained with the first seed."""
         path, means = out / "images.png", {}
         if "relative_l2" not in comparison.measures:
             path.unlink(missing_ok=True)
@@ -318,10 +321,10 @@ class ImageCells(CellMeasurement):
 def score_images_of(
     model: Model, data: Dataset, protocol: EvaluationProtocol, folder: Path
 ) -> dict[str, Any]:
-    """Scores of ``protocol.draws`` images from the map of each of the first
-    ``protocol.num_samples`` held-out images: ``relative_l2`` of the mean of the samples per image,
-    and ``metrics`` of all. The images are written into ``folder``. Raises ``ValueError`` if they
-    are not finite."""
+    """Sample ``protocol.draws`` images from the map of each of the first ``protocol.num_samples``
+    held-out images; return ``relative_l2`` of the mean of the samples per image, and ``metrics``
+    over all. The images are written into ``folder``. Raises ``ValueError`` if they are not
+    finite."""
     report = ImageReport(data, held_out_split(data), draws=protocol.draws)
     found = report.sample(model, protocol.num_samples, protocol.seed)
     if not bool(found.mean.isfinite().all()):

@@ -46,9 +46,9 @@ _NOISE_STREAM = 1
 class _MappedDataset(Dataset):
     """Samples with ``conditions["dtn"]`` Float32[M, n, n].
 
-    ``made_by``: settings that maps were simulated with, as text; it stands for them in the
-    fingerprint, because their last bits are not the same on every machine. None for maps that were
-    read. ``source``: name of the data in the log.
+    ``made_by``: settings of the simulation of the maps, as text; None if the maps were read. The
+    fingerprint uses these settings instead of the maps, whose last bits differ between machines.
+    ``source``: name of the data in the log.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class _MappedDataset(Dataset):
 
 class FieldDataset(_MappedDataset):
     """Images of numbers. ``splits[...].x0``: Float32[M, 1, H, W] conductivity, background 1, raw.
-    ``real``: Bool[M, 1], all True: a field is one position. ``levels``: the six of phantoms if all
-    pixels of all splits are of them."""
+    ``real``: Bool[M, 1], all True: a field is one position. ``levels``: the six levels of phantoms
+    if all pixels of all splits have one of them, else None."""
 
     state = "field"
     bound = "gaussian"
@@ -89,8 +89,8 @@ class FieldDataset(_MappedDataset):
 
 
 class EITLevels(_MappedDataset, TokenDataset):
-    """The same images as ids of their six levels. ``splits[...].x0``: Int64[M, H W] ids 0..5, row
-    by row from the top; 6 is MASK, and no id is PAD. ``real``: Bool[M, H W], all True."""
+    """Images of phantoms as ids of their six levels. ``splits[...].x0``: Int64[M, H W] ids 0..5,
+    row by row from the top; 6 is MASK, and PAD does not occur. ``real``: Bool[M, H W], all True."""
 
     levels = LEVELS
 
@@ -111,8 +111,8 @@ class EITLevels(_MappedDataset, TokenDataset):
 @dataclass(frozen=True)
 class Phantoms:
     """``media``: Float32[M, H, H] conductivity, positive. ``dtn``: Float32[M, n, n].
-    ``background``: Float32[n, n], the map of conductivity 1, or None. ``source``: the path, or a
-    name. ``settings``: of simulated ones."""
+    ``background``: Float32[n, n], the map of conductivity 1, or None. ``source``: path or name of
+    the data. ``settings``: settings of the simulation, if simulated."""
 
     media: Floats
     dtn: Floats
@@ -122,9 +122,9 @@ class Phantoms:
 
 
 def read_phantoms(path: str | Path) -> Phantoms:
-    """The arrays ``media``, ``dtn`` and, if it is there, ``background`` of an ``.npz`` file. Raises
-    ``FileNotFoundError`` or ``ValueError`` with file, array and fix for an array that is missing,
-    damaged, of the wrong shape or kind, or holds an impossible value."""
+    """Read the arrays ``media``, ``dtn`` and, if present, ``background`` of an ``.npz`` file.
+    Raises ``FileNotFoundError`` or ``ValueError`` with file, array and fix for an array that is
+    missing, damaged, of the wrong shape or type, or has an impossible value."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"no phantoms at {path.absolute()}; data.path=null simulates them")
@@ -173,8 +173,8 @@ def _check_values(
 
 
 def complete_eit(config: DictConfig) -> None:
-    """Write the numbers that follow from ``size`` into ``config``: ``channels`` and ``field_size``
-    of fields, the layout of ids. Raises ``ValueError`` for a number that contradicts them."""
+    """Write the settings that follow from ``size`` into ``config``: ``channels`` and ``field_size``
+    for fields, the layout for ids. Raises ``ValueError`` for a number that contradicts them."""
     # fields have channels, ids a vocabulary
     if data_state(config) == "field":
         sizes = {"channels": 1, "field_size": config.size}
@@ -191,10 +191,10 @@ def eit_vocabulary(config: Mapping[str, Any]) -> Vocabulary:
 
 
 def build_eit(config: DictConfig) -> FieldDataset | EITLevels:
-    """Phantoms, simulated if ``path`` is null, else read from it: as fields, or in the state
-    ``tokens`` as ids of the six levels. Raises ``ValueError`` or ``FileNotFoundError`` with one
-    sentence for settings out of range, a file that cannot be read or contradicts the settings, a
-    split without a sample and, of ids, a conductivity that is not one of the levels."""
+    """Build a data set of phantoms, simulated if ``path`` is null, else read from it: as fields, or
+    in the state ``tokens`` as ids of the six levels. Raises ``ValueError`` or ``FileNotFoundError``
+    with one sentence for settings out of range, a file that cannot be read or contradicts the
+    settings, a split without a sample or, for ids, a conductivity that is not one of the levels."""
     if config.dtn_transform not in DTN_TRANSFORMS:
         raise ValueError(unknown_name("data.dtn_transform", config.dtn_transform, DTN_TRANSFORMS))
     phantoms = _simulate(config) if config.path is None else _read(config, "set data.{}={}")
@@ -202,8 +202,8 @@ def build_eit(config: DictConfig) -> FieldDataset | EITLevels:
 
 
 def build_test_images(config: DictConfig) -> FieldDataset | EITLevels:
-    """Images of the file ``path`` as a test split of the data of a model with this config; errors
-    as in ``build_eit``."""
+    """Data set of a model with this config, with the images of the file ``path`` as its test split.
+    Errors are those of ``build_eit``."""
     remedy = "the model takes no other; give such images, or train a model with data.{}={}"
     # all samples of the file are the test split
     config = config.copy()
@@ -223,8 +223,8 @@ def _simulate(config: DictConfig) -> Phantoms:
 
 
 def _read(config: DictConfig, remedy: str) -> Phantoms:
-    """Images of the file ``path``, refused if they contradict the settings; ``remedy``: with places
-    for the key and the number in the file."""
+    """Read the file ``path``; raise ``ValueError`` if it contradicts the settings. ``remedy``:
+    format string for the error, with the key and the number in the file."""
     phantoms = read_phantoms(config.path)
     source = phantoms.source
     # sizes that contradict the config
@@ -277,8 +277,9 @@ def _build(phantoms: Phantoms, config: DictConfig) -> FieldDataset | EITLevels:
 
 
 def _add_noise(dtn: Floats, noise_level: float, seed: int) -> Floats:
-    """Float32[M, n, n] with every entry times 1 + noise_level e, e ~ N(0, 1) for each entry: a
-    noisy map is not symmetric, and its rows do not sum to 0. ``ValueError`` for a level below 0."""
+    """Multiply every entry of maps Float32[M, n, n] by 1 + noise_level e with its own e ~ N(0, 1).
+    Noisy maps are not symmetric, and their rows do not sum to 0. Raises ``ValueError`` for a level
+    below 0."""
     if not is_number(noise_level) or not 0 <= noise_level < np.inf:
         raise ValueError(f"data.noise_level={noise_level}: expected a number, at least 0")
     if noise_level == 0:
@@ -294,7 +295,7 @@ def _add_noise(dtn: Floats, noise_level: float, seed: int) -> Floats:
 def _splits(
     config: DictConfig, source: str, x0: Tensor, maps: Tensor, *, num_positions: int
 ) -> dict[str, Examples]:
-    """Splits of samples, independent of each other: the first are train, then val, then test."""
+    """Split independent samples in their order: train, val, test."""
     real = torch.ones(len(x0), num_positions, dtype=torch.bool)
     splits = {
         name: Examples(x0[share], real[share], conditions={"dtn": maps[share]})

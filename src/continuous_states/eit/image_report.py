@@ -43,18 +43,18 @@ Numbers = NDArray[np.floating]
 
 MAX_SAMPLES = 5
 _SPAN = 2.5
-"""Number of standard deviations at which colours of maps end."""
+"""Colour range of maps, in standard deviations."""
 
 _WIDTH = 2.1
 """Width of a panel, in inches."""
 
 
 class ImageReport(Report):
-    """Scores of reconstructions with those of baselines, a file and a picture.
+    """Report on reconstructions: scores with those of baselines, a file and a picture.
 
-    Samples are ``Reconstructions`` of the first images of a split of ``data``, ``draws`` of each.
-    The baselines are fitted once, to the training split of ``trained_on``, ``data`` itself if it is
-    None: images or ids of pixels, with maps.
+    Samples are ``Reconstructions`` of the first images of a split of ``data``, with ``draws``
+    samples per image. The baselines are fitted once, to the training split of ``trained_on`` (None:
+    of ``data``), which holds images or ids of pixels, with maps.
     """
 
     headlines = (Headline("relative_l2"), Headline("condition_gap"))
@@ -120,13 +120,13 @@ class ImageReport(Report):
 
 
 def report_of_training(data: Dataset, split: str, config: DictConfig) -> ImageReport:
-    """Report with ``eval.draws`` samples per image, of a config of ``train``."""
+    """Report of a training run, with ``eval.draws`` samples per image."""
     return ImageReport(data, split, draws=config.eval.draws)
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """A column: its title, an image per sample, and the meaning of their colours."""
+    """Column of a figure: its title, an image per sample, and the meaning of their colours."""
 
     title: str
     images: Numbers
@@ -143,12 +143,13 @@ def plot_reconstructions(
     *,
     draws: int,
 ) -> Figure:
-    """Plot the first samples, a line of panels each: the map, the true image, the mean of the
-    samples, their standard deviation if there are several, and the mean less the truth; written to
-    ``path`` if given. Colours mean the same in every line, and of truth and mean; those of the
-    error are symmetric. ``maps``: Float[M, n, n], in standard deviations from the mean map.
-    ``truth``, ``mean``, ``deviation``: Float[M, H, W]. ``draws``: number of images in ``mean``.
-    Raises ``ValueError`` without a sample or for shapes that do not belong together."""
+    """Plot a row of panels for each of the first images: the map, the true image, the mean of the
+    samples, their standard deviation if there are several, and the mean minus the truth. The figure
+    is written to ``path`` if given. Colour scales are shared by all rows, and by truth and mean;
+    that of the error is symmetric about 0. ``maps``: Float[M, n, n], in standard deviations from
+    the mean map.
+    ``truth``, ``mean``, ``deviation``: Float[M, H, W]. ``draws``: number of samples averaged in
+    ``mean``. Raises ``ValueError`` without an image or for shapes that do not match."""
     # shapes that belong together
     same = truth.shape == mean.shape == deviation.shape
     if not same or not len(maps) == len(truth) > 0 or not truth.ndim == maps.ndim == 3:
@@ -187,11 +188,11 @@ def plot_reconstructions(
 def plot_side_by_side(
     truth: Numbers, means: Mapping[str, Numbers], path: str | Path | None = None, *, draws: int
 ) -> Figure:
-    """Plot the first samples, a line of panels each: the true image and the mean of every model's
-    samples; written to ``path`` if given. Colours mean the same in every panel; under each image of
-    a model stands its relative L2. ``truth``: Float[M, H, W]. ``means``: by model, of that shape.
-    ``draws``: number of images in each mean. Raises ``ValueError`` without a sample or a model, or
-    for shapes that differ."""
+    """Plot a row of panels for each of the first images: the true image and the mean of every
+    model's samples. The figure is written to ``path`` if given. All panels share a colour scale;
+    under each image of a model is its relative L2. ``truth``: Float[M, H, W]. ``means``: by model,
+    Float[M, H, W]. ``draws``: number of samples averaged in each mean. Raises ``ValueError``
+    without an image or a model, or for shapes that differ."""
     shapes = {name: mean.shape for name, mean in means.items()}
     if truth.ndim != 3 or len(truth) == 0 or {*shapes.values()} != {truth.shape}:
         raise ValueError(
@@ -214,8 +215,8 @@ def plot_side_by_side(
 
 
 def _plot_panels(panels: Sequence[_Panel], height: float) -> tuple[Figure, NDArray[np.object_]]:
-    """A figure and its axes, a column per panel and a line of ``height`` inches per sample, without
-    ticks, in a faint frame: most of an image is as light as the page."""
+    """Plot panels as columns, and samples as rows of ``height`` inches; return the figure and its
+    axes. Axes have no ticks and a faint frame, as most of an image is as light as the page."""
     num = len(panels[0].images)
     # a column per panel, a line per sample
     figure = new_figure(_WIDTH * len(panels) + 0.4, height * num + 1.1)
@@ -242,7 +243,7 @@ def _add_bar(
     label: str,
     extend: Literal["neither", "both"] = "neither",
 ) -> None:
-    """Add a bar of colours under columns of panels."""
+    """Add a colour bar under a column of panels."""
     rows, width = column.shape
     place: dict[str, Any] = {"ax": column, "location": "bottom", "extend": extend}
     place |= {"aspect": 16 * width, "shrink": 0.86 / width**0.5}

@@ -1,4 +1,4 @@
-"""Images sampled given maps, baselines without a network, and their distances from the true images.
+"""Images sampled given maps, baselines without a network, and the errors of both.
 
 Axes: ``M`` images ``C`` x ``H`` x ``W`` with maps ``n`` x ``n``; ``P`` = C H W pixels, ``E`` =
 n (n + 1) / 2 entries of a map's upper triangle.
@@ -33,17 +33,17 @@ PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 DRAWS = 8
 RECONSTRUCTIONS = "samples.npz"
 _DRAW_STREAM = 74
-"""Stream of random numbers of these samples, apart from others with the same seed."""
+"""Stream of random numbers of these samples, different from other streams of the same seed."""
 
 
 @dataclass(frozen=True)
 class FieldScores:
-    """Distances of M images from the true ones.
+    """Errors of M images against the true images.
 
     ``relative_errors``: Float64[M], ||x - xhat|| / ||x||. ``squared_errors``: Float64[M], means
     over pixels. ``pixel_hits``: Float64[M], shares of the pixels whose nearest level is the true
-    one; None of images without levels. ``majority_pixel_accuracy``: the share of the most frequent
-    level among the true pixels, the score of a constant image; NaN without levels.
+    level; None for images without levels. ``majority_pixel_accuracy``: share of the most frequent
+    level among the true pixels, which is the best score of a constant image; NaN without levels.
     """
 
     relative_errors: Tensor
@@ -69,11 +69,11 @@ class FieldScores:
 def score_images(
     predicted: Tensor, truth: Tensor, *, levels: Sequence[float] | None
 ) -> FieldScores:
-    """Scores of images Float[M, C, H, W] against the true ones. ``levels``: the values that a true
-    pixel can have, ascending; a pixel is counted as right if the level nearest to it is the one
-    nearest to the truth. None if it can have any: none is counted. Raises ``ValueError`` for shapes
-    that differ, without an image, or for an image that is 0 everywhere, to which no error is
-    relative."""
+    """Score images Float[M, C, H, W] against the true images. ``levels``: the possible values of a
+    true pixel, ascending; a pixel is correct if its nearest level is the nearest level of the true
+    pixel. None if pixels can have any value; then no pixels are counted. Raises ``ValueError`` for
+    shapes that differ, without an image, or for a true image that is 0 everywhere, as its relative
+    error is undefined."""
     if predicted.shape != truth.shape or truth.ndim != 4 or truth.numel() == 0:
         raise ValueError(
             f"predicted {tuple(predicted.shape)} and truth {tuple(truth.shape)}: expected "
@@ -95,7 +95,7 @@ def score_images(
 
 @dataclass(frozen=True)
 class SameImage:
-    """One ``image`` Float[C, H, W] for every map."""
+    """Baseline that predicts the same ``image`` Float[C, H, W] for every map."""
 
     image: Tensor
 
@@ -112,14 +112,15 @@ class Ridge:
         y = m + W^T z,   W = argmin  (1 / M) sum_i |x_i - m - W^T z_i|^2 + penalty |W|^2
                            = (Z^T Z / M + penalty I)^-1 Z^T X / M,
 
-    with m the mean training image. The penalty is the one with which a training image is predicted
-    best from the others, all penalties by one decomposition of Z: left out, the error of image i is
+    with m the mean training image. The penalty is chosen by leave-one-out error on the training
+    images, for all penalties from one decomposition of Z: the error of image i when it is left out
+    is
 
         (x_i - y_i) / (1 - 1 / M - H_ii),   H = Z (Z^T Z + M penalty I)^-1 Z^T.
 
-    (Entries stay standardised by all maps.)
-    ``shift``, ``scale``: Float64[E]; an entry that is constant counts for nothing. ``weights``: W,
-    Float64[E, P]. ``mean``: m, Float64[C, H, W]. ``penalty``: the one that was chosen.
+    where entries stay standardised by all maps.
+    ``shift``, ``scale``: Float64[E]; a constant entry has no effect. ``weights``: W, Float64[E, P].
+    ``mean``: m, Float64[C, H, W]. ``penalty``: the chosen penalty.
     """
 
     shift: Tensor
@@ -148,7 +149,7 @@ class Ridge:
         free = 1 - 1 / num - left.square().sum(dim=1)
 
         def left_out_error(penalty: float) -> float:
-            """Squared error of images, each predicted from the others."""
+            """Squared error of images, each predicted from the other images."""
             lost = left * (num * penalty / (values + num * penalty))  # (M, R)
             errors = alone + (lost * (2 * cross + lost @ gram)).sum(dim=1)
             return float((errors / (free + (left * lost).sum(dim=1)).square()).sum())
@@ -165,14 +166,14 @@ class Ridge:
 
 
 def upper_triangle(maps: Tensor) -> Tensor:
-    """Float64[M, E]: the upper triangle of Float[M, n, n], row by row, with the diagonal."""
+    """Upper triangles Float64[M, E] of maps Float[M, n, n], row by row, with the diagonal."""
     rows, columns = torch.triu_indices(*maps.shape[-2:])
     return maps[:, rows, columns].double()
 
 
 def _decompose(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Z = U S V^T: U Float64[M, R], S^2 Float64[R], V Float64[E, R], without singular values that
-    are 0 up to rounding."""
+    """Decompose Z = U S V^T; return U Float64[M, R], S^2 Float64[R] and V Float64[E, R], without
+    singular values that are 0 up to rounding."""
     # eigenvalues of the smaller of Z^T Z and Z Z^T
     dual = len(z) < z.shape[1]
     values, vectors = torch.linalg.eigh(z @ z.T if dual else z.T @ z)
@@ -183,7 +184,7 @@ def _decompose(z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def mean_image(images: Tensor) -> Tensor:
-    """Float64[C, H, W] of Float[M, C, H, W]. Raises ``ValueError`` without an image."""
+    """Mean Float64[C, H, W] of images Float[M, C, H, W]. Raises ``ValueError`` without an image."""
     if images.ndim != 4 or len(images) == 0:
         raise ValueError(
             f"training images {tuple(images.shape)}: expected (M, C, H, W), at least one image"
@@ -192,9 +193,9 @@ def mean_image(images: Tensor) -> Tensor:
 
 
 def as_images(x0: Tensor) -> Tensor:
-    """Samples as images, Float32[M, C, H, W]: fields unchanged, ids Int[M, L] of the pixels of a
-    square image as their conductivities. Raises ``ValueError`` for ids whose number is not a
-    square, or that stand for no level."""
+    """Convert samples to images Float32[M, C, H, W]: fields stay unchanged, ids Int[M, L] of the
+    pixels of square images become conductivities. Raises ``ValueError`` if L is not a square, or
+    for an id that is not a level."""
     if x0.is_floating_point():
         return x0.float()
     # ids of a square image
@@ -207,7 +208,7 @@ def as_images(x0: Tensor) -> Tensor:
 
 
 def maps_of(examples: Examples) -> Tensor:
-    """Float32[M, n, n]: the maps of a split; ``ValueError`` if it has none."""
+    """Maps of a split, Float32[M, n, n]. Raises ``ValueError`` if it has none."""
     if "dtn" not in examples.conditions:
         raise ValueError("this data has no maps to condition on; use data=eit or data=eit-levels")
     return examples.conditions["dtn"].float()
@@ -215,15 +216,15 @@ def maps_of(examples: Examples) -> Tensor:
 
 @dataclass(frozen=True)
 class Reconstructions:
-    """M samples of a split, in its order, and the images sampled for each; on the CPU.
+    """The first M examples of a split and the images sampled for each; on the CPU.
 
     ``truth``: Float32[M, C, H, W], raw. ``dtn``: Float32[M, n, n], the maps. ``mean``,
-    ``deviation``: Float32[M, C, H, W], mean and standard deviation over the ``draws`` images
-    sampled given the map of the sample (the deviation of one is 0). ``first``: Float32[M, C, H, W],
-    the first of them. ``shuffled_mean``: Float32[M, C, H, W], the mean of as many given the map of
-    the sample before, with the same noise; None if there is one sample. ``nfe``: Float64[M],
-    network calls per image. ``seconds``: spent sampling ``mean``, summed over processes.
-    ``levels``: those of the data set.
+    ``deviation``: Float32[M, C, H, W], mean and standard deviation of the ``draws`` images sampled
+    given the map (deviation 0 if ``draws`` is 1). ``first``: Float32[M, C, H, W], the first sampled
+    image. ``shuffled_mean``: Float32[M, C, H, W], the mean of as many images given the map of the
+    preceding example, with the same noise; None if M is 1 or it was not sampled. ``nfe``:
+    Float64[M], network calls per image. ``seconds``: time spent sampling ``mean``, summed over
+    processes. ``levels``: levels of the data set.
     """
 
     truth: Tensor
@@ -250,12 +251,12 @@ class Reconstructions:
 def reconstruct_held_out(
     model: Model, data: Dataset, split: str, *, num: int | None, draws: int = DRAWS, seed: int
 ) -> Reconstructions:
-    """Sample ``draws`` images from the map of each of the first ``num`` samples of a split (None:
-    of all); and as many from the map of the sample before it (the last one's for the first), with
-    the same noise: a model that does not use its map gives the same images.
+    """Sample ``draws`` images from the map of each of the first ``num`` examples of a split (None:
+    all). As many are sampled with the same noise from the map of the preceding example (for the
+    first: of the last); a model that ignores the map gives the same images.
 
-    At most ``model.batch_size`` images are sampled at once; they depend on it and on ``draws``, not
-    on the number of processes. Of a sampler of ids, pixels are the levels of the ids.
+    At most ``model.batch_size`` images are sampled at once. The images depend on this number and on
+    ``draws``, not on the number of processes. Sampled ids are converted to conductivities.
 
     Raises ``ValueError`` if the split is empty or comes without maps, for ``num`` below 0 or
     ``draws`` below 1.
@@ -303,8 +304,8 @@ def _sample_images(
     shape: tuple[int, ...],
     draws: int,
 ) -> Tensors:
-    """``mean``, ``deviation``, ``first`` and ``nfe`` of ``draws`` images of ``shape`` (C, H, W) per
-    row of the conditions."""
+    """Sample ``draws`` images of ``shape`` (C, H, W) per row of the conditions; return their
+    ``mean``, ``deviation``, ``first`` and ``nfe``."""
     # each condition as often as images are sampled for it
     repeated = {name: repeat(x, "b ... -> (b d) ...", d=draws) for name, x in conditions.items()}
     positions = (math.prod(shape),) if model.sampler.state == "tokens" else shape
@@ -332,22 +333,23 @@ def _sample_images(
 
 @dataclass(frozen=True)
 class FieldBaselines:
-    """Guesses of an image from the training split, without a network. ``by_name``: ``mean_image``,
-    ``ones`` and ``ridge``. ``map_mean``, ``map_scale``: Float64[n, n], mean and standard deviation
-    of the training maps."""
+    """Baselines that predict images without a network, fitted to the training split. ``by_name``:
+    ``mean_image``, ``ones`` and ``ridge``. ``map_mean``, ``map_scale``: Float64[n, n], mean and
+    standard deviation of the training maps."""
 
     by_name: Mapping[str, SameImage | Ridge]
     map_mean: Tensor
     map_scale: Tensor
 
     def standardised(self, maps: Tensor) -> Tensor:
-        """Float64[M, n, n]: maps in standard deviations from the mean; 0 where all are the same."""
+        """Maps in standard deviations from the mean, Float64[M, n, n]; 0 where all training maps
+        are equal."""
         scale = torch.where(self.map_scale > 1e-9 * self.map_mean.abs(), self.map_scale, torch.inf)
         return (maps.double() - self.map_mean) / scale
 
 
 def fit_field_baselines(data: Dataset) -> FieldBaselines:
-    """Baselines fitted to the training split alone, also the penalty of ridge regression. Raises
+    """Fit the baselines, including the penalty of ridge regression, to the training split. Raises
     ``ValueError`` without a training sample or without maps."""
     train = data.splits["train"]
     images, maps = as_images(train.x0), maps_of(train)
@@ -364,18 +366,18 @@ def fit_field_baselines(data: Dataset) -> FieldBaselines:
 def score_reconstructions(
     found: Reconstructions, baselines: FieldBaselines | None = None
 ) -> dict[str, float]:
-    """Scores for ``metrics.json``: ``FieldScores`` of the samples' mean under plain names; of one
-    sample before ``_single``; of ``baselines``, if given, after their names. Unknown ones are left
-    out. Raises ``ValueError`` if nothing was reconstructed.
+    """Scores for ``metrics.json``. The ``FieldScores`` of the samples' mean have plain names, those
+    of one sample the suffix ``_single``, those of ``baselines`` (if given) their names as prefix.
+    NaN scores are left out. Raises ``ValueError`` if nothing was reconstructed.
 
-    One sample of an exact model has twice the expected squared error of the posterior mean, the
-    mean of D samples 1 + 1 / D times.
+    For an exact model, one sample has twice the expected squared error of the posterior mean; the
+    mean of D samples has 1 + 1 / D times that error.
 
-    ``condition_gap``: relative L2 of the mean of samples given another's map less that given the
-    true map, mean; 0 if maps are not used. ``spread_ratio``: the root mean square deviation over
-    samples by the one that the errors of the mean imply, sqrt((1 + 1 / D) V) / sqrt(E) with the
-    mean variance V and squared error E. It is 1 for an exact model, below if the samples are too
-    alike; unknown for one sample.
+    ``condition_gap``: mean relative L2 given another example's map minus that given the true map; 0
+    if the model ignores maps. ``spread_ratio``: root mean square deviation over samples divided by
+    the one that the errors of the mean imply, sqrt((1 + 1 / D) V) / sqrt(E) with the mean variance
+    V and squared error E. It is 1 for an exact model, less if the samples are too similar; unknown
+    for D = 1.
     """
 
     def scores(images: Tensor) -> FieldScores:

@@ -1,5 +1,5 @@
-"""Simulated phantoms, discs or tubes of raised conductivity in the unit disc, and their
-Dirichlet-to-Neumann maps by finite elements on a mesh of rings."""
+"""Simulation of phantoms (discs or tubes of raised conductivity in the unit disc), and of their
+Dirichlet-to-Neumann maps by finite elements."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ Floats = NDArray[np.float64]
 Maps = NDArray[np.float32]
 
 LEVELS = (1.0, 2.0, 2.75, 3.5, 4.25, 5.0)
-"""Id 0 is the background."""
+"""Conductivity of each id; id 0 is the background."""
 
 MASK_ID = len(LEVELS)
 VOCAB_SIZE = len(LEVELS) + 1
 
 SIMULATOR_VERSION = 1
-"""To be raised whenever the same seed gives other samples; part of the names of cached files."""
+"""Version of the simulator; raise it whenever the same seed gives other samples. Part of the names
+of cached files."""
 
 SMALLEST_SIZE = 16
-"""Size of images on which the smallest disc covers at least a pixel at any place."""
+"""Smallest image size at which the smallest disc always covers a pixel."""
 
 NODES_WORTH_CACHING = 100_000
 """Boundary nodes of all maps: 2 seconds of simulation at 32 a map, 4 at 128."""
@@ -40,7 +41,7 @@ _BLOCK_SIZE = 32
 _PHANTOM_STREAM = 0
 
 MARGIN = 0.1
-"""Width of the ring at the boundary that stays background."""
+"""Width of the ring at the boundary that contains no shape."""
 
 GAP = 0.01
 """Least distance between two shapes."""
@@ -54,7 +55,8 @@ _TWIST = 1e-3
 
 
 def levels_to_conductivity(levels: Tensor) -> Tensor:
-    """Int[...] ids 0..5 -> Float32[...]. Raises ``ValueError`` for another id."""
+    """Convert ids 0..5, Int[...], to conductivities Float32[...]. Raises ``ValueError`` for other
+    ids."""
     if levels.numel() and not 0 <= int(levels.min()) <= int(levels.max()) < len(LEVELS):
         raise ValueError(
             f"ids from {int(levels.min())} to {int(levels.max())}; expected 0 to "
@@ -64,25 +66,25 @@ def levels_to_conductivity(levels: Tensor) -> Tensor:
 
 
 def are_levels(conductivity: Tensor) -> Tensor:
-    """Bool[...]: True where Float[...] is one of the six."""
+    """Bool[...]: True where a conductivity Float[...] is one of the six levels."""
     nearest = levels_to_conductivity(conductivity_to_levels(conductivity))
     return (nearest - conductivity).abs() <= 1e-4
 
 
 def conductivity_to_levels(conductivity: Tensor, levels: Sequence[float] = LEVELS) -> Tensor:
-    """Float[...] -> Int64[...], the index of the nearest of the ascending ``levels``, the lower of
-    two."""
+    """Index Int64[...] of the nearest of the ascending ``levels`` for conductivities Float[...]; of
+    two equally near levels, the lower."""
     values = torch.tensor(levels, dtype=conductivity.dtype, device=conductivity.device)
     return torch.bucketize(conductivity.contiguous(), (values[1:] + values[:-1]) / 2)
 
 
 @dataclass(frozen=True)
 class ShapeKind:
-    """Shapes of points within ``radius`` of a segment: discs if its length is 0.
+    """Kind of shapes: all points within ``radius`` of a segment; discs if the segment has length 0.
 
-    ``most``: shapes of a phantom, at least 1. ``spread``: centres are uniform on
-    [-spread, spread]^2. ``length``: of the whole shape, end to end, None for discs. Lengths in
-    radii of the unit disc: half the width of the image.
+    ``most``: largest number of shapes of a phantom, at least 1. ``spread``: centres are uniform on
+    [-spread, spread]^2. ``length``: length of the whole shape, end to end; None for discs. The unit
+    of length is the radius of the unit disc, half the width of the image.
     """
 
     most: int
@@ -108,7 +110,7 @@ class Shapes:
 
 
 def sample_shapes(kind: ShapeKind, rng: np.random.Generator) -> Shapes:
-    """Sample 1 to ``kind.most`` shapes, each number as likely, inside the margin and ``GAP``
+    """Sample 1 to ``kind.most`` shapes (uniformly), inside the margin and at least ``GAP``
     apart."""
     # number and levels, then positions until all fit
     num = int(rng.integers(1, kind.most + 1))
@@ -127,7 +129,7 @@ def sample_shapes(kind: ShapeKind, rng: np.random.Generator) -> Shapes:
 
 
 def rasterise(shapes: Sequence[Shapes], size: int) -> NDArray[np.uint8]:
-    """UInt8[M, H, W] level ids: that of the shape that covers the centre of a pixel, else 0. The
+    """Level ids UInt8[M, H, W]: a pixel has the id of the shape that covers its centre, else 0. The
     centres of the outermost pixels are on x = -1, x = 1, y = 1 (first row) and y = -1."""
     # centres of the pixels
     axis = np.linspace(-1, 1, size)
@@ -153,7 +155,7 @@ def _sample_candidates(kind: ShapeKind, rng: np.random.Generator) -> tuple[Float
 
 
 def _segment_distance(segment: Floats, others: Floats) -> Floats:
-    """Distance Float64[C] of a segment (2, 2) from others (C, 2, 2); 0 where they cross."""
+    """Distances Float64[C] of a segment (2, 2) from ``others`` (C, 2, 2); 0 where they cross."""
     (a, b), (c, d) = segment, others.transpose(1, 0, 2)
     # an end of one segment is nearest, unless they cross
     ends = ((a, c, d), (b, c, d), (c, a, b), (d, a, b))
@@ -179,7 +181,8 @@ def _point_distance(points: Floats, a: Floats, b: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Mesh:
-    """P nodes, of which the first n are the boundary, counter-clockwise from (1, 0); T triangles.
+    """Mesh of P nodes and T triangles; the first n nodes are the boundary, counter-clockwise from
+    (1, 0).
     ``points``: Float64[P, 2]. ``triangles``: Int64[T, 3] nodes. ``num_boundary``: n."""
 
     points: NDArray[np.float64]
@@ -193,7 +196,8 @@ class Mesh:
 
 
 def check_mesh_size(mesh_rings: int, num_boundary: int) -> None:
-    """Raise ``ValueError`` for numbers of which rings cannot be made."""
+    """Raise ``ValueError`` if no mesh can be built with these numbers of rings and boundary
+    nodes."""
     check_whole_number("data.mesh_rings", mesh_rings, least=2)
     check_whole_number("data.num_boundary", num_boundary, least=FOLD)
     # a multiple of FOLD that leaves room for all rings
@@ -207,9 +211,9 @@ def check_mesh_size(mesh_rings: int, num_boundary: int) -> None:
 
 
 def ring_mesh(mesh_rings: int, num_boundary: int) -> Mesh:
-    """Mesh of nodes on ``mesh_rings`` equidistant circles and in the centre, triangulated by
-    Delaunay. Ring k of R has about n k / R nodes, every second ring is turned by half a spacing.
-    Raises ``ValueError`` as ``check_mesh_size``."""
+    """Mesh of nodes on ``mesh_rings`` equidistant circles and at the centre, with a Delaunay
+    triangulation. Ring k of R has about n k / R nodes; every second ring is rotated by half a
+    spacing. Raises ``ValueError`` as in ``check_mesh_size``."""
     check_mesh_size(mesh_rings, num_boundary)
     # rings from the boundary inwards
     points: list[Floats] = []
@@ -245,9 +249,9 @@ class DtNSolver:
     This is the weak form: ``v^T Lambda f`` is the integral of v times the current that flows in at
     voltage f. Lambda is symmetric, positive semi-definite, and its rows sum to 0.
 
-    Inner nodes are eliminated in layers, the farthest from the boundary first: a node shares
-    triangles with the same and the neighbouring layers only, so every step is a Cholesky factor of
-    one layer (LAPACK, batched) instead of all of S_ii. Float64.
+    Inner nodes are eliminated in layers, the farthest from the boundary first. A node shares
+    triangles only with its own and the neighbouring layers, so every step is a Cholesky
+    factorisation of one layer (LAPACK, batched) instead of all of S_ii. Computed in Float64.
     """
 
     def __init__(self, mesh: Mesh) -> None:
@@ -262,7 +266,7 @@ class DtNSolver:
         ]
 
     def solve(self, sigma: Floats) -> Floats:
-        """Float64[M, T], positive -> Lambda Float64[M, n, n]."""
+        """Compute maps Lambda Float64[M, n, n] of positive conductivities Float64[M, T]."""
         if sigma.ndim != 2 or sigma.shape[1] != self.num_triangles:
             raise ValueError(
                 f"sigma has shape {sigma.shape}; expected (M, {self.num_triangles}), a value for "
@@ -281,14 +285,14 @@ class DtNSolver:
         return ((matrix + matrix.mT) / 2).numpy()
 
     def _assemble(self, block: sparse.csr_matrix, columns: Floats, k: int, j: int) -> Tensor:
-        """The part of S between layers k and j, Float64[M, len k, len j]."""
+        """Block of S between layers k and j, Float64[M, len k, len j]."""
         return torch.from_numpy(
             rearrange(np.asarray(block @ columns), "(i j) m -> m i j", i=len(self._layers[k]))
         ).contiguous()
 
 
 def _layers(mesh: Mesh) -> list[NDArray[np.int64]]:
-    """Nodes by the number of edges to the nearest boundary node: the boundary first."""
+    """Group nodes by their number of edges to the nearest boundary node; the boundary is first."""
     rows, columns = _pairs(mesh)
     num = len(mesh.points)
     neighbours = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(num, num))
@@ -309,8 +313,8 @@ def _pairs(mesh: Mesh) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _local_stiffness(mesh: Mesh) -> Floats:
-    """Float64[T, 3, 3]: integral over T of grad phi_i . grad phi_j = e_i . e_j / (4 area), with
-    e_i the edge opposite to node i."""
+    """Stiffness matrices Float64[T, 3, 3] of the triangles: integral over T of grad phi_i . grad
+    phi_j = e_i . e_j / (4 area), with e_i the edge opposite to node i."""
     corners = mesh.points[mesh.triangles]
     # edges opposite to the nodes, and the area
     edges = np.roll(corners, -1, axis=1) - np.roll(corners, 1, axis=1)
@@ -322,7 +326,7 @@ def _local_stiffness(mesh: Mesh) -> Floats:
 def _block(
     mesh: Mesh, local: Floats, rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> sparse.csr_matrix:
-    """(len rows * len columns, T): terms of each triangle of conductivity 1 in a part of S."""
+    """Terms of each triangle, with conductivity 1, in a block of S: (len rows * len columns, T)."""
     num, (i, j) = len(mesh.points), _pairs(mesh)
     # places of the nodes in the part, -1 outside
     row, column = np.full(num, -1), np.full(num, -1)
@@ -357,16 +361,16 @@ class SimulationSettings:
 
 @dataclass(frozen=True)
 class SimulatedPhantoms:
-    """M phantoms. ``levels``: UInt8[M, H, W] ids 0..5. ``dtn``: Float32[M, n, n] their maps."""
+    """M phantoms. ``levels``: UInt8[M, H, W] ids 0..5. ``dtn``: Float32[M, n, n], the maps."""
 
     levels: NDArray[np.uint8]
     dtn: Maps
 
 
 def simulate_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
-    """Simulate ``settings.num_samples`` phantoms with their maps; more of one seed begin with the
-    same. The map of a phantom is that of the conductivity at the centroids of the triangles,
-    interpolated bilinearly in the image."""
+    """Simulate ``settings.num_samples`` phantoms with their maps; fewer phantoms of the same seed
+    are the first of more. A map is computed from the conductivity at the centroids of the
+    triangles, interpolated bilinearly in the image."""
     s, kind = settings, SHAPE_KINDS[settings.phantoms]
     # what all phantoms share
     mesh = ring_mesh(s.mesh_rings, s.num_boundary)
@@ -413,13 +417,13 @@ def cached_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
 
 
 def background_map(mesh_rings: int, num_boundary: int) -> NDArray[np.float64]:
-    """Float64[n, n]: the map of conductivity 1."""
+    """Map of conductivity 1, Float64[n, n]."""
     solver = DtNSolver(ring_mesh(mesh_rings, num_boundary))
     return solver.solve(np.ones((1, solver.num_triangles)))[0]
 
 
 def centroid_reader(mesh: Mesh, size: int) -> sparse.csr_matrix:
-    """Weights (T, H W) of an image at the centroids, bilinear between the centres of pixels."""
+    """Matrix (T, H W) that interpolates an image bilinearly at the centroids of the triangles."""
     x, y = mesh.centroids.T
     # the four pixels around each centroid, and their weights
     column, row = ((x + 1) / 2 * (size - 1), (1 - y) / 2 * (size - 1))
