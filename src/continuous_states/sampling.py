@@ -25,8 +25,8 @@ from discrete_diffusion.sampling import Exactness, Guidance, Sampler, check_give
 
 @dataclass
 class _Rows:
-    """Samples so far: ``x`` Float[B, N, M], scaled, with the rows ``masked`` Bool[B, N] to sample.
-    ``conditions``: encoded, a row each."""
+    """State of sampling. ``x``: Float[B, N, M], scaled rows. ``masked``: Bool[B, N], rows to
+    sample. ``conditions``: encoded conditions, one row per sample."""
 
     algorithm: MaskedFeatures
     x: Tensor
@@ -37,7 +37,7 @@ class _Rows:
     calls: progress.Calls
 
     def select_conditions(self, some: Tensor) -> dict[str, Any]:
-        """Conditions of some samples, Int[R] or Bool[B]."""
+        """Conditions of the samples ``some``, Int[R] or Bool[B]."""
         return {name: value[some] for name, value in self.conditions.items()}
 
 
@@ -47,19 +47,19 @@ class RowAncestral(Sampler[MaskedFeatures]):
 
     Samples masked rows given the others, from the model that ``MaskedFeatures`` trains.
 
-    ``objective=mask``: the reverse of absorbing noise samples every masked row when it is revealed;
-    a step of the grid from t to s reveals those with 1 - alpha(s) <= u < 1 - alpha(t), u uniform,
-    all from one network call that sees the rows revealed before. The network's time is that of the
-    share that is still masked. A step that reveals no row of a sample costs it no call.
+    ``objective=mask`` reverses absorbing noise. A step of the grid from t to s reveals the rows
+    with 1 - alpha(s) <= u < 1 - alpha(t), u uniform, and samples them all from one network call
+    that sees the rows revealed before. The network's time is that of the share that is still
+    masked. A step that reveals no row of a sample needs no call for this sample.
     ``objective=ddpm``: the posterior q(x_j | x_k, xhat) of ``LinearGaussian`` along ``steps`` of
-    its T steps, evenly spread, T - 1 the first; the last one ends with xhat.
+    its T steps, evenly spread, from T - 1 on; the last step returns xhat.
 
     Given rows are returned bit for bit.
 
-    ``temperature``: scales all noise that is added: of a revealed row N(xhat, I), in scaled units,
-    or of the steps of DDPM and their start. None is 0 for ``mask``, which then fills in conditional
+    ``temperature``: factor of all noise: that of a revealed row N(xhat, I), in scaled units, or
+    that of the start and the steps of DDPM. None is 0 for ``mask``, which then fills in conditional
     means, and 1 for ``ddpm``.
-    ``steps``: of the grid, unless ``sample`` is given others.
+    ``steps``: number of steps, unless passed to ``sample``.
     """
 
     name = "row-ancestral"
@@ -83,9 +83,9 @@ class RowAncestral(Sampler[MaskedFeatures]):
         clamp: Tensor | None = None,
         conditions: Conditions | None = None,
     ) -> SampleOutput:
-        """Fill the rows of ``clamp`` Float[B, N, M], raw values, that are NaN; the others, and
-        those that are not ``real`` Bool[B, N], are returned unchanged. Raises ``ValueError`` for no
-        ``clamp``, one of another shape, or a row that is NaN in part."""
+        """Fill the NaN rows of ``clamp`` Float[B, N, M], raw values; other rows, and rows that are
+        not ``real`` Bool[B, N], are returned unchanged. Raises ``ValueError`` if ``clamp`` is
+        missing or has another shape, or if only part of a row is NaN."""
         self.check(algorithm, steps)
         if clamp is None or clamp.ndim != 3 or clamp.shape[:2] != real.shape:
             got = "none" if clamp is None else tuple(clamp.shape)
@@ -110,7 +110,8 @@ class RowAncestral(Sampler[MaskedFeatures]):
         return SampleOutput(filled, nfe, torch.zeros_like(nfe).double())
 
     def _reveal(self, rows: _Rows, steps: int) -> Tensor:
-        """Sample every masked row of ``rows.x`` once, in place; the network calls Int64[B]."""
+        """Sample every masked row of ``rows.x`` once, in place; return the numbers of network
+        calls, Int64[B]."""
         algorithm, x, masked = rows.algorithm, rows.x, rows.masked
         # u of a row decides at which step it is revealed
         u = uniform_draws(tuple(masked.shape), rows.generator, x.device)
@@ -134,7 +135,8 @@ class RowAncestral(Sampler[MaskedFeatures]):
         return nfe
 
     def _denoise(self, rows: _Rows, steps: int) -> Tensor:
-        """Denoise all masked rows of ``rows.x`` together, in place; the network calls Int64[B]."""
+        """Denoise all masked rows of ``rows.x`` together, in place; return the numbers of network
+        calls, Int64[B]."""
         algorithm, some = rows.algorithm, rows.masked.any(dim=1)
         gaussian, last = algorithm.gaussian, algorithm.gaussian.num_timesteps - 1
         grid = torch.linspace(last, -1, min(steps, last + 1) + 1, dtype=torch.float64)
@@ -156,7 +158,7 @@ class RowAncestral(Sampler[MaskedFeatures]):
         return some.long() * (len(grid) - 1)
 
     def _noise(self, like: Tensor, default: float, generator: torch.Generator) -> Tensor:
-        """Normal noise scaled by the temperature; no random number is taken if that is 0."""
+        """Normal noise scaled by the temperature; a temperature of 0 uses no random numbers."""
         temperature = default if self.temperature is None else self.temperature
         if temperature == 0:
             return torch.zeros_like(like)
@@ -173,12 +175,13 @@ class Ode(Sampler[FlowMatching]):
 
     Solves dx/dt = (x_t - xhat(x_t, t)) / t from noise at t = 1 to data at t = 0.
 
-    ``solver``: ``euler``, one network call per step; ``heun``, two, but for the last step;
-    ``rk45``, Dormand and Prince's pair with adaptive steps (scipy), by ``rtol``/``atol``, down to
-    t = 0.05. The last step of all of them returns xhat, exact for an exact network.
+    ``solver``: ``euler``, one network call per step; ``heun``, two per step except the last;
+    ``rk45``, Dormand and Prince's pair with adaptive steps (scipy), with ``rtol`` and ``atol``,
+    down to t = 0.05. The last step of every solver returns xhat, which is exact for an exact
+    network.
 
-    ``guidance`` w: see ``Guidance``; 1 is the model.
-    ``steps``: of the uniform grid, unless ``sample`` is given others.
+    ``guidance``: w in ``Guidance``; 1 means no guidance.
+    ``steps``: number of steps of the uniform grid, unless passed to ``sample``.
 
     Conditions are encoded once for all steps if the encoder does not read the time
     (``Algorithm.encoded``).
@@ -289,7 +292,7 @@ class Ode(Sampler[FlowMatching]):
 
 class Direct(Sampler[Regression]):
     """Direct: the image that a regression expects, in one network call. Returns xhat(condition).
-    Nothing is random: the same condition gives the same image."""
+    It is deterministic: the same condition gives the same image."""
 
     name = "direct"
     exactness = Exactness.APPROXIMATE  # the expectation, not a sample
@@ -331,15 +334,16 @@ class Generate(Sampler[LatentSeq2Seq]):
 
     Samples a text from left to right, until EOS; the decoder keeps its keys and values.
 
-        p(token) ~ softmax(logits / temperature), of the ``top_k`` likeliest tokens, and of those
-        the fewest that have the share ``top_p`` (arXiv 1904.09751)
+        p(token) ~ softmax(logits / temperature), restricted to the ``top_k`` likeliest tokens, then
+        to the fewest of these with total probability ``top_p`` (arXiv 1904.09751)
 
-    ``temperature`` 0: the likeliest token, without randomness. ``top_k`` None: all tokens.
+    ``temperature``: 0 always takes the likeliest token. ``top_k``: None for all tokens.
 
-    ``stop_cosine``: the text is empty if cos(mean_k y_k, mean_k stop_k) of the latents y of a
-    source text is at least this. None: never.
+    ``stop_cosine``: smallest cos(mean_k y_k, mean_k stop_k), with the latents y of a source text,
+    at which the generated text is empty; None turns this off.
 
-    One call for the latents and one per token, EOS included; samples that have ended are left out.
+    Network calls are one for the latents and one per token, EOS included; finished samples are left
+    out.
     """
 
     name = "generate"
@@ -372,8 +376,8 @@ class Generate(Sampler[LatentSeq2Seq]):
         clamp: Tensor | None = None,
         conditions: Conditions | None = None,
     ) -> SampleOutput:
-        """One text per row of the condition ``source`` Int[B, S], source texts with PAD behind: at
-        most as many ids as the T columns of ``real`` Bool[B, T], PAD behind EOS."""
+        """Generate a text for each row of the condition ``source`` Int[B, S], source texts followed
+        by PAD. Texts have at most T ids, for ``real`` Bool[B, T], and PAD after EOS."""
         self.check(algorithm, steps)
         self.refuse_clamp(clamp)
         if not conditions or "source" not in conditions:
@@ -402,7 +406,7 @@ class Generate(Sampler[LatentSeq2Seq]):
         generator: torch.Generator,
         counting: progress.Calls,
     ) -> SampleOutput:
-        """Generate from latents Float[B, K, D]."""
+        """Generate texts from latents Float[B, K, D]."""
         model = algorithm.backbone
         num, device = len(latents), latents.device
         # texts of PAD, EOS at once where the latents say stop
@@ -431,7 +435,8 @@ class Generate(Sampler[LatentSeq2Seq]):
         return SampleOutput(targets, calls, torch.zeros_like(calls).double())
 
     def _is_stop(self, latents: Tensor, stop: Tensor) -> Tensor:
-        """Bool[B]: latents Float[B, K, D] that are close to the stop latent Float[K, D]."""
+        """Bool[B]: True for latents Float[B, K, D] that are close to the stop latent Float[K,
+        D]."""
         if self.stop_cosine is None:
             return torch.zeros(len(latents), dtype=torch.bool, device=latents.device)
         cosine = F.cosine_similarity(latents.mean(dim=1), stop.mean(dim=0), dim=-1)

@@ -1,4 +1,4 @@
-"""Networks on rows of numbers, on fields, and between texts: imported as one, with torch."""
+"""Networks on rows of numbers, on fields, and from text to text; importing them imports torch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Networks that read Dirichlet-to-Neumann maps: the encoder, U-Nets on images and on ids of pixels,
-and a regressor."""
+"""Networks that read Dirichlet-to-Neumann maps: encoder, U-Nets on images and on ids of pixels,
+regressor."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ POSITIONS = ("sinusoidal", "none")
 
 @dataclass(frozen=True)
 class EncodedDtN:
-    """Encoded maps: ``vector`` Float[B, D] of each map, ``tokens`` Float[B, n, D] of its columns,
-    ``weights`` Float[B, n] of the columns in the vector, which sum to 1; indexed by samples."""
+    """Encoded maps, indexed by samples. ``vector``: Float[B, D], one per map. ``tokens``: Float[B,
+    n, D], one per column of a map. ``weights``: Float[B, n], weights of the columns in ``vector``,
+    which sum to 1."""
 
     vector: Tensor
     tokens: Tensor
@@ -52,18 +53,18 @@ class DtNEncoder(nn.Module):
         x <- x + attention(norm1(x)), x <- x + mlp(norm2(x))                          n_layers times
         vector = sum_k w_k x_k, w = softmax over the columns of score(norm(x))                (B, D)
 
-    ``shift``, ``scale``: Float[n, n], 0 and 1 until ``fit_condition``; kept in the checkpoint.
-    ``pool_layers``: layers of ``score``, 1 or 2.
-    ``token_dropout``: the share of columns whose embedding is set to 0 in training.
-    ``time_conditioning``: false leaves out ``time_proj``; t is not read.
-    ``pos``: ``sinusoidal``, or ``none``: then permuted columns give the same vector.
+    ``shift``, ``scale``: Float[n, n], 0 and 1 until ``fit_condition``; saved in the checkpoint.
+    ``pool_layers``: number of layers of ``score``, 1 or 2.
+    ``token_dropout``: probability that the embedding of a column is set to 0 in training.
+    ``time_conditioning``: if false, ``time_proj`` is left out, and t is not read.
+    ``pos``: ``sinusoidal``, or ``none``, with which permuted columns give the same vector.
 
     Deviation: the entries of maps are standardised by those of training; the description reads raw
     maps.
     Deviation: t is multiplied by 1000; ``time_scale=1`` is the literal sinusoid of t in [0, 1].
 
-    Raises ``ValueError`` for other values of these, an odd ``d_model``, and if ``n_heads`` does not
-    divide it.
+    Raises ``ValueError`` for values outside these, an odd ``d_model``, and if ``n_heads`` does not
+    divide ``d_model``.
     """
 
     shift: Tensor
@@ -118,9 +119,8 @@ class DtNEncoder(nn.Module):
         return self.time_proj is not None
 
     def fit_condition(self, dtn: Tensor) -> None:
-        """Set shift and scale to mean and standard deviation of every entry over the maps of
-        training, Float[S, n, n]; an entry that does not vary keeps the scale 1. Raises
-        ``ValueError`` for another shape."""
+        """Set shift and scale to mean and standard deviation of every entry over the training maps
+        Float[S, n, n]; a constant entry has scale 1. Raises ``ValueError`` for other shapes."""
         self._check(dtn)
         for row in range(self.num_boundary):  # in float64, without a copy of all maps
             scale, shift = torch.std_mean(dtn[:, row].double(), dim=0, correction=0)
@@ -128,8 +128,8 @@ class DtNEncoder(nn.Module):
             self.shift[row], self.scale[row] = shift, scale
 
     def forward(self, dtn: Tensor, t: Tensor | float | None = None) -> EncodedDtN:
-        """dtn Float[B, n, n], t Float[B] in [0, 1] or None, with which no time is read. Raises
-        ``ValueError`` for other shapes."""
+        """Encode maps dtn Float[B, n, n] at times t Float[B] in [0, 1], or without a time if t is
+        None. Raises ``ValueError`` for other shapes."""
         self._check(dtn)
         weight = self.embedding.weight
         # one token per standardised column
@@ -162,7 +162,7 @@ class DtNEncoder(nn.Module):
 
 
 def _drop_unused_time(encoder: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Drop a ``time_proj`` that old checkpoints of encoders without a time have."""
+    """Remove ``time_proj`` from old checkpoints of encoders that do not read the time."""
     if encoder.time_proj is None:
         for name in ("weight", "bias"):
             state.pop(f"{prefix}time_proj.{name}", None)
@@ -174,7 +174,7 @@ class AttentionPooling(nn.Module):
         w = softmax over the tokens of score(norm(x))                            (B, N)
         vector = sum_n w_n x_n                                                   (B, D)
 
-    ``num_layers``: of ``score``: 1, a linear layer, or 2, Linear(GELU(Linear(x))).
+    ``num_layers``: number of layers of ``score``: 1, a linear layer, or 2, Linear(GELU(Linear(x))).
     """
 
     def __init__(self, *, d_model: int, num_layers: int = 1) -> None:
@@ -187,22 +187,22 @@ class AttentionPooling(nn.Module):
             self.score = nn.Sequential(nn.Linear(d_model, d_model), nn.GELU(), self.score)
 
     def forward(self, x: Tensor) -> EncodedDtN:
-        """x (B, N, D) -> the vectors, x itself, and the weights."""
+        """Pool tokens x (B, N, D); return the vectors, x unchanged, and the weights."""
         weights = self.score(self.norm(x)).squeeze(-1).softmax(dim=-1)
         return EncodedDtN(torch.einsum("bn,bnd->bd", weights.to(x.dtype), x), x, weights)
 
 
 class DtNUNet(nn.Module):
-    """The conditional transformer U-Net: noisy images and a map in, clean images out.
+    """Conditional U-Net that predicts clean images from noisy images and their maps.
 
         cond = norm(bridge(encoder(dtn, t).vector))                              (B, K)
         clean = unet(x_t, t, cond), t = 1 - exp(-sigma)                          (B, C, H, W)
 
     With ``unet.token_dim`` the pixels also attend to the encoder's tokens.
 
-    At first the condition has no effect: the linear layers that read it start at 0. They get a
-    gradient only when the output layer has moved off 0, and the encoder only when they have: with
-    ``zero_init_out`` at the third step, without it at the second.
+    At first the condition has no effect, as the linear layers that read it start at 0. They get a
+    gradient once the output layer is not 0, and the encoder gets one once these layers are not 0:
+    at the third step with ``zero_init_out``, at the second without.
 
     Raises ``ValueError`` if ``unet.token_dim`` is not ``encoder.d_model``.
     """
@@ -222,16 +222,17 @@ class DtNUNet(nn.Module):
 
     @property
     def encoder_reads_time(self) -> bool:
-        """True if an encoded map holds for one time only."""
+        """True if encoded maps depend on the time."""
         return self.encoder.reads_time
 
     def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:
-        """Standardise the entries of maps by those of training, ``dtn`` Float[S, n, n], if any."""
+        """Fit the standardisation of maps to the training maps ``dtn`` Float[S, n, n], if there are
+        any."""
         if "dtn" in conditions:
             self.encoder.fit_condition(conditions["dtn"])
 
     def encode(self, dtn: Tensor, sigma: Tensor | None = None) -> EncodedDtN:
-        """Encode maps Float[B, n, n]; with sigma None it reads no time."""
+        """Encode maps Float[B, n, n] at noise levels sigma; if None, without a time."""
         reads = sigma is not None and self.encoder.reads_time
         return self.encoder(dtn, corrupted_share(sigma) if reads else None)
 
@@ -244,10 +245,10 @@ class DtNUNet(nn.Module):
         keep: Tensor | None = None,
         encoded: EncodedDtN | None = None,
     ) -> Tensor:
-        """x_t Float[B, C, H, W], sigma Float[B] or None (read as 0) -> clean images, the same
-        shape. ``dtn``: Float[B, n, n]; None: without a condition. ``keep``: Bool[B], False where a
-        sample's condition is dropped (classifier-free guidance, arXiv 2207.12598). ``encoded``:
-        what ``encode`` returned for ``dtn``, which is then not read."""
+        """Predict clean images from x_t Float[B, C, H, W] and sigma Float[B] (None: 0). ``dtn``:
+        Float[B, n, n]; None: without a condition. ``keep``: Bool[B], False where a sample's
+        condition is dropped (classifier-free guidance, arXiv 2207.12598). ``encoded``: result of
+        ``encode`` for ``dtn``; if given, ``dtn`` is not read."""
         if encoded is None and dtn is not None:
             encoded = self.encode(dtn, sigma)
         cond = tokens = None
@@ -260,10 +261,10 @@ class DtNUNet(nn.Module):
 
     @torch.no_grad()
     def diagnostics(self) -> dict[str, float]:
-        """Numbers to log about the effect of the condition in the network. ``cond_gate``: mean of
-        the gates. Of the last forward pass in training: ``time_film`` and ``cond_film``
-        (``FiLMUNet.film_sizes``); ``pool_entropy`` in nats and ``pool_largest`` of the pooling
-        weights, means over the samples."""
+        """Numbers to log about the effect of the condition. ``cond_gate``: mean of the gates. From
+        the last forward pass in training: ``time_film`` and ``cond_film``
+        (``FiLMUNet.film_sizes``), and the entropy in nats (``pool_entropy``) and maximum
+        (``pool_largest``) of the pooling weights, as means over the samples."""
         numbers = {"cond_gate": float(self.unet.gate.mean()), **self.unet.film_sizes()}
         if self._last_weights is not None:
             weights = self._last_weights.float()
@@ -273,7 +274,7 @@ class DtNUNet(nn.Module):
 
 
 class FilmUNetTokens(nn.Module):
-    """The U-Net over images whose pixels are ids: row-major, L = H W, a row of logits per pixel.
+    """U-Net over images whose pixels are ids in row-major order (L = H W), with logits per pixel.
 
         x = embedding(x_t), arranged as an image                                 (B, D, H, W)
         logits = network(x, sigma, dtn)                                          (B, V, H, W)
@@ -312,8 +313,9 @@ class FilmUNetTokens(nn.Module):
         keep: Tensor | None = None,
         encoded: EncodedDtN | None = None,
     ) -> Tensor:
-        """x_t Int[B, L], sigma Float[B] or None (read as 0) -> logits Float[B, L, V]; ``dtn``,
-        ``keep`` and ``encoded`` as for ``DtNUNet``. Raises ``ValueError`` for other shapes."""
+        """Predict logits Float[B, L, V] from ids x_t Int[B, L] and sigma Float[B] (None: 0).
+        ``dtn``, ``keep`` and ``encoded`` as for ``DtNUNet``. Raises ``ValueError`` for other
+        shapes."""
         if x_t.ndim != 2 or x_t.shape[1] != self.height * self.width:
             raise ValueError(
                 f"x_t has shape {tuple(x_t.shape)}; expected (B, {self.height * self.width}), the "
@@ -325,14 +327,14 @@ class FilmUNetTokens(nn.Module):
 
 
 class DtNRegressor(nn.Module):
-    """Image expected of a map, from the vector of the encoder.
+    """Regression network that predicts the expected image from a map.
 
         image = head(norm(encoder(dtn).vector))                                  (B, C, H, W)
 
-    ``shape``: (C, H, W). ``head_widths``: of the hidden layers of ``head``, each followed by GELU;
-    the last layer starts at 0, and so does the image. ``read_tokens``: the head reads the n tokens
-    too, behind the vector. Noisy images and times are not read. The encoder's weights fit those of
-    a ``DtNUNet`` whose encoder reads no time.
+    ``shape``: (C, H, W). ``head_widths``: widths of the hidden layers of ``head``, each followed by
+    GELU; the last layer starts at 0, so the first images are 0. ``read_tokens``: if true, the head
+    also reads the n tokens, after the vector. Noisy images and times are not read. The encoder's
+    weights fit those of a ``DtNUNet`` whose encoder reads no time.
 
     Raises ``ValueError`` for an encoder that reads the time, or a width below 1.
     """
@@ -359,15 +361,16 @@ class DtNRegressor(nn.Module):
         self.head = nn.Sequential(*hidden, zeroed(nn.Linear(*widths[-1])))
 
     def fit_conditions(self, conditions: Mapping[str, Tensor]) -> None:
-        """Standardise maps as ``DtNUNet.fit_conditions`` does."""
+        """Fit the standardisation of maps as in ``DtNUNet.fit_conditions``."""
         if "dtn" in conditions:
             self.encoder.fit_condition(conditions["dtn"])
 
     def forward(
         self, x_t: Tensor, sigma: Tensor | None = None, dtn: Tensor | None = None
     ) -> Tensor:
-        """dtn Float[B, n, n] -> images Float[B, C, H, W]; of x_t Float[B, C, H, W] only the shape
-        is read. Raises ``ValueError`` without a map, or for images of another shape."""
+        """Predict images Float[B, C, H, W] from maps dtn Float[B, n, n]; only the shape of x_t
+        Float[B, C, H, W] is read. Raises ``ValueError`` without a map, or for images of another
+        shape."""
         if dtn is None or tuple(x_t.shape) != (len(dtn), *self.shape):
             maps = "no maps" if dtn is None else f"maps of shape {tuple(dtn.shape)}"
             raise ValueError(

@@ -32,8 +32,9 @@ class ConditionalResBlock(nn.Module):
         h = conv2(dropout(SiLU(norm2(h) * (1 + scale) + shift)))
         x <- (skip(x) + h) / sqrt(2)
 
-    ``ctx_cond`` starts at 0: at first the condition changes nothing. ``skip`` is a convolution with
-    kernels of one pixel if C' differs from C, else the identity. ``groups``: of both group norms.
+    ``ctx_cond`` starts at 0, so that the condition has no effect at first. ``skip`` is a
+    convolution with kernels of one pixel if C' differs from C, else the identity. ``groups``:
+    number of groups of both group norms.
 
     Raises ``ValueError`` if ``groups`` does not divide C and C'.
     """
@@ -62,15 +63,15 @@ class ConditionalResBlock(nn.Module):
             self.skip = nn.Conv2d(in_channels, out_channels, 1)
 
     def time_film(self, time_emb: Tensor) -> Tensor:
-        """Terms of scale and shift from time: (B or 1, emb_dim) -> (B or 1, 2 C')."""
+        """Scale and shift from the time embedding: (B or 1, emb_dim) -> (B or 1, 2 C')."""
         return self.time_cond(F.silu(time_emb))
 
     def cond_film(self, cond_emb: Tensor) -> Tensor:
-        """Terms of scale and shift from the condition: (B or 1, emb_dim) -> (B or 1, 2 C')."""
+        """Scale and shift from the condition embedding: (B or 1, emb_dim) -> (B or 1, 2 C')."""
         return self.ctx_cond(F.silu(cond_emb))
 
     def forward(self, x: Tensor, time_emb: Tensor, cond_emb: Tensor) -> Tensor:
-        """x (B, C, H, W), both embeddings (B or 1, emb_dim) -> (B, C', H, W)."""
+        """Map x (B, C, H, W) and both embeddings (B or 1, emb_dim) to (B, C', H, W)."""
         # scale and shift of the second norm
         film = self.time_film(time_emb) + self.cond_film(cond_emb)
         scale, shift = rearrange(film, "b (two c) -> two b c 1 1", two=2).unbind(0)
@@ -81,9 +82,9 @@ class ConditionalResBlock(nn.Module):
 
 
 class CrossAttention(MultiHeadCrossAttention):
-    """Attention of pixels to the tokens of a condition: x + attention(norm(x), token_norm(tokens)).
-    ``out`` starts at 0, so the block starts as the identity. Raises ``ValueError`` if ``n_heads``
-    or ``groups`` does not divide ``channels``."""
+    """Attention of pixels to condition tokens: x + attention(norm(x), token_norm(tokens)). ``out``
+    starts at 0, so the block starts as the identity. Raises ``ValueError`` if ``n_heads`` or
+    ``groups`` does not divide ``channels``."""
 
     def __init__(self, *, channels: int, token_dim: int, n_heads: int, groups: int = 32) -> None:
         check_divides(n_heads, channels, f"{channels} channels")
@@ -95,8 +96,8 @@ class CrossAttention(MultiHeadCrossAttention):
     def forward(  # type: ignore[override]  # images in, images out
         self, x: Tensor, tokens: Tensor, keep: Tensor | None = None
     ) -> Tensor:
-        """x (B, C, H, W), tokens (B, N, D) -> (B, C, H, W). ``keep``: Bool[B], False where a sample
-        stays unchanged."""
+        """Attend from pixels x (B, C, H, W) to tokens (B, N, D); returns (B, C, H, W). ``keep``:
+        Bool[B], False where a sample stays unchanged."""
         pixels = rearrange(self.norm(x), "b c h w -> b (h w) c")
         branch = super().forward(pixels, self.token_norm(tokens))
         branch = rearrange(branch, "b (h w) c -> b c h w", h=x.shape[2])
@@ -106,14 +107,15 @@ class CrossAttention(MultiHeadCrossAttention):
 
 
 def group_norm(groups: int, channels: int) -> nn.GroupNorm:
-    """``nn.GroupNorm``; ``ValueError`` with the numbers of groups that fit."""
+    """Create ``nn.GroupNorm``; raise ``ValueError``, naming possible ``groups``, if ``groups`` does
+    not divide ``channels``."""
     check_divides(groups, channels, f"{channels} channels", key="groups")
     return nn.GroupNorm(groups, channels)
 
 
 class FiLMUNet(nn.Module):
-    """The U-Net of DDPM (arXiv 2006.11239) with FiLM (arXiv 1709.07871) in place of added times,
-    and without self-attention; E = 4 ``channels``, levels of C_k = multiplier_k * ``channels``.
+    """U-Net of DDPM (arXiv 2006.11239) with FiLM (arXiv 1709.07871) instead of added times, and
+    without self-attention. E = 4 ``channels``; level k has C_k = multiplier_k * ``channels``.
 
         time_emb = MLP(sinusoid(1000 t))                                         (B, E)
         cond_emb = sigmoid(cond_gate) * Linear(cond), 0 without a condition      (B, E)
@@ -123,13 +125,14 @@ class FiLMUNet(nn.Module):
         per level, up:    h = two blocks([h, what was kept]); h = conv(h, every pixel doubled)
         out = conv_out(SiLU(norm([h, stem])))                     (B, out_channels, H, W)
 
-    Blocks are ``ConditionalResBlock``s, in which the condition starts without any effect.
+    Blocks are ``ConditionalResBlock``s, in which the condition has no effect at first.
 
-    ``cond_dim``: K, the width of the condition. ``cond_gate_init``: of the E gates, before the
-    sigmoid; -4 opens them by 0.018.
+    ``cond_dim``: K, the width of the condition. ``cond_gate_init``: initial value of the E gates
+    before the sigmoid; -4 gives 0.018.
     ``zero_init_out``: conv_out starts at 0, so that the first predictions are exactly 0.
-    ``token_dim``: the width of condition tokens; if given, every stage but those of the finest
-    level (with one level: the middle) ends with attention to them, over ``attention_heads`` heads.
+    ``token_dim``: width of condition tokens; if given, every stage except those of the finest level
+    (with one level: only the middle) ends with attention to the tokens, with ``attention_heads``
+    heads.
 
     Deviation: t is multiplied by 1000; ``time_scale=1`` is the literal sinusoid of t in [0, 1].
     Deviation: the experiments ``eit`` and ``eit_levels`` open the gates by 0.5 from the start,
@@ -205,11 +208,11 @@ class FiLMUNet(nn.Module):
         tokens: Tensor | None = None,
         keep: Tensor | None = None,
     ) -> Tensor:
-        """x Float[B, in_channels, H, W], t Float[B] in [0, 1], 1 for noise -> Float[B,
-        out_channels, H, W]. ``cond``: Float[B, K], or None: no sample has a condition. ``tokens``:
-        Float[B, N, D] of the condition; read by a network with ``token_dim``. ``keep``: Bool[B],
-        False where a sample's condition is dropped. Raises ``ValueError`` for other shapes, and if
-        H or W cannot be halved at every level."""
+        """Map images x Float[B, in_channels, H, W] at times t Float[B] in [0, 1] (1 is noise) to
+        Float[B, out_channels, H, W]. ``cond``: Float[B, K], or None without a condition.
+        ``tokens``: Float[B, N, D], condition tokens, for a network with ``token_dim``. ``keep``:
+        Bool[B], False where a sample's condition is dropped. Raises ``ValueError`` for other
+        shapes, and if H or W cannot be halved at every level."""
         self._check(x, cond, tokens, keep)
         # embeddings of time and of the condition, 0 where it is dropped
         time_emb = self.time_embedder(distinct_time(process_t(t, len(x), x.device)))  # (B or 1, E)
@@ -242,13 +245,14 @@ class FiLMUNet(nn.Module):
 
     @property
     def gate(self) -> Tensor:
-        """Float[E] in (0, 1): share of each channel of the condition that enters."""
+        """Gates Float[E] in (0, 1), which multiply the channels of the condition embedding."""
         return torch.sigmoid(self.cond_gate)
 
     @torch.no_grad()
     def film_sizes(self) -> dict[str, float]:
-        """``time_film`` and ``cond_film``: root mean squares, over blocks and samples, of the terms
-        of time and condition in scale and shift of the last forward pass in training; empty before.
+        """Root mean squares of scale and shift: from time (``time_film``) and from the condition
+        (``cond_film``). They are over blocks and samples of the last forward pass in training;
+        empty before it.
         """
         if self._last_embeddings is None:
             return {}
@@ -265,7 +269,8 @@ class FiLMUNet(nn.Module):
         }
 
     def check_size(self, height: int, width: int) -> None:
-        """Raise ``ValueError``, with sizes that fit, for images this network cannot take."""
+        """Raise ``ValueError``, naming possible sizes, if the network cannot take images of this
+        size."""
         unit = 2 ** (self.num_levels - 1)
         if height % unit == 0 and width % unit == 0 and height and width:
             return
@@ -346,8 +351,8 @@ class Stage(nn.Module):
         tokens: Tensor | None,
         keep: Tensor | None,
     ) -> Tensor:
-        """x (B, C, H, W), embeddings (B or 1, E), tokens (B, N, D) -> (B, C', H, W). ``keep``:
-        Bool[B], False where a sample reads no tokens."""
+        """Map x (B, C, H, W), embeddings (B or 1, E) and tokens (B, N, D) to (B, C', H, W).
+        ``keep``: Bool[B], False where a sample reads no tokens."""
         for block in self.blocks:
             x = block(x, time_emb, cond_emb)
         if self.attention is not None and tokens is not None:

@@ -1,4 +1,4 @@
-"""A transformer over rows of real numbers, in which a token marks the hidden rows."""
+"""Transformer over rows of real numbers, in which a learned token marks hidden rows."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class GetRegion(nn.Module):
     Blocks start as the identity (Peebles & Xie, arXiv 2212.09748); tokens start as a truncated
     normal of std 0.02. Every layer norm has eps 1e-6; only the last one is affine.
 
-    ``pos``: ``sinusoidal``, or ``none``: then permuted rows give permuted outputs.
+    ``pos``: ``sinusoidal``, or ``none``, with which permuted rows give permuted outputs.
     ``zero_head``: the head starts at 0, so that the first predictions are exactly 0.
-    ``time_scale``: t is multiplied by it before its sinusoid; as published, 1000 steps.
+    ``time_scale``: factor of t before its sinusoid; published: 1000 steps.
 
     Raises ``ValueError`` for an unknown ``pos``, an odd ``d_model`` with sinusoidal positions, and
     if ``n_heads`` does not divide ``d_model``.
@@ -110,15 +110,16 @@ class GetRegion(nn.Module):
         real: Tensor | None = None,
         packing: ColumnPacking | None = None,
     ) -> Tensor:
-        """x_t Float[B, N, M], sigma Float[B] or None (read as 0) -> clean rows Float[B, N, M].
+        """Predict clean rows Float[B, N, M] from x_t Float[B, N, M] and sigma Float[B] (None: 0).
 
         ``masked``: Bool[B, N], rows that are hidden; their values in x_t, NaN included, change
         neither outputs nor gradients.
         ``noisy``: Bool[B, N], rows that hold noisy values; a row that is masked too counts as
         masked.
-        ``real``: Bool[B, N], False where a window has no row; those are not attended, outputs there
-        are unspecified, and columns without any real row are left out of the computation.
-        ``packing``: that of ``real``, if it is known already.
+        ``real``: Bool[B, N], False where a window has no row. Such positions are not attended,
+        outputs there are unspecified, and columns without any real row are left out of the
+        computation.
+        ``packing``: packing of ``real``, if it was computed before.
 
         Raises ``ValueError`` for other shapes, or flags that are not Bool.
         """
@@ -145,7 +146,7 @@ class GetRegion(nn.Module):
         real: Tensor | None,
         packing: ColumnPacking,
     ) -> Tensor:
-        """CLS and the K rows that are computed, (B, 1 + K, D)."""
+        """Embeddings of CLS and of the K rows that are computed, (B, 1 + K, D)."""
         x = packing.pack(x_t).to(self.mask_token.dtype)  # (B, K, M)
         # zero first: values of a row that is not read must not reach the embedding's gradient
         for unread in (masked, None if real is None else ~real):

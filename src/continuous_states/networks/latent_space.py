@@ -1,9 +1,10 @@
-"""From text to text through a few latent vectors.
+"""Text-to-text model through a few latent vectors.
 
     source ids -> encoder -> compression -> middle -> adapter -> decoder -> target ids
      (B, L)      (B, L, C)    (B, K, D)    (B, K, D)  (B, P, E)  (B, T, V)
 
-Encoder and decoder are ``text_models``; the parts between are here and need no library but torch.
+Encoder and decoder are in ``text_models``; the parts between them are in this module and need only
+torch.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ POOLS = ("mean", "attention")
 STOPS = ("random_normalized", "zero")
 
 rms_norm = partial(nn.RMSNorm, eps=1e-6)
-"""x / sqrt(mean(x^2) + eps) * weight (Zhang & Sennrich, arXiv 1910.07467)."""
+"""RMSNorm: x / sqrt(mean(x^2) + eps) * weight (Zhang & Sennrich, arXiv 1910.07467)."""
 
 _SHARPNESS = 4.0
-"""Standard deviation of the first attention logits over states of unit scale: a query starts with
-a few states, as a word that occurs once is lost in the mean of all."""
+"""Initial standard deviation of attention logits over states of unit scale. So a query first
+attends to a few states, as the mean over all states hides a word that occurs once."""
 
 
 class LatentEncoder(nn.Module):
@@ -43,10 +44,10 @@ class LatentEncoder(nn.Module):
         pool=mean:       z = rearrange(W2 GELU(W1 mean_l states_l), "(k d) -> k d")
         pool=attention:  z_k = W2 GELU(W1 (q_k + attention(q_k, states))), K learned queries q
 
-    ``hidden_dim``: width C of the states. ``num_heads``: of the attention.
+    ``hidden_dim``: width C of the states. ``num_heads``: number of attention heads.
     With ``mean``, all K vectors are functions of one vector of width C.
 
-    Raises ``ValueError`` for another ``pool``, no latent vector, and if ``num_heads`` does not
+    Raises ``ValueError`` for an unknown ``pool``, no latent vector, and if ``num_heads`` does not
     divide ``hidden_dim``.
     """
 
@@ -83,8 +84,8 @@ class LatentEncoder(nn.Module):
         )
 
     def forward(self, states: Tensor, real: Tensor) -> Tensor:
-        """states Float[B, L, C], real Bool[B, L] -> latents Float[B, K, D]. States at positions
-        that are not real change nothing."""
+        """Compress states Float[B, L, C] to latents Float[B, K, D]. States where ``real`` Bool[B,
+        L] is False are ignored."""
         # mean of the real states
         if self.pool == "mean":
             total = states.masked_fill(~real.unsqueeze(-1), 0.0).sum(dim=1)
@@ -98,9 +99,9 @@ class LatentEncoder(nn.Module):
 
 
 class SwiGLU(nn.Module):
-    """down(dropout(SiLU(a) * b)) with (a, b) = up(x), each of width ``mlp_ratio * d_model``
-    (Shazeer, arXiv 2002.05202). Deviation: both halves have the full width, not two thirds of it as
-    in the paper, and biases."""
+    """Feed-forward layer down(dropout(SiLU(a) * b)) with (a, b) = up(x), both of width ``mlp_ratio
+    * d_model`` (Shazeer, arXiv 2002.05202). Deviation: both halves have the full width, not two
+    thirds of it as in the paper, and biases."""
 
     def __init__(self, *, d_model: int, mlp_ratio: float = 4, dropout: float = 0.0) -> None:
         super().__init__()
@@ -118,7 +119,7 @@ class SwiGLU(nn.Module):
 class MiddleTransformer(nn.Module):
     """``num_layers`` blocks of RMSNorm, rotary attention and SwiGLU over the K latent vectors.
 
-    No norm at the end. ``use_rope``: without it, permuted vectors give permuted vectors.
+    The output is not normalised. Without ``use_rope``, permuted inputs give permuted outputs.
 
     Raises ``ValueError`` without a layer, if ``num_heads`` does not divide ``latent_dim``, or the
     width per head is odd and ``use_rope``.
@@ -157,7 +158,7 @@ class MiddleTransformer(nn.Module):
             self.rotary = RotaryEmbedding(d_model=latent_dim, n_heads=num_heads, base=rope_base)
 
     def forward(self, latents: Tensor) -> Tensor:
-        """Float[B, K, D] -> Float[B, K, D]; samples do not see each other."""
+        """Map latents Float[B, K, D] to Float[B, K, D], each sample independently."""
         rotary = None
         if self.rotary is not None:
             rotary = self.rotary(torch.arange(latents.shape[1], device=latents.device))
@@ -167,12 +168,13 @@ class MiddleTransformer(nn.Module):
 
 
 class PrefixAdapter(nn.Module):
-    """P learned queries that read K latent vectors, of the width E of a decoder.
+    """Adapter from K latent vectors to P prefix vectors of the decoder's width E, by learned
+    queries.
 
         x = queries + dropout(attention(queries, z))                     (B, P, E)
         x <- x + dropout(swiglu(norm(x)))
 
-    ``use_rope``: queries and latent vectors are turned by their index.
+    ``use_rope``: rotary positions of queries and latent vectors.
 
     Raises ``ValueError`` without a query, if ``num_heads`` does not divide ``decoder_dim``, or the
     width per head is odd and ``use_rope``.
@@ -225,10 +227,10 @@ class StopLatent(nn.Module):
     """K latent vectors that stand for the end of a text.
 
     ``init``: ``random_normalized``, random rows of norm 1 from ``seed``, or ``zero``.
-    ``learnable``: a parameter; otherwise a buffer, which keeps its first value. Either is the entry
-    ``value`` of the state dict.
+    ``learnable``: if true, the vectors are a parameter, otherwise a constant buffer; in the state
+    dict both are called ``value``.
 
-    Raises ``ValueError`` for another ``init``.
+    Raises ``ValueError`` for an unknown ``init``.
     """
 
     value: Tensor
@@ -262,18 +264,19 @@ class StopLatent(nn.Module):
 
 
 _SMALLEST_NORM = 1e-3
-"""Shorter rows are not scaled to 1, as the gradient of a row of zeros would be unbounded."""
+"""Smallest norm by which a row is divided, as the gradient at a row of zeros would be unbounded."""
 
 
 def unit_rows(latents: Tensor) -> Tensor:
-    """z / |z| of each latent vector, (..., K, D) -> (..., K, D)."""
+    """Normalise each latent vector, z / |z|: (..., K, D) -> (..., K, D)."""
     return F.normalize(latents, dim=-1, eps=_SMALLEST_NORM)
 
 
 @dataclass(frozen=True)
 class LatentOutput:
-    """Output of ``LatentSpaceModel``: ``source_latents`` Float[B, K, D] of the encoder; ``latents``
-    Float[B, K, D] of the middle; ``logits`` Float[B, T, V], those at t for target token t."""
+    """Output of ``LatentSpaceModel``. ``source_latents``: Float[B, K, D], from the encoder.
+    ``latents``: Float[B, K, D], from the middle. ``logits``: Float[B, T, V]; those at index t
+    predict target token t."""
 
     source_latents: Tensor
     latents: Tensor
@@ -323,21 +326,22 @@ class LatentSpaceModel(nn.Module):
         self._check_widths()
 
     def encode(self, source: Tensor, real: Tensor) -> Tensor:
-        """source Int[B, L], real Bool[B, L] -> latents Float[B, K, D]."""
+        """Encode source Int[B, L], where ``real`` Bool[B, L], as latents Float[B, K, D]."""
         return self.compression(self.encoder(source, real), real)
 
     def with_stop(self, latents: Tensor) -> Tensor:
-        """Float[B, K, D] -> Float[B + 1, K, D], the stop latent behind the samples."""
+        """Append the stop latent to latents Float[B, K, D]; returns Float[B + 1, K, D]."""
         return torch.cat([latents, self.stop_latent().to(latents.dtype).unsqueeze(0)])
 
     def prefix(self, latents: Tensor) -> Tensor:
-        """Latents of any scale, Float[B, K, D] -> prefix embeddings Float[B, P, E]."""
+        """Compute prefix embeddings Float[B, P, E] of latents Float[B, K, D] of any scale."""
         return self.prefix_norm(self.adapter(unit_rows(latents)))
 
     def token_logits(self, prefix: Tensor, target: Tensor) -> Tensor:
-        """prefix Float[B, P, E], target Int[B, T] -> Float[B, T, V], those at t for token t. The
-        decoder reads the prefix and the tokens 0..T-2, and its outputs from position P-1 on are
-        returned. It is causal: padding behind a target changes no logits of its tokens."""
+        """Logits Float[B, T, V] of the tokens of target Int[B, T], given the prefix Float[B, P, E].
+        The decoder reads the prefix and the tokens 0..T-2; its outputs from position P-1 on are
+        returned. As it is causal, padding after a target does not change the logits of its
+        tokens."""
         if target.shape[1] < 1:
             raise ValueError("targets have no tokens; end every target with an end-of-text id")
         # the last prefix position predicts the first token
@@ -346,14 +350,15 @@ class LatentSpaceModel(nn.Module):
         return self.decoder(joined, num_logits=target.shape[1])
 
     def forward(self, source: Tensor, source_real: Tensor, target: Tensor) -> LatentOutput:
-        """source Int[B, L], source_real Bool[B, L], target Int[B, T], padded behind."""
+        """Predict target Int[B, T], padded at the end, from source Int[B, L], where ``source_real``
+        Bool[B, L]."""
         source_latents = self.encode(source, source_real)
         latents = self.middle(source_latents)
         logits = self.token_logits(self.prefix(latents), target)
         return LatentOutput(source_latents, latents, logits)
 
     def _check_widths(self) -> None:
-        """Refuse parts whose sizes do not fit each other."""
+        """Raise ``ValueError`` if the widths of the parts do not fit each other."""
         latent = [f"{part}.latent_dim" for part in ("compression", "middle", "adapter")]
         shared = {
             "states": ["encoder.hidden_size", "compression.hidden_dim"],

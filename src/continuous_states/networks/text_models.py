@@ -1,6 +1,6 @@
 """Encoders and decoders of text from the library ``transformers``; needs the extra ``text``.
 
-Built from a config, with random weights, or read from a local folder.
+They are built from a config, with random weights, or read from a local folder.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class TextEncoder(nn.Module):
     """Text encoder: a network of ``transformers`` without a head, one state per id.
 
     ``hidden_size``: width C of the states.
-    ``num_unfrozen_layers``: number of its last layers that training may train, 0 for none; None:
-    the whole encoder.
+    ``num_unfrozen_layers``: number of last layers that are trained, 0 for none; None: the whole
+    encoder.
 
-    Raises ``ValueError`` for more layers than the network has.
+    Raises ``ValueError`` if this is more than the number of layers.
     """
 
     def __init__(self, network: Any, *, num_unfrozen_layers: int | None = None) -> None:
@@ -36,7 +36,7 @@ class TextEncoder(nn.Module):
                 raise ValueError(f"{key}={num_unfrozen_layers}: the encoder has {held} layers")
 
     def requires_grad_(self, requires_grad: bool = True) -> TextEncoder:
-        """Freeze it, or unfreeze the layers that ``num_unfrozen_layers`` allows."""
+        """Freeze the encoder, or unfreeze the layers that ``num_unfrozen_layers`` allows."""
         if self.num_unfrozen_layers is None:
             return super().requires_grad_(requires_grad)
         # all frozen but the last layers
@@ -47,17 +47,19 @@ class TextEncoder(nn.Module):
         return self
 
     def _layers(self) -> nn.ModuleList:
-        """The layers in order: the longest list of modules in the network."""
+        """Layers in order: the longest list of modules in the network."""
         lists = [m for m in self.network.modules() if isinstance(m, nn.ModuleList)]
         return max(lists, key=len, default=nn.ModuleList())
 
     def forward(self, ids: Tensor, real: Tensor) -> Tensor:
-        """ids Int[B, L], real Bool[B, L] -> states Float[B, L, C], of any value where not real."""
+        """Encode ids Int[B, L] as states Float[B, L, C], which are unspecified where ``real``
+        Bool[B, L] is False."""
         return self.network(input_ids=ids, attention_mask=real).last_hidden_state
 
 
 class TextDecoder(nn.Module):
-    """Text decoder: a causal network of ``transformers``, from embeddings to logits of next ids.
+    """Text decoder: a causal network of ``transformers`` that maps embeddings to logits of next
+    ids.
     ``hidden_size``: width E of the embeddings. ``vocab_size``: V."""
 
     def __init__(self, network: Any) -> None:
@@ -68,15 +70,15 @@ class TextDecoder(nn.Module):
         self.vocab_size: int = config.vocab_size
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Int[B, T] -> Float[B, T, E], scaled as the network scales its embeddings."""
+        """Embed ids Int[B, T] as Float[B, T, E], scaled as the network scales its embeddings."""
         return self.network.get_input_embeddings()(ids)
 
     def forward(
         self, embeddings: Tensor, *, num_logits: int | None = None, cache: Any = None
     ) -> Tensor:
-        """Float[B, T, E] -> logits Float[B, N, V] of the last N = ``num_logits`` positions, None
-        for all T. ``cache``: of ``new_cache``, the positions read so far; the embeddings see them
-        and are added."""
+        """Compute logits Float[B, N, V] of the last N = ``num_logits`` positions (None: all T) from
+        embeddings Float[B, T, E]. ``cache``: result of ``new_cache``; the embeddings attend to the
+        positions in the cache and are added to it."""
         if num_logits is not None and not 1 <= num_logits <= embeddings.shape[1]:
             raise ValueError(
                 f"num_logits={num_logits} of {embeddings.shape[1]} positions; expected 1 to all"
@@ -89,7 +91,7 @@ class TextDecoder(nn.Module):
         ).logits
 
     def new_cache(self) -> Any:
-        """An empty cache of keys and values, for generating text id by id."""
+        """Empty cache of keys and values, for generating text id by id."""
         return transformers_library("a cache is built").DynamicCache(config=self.network.config)
 
 
@@ -104,12 +106,13 @@ def build_text_encoder(
     path: str | None = None,
     download: bool = False,
 ) -> TextEncoder:
-    """ModernBERT (arXiv 2412.13663) with random weights, by default as large as ModernBERT-base;
-    or, with ``path``, the encoder in that folder, of any size. ``download``: ``path`` may be a name
-    on the Hugging Face hub, from where it is fetched. ``num_unfrozen_layers``: see ``TextEncoder``.
+    """Build a ModernBERT (arXiv 2412.13663) with random weights, by default of the size of
+    ModernBERT-base, or read the encoder in the folder ``path``. ``download``: if true, ``path`` may
+    be a name on the Hugging Face hub, which is downloaded. ``num_unfrozen_layers``: see
+    ``TextEncoder``.
     Raises ``ValueError`` if ``transformers`` is not installed, nothing can be read from ``path``,
-    weights are missing there, or it has fewer than ``vocab_size`` ids; without ``path``, if
-    ``num_heads`` does not divide ``hidden_size``."""
+    weights are missing there, or the encoder has fewer than ``vocab_size`` ids; without ``path``,
+    if ``num_heads`` does not divide ``hidden_size``."""
     library = transformers_library("a text encoder is built")
     if path is not None:
         network = _read("encoder", library.AutoModel, path, vocab_size, download)
@@ -142,10 +145,10 @@ def build_text_decoder(
     path: str | None = None,
     download: bool = False,
 ) -> TextDecoder:
-    """Gemma 3 (arXiv 2503.19786) with random weights, by default as large as Gemma-3-270m; or, with
-    ``path``, the causal network in that folder, of any size. ``download`` and errors as in
-    ``build_text_encoder``; also for heads that do not fit each other, or if the network in ``path``
-    is not causal."""
+    """Build a Gemma 3 (arXiv 2503.19786) with random weights, by default of the size of
+    Gemma-3-270m, or read the causal network in the folder ``path``. ``download`` and errors are as
+    in ``build_text_encoder``; also raises ``ValueError`` for numbers of heads that do not fit each
+    other, or if the network in ``path`` is not causal."""
     library = transformers_library("a text decoder is built")
     if path is not None:
         kind = library.AutoModelForCausalLM
@@ -180,17 +183,18 @@ def _check_heads(part: str, num_heads: int, hidden_size: int) -> None:
 
 
 _NO_SPECIAL_IDS = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
-"""The data define the ids; the networks see masks."""
+"""Special ids are left to the data, as the networks read masks instead."""
 
 _UNREAD = "pooler."
-"""Part of many encoders; ``TextEncoder`` does not read its output."""
+"""Module of many encoders whose output ``TextEncoder`` does not use."""
 
 _ROUNDING = 1e-5
-"""Share of the largest logit: differences as small may come from rounding."""
+"""Differences up to this share of the largest logit may come from rounding."""
 
 
 def _read(part: str, kind: Any, path: str, vocab_size: int, download: bool) -> Any:
-    """Read the network in a folder, in float32, from safetensors, so that nothing is unpickled."""
+    """Read a network from a folder in float32; only safetensors are read, so that nothing is
+    unpickled."""
     key = f"model.{part}"
 
     def read(**options: Any) -> Any:
@@ -226,8 +230,8 @@ def _read(part: str, kind: Any, path: str, vocab_size: int, download: bool) -> A
 
 
 def _check_weights(found: dict[str, Any]) -> None:
-    """Refuse weights of another shape, and missing ones other than tied ones. ``found``: the
-    loading info."""
+    """Raise ``ValueError`` for weights of another shape, and for missing weights that are not tied.
+    ``found``: loading info of ``transformers``."""
     # weights of another shape, then weights that are missing
     for name, held, needed in sorted(found["mismatched_keys"]):
         raise ValueError(
@@ -243,7 +247,7 @@ def _check_weights(found: dict[str, Any]) -> None:
 
 @torch.no_grad()
 def _check_causal(decoder: TextDecoder, path: str) -> None:
-    """Refuse a network in which another last id changes the logits before it."""
+    """Raise ``ValueError`` if changing the last id changes earlier logits."""
     ids = torch.tensor([[0, 0, 0], [0, 0, 1]])
     if ids.is_meta:
         return

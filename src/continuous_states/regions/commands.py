@@ -1,4 +1,4 @@
-"""``evaluate`` and ``sample`` of a model of rows: hidden rows are predicted and filled in."""
+"""Commands ``evaluate`` and ``sample`` for models of rows, which predict and fill hidden rows."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ logger = logging.getLogger(__name__)
 
 NUM_WINDOWS = 64
 MASK_RATE = 0.5
-"""The share of the rows of a held-out window that is hidden, if none is given."""
+"""Default share of the rows of a held-out window that is hidden."""
 
 COMPLETIONS = 4
-"""Completions of each given window, if they differ."""
+"""Default number of completions of each given window, if sampling is random."""
 
 _GIVE = "give windows of your own with given=FILE.npz"
 _GIVEN_STREAM = 73
-"""Stream of random numbers of these fillings, apart from those of held-out windows."""
+"""Stream of random numbers for filling given windows, different from that of held-out windows."""
 
 _METHODS = {
     "": ("model", "its expected rows, one network call"),
@@ -84,8 +84,9 @@ _METRICS = ("per_motif_r", "per_motif_r2", "masked_mse")
 
 @dataclass(frozen=True)
 class RowEvaluation(Evaluation):
-    """``facts``: settings of the measurement, for ``metrics.json``. ``filling``: of the first
-    sampling seed. ``scores``: of each. ``by_rate``: at several mask rates."""
+    """Result of ``evaluate_rows``. ``facts``: settings of the measurement, for ``metrics.json``.
+    ``filling``: filling of the first sampling seed. ``scores``: scores of each sampling seed.
+    ``by_rate``: scores at several mask rates."""
 
     facts: dict[str, Any]
     report: RowReport
@@ -167,7 +168,7 @@ class RowEvaluation(Evaluation):
 
 
 def evaluate_rows(request: EvaluateRequest, trained: TrainedModel) -> RowEvaluation:
-    """Measure a model of rows on held-out windows of its checkpoint or of other data, scaled as in
+    """Evaluate a model of rows on held-out windows of its checkpoint or of other data, scaled as in
     training. Raises ``ValueError`` if the data of the checkpoint cannot be read."""
     # data, mask rate and steps to show
     trained.check_weights()
@@ -202,7 +203,8 @@ def evaluate_rows(request: EvaluateRequest, trained: TrainedModel) -> RowEvaluat
 def _fill_by_seed(
     request: EvaluateRequest, model: Model, report: RowReport
 ) -> tuple[Filling, tuple[FillingScores, ...], dict[str, Any]]:
-    """The filling of the first sampling seed, the scores of all, and facts about the sampling."""
+    """Filling of the first sampling seed, scores of every sampling seed, and facts about the
+    sampling."""
     fillings: list[Filling] = []
     scores, calls, seconds = [], [], []
     seeds = sampling_seeds(request)
@@ -230,7 +232,7 @@ def _fill_by_seed(
 
 
 def _row_section(intervals: Mapping[str, Interval]) -> TableSection:
-    """Metrics of each method that predicts hidden rows."""
+    """Table of the metrics of each method that predicts hidden rows."""
     # methods that were measured
     rows = []
     for prefix, (name, meaning) in _METHODS.items():
@@ -242,7 +244,7 @@ def _row_section(intervals: Mapping[str, Interval]) -> TableSection:
 
 
 def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
-    """``per_motif_r`` by mask rate."""
+    """Table of ``per_motif_r`` by mask rate."""
     # a line per mask rate, a column per method
     rows = []
     for scores in by_rate:
@@ -254,9 +256,9 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
 
 
 def sample_rows(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """Fill hidden rows of the first ``num_samples`` windows that the checkpoint held out, or of the
-    windows of ``given``: a ``Filling``, of given windows all of them ``completions`` times over.
-    Written as ``samples.npz`` and ``samples.png``; observed rows are unchanged, bit for bit."""
+    """Fill hidden rows of the first ``num_samples`` windows that the checkpoint held out, or
+    ``completions`` times of all windows of ``given``. The ``Filling`` is saved as ``samples.npz``
+    and ``samples.png``; observed rows are unchanged, bit for bit."""
     return (_fill_held_out if request.given is None else _fill_given)(request, trained)
 
 
@@ -314,7 +316,8 @@ def _write_given(
 ) -> SavedSamples:
     """Write ``samples.npz``: ``filled`` Float32[C, W, N, M], ``predicted`` Float32[W, N, M] by one
     network call, ``masked`` Bool[W, N], ``feature_names``, and ``truth`` Float32[W, N, M] if the
-    file has it; then the fillings are scored too, against baselines of the training split."""
+    file has it. Fillings with a truth are also scored and compared with baselines of the training
+    split."""
     names = tuple(trained.data_config.feature_names)
     scores = _scores_of_given(given, filling, trained, request.seed) if given.has_truth else {}
     assert filling.filled is not None  # there is a sampler
@@ -345,7 +348,8 @@ def _saved(
     facts: Mapping[str, Any],
     summary: str,
 ) -> SavedSamples:
-    """``facts`` and ``summary``, completed by the time and the correlations with the truth."""
+    """Saved samples with ``facts`` and ``summary``, to which the time and the correlations with the
+    truth are added."""
     assert filling.nfe is not None  # there is a sampler
     correlations = {
         "filled_per_motif_r": "per-motif r",
@@ -368,7 +372,7 @@ def _saved(
 
 
 def _num_completions(request: SampleRequest, trained: TrainedModel) -> int:
-    """Number of completions: one by default if the sampler adds no noise."""
+    """Number of completions; by default 1 if the sampler adds no noise."""
     # temperature 0 samples the mean, always the same
     temperature = trained.sampler.temperature
     if temperature is None:
@@ -384,7 +388,7 @@ def _num_completions(request: SampleRequest, trained: TrainedModel) -> int:
 
 
 def _fill(given: GivenRows, model: Model, most_rows: int, completions: int, seed: int) -> Filling:
-    """All windows ``completions`` times over."""
+    """Fill all windows ``completions`` times."""
     start = time.perf_counter()
     num_rows = given.masked.shape[1]
     everywhere, padding = torch.ones_like(given.masked), most_rows - num_rows
@@ -409,8 +413,9 @@ def _fill(given: GivenRows, model: Model, most_rows: int, completions: int, seed
 def _scores_of_given(
     given: GivenRows, filling: Filling, trained: TrainedModel, seed: int
 ) -> dict[str, Any]:
-    """Scores of the expected rows, the fillings pooled, and baselines fitted to the checkpoint's
-    training data; none, and a line in the log, if those cannot be read."""
+    """Scores of the expected rows, of all fillings together, and of baselines fitted to the
+    checkpoint's training data. If that data cannot be read, return an empty dict and log the
+    reason."""
     try:
         data = checkpoint_data(trained)
     except UnreadableDataError as error:
@@ -425,8 +430,8 @@ def _scores_of_given(
 
 
 def _check_finite(checkpoint: str, filling: Filling, num_windows: int) -> None:
-    """Refuse rows with NaN or infinity, naming the first. ``num_windows``: number of different
-    windows, as they may be filled repeatedly."""
+    """Raise an error that names the first row with NaN or infinity. ``num_windows``: number of
+    different windows, as a window may be filled repeatedly."""
     for rows in (filling.predicted, filling.filled):
         if rows is not None and not rows.isfinite().all():
             window, row = (~rows.isfinite()).any(dim=-1).nonzero()[0].tolist()

@@ -34,10 +34,10 @@ logger = logging.getLogger(__name__)
 Ints = NDArray[np.int64]
 
 FEWEST_ROWS = 2
-"""A window of one row has nothing to predict it from."""
+"""Smallest number of rows of a window; a single row could not be predicted from other rows."""
 
 _CHUNK = 16
-"""Windows that are compared at once; a split may fill much of the memory."""
+"""Number of windows compared at once, to save memory."""
 
 _PEAK_NAME = re.compile(r"([^\s:]+):(\d{1,12})-(\d{1,12})")
 
@@ -46,13 +46,13 @@ class RegionDataset(Dataset):
     """W windows of N neighbouring peaks with M features each.
 
     ``splits[...].x0``: Float32[W, N, M] raw: K motif scores, then accessibility; 0 in rows that are
-    not ``real`` Bool[W, N], at the end of a shorter window.
-    ``feature_names``: M names.
-    ``programmes``: by split Int64[W, N], the regulatory programme each peak was simulated from, -1
-    where not real; None for data that was read. The best prediction of a row from the others is not
-    better than the mean row of its programme.
-    ``places``: origin of the windows as text, by name and split: ``peak_names`` text[W, N], "" if
-    not real, and ``cell_types`` text[W], if the data names them; none if simulated.
+    not ``real`` Bool[W, N], which pad a shorter window.
+    ``feature_names``: names of the M features.
+    ``programmes``: by split Int64[W, N], the regulatory programme from which each peak was
+    simulated, -1 where not real; None for data that was read. No prediction of a row from other
+    rows is better than the mean row of its programme.
+    ``places``: origin of the windows as text, by name and split: ``peak_names`` text[W, N] ("" if
+    not real) and ``cell_types`` text[W] (if the data names them); empty for simulated data.
     ``source``: name of the data in the log.
     """
 
@@ -72,7 +72,7 @@ class RegionDataset(Dataset):
         self.programmes, self.places = programmes, places
 
     def with_training_split(self, trained_on: RegionDataset | None) -> RegionDataset:
-        """Data without programmes: those of one data set mean nothing in another."""
+        """Data set without its programmes, which mean nothing in other data."""
         data = super().with_training_split(trained_on)
         if trained_on is not None:
             data.__dict__.pop("constant_features", None)  # of other training rows
@@ -81,7 +81,7 @@ class RegionDataset(Dataset):
 
     @cached_property
     def constant_features(self) -> tuple[str, ...]:
-        """Names of the features that have one value in all training rows; none without a row."""
+        """Names of the features that are constant over all training rows; empty without a row."""
         examples = self.splits["train"]
         if not examples.real.any():
             return ()
@@ -109,9 +109,9 @@ class RegionDataset(Dataset):
 
 
 def complete_regions(config: DictConfig) -> None:
-    """Write the facts that the data decides into ``config``: ``num_features``, motifs and
-    accessibility, and ``feature_names``, which are compared with a model's later. Raises
-    ``ValueError`` for a number that is not that of the data."""
+    """Write the settings that follow from the data into ``config``: ``num_features`` (motifs and
+    accessibility) and ``feature_names``, which are later compared with a model's. Raises
+    ``ValueError`` if ``config`` states another number of features."""
     names = _feature_names(config)
     if config.num_features not in (None, len(names)):
         raise ValueError(
@@ -122,15 +122,15 @@ def complete_regions(config: DictConfig) -> None:
 
 
 def region_vocabulary(config: Mapping[str, Any]) -> Sequences:
-    """Rows as tokens of one legal id, 0: one that absorbing noise masks becomes id 1, an absent one
-    id 2."""
+    """Vocabulary in which every row is a token: 0 for a row, 1 for a row masked by absorbing noise,
+    2 for an absent row."""
     return Sequences(config["rows"], 3, mask_id=1, pad_id=2)
 
 
 def build_regions(config: DictConfig) -> RegionDataset:
-    """``data=regions``: simulated if ``path`` is null, else read from it. Raises ``ValueError`` or
-    ``FileNotFoundError`` with one sentence for settings out of range, a table that cannot be read,
-    a split without a window, and training rows that are all the same."""
+    """Build the data set ``data=regions``, simulated if ``path`` is null, else read from it. Raises
+    ``ValueError`` or ``FileNotFoundError`` with one sentence for settings out of range, a table
+    that cannot be read, a split without a window, and training rows that are all the same."""
     check_whole_number("data.rows", config.rows, least=FEWEST_ROWS)
     if not isinstance(config.quantitative_atac, bool):
         raise ValueError(
@@ -148,9 +148,9 @@ def build_regions(config: DictConfig) -> RegionDataset:
 
 
 def build_test_regions(config: DictConfig) -> RegionDataset:
-    """The table at ``path`` as the test split of the data that a model with this config was trained
-    on. Raises ``ValueError`` naming the first feature that differs from the model's, and the errors
-    of ``build_regions``."""
+    """Data set of a model with this config, with the table at ``path`` as its test split. Raises
+    ``ValueError`` naming the first feature that differs from the model's, and the errors of
+    ``build_regions``."""
     names, known = _feature_names(config), tuple(config.feature_names)
     if names != known:
         # the first name that differs
@@ -180,7 +180,7 @@ def _feature_names(config: DictConfig) -> tuple[str, ...]:
 
 
 def _simulate(config: DictConfig) -> RegionDataset:
-    """Simulated windows, independent of each other: the first are train, then val, then test."""
+    """Simulate independent windows and split them in their order: train, val, test."""
     settings = _settings(config)
     shares = shares_of(settings.num_windows, config.split)
     if config.cell_types is not None:
@@ -219,7 +219,7 @@ def _read(config: DictConfig) -> RegionDataset:
 
 
 def _check_splits(dataset: RegionDataset, config: DictConfig) -> None:
-    """Check that every split with a share has a window."""
+    """Raise ``ValueError`` if a split with a share has no window."""
     fix = "give more data.num_windows or another data.split"
     if config.path is not None:
         fix = "give more peaks or another data.split: each share needs two neighbouring peaks"
@@ -240,21 +240,21 @@ def _check_splits(dataset: RegionDataset, config: DictConfig) -> None:
 
 @dataclass(frozen=True)
 class PeakPositions:
-    """Places of P peaks: ``chromosome`` Int64[P], numbered in natural order (chr2 before chr10),
-    ``start`` and ``end`` Int64[P] in base pairs."""
+    """Positions of P peaks. ``chromosome``: Int64[P], numbered in natural order (chr2 before
+    chr10). ``start``, ``end``: Int64[P] in base pairs."""
 
     chromosome: Ints
     start: Ints
     end: Ints
 
     def genome_order(self) -> Ints:
-        """Int64[P]: peaks sorted by chromosome, then start, then end."""
+        """Indices Int64[P] of the peaks sorted by chromosome, then start, then end."""
         return np.lexsort((self.end, self.start, self.chromosome))
 
 
 def read_positions(names: Sequence[str], source: str) -> PeakPositions:
-    """Positions of peaks named ``CHROMOSOME:START-END``. Raises ``ValueError`` naming ``source``
-    and line for a name of another form, or one given twice."""
+    """Read positions of peaks from names ``CHROMOSOME:START-END``. Raises ``ValueError`` naming
+    ``source`` and line for a name of another form, or a repeated name."""
     chromosomes: list[str] = []
     ends = np.zeros((len(names), 2), np.int64)
     lines: dict[str, int] = {}
@@ -290,12 +290,13 @@ def cut_table(
     max_span: int,
     quantitative_atac: bool,
 ) -> RegionDataset:
-    """Windows of ``rows`` consecutive peaks of one chromosome that span less than ``max_span`` bp.
+    """Cut a table into windows of ``rows`` consecutive peaks of one chromosome, spanning less than
+    ``max_span`` bp.
 
-    All peaks, in genome order (chromosomes in natural order, then start), are cut into the shares
-    ``fractions`` first; each share is cut into windows by itself, cell type by cell type. So no
-    peak is on both sides of a split in any cell type, though the peaks next to a cut are
-    neighbours. A cell type has the peaks with aTPM above 0; without any, one cell type has all.
+    All peaks, in genome order (chromosomes in natural order, then start), are first split into the
+    shares ``fractions``; each share is cut into windows separately, cell type by cell type. So no
+    peak is in two splits in any cell type, though the peaks next to a cut are neighbours. A cell
+    type has the peaks with aTPM above 0; without cell types, all peaks are used.
     A window with fewer than ``rows`` peaks (the end of a chromosome or share, a gap) is padded. The
     number of peaks that are left out, counted once per cell type, is logged.
     """
@@ -334,10 +335,10 @@ def cut_table(
 
 
 def cut_windows(peaks: Ints, positions: PeakPositions, rows: int, max_span: int) -> Ints:
-    """Int64[W, N] peaks of every window, -1 past its end; ``peaks`` Int64[P] in genome order. Each
-    window takes as many peaks as it may from the end of the last one: up to ``rows``, of one
-    chromosome, from first start to last end less than ``max_span`` bp. One of a single peak is left
-    out."""
+    """Indices Int64[W, N] of the peaks of every window, -1 past its end, from ``peaks`` Int64[P] in
+    genome order. Each window starts after the previous window and takes as many peaks as possible:
+    at most ``rows``, of one chromosome, spanning less than ``max_span`` bp from first start to last
+    end. Windows of a single peak are left out."""
     chromosome, start = positions.chromosome[peaks], positions.start[peaks]
     windows, first = [], 0
     while first < len(peaks):
@@ -356,7 +357,8 @@ def cut_windows(peaks: Ints, positions: PeakPositions, rows: int, max_span: int)
 def _features(
     scores: NDArray[np.float32], access: NDArray[np.float32] | None, windows: Ints
 ) -> NDArray[np.float32]:
-    """Float32[W, N, K + 1] with accessibility (1 if None) last; 0 past the end of a window."""
+    """Features Float32[W, N, K + 1], with accessibility (1 if None) last; 0 past the end of a
+    window."""
     # rows that exist, with accessibility behind the scores
     real = windows >= 0
     x0 = np.zeros((*windows.shape, scores.shape[1] + 1), np.float32)

@@ -1,7 +1,7 @@
 """Files of regions: tables of motif scores to train on, and windows of rows to fill.
 
-A table has motif scores by peak, and how open each peak is in each cell type. It is an ``.npz``
-file, or a zarr folder in the layout of GET.
+A table has the motif scores of each peak, and its accessibility in each cell type. It is an
+``.npz`` file, or a zarr folder in the layout of GET.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ACCESSIBILITY = "accessibility"
 """Name of the last feature."""
 
 FARTHEST = 1e6
-"""An observed number this far from those of training, on their scale, is taken for a mistake."""
+"""Largest observed number after scaling as in training; a larger number is refused as a mistake."""
 
 _KEYS = ("data", "peak_names", "motif_names")
 _ATPM = "atpm/"
@@ -54,14 +54,15 @@ _ARRAY_FILES = (b"PK", b"\x93N")
 
 @dataclass(frozen=True)
 class RegionTable:
-    """P peaks with K motifs.
+    """Table of P peaks with K motifs.
 
-    ``scores``: Float32[P, K] raw motif scores. ``peak_names``: P names ``chr1:100-600``.
+    ``scores``: Float32[P, K] raw motif scores. ``peak_names``: P names such as ``chr1:100-600``.
     ``motif_names``: K distinct names. ``atpm``: by cell type Float32[P], accessibility of every
-    peak, 0 where the cell type has none; may be empty. ``source``: name of the table in errors.
+    peak, 0 where the cell type lacks the peak; may be empty. ``source``: name of the table in
+    errors.
 
-    Raises ``ValueError`` with the key and the fix for shapes that disagree, a name that comes twice
-    and a value that is negative or not finite.
+    Raises ``ValueError`` with the key and the fix for shapes that disagree, a repeated name, or a
+    value that is negative or not finite.
     """
 
     scores: Floats
@@ -91,7 +92,7 @@ class RegionTable:
             self._check_values(key, values[:, None], [f"cell type '{name}'"])
 
     def _check_values(self, key: str, values: Floats, columns: Sequence[str]) -> None:
-        """Check that every value of Float32[P, C] is finite and at least 0."""
+        """Raise ``ValueError`` if a value of Float32[P, C] is negative or not finite."""
         if values.size == 0 or (values.min() >= 0 and np.isfinite(values.max())):
             return  # NaN fails the first comparison
         # the first value that is wrong
@@ -104,10 +105,11 @@ class RegionTable:
 
 
 def read_regions(path: str | Path, *, cell_types: Sequence[str] | None = None) -> RegionTable:
-    """The table at ``path``: ``data``, ``peak_names``, ``motif_names`` and any ``atpm/CELLTYPE``.
-    ``cell_types``: the ones to read; None reads all. Raises ``FileNotFoundError`` or ``ValueError``
-    with file, key and fix for a key that is missing, damaged or of the wrong shape or kind, an
-    unknown cell type, and an array ``atpm`` without a cell type. Unused arrays are logged."""
+    """Read the table at ``path``: ``data``, ``peak_names``, ``motif_names`` and any
+    ``atpm/CELLTYPE``. ``cell_types``: cell types to read; None reads all. Raises
+    ``FileNotFoundError`` or ``ValueError`` with file, key and fix for an array that is missing,
+    damaged or of the wrong shape or type, an unknown cell type, and an array ``atpm`` without a
+    cell type. Unused arrays are logged."""
     with _open_table(Path(path)) as store:
         source = store.source
         # keys that are wrong or not used
@@ -133,13 +135,13 @@ def read_regions(path: str | Path, *, cell_types: Sequence[str] | None = None) -
 
 
 def read_motif_names(path: str | Path) -> tuple[str, ...]:
-    """``motif_names`` of the table at ``path`` alone; errors as in ``read_regions``."""
+    """Read only ``motif_names`` of the table at ``path``. Errors are those of ``read_regions``."""
     with _open_table(Path(path)) as store:
         return _motif_names(store)
 
 
 def write_regions(path: str | Path, table: RegionTable) -> None:
-    """Write ``table`` so that ``read_regions(path)`` gives it back; ``path`` ends in ``.npz``."""
+    """Write ``table`` so that ``read_regions(path)`` returns it; ``path`` ends in ``.npz``."""
     path = Path(path)
     if path.suffix != ".npz":
         raise ValueError(f"{path}: expected a path that ends in .npz")
@@ -149,7 +151,7 @@ def write_regions(path: str | Path, table: RegionTable) -> None:
 
 
 def first_names(names: Sequence[str], most: int) -> str:
-    """``a, b and 3 more``."""
+    """Shorten a list of names, such as ``a, b and 3 more``."""
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
@@ -193,7 +195,7 @@ def _check_motif_names(names: Sequence[str], source: str) -> None:
 
 
 def _chosen_cell_types(store: StoredArrays, cell_types: Sequence[str] | None) -> list[str]:
-    """Cell types in the requested order, else by name."""
+    """Cell types to read, in the requested order; all, sorted by name, if not requested."""
     # cell types of the file
     known = sorted(key.removeprefix(_ATPM) for key in store.keys if key.startswith(_ATPM))
     if cell_types is None:
@@ -211,9 +213,9 @@ def _chosen_cell_types(store: StoredArrays, cell_types: Sequence[str] | None) ->
 
 @dataclass(frozen=True)
 class GivenRows:
-    """W windows of N rows of M raw features. ``rows``: Float32[W, N, M], 0 in masked rows whose
-    values the file does not hold. ``masked``: Bool[W, N], rows to fill. ``has_truth``: True if the
-    file has values for all of those."""
+    """W windows to fill, of N rows of M raw features. ``rows``: Float32[W, N, M], 0 in masked rows
+    without values in the file. ``masked``: Bool[W, N], rows to fill. ``has_truth``: True if the
+    file has values for all masked rows."""
 
     rows: Tensor
     masked: Tensor
@@ -228,14 +230,15 @@ class GivenRows:
 
 @dataclass(frozen=True)
 class _Windows:
-    """The array ``rows`` of a file, Float32[W, N, M]; ``single``: it is stored without W."""
+    """Array ``rows`` of a file, Float32[W, N, M]. ``single``: True if the stored array lacks the
+    axis W."""
 
     values: Floats
     single: bool
     source: str
 
     def error(self, index: Iterable[int], what: str) -> ValueError:
-        """Error ``rows[1, 3] is ...``, with the indices of the stored array."""
+        """Create an error such as ``rows[1, 3] is ...``, with the indices of the stored array."""
         stored = [str(k) for k in index][self.single :]
         place = f"rows[{', '.join(stored)}]" if stored else "rows"
         return ValueError(f"{self.source}: {place} {what}")
@@ -248,18 +251,17 @@ def read_given_rows(
     most_rows: int,
     scaling: RowScaling,
 ) -> GivenRows:
-    """The windows of a ``.npz`` file, or of objects with the same arrays, all of one length.
+    """Read windows of one length from a ``.npz`` file, or from objects with the same arrays.
 
-    ``rows``: (W, N, M) or, of one window, (N, M), raw values; a row to fill is NaN throughout, or
-    None in the list of an object. ``masked``, optional: bool (W, N) or (N,), further rows to fill,
-    with or without values. ``feature_names``, optional: text (M,), to be those of the model. Other
-    arrays are ignored, and logged.
+    ``rows``: raw values, (W, N, M) or, for one window, (N, M); all values of a row to fill are NaN,
+    or it is None in the list of an object. ``masked``, optional: bool (W, N) or (N,), further rows
+    to fill, with or without values. ``feature_names``, optional: text (M,), which must equal the
+    model's. Other arrays are ignored, and logged.
 
     Raises ``FileNotFoundError`` or ``ValueError`` with file or object, array and index for a file
-    that cannot be read, other shapes or kinds, other features than ``feature_names``, windows of
-    more than ``most_rows`` rows, numbers that are missing or infinite in rows that are observed, or
-    above ``FARTHEST`` by the model's ``scaling``, and windows without a row to fill or one to fill
-    it from.
+    that cannot be read, other shapes or types, other features than ``feature_names``, windows of
+    more than ``most_rows`` rows, observed numbers that are missing, infinite or above ``FARTHEST``
+    after the model's ``scaling``, and windows without a row to fill or without an observed row.
     """
 
     def read(store: StoredArrays) -> GivenRows:
@@ -299,7 +301,8 @@ def read_given_rows(
 
 
 def _object_stores(given: GivenObjects, num_features: int) -> list[ArraysInMemory]:
-    """Arrays of every object, or line of JSON; ``ValueError`` naming one that has none."""
+    """Arrays of every object or JSON line. Raises ``ValueError`` naming an object without
+    arrays."""
     stores = []
     for k, value in enumerate(given.objects):
         place = f"{given}[{k}]"
@@ -328,7 +331,7 @@ def _object_stores(given: GivenObjects, num_features: int) -> list[ArraysInMemor
 
 
 def _with_nan(rows: Any, num_features: int) -> Any:
-    """Nested lists with NaN instead of None, which stands for a number or a whole row."""
+    """Nested lists in which NaN replaces None, for a number or for a whole row."""
     if not isinstance(rows, list | tuple):
         return rows
     nested = any(isinstance(part, list | tuple | np.ndarray) for part in rows)
@@ -337,7 +340,7 @@ def _with_nan(rows: Any, num_features: int) -> Any:
 
 
 def _join(parts: Sequence[GivenRows], given: GivenObjects) -> GivenRows:
-    """All windows; ``ValueError`` for different numbers of rows."""
+    """Join the windows of all parts. Raises ``ValueError`` for different numbers of rows."""
     lengths = [part.masked.shape[1] for part in parts]
     for k, length in enumerate(lengths):
         if length != lengths[0]:
@@ -378,7 +381,7 @@ def _read_windows(store: StoredArrays, num_features: int, most_rows: int) -> _Wi
 
 
 def _read_masks(store: StoredArrays, windows: _Windows) -> Flags:
-    """Bool[W, N]: rows that are NaN throughout, or named by ``masked``."""
+    """Rows to fill, Bool[W, N]: rows of only NaN, and rows flagged by ``masked``."""
     masked = np.asarray(np.isnan(windows.values).all(axis=2))
     if "masked" not in store.keys:
         return masked
@@ -408,7 +411,8 @@ def _check_names(names: Sequence[str], expected: Sequence[str], source: str) -> 
 
 
 def _check_windows(windows: _Windows, masked: Flags) -> None:
-    """Check that observed rows are finite, and every window has observed and hidden rows."""
+    """Raise an error if an observed row is not finite, or a window lacks observed or hidden
+    rows."""
     # an observed row that is not finite
     unclear = ~np.isfinite(windows.values).all(axis=2) & ~masked
     if unclear.any():
@@ -430,7 +434,7 @@ def _check_windows(windows: _Windows, masked: Flags) -> None:
 def _check_sizes(
     windows: _Windows, masked: Flags, scaling: RowScaling, feature_names: Sequence[str]
 ) -> None:
-    """Check that observed numbers are near those of training."""
+    """Raise an error if an observed number is too far from those of training."""
     # distance from training, in units of its scale
     values = windows.values
     scaled = scaling(torch.from_numpy(values).to(scaling.scale.device)).cpu().numpy()

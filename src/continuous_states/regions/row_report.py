@@ -53,10 +53,10 @@ MASK_RATES = (0.15, 0.3, 0.5, 0.7, 0.9)
 
 MAX_WINDOWS = 3
 MOST_NAMES = 44
-"""More columns than that are numbered, not named."""
+"""Largest number of columns that are labelled by name; more columns are numbered."""
 
 _SPAN = 2.5
-"""Number of standard deviations at which colours end."""
+"""Colour range, in standard deviations."""
 
 _HIDDEN, _HATCH = "#d8d8d6", "#c4c4c1"
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -68,9 +68,9 @@ _LOOKS: dict[str, dict[str, Any]] = {
 
 
 class RowReport(Report):
-    """Scores of filled windows with those of baselines, files and pictures. The baselines are
-    fitted once, for rows masked at ``mask_rate``. Every ``filling`` is of the first windows of
-    ``split``; while the masks are the same, the scores of the baselines are kept."""
+    """Report on filled windows: scores with those of baselines, files and pictures. The baselines
+    are fitted once, for rows masked at ``mask_rate``. Every ``filling`` holds the first windows of
+    ``split``; the scores of the baselines are reused while the masks stay the same."""
 
     headlines = (Headline("per_motif_r"), Headline("per_motif_r2"))
 
@@ -87,8 +87,8 @@ class RowReport(Report):
     def fill(
         self, model: Model, num: int | None, seed: int, mask_rate: float | None = None
     ) -> Filling:
-        """The first ``num`` windows of the split, all if it is None; masked at the rate of the
-        report if none is given."""
+        """Mask and fill the first ``num`` windows of the split (None: all). ``mask_rate``: None for
+        that of the report."""
         rate = self.mask_rate if mask_rate is None else mask_rate
         return fill_held_out(model, self.data, self.split, num=num, mask_rate=rate, seed=seed)
 
@@ -105,8 +105,8 @@ class RowReport(Report):
     def scores_by_mask_rate(
         self, model: Model, num: int | None, rates: Sequence[float] = MASK_RATES
     ) -> list[FillingScores]:
-        """The model's predictions, the neighbour mean and the oracle at several mask rates. The
-        rows hidden at one rate are hidden at every higher one too."""
+        """Scores of the model, the neighbour mean and the oracle at several mask rates. The rows
+        hidden at one rate are also hidden at every higher rate."""
         # predictions alone, without a sampler
         predicting, scores = replace(model, sampler=None), []
         for rate in rates:
@@ -130,9 +130,9 @@ class RowReport(Report):
             self.plot(filling, folder / "samples.png")
 
     def write(self, filling: Filling, folder: Path) -> None:
-        """``samples.npz``: ``truth``, ``predicted`` and, by a sampler, ``filled`` Float32[W, N, M];
-        ``masked`` and ``real`` Bool[W, N]; ``feature_names``; of a table ``peak_names`` text[W, N]
-        and ``cell_types`` text[W] too."""
+        """Write ``samples.npz``: ``truth``, ``predicted`` and, if a sampler was used, ``filled``
+        Float32[W, N, M]; ``masked`` and ``real`` Bool[W, N]; ``feature_names``; for a table also
+        ``peak_names`` text[W, N] and ``cell_types`` text[W]."""
         # values and flags of the windows, and where they lie
         names = ("truth", "real", "masked", "predicted", "filled")
         tensors = {name: getattr(filling, name) for name in names}
@@ -140,7 +140,7 @@ class RowReport(Report):
         write_rows(folder, tensors, self.data.feature_names, places)
 
     def plot(self, filling: Filling, path: Path) -> None:
-        """Plot the first windows: true, masked and filled (predicted, without a sampler)."""
+        """Plot the first windows: true, masked and filled (without a sampler: predicted)."""
         if len(filling):
             plot_region_maps(filling, path, feature_names=self.data.feature_names)
 
@@ -159,7 +159,7 @@ class RowReport(Report):
 
 
 def report_of_training(data: RegionDataset, split: str, config: DictConfig) -> RowReport:
-    """Report on windows masked at ``eval.mask_rate`` of a config of ``train``."""
+    """Report of a training run, on windows masked at ``eval.mask_rate``."""
     return RowReport(data, split, config.eval.mask_rate, config.seed)
 
 
@@ -183,11 +183,11 @@ def plot_region_maps(
     feature_names: Sequence[str],
     truth_title: str = "True",
 ) -> Figure:
-    """Heat maps of the first windows, three per window: true, observed (hidden rows blank, as the
-    model sees them) and filled (predicted, without a sampler), with the hidden rows marked at the
-    side; written to ``path`` if given. Every column is in standard deviations from its mean over
-    the true rows of all windows given; similar columns are neighbours. ``feature_names``: of the M
-    columns. Raises ``ValueError`` without a real row or for another number of names."""
+    """Plot heat maps of the first windows, three per window: true, observed (hidden rows blank) and
+    filled (without a sampler: predicted), with marks next to the hidden rows. The figure is written
+    to ``path`` if given. Every column is in standard deviations from its mean over the true rows of
+    all windows; similar columns are neighbours. ``feature_names``: names of the M columns. Raises
+    ``ValueError`` without a real row or for another number of names."""
     truth, masked, real = (x.numpy() for x in (filling.truth, filling.masked, filling.real))
     if truth.shape[2] != len(feature_names) or not real.any():
         raise ValueError(
@@ -260,8 +260,8 @@ def _set_title(axes: Axes, title: str) -> None:
 
 
 def _z_scores(values: NDArray[np.floating], rows: NDArray[np.floating]) -> Array:
-    """Float64[W, N, M] in standard deviations of Float[rows, M] from their mean; 0 in a column that
-    is constant there."""
+    """Z-scores Float64[W, N, M]: values in standard deviations of ``rows`` Float[rows, M] from
+    their mean; 0 in a column that is constant in ``rows``."""
     rows = rows.astype(np.float64)
     # constant columns become 0
     mean, scale = rows.mean(axis=0), rows.std(axis=0)
@@ -270,8 +270,8 @@ def _z_scores(values: NDArray[np.floating], rows: NDArray[np.floating]) -> Array
 
 
 def similar_columns(values: Array) -> NDArray[np.intp]:
-    """Int[M]: an order of the columns of Float[rows, M] in which similar ones are neighbours: the
-    leaves of average linkage on Euclidean distance (of z-scores: a function of correlation)."""
+    """Order Int[M] of the columns of Float[rows, M] that puts similar columns next to each other:
+    the leaves of average linkage on Euclidean distance (for z-scores a function of correlation)."""
     return leaves_list(linkage(values.T, method="average", optimal_ordering=True)).astype(np.intp)
 
 
@@ -281,9 +281,10 @@ def plot_row_scores(
     feature_names: Sequence[str],
     path: str | Path | None = None,
 ) -> Figure:
-    """Chart of Pearson's r of every column, highest of the model first, and of its mean by mask
-    rate; of the model, the neighbour mean and, where it is known, the oracle; written to ``path``
-    if given. A column that was dropped is left out. ``feature_names``: of the M columns."""
+    """Plot Pearson's r of every column, and its mean by mask rate. Methods are the model, the
+    neighbour mean and, if known, the oracle; columns are in descending order of the model's r. The
+    figure is written to ``path`` if given. Dropped columns are left out. ``feature_names``: names
+    of the M columns."""
     figure = new_figure(11.0, 4.3)
     columns, rates = figure.subplots(1, 2, width_ratios=[1.8, 1])
     # r by column

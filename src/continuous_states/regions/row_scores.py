@@ -1,4 +1,4 @@
-"""Hidden rows of held-out windows: filled by a model, guessed by baselines, and scored.
+"""Hidden rows of held-out windows: filled by a model, predicted by baselines, and scored.
 
 Axes: ``W`` windows, ``N`` rows of a window, ``M`` columns, ``P`` programmes.
 """
@@ -28,26 +28,26 @@ from discrete_diffusion.sampling import Model
 
 NEIGHBOUR_RADIUS = 8
 CHUNK = 16
-"""Windows that are worked on in float64 at once; a split may fill much of the memory."""
+"""Number of windows converted to float64 at once, to save memory."""
 
 CONSTANT = 1e-12
-"""A column is constant if its range is at most this part of its largest magnitude."""
+"""Largest range of a column that counts as constant, as a share of its largest magnitude."""
 
 NEIGHBOURS, ORACLE = "neighbour_mean", "oracle"
 
 _MASK_STREAM, _FILL_STREAM, _TRAINING_MASKS = 70, 71, 72
-"""Streams of random numbers: masks of held-out windows, fillings, masks that baselines are fitted
-under."""
+"""Streams of random numbers: masks of held-out windows, fillings, and masks for fitting
+baselines."""
 
 
 @dataclass(frozen=True)
 class RowScores:
-    """Accuracy of M columns, NaN in those that were dropped. A number "per motif" is a mean over
-    all kept columns, accessibility among them; NaN if none is kept.
+    """Accuracy of M columns, NaN in dropped columns. A number "per motif" is a mean over all kept
+    columns, including accessibility; NaN if no column is kept.
 
-    ``r``: Float64[M], Pearson's correlation of prediction and truth. ``r2``: Float64[M], the share
-    of the truth's spread about the training mean that is explained; below 0 if the mean is better.
-    ``mse``: Float64[M]. ``kept``: Bool[M]. ``num_rows``: masked rows, of all windows.
+    ``r``: Float64[M], Pearson's correlation of prediction and truth. ``r2``: Float64[M], explained
+    share of the truth's squared deviation from the training mean; below 0 if the mean is better.
+    ``mse``: Float64[M]. ``kept``: Bool[M]. ``num_rows``: number of masked rows of all windows.
     """
 
     r: Tensor
@@ -73,21 +73,21 @@ class RowScores:
 def score_rows(
     predicted: Tensor, truth: Tensor, masked: Tensor, *, column_mean: Tensor, column_scale: Tensor
 ) -> RowScores:
-    """Scores of masked rows only, the windows pooled, for column m over masked rows n:
+    """Score the masked rows of all windows together. For column m over masked rows n:
 
         r_m  = corr_n(x_nm, y_nm)
         r2_m = 1 - sum_n (x_nm - y_nm)^2 / sum_n (x_nm - mu_m)^2
         mse_m = mean_n ((x_nm - y_nm) / s_m)^2
 
-    with the truth x, the prediction y, and mu and s of the *training* rows. A column of the masked
-    truth that is constant is dropped: neither r nor r2 exists. A prediction that is constant in a
-    column has r = 0 there: it orders no two rows.
+    with the truth x, the prediction y, and mu and s of the *training* rows. A column whose masked
+    truth is constant is dropped, as r and r2 are undefined. A prediction that is constant in a
+    column has r = 0 there.
 
     ``predicted``, ``truth``: Float[W, N, M]. ``masked``: Bool[W, N], rows that were hidden.
     ``column_mean``, ``column_scale``: Float[M], mean and standard deviation of the training rows; a
     scale of 0 counts as 1.
 
-    Raises ``ValueError`` for shapes that do not belong together, or if no row is masked.
+    Raises ``ValueError`` for shapes that do not match, or if no row is masked.
     """
     if predicted.shape != truth.shape or masked.shape != truth.shape[:-1]:
         raise ValueError(
@@ -111,19 +111,19 @@ def score_rows(
 
 
 def _constant_columns(values: Tensor) -> Tensor:
-    """Bool[M]: columns of Float[rows, M] whose range is 0 to a relative ``CONSTANT``."""
+    """Bool[M]: True for columns of Float[rows, M] that are constant up to a relative
+    ``CONSTANT``."""
     low, high = values.amin(dim=0), values.amax(dim=0)
     return high - low <= CONSTANT * torch.maximum(low.abs(), high.abs())
 
 
 @dataclass(frozen=True)
 class MaskedWindows:
-    """Windows with rows to predict; training windows to fit a baseline on have the same form.
+    """Windows with rows to predict, or training windows to fit a baseline.
 
-    ``rows``: Float[W, N, M]; those that are masked are read by ``fit`` alone. ``masked``:
-    Bool[W, N], real rows to predict. ``real``: Bool[W, N], rows that exist. ``programmes``:
-    Int64[W, N] or None, the simulator's truth, -1 where there is none; only ``ProgrammeMean``
-    reads it.
+    ``rows``: Float[W, N, M]; only ``fit`` reads masked rows. ``masked``: Bool[W, N], real rows to
+    predict. ``real``: Bool[W, N], rows that exist. ``programmes``: Int64[W, N] or None, the
+    simulated programmes, -1 where unknown; only ``ProgrammeMean`` reads them.
     """
 
     rows: Tensor
@@ -132,7 +132,7 @@ class MaskedWindows:
     programmes: Tensor | None = None
 
     def chunks(self) -> Iterator[MaskedWindows]:
-        """``CHUNK`` windows at a time, in their order; views."""
+        """Yield ``CHUNK`` windows at a time, in their order, as views."""
         given = [x for x in (self.rows, self.masked, self.real, self.programmes) if x is not None]
         for part in zip(*(x.split(CHUNK) for x in given), strict=True):
             yield MaskedWindows(*part)
@@ -143,10 +143,10 @@ class RowBaseline(ABC):
 
     @abstractmethod
     def guess(self, windows: MaskedWindows) -> Tensor:
-        """Float[W, N, M]: a guess of every row; only those of masked rows count."""
+        """Predict every row, Float[W, N, M]; only the predictions of masked rows are used."""
 
     def predict(self, windows: MaskedWindows) -> Tensor:
-        """Float[W, N, M]: the masked rows predicted, the others unchanged."""
+        """Replace masked rows by their predictions, Float[W, N, M]; other rows stay unchanged."""
         out = windows.rows.clone()
         for part, rows in zip(windows.chunks(), out.split(CHUNK), strict=True):
             rows[part.masked] = self.guess(part)[part.masked].to(rows.dtype)
@@ -161,7 +161,7 @@ class ColumnMean(RowBaseline):
 
     @classmethod
     def fit(cls, train: MaskedWindows) -> ColumnMean:
-        """Raises ``ValueError`` without a real row."""
+        """Fit the mean of all real rows. Raises ``ValueError`` without a real row."""
         return cls(_mean_row(train, lambda rows: rows))
 
     def guess(self, windows: MaskedWindows) -> Tensor:
@@ -169,7 +169,7 @@ class ColumnMean(RowBaseline):
 
 
 def column_scale(train: MaskedWindows, mean: Tensor) -> Tensor:
-    """Float64[M]: the standard deviation of the real rows about their ``mean`` Float64[M]."""
+    """Standard deviation Float64[M] of the real rows about their ``mean`` Float64[M]."""
     return _mean_row(train, lambda rows: (rows - mean).square()).sqrt()
 
 
@@ -179,9 +179,9 @@ class NeighbourMean(RowBaseline):
 
         y_m = mu_m + b_m (n_m - mu_m),    n_m the mean over observed rows at most ``radius`` away.
 
-    With no such row, y = mu. ``mean``: mu, Float64[M]. ``slope``: b, Float64[M], by least squares
-    over the masked training rows; it depends on how many rows are masked. ``radius``: in rows;
-    None: the whole window.
+    If no observed row is that near, y = mu. ``mean``: mu, Float64[M]. ``slope``: b, Float64[M],
+    fitted by least squares to the masked training rows; it depends on how many rows are masked.
+    ``radius``: number of rows; None: the whole window.
     """
 
     mean: Tensor
@@ -192,9 +192,9 @@ class NeighbourMean(RowBaseline):
     def fit(
         cls, train: MaskedWindows, mean: Tensor, radius: int | None = NEIGHBOUR_RADIUS
     ) -> NeighbourMean:
-        """``train``: masked at the rate of the rows to predict. ``mean``: that of
-        ``ColumnMean.fit(train)``. A column without spread has slope 0. Raises ``ValueError`` for a
-        radius below 1."""
+        """Fit the slopes. ``train``: masked at the same rate as the rows to predict. ``mean``: mean
+        of ``ColumnMean.fit(train)``. A column without variation has slope 0. Raises ``ValueError``
+        for a radius below 1."""
         if radius is not None and radius < 1:
             raise ValueError(f"radius={radius}: expected at least 1 row, or None for the window")
         products, spread = torch.zeros_like(mean), torch.zeros_like(mean)
@@ -215,16 +215,17 @@ class NeighbourMean(RowBaseline):
 class ProgrammeMean(RowBaseline):
     """The oracle: the mean training row of the programme that a masked row was simulated from.
 
-    If rows are independent given their programmes, no prediction has a lower expected squared
-    error; a lower one has seen the masked rows. ``means``: Float64[P + 1, M], the last one that of
-    all training rows, for a programme that they do not have.
+    If rows are independent given their programmes, no prediction has a lower expected squared error
+    without reading the masked rows. ``means``: Float64[P + 1, M]; the last is the mean of all
+    training rows, for programmes that do not occur in training.
     """
 
     means: Tensor
 
     @classmethod
     def fit(cls, train: MaskedWindows, mean: Tensor) -> ProgrammeMean:
-        """``train``: with programmes. ``mean``: that of ``ColumnMean.fit(train)``."""
+        """Fit the mean row of every programme. ``train``: windows with programmes. ``mean``: mean
+        of ``ColumnMean.fit(train)``."""
         assert train.programmes is not None
         known = train.real & (train.programmes >= 0)
         count = torch.bincount(train.programmes[known]).unsqueeze(-1)
@@ -235,14 +236,15 @@ class ProgrammeMean(RowBaseline):
         return cls(torch.cat([torch.where(count > 0, sums / count, mean), mean.unsqueeze(0)]))
 
     def guess(self, windows: MaskedWindows) -> Tensor:
-        """Raises ``ValueError`` if the windows come without programmes."""
+        """Predict the mean row of each row's programme. Raises ``ValueError`` for windows without
+        programmes."""
         if windows.programmes is None:
             raise ValueError("windows without programmes, which only simulated data has")
         return self.means[windows.programmes.clamp(max=len(self.means) - 1)]  # -1 is the last
 
 
 def _mean_row(train: MaskedWindows, transform: Callable[[Tensor], Tensor]) -> Tensor:
-    """Float64[M]: the mean over real rows of ``transform`` of Float64[rows, M]."""
+    """Mean Float64[M] over the real rows of ``transform``, a function of Float64[rows, M]."""
     if not train.real.any():
         raise ValueError("no real row to take the mean of; give a training split with rows")
     total = torch.zeros(train.rows.shape[-1], dtype=torch.float64, device=train.rows.device)
@@ -252,8 +254,8 @@ def _mean_row(train: MaskedWindows, transform: Callable[[Tensor], Tensor]) -> Te
 
 
 def _near_means(windows: MaskedWindows, mean: Tensor, radius: int | None) -> tuple[Tensor, Tensor]:
-    """Mean of the observed rows within ``radius``, less ``mean``, Float64[W, N, M] (0 without any),
-    and their number Float64[W, N]."""
+    """Mean of the observed rows within ``radius`` minus ``mean``, Float64[W, N, M] (0 without such
+    rows), and the number of these rows Float64[W, N]."""
     seen = rearrange(windows.real & ~windows.masked, "w n -> w n 1")
     centred = torch.where(seen, windows.rows.double() - mean, 0.0)
     # sums over a range of rows are differences of cumulative sums; sums[n]: of the first n rows
@@ -269,12 +271,13 @@ def _near_means(windows: MaskedWindows, mean: Tensor, radius: int | None) -> tup
 
 @dataclass(frozen=True)
 class Filling:
-    """W windows of a split, in its order, with rows hidden; on the CPU.
+    """The first W windows of a split, with hidden rows and their predictions; on the CPU.
 
     ``truth``: Float32[W, N, M]. ``real``: Bool[W, N], rows that exist. ``masked``: Bool[W, N], rows
-    that were hidden. ``predicted``: Float32[W, N, M], by one network call. ``filled``: Float32
-    [W, N, M] or None, by a sampler, with the network calls ``nfe`` Int[W]; both hold the truth in
-    rows that were not hidden. ``seconds``: that the sampler took, of all processes together.
+    that were hidden. ``predicted``: Float32[W, N, M], by one network call. ``filled``: Float32[W,
+    N, M], by a sampler, or None. In both, rows that were not hidden hold the truth. ``nfe``:
+    Int[W], network calls of the sampler. ``seconds``: time that the sampler took, summed over
+    processes.
     """
 
     truth: Tensor
@@ -289,7 +292,7 @@ class Filling:
         return self.truth.shape[0]
 
     def __getitem__(self, windows: slice) -> Filling:
-        """Some windows; ``seconds`` stay those of all."""
+        """Select windows; ``seconds`` remains the time for all windows."""
         tensors: dict[str, Any] = {
             k: x[windows] for k, x in vars(self).items() if torch.is_tensor(x)
         }
@@ -297,10 +300,10 @@ class Filling:
 
 
 def sample_held_out_masks(real: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """Bool[W, N]: rows to hide, each real one with probability ``rate``, and in every window at
-    least one; of two real rows or more, at least one stays. ``real``: Bool[W, N]. From one state of
-    the generator, what is hidden at one rate is hidden at every higher one. Raises ``ValueError``
-    for a rate outside (0, 1)."""
+    """Sample rows to hide, Bool[W, N]: each real row with probability ``rate``, at least one per
+    window, and never all rows of a window with two or more. ``real``: Bool[W, N]. For the same
+    state of the generator, rows hidden at one rate are also hidden at every higher rate. Raises
+    ``ValueError`` for a rate outside (0, 1)."""
     if not 0 < rate < 1:
         raise ValueError(f"mask_rate={rate}: expected a share of the rows between 0 and 1")
     u = uniform_draws(tuple(real.shape), generator, real.device)
@@ -319,11 +322,11 @@ def sample_held_out_masks(real: Tensor, rate: float, generator: torch.Generator)
 def fill_held_out(
     model: Model, data: Dataset, split: str, *, num: int | None, mask_rate: float, seed: int
 ) -> Filling:
-    """Hide rows of the first ``num`` windows of a split (None: of all) and have them predicted, and
-    filled if the model has a sampler. Windows of one size go together, at most ``model.batch_size``
-    at once. The masks are a function of ``seed``; what is filled, not what is predicted, depends on
-    ``model.batch_size``, and nothing on the number of processes. Raises ``ValueError`` if the split
-    is empty or ``num`` below 0."""
+    """Hide rows of the first ``num`` windows of a split (None: all), predict them, and fill them if
+    the model has a sampler. A batch has windows of one size, at most ``model.batch_size``. The
+    masks are a function of ``seed``. Filled rows, but not predicted rows, depend on
+    ``model.batch_size``; neither depends on the number of processes. Raises ``ValueError`` if the
+    split is empty or ``num`` below 0."""
     # masks of the first windows
     examples = first_examples(data, split, num)
     truth, real = examples.x0.float(), examples.real
@@ -348,8 +351,8 @@ def fill_held_out(
 
 
 def predict_rows(model: Model, windows: Tensors, batches: list[Tensor] | None = None) -> Tensor:
-    """Float32[W, N, M]: masked rows as the algorithm expects them, by one network call.
-    ``windows``: ``rows`` Float32[W, N, M], ``masked`` and ``real`` Bool[W, N]. ``batches``: as for
+    """Predict the expected masked rows, Float32[W, N, M], by one network call.
+    ``windows``: ``rows`` Float32[W, N, M], ``masked`` and ``real`` Bool[W, N]. ``batches``: see
     ``sample_conditional``."""
 
     def predict(given: Tensors, generator: torch.Generator) -> Tensors:
@@ -362,7 +365,7 @@ def predict_rows(model: Model, windows: Tensors, batches: list[Tensor] | None = 
 def fill_rows(
     model: Model, windows: Tensors, entropy: tuple[int, ...], batches: list[Tensor] | None = None
 ) -> ConditionalSamples:
-    """Masked rows of the sampler: ``rows`` Float32[W, N, M] and ``nfe`` Int[W]; the arguments
+    """Sample masked rows; the samples are ``rows`` Float32[W, N, M] and ``nfe`` Int[W]. Arguments
     are those of ``predict_rows`` and ``sample_conditional``."""
 
     def fill(given: Tensors, generator: torch.Generator) -> Tensors:
@@ -379,11 +382,11 @@ def fill_rows(
 class FillingScores:
     """Scores of model, sampler and baselines on the hidden rows of ``num_windows`` windows.
 
-    ``by_name``: of the ``model``'s expected rows, of those ``filled`` by a sampler, if any, then
-    of the baselines; ``oracle`` only of simulated data.
+    ``by_name``: scores of the ``model``'s expected rows, of the rows ``filled`` by a sampler (if
+    any), then of the baselines; ``oracle`` only for simulated data.
 
-    Sampled rows have the spread that expected rows lack: the squared error of an exact model's
-    samples is twice that of its expectations.
+    Sampled rows vary, unlike expected rows: the squared error of an exact model's samples is twice
+    that of its expectations.
     """
 
     by_name: Mapping[str, RowScores]
@@ -391,7 +394,8 @@ class FillingScores:
     num_windows: int
 
     def scores(self) -> dict[str, float]:
-        """The model's numbers under their plain names, the others' after the name of each."""
+        """Scores by name: the model's have plain names, the others have the name of the method as
+        prefix."""
         return {
             name: value
             for who, scores in self.by_name.items()
@@ -399,8 +403,8 @@ class FillingScores:
         }
 
     def as_dict(self) -> dict[str, float]:
-        """The ``scores`` for ``metrics.json``, and numbers of windows, rows and columns. A
-        column is dropped whose masked truth is constant."""
+        """The ``scores`` for ``metrics.json``, and numbers of windows, rows and columns. Columns
+        whose masked truth is constant are dropped."""
         model = self.by_name["model"]
         return self.scores() | {
             "num_windows": self.num_windows,
@@ -413,11 +417,11 @@ class FillingScores:
 
 @dataclass(frozen=True)
 class RowBaselines:
-    """Guesses of a row from the training split, without a network.
+    """Baselines that predict rows without a network, fitted to the training split.
 
-    ``train``: its windows, masked at ``mask_rate``. ``mean``, ``scale``: Float64[M], mean and
-    standard deviation of its rows. ``by_name``: ``column_mean``, ``neighbour_mean``,
-    ``window_mean`` and, of simulated data, ``oracle``.
+    ``train``: training windows, masked at ``mask_rate``. ``mean``, ``scale``: Float64[M], mean and
+    standard deviation of the training rows. ``by_name``: ``column_mean``, ``neighbour_mean``,
+    ``window_mean`` and, for simulated data, ``oracle``.
     """
 
     train: MaskedWindows
@@ -427,7 +431,8 @@ class RowBaselines:
     by_name: Mapping[str, RowBaseline]
 
     def refit(self, mask_rate: float, seed: int) -> RowBaselines:
-        """The neighbour mean, fitted anew for rows masked at another rate, and the oracle."""
+        """Refit the neighbour mean for rows masked at another rate; only it and the oracle are
+        kept."""
         train = _with_training_masks(self.train, mask_rate, seed)
         by_name: dict[str, RowBaseline] = {NEIGHBOURS: NeighbourMean.fit(train, self.mean)}
         if ORACLE in self.by_name:
@@ -440,9 +445,9 @@ class RowBaselines:
         programmes: Tensor | None = None,
         known: Mapping[str, RowScores] | None = None,
     ) -> FillingScores:
-        """Model, sampler and baselines on the masked rows of a filling. ``programmes``: of its
-        windows, Int64[W, N]; None leaves out the oracle. ``known``: scores of the baselines on the
-        same windows and masks, if they are there already."""
+        """Score model, sampler and baselines on the masked rows of a filling. ``programmes``:
+        programmes of its windows, Int64[W, N]; None leaves out the oracle. ``known``: scores of the
+        baselines on the same windows and masks, to be reused."""
 
         def score(predicted: Tensor) -> RowScores:
             means = {"column_mean": self.mean, "column_scale": self.scale}
@@ -465,7 +470,8 @@ class RowBaselines:
 
 
 def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBaselines:
-    """Baselines for rows masked at ``mask_rate``; ``seed``: of the masks they are fitted under."""
+    """Fit baselines for rows masked at ``mask_rate``. ``seed``: seed of the masks of training
+    rows."""
     examples = data.splits["train"]
     programmes = None if data.programmes is None else data.programmes["train"]
     nothing = torch.zeros_like(examples.real)
@@ -485,6 +491,6 @@ def fit_baselines(data: RegionDataset, mask_rate: float, seed: int = 0) -> RowBa
 
 
 def _with_training_masks(train: MaskedWindows, mask_rate: float, seed: int) -> MaskedWindows:
-    """The same windows under the masks that baselines are fitted under."""
+    """Training windows with the masks for fitting baselines."""
     generator = make_generator(seed, _TRAINING_MASKS)
     return replace(train, masked=sample_held_out_masks(train.real, mask_rate, generator))

@@ -1,5 +1,5 @@
-"""Simulated windows of peaks: motifs invented by a seed, sites planted in DNA by regulatory
-programmes, and the scores of the motifs."""
+"""Simulation of windows of peaks: random motifs, sites planted in DNA by regulatory programmes, and
+motif scores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ THRESHOLD_SHARE = 0.5
 """Threshold of a motif as a share of the log-odds of its best word."""
 
 PEAKS_AT_ONCE = 32
-"""Peaks at once, so few that the output of the convolution stays in the cache of a core."""
+"""Number of peaks scanned at once; the output of the convolution then fits into the cache of a
+core."""
 
 _LETTER_CONCENTRATION = 0.2
 _LEAST_LETTER_SHARE = 0.02
@@ -34,10 +35,12 @@ _GRID = 64
 """Log-odds are multiples of 1/64 bit: their float32 sums are exact in any order."""
 
 SIMULATOR_VERSION = 1
-"""To be raised whenever the same seed gives other windows; part of the names of cached files."""
+"""Version of the simulator; raise it whenever the same seed gives other windows. Part of the names
+of cached files."""
 
 WORDS_WORTH_CACHING = 1_000_000_000
-"""About 3 seconds of scanning on one core."""
+"""Smallest number of scored words for which windows are cached: about 3 seconds of scanning on one
+core."""
 
 BLOCK_SIZE = 8
 """Windows are sampled in blocks of this many, each from its own random stream (seed, block)."""
@@ -45,7 +48,7 @@ BLOCK_SIZE = 8
 SHORTEST_DOMAIN, LONGEST_DOMAIN = 8, 24
 
 MOTIF_CONCENTRATION = 0.25
-"""Dirichlet parameter of the shares of a motif in the programmes; less is more specific."""
+"""Dirichlet parameter of the shares of a motif in the programmes; smaller is more specific."""
 
 MEAN_SITES = 5.0
 
@@ -55,7 +58,7 @@ _WORLD_STREAM, _WINDOW_STREAM = 0, 1
 
 @dataclass(frozen=True)
 class Motifs:
-    """K motifs of up to J letters, position weight matrices. ``letter_probs``: Float64[K, J, 4]
+    """K motifs of up to J letters, as position weight matrices. ``letter_probs``: Float64[K, J, 4]
     probability of every letter by position, 1/4 past the end. ``lengths``: Int64[K]."""
 
     letter_probs: Floats
@@ -65,18 +68,21 @@ class Motifs:
         return len(self.lengths)
 
     def log_odds(self) -> Floats:
-        """Float64[K, J, 4], log2(p / (1/4)) in bits on a grid of 1/64 bit; 0 past the end."""
+        """Log-odds Float64[K, J, 4]: log2(p / (1/4)) in bits on a grid of 1/64 bit; 0 past the
+        end."""
         return np.round(np.log2(self.letter_probs * NUM_LETTERS) * _GRID) / _GRID
 
     def reverse_log_odds(self) -> Floats:
-        """Float64[K, J, 4], the log-odds of the reverse complement: letters and ends exchanged."""
+        """Log-odds Float64[K, J, 4] of the reverse complement: positions reversed, letters
+        complemented."""
         # positions and letters in reverse order
         places = self.lengths[:, None] - 1 - np.arange(self.letter_probs.shape[1])
         turned = np.take_along_axis(self.log_odds(), np.maximum(places, 0)[..., None], axis=1)
         return np.where(places[..., None] >= 0, turned[..., ::-1], 0.0)
 
     def thresholds(self) -> Floats:
-        """Float64[K] in bits, on the same grid: ``THRESHOLD_SHARE`` of the best word's log-odds."""
+        """Thresholds Float64[K] in bits, on the grid of ``log_odds``: ``THRESHOLD_SHARE`` of the
+        best word's log-odds."""
         best = self.log_odds().max(axis=2).sum(axis=1)
         return np.round(best * THRESHOLD_SHARE * _GRID) / _GRID
 
@@ -100,7 +106,8 @@ def sample_motifs(num: int, rng: np.random.Generator) -> Motifs:
 def scan(
     dna: NDArray[np.uint8], motifs: Motifs, *, peaks_at_once: int = PEAKS_AT_ONCE
 ) -> NDArray[np.float32]:
-    """Raw scores Float32[P, K] in bits of ``dna`` UInt8[P, L], L at least the longest motif.
+    """Score motifs in ``dna`` UInt8[P, L], L at least the longest motif; return raw scores
+    Float32[P, K] in bits.
 
     With the log-odds W of motif k over its J_k letters, and W' of its reverse complement:
 
@@ -128,9 +135,9 @@ def scan(
 
 
 def _filters(motifs: Motifs) -> tuple[Tensor, Tensor, Tensor]:
-    """Filters of both strands Float32[2K, 4, 1, J], minus the thresholds Float32[2K], and
-    Bool[2K, 1, J - 1]: starts in the last J - 1 letters at which a motif would reach past the end
-    of the DNA."""
+    """Filters of both strands Float32[2K, 4, 1, J], negative thresholds Float32[2K], and flags
+    Bool[2K, 1, J - 1]. Flags are True for starts in the last J - 1 letters from which a motif would
+    reach past the end of the DNA."""
     both = np.concatenate([motifs.log_odds(), motifs.reverse_log_odds()]).astype(np.float32)
     filters = torch.from_numpy(both).movedim(2, 1).unsqueeze(2)
     bias = -torch.from_numpy(np.tile(motifs.thresholds(), 2).astype(np.float32))
@@ -203,7 +210,7 @@ def cached_windows(settings: SimulationSettings) -> SimulatedWindows:
 def simulate_windows(settings: SimulationSettings) -> SimulatedWindows:
     """Simulate the windows of ``settings``; fewer windows of the same seed are the first of more.
 
-    Given its programme z a peak is independent of every other peak:
+    Given its programme z, a peak is independent of all other peaks:
 
         n ~ Poisson(5) sites, the motif of each ~ motif_probs[z], its letters ~ the motif
         scores = ``scan`` of uniform DNA with these sites in it
@@ -228,7 +235,7 @@ def simulate_windows(settings: SimulationSettings) -> SimulatedWindows:
 @dataclass(frozen=True)
 class Programmes:
     """G regulatory programmes, which decide the motifs of a peak. ``motif_probs``: Float64[G, K],
-    motif of a planted site. ``level``: Float64[G], the programme's part in the log of
+    probabilities of the motif of a planted site. ``level``: Float64[G], contribution to the log of
     accessibility."""
 
     motif_probs: Floats
@@ -245,9 +252,10 @@ def sample_programmes(num: int, num_motifs: int, rng: np.random.Generator) -> Pr
 
 
 def sample_domains(num_windows: int, rows: int, num: int, rng: np.random.Generator) -> Ints:
-    """Int64[W, N] programme of every peak of ``num_windows`` windows of ``rows`` peaks. Domains of
-    8 to 24 neighbouring peaks share a programme, and neighbouring domains have different ones (if
-    there are two). A window begins anywhere in its first domain and ends anywhere in its last."""
+    """Sample the programme of every peak, Int64[W, N], of ``num_windows`` windows of ``rows``
+    peaks. Domains of 8 to 24 neighbouring peaks share a programme, and neighbouring domains have
+    different programmes (unless ``num`` is 1). A window begins and ends at random positions within
+    domains."""
     # enough domains for any window, the first one cut at its left
     num_domains = -(-rows // SHORTEST_DOMAIN) + 1
     lengths = rng.integers(SHORTEST_DOMAIN, LONGEST_DOMAIN + 1, (num_windows, num_domains))
@@ -283,8 +291,8 @@ def _simulate_block(
 
 @dataclass(frozen=True)
 class Sites:
-    """S binding sites to plant, in this order. ``peak``, ``motif``, ``start``: Int64[S].
-    ``letters``: UInt8[S, J] as read along the peak, of which the first ``lengths[motif]`` count."""
+    """S binding sites, in the order of planting. ``peak``, ``motif``, ``start``: Int64[S].
+    ``letters``: UInt8[S, J] as read along the peak; only the first ``lengths[motif]`` are used."""
 
     peak: Ints
     motif: Ints
