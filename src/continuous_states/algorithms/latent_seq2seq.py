@@ -202,6 +202,5 @@ class LatentSeq2Seq(Algorithm):
 
 
 def _longest(real: Tensor) -> int:
-    """Length of the longest row of Bool[B, L], whose rows are True first, then False; at least
-    1."""
+    """Largest number of leading True values in a row of Bool[B, L]; at least 1."""
     return max(int(real.sum(dim=1).max()), 1)

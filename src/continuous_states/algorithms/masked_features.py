@@ -44,9 +44,9 @@ class MaskedFeatures(Algorithm):
     ``t_source``: ``random`` gives the network a time sampled independently of the mask in training;
     evaluation and sampling use the time of the masked share nevertheless.
 
-    Deviation: GETRegionDiffusion samples t independently of the mask, so that t carries no
-    information (``t_source=random``); its loss divides by all rows, masked or not, so that the loss
-    falls with the mask rate.
+    Deviation: GETRegionDiffusion samples t independently of the mask, so that it carries nothing
+    (``t_source=random``); its loss divides by all rows, masked or not, so that it falls with the
+    mask rate.
     """
 
     name = "masked-features"
@@ -132,7 +132,8 @@ class MaskedFeatures(Algorithm):
         """Predict E[masked rows | other rows] in raw units, Float32[B, N, M], by one network call.
         ``rows``: Float[B, N, M], raw. ``masked``: Bool[B, N], rows to predict, whose values are not
         read. Rows that are not masked or not ``real`` are returned unchanged. No gradient is
-        computed. With ``objective=ddpm`` masked rows are noise of value 0 at the last step."""
+        computed. With ``objective=ddpm`` the network reads masked rows as noise of value 0 at the
+        last step."""
         # scaled rows without the values that are not read
         masked = masked & real
         scaled = self.scaling(rows).masked_fill((masked | ~real).unsqueeze(-1), 0.0)

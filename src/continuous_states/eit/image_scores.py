@@ -118,7 +118,7 @@ class Ridge:
 
         (x_i - y_i) / (1 - 1 / M - H_ii),   H = Z (Z^T Z + M penalty I)^-1 Z^T.
 
-    where entries stay standardised by all maps.
+    where the entries z stay standardised by all maps.
     ``shift``, ``scale``: Float64[E]; a constant entry has no effect. ``weights``: W, Float64[E, P].
     ``mean``: m, Float64[C, H, W]. ``penalty``: the chosen penalty.
     """

@@ -227,8 +227,8 @@ class StopLatent(nn.Module):
     """K latent vectors that stand for the end of a text.
 
     ``init``: ``random_normalized``, random rows of norm 1 from ``seed``, or ``zero``.
-    ``learnable``: if true, the vectors are a parameter, otherwise a constant buffer; in the state
-    dict both are called ``value``.
+    ``learnable``: if true, the vectors are a parameter, otherwise a constant buffer; either is
+    ``value`` in the state dict.
 
     Raises ``ValueError`` for an unknown ``init``.
     """

@@ -21,7 +21,7 @@ class TextEncoder(nn.Module):
     ``num_unfrozen_layers``: number of last layers that are trained, 0 for none; None: the whole
     encoder.
 
-    Raises ``ValueError`` if this is more than the number of layers.
+    Raises ``ValueError`` if ``num_unfrozen_layers`` is more than the number of layers.
     """
 
     def __init__(self, network: Any, *, num_unfrozen_layers: int | None = None) -> None:
