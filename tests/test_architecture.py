@@ -290,6 +290,17 @@ def test_modules_are_short():
         assert lines <= 500, f"{path.relative_to(SOURCE)} has {lines} lines; split by concept"
 
 
+def test_functions_are_short():
+    """60 lines at most, signature and docstring aside."""
+    for path in FILES.values():
+        for node in ast.walk(syntax_tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[ast.get_docstring(node) is not None :] or node.body
+                lines = body[-1].end_lineno - body[0].lineno + 1
+                place = f"{path.relative_to(SOURCE)}:{node.lineno}"
+                assert lines <= 60, f"{place}: {node.name} has {lines} lines; split by its steps"
+
+
 WORDS = re.compile(
     r"(?<![a-z])(rooms?|diagrams?|bubbles?|motifs?|dtn|dialogues?|rouge|genomes?|floor plans?)"
     r"(?![a-z])",

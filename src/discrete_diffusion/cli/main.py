@@ -154,17 +154,8 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     """Hand over to Hydra, which composes the config and calls the command with it."""
     from hydra.core.hydra_config import HydraConfig
 
+    from discrete_diffusion.cli import run_folders
     from discrete_diffusion.cli.process_setup import defer_torchmetrics
-    from discrete_diffusion.cli.run_folders import (
-        FailedJobs,
-        check_jobs,
-        check_launcher,
-        job_of_sweep,
-        jobs_of,
-        run_folder,
-        swept,
-    )
-    from discrete_diffusion.composing.compose import compose
     from discrete_diffusion.composing.parts import offer_options
     from discrete_diffusion.composing.search_path import places_of
 
@@ -180,30 +171,27 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     # the folder of the run, the same for all its processes
     folder, asks = None, bool({*_ASKING} & set(flags))
     if (sweeps or command == "compare") and not asks:
-        check_launcher(overrides)
+        run_folders.check_launcher(overrides)
     if command == "train" and not asks:
-        folder, named = run_folder(overrides, places, sweeps=sweeps)
+        folder, named = run_folders.run_folder(overrides, places, sweeps=sweeps)
         overrides = [*overrides, *named]
     # all jobs of a sweep are checked before the first one runs
     defer_torchmetrics()
-    module = partial(import_module, f"discrete_diffusion.cli.{COMMANDS[command]}")
-    jobs = jobs_of(command, overrides, places) if sweeps else None
-    num_jobs, failed = None if jobs is None else len(jobs), FailedJobs()
+    run = partial(_run_composed, command, sweeps=sweeps, user_dir=user_dir)
+    jobs = run_folders.jobs_of(command, overrides, places) if sweeps else None
+    num_jobs, failed = None if jobs is None else len(jobs), run_folders.FailedJobs()
     if jobs and not asks:
         with shown(partial(print, file=sys.stderr, flush=True)):
-            check_jobs(command, jobs, places, module().check_values)
-
-    def run(config: DictConfig) -> None:
-        # a backbone, or a config, of its own
-        if sweeps or config.get("resume") is not None:
-            config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
-        module().run(config)
+            module = import_module(f"discrete_diffusion.cli.{COMMANDS[command]}")
+            run_folders.check_jobs(command, jobs, places, module.check_values)
 
     def task(config: DictConfig) -> None:
         with (
             command_line([command, *arguments], of_this_program=of_this_program),
             shown(logger.info, bar=not sweeps) if is_first() else nullcontext(),
-            job_of_sweep(HydraConfig.get().job.num, num_jobs) if sweeps else nullcontext(),
+            run_folders.job_of_sweep(HydraConfig.get().job.num, num_jobs)
+            if sweeps
+            else nullcontext(),
             CommandSignals(),
         ):
             if note and is_first():
@@ -214,12 +202,26 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
                 _guarded(run, config, job=job)
 
     with (
-        nullcontext() if folder is None else (swept if sweeps else ensured_folder)(folder),
+        nullcontext()
+        if folder is None
+        else (run_folders.swept if sweeps else ensured_folder)(folder),
         # signals reach jobs in other processes too
         CommandSignals() if sweeps else nullcontext(),
     ):
         _through_hydra(command, [*overrides, *flags], task)
     failed.end(num_jobs)
+
+
+def _run_composed(command: str, config: DictConfig, *, sweeps: bool, user_dir: str | None) -> None:
+    """Run a command with its config, composed again for a job of a sweep or a resumed run."""
+    from hydra.core.hydra_config import HydraConfig
+
+    from discrete_diffusion.composing.compose import compose
+
+    # each of them may have another backbone, or another config
+    if sweeps or config.get("resume") is not None:
+        config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
+    import_module(f"discrete_diffusion.cli.{COMMANDS[command]}").run(config)
 
 
 def _completed(

@@ -134,7 +134,14 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
         "never (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="another one gives other plans")
-    # files to write
+    parser.add_argument(
+        "--threads", type=int, metavar="P", help="that share the work (default: one per core)"
+    )
+    _file_options(parser)
+
+
+def _file_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the files that plans are written to."""
     parser.add_argument(
         "--formats",
         metavar="NAMES",
@@ -156,9 +163,6 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--picture", default="plans.svg", metavar="NAME", help=".svg or .png (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--threads", type=int, metavar="P", help="that share the work (default: one per core)"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what DIR holds of these")
 
