@@ -48,7 +48,7 @@ else:
 
 @register_domain
 class BubbleDiagrams(Domain):
-    """Plans of the embedded generator, or of files."""
+    """Domain of bubble diagrams: plans of the embedded generator, or of files."""
 
     name, title = "bubble_diagrams", "diagrams"
     data_sets = {"bubble_diagrams": "tokens", "plans": "tokens", "cubigraph": "tokens"}
@@ -84,7 +84,7 @@ class BubbleDiagrams(Domain):
     cell_measurement = LazyEntry("floor_plans.learning.report:DiagramCells")
 
     def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
-        """The vocabularies and slots of its diagrams."""
+        """Vocabularies and slots of the diagrams of a ``config.data``."""
         if data.get("n_max") is None:
             raise ValueError("data.n_max is not set; give the most rooms of a diagram, such as 8")
         return vocabulary_named(data.get("relations", DIRECTIONS.name)).graph(data["n_max"])

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def diagram_rewards(vocab: VocabConfig, file: str | None = None) -> dict[str, SampleScore]:
-    """Rewards by name, 1 or 0 for each diagram: the properties of ``property_flags``, and
-    ``buildable`` if relations have directions.
+    """Return reward functions by name; each gives 1 or 0 for every diagram.
 
-    ``file``: a brief in YAML or JSON, as a reward for diagrams that meet it. Raises ``ValueError``
-    for a brief that no diagram meets.
+    They are the properties of ``property_flags``, and ``buildable`` if relations have directions.
+    ``file``: a brief in YAML or JSON, which adds a reward for diagrams that meet the brief. Raises
+    ``ValueError`` for a brief that no diagram meets.
     """
     words = vocabulary_of_graph(vocab)
 

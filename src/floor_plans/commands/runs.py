@@ -55,7 +55,7 @@ MAX_DRAWN = 100
 
 
 def check_target(options: argparse.Namespace) -> None:
-    """Check the options of the output, by ``ValueError``; the input must not be overwritten."""
+    """Raise ``ValueError`` for wrong options of the output, or if it would replace the input."""
     target = Path(options.target)
     suffix, name = target.suffix.lower(), target.name
     if suffix not in SUFFIXES:
@@ -131,7 +131,7 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
 
 
 def _writer(options: argparse.Namespace) -> tuple[bool, Callable[[Path, Any], object]]:
-    """Function that writes a file, and True if each diagram gets a file of its own."""
+    """Return True if each diagram gets a separate file, and the function that writes a file."""
     suffix = Path(options.target).suffix.lower()
     # plans and pictures
     if (format := plan_format(options)) is not None:
@@ -294,7 +294,7 @@ def _table(columns: Sequence[str], rows: Iterable[tuple[str, *tuple[float, ...]]
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
-    """Read a file; plans may have an added hall in excess of ``n_max`` rooms."""
+    """Read a file; plans may have an added hall in addition to ``n_max`` rooms."""
     refuse_features(file)
     return read_report(
         file,

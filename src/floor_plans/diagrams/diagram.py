@@ -78,7 +78,7 @@ class BubbleDiagram:
         """Plot the diagram into a file.
 
         Args:
-            path: a ``.png`` or ``.svg``.
+            path: name of a ``.png`` or ``.svg`` file.
 
         Raises:
             ValueError: the path has another suffix.
@@ -110,7 +110,7 @@ class BubbleDiagram:
         Args:
             rooms: codes of types of one vocabulary.
             relations: triples of Python integers, sorted by pair, each pair once.
-            boxes: of floats, with positive width and height.
+            boxes: (x0, y0, x1, y1) of floats, with positive width and height.
 
         Returns:
             The same diagram as the constructor, in less time.
@@ -189,10 +189,11 @@ class BubbleDiagram:
         """Convert to the interchange object {"rooms", "relations", "boxes" if known, **metadata}.
 
         Args:
-            names: room types and relations by name; otherwise by code, and "codes" names the table.
+            names: write room types and relations by name; otherwise write codes, and the name of
+                their table under "codes".
 
         Returns:
-            An object that ``json.dumps`` takes.
+            An object that ``json.dumps`` accepts.
 
         Raises:
             ValueError: ``names`` is False and the table lacks a room or relation.
@@ -215,7 +216,8 @@ class BubbleDiagram:
     def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> BubbleDiagram:
         """Read an interchange object (see ``to_json``): names or codes, pairs in either order.
 
-        "no-edge" lists nothing; keys other than rooms, relations, boxes and codes become metadata.
+        Pairs with "no-edge" are dropped; keys other than rooms, relations, boxes and codes become
+        metadata.
 
         Args:
             data: the object.

@@ -32,14 +32,17 @@ def neighbours(relations: Ints, no_edge: int = NO_EDGE) -> Flags:
 
 
 def is_connected(related: Flags, num_rooms: Ints) -> Flags:
-    """Bool[M]: room 0 reaches all ``num_rooms`` Int[M]; ``related``: result of ``neighbours``."""
+    """Bool[M]: True if all rooms are connected with room 0.
+
+    ``related``: result of ``neighbours``. ``num_rooms``: Int[M].
+    """
     reached = closure(related)[:, 0, :]
     reached[:, 0] = True
     return np.equal(reached.sum(axis=1), num_rooms)
 
 
 def is_acyclic(relations: Ints, order_of_relation: Sequence[int]) -> Flags:
-    """Bool[M]: the arcs from smaller to larger coordinate along an axis have no directed cycle.
+    """Bool[M]: True if arcs from smaller to larger coordinates on an axis have no directed cycle.
 
     ``order_of_relation``: for each relation code -1 (i first), 1 (j first) or 0 (neither).
     """
@@ -50,7 +53,7 @@ def is_acyclic(relations: Ints, order_of_relation: Sequence[int]) -> Flags:
 
 
 def is_inside_valid(rooms: Ints, relations: Ints) -> Flags:
-    """Bool[M]: no room lies inside a room of a forbidden type.
+    """Bool[M]: True if no room lies inside a room of a forbidden type.
 
     ``rooms``: Int[M, n] type codes, PAD in unused slots.
     """
@@ -62,7 +65,7 @@ def is_inside_valid(rooms: Ints, relations: Ints) -> Flags:
 
 
 def closure(relation: Flags) -> Flags:
-    """Transitive closure of Bool[..., n, n] by Warshall: j can be reached from i in steps >= 1."""
+    """Transitive closure of Bool[..., n, n] by Warshall: True if one or more steps join i to j."""
     found = relation.copy()
     for k in range(relation.shape[-1]):
         found |= found[..., :, k, None] & found[..., k, None, :]
@@ -215,10 +218,10 @@ def check_scale(
     """Check that measured boxes are in ``unit``.
 
     ``plans``: boxes Float[n, 4] of each plan and its number of related pairs. ``threshold``: as the
-    user gave it. The median of the rooms' shorter sides is usually about 4 gaps. Raises
-    ``ValueError`` if it is below 2 gaps (rooms would be related across others), or, for the default
-    threshold, above 8 gaps with too few relations to connect every plan. Fewer than 3 pairs are not
-    checked; boxes without extent are refused.
+    user gave it, or None. The median of the rooms' shorter sides is usually about 4 gaps. Raises
+    ``ValueError`` if it is below 2 gaps (rooms with another room between them would be related),
+    or, for the default threshold, above 8 gaps with too few relations to connect every plan. Also
+    raised for boxes without extent. Fewer than 3 pairs are not checked.
     """
     gap = threshold_of(unit, threshold)
     found = Scale.of(plans, gap, usual_gap=threshold is None)
@@ -251,7 +254,7 @@ class Scale(NamedTuple):
     def of(
         cls, plans: Sequence[tuple[ArrayLike, int]], gap: float, *, usual_gap: bool
     ) -> Scale | None:
-        """Measure plans; None if they fit, see ``check_scale``.
+        """Return the scale of plans, or None if they fit their unit; see ``check_scale``.
 
         Raises ``ValueError`` for boxes without extent.
         """
@@ -282,7 +285,7 @@ class Scale(NamedTuple):
 
 
 def likely_unit(typical: float) -> str | None:
-    """Unit in which ``typical`` is the usual side of a room; None if there is none."""
+    """Unit in which ``typical`` is the usual side of a room, or None."""
     off = {
         name: abs(math.log(max(typical, 1e-300) / (_TYPICAL_SIDE * threshold_of(name, None))))
         for name in UNITS
@@ -300,10 +303,10 @@ def typical_side(boxes: Sequence[NDArray[np.float64]]) -> float:
 def check_one_unit(plans: Sequence[tuple[str, ArrayLike]]) -> None:
     """Check that all measured boxes are in the same unit.
 
-    ``plans``: place and boxes Float[n, 4] of each plan. The scale of a plan is the median of its
-    rooms' shorter sides; outliers differ by a factor of 3.5 or more from the most common scale.
-    Raises ``ValueError`` with their number and the first of them if there are at least 2, and more
-    than a fiftieth of all plans.
+    ``plans``: boxes Float[n, 4] of each plan, after its place such as "plans.jsonl, line 3". The
+    scale of a plan is the median of its rooms' shorter sides; outliers differ by a factor of 3.5 or
+    more from the most common scale. Raises ``ValueError`` with the number of outliers and the first
+    one if there are at least 2, and more than a fiftieth of all plans.
     """
     if not plans:
         return
@@ -349,7 +352,7 @@ class DrawnIn(NamedTuple):
     """Unit of the lengths of a drawing, and its size in ``metres``.
 
     ``stated_by``: place in the file that states the unit, empty if none. ``key``: option that sets
-    the unit, with ``{}`` for its name.
+    the unit, with ``{}`` for the name of the unit.
     """
 
     unit: str = "metres"
@@ -358,7 +361,7 @@ class DrawnIn(NamedTuple):
     key: str = ""
 
     def remedy(self, typical: float) -> str:
-        """Remedy for a drawing in which a typical room measures an unlikely number of metres."""
+        """Remedy for a drawing with rooms of unlikely size; ``typical``: usual side in metres."""
         read = f"it was read in {self.unit}"
         read += f", as {self.stated_by} says" if self.stated_by else ", which this format is in"
         # lengths as they stand in the file
@@ -385,9 +388,9 @@ def check_drawings(
     """Check the units of drawings, whose boxes have been converted to metres.
 
     ``plans``: place, boxes Float[n, 4], number of related pairs and unit of each plan.
-    ``usual_gap``: True for the default threshold. Plans of one unit are checked together as in
-    ``check_scale``, and each alone: a typical room 10 times larger or smaller than usual means
-    another unit. Raises ``ValueError``.
+    ``usual_gap``: True for the default threshold. Plans of one unit are checked together, see
+    ``check_scale``. Each plan is also checked alone: its typical room must not be 10 times larger
+    or smaller than usual. Raises ``ValueError`` for a unit that does not fit.
     """
     for drawn in dict.fromkeys(each[3] for each in plans):
         group = [each for each in plans if each[3] == drawn]

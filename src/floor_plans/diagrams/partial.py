@@ -43,7 +43,10 @@ from floor_plans.diagrams.vocabulary import (
 
 
 class StatedRelation(NamedTuple):
-    """The statement "room ``i`` is ``RELATIONS[code]`` room ``j``" in ``field``, empty if none."""
+    """Statement "room ``i`` is ``RELATIONS[code]`` room ``j``".
+
+    ``field``: field of the file with the statement, empty if there is none.
+    """
 
     field: str
     i: int
@@ -65,7 +68,7 @@ class StatedRelation(NamedTuple):
 
 
 def check_contradictions(stated: Iterable[StatedRelation]) -> None:
-    """Refuse the first relation that contradicts earlier ones, by ``DiagramError``.
+    """Raise ``DiagramError`` for the first relation that contradicts earlier relations.
 
     Contradictions are a second relation of a pair, and a cycle of rooms that are each left of,
     above, or inside the next.
@@ -189,7 +192,7 @@ class PartialDiagram:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Convert to the object that ``from_json`` reads: names, null for an unknown room."""
+        """Convert to an object for ``from_json``, with names, and null for unknown rooms."""
         return {
             "rooms": [None if room is None else ROOM_TYPES[room] for room in self.rooms],
             "relations": [[i, j, RELATIONS[r]] for i, j, r in self.relations],
@@ -198,8 +201,9 @@ class PartialDiagram:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, codes: str = OUR_TABLE) -> PartialDiagram:
-        """Read an interchange object with names or codes; ``codes``: the default table of codes.
+        """Read an interchange object with names or codes.
 
+        ``codes``: table of room codes if the object names none.
         A room may be null. A relation, or all of ``relations``, may be null as well, which leaves
         pairs unknown. Pairs may be given in either order. Other keys become metadata. A code for
         any bedroom is accepted only for the single bedroom of a plan without null rooms and without
@@ -238,7 +242,7 @@ class PartialDiagram:
 
 
 def _check_bedrooms(rooms: object, codes: str) -> None:
-    """Refuse a code for any bedroom, by ``DiagramError``, unless it is the only bedroom.
+    """Raise ``DiagramError`` for a code that means any bedroom, unless it is the only bedroom.
 
     The largest bedroom is the MasterRoom, and without boxes sizes are unknown.
     """
@@ -264,10 +268,9 @@ def _check_bedrooms(rooms: object, codes: str) -> None:
 def encode_partial(
     partials: Sequence[PartialDiagram], vocab: VocabConfig = RPLAN_VOCAB_CONFIG
 ) -> Tensor:
-    """Encode partial diagrams as tokens Int64[B, L], in the positions of ``encode``; unknown rooms
-    and relations are MASK.
+    """Encode partial diagrams as tokens Int64[B, L]; unknown rooms and relations are MASK.
 
-    Raises ``ValueError`` for more than ``vocab.n_max`` rooms.
+    Positions are those of ``encode``. Raises ``ValueError`` for more than ``vocab.n_max`` rooms.
     """
     # all real positions are unknown at first
     num_rooms = torch.tensor([partial.num_rooms for partial in partials], dtype=torch.long)
@@ -285,8 +288,8 @@ def encode_partial(
 def decode_partial(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[PartialDiagram]:
     """Decode tokens Int[B, L], where MASK is unknown; the inverse of ``encode_partial``.
 
-    Raises ``ValueError`` for another shape or dtype, and naming sample, position and id for a
-    foreign id or a PAD at a real position.
+    Raises ``ValueError`` for another shape or dtype. For a foreign id or a PAD at a real position,
+    the error names sample, position and id.
     """
     num_rooms = count_nodes(tokens, vocab)
     tokens = tokens.cpu()

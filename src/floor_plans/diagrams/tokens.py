@@ -40,10 +40,10 @@ def encode(
 
 
 def decode(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[BubbleDiagram]:
-    """Decode diagrams from tokens Int[B, L]; the room count is the number of leading rooms not PAD.
+    """Decode diagrams from tokens Int[B, L]; a diagram has the leading rooms that are not PAD.
 
-    Raises ``ValueError`` for another shape or dtype, and naming sample, position and id for a MASK,
-    a PAD or a foreign id at a real position, or anything but PAD elsewhere.
+    Raises ``ValueError`` for another shape or dtype. For a MASK, a PAD or a foreign id at a real
+    position, or anything but PAD elsewhere, the error names sample, position and id.
     """
     codes = codes_of(vocab)
     return [
@@ -56,7 +56,7 @@ def decode(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> list[Bubb
 
 
 Motion = tuple[bool, bool, bool]
-"""Mirror left to right, mirror top to bottom, then exchange the two axes."""
+"""Three flags: mirror left to right, mirror top to bottom, then exchange the two axes."""
 
 SYMMETRIES: dict[str, tuple[Motion, ...]] = {
     "none": ((False, False, False),),
@@ -84,9 +84,10 @@ def moved_relations(motion: Motion) -> tuple[int, ...]:
 
 
 def images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str) -> EncodedGraphs:
-    """Images of B diagrams without the originals: (K - 1) B for a symmetry of K motions.
+    """Return the (K - 1) B images of B diagrams under a symmetry of K motions, without originals.
 
-    Raises ``ValueError`` for an unknown symmetry, and for any if relations have no direction.
+    Raises ``ValueError`` for an unknown symmetry. If relations have no direction, only ``none`` is
+    allowed.
     """
     if symmetry not in SYMMETRIES:
         raise ValueError(unknown_name("symmetry", symmetry, SYMMETRIES))

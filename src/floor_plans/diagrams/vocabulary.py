@@ -82,7 +82,8 @@ j, 1 if j comes before i, 0 if neither."""
 class PlanVocabulary:
     """Room types and relations of a data set.
 
-    ``room_types``: in the order of their codes. ``relations``: likewise, without "no-edge".
+    ``room_types``: names in the order of their codes. ``relations``: names in the order of their
+    codes, without "no-edge".
     ``has_directions``: True if relations have directions, so that they can contradict each other
     and can be measured on boxes.
     """
@@ -176,7 +177,7 @@ class Graph(Protocol):
 
 @dataclass(frozen=True)
 class Codes:
-    """Codes of the types of a ``VocabConfig``.
+    """Room and relation codes of the types of a ``VocabConfig``.
 
     ``rooms``: room code of each node type. ``relations``: relation code of each edge type.
     """
@@ -195,7 +196,10 @@ class Codes:
         return {code: k for k, code in enumerate(self.relations)}
 
     def graph(self, diagram: Graph, number: int) -> TypedGraph:
-        """Convert a diagram to types; ``ValueError`` with its number for an unknown type."""
+        """Convert a diagram to a graph of types.
+
+        Raises ``ValueError`` with the ``number`` of the diagram for an unknown type.
+        """
         from discrete_diffusion.data import TypedGraph
 
         nodes, edges = self.node_types, self.edge_types
@@ -255,7 +259,7 @@ def fact_names(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def room_kinds(types: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Room types, and groups of several, by name: the ids of their types."""
+    """Return the type ids of every room type and every group of room types, by name."""
     found: dict[str, tuple[int, ...]] = {name: (k,) for k, name in enumerate(types)}
     for name, members in ROOM_GROUPS.items():
         ids = tuple(types.index(each) for each in members if each in types)
@@ -265,7 +269,7 @@ def room_kinds(types: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def sizes_of(name: str, n_max: int, types: Sequence[str]) -> tuple[int, ...]:
-    """Sizes of the facts of one name, in numbers."""
+    """Return how many numbers encode each fact of this name."""
     one_hot = n_max + 1
     return {
         "num_rooms": (one_hot,),
@@ -277,7 +281,7 @@ def sizes_of(name: str, n_max: int, types: Sequence[str]) -> tuple[int, ...]:
 
 
 def fact_sizes(data: Mapping[str, Any]) -> tuple[int, ...]:
-    """Sizes of the facts of a ``config.data``, in numbers."""
+    """Return how many numbers encode each fact of a ``config.data``."""
     types = vocabulary_named(data.get("relations", DIRECTIONS.name)).room_types
     names = fact_names(data)
     return tuple(size for name in names for size in sizes_of(name, data["n_max"], types))

@@ -46,13 +46,15 @@ def labels_of_rooms(plan: FloorPlan, language: str) -> list[RoomName]:
 
 
 def word(text: str, language: str) -> str:
-    """Word of a drawing in a language; the English one if the table lacks it."""
+    """Translate a word of a drawing; it stays in English if the table lacks it."""
     return str(_table()[language].get("words", {}).get(text, text))
 
 
 def type_of_name(name: str, kind: str = "") -> str:
-    """Room type of a name in any of the languages: ``kind`` if it has that name or may be a hall;
-    the name itself if it is unknown."""
+    """Room type with a name in any of the languages, or the name itself if it is unknown.
+
+    ``kind``: type to prefer if it has this name, or if the name is that of a hall.
+    """
     named = [
         kind for language in LANGUAGES for kind, own in _names(language).items() if own[0] == name
     ]
@@ -83,7 +85,7 @@ _STOREYS = (2.3, 10.0)
 class DrawingStyle:
     """Choices of a drawing that are not in the plan.
 
-    ``language``: of the names of rooms, one of ``LANGUAGES``; ``layers``: names of layers in DXF,
+    ``language``: language of room names, one of ``LANGUAGES``; ``layers``: names of layers in DXF,
     one of ``LAYERS``; ``storey``: metres from the floor to the ceiling, in IFC. Raises
     ``ValueError`` for anything else.
     """
@@ -108,10 +110,10 @@ class DrawingStyle:
 class DrawnRoom:
     """Room of a drawing.
 
-    ``room``: its type. ``floor``: a polygon, or several, in metres, y downwards. ``number``: its
-    number for doors, and in the embedded plan. ``among``: types that the format does not tell
-    apart, if there are several. ``box``: its box, if the file states it; the floor is then what
-    smaller rooms leave of it.
+    ``room``: its type. ``floor``: a polygon, or several, in metres, y downwards. ``number``: number
+    that doors and the embedded plan use for it. ``among``: possible types, if the format does not
+    distinguish them. ``box``: its box, if the file states it; the floor is then the part of the box
+    outside smaller rooms.
     """
 
     room: int
@@ -256,7 +258,7 @@ def wall_pieces(walls: BaseGeometry) -> list[Any]:
 
 
 def _lines(walls: BaseGeometry) -> tuple[np.ndarray, np.ndarray]:
-    """np.ndarray of all corners on either axis, merged if they hardly differ."""
+    """Coordinates of all corners on either axis; nearly equal coordinates are merged."""
     import shapely
 
     found = []

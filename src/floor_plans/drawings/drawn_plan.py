@@ -74,12 +74,12 @@ class Drawing:
     """Drawing of a plan.
 
     ``embedded``: JSON of the plan that the file was written from, or None. ``left_out``: names of
-    further things drawn, once for each. ``draws_boundary``: the format can draw a boundary;
-    otherwise the embedded one counts. ``drawn``: its unit; lengths are in metres. ``notes``:
-    oddities.
+    the drawn things that a plan leaves out, once for each. ``draws_boundary``: True if the format
+    can draw a boundary; otherwise the embedded boundary is used. ``drawn``: unit of the file;
+    lengths here are in metres. ``notes``: oddities.
 
-    The drawing counts, not the embedded plan, except for unmoved rooms: these keep their boxes and
-    the relations between them. Other boxes are those around the floors, and other relations are
+    Rooms that were not moved keep the boxes of the embedded plan, and the relations between them.
+    For other rooms the drawing decides: boxes are those around the floors, and relations are
     measured. A plan rotated as a whole, without unmoved rooms, is rotated back.
     """
 
@@ -119,7 +119,7 @@ class Drawing:
         return replace(self._moved(move), drawn=drawn)
 
     def _moved(self, move: Callable[[BaseGeometry], BaseGeometry]) -> Drawing:
-        """Move rooms, doors and boundary."""
+        """Apply ``move`` to the shapes of rooms, doors and boundary."""
         from shapely import Polygon
 
         boundary = self.boundary
@@ -209,8 +209,8 @@ class Drawing:
             yield Note(APART, f"{len(group)} rooms, {first} the first: another dwelling or storey?")
 
     def _door(self, door: DrawnDoor, plan: FloorPlan, embedded: FloorPlan | None) -> Door:
-        """Door of the plan: the embedded one in that place, or one with the stated or nearest
-        rooms."""
+        """Door of the plan: the embedded door at the same position, or else a new door between the
+        stated or nearest rooms."""
         # stated rooms, or the nearest ones
         numbers = {room.number: k for k, room in enumerate(self.rooms)} | {FRONT_DOOR: FRONT_DOOR}
         stated = () if door.rooms is None else door.rooms
@@ -338,7 +338,10 @@ def check_boundary(shape: BaseGeometry, where: str) -> BaseGeometry:
 def largest_boundary(
     shapes: Sequence[BaseGeometry],
 ) -> tuple[tuple[Point, ...] | None, tuple[str, ...]]:
-    """Corners of the largest polygon, or None, and a name for each other one that is left out."""
+    """Return the corners of the largest polygon, and a name for each other polygon left out.
+
+    The corners are None without polygons.
+    """
     if not shapes:
         return None, ()
     largest = max(shapes, key=lambda shape: shape.area)

@@ -156,7 +156,7 @@ class _Sheet:
         return LAYERS[name][1] if self.style.layers == "aia" else name
 
     def ring(self, layer: str, ring: BaseGeometry, *about: Any) -> None:
-        """Add a closed polyline. ``about``: its tag and its room."""
+        """Add a closed polyline. ``about``: tag of its meaning, and number of its room."""
         line = self.space.add_lwpolyline(
             list(ring.coords)[:-1], close=True, dxfattribs={"layer": self.layer(layer)}
         )

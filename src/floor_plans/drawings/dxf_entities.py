@@ -27,7 +27,10 @@ _MOST_OF_BLOCKS, _DEEPEST = 50_000, 16
 
 
 def read_document(content: bytes) -> Document:
-    """Read a drawing strictly: ``ezdxf.recover`` would read 5.9 for a damaged "5.9]625"."""
+    """Read a drawing; raise ``DiagramError`` if it is damaged.
+
+    ``ezdxf.recover`` is not used, since it would read 5.9 for a damaged "5.9]625".
+    """
     import ezdxf
     from ezdxf.filemanagement import dxf_stream_info
 
@@ -70,7 +73,7 @@ def entities_by_layer(document: Document) -> dict[str, list[Any]]:
 
 
 def _opened(entities: Iterable[Any], above: str, depth: int) -> Iterator[tuple[str, Any, int]]:
-    """Entities with their layer and their number of surrounding blocks; blocks come before their
+    """Yield entities with their layer and number of surrounding blocks, each block before its
     content. ``above``: the layer of the innermost block."""
     if depth > _DEEPEST:
         raise DiagramError("", f"more than {_DEEPEST} blocks inside one another; explode them")
@@ -129,7 +132,7 @@ _FARTHEST = 1e12
 def ring_of(entity: Any) -> BaseGeometry | None:
     """Return a closed polyline as a polygon, with arcs as chords; None for other entities.
 
-    Raises ``DiagramError`` if it crosses itself, or has too many corners or an impossible place.
+    Raises ``DiagramError`` if it crosses itself, has too many corners, or is too far from 0, 0.
     """
     from ezdxf.path import make_path
     from shapely import Polygon
@@ -259,8 +262,8 @@ def names_of_floors(
 
 
 def _name_among(texts: Sequence[str]) -> tuple[str, list[str]]:
-    """First text that names a room type, and further ones of other types. Without any, the first
-    text that is more than a number or an area."""
+    """Return the first text with the name of a room type, and further texts with other types. If no
+    text names a type, the first text that is more than a number or an area."""
     known: dict[int, str] = {}
     for text in texts:
         with suppress(DiagramError):

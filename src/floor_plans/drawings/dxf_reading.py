@@ -49,8 +49,8 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
 
     A closed polyline on ROOMS is a room, the text on LABELS inside it begins with its type, and a
     line on DOORS is a door. Layers may have the names of the AIA. Anything else is left out.
-    ``unit``: of a drawing whose header states none; pixels are not allowed. ``names``: the user's
-    own names of rooms. Raises ``DiagramError``.
+    ``unit``: unit of a drawing whose header states none; pixels are not allowed. ``names``: the
+    user's own names of rooms. Raises ``DiagramError``.
     """
     check_installed()
     document = read_document(content)
@@ -101,7 +101,7 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
 
 
 def _check_one_level(layers: Mapping[str, Sequence[Any]]) -> None:
-    """Raise ``DiagramError`` naming the layers if rooms are on several: ROOMS-EG and ROOMS-OG."""
+    """Raise ``DiagramError`` if rooms are on several layers, such as ROOMS-EG and ROOMS-OG."""
 
     def is_named_after_rooms(layer: str) -> bool:
         if "ROOMS" in re.split(r"[\W_]+", layer):
@@ -122,7 +122,7 @@ def _check_one_level(layers: Mapping[str, Sequence[Any]]) -> None:
 
 
 def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
-    """Corners of a plot in metres, y downwards, from (0, 0), to a centimetre.
+    """Corners of a plot in metres from (0, 0), y downwards, rounded to a centimetre.
 
     The plot is the largest closed polyline that does not cross itself, on the layer of outlines or
     else on any. Raises ``DiagramError`` for content that is not DXF, has no unit or closed
@@ -155,7 +155,7 @@ def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
 
 
 def _plots(entities: Iterable[Any], refused: list[DiagramError]) -> list[BaseGeometry]:
-    """Closed polylines. The errors of invalid ones are added to ``refused``."""
+    """Return the closed polylines; errors of invalid polylines are added to ``refused``."""
     found = []
     for each in entities:
         try:
@@ -202,8 +202,8 @@ def _scaled(shape: BaseGeometry, scale: float) -> BaseGeometry:
 
 
 def _floors(entities: Iterable[Any], scale: float, left_out: list[str]) -> dict[int, BaseGeometry]:
-    """Floors by number, in metres. Polylines without a number are separate rooms. Open polylines
-    and repeated ones are named in ``left_out``."""
+    """Return floors in metres by number. Polylines without a number are separate rooms. Names of
+    open or repeated polylines are added to ``left_out``."""
     import shapely
 
     parts: dict[int, list[BaseGeometry]] = {}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 FRAME = "frame"
-"""Key of a plan that does not lie on 256 x 256 pixels of 18 m: its frame."""
+"""Key for the frame of a plan that does not lie on 256 x 256 pixels of 18 m."""
 
 _PIXELS = 256
 _METRES = metres_per("pixels")
@@ -88,8 +88,8 @@ def _frame_of(boxes: Sequence[Box]) -> _Frame:
 
 
 def read_frame(data: Mapping[str, Any], boxes: Sequence[Box]) -> list[Box]:
-    """Boxes in pixels of 18 m / 256. ``frame``, if given, tells how the plan was moved or scaled to
-    fit. Raises ``DiagramError`` for an invalid frame."""
+    """Convert boxes to pixels of 18 m / 256 if the key ``frame`` states a shift or scale of the
+    plan. Raises ``DiagramError`` for an invalid frame."""
     if FRAME not in data:
         return list(boxes)
     # scale and origin of the pixels
@@ -118,8 +118,8 @@ def houseganpp_of(plan: FloorPlan) -> str:
     ``edges`` are the walls around each node, with the types of the node and of the room behind it,
     0 if there is none; ``ed_rm`` are their numbers. The room behind a wall is the one that faces
     most of it, at most 9 pixels away. A door has its two rooms behind its long sides. A plan that
-    does not fit 256 x 256 pixels of 18 m is moved to their middle, and scaled down if it is larger;
-    ``frame`` tells how.
+    does not fit 256 x 256 pixels of 18 m is shifted to their middle, and scaled down if it is
+    larger; ``frame`` states how.
     """
     import shapely
 
@@ -240,9 +240,9 @@ _DIGITS = 6
 class Outlines:
     """Polygons enclosed by the walls of a plan.
 
-    ``boxes``: of all nodes, in pixels; for a rotated plan those around the polygons, rotated back.
-    ``shapes``: of all nodes, in metres; None if the walls of a node enclose no polygon inside its
-    box. ``num_open``: number of walls of such nodes. ``notes``: oddities.
+    ``boxes``: boxes of all nodes in pixels; for a rotated plan, boxes around the polygons after
+    rotation back. ``shapes``: polygons of all nodes in metres; None if the walls of a node enclose
+    no polygon inside its box. ``num_open``: number of walls of such nodes. ``notes``: oddities.
     """
 
     boxes: Sequence[Box]
@@ -251,7 +251,7 @@ class Outlines:
     notes: tuple[Note, ...] = ()
 
     def areas(self) -> list[float]:
-        """Areas of all nodes in square metres: of the polygon, or else of the box."""
+        """Area of the polygon, or else of the box, of every node in square metres."""
         boxes = boxes_in_metres(self.boxes, "pixels")
         return [
             round((x1 - x0) * (y1 - y0) if shape is None else shape.area, _DIGITS)
@@ -284,7 +284,7 @@ class Outlines:
 def read_outlines(
     data: Mapping[str, Any], boxes: Sequence[Box], is_door: Sequence[bool]
 ) -> Outlines:
-    """Read the polygons of a House-GAN++ plan. ``boxes``: of its nodes, see ``read_frame``.
+    """Read the polygons of a House-GAN++ plan. ``boxes``: boxes of its nodes, see ``read_frame``.
 
     A plan rotated as a whole is rotated back. Without shapely, or if ``edges`` and ``ed_rm`` do not
     match, nodes have neither polygons nor notes.

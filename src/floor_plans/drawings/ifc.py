@@ -53,19 +53,19 @@ class Frame:
         return cls(*start, (end[0] - start[0]) / length, (end[1] - start[1]) / length, z)
 
     def local(self, points: Iterable[Sequence[float]]) -> list[Point]:
-        """Points of the storey in this frame."""
+        """Convert points of the storey to this frame."""
         moved = [(point[0] - self.x, point[1] - self.y) for point in points]
         return [(x * self.ux + y * self.uy, y * self.ux - x * self.uy) for x, y in moved]
 
     def on_storey(self, points: Iterable[Sequence[float]]) -> list[Point]:
-        """Inverse of ``local``."""
+        """Convert points of this frame to the storey; inverse of ``local``."""
         return [
             (self.x + x * self.ux - y * self.uy, self.y + x * self.uy + y * self.ux)
             for x, y in points
         ]
 
     def within(self, other: Frame) -> Frame:
-        """This frame relative to another one."""
+        """Return this frame relative to another frame."""
         # origin and direction, seen from the other frame
         (origin,) = other.local([(self.x, self.y)])
         ux = self.ux * other.ux + self.uy * other.uy
@@ -193,7 +193,7 @@ class IfcModel:
         self._define(of, own, self.add("IfcPropertySet", own, Name=name, HasProperties=made))
 
     def quantities(self, of: Any, name: str, values: Mapping[str, tuple[str, float]]) -> None:
-        """Add a set of quantities of an entity, by name: the kind ("Area") and the value."""
+        """Add a set of quantities of an entity. ``values``: kind ("Area") and value by name."""
         made = [
             self.new(f"IfcQuantity{kind}", Name=key, **{f"{kind}Value": value})
             for key, (kind, value) in values.items()
@@ -379,8 +379,8 @@ class _Building:
         return wall, piece
 
     def _openings(self, name: str, space: Polygon, frame: Frame, height: float) -> list[Any]:
-        """Add an opening to each piece of wall that ``space`` crosses. Returns them, the largest
-        first."""
+        """Add an opening to each piece of wall that ``space`` crosses; return the openings, the
+        largest first."""
         from shapely import Polygon, box
 
         found = []
@@ -440,8 +440,8 @@ class _Building:
         space: Polygon,
         heights: tuple[float, float],
     ) -> Any:
-        """Add a door or window between its ``ends``, in the opening that it fills. ``heights``: of
-        its foot above the floor, and its own."""
+        """Add a door or window between its ``ends``, in the opening that it fills. ``heights``:
+        height of its foot above the floor, and from foot to head."""
         from shapely import LineString
 
         line, (foot, height) = LineString(ends), heights

@@ -94,8 +94,8 @@ def parse_plan(
     * ``graph``: a plan of CubiGraph5K, see ``parse_cubigraph``;
     * ``rooms`` or ``room_type``, ``boxes``: relations by ``relations_from_boxes(.., threshold)``.
 
-    ``threshold``: in ``unit``, as boxes; it is converted for formats in metres. ``codes``: the
-    table of room codes, if neither the object nor its format states one; None: ``ROOM_TYPES``.
+    ``threshold``: largest gap of related boxes in their ``unit``, converted for formats in metres.
+    ``codes``: table of room codes, if neither object nor format states one; None: ``ROOM_TYPES``.
 
     Other keys become metadata. Raises ``DiagramError`` naming the field that is wrong or misspelt,
     more than ``n_max`` rooms, or metadata that could not be written again.
@@ -147,7 +147,7 @@ def _parse_rendered(data: Mapping[str, Any], codes: str, n_max: int, threshold: 
     if not isinstance(duplicate, bool):
         raise DiagramError("duplicate", f"expected true or false, got {reprlib.repr(duplicate)}")
     places = [f"room_type[{k}]" for k in range(len(given))]
-    # room types, where areas tell the master room
+    # room types; areas show which bedroom is the master room
     areas = partial(_pixels, data.get("area_px"), len(given))
     types = room_types(given, CODE_TABLES[codes], places, areas)
     metadata = _rest(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD)
@@ -228,7 +228,7 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
 def _measured(
     bare: BubbleDiagram, threshold: float, *, were_metres: bool
 ) -> tuple[tuple[int, int, int], ...]:
-    """Relations of the boxes of a diagram. ``were_metres``: they are metres converted to pixels."""
+    """Relations of the boxes of a diagram. ``were_metres``: True for pixels made from metres."""
     boxes = np.array(bare.boxes)
     if were_metres:
         factor = metres_per("pixels")
@@ -239,10 +239,10 @@ def _measured(
 
 
 def _rooms_of_door(node: int, rooms: Sequence[int], walls: object) -> dict[str, Any]:
-    """Rooms of a House-GAN++ door, numbered without doors, as a key for ``Door``.
+    """Return {"rooms": ...} with both rooms of a House-GAN++ door, or one room and "outside".
 
-    Empty unless its walls state one room for a front door, or two. ``rooms``: the nodes that are
-    rooms.
+    The result is {} if the walls name no room or more than two. ``rooms``: numbers of the nodes
+    that are rooms; rooms in the result are numbered without doors.
     """
     numbers = {k: number for number, k in enumerate(rooms)}
     found: list[Any] = []
@@ -270,8 +270,8 @@ _FORMATS: dict[str, tuple[str | None, _Parser]] = {
     "boxes": (None, _parse_boxes),
     GRAPH: (None, parse_cubigraph),
 }
-"""Fields that identify a format, the first one that a plan has. Each has the table of its room
-codes, if the format fixes it, and the parser."""
+"""Fields that identify a format by the first field that a plan has, with the table of its room
+codes, if the format fixes the table, and the parser."""
 
 _DRAWING_READERS: dict[str, Callable[[Mapping[str, Any]], Drawing]] = {
     "features": read_geojson,
@@ -296,7 +296,7 @@ _DRAWINGS: dict[str, Callable[..., Drawing]] = {
 def plan_records(
     path: Path, n_max: int, threshold: float, unit: str, names: OwnNames = NO_NAMES
 ) -> list[Record[Plan]]:
-    """Records of a file or folder of plans. A file without a plan is a record of the error.
+    """Records of a file or folder of plans. A file without a plan gives a record with its error.
 
     ``n_max``: most rooms of a plan; ``threshold``: largest gap between related boxes, in their
     ``unit``; ``names``: the user's own names of rooms. Raises ``ValueError`` for a folder without a

@@ -86,7 +86,7 @@ def block_size(lines: Sequence[str], points: float) -> tuple[float, float]:
 def label_of(
     plan: FloorPlan, room: int, free: Geometry, *, per_metre: float, language: str, number: int
 ) -> Label:
-    """Label of a room with that ``free`` floor: name and area, or else the name, or its ``number``.
+    """Label that fits the ``free`` floor of a room: name and area, else the name, else ``number``.
 
     ``per_metre``: points of the page per metre.
     """
@@ -112,7 +112,7 @@ def label_of(
 def _forms(
     name: RoomName, area: float, largest: float, number: str
 ) -> Iterator[tuple[tuple[str, ...], float, int]]:
-    """Forms of a label, the best first: with the area, level, large, with the full name."""
+    """Yield forms of a label, best first; the best has the full name and the area, level, large."""
     measured = f"{area:.1f} {_SQUARE_METRES}"
     # ways to write the name, with the area
     names = dict.fromkeys([(name.whole,), tuple(name.whole.split()), (name.short,)])
@@ -182,8 +182,8 @@ _HATCH = 0.07
 class PlanPen:
     """Plots a plan in the middle of a card ``side`` inches wide, at ``per_metre`` inches a metre.
 
-    ``name``: prefix of shapes in an SVG. ``language``: of the names of rooms. ``height``: of a card
-    that is not square.
+    ``name``: prefix of shapes in an SVG. ``language``: language of room names. ``height``: height
+    of a card that is not square.
     """
 
     axes: Axes
@@ -242,7 +242,7 @@ class PlanPen:
         return centre + (np.asarray(points, dtype=float) - middle) * self.per_metre
 
     def _fill(self, area: Geometry, name: str, **style: Any) -> None:
-        """Fill an area. ``name``: of the shape in an SVG, after that of the plan."""
+        """Fill an area. ``name``: name of the shape in an SVG, without the prefix of the plan."""
         parts = [part for part in get_parts(area) if part.geom_type == "Polygon" and part.area > 0]
         rings = [
             ring.coords for part in map(orient, parts) for ring in (part.exterior, *part.interiors)

@@ -113,8 +113,8 @@ def plot_plans(
 
 @dataclass(frozen=True, kw_only=True)
 class _SheetStyle:
-    """Options of a sheet, as for ``plot_plans``. ``chained``: with the dimensions of the rooms on
-    two sides."""
+    """Options of a sheet, as for ``plot_plans``. ``chained``: True plots the dimensions of the
+    rooms on two sides."""
 
     cell: float
     columns: int | None = None
@@ -226,7 +226,7 @@ _LINE, _COLUMN, _LINES = 4.4, 46, 5
 """Millimetres between lines of the title block and between its columns; lines of a column."""
 
 NUM_DRAWN = 12
-"""Plans of the picture: the first ones."""
+"""Most plans in the picture, which shows the first plans."""
 
 
 @dataclass(frozen=True)
@@ -240,8 +240,8 @@ class PaperSize:
 
 
 def paper_of(plan: FloorPlan) -> PaperSize:
-    """First of ``_FITTING``, upright or across, that the plan fits with its dimensions. Raises
-    ``ValueError`` if it fits none."""
+    """First paper of ``_FITTING``, upright or across, that the plan fits with its dimensions.
+    Raises ``ValueError`` if the plan fits no paper."""
     left, top, right, bottom = extent(plan)
     for name, scale in _FITTING:
         # the plan on paper, with dimensions and margins

@@ -56,15 +56,15 @@ _KEYS = {f"{word}{suffix}" for word in (*_LEVELS, *_OTHERS) for suffix in ("", *
 
 
 class Part(NamedTuple):
-    """Part of a drawing. ``name``: as ``level EG``, empty for a whole drawing; ``data``: its JSON
-    object; ``values``: of its rooms, by key."""
+    """Part of a drawing. ``name``: such as ``level EG``, empty for a whole drawing; ``data``: its
+    JSON object; ``values``: storey or dwelling of its rooms, by key."""
 
     name: str
     data: Any
     values: Mapping[str, object]
 
     def labelled(self, plan: Plan) -> Plan:
-        """Return the plan with these values in its metadata and a note on them."""
+        """Return the plan with ``values`` in its metadata and a note on them."""
         if not self.values:
             return plan
         metadata = {**self.values, **plan.diagram.metadata}
@@ -78,10 +78,10 @@ def parts_of(data: Any) -> list[Part]:
     """Split a JSON object in GeoJSON or RLVR by the storeys or dwellings of its rooms; any other
     object is one part.
 
-    A boundary that names no part belongs to all. Raises ``DiagramError`` naming a room or door in
-    no part, if others are in one.
+    A boundary that names no part belongs to all. Raises ``DiagramError`` naming a room or door
+    that names no part, if other rooms name their parts.
     """
-    # rooms, and the keys that tell their parts
+    # rooms, and the keys that state their parts
     key, about, is_room = _drawn_items(data)
     items = data[key] if key else []
     facts = [about(item) for item in items]
@@ -143,8 +143,8 @@ def check_one_part(rooms: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
-    """Raise ``DiagramError`` for an object that lists several storeys or dwellings, one for each
-    room."""
+    """Raise ``DiagramError`` if an object has a list of storeys or dwellings, one for each room,
+    and rooms are on several."""
     listed = {
         key: values
         for key, values in data.items()
@@ -157,8 +157,8 @@ def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
 def _drawn_items(
     data: Any,
 ) -> tuple[str, Callable[[Any], Mapping[str, Any]], Callable[[Any], bool]]:
-    """Key of the items that an object draws, their properties, and a test for rooms. The key is
-    empty if it draws nothing."""
+    """Return the key of an object's drawn items, a function for the properties of an item, and a
+    test for rooms. The key is empty if nothing is drawn."""
 
     def properties(feature: Any) -> Mapping[str, Any]:
         about = feature.get("properties") if isinstance(feature, Mapping) else None
@@ -186,7 +186,7 @@ def _is_room_space(about: Mapping[str, Any]) -> bool:
 
 
 def _numbered(features: Sequence[Any], rooms: Iterable[int]) -> list[Any]:
-    """Features whose rooms have ids: their own, or their places among all rooms."""
+    """Return the features with an id for each room: its own, or its position among all rooms."""
     # own ids, if all rooms have one
     ids = [features[k].get("id") for k in rooms]
     if len({each for each in ids if type(each) is int}) == len(ids):
@@ -288,7 +288,7 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
 
 
 def _numbers(ids: Sequence[object]) -> list[int]:
-    """Ids of rooms if all are different integers; otherwise their places among rooms."""
+    """Ids of rooms if all are different integers; otherwise their positions among rooms."""
     # doors refer to rooms by these
     numbers = [each for each in ids if type(each) is int]
     return numbers if len(set(numbers)) == len(ids) else [*range(len(ids))]

@@ -63,9 +63,9 @@ class ReadOptions:
     further rooms allowed if a plan marks them as added. ``codes``: the table of integer room codes
     (``CODE_TABLES``) if a plan or its format names none; None recognises it, see
     ``recognise_codes``. ``names``: file of the user's own names of rooms, see ``read_names``.
-    ``unit``: of boxes, and of DXF drawings that state none, one of ``UNITS``. ``threshold``:
-    largest gap between related boxes, in their unit; None: the usual one, see ``threshold_of``.
-    ``vocabulary``: of all plans; None: that of the first with relations.
+    ``unit``: unit of boxes, and of DXF drawings that state none, one of ``UNITS``. ``threshold``:
+    largest gap between related boxes, in their unit; None: the usual gap, see ``threshold_of``.
+    ``vocabulary``: vocabulary of all plans; None: that of the first plan with relations.
 
     Raises ``ValueError`` for impossible values.
     """
@@ -87,7 +87,7 @@ class ReadOptions:
 
     @property
     def gap(self) -> float:
-        """``threshold``, or the usual one of the unit."""
+        """``threshold``, or the usual gap in the unit."""
         return threshold_of(self.unit, self.threshold)
 
 
@@ -112,7 +112,7 @@ class Reading:
     def take(self, record: Record[Plan], table: str | None) -> None:
         """Read a record by a table of room codes.
 
-        Raises ``ValueError`` for an invalid plan, unless these are skipped.
+        Raises ``ValueError`` for an invalid plan, unless invalid plans are skipped.
         """
         try:
             plan = self._read_sized(record, table)
@@ -138,7 +138,7 @@ class Reading:
 
     def _read_sized(self, record: Record[Plan], table: str | None) -> Plan:
         """Read a plan of at most ``n_max`` rooms, plus added ``halls``. Raises ``DiagramError`` for
-        any other."""
+        a larger or invalid plan."""
         n_max = self.options.n_max
         try:
             plan = record.read(table)
@@ -150,9 +150,9 @@ class Reading:
         return plan
 
     def leave_out_foreign(self) -> None:
-        """Leave out diagrams with words outside the vocabulary.
+        """Leave out diagrams with rooms or relations outside the vocabulary.
 
-        Raises ``ValueError`` for the first, unless invalid plans are skipped.
+        Raises ``ValueError`` for the first such diagram, unless invalid plans are skipped.
         """
         foreign = _foreign(self.diagrams, self.places, self.options.vocabulary)
         if foreign and not self.options.skip_invalid:
@@ -351,7 +351,7 @@ def numbered_partials(
 def _parse_partial(
     data: Any, table: str | None, *, n_max: int, vocabulary: PlanVocabulary | None
 ) -> PartialDiagram:
-    """Read a partial diagram that the model can complete. Raises ``DiagramError`` for any other."""
+    """Read a partial diagram; raise ``DiagramError`` if it is invalid or unknown to the model."""
     diagram = PartialDiagram.from_json(data, codes=table or OUR_TABLE)
     if type(diagram.metadata.get("given", 0)) is not int:
         raise DiagramError(

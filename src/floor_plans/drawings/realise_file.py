@@ -125,7 +125,7 @@ def request_of(options: argparse.Namespace, *, variants: int = 1) -> PlanRequest
 
 
 def _cores() -> int:
-    """Cores that this process may use, if the system tells."""
+    """Number of cores that this process may use, or of all cores if the system does not say."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -236,8 +236,8 @@ _CELLS = {True: "yes", False: "NO", None: "-"}
 class RuleReport:
     """Judgements of the plans of the file or folder ``path``, with the place of each.
 
-    ``num_without_boxes``: its diagrams that are not plans; ``problems``: sentences on what cannot
-    be read.
+    ``num_without_boxes``: number of diagrams that are not plans; ``problems``: sentences on what
+    cannot be read.
     """
 
     path: Path
@@ -320,9 +320,9 @@ def drop_invalid_plans(
     report: ReadReport, unit: str, *, check: Callable[[FloorPlan], None] | None = None
 ) -> ReadReport:
     """Return the report without diagrams whose doors, outline, floors or added rooms are invalid.
-    These are added to its problems.
+    The dropped diagrams are added to its problems.
 
-    ``unit``: of boxes that state none. ``check``: raises ``DiagramError`` for further plans to
+    ``unit``: unit of boxes that state none. ``check``: raises ``DiagramError`` for further plans to
     drop. Without shapely nothing is checked.
     """
     if find_spec("shapely") is None:
@@ -348,9 +348,10 @@ def drop_invalid_plans(
 
 
 def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
-    """Judge the plans of a report, see ``drop_invalid_plans``. ``unit``: of boxes that state none.
+    """Judge the plans of a report, see ``drop_invalid_plans``.
 
-    Raises ``ValueError`` without shapely, and for boxes that are hardly in their unit.
+    ``unit``: unit of boxes that state none. Raises ``ValueError`` without shapely, and for boxes
+    that are hardly in their unit.
     """
     check_installed()
     # diagrams with boxes are plans

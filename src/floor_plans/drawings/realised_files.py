@@ -50,7 +50,7 @@ class PlanFormat:
 
 
 def _ignore_style(text_of: Callable[[FloorPlan], str]) -> Callable[[FloorPlan, DrawingStyle], str]:
-    """Adapt a format that has no choice of style."""
+    """Wrap a writer without styles as a function that ignores its style."""
     return lambda plan, style: text_of(plan)
 
 
@@ -102,7 +102,7 @@ def write_plan(path: Path, plan: FloorPlan, format: str, style: DrawingStyle = D
 logger = logging.getLogger(__name__)
 
 PLANS, NUMBERS = "plans.jsonl", "plans.json"
-"""Names of the files of plans, a line each, and of numbers on what was met."""
+"""Names of the file with a plan in each line, and of the file with numbers on all plans."""
 
 _MOST_EXPLAINED = 3
 """Plans for which the command explains why they break rules."""

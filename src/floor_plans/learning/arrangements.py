@@ -33,7 +33,7 @@ class Arrangements:
         return Arrangements(self.tokens[rows], self.slots[rows])
 
     def orders(self, n_max: int) -> Tensor:
-        """Int64[R, n_max]: room ``orders[r, k]`` in slot k, for arrangements of all rooms."""
+        """Int64[R, n_max]: room in each slot, once all rooms have slots; empty slots come last."""
         rest = torch.arange(self.slots.shape[1], n_max).expand(len(self), -1)
         return torch.cat([self.slots.argsort(dim=1), rest], dim=1)
 
@@ -62,7 +62,7 @@ class Choices:
 
 
 class ArrangementTree:
-    """Tree of all arrangements of a partial diagram in canonical order; a level places one token.
+    """Tree of all arrangements of a partial diagram in canonical order; each level adds one token.
 
     In canonical order the known types ascend along the slots. ``steps``: the placed tokens in
     order: the id of a type, or a relation (i, j, r) as in the diagram.
@@ -105,8 +105,9 @@ class ArrangementTree:
     ) -> Tensor:
         """Float64[M]: estimated log-probability of the relations after ``step``, for each choice.
 
-        It sums the log of D's mean over the remaining pairs of slots of each relation; 0 unless
-        ``step`` is a relation. ``log_d0``: Float64[R, L, V], of the ``arrangements``.
+        It is the sum, over relations, of the log of the mean of D over the remaining pairs of
+        slots; 0 unless ``step`` is a relation. ``log_d0``: log of the network's probabilities D for
+        the ``arrangements``, Float64[R, L, V].
         """
         guess = torch.zeros(len(choices), dtype=torch.float64)
         if step < len(self._types):

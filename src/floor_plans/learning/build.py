@@ -1,6 +1,6 @@
 """``DiagramDataset``, built from a ``data`` config, and reference data of an evaluation.
 
-Data are those of the embedded generator, of files, or the held-out plans of a checkpoint.
+Data come from the embedded generator, from files, or from the held-out plans of a checkpoint.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class DiagramDataset(GraphDataset):
     """Diagrams in three splits that are disjoint up to relabelling.
 
     ``symmetry``: ``mirror`` or ``square`` adds the images of every training diagram, see
-    ``SYMMETRIES``, except held-out ones. ``facts``: facts that the condition ``condition`` states
-    of every diagram. ``node_order``, ``splits``: as for ``GraphDataset``.
+    ``SYMMETRIES``, except images that are held-out diagrams. ``facts``: facts of every diagram in
+    the condition named ``condition``. ``node_order``, ``splits``: as for ``GraphDataset``.
     """
 
     size_unit = "rooms"
@@ -163,7 +163,7 @@ def build_test_plans(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
 
 
 def too_large(error: ValueError, remedy: str) -> ValueError:
-    """Replace the remedy in a reader's ``error`` about too many rooms."""
+    """Return a reader's ``error`` about too many rooms with another remedy."""
     return ValueError(f"{str(error).rpartition('; ')[0]}{remedy}")
 
 
@@ -277,7 +277,7 @@ def read_plans(
 def training_areas(config: DictConfig) -> RoomAreas:
     """Areas of rooms in the training plans of ``config``, a ``config.data``, as target areas.
 
-    If these have no boxes or cannot be read, typical areas are used, with a line in the log.
+    If the plans have no boxes or cannot be read, typical areas are used, with a line in the log.
     """
     # generated plans
     if config.name != "plans":
@@ -310,10 +310,10 @@ RealDiagrams = RealData[BubbleDiagram]
 def read_measured(
     path: str, request: EvaluateRequest, *, trained_for: VocabConfig | None = None
 ) -> ReadReport:
-    """Read plans to measure or to compare with.
+    """Read plans for evaluation, or for comparison with samples.
 
-    They have at most the rooms and only the types that a model was ``trained_for``; without a model
-    at most ``n_max`` rooms.
+    ``trained_for``: vocabulary of a model, which limits the number of rooms and their types; None
+    limits the number of rooms to ``n_max`` of the request.
     """
     refuse_features(path)
     n_max, words = request.n_max, None

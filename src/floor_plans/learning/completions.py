@@ -47,9 +47,10 @@ class Completions:
 
     ``diagrams``: completions of the first partial diagram, then of the second, ...; with the room
     numbers and metadata of the partial diagram, and its line as ``given``.
-    ``network_calls``: Int64[M], of each diagram. ``real``, ``known``: Bool[M, L], positions of the
-    diagram, and given ones. ``log_weights``: Float64[M], see ``SampleOutput``. ``num_scored``:
-    number of sequences scored to weigh arrangements, in ``num_batches`` forward passes.
+    ``network_calls``: Int64[M], number for each diagram. ``real``, ``known``: Bool[M, L], positions
+    of the diagram, and positions that were given. ``log_weights``: Float64[M], see
+    ``SampleOutput``. ``num_scored``: number of sequences scored to weigh arrangements, in
+    ``num_batches`` forward passes.
     ``arrangement_errors``: ``Weighed.error`` by line, where only a random part of the arrangements
     was weighed.
     ``trajectory``: Int64[K, trajectories, L], numbered as in the file, or None.
@@ -67,23 +68,24 @@ class Completions:
 
     @property
     def num_unknown(self) -> Tensor:
-        """Int64[M]: number of sampled tokens of each."""
+        """Int64[M]: number of sampled tokens of each completion."""
         return (self.real & ~self.known).sum(dim=1)
 
 
 Draw = Callable[[Any, int, Sequence[int]], Completions]
-"""Samples completions: (sampler, number for each partial diagram, entropy)."""
+"""Function that samples completions, of (sampler, number for each partial diagram, entropy)."""
 
 Choose = Callable[[Sequence[int], Draw, int, Shard], tuple[Completions, dict[str, Any]]]
-"""Chooses completions: (lines, ``Draw``, number for each line, shard); returns facts too."""
+"""Function that chooses completions and returns facts, of (lines, ``Draw``, number for each line,
+shard)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompletionRequest:
     """Request for ``num`` completions of each partial diagram.
 
-    ``partials``: partial diagrams by line. ``node_order``: of the model's data. ``way``: with
-    "lookahead", completions have a floor plan if possible, and a ``log_weight``.
+    ``partials``: partial diagrams by line. ``node_order``: order of rooms in the model's data.
+    ``way``: with "lookahead", completions have a floor plan if possible, and a ``log_weight``.
     ``max_arrangements``: most arrangements to keep at each step, see ``complete``.
     ``trajectories``: number of first diagrams whose intermediate states are kept.
 
@@ -110,16 +112,17 @@ def complete(
 ) -> Completions:
     """Sample the requested completions; every given room and relation is kept.
 
-    ``model.on_sampled`` gets the rows and diagrams of each batch. Each line is weighed by one
-    process.
+    ``model.on_sampled`` gets the rows and diagrams of each batch. Arrangements of a line are
+    weighed by one process.
 
     Samples (G, m) in proportion to p(G) over diagrams G and embeddings m of the partial diagram in
     G. A model of ``node_order`` canonical knows diagrams in that order only, so m is sampled first,
-    in proportion to Z_m, the model's probability of the tokens that m fixes; then the other tokens,
-    with these clamped. All arrangements of ``ArrangementTree`` are weighed if this takes at most 60
-    sequences per completion; otherwise some are, by importance sampling with their Z so far, see
-    ``weigh``. ``max_arrangements`` of the request replaces this limit. In other orders all slots
-    are equivalent (random) or the file's slots are right (given), so there is one m.
+    in proportion to Z_m, the model's probability of the tokens that m fixes; then the other tokens
+    are sampled, with the fixed tokens clamped. All arrangements of ``ArrangementTree`` are weighed
+    if this takes at most 60 sequences per completion; otherwise a random part is, by importance
+    sampling, see ``weigh``. ``max_arrangements`` of the request replaces this limit. In other
+    orders all slots are equivalent (random) or the file's slots are right (given), so there is one
+    m.
 
     A complete diagram costs no network call. Raises ``ValueError`` for a sampler that does not fit,
     and ``UnseenError`` naming line and room or relation.
@@ -185,8 +188,10 @@ def numbered_as_given(
     rows: Tensor,
     way: Way,
 ) -> Completions:
-    """Restore the room numbers of samples of the ``rows`` Int[M]; ``real``, ``known``: of all
-    rows."""
+    """Restore the room numbers of the samples of ``rows`` Int[M].
+
+    ``real``, ``known``: real and known positions of all rows.
+    """
     vocab = way.vocab
     # inverse of the arrangement of each row
     back = torch.cat([part.orders for part in arranged])[rows].argsort(dim=1)
@@ -315,7 +320,7 @@ def complete_file(
 
 
 def _check_file(request: SampleRequest, trained: TrainedModel) -> None:
-    """Refuse a file of another domain, by ``ValueError``."""
+    """Raise ``ValueError`` if ``given`` is a file of another domain."""
     if Path(str(request.given)).suffix == ".npz":
         raise ValueError(
             f"given={request.given}: {trained.path} was trained on diagrams; give partial "
@@ -353,7 +358,7 @@ def _partials(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int,
 def _completed(
     request: SampleRequest, model: Model, completion: CompletionRequest, entropy: Sequence[int]
 ) -> Completions:
-    """Complete with the generator of ``entropy``; errors name the file as well."""
+    """Sample completions with a generator seeded by ``entropy``; errors name the file as well."""
     generator = make_generator(request.seed, *entropy, device=model.device)
     try:
         return complete(model, completion, generator=generator)

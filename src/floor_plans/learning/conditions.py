@@ -64,36 +64,38 @@ class Facts:
 
     @classmethod
     def of(cls, data: Mapping[str, Any], vocab: VocabConfig) -> Facts | None:
-        """Facts of ``data.condition``; None if there are none. ``ValueError`` for an unknown
-        one."""
+        """Return the facts that ``data.condition`` names, or None if it names none.
+
+        Raises ``ValueError`` for an unknown fact.
+        """
         names = fact_names(data)
         return cls(names, vocab) if names else None
 
     @cached_property
     def kinds(self) -> dict[str, tuple[int, ...]]:
-        """Room types, and groups of several, by name: the ids of their types."""
+        """Type ids of every room type and every group of room types, by name."""
         return room_kinds(self.vocab.node_types)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Sizes of the facts, in numbers."""
+        """Count of the numbers that encode each fact."""
         return tuple(size for name in self.names for size in self._sizes_of(name))
 
     def _sizes_of(self, name: str) -> tuple[int, ...]:
         return sizes_of(name, self.vocab.n_max, self.vocab.node_types)
 
     def _width(self, name: str) -> int:
-        """Size, in numbers, of the facts of one of the ``names`` together."""
+        """Return how many numbers encode all facts of one of the ``names``."""
         return sum(self._sizes_of(name))
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Label of every fact: its name, or the kind of rooms for a count."""
+        """Label of every fact: its name, or, for a count, the counted room type or group."""
         parts = {"counts": tuple(self.kinds)}
         return tuple(label for name in self.names for label in parts.get(name, (name,)))
 
     def columns(self, name: str) -> Tensor:
-        """Bool[S]: columns of the facts of one of the ``names``."""
+        """Bool[S]: True for columns of the facts of one of the ``names``."""
         return torch.cat([torch.full((self._width(n),), n == name) for n in self.names])
 
     def known(self, numbers: Tensor) -> list[str]:
@@ -177,8 +179,8 @@ class Facts:
         return torch.from_numpy(np.concatenate([np.zeros(0, np.float32), *found]))
 
     def check_known(self, graphs: EncodedGraphs) -> None:
-        """Refuse a fact that is unknown in all training plans, by ``ValueError``; log the number of
-        plans in which others are unknown."""
+        """Raise ``ValueError`` for a fact that is unknown in all training plans; log the number of
+        plans in which other facts are unknown."""
         if not self.plan_names or graphs.facts is None:
             return
         parts = graphs.facts.split([self._width(name) for name in self.plan_names], dim=1)
@@ -206,7 +208,7 @@ class Facts:
         """Numbers of stated facts, Float32[1, S]; None is unknown.
 
         ``counts``: number of rooms by the codes of the types that are counted together.
-        ``outline``: its corners.
+        ``outline``: corners of the outline.
         """
         one_hot, parts = self.vocab.n_max + 1, []
         if "num_rooms" in self.names:
@@ -239,14 +241,14 @@ def _middle(first: Sequence[float], last: Sequence[float]) -> tuple[float, float
 
 
 def _around(boxes: Sequence[BaseGeometry]) -> BaseGeometry:
-    """Union of all rooms, with gaps that count as walls closed."""
+    """Union of all rooms; gaps that are narrow enough for walls are closed."""
     half = threshold_of("metres", None) / 2
     rooms = _shapely().union_all(boxes)
     return rooms.buffer(half, join_style="mitre").buffer(-half, join_style="mitre")
 
 
 def _cells(outline: BaseGeometry) -> Any:
-    """Mask of cells with their middle inside, row by row from the top, then width and height."""
+    """Return a mask of cells whose middle is inside, row by row from the top, width and height."""
     x0, y0, x1, y1 = outline.bounds
     # middles of the cells, around the middle of the outline
     steps = (np.arange(GRID) + 0.5 - GRID / 2) * CELL

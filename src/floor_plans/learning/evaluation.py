@@ -73,16 +73,16 @@ def score_samples(
 ) -> SampleScores:
     """Compute every metric of every set, one set per sampling seed, against one reference.
 
-    ``training``: training data, for novelty. ``known``: real diagrams to sample floors from
-    (default: the reference), with the sizes of the first set and of the reference.
-    ``floor_draws``: number of floors that are averaged, 0 for none. ``num_unreadable``: number of
-    samples left out as unreadable, for the notes.
+    A floor is the metrics of real diagrams instead of samples, on random subsets as large as the
+    first set and the reference. ``training``: training data, for novelty. ``known``: real diagrams
+    for floors (default: the reference). ``floor_draws``: number of random subsets over which floors
+    are averaged, 0 for no floors. ``num_unreadable``: number of unreadable samples, for the notes.
 
-    The value of real data is the floor for ``SIZE_DEPENDENT``, else that of the reference; there is
-    none for novelty, since held-out data are novel by construction. ``stratified`` has metrics by
-    room count, of all samples and of the reference.
+    The value of real data is the floor for metrics in ``SIZE_DEPENDENT``, and the value of the
+    reference for other metrics. Novelty has no such value, since held-out data are novel by
+    construction. ``stratified`` has metrics by room count, of all samples and of the reference.
 
-    Raises ``ValueError`` without a set, or for an empty one.
+    Raises ``ValueError`` without a set, or if a set is empty.
     """
     if not sample_sets:
         raise ValueError("no samples to measure: give at least one set")
@@ -175,8 +175,8 @@ def _floors(
     draws: int,
     seed: int,
 ) -> RealVsReal | None:
-    """Metrics of as many ``known`` diagrams as samples; None for no ``draws``, or for too few known
-    diagrams."""
+    """Metrics of as many ``known`` diagrams as samples; None if ``draws`` is 0 or too few diagrams
+    are known."""
     if not draws or len(known) < 2:
         return None
     return real_vs_real(
@@ -196,7 +196,7 @@ GUIDANCE = (1.0, 2.0)
 """Guidance weights at which obedience is measured."""
 
 _BOUND, _SAMPLES, _OTHERS = (31,), (32,), (33,)
-"""Entropy of the bound, the samples and the exchanged facts."""
+"""Entropy of the random numbers for the bound, the samples and the exchanged facts."""
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class ConditioningScores:
 def measure_conditioning(
     model: Model, data: DiagramDataset, split: str, seed: int
 ) -> ConditioningScores | None:
-    """Measure the first ``NUM`` diagrams of a split; None for an unconditional model."""
+    """Score a conditional model on the first ``NUM`` diagrams of a split; None for other models."""
     facts, examples = data.facts, data.splits[split][:NUM]
     if facts is None or not len(examples):
         return None
@@ -297,7 +297,7 @@ def _obeyed(
 
 
 def _derangement(num: int, seed: int) -> Tensor:
-    """Int[num]: a random derangement, which gives each row another one."""
+    """Int[num]: a random derangement, which assigns another row to each row."""
     order = torch.randperm(num, generator=make_generator(seed, *_OTHERS))
     return order[(order.argsort() + 1) % num]
 
@@ -368,7 +368,7 @@ class DiagramEvaluation(Evaluation):
 
 
 def evaluate_files(request: EvaluateRequest) -> DiagramEvaluation:
-    """Evaluate ``samples=FILE`` or ``samples=[A,B]``; warn if these differ in size.
+    """Evaluate ``samples=FILE`` or ``samples=[A,B]``; warn if the files differ in size.
 
     Raises ``ValueError`` for an empty list.
     """

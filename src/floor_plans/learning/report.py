@@ -61,7 +61,7 @@ class DiagramReport(TokenReport):
     ) -> None:
         """Build a report; ``num_verdicts``: number of samples that the solver tries to build.
 
-        None is a fifth of the samples, at most ``NUM_LARGE_VERDICTS`` for large plans.
+        None means a fifth of the samples, at most ``NUM_LARGE_VERDICTS`` for large plans.
         """
         super().__init__(data, split)
         self.num_verdicts = num_verdicts
@@ -111,7 +111,7 @@ class AdjacencyReport(DiagramReport):
 def save_diagrams(
     diagrams: Sequence[BubbleDiagram], folder: Path, picture: str = "samples.png"
 ) -> None:
-    """Write ``samples.jsonl`` and a grid of the first ones (.png or .svg) into a folder."""
+    """Write ``samples.jsonl`` and a picture of the first diagrams (.png or .svg) into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     write_diagrams(folder / "samples.jsonl", diagrams)
     plot_grid(diagrams[:MAX_DRAWN], folder / picture)
@@ -123,14 +123,15 @@ _PLAN_COLUMNS = (
 )
 
 _FEWEST_SAMPLES = 50
-"""Least number of samples for verdicts of the solver; with fewer, as in short trainings, a fifth is
-not worth its start."""
+"""Least number of samples for verdicts of the solver. With fewer samples, as in short trainings,
+starting the solver is not worthwhile."""
 
 
 class DiagramCells(TokenCells):
-    """Cells with the bound, metrics of fresh samples, and shares of realisable and buildable ones.
+    """Measurement of diagram models: the bound, metrics of samples, and shares with a floor plan.
 
-    The shares are of the first samples, with the standard errors of that number.
+    Shares of realisable and of buildable samples, and their standard errors, are those of the first
+    ``num_verdicts`` samples.
     """
 
     def __init__(self) -> None:
@@ -139,9 +140,9 @@ class DiagramCells(TokenCells):
         self.columns = (valid, transitive, *_PLAN_COLUMNS, *distances)
 
     def num_verdicts(self, config: DictConfig) -> int:
-        """Number of verdicts: ``eval.verdicts``; 0 without OR-Tools.
+        """Number of samples with a verdict of the solver: ``eval.verdicts``, or 0 without OR-Tools.
 
-        Null is a fifth of the samples, at most ``NUM_LARGE_VERDICTS`` for large plans, and 0 for
+        Null means a fifth of the samples, at most ``NUM_LARGE_VERDICTS`` for large plans, and 0 for
         few samples.
         """
         asked, num_samples = config.eval.verdicts, int(config.eval.num_samples)
@@ -157,7 +158,7 @@ class DiagramCells(TokenCells):
         return _ReportWithVerdicts(data, held_out_split(data), num_verdicts=verdicts)
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
-        """Metrics of real data, with verdicts of a random part of the training data."""
+        """Metrics of real data, with verdicts of the solver on a random part of training data."""
         metrics = super().real_data(data, num_samples, verdicts)
         train = data.splits["train"]
         if metrics and verdicts and data.vocab.edge_directions:
@@ -184,7 +185,7 @@ class _ReportWithVerdicts(DiagramReport):
 
 
 def _shares(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
-    """``plan_shares`` with the standard errors of the columns."""
+    """Return ``plan_shares`` with the standard error of each column."""
     found = plan_shares(diagrams, len(diagrams))
     for column in _PLAN_COLUMNS if found else ():
         error = share_error(found[column.name], len(diagrams))

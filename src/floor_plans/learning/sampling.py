@@ -54,19 +54,19 @@ PICTURE = "floor_plans.svg"
 
 
 def check_realise(request: SampleRequest) -> None:
-    """Check that the packages for requested plans are installed, by ``ValueError``."""
+    """Raise ``ValueError`` if floor plans are requested and a package for them is missing."""
     if request.realise:
         cp_sat()
         check_installed()
 
 
 def check_given(given: object, partials: Mapping[int, PartialDiagram]) -> None:
-    """Check the "areas" and "boundary" of lines, which completions carry into requests of plans.
+    """Check the "areas" and "boundary" of partial diagrams, by which plans are later requested.
 
-    Raises ``ValueError`` naming a line with values that no plan can have.
+    Raises ``ValueError`` naming the first line with values that no plan can have.
     """
     request = PlanRequest(areas=RoomAreas())
-    # a job with these values is built and dropped
+    # building a job checks the values; the job itself is not used
     for line, given_plan in partials.items():
         rooms = tuple(0 if room is None else room for room in given_plan.rooms)
         try:
@@ -96,8 +96,8 @@ def realise_samples(
 ) -> tuple[dict[str, Any], str]:
     """Write a dimensioned plan of every sample into ``request.out``.
 
-    ``areas``: source of target areas, unless samples are ``habitable`` and have plans. Returns
-    numbers and a sentence on them. A stop keeps the plans found so far.
+    ``areas``: source of target areas, not used if samples are ``habitable`` and have plans. Returns
+    numbers on the plans, and a sentence. A stopped run keeps the plans found so far.
     """
     folder = request.out
     # stopped before any plan
@@ -226,7 +226,7 @@ def _sample_rejecting(
 
 
 def check_directions(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> None:
-    """Refuse requests that need directions for a model without them, by ``ValueError``."""
+    """Raise ``ValueError`` if a request needs directions that relations of the model lack."""
     for key in ("buildable", "habitable", "realise"):
         if request[key] and not vocab.edge_directions:
             raise ValueError(
@@ -243,9 +243,9 @@ def sampled(
     facts: dict[str, Any],
     habitable: Habitable | None = None,
 ) -> SavedSamples:
-    """Report on written samples, with their floor plans if requested.
+    """Return the report on written samples; write their floor plans if requested.
 
-    ``habitable``: keeps the plans that made samples acceptable; None finds plans.
+    ``habitable``: holds the plans that made samples acceptable; with None, plans are searched.
     """
     words = vocabulary_named(trained.data_config.get("relations", DIRECTIONS.name))
     numbers = structure_metrics(DiagramSet.of(diagrams, words))

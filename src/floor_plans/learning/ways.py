@@ -84,7 +84,7 @@ class Way:
         return cls(name, vocab, rules)
 
     def judge(self, shard: Shard) -> Habitable | None:
-        """Judge of samples by the requested rules; None without rules."""
+        """Return an object that judges samples by the requested rules; None without rules."""
         return None if self.rules is None else Habitable(self.rules, shard)
 
     @property
@@ -93,7 +93,7 @@ class Way:
         return self.name in ("narrowing", "lookahead")
 
     def narrowing(self) -> Narrowing | None:
-        """Narrowing of a batch of samples."""
+        """Narrowing of a batch of samples; None if this way has none."""
         if self.name == "narrowing":
             return NoCircles(self.vocab)
         if self.name != "lookahead":
@@ -169,7 +169,7 @@ def requested_rules(habitable: object) -> RuleSet | None:
 
 
 def check_partial(partial: PartialDiagram, where: str) -> None:
-    """Check that a floor plan with the known relations exists, by ``ValueError``."""
+    """Raise ``ValueError`` if no floor plan has the known relations."""
     known = {(i, j): code for i, j, code in partial.relations}
     # unknown pairs may have any relation
     answer, _ = boxes_of(

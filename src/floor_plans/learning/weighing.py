@@ -28,7 +28,7 @@ rooms; the limit shrinks for more rooms, since each can be extended in more ways
 
 
 class UnseenError(ValueError):
-    """Error for a given token that the algorithm does not see before it samples unknown ones.
+    """Error for a given token that the algorithm does not see before it samples unknown tokens.
 
     ``line``: line of the partial diagram. ``reason``: the token and the remedy.
     """
@@ -45,8 +45,8 @@ class UnseenError(ValueError):
 class Weighed:
     """Arrangements of a partial diagram with importance weights.
 
-    ``log_weights``: Float64[R], log Z of each up to a constant, for all arrangements; for a random
-    part, the expected weight of every arrangement is its Z.
+    ``log_weights``: Float64[R]. If all arrangements are weighed, log Z of each up to a constant;
+    otherwise the log of weights whose expectation is Z.
     ``num_scored``: number of evaluated sequences, in ``num_batches`` forward passes.
     ``thinnings``: steps at which arrangements were left out at random.
     """
@@ -239,8 +239,8 @@ def _grow(
 ) -> Weighed:
     """Grow the tree step by step, see ``weigh``.
 
-    ``log_d0``: Float64[R, L, V] of partial tokens Int[R, L]. ``most``: number of arrangements to
-    keep, by the number of steps left.
+    ``log_d0``: computes log D, Float64[R, L, V], of partial tokens Int[R, L]. ``most``: returns the
+    number of arrangements to keep for a number of steps left.
     """
     now, log_weights = tree.root(), torch.zeros(1, dtype=torch.float64)
     thinnings: list[_Thinning] = []
@@ -267,10 +267,10 @@ def _grow(
 
 @dataclass(frozen=True)
 class _Thinning:
-    """A step at which arrangements were left out at random.
+    """Record of a step at which arrangements were left out at random.
 
-    ``risk``: Float64[K], probability of being left out, for each that was kept. ``origin``: Int[R],
-    the one of these that each present arrangement extends.
+    ``risk``: Float64[K], probability of being left out, for each arrangement that was kept.
+    ``origin``: Int[R], index of the kept arrangement that each present arrangement extends.
     """
 
     risk: Tensor
@@ -294,7 +294,7 @@ class _Thinning:
 
 
 class _Network:
-    """Log D of partial tokens, evaluated once for equal ones of a call, with counts of the work."""
+    """Log D of partial tokens; equal rows of a call are evaluated once, and the work is counted."""
 
     def __init__(self, algorithm: TokenAlgorithm, batch_size: int) -> None:
         self.algorithm, self.batch_size = algorithm, batch_size

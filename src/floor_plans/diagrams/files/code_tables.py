@@ -31,16 +31,16 @@ OUR_TABLE = "rplan"
 """The table of ``ROOM_TYPES``."""
 
 BEDROOM = "bedroom"
-"""A bedroom of a table with one code for all bedrooms; the largest becomes the MasterRoom."""
+"""Name of a bedroom in tables with one code for all bedrooms; the largest is the MasterRoom."""
 
 
 @dataclass(frozen=True)
 class CodeTable:
     """Meaning of the integer codes of a data set.
 
-    ``rooms``: code -> room type, or ``BEDROOM``. ``doors``: codes of doors. ``own_names``: the data
-    set's name of a room, where it differs from the nearest room type. ``untyped``: rooms without a
-    room type here.
+    ``rooms``: room type, or ``BEDROOM``, of each code. ``doors``: names of doors by code.
+    ``own_names``: the data set's names of codes, where they differ from the nearest room type.
+    ``untyped``: names of codes that no room type fits.
     """
 
     name: str
@@ -51,7 +51,7 @@ class CodeTable:
 
     @cached_property
     def known(self) -> dict[int, str]:
-        """Code -> room type, ``BEDROOM`` or door."""
+        """Room type, ``BEDROOM`` or door of each code."""
         return {**self.rooms, **self.doors}
 
     def room(self, room: object, where: str) -> str:
@@ -127,7 +127,7 @@ House-GAN++ (arXiv 2103.02574) and HouseDiffusion; ``coarse``: rendered plans.""
 
 
 def check_table(name: str | None) -> None:
-    """Check the name of a table, by ``ValueError``; None is allowed."""
+    """Raise ``ValueError`` for an unknown name of a table; None is allowed."""
     if name is not None and name not in CODE_TABLES:
         raise ValueError(f"codes={name}: {unknown_name('code table', str(name), CODE_TABLES)}")
 
@@ -179,9 +179,9 @@ def own_table(data: Mapping[str, Any]) -> str | None:
 def translate_codes(data: Mapping[str, Any], table: str) -> Mapping[str, Any]:
     """Translate the ``rooms`` of a record from codes of ``table`` to room types.
 
-    A table that the record names itself takes precedence; names and null stay. The largest bedroom
-    is found by the ``boxes``. Since relations number the rooms from 0, a door among them is refused
-    with ``DiagramError``.
+    A table that the record names itself takes precedence; names and null stay unchanged. The
+    largest bedroom is found by the ``boxes``. Raises ``DiagramError`` for a door among the rooms,
+    since relations number the rooms from 0.
     """
     codes = CODE_TABLES[own_table(data) or table]
     data = {key: value for key, value in data.items() if key != CODES_FIELD}
@@ -204,11 +204,11 @@ def room_types(
     *,
     doors: bool = False,
 ) -> list[str | None]:
-    """Room types of rooms that are given by codes of ``table`` or by name; null stays.
+    """Room types of rooms that are given by codes of ``table`` or by name; null stays unchanged.
 
-    ``places``: name of each room in errors. ``areas``: area of each room, computed if there is a
-    bedroom; None if unknown. ``doors``: return doors as well. Raises ``DiagramError`` for unknown
-    codes, and for doors otherwise.
+    ``places``: name of each room in errors. ``areas``: function that computes the area of each
+    room, called if there is a bedroom; None if unknown. ``doors``: return doors as well. Raises
+    ``DiagramError`` for unknown codes, and for doors unless they are returned.
     """
     types = [
         None if room is None else table.room(room, place)
@@ -224,8 +224,8 @@ def room_types(
 def number_bedrooms(
     rooms: Sequence[object], areas: Callable[[], Sequence[float]] | None
 ) -> list[object]:
-    """Replace rooms named "Bedroom 1", "Bedroom 2", ... by room types, as bedrooms of a code are;
-    other rooms stay."""
+    """Replace rooms named "Bedroom 1", "Bedroom 2", ... by room types, see
+    ``with_master_bedroom``; other rooms stay unchanged."""
     numbered = [is_numbered_bedroom(room) for room in rooms]
     if not any(numbered):
         return list(rooms)
@@ -246,11 +246,10 @@ def areas_of(boxes: Sequence[object]) -> list[float]:
 def with_master_bedroom(
     rooms: Sequence[str | None], areas: Sequence[float] | None
 ) -> list[str | None]:
-    """Replace each ``BEDROOM``: the largest (the first of equals) becomes the MasterRoom, others
-    the SecondRoom.
+    """Replace each ``BEDROOM`` by a room type: MasterRoom for the largest, else SecondRoom.
 
-    Without areas, only a single bedroom becomes the MasterRoom; if the plan already has one, none
-    does.
+    Of equally large bedrooms the first becomes the MasterRoom. Without areas, only a single bedroom
+    does; if the plan already has a MasterRoom, no bedroom becomes another.
     """
     bedrooms = [k for k, room in enumerate(rooms) if room == BEDROOM]
     largest = bedrooms[0] if len(bedrooms) == 1 else None

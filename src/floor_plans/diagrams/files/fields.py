@@ -100,7 +100,7 @@ _ROOM_CODES = {name: code for code, name in enumerate(ROOM_TYPES)}
 _RELATION_CODES = {name: code for code, name in enumerate(RELATIONS)}
 
 _LONGEST_FIELD = 80
-"""Characters of a field's name that a message quotes."""
+"""Most characters of a field's name that a message quotes."""
 
 
 class DiagramError(ValueError):
@@ -130,7 +130,7 @@ def inverse_relation(relation: int) -> int:
 
 
 def room_code(value: object, field: str = "room", vocabulary: PlanVocabulary | None = None) -> int:
-    """Code of a room type, of any vocabulary unless one is given.
+    """Code of a room type in ``vocabulary``, or in any vocabulary if None is given.
 
     ``value``: a name or an unambiguous word (see ``everyday_names``), also with a number, or
     RPLAN's code 0..12. Raises ``DiagramError`` for other values.
@@ -173,7 +173,7 @@ def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes
 
 
 def _guess_of_several(close: str, codes: KeysView[str]) -> str:
-    """Guess for a word of the adjacency vocabulary in a plan with directions."""
+    """Text that suggests ``close``, a room type without directions, and its meaning with them."""
     if not codes >= set(DIRECTIONS.room_types) and "LivingRoom" in codes:
         return f"; did you mean {close!r}?"  # of plans without directions
     several = may_mean(close, codes)
@@ -182,7 +182,7 @@ def _guess_of_several(close: str, codes: KeysView[str]) -> str:
 
 
 def checked_integer(value: object, field: str, what: str = "an integer") -> int:
-    """Return an integer, also numpy's but not a bool; else ``DiagramError`` naming ``field``."""
+    """Return ``value`` as an int; raise ``DiagramError`` unless it is an integer, also numpy's."""
     if type(value) is int:  # the usual case, without the cost of the checks below
         return value
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
@@ -191,7 +191,7 @@ def checked_integer(value: object, field: str, what: str = "an integer") -> int:
 
 
 def finite_number(value: object, field: str) -> float:
-    """Return a finite float64; ``DiagramError`` for anything else, NaN and inf included."""
+    """Return ``value`` as a finite float; raise ``DiagramError`` for anything else, such as NaN."""
     if type(value) is float and math.isfinite(value):  # the usual case
         return value
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
@@ -216,7 +216,7 @@ def checked_box(value: object, field: str) -> tuple[float, float, float, float]:
 
 
 def checked_rooms(rooms: Sequence[Any]) -> tuple[int, ...]:
-    """Check room type codes, at least one."""
+    """Return the room type codes; raise ``DiagramError`` for a wrong code or an empty sequence."""
     if len(rooms) == 0:
         raise DiagramError("rooms", "a diagram needs at least one room")
     if all(type(room) is int and 0 <= room < len(ROOM_TYPES) for room in rooms):
@@ -230,14 +230,17 @@ def checked_rooms(rooms: Sequence[Any]) -> tuple[int, ...]:
 
 
 def checked_boxes(boxes: Sequence[Any], n: int) -> tuple[tuple[float, float, float, float], ...]:
-    """Check a box for each of ``n`` rooms, see ``checked_box``."""
+    """Return the checked boxes of ``n`` rooms; raise ``DiagramError`` for another number."""
     if len(boxes) != n:
         raise DiagramError("boxes", f"{len(boxes)} boxes for {n} rooms")
     return tuple(checked_box(box, f"boxes[{k}]") for k, box in enumerate(boxes))
 
 
 def checked_relations(relations: Sequence[Any], n: int) -> tuple[tuple[int, int, int], ...]:
-    """Check and sort triples (i, j, code): no "no-edge", each pair i < j at most once."""
+    """Return sorted triples (i, j, code), i < j; raise ``DiagramError`` for any other input.
+
+    Also raised for "no-edge" and for a pair that is listed twice.
+    """
     checked: dict[tuple[int, int], int] = {}
     for k, triple in enumerate(relations):
         if type(triple) is not tuple or [*map(type, triple)] != [int, int, int]:
@@ -264,7 +267,10 @@ def _triple(value: object, field: str) -> tuple[Any, Any, Any]:
 
 
 def read_triple(value: object, n: int, field: str) -> tuple[int, int, Any]:
-    """Check [i, j, relation] for two different rooms of ``n``; the relation is not translated."""
+    """Return [i, j, relation] with the relation as given; raise ``DiagramError`` for wrong rooms.
+
+    Both are integers in 0..n - 1, and different.
+    """
     i, j, name = _triple(value, field)
     i, j = (checked_integer(number, field, "a room number") for number in (i, j))
     if not (0 <= i < n and 0 <= j < n and i != j):
@@ -321,7 +327,7 @@ def check_vocabulary(
     relations: Sequence[tuple[int, int, int]],
     vocabulary: PlanVocabulary,
 ) -> None:
-    """Refuse the first room or relation outside the vocabulary, by ``DiagramError``."""
+    """Raise ``DiagramError`` for the first room or relation outside the vocabulary."""
     lacking = vocabulary.lacks(room_codes, relations)
     if lacking is None:
         return
@@ -351,7 +357,7 @@ def required_list(data: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def check_size(num_rooms: int, n_max: int, field: str) -> None:
-    """Refuse more than ``n_max`` rooms, by ``SizeError`` with the remedy."""
+    """Raise ``SizeError``, with the remedy, for more than ``n_max`` rooms."""
     if num_rooms > n_max:
         raise SizeError(
             field,
@@ -365,7 +371,7 @@ _EXAMPLE = 'expected names and room types, as in "Schlafzimmer: MasterRoom"'
 
 
 class OwnNames:
-    """Mapping from names of rooms to room types; capitals, spaces and hyphens are ignored."""
+    """User's mapping of names of rooms to room types; capitals, spaces, hyphens do not matter."""
 
     def __init__(self, types: Mapping[str, str]) -> None:
         self._types = {plain(name): room for name, room in types.items()}

@@ -1,6 +1,6 @@
-"""Text of plan files: their kinds, strict reading of JSON, and formats that are not read.
+"""Kinds of plan files, strict reading of JSON, and formats that are not read.
 
-Repeated keys, cut texts and extreme numbers are errors.
+In JSON, repeated keys, truncated texts and extreme numbers are errors.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ MAX_DEPTH = 64
 
 
 class RepeatedKeys(dict[str, Any]):
-    """A JSON object with the key ``repeated`` several times, of which one value is kept."""
+    """JSON object that has the key ``repeated`` several times; one of its values is kept."""
 
     def __init__(self, values: Mapping[str, Any], *, repeated: str) -> None:
         super().__init__(values)
@@ -78,7 +78,7 @@ class RepeatedKeys(dict[str, Any]):
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file as ``open_unpacked`` does; ``DiagramError`` without a field for damaged gzip."""
+    """Open a file as ``open_unpacked`` does; raise ``DiagramError`` for a damaged gzip file."""
     try:
         with open_unpacked(path) as file:
             yield file
@@ -160,7 +160,7 @@ def load_json(text: bytes) -> Any:
 
 
 def _reason(error: json.JSONDecodeError) -> str:
-    """Reason of a decoding error: the text ends too early, or is wrong at some place."""
+    """Describe a decoding error: the text ends too early, or its line and character."""
     if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
         end = error.doc.rstrip()
         shown = end[-20:] if len(end) <= 20 else f"...{end[-20:]}"
@@ -178,14 +178,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_keys(data: Mapping[str, Any]) -> None:
-    """Refuse an object with a repeated key, by ``DiagramError``, since its value is ambiguous."""
+    """Raise ``DiagramError`` for an object with a repeated key, since its value is ambiguous."""
     if isinstance(data, RepeatedKeys):
         shown = reprlib.repr(data.repeated)
         raise DiagramError(data.repeated or shown, f"the key {shown} is given twice in one object")
 
 
 def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
-    """Refuse a misspelt key, by ``DiagramError``: it would be lost among the metadata.
+    """Raise ``DiagramError`` for a misspelt key, which would be lost among the metadata.
 
     A key is misspelt if it is one letter off one of the ``fields``, or close to ``relations`` in an
     object without that key.
@@ -211,7 +211,7 @@ def _is_one_letter_off(word: str, other: str) -> bool:
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> None:
-    """Refuse metadata that JSON cannot write again, by ``DiagramError`` naming the key: numbers
+    """Raise ``DiagramError``, naming the key, for metadata that JSON cannot write again: numbers
     beyond float64, NaN, repeated keys, and nesting deeper than ``MAX_DEPTH``."""
     # depth first over nested lists and objects
     pending: list[tuple[str, Any, int]] = [
@@ -244,7 +244,7 @@ _HEAD_BYTES, _LONGEST_TAG = 4096, 40
 
 
 def foreign_format(path: Path) -> str | None:
-    """Name the foreign format of a file and the formats to use instead; None for text.
+    """Return a phrase with the foreign format of a file and the formats to use; None for text.
 
     Raises ``DiagramError`` for a damaged compressed file.
     """
@@ -290,7 +290,7 @@ def _markup(head: bytes, suffix: str) -> str | None:
 
 
 def refuse_features(path: str | Path) -> None:
-    """Refuse ``.npz`` files and zarr folders, by ``ValueError`` with the commands for them."""
+    """Raise ``ValueError`` for ``.npz`` files and zarr folders, with the commands to read them."""
     path = Path(path)
     # zarr folders by name or content
     marks = [path / name for name in (".zgroup", "zarr.json")]
@@ -314,8 +314,8 @@ _WRITE = (
 
 
 def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Key that reveals a foreign format, and a sentence with the remedy; None for an object that
-    may be a plan."""
+    """Return a key that shows a foreign format, and a sentence with the remedy; None for an object
+    that may be a plan."""
     # a plain list of rooms is a plan
     if not _has(data, "rooms") and "rooms" in data and data.keys() & {"relations", "boxes"}:
         return None
@@ -360,7 +360,7 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _has(data: Mapping[str, Any], key: str, of_each: str | None = None) -> bool:
-    """True if ``key`` is a list of objects, the first of them with ``of_each``."""
+    """True if ``key`` holds a list of objects, and the first object has the key ``of_each``."""
     given = data.get(key)
     if not isinstance(given, list) or not given or not isinstance(given[0], Mapping):
         return False

@@ -231,10 +231,10 @@ def plans_by_id(data: object) -> Mapping[str, Any] | None:
 
 
 def parse_cubigraph(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
-    """Read one plan: rooms in the order of ``graph``, other keys as metadata.
+    """Read one plan of CubiGraph5K: rooms in the order of ``graph``, other keys as metadata.
 
-    Raises ``DiagramError`` naming the wrong field, also if two rooms contradict each other, or
-    ``graph`` and ``room_type_count``.
+    Raises ``DiagramError`` naming the wrong field. Two rooms must not contradict each other, and
+    ``room_type_count`` must not contradict ``graph``.
     """
     # the graph is an object with the neighbours of each room
     graph = data[GRAPH]
@@ -290,10 +290,11 @@ Paths = str | os.PathLike[str]
 
 
 def write_diagrams(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
-    """Write diagrams as JSON lines, room types and relations by name or else by code.
+    """Write diagrams as JSON lines.
 
-    ``read_diagrams`` reads the file back to equal diagrams. Raises ``ValueError`` naming the
-    diagram whose metadata cannot be written as JSON.
+    ``names``: write room types and relations by name, otherwise by code. ``read_diagrams`` reads
+    equal diagrams from the file. Raises ``ValueError`` naming the diagram whose metadata cannot be
+    written as JSON.
     """
     _write(path, _lines(diagrams, names))
 
@@ -313,7 +314,7 @@ def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bo
 
 
 def write_networkx_json(path: Paths, diagrams: Iterable[BubbleDiagram]) -> None:
-    """Write diagrams as a list of networkx's node-link objects, a single one without the list.
+    """Write a list of networkx's node-link objects; a single diagram is written without a list.
 
     ``from_networkx(networkx.node_link_graph(.., edges="edges"))`` is the inverse.
     """

@@ -1,6 +1,6 @@
 """Records of plan files, tables of their room codes, and the report on reading them.
 
-The report accounts for every record. Files that do not name a table of codes are recognised.
+The report accounts for every record. If a file names no table of codes, its table is recognised.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Plan(NamedTuple):
 
 @dataclass(slots=True)
 class Record(Generic[Parsed]):
-    """An unparsed plan, or partial plan, of a source.
+    """Unparsed plan or partial plan of a file.
 
     ``path``: its file. ``where``: its place in the file, "line 3" or "record 17" (numbered from 1),
     empty if the file holds one plan. ``room_codes``: codes of its rooms. ``parse``: parses it with
@@ -121,7 +121,7 @@ class Problem(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """Doubt about the room codes of ``num`` plans; ``sentence``: the better table and the
+    """Doubt about the room codes of ``num`` plans; ``sentence`` names the better table and the
     remedy."""
 
     num: int
@@ -163,8 +163,8 @@ def remarks_of(noted: Iterable[tuple[str, Note]]) -> tuple[Remark, ...]:
 class ReadReport:
     """Report on reading a file or folder, as ``read_report`` returns it.
 
-    ``path``: the file or folder. ``diagrams``: in its order; ``places``: their places, as in
-    ``Record``. ``num_records``: number of lines, records or files with a plan each, in ``unit``;
+    ``path``: the file or folder. ``diagrams``: diagrams in its order; ``places``: their places, as
+    in ``Record``. ``num_records``: number of lines, records or files with a plan each, in ``unit``;
     ``num_records = len(diagrams) + len(problems) + num_duplicates``. ``problems``: invalid plans.
     ``num_duplicates``: plans that the source flags as duplicates. ``left_out``: parts that diagrams
     leave out, counted by name ("self-loops", "walls", "node attributes"). ``code_tables``: tables
@@ -249,7 +249,7 @@ def notes_of_boxes(diagram: BubbleDiagram) -> Iterator[Note]:
 def check_measured(
     path: Path, measured: Sequence[tuple[str, Plan]], unit: str, threshold: float | None
 ) -> None:
-    """Raise ``ValueError`` if boxes seem to be in another unit than ``unit``, or in several.
+    """Raise ``ValueError`` if boxes seem to be in another unit than ``unit``, or in several units.
 
     ``measured``: plans with their places; ``threshold``: as the user gave it, else None.
     """
@@ -301,7 +301,8 @@ class RecognisedCodes:
     def table_of(self, record: Record[object]) -> str | None:
         """Table of a record's codes, None if it has no codes.
 
-        First its own, then the user's, then ``OUR_TABLE`` if it also gives names, then its file's.
+        It is the record's own table, else the user's, else ``OUR_TABLE`` if some rooms are given by
+        name, else the table of the file.
         """
         codes = record.room_codes
         if not codes.integers:
@@ -315,9 +316,9 @@ def recognise_codes(
 ) -> RecognisedCodes:
     """Recognise the tables of the codes in ``path``, see ``recognised_table``, unless ``named``.
 
-    A file of 10 plans or more without a named table is decided by these alone; smaller files of a
-    folder are decided together. Plans that no table can read do not count. Doubts are logged as
-    warnings. Raises ``ValueError`` naming the file.
+    Plans that name a table, or that no table can read, do not count. A file of 10 other plans or
+    more is recognised alone; smaller files of a folder are recognised together. Doubts are logged
+    as warnings. Raises ``ValueError`` naming the file.
     """
     if named is not None:
         return RecognisedCodes(named, {}, ())
@@ -428,7 +429,7 @@ def _contradicts(plan: RoomCodes, name: str) -> bool:
 
 
 def _doubts(path: Path, records: Sequence[Record[object]], name: str) -> list[Doubt]:
-    """Doubts on the table of a file: plans that contradict it, grouped by sign."""
+    """Doubts about the table of a file: plans that contradict it, grouped by ``_sign``."""
     distinct = {record.room_codes for record in records}
     against = {plan for plan in distinct if _contradicts(plan, name)}
     by_sign: dict[str, list[Record[object]]] = {}
@@ -453,7 +454,7 @@ def _doubts(path: Path, records: Sequence[Record[object]], name: str) -> list[Do
 def _refusal(
     counts: Counter[RoomCodes], readings: Mapping[str, Mapping[RoomCodes, _Rooms | None]]
 ) -> str:
-    """Message of a refusal: for each table, the plans it can read and the codes that differ."""
+    """Error message: for each table, the plans that it can read and the codes that differ."""
     total = counts.total()
     # tables that read the plans alike are one group
     groups: dict[tuple[_Rooms | None, ...], list[str]] = {}

@@ -1,4 +1,4 @@
-"""YAML values of a brief with their keys and lines, and ``BriefError``, which names these."""
+"""YAML values of a brief with their keys and lines, and ``BriefError`` for wrong values."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 import yaml
 
 MAX_BYTES = 100_000
-"""Most bytes of the file of a brief."""
+"""Largest size of the file of a brief, in bytes."""
 
 _LONGEST_TEXT = 80
-"""Characters of a rule that a message quotes."""
+"""Most characters of a rule that a message quotes."""
 
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 
@@ -36,7 +36,7 @@ class BriefError(ValueError):
         self.reason, self.key, self.line, self.path = reason, key, line, path
 
     def located(self, path: Path) -> BriefError:
-        """The error with the path of its file."""
+        """Return this error with the path of its file."""
         return BriefError(self.reason, key=self.key, line=self.line, path=path)
 
 
@@ -62,8 +62,8 @@ class Node:
     """A value of a brief, with its place.
 
     ``value``: a dict or a tuple of nodes, or text, an int, a bool or None; other numbers are text.
-    ``text``: the value as written, in a dict together with its key. ``words``: the same without the
-    key; it keeps ``no``, which YAML reads as false.
+    ``text``: the value as written, in a dict together with its key. ``words``: the value as
+    written, without the key; for example ``no``, which YAML reads as false.
     """
 
     key: str
@@ -204,7 +204,7 @@ class _Reading:
         self._open: list[int] = []
 
     def node(self, source: Any, key: str, first: Any) -> Node:
-        """Convert a YAML node; ``first``: the node its text begins with, its key if it has one."""
+        """Convert a YAML node; ``first``: the node at which its text begins, such as its key."""
         line = first.start_mark.line + 1
         if id(source) in self._open:
             raise BriefError("holds itself", key=key, line=line)

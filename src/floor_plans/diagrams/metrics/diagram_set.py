@@ -39,7 +39,7 @@ _DECIMALS = 13
 class KernelPoints:
     """Distinct vectors of a set, with counts, for a kernel k(x, y) = exp(-|x - y|^2 / (2 s^2)).
 
-    ``points``: Float[U, K]. ``counts``: number of each, Float[U]. ``bandwidth``: s.
+    ``points``: Float[U, K]. ``counts``: number of copies of each, Float[U]. ``bandwidth``: s.
 
     Deviation: published evaluations often take the bandwidth from medians of the compared sets, so
     that their values are not comparable; here it is fixed.
@@ -63,7 +63,7 @@ class KernelPoints:
     def total(self, other: KernelPoints) -> float:
         """Sum of k(x, y) over all x of this set and y of the other.
 
-        Shorter vectors are padded with zeros, the values of smaller diagrams there.
+        Shorter vectors are padded with zeros, as vectors of smaller diagrams in one set are.
         """
         # pad both sets to the same length
         width = max(self.points.shape[1], other.points.shape[1])
@@ -93,7 +93,7 @@ def squared_mmd(samples: KernelPoints, reference: KernelPoints) -> float:
     """Unbiased estimate of MMD^2, clipped at 0.
 
     mean k(x, x') over x != x' + mean k(y, y') over y != y' - 2 mean k(x, y), arXiv 0805.2368, eq. 3
-    in its unbiased form. For a set of one the first term is k(x, x) = 1.
+    in its unbiased form. The mean over a set of one member is k(x, x) = 1.
     """
     between = samples.total(reference) / (samples.size * reference.size)
     return max(0.0, samples.mean_within + reference.mean_within - 2 * between)
@@ -113,9 +113,9 @@ class DiagramSet(Sequence[BubbleDiagram]):
         reference = DiagramSet(held_out)
         scores = [bubble_metrics(samples, reference) for samples in runs]
 
-    Properties are computed when first read. ``select`` passes on those with one row per diagram, so
-    subsets of a measured set are cheap. Only ``rooms``, ``relations``, ``related`` and ``degree``
-    depend on the order of rooms.
+    Properties are computed when first read. ``select`` keeps properties with one row per diagram,
+    so subsets of a measured set are cheap. Only ``rooms``, ``relations``, ``related`` and
+    ``degree`` depend on the order of rooms.
 
     ``vocabulary``: vocabulary of all diagrams; by default the first that has all their rooms and
     relations. Codes below are its ids: room types and relations count from 0, "no-edge" is last.
@@ -186,7 +186,7 @@ class DiagramSet(Sequence[BubbleDiagram]):
         return chosen
 
     def prepare(self) -> DiagramSet:
-        """Compute everything that ``select`` passes on; returns the set itself."""
+        """Compute all properties that ``select`` keeps, and return the set itself."""
         for name in self._PER_DIAGRAM:
             if self.vocabulary.has_directions or name not in self._OF_DIRECTIONS:
                 getattr(self, name)
@@ -366,8 +366,8 @@ class DiagramSet(Sequence[BubbleDiagram]):
     def kernel_points(self) -> dict[str, KernelPoints]:
         """Three graph descriptors with fixed bandwidths of their kernels.
 
-        ``degree``: ``degree_shares``, 0.27; ``clustering``: ``clustering_shares``, 0.27;
-        ``spectrum``: 1.2.
+        ``degree``: ``degree_shares``, bandwidth 0.27. ``clustering``: ``clustering_shares``,
+        bandwidth 0.27. ``spectrum``: the property of this name, bandwidth 1.2.
         """
         return {
             "degree": KernelPoints.of(self.degree_shares, 0.27),

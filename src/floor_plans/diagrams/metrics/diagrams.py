@@ -2,9 +2,9 @@
 
 Metrics ignore the order of rooms, and refuse an empty set with ``ValueError``. The names of
 distances end in ``_tv`` for the total variation (0..1) of two histograms, ``_js`` for their
-Jensen-Shannon divergence (nats, 0..log 2). Where there is a histogram per group, they are means
-over groups weighted by the reference; ``_unweighted`` ends plain means. A distance depends on the
-sizes of both sets.
+Jensen-Shannon divergence (nats, 0..log 2). A distance of histograms by group is a mean over groups,
+weighted by the reference; names of unweighted means end in ``_unweighted``. A distance depends on
+the sizes of both sets.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def jensen_shannon(counts: Floats, others: Floats) -> Floats:
 
 
 def _normalised(counts: Floats, others: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Both histograms as shares, a mask of pairs that are not empty, and 1.0 where just one is."""
+    """Return both histograms as shares, a mask where neither is empty, and 1.0 where one is."""
     p, q = (np.asarray(c, dtype=np.float64) for c in (counts, others))
     p_total, q_total = p.sum(axis=-1, keepdims=True), q.sum(axis=-1, keepdims=True)
     p_held, q_held = p_total[..., 0] > 0, q_total[..., 0] > 0
@@ -86,9 +86,9 @@ def relation_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float
 def conditional_relation_distance(samples: Diagrams, reference: Diagrams) -> dict[str, float]:
     """``conditional_relation_tv``, ``_js``: distances of relations per unordered pair of types.
 
-    Type pairs with at least 5 relations in the reference count; if none has 5, all with one do. A
-    type pair without relations in the samples is compared as if these were uniform. Unrelated pairs
-    do not count.
+    Type pairs with at least 5 relations in the reference count; if no pair has 5, all pairs with a
+    relation count. For a type pair without relations in the samples, uniform relations are assumed.
+    Unrelated pairs of rooms do not count.
     """
     histograms = [DiagramSet.of(s).pair_histogram for s in (samples, reference)]
     tables = [h[:, :, :-1].reshape(-1, h.shape[2] - 1) for h in histograms]
@@ -332,11 +332,11 @@ def data_coverage(samples: Diagrams | None, data: Diagrams, num: int) -> dict[st
 
 
 def coverage_by_others(others: Diagrams, data: Diagrams, num: int) -> float:
-    """Mean ``coverage`` of the data by ``num`` of ``others``, chosen without replacement.
+    """Mean ``coverage`` of the data by ``num`` diagrams of ``others``, chosen without replacement.
 
     It is the sum of w_k times the chance that one of the c_k copies of diagram k is chosen.
 
-    Raises ``ValueError`` for fewer than ``num`` others.
+    Raises ``ValueError`` for fewer than ``num`` diagrams in ``others``.
     """
     real = DiagramSet.of(data)
     pool = DiagramSet.of(others, real.vocabulary)

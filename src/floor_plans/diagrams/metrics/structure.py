@@ -34,8 +34,8 @@ def structure_metrics(diagrams: Sequence[BubbleDiagram]) -> dict[str, float]:
     For relations without direction only ``connected`` is computed: such plans may have two living
     rooms, and their relations cannot contradict each other.
 
-    ``edges_per_diagram``: listed relations, mean. ``edge_presence``: listed relations / possible
-    pairs of rooms, both summed over diagrams; 0 without a pair.
+    ``edges_per_diagram``: mean number of listed relations. ``edge_presence``: listed relations /
+    possible pairs of rooms, both summed over diagrams; 0 for diagrams of one room.
 
     ``BubbleDiagram`` refuses illegal codes at construction, so only the structure is tested here.
     Deviation: an empty set is an error here, not inside-valid.
@@ -73,7 +73,7 @@ def property_flags(measured: DiagramSet) -> dict[str, Flags]:
 
 
 def never_valid(partial: PartialDiagram) -> str | None:
-    """Sentence on why no completion of a partial diagram is ``valid``; None if one can be."""
+    """Sentence on why no completion of a partial diagram is ``valid``, or None."""
     # too many living rooms or entrances
     for room_type in (LIVING_ROOM, ENTRANCE):
         rooms = [k for k, room in enumerate(partial.rooms) if room == room_type]

@@ -85,7 +85,7 @@ UNKNOWN_ROOM = RoomStyle("?", "Not known yet", "#eef0f4", 0.58)
 
 
 def room_style(code: int | None) -> RoomStyle:
-    """Style of a room type; None: of an unknown type."""
+    """Style of the room type ``code``, or of an unknown type if it is None."""
     return UNKNOWN_ROOM if code is None else ROOM_STYLES[code]
 
 
@@ -199,7 +199,7 @@ def _break_cycles(order: Array) -> Array:
 
 
 def _nearly_sorted(before: Mask) -> NDArray[np.int64]:
-    """Place of each room Int[n] in a sequence that contradicts few of the arcs Bool[n, n].
+    """Position of each room, Int[n], in a sequence that contradicts few of the arcs Bool[n, n].
 
     Eades, Lin and Smyth (1993): sources go to the front, sinks to the back, and where there is
     neither, the room that precedes the most and follows the fewest goes to the front.

@@ -64,7 +64,7 @@ CAPTION = {**_PLAIN, "color": MUTED_TEXT, "ha": "left", "va": "baseline", "zorde
 
 @dataclass(frozen=True)
 class Pen:
-    """Draws a placement in the middle of a card, at ``scale`` inches per placement unit."""
+    """Pen that draws a placement in the middle of a card, ``scale`` inches per placement unit."""
 
     axes: Axes
     left: float
@@ -79,7 +79,7 @@ class Pen:
         return min(0.55 + 0.13 * self.side, 1.4)
 
     def line(self, line: Line, known: Knowledge) -> None:
-        """Draw a line just below the bubbles of its deeper end, unknown ones lowest."""
+        """Draw a line just below the bubbles of its deeper end; unknown relations are lowest."""
         # certain lines are above uncertain ones of the same depth
         colour, dashes = LINE_STYLES[known]
         self.axes.add_collection(
@@ -200,7 +200,7 @@ class Entry:
 def key_entries(
     plans: Iterable[Plan], *, unknown: bool = False, broken: str = ""
 ) -> tuple[Entry, ...]:
-    """Entries of the key: room types by code, relations without direction, then others.
+    """Entries of the key: room types by code, relations without direction, then optional entries.
 
     ``unknown``: add an entry for unknown rooms and relations. ``broken``: name of the entry for
     violated relations, empty for none.
@@ -225,8 +225,8 @@ def key_entries(
 class Sheet:
     """A white page of ``rows`` x ``columns`` cards of side ``cell`` inches, with ``key`` below.
 
-    ``placements``: of all diagrams, to choose a common scale. ``titled``: leave space for a title
-    above each card. ``footer``: inches to leave below the cards.
+    ``placements``: placements of all diagrams, to choose a common scale. ``titled``: leave space
+    for a title above each card. ``footer``: inches to leave below the cards.
     """
 
     def __init__(
@@ -329,7 +329,7 @@ def _same_ids() -> AbstractContextManager[None]:
 def checked_path(
     path: str | Path | None, suffixes: Sequence[str] = (".png", ".svg")
 ) -> Path | None:
-    """Return the path, or None; ``ValueError`` for another suffix."""
+    """Return the path, or None if none is given; raise ``ValueError`` for another suffix."""
     if path is not None and Path(path).suffix.lower() not in suffixes:
         expected = " or ".join(suffixes)
         raise ValueError(f"cannot write {Path(path).name!r}: choose a name that ends in {expected}")
@@ -337,7 +337,7 @@ def checked_path(
 
 
 def check_positive(**numbers: float | None) -> None:
-    """Refuse the first number that is neither None nor positive, by ``ValueError``."""
+    """Raise ``ValueError`` for the first number that is neither None nor positive."""
     for name, value in numbers.items():
         if value is not None and not value > 0:
             raise ValueError(f"{name}={value} must be positive")
@@ -402,9 +402,9 @@ def plot_grid(
     is a room inside another. Directions on the page are those of the relations. A dashed red line
     is a relation that the picture violates because it contradicts others.
 
-    ``columns``: number of columns, by default as square as possible. ``legend``: add a legend of
-    colours and room names at the bottom. ``cell``: side of a cell in inches. ``dpi``: pixels per
-    inch of a ``.png``.
+    ``columns``: number of columns; by default the page is as square as possible. ``legend``: add a
+    legend of colours and room names at the bottom. ``cell``: side of a cell in inches. ``dpi``:
+    pixels per inch of a ``.png``.
 
     Raises ``ValueError`` without diagrams, if ``columns``, ``cell`` or ``dpi`` is not
     positive, or if ``path`` ends in anything but ``.png`` or ``.svg``.

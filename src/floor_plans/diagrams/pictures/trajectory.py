@@ -94,7 +94,7 @@ class _Film:
         return knowledge if lies or pair not in self.lines else "broken"
 
     def draw(self, pen: Pen, number: int) -> None:
-        """Draw state ``number``, or the last one past its end."""
+        """Draw state ``number``, or the last state if there are fewer."""
         frame = self.frames[min(number, len(self.frames) - 1)]
         relation = {(i, j): r for i, j, r in frame.relations}
         # lines of pairs that may be related
@@ -139,9 +139,9 @@ def animate(
 ) -> None:
     """Write a looping GIF of the states of several diagrams, side by side.
 
-    ``trajectories``: the states of each diagram, the finished one last; shorter ones stay at their
-    end. At most ``MAX_FRAMES`` evenly spaced states are shown. ``cell``: side of a cell in inches.
-    ``dpi``: pixels per inch. The file appears complete or not at all.
+    ``trajectories``: the states of each diagram, the finished diagram last; a shorter trajectory
+    stays at its last state. At most ``MAX_FRAMES`` evenly spaced states are shown. ``cell``: side
+    of a cell in inches. ``dpi``: pixels per inch. The file appears complete or not at all.
 
     Raises ``ValueError`` for a path that does not end in ``.gif``, no trajectories, a trajectory
     without frames, with different numbers of rooms or with a last frame that is not complete, and

@@ -2,7 +2,7 @@
 
 Room programme -> sites around the living room -> dissection into boxes -> relations by the
 geometric rule. Unsound plans (overlapping or disconnected rooms, a bedroom inside a bathroom) are
-sampled again with the same programme, large ones with another programme of the same size, so that
+sampled again with the same programme, large plans with another programme of the same size, so that
 room counts keep their distribution.
 """
 
@@ -139,10 +139,10 @@ def sample_plans(
     entrance, and no room inside a forbidden type. Plans depend on the seed only, and plan k does
     not depend on ``num``. Global random state is neither read nor changed.
 
-    ``livable``: only livable plans, see ``are_livable``; of 4 to 8 rooms.
+    ``livable``: sample only livable plans, see ``are_livable``, of 4 to 8 rooms.
 
     Raises ``ValueError`` for a negative ``num`` or ``seed``, for ``num_rooms`` that are not in
-    ``LARGE``, and for ``livable`` plans of ``num_rooms``.
+    ``LARGE``, and for ``livable`` together with ``num_rooms``.
     """
     # check arguments
     for name, value in (("num", num), ("seed", seed)):
@@ -173,7 +173,7 @@ def sample_plans(
 
 
 def checked_range(num_rooms: Sequence[int] | int) -> tuple[int, int]:
-    """Check a range of rooms within ``LARGE``, by ``ValueError``."""
+    """Return the least and most rooms; raise ``ValueError`` unless they lie within ``LARGE``."""
     given = [num_rooms] if isinstance(num_rooms, int) else list(num_rooms)
     if len(given) != 2 or not LARGE[0] <= given[0] <= given[1] <= LARGE[1]:
         raise ValueError(
@@ -259,7 +259,7 @@ def _sound_plans(
     """Sample plans with the programmes ``rooms`` Int[P, N] until all are sound, and livable if
     requested.
 
-    ``again``: samples new programmes for unsound plans Int[K]; None keeps theirs.
+    ``again``: samples new programmes for unsound plans Int[K]; None keeps their programmes.
     """
     num, width = rooms.shape
     boxes = np.zeros((num, width, 4), dtype=np.int64)
@@ -314,7 +314,7 @@ def _are_disjoint(boxes: Ints, both_real: Flags) -> Flags:
 
 
 def embedded_plans() -> tuple[str, list[BubbleDiagram]]:
-    """Title of the embedded plans, and the plans, as configured."""
+    """Return a title and the embedded plans, as configured."""
     config = shipped_config("data", "bubble_diagrams")
     plans = cached_plans(config["num_plans"], seed := config["plan_seed"])
     title = f"the embedded plans: {len(plans):,} of seed {seed} (data=bubble_diagrams)"

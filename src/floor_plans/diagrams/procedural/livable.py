@@ -312,7 +312,7 @@ class Cells:
     def of(cls, rooms: Ints, boxes: Array) -> Cells:
         """Cut rooms Int[P, N] with boxes Float[P, N, 4] into cells.
 
-        A cell belongs to the smallest box around it, to the living room (0) only if to no other.
+        A cell belongs to the smallest box around it; the living room (0) comes last.
         """
         num, n = rooms.shape
         # absent rooms get the living room's box, which adds no new edges
@@ -405,9 +405,10 @@ def are_livable(rooms: Ints, boxes: Array, drawn: Ints) -> Flags:
 
     * Front door: a living room or entrance has outer wall for it.
     * Circulation: every bedroom, study, kitchen and dining room has wall for a door to a common
-      room (living, dining, entrance) that is reached by way of common rooms. So has one bathroom;
-      the others have a door to a private room at least. Storage has a door to a room other than
-      bathroom, balcony and storage, a balcony to a common room, private room or kitchen.
+      room (living, dining, entrance) that is reached by way of common rooms. One bathroom has such
+      wall too; other bathrooms have wall for a door to a private room at least. Storage has a door
+      to a room other than bathroom, balcony and storage, a balcony to a common room, private room
+      or kitchen.
     * Light: every common or private room except the entrance has outer wall for windows of 8 % of
       its floor; balconies are outside.
     * Clear width: no room is narrower than ``LEAST_SIDE``.

@@ -304,9 +304,10 @@ def _influence(ring: Ring) -> NDArray[np.float32]:
 
 
 def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator, ring: Ring = RING) -> Sites:
-    """Sample a slot of the ``ring``, with at least two slots per room, for all but the living room.
+    """Sample a slot of the ``ring`` for every room but the living room.
 
-    ``rooms``: Int[P, n_max] as ``sample_programmes`` returns them. Returns ``Sites``.
+    ``rooms``: Int[P, n_max] as ``sample_programmes`` returns them. ``ring`` has at least two slots
+    per room.
     """
     num, num_slots = len(rooms), ring.num_slots
     plans = np.arange(num)
