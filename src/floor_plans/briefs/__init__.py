@@ -1,4 +1,4 @@
-"""Briefs: what a floor plan must have, and samples that have it."""
+"""Briefs: requirements on a floor plan, and samples that meet them."""
 
 from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.reading import brief_of, read_brief

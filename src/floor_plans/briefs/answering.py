@@ -1,4 +1,4 @@
-"""``sample brief=FILE``: diagrams that meet a brief, sampled as the model samples those that do."""
+"""``sample brief=FILE``: sample diagrams that meet a brief from a model's distribution."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Answer:
 def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
     """Sample ``num_samples`` diagrams that meet ``brief``; see docs/floor_plans/briefs.md.
 
-    Raises ``ValueError`` naming file, line and key for a wrong brief, one that no diagram meets,
-    and one that too few samples meet.
+    Raises ``ValueError`` naming file, line and key if the brief is wrong, if no diagram meets it,
+    or if too few samples do.
     """
     # check the brief before anything is sampled
     brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)
@@ -116,9 +116,10 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
 
 @dataclass
 class BriefRequest:
-    """A request for ``num`` diagrams that meet a brief, and its first samples.
+    """Request for ``num`` diagrams that meet a brief.
 
     ``rules``: rules that the floor plans have to keep as well; only rejection checks them.
+    ``_first``: samples of the first try.
     """
 
     request: Request
@@ -147,7 +148,8 @@ class BriefRequest:
         self.share = sum(counts[n] for n in self.sizes) / sum(counts)
 
     def chosen(self) -> str:
-        """Choose rejection if a first try accepts ``_LEAST_RATE`` samples a second or more."""
+        """Return the method: rejection if a first try accepts at least ``_LEAST_RATE`` samples a
+        second, or if the sampler is not first-hitting; else particles."""
         if not isinstance(self.trained.sampler, FirstHitting):
             return "rejection"  # particles need a sampler that reveals tokens one by one
         start = time.perf_counter()
@@ -161,7 +163,7 @@ class BriefRequest:
         return method
 
     def _draw(self, turn: int, num: int) -> list[DrawnDiagram]:
-        """Sample diagrams of sizes that the brief allows; the first try is sampled once."""
+        """Sample diagrams of sizes that the brief allows; for turn 0 reuse the first try."""
         if turn == 0 and self._first is not None:
             return self._first
         drawn = sample_fresh(
@@ -204,7 +206,9 @@ class BriefRequest:
         return Answer([each.diagram for each in kept.samples], facts)
 
     def answer_by_particles(self) -> Answer:
-        """Steer particles towards the brief, resample them by weight, and move each a few times.
+        """Steer particles towards the brief, resample them by weight, then vary the samples.
+
+        Each sample is changed a few times by Metropolis-Hastings moves, see ``Move``.
 
         Raises ``ValueError`` if no particle meets the brief.
         """
@@ -302,7 +306,7 @@ class BriefRequest:
         return tokens, calls, sum(accepted) / len(accepted)
 
     def _too_rare(self, parts: Sequence[SampleOutput]) -> str:
-        """Message on how far the particles came, and the rules that most samples break."""
+        """Error message: how many tokens the particles got, and which rules most samples break."""
         # largest share of tokens that a particle got
         real = torch.cat([(part.x0 != self.vocab.pad_id).sum(dim=1) for part in parts])
         furthest = float((torch.cat([part.nfe for part in parts]) / real).max())

@@ -75,7 +75,8 @@ class Kind:
 class Quantity(StrEnum):
     """Quantifier of a relation rule.
 
-    ``some``: at least one pair; ``every``: each subject with some other room; ``no``: no pair.
+    ``some``: at least one pair has the relation; ``every``: each subject has it to some object;
+    ``no``: no pair has it.
     """
 
     SOME = "some"
@@ -98,10 +99,10 @@ class CountRule:
 
 @dataclass(frozen=True)
 class RelationRule:
-    """Relation of some, every or no ``subject`` to an ``object``, which is another room.
+    """Rule that some, every or no ``subject`` has a relation to another room, the ``object``.
 
-    ``subject``, ``object``: a kind of rooms, or the name of one of ``Brief.named``. ``relations``:
-    codes, any of them, read from the subject.
+    ``subject``, ``object``: a kind of rooms, or a name in ``Brief.named``. ``relations``: codes of
+    the relations, read from the subject; any one of them is enough.
     """
 
     quantity: Quantity
@@ -112,13 +113,13 @@ class RelationRule:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the named rooms at its ends."""
+        """Names of its subject and object, if they are named rooms."""
         return tuple(end for end in (self.subject, self.object) if isinstance(end, str))
 
 
 @dataclass(frozen=True)
 class DegreeRule:
-    """No room is adjacent to more than ``most`` others."""
+    """Rule that no room is adjacent to more than ``most`` other rooms."""
 
     most: int
     source: Source = field(default=Source(), compare=False)
@@ -131,7 +132,7 @@ class DegreeRule:
 
 @dataclass(frozen=True)
 class ConnectedRule:
-    """Every room can be reached from every other by way of adjacent rooms."""
+    """Rule that every room can be reached from every other room through adjacent rooms."""
 
     source: Source = field(default=Source(), compare=False)
 
@@ -150,11 +151,11 @@ Rule = CountRule | RelationRule | DegreeRule | ConnectedRule
 
 @dataclass(frozen=True)
 class PlanFacts:
-    """Facts of the floor plan that a diagram does not show, for a model conditioned on plans.
+    """Facts of a floor plan that are not in its diagram, for a model conditioned on plans.
 
     In metres, y downwards: ``area`` of the floor in square metres, the corners of the ``outline``
     in order, the middle of the ``front_door``; ``north`` in degrees clockwise from up, for the
-    solver alone. None where nothing is stated.
+    solver alone. None for a fact that is not stated.
     """
 
     area: float | None = None
@@ -172,20 +173,20 @@ class PlanFacts:
 class Brief:
     """Rules that a diagram has to meet, all together.
 
-    ``read_brief(path)`` reads one from a file, ``brief_of(mapping)`` from an object.
+    ``read_brief(path)`` reads a brief from a file, ``brief_of(mapping)`` from an object.
 
     Args:
         num_rooms: the diagram's number of rooms.
         counts: numbers of rooms of a kind.
-        relations: between rooms of a kind or named rooms.
+        relations: relations between rooms of a kind or named rooms.
         named: kinds of the rooms that relations name; all are different rooms, and the relations
             hold for one choice of them.
-        degree: limit on the neighbours of a room.
-        connected: rule that all rooms can be reached; None: they need not.
-        buildable: a floor plan of the diagram exists, see ``have_plans``.
-        plan_facts: facts that no diagram shows, for a model conditioned on plans.
-        sources: places of ``num_rooms``, ``buildable`` and ``named.NAME`` in the file.
-        left_out: other requests of the file, which cannot be stated of a diagram.
+        degree: limit on the number of neighbours of a room.
+        connected: rule that all rooms can be reached; None: no such rule.
+        buildable: True if a floor plan of the diagram has to exist, see ``have_plans``.
+        plan_facts: facts that are not in a diagram, for a model conditioned on plans.
+        sources: file, line and key of ``num_rooms``, ``buildable`` and ``named.NAME``.
+        left_out: other requests of the file, which a diagram cannot express.
     """
 
     num_rooms: Numbers = field(default_factory=lambda: Numbers(1))
@@ -238,7 +239,7 @@ class Brief:
         return tuple(rule for rule in self.relations if not rule.names)
 
     def unmet(self, diagram: BubbleDiagram) -> list[str]:
-        """Keys of the rules that a diagram breaks, ``buildable`` aside.
+        """Keys of the rules that a diagram breaks, without ``buildable``.
 
         Args:
             diagram: any diagram.
@@ -307,7 +308,7 @@ def _holds(
 
 
 def sentences(brief: Brief) -> list[str]:
-    """Sentences: one for each rule, and one for facts that no diagram shows."""
+    """Return a sentence for each rule, and one for the facts of the plan."""
     # size
     number = brief.num_rooms
     sentences = [f"{_capital(str(number))} {'room' if number.most == 1 else 'rooms'} in all."]
@@ -339,7 +340,7 @@ def named_sentence(name: str, kind: Kind) -> str:
 
 
 def sentence_of(rule: Rule) -> str:
-    """Sentence of one rule."""
+    """Return one rule as a sentence."""
     if isinstance(rule, CountRule):
         number, word = rule.number, _word(rule.kind)
         inner = f" ({_types(rule.kind)})" if len(rule.kind.types) > 1 else ""

@@ -1,4 +1,4 @@
-"""Brief of a request, its predicate, and completions of partial diagrams that meet it."""
+"""Briefs of requests: load and check them, and choose completions that meet them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,8 @@ def name_of_brief(request: Request) -> str:
 
 
 def check_brief(brief: Brief, vocab: VocabConfig, shown: str) -> Brief:
-    """Return the brief; ``ValueError`` if no diagram meets it. ``shown``: its name in messages."""
+    """Return the brief; raise ``ValueError`` if no diagram meets it. ``shown``: name for
+    messages."""
     words = vocabulary_of_graph(vocab)
     found = feasibility(brief, vocab.n_max, words)
     if found.can_be_met is False:
@@ -96,7 +97,7 @@ def check_brief(brief: Brief, vocab: VocabConfig, shown: str) -> Brief:
 def stated_condition(
     brief: Brief, trained: TrainedModel, vocab: VocabConfig
 ) -> tuple[dict[str, Tensor], list[str]]:
-    """Condition of the network for the brief, one row, and its meaning in words.
+    """Return the condition of the network for the brief, one row, and its meaning in words.
 
     Both are empty if the network was trained without ``data.condition``. A fact of plans that it
     was not trained on is left to the solver, with a warning.
@@ -122,7 +123,7 @@ def stated_condition(
 
 
 def condition_of(brief: Brief, facts: Facts) -> Tensor:
-    """Float32[1, S]: values of the ``facts`` of a model that a brief states exactly."""
+    """Float32[1, S]: values of those ``facts`` of a model that a brief states exactly."""
     return facts.stated(
         num_rooms=brief.num_rooms.exact,
         counts={rule.kind.types: rule.number.exact for rule in brief.counts},
@@ -134,14 +135,15 @@ def condition_of(brief: Brief, facts: Facts) -> Tensor:
 
 @dataclass(frozen=True)
 class BriefPredicate:
-    """Predicate: a diagram meets a brief, with a floor plan if requested; None if undecided."""
+    """Predicate: True if a diagram meets a brief, and has a floor plan if the brief requires one.
+    None if undecided."""
 
     brief: Brief
     shard: Shard
 
     @cached_property
     def _have_plans(self) -> Buildable:
-        """Predicate of all calls, so that verdicts are remembered."""
+        """Judge of floor plans, kept for all calls, so that it remembers its verdicts."""
         return Buildable(EFFORT, self.shard)
 
     def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:
@@ -182,9 +184,9 @@ class BriefChoice:
     def __call__(
         self, lines: Sequence[int], draw: Draw, num: int, shard: Shard
     ) -> tuple[Completions, dict[str, Any]]:
-        """Sample ``num`` completions of each of the ``lines``; returns facts of the sampling too.
+        """Sample ``num`` completions of each of the ``lines``; also return facts of the sampling.
 
-        Raises ``ValueError`` naming a line with too few.
+        Raises ``ValueError`` naming a line with too few completions.
         """
         # the method of the request, or the faster one
         request, sampler = self.request, self.trained.sampler
@@ -206,7 +208,8 @@ class BriefChoice:
         return completed, {"brief": str(request.brief), "method": method, **facts}
 
     def _method(self, draw: Draw, meets: BriefPredicate, num_lines: int) -> str:
-        """Choose rejection if enough of a few completions of every line meet the brief."""
+        """Return the method: rejection if enough of a few completions of every line meet the
+        brief, else particles."""
         sampler = self.trained.sampler
         # share of matches among a few completions of each line
         met = meets(draw(sampler, _PILOT, (3,)).diagrams)
@@ -255,7 +258,7 @@ def choose_by_rejection(
 
 
 def _gathered(chosen: Sequence[tuple[Completions, int]]) -> Completions:
-    """Completions of the chosen rows, out of parts with the same lines, with equal weights."""
+    """Gather the chosen rows of several completions of the same lines, with equal weights."""
     first, rows = chosen[0][0], torch.tensor([row for _, row in chosen])
     return replace(
         first,

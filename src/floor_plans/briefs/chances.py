@@ -1,4 +1,4 @@
-"""Probabilities that unfinished diagrams meet a brief: the look-ahead of its particles."""
+"""Look-ahead of particles: probability that an unfinished diagram will meet a brief."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _DOUBT = 1e-6
 class Beliefs:
     """Independent probabilities of rooms and relations, for R samples and W worlds of each.
 
-    ``rooms``: Float64[R, W or 1, n, T], of each type at each slot, all 0 at empty slots.
-    ``relations``: Float64[R, W or 1, n, n, K], of each relation of slot i to slot j, read from i; 0
-    on the diagonal and at empty slots. In world w the next token has its w-th value. ``vocab``:
-    vocabulary of types and relations.
+    ``rooms``: Float64[R, W or 1, n, T], probability of each type at each slot, 0 at empty slots.
+    ``relations``: Float64[R, W or 1, n, n, K], probability of each relation of slot i to slot j,
+    read from i; 0 on the diagonal and at empty slots. A world is a possible value of the next
+    token: in world w it has its w-th value. ``vocab``: vocabulary of types and relations.
     """
 
     rooms: Tensor
@@ -113,7 +113,7 @@ class BriefConstraint(Constraint):
         return found.to(device)
 
     def _probabilities(self, x: Tensor, log_d0: Tensor | None) -> Tensor:
-        """Float64[R, L, V]: one-hot for sampled tokens, else of the network; 0 at PAD."""
+        """Float64[R, L, V]: one-hot for sampled tokens, else from the network; 0 at PAD."""
         known = torch.nn.functional.one_hot(x, self.vocab.vocab_size).double()
         known[..., [self.vocab.mask_id, self.vocab.pad_id]] = 0.0
         if log_d0 is None:
@@ -124,7 +124,7 @@ class BriefConstraint(Constraint):
         return torch.where(hidden, believed, known)
 
     def _views(self, probabilities: Tensor) -> tuple[Tensor, Tensor]:
-        """``rooms`` and ``relations`` of ``Beliefs`` in a single world."""
+        """Return ``rooms`` and ``relations`` of ``Beliefs`` for a single world."""
         n, offset = self.vocab.n_max, self.vocab.edge_offset
         rooms = probabilities[:, :n, : self.vocab.num_node_types]
         edges = probabilities[:, n:, offset : offset + self.vocab.num_edge_types]
@@ -138,7 +138,7 @@ class BriefConstraint(Constraint):
     def _room_worlds(
         self, rooms: Tensor, relations: Tensor, position: Tensor
     ) -> tuple[Beliefs, Tensor]:
-        """One world per type of the room at ``position`` Int[R], and the slot of that room."""
+        """Return beliefs with a world per type of the room at ``position`` Int[R], and its slot."""
         num = self.vocab.num_node_types
         rooms = rooms.repeat(1, num, 1, 1)
         rooms[torch.arange(len(rooms)), :, position] = torch.eye(num, dtype=rooms.dtype)
@@ -147,7 +147,7 @@ class BriefConstraint(Constraint):
     def _edge_worlds(
         self, rooms: Tensor, relations: Tensor, position: Tensor
     ) -> tuple[Beliefs, None]:
-        """One world per relation of the pair at ``position`` Int[R]."""
+        """Return beliefs with a world per relation of the pair at ``position`` Int[R]."""
         num, row = self.vocab.num_edge_types, torch.arange(len(rooms))
         i, j = self._ends[position - self.vocab.n_max].unbind(dim=1)
         relations = relations.repeat(1, num, 1, 1, 1)
@@ -234,7 +234,7 @@ class BriefConstraint(Constraint):
 
 
 def _degree_chance(beliefs: Beliefs, most: int) -> Tensor:
-    """Chance that no room has more than ``most`` neighbours, rooms taken as independent."""
+    """Chance that no room has more than ``most`` neighbours, as if rooms were independent."""
     adjacent = beliefs.related(ANY_RELATION)
     # distribution of the number of neighbours, slot by slot; mass past ``most`` is dropped
     number = adjacent.new_zeros(*adjacent.shape[:-1], most + 1)
@@ -260,12 +260,12 @@ def _connected_chance(beliefs: Beliefs) -> Tensor:
 
 
 def _cap(rule: CountRule) -> int:
-    """Number of rooms past which more make no difference to a rule."""
+    """Number of rooms from which on further rooms do not matter to a rule."""
     return rule.number.least if rule.number.most is None else rule.number.most + 1
 
 
 class _Counter:
-    """Automaton that gives the chance of several count rules together, for independent rooms."""
+    """Automaton that computes the chance of several count rules together for independent rooms."""
 
     def __init__(self, rules: list[CountRule], vocab: VocabConfig) -> None:
         # a state is the number of rooms of each rule's kind, capped

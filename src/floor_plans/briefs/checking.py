@@ -1,4 +1,4 @@
-"""``brief check``: print the meaning of a brief, its feasibility, and its share among plans."""
+"""``brief check``: print what a brief means, if it can be met, and how many plans meet it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUM_DECIDED = 20  # most matching plans for which a floor plan is searched
 
 
 def check_brief(options: argparse.Namespace) -> None:
-    """Print the meaning of the brief of ``file``, and say if it can be met.
+    """Print the meaning of the brief in ``options.file``, and whether it can be met.
 
     Raises ``SystemExit`` if no diagram meets it.
     """
@@ -66,7 +66,7 @@ def check_brief(options: argparse.Namespace) -> None:
 def verdict(
     found: Feasibility, brief: Brief, n_max: int, vocabulary: PlanVocabulary, file: str
 ) -> str:
-    """Sentences on the feasibility of a brief, with a line for each rule of a contradiction."""
+    """Return sentences on whether a brief can be met, with a line per contradictory rule."""
     scope = f"diagram of at most {n_max} rooms with relations={vocabulary.name}"
     # undecided
     if found.can_be_met is None:
@@ -95,7 +95,7 @@ def verdict(
 
 
 def rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> str:
-    """Sentence on the share of ``num`` plans that meet a brief, with an exact interval.
+    """Return a sentence on the share of plans that meet a brief, with an exact interval.
 
     With ``buildable`` it also counts floor plans of the first matches.
     """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BriefEvaluation(Evaluation):
-    """Numbers, tables and notes of ``evaluate brief=FILE``.
+    """Result of ``evaluate brief=FILE``: numbers, tables and notes.
 
     ``facts``: settings of the measurement. ``methods``: scores, the requested method first.
     ``by_held_out``: coverage of the matching training data by as many held-out diagrams; None if
@@ -141,7 +141,7 @@ class BriefEvaluation(Evaluation):
 
 
 def _notes_of(method: MethodScores, asked: int) -> list[str]:
-    """Sentences on one method: how exact it is, and if it stopped early or broke the brief."""
+    """Return sentences on a method: its exactness, and if it stopped early or broke the brief."""
     name, num, facts = method.name.replace("_", " "), len(method.diagrams), method.facts
     name = f"{name[0].upper()}{name[1:]}"
     # exact or approximate
@@ -181,8 +181,8 @@ _SOFT = (0, 7)  # entropy of soft guidance, distinct from that of the other meth
 
 
 def refuse_options(request: EvaluateRequest) -> None:
-    """Refuse options of briefs in a request without a brief, and the reverse, by
-    ``ValueError``."""
+    """Raise ``ValueError`` for options of briefs without a brief, or for options that exclude a
+    brief with a brief."""
     # without a brief: options of briefs
     unused, why = list(_OF_BRIEFS), "is for brief=FILE; leave it out"
     # with a brief: options that measure samples without one
@@ -248,7 +248,8 @@ def evaluate_brief(
 
 
 def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, Answer], list[str]]:
-    """Answers by method, the requested one first, and sentences on methods that are left out."""
+    """Return the answers by method, the requested method first, and sentences on methods that are
+    left out."""
     soft, left_out = None, []
     if isinstance(asked.trained.sampler, FirstHitting):
         gamma = GAMMA if request.gamma is None else request.gamma
@@ -301,7 +302,7 @@ def _answer_by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answ
 
 
 def _floors(request: EvaluateRequest, matches: Matches, size: int) -> RealVsReal | None:
-    """Real-vs-real values of the metrics for ``size`` real diagrams that meet the brief."""
+    """Measure the metrics between real diagrams that meet the brief, ``size`` of them at a time."""
     draws = FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws)
     if not draws or not size or matches.reference is None or len(matches.known) < 2:
         return None

@@ -68,7 +68,7 @@ Ways = Sequence[Sequence[Count]]  # alternatives: all counts of one of these hav
 def no_counts(counts: Sequence[Count], choices: Sequence[Ways] = ()) -> bool:
     """True if no numbers of rooms meet all ``counts`` and one alternative of each of ``choices``.
 
-    False if some do, or if it was not decided.
+    False if some numbers do, or if it was not decided.
     """
     # too many combinations: decide without alternatives
     if prod(map(len, choices)) > _MOST_WAYS:
@@ -117,7 +117,7 @@ def is_refuted(brief: Brief, n_max: int, vocabulary: PlanVocabulary) -> bool:
     Three checks: numbers of rooms of each type, including the rooms that relations need (a kitchen
     adjacent to a living room needs both); relations that one rule requires and a rule with "no"
     forbids; and named rooms in a cycle of left of, above or inside. With ``max_degree`` of 0 or 1
-    and ``connected``, a diagram has at most one room more than that.
+    and ``connected``, a diagram has at most ``max_degree`` + 1 rooms.
     """
     return _Refutation(brief, n_max, vocabulary).holds()
 
@@ -147,7 +147,7 @@ class _Refutation:
 
     @cached_property
     def required(self) -> list[RelationRule]:
-        """Rules with "some" or "every"."""
+        """Relation rules with "some" or "every"."""
         return [rule for rule in self.brief.relations if rule.quantity is not Quantity.NO]
 
     def holds(self) -> bool:
@@ -168,7 +168,7 @@ class _Refutation:
         return no_counts([*counts, *self._named()], list(self._choices()))
 
     def _named(self) -> Iterator[Count]:
-        """Hall's condition: named rooms of some kinds need as many rooms of these kinds."""
+        """Counts that named rooms need, by Hall's condition: as many rooms of their kinds."""
         kinds = [kind.types & self.types for kind in self.brief.named.values()]
         distinct = list(dict.fromkeys(kinds))
         # unions of up to _MOST_KINDS kinds
@@ -189,12 +189,12 @@ class _Refutation:
             yield [*ways, *([[Count(subject, 0, 0)]] if nowhere else [])]
 
     def _types(self, end: Kind | str) -> frozenset[int]:
-        """Types of room that may stand at an end of a rule."""
+        """Room types that a subject or object of a rule may have."""
         kind = self.brief.named[end] if isinstance(end, str) else end
         return kind.types & self.types
 
     def _allowed_codes(self, rule: RelationRule) -> frozenset[int]:
-        """Codes that a rule allows and no other rule forbids."""
+        """Codes that a rule allows, without those forbidden by rules with "no"."""
         codes = rule.relations & self.codes
         if self.brief.degree is not None and self.brief.degree.most == 0:
             codes &= {NO_EDGE}
@@ -208,14 +208,14 @@ class _Refutation:
         return codes
 
     def _covers(self, forbidden: Kind | str, required: Kind | str) -> bool:
-        """True if one end of a rule with "no" includes all rooms of another."""
+        """True if an end of a rule with "no" includes all rooms of an end of another rule."""
         if isinstance(forbidden, str):
             return forbidden == required
         return self._types(required) <= self._types(forbidden)
 
     @cached_property
     def _pairs(self) -> dict[tuple[str, str], frozenset[int]]:
-        """Codes that remain for named rooms with a required relation, in both orders."""
+        """Codes that remain for pairs of named rooms with a required relation, in both orders."""
         found: dict[tuple[str, str], frozenset[int]] = {}
         for rule in self.required:
             if isinstance(rule.subject, str) and isinstance(rule.object, str):
@@ -249,7 +249,8 @@ class _Refutation:
 
 
 def turned(rule: RelationRule) -> RelationRule:
-    """The rule read from the other room; for "every" only the pairs of rooms are the same."""
+    """Return the rule with subject and object swapped. For "every" this is another rule on the same
+    pairs."""
     codes = frozenset(INVERSE[code] for code in rule.relations)
     return RelationRule(rule.quantity, rule.object, codes, rule.subject, rule.source)
 
@@ -259,8 +260,8 @@ class Feasibility:
     """Result of a feasibility check.
 
     ``can_be_met``: None if undecided. ``contradiction``: rules that cannot hold together, in the
-    order of the brief. ``is_irreducible``: without any one of them the others can be met; False if
-    that was not decided for some. ``example``: a diagram that meets the brief.
+    order of the brief. ``is_irreducible``: the other rules can be met if any one of these is left
+    out; False if this was not decided for each. ``example``: a diagram that meets the brief.
     """
 
     can_be_met: bool | None
@@ -317,13 +318,13 @@ def feasibility(
 def contradiction(
     brief: Brief, n_max: int, vocabulary: PlanVocabulary = DIRECTIONS
 ) -> tuple[Source, ...] | None:
-    """Rules that cannot hold together; None if the brief can be met or the answer is undecided."""
+    """Find rules that cannot hold together; None if the brief can be met, or if undecided."""
     found = feasibility(brief, n_max, vocabulary)
     return found.contradiction if found.can_be_met is False else None
 
 
 def drop_rules(brief: Brief, dropped: Sequence[Source]) -> Brief:
-    """Return the brief without the rules of these sources.
+    """Return the brief without the rules whose sources are ``dropped``.
 
     A dropped named room may be of any type, and stays only if a relation names it.
     """
@@ -334,7 +335,7 @@ def drop_rules(brief: Brief, dropped: Sequence[Source]) -> Brief:
 
 @dataclass(frozen=True, eq=False)
 class _Requirement:
-    """One rule, the number of rooms, or a named room."""
+    """Requirement of a brief: one rule, the number of rooms, or a named room."""
 
     source: Source
     rule: CountRule | RelationRule | DegreeRule | ConnectedRule | None = None
@@ -355,7 +356,7 @@ def _requirements(brief: Brief) -> Iterator[_Requirement]:
 
 
 def _restricted(brief: Brief, kept: Sequence[_Requirement]) -> Brief:
-    """The brief with the ``kept`` requirements only."""
+    """Return the brief with the ``kept`` requirements only."""
     rules = [each.rule for each in kept]
     relations = [rule for rule in rules if isinstance(rule, RelationRule)]
     in_relations = {name for rule in relations for name in rule.names}
@@ -382,7 +383,7 @@ def _reduce(
     """Reduce contradictory requirements by leaving out one after the other.
 
     Returns the smaller of two reductions, from the end of the brief and, for few requirements, from
-    its beginning; and True if every remaining one was found necessary.
+    its beginning; and True if every remaining requirement was found necessary.
     """
     found, known = [], dict[frozenset[_Requirement], bool | None]()
     orders = [requirements[::-1], requirements]
@@ -402,14 +403,15 @@ def _reduce(
 
 
 def _contradiction(members: Sequence[_Requirement], is_irreducible: bool) -> Feasibility:
-    """Result for contradictory requirements."""
+    """Build the result for contradictory requirements."""
     return Feasibility(False, tuple(each.source for each in members), is_irreducible)
 
 
 def _solve(
     brief: Brief, n_max: int, vocabulary: PlanVocabulary, effort: float, seed: int = 0
 ) -> tuple[bool | None, BubbleDiagram | None]:
-    """Search for a diagram: True and the diagram, False, or None if undecided."""
+    """Search for a diagram; return True and the diagram, False if none exists, None if
+    undecided."""
     # bounds on the number of rooms
     least, most = least_and_most(brief, n_max)
     least = max(least, len(brief.named))
@@ -433,7 +435,7 @@ def _check_plan(
     vocabulary: PlanVocabulary,
     effort: float,
 ) -> Feasibility:
-    """Result for a brief that no contradiction refutes: ``buildable`` needs a floor plan too."""
+    """Build the result for a brief without a contradiction; check ``buildable`` by floor plans."""
     if not (answer and brief.buildable):
         return Feasibility(answer, example=example)
     for seed in _SEEDS:

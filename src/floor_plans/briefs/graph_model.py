@@ -49,7 +49,8 @@ class GraphModel:
             self._add_connected()
 
     def solve(self, effort: float, *, seed: int = 0) -> tuple[bool | None, BubbleDiagram | None]:
-        """Solve: True and a diagram, False if infeasible, None if the ``effort`` is too small."""
+        """Search for a diagram; return True and it, False if infeasible, None if undecided within
+        ``effort``."""
         solver = self._solver.CpSolver()
         solver.parameters.max_deterministic_time = effort
         solver.parameters.num_workers = 1
@@ -109,14 +110,15 @@ class GraphModel:
 
     @staticmethod
     def _groups(codes: Iterable[int], signature: Any) -> list[tuple[int, ...]]:
-        """Codes grouped by their signature."""
+        """Group codes by their signature."""
         found: dict[Any, list[int]] = {}
         for code in codes:
             found.setdefault(signature(code), []).append(code)
         return [tuple(group) for group in found.values()]
 
     def _add_pairs(self) -> None:
-        """Add a relation or none for each pair, and the orders along both axes and of nesting."""
+        """Add variables for the relation of each pair, and for the orders on axes and of
+        nesting."""
         sets = [rule.relations for rule in self._brief.relations]
 
         def signature(code: int) -> tuple[Any, ...]:
@@ -148,20 +150,20 @@ class GraphModel:
         return self._literals[key]
 
     def _is(self, i: int, kind: Kind) -> Any:
-        """Literal that a room is of a kind."""
+        """Literal that is true if a room is of a kind."""
         types = self._type[i].items()
         literals = [is_so for group, is_so in types if group[0] in kind.types]
         return self._one_of((i, kind.types), literals)
 
     def _related(self, i: int, j: int, codes: frozenset[int]) -> Any:
-        """Literal that a pair has one of these relations."""
+        """Literal that is true if a pair has one of these relations."""
         if i > j:
             i, j, codes = j, i, frozenset(INVERSE[code] for code in codes)
         pairs = self._pair[i, j].items()
         return self._one_of((i, j, codes), [is_so for group, is_so in pairs if group[0] in codes])
 
     def _add_relation(self, rule: RelationRule) -> None:
-        """Add a rule on some, every or no pair."""
+        """Add the constraints of a relation rule."""
         subjects, objects = self._ends(rule.subject), self._ends(rule.object)
         # no: for each pair, one of subject, object and relation is false
         pairs = [(i, j) for i in subjects for j in objects if i != j]
@@ -184,13 +186,13 @@ class GraphModel:
             self.model.add_bool_or([*found, is_subject.negated()])
 
     def _ends(self, end: Kind | str) -> dict[int, Any]:
-        """Literal of each room that may stand at this end of a rule."""
+        """Rooms that may be the subject or object ``end`` of a rule, each with its literal."""
         if isinstance(end, str):
             return {self._names[end]: self._active[self._names[end]]}
         return {i: self._is(i, end) for i in self._rooms}
 
     def _add_connected(self) -> None:
-        """Add connectivity: every other room has a neighbour that is nearer to the first room."""
+        """Add constraints for connectivity: each room has a neighbour nearer to the first room."""
         # distance to the first room decreases along some adjacent room
         steps = [self.model.new_int_var(0, len(self._rooms), "") for _ in self._rooms]
         nearer: dict[int, list[Any]] = {i: [] for i in self._rooms}

@@ -60,18 +60,18 @@ def make_plans(
     habitable: bool = False,
     threads: int = 1,
 ) -> list[MadePlan]:
-    """Make floor plans: sample diagrams of a model with directions, find a plan of each, keep the
-    best ``num``.
+    """Make floor plans: sample diagrams of a model, find a plan of each, keep the best ``num``.
 
     ``request``: areas, outline, rules and seed; None: typical areas, any outline, the rules
-    ``default``, and an added hall where they need one. ``candidates``: diagrams to sample, twice
-    ``num`` by default; one that comes twice counts once. ``brief``: what every diagram must have, a
-    file or its content; the solver is given its ``area``, ``outline``, ``front_door`` and
-    ``north``. ``num_rooms``: of every diagram; None: as in the training data. ``habitable``: only
-    plans that break none of the rules, perhaps fewer than ``num``. ``threads`` share the search.
+    ``default``, and an added hall where they need one. ``candidates``: number of diagrams to
+    sample, twice ``num`` by default; equal diagrams count once. ``brief``: requirements on every
+    diagram, a file or its content; the solver is given its ``area``, ``outline``, ``front_door``
+    and ``north``. ``num_rooms``: number of rooms of every diagram; None: as in the training data.
+    ``habitable``: return only plans that break none of the rules, perhaps fewer than ``num``.
+    ``threads``: number of threads that share the search. The model needs relations with directions.
 
-    Returns the plans, best first: those that give up least, then those that break fewest rules,
-    then by the mean of their scores. Raises ``ValueError`` for a number out of its range, a brief
+    Returns the plans, best first: by unmet requirements, then broken rules, then the mean of their
+    scores. Raises ``ValueError`` for a number out of its range, a brief
     that is wrong or cannot be met, no diagram that fits the request, ``habitable`` without rules,
     or without OR-Tools; ``ImportError`` without shapely.
     """
@@ -88,7 +88,7 @@ def make_plans(
 
 
 def check_habitable(habitable: bool, request: PlanRequest) -> None:
-    """Refuse ``habitable`` in a request without rules, by ``ValueError``."""
+    """Raise ``ValueError`` for ``habitable`` in a request without rules."""
     if habitable and not request.rules.rules:
         raise ValueError(
             "habitable=true without rules requires nothing of a plan; take rules=default, or leave "
@@ -97,9 +97,10 @@ def check_habitable(habitable: bool, request: PlanRequest) -> None:
 
 
 def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> PlanRequest:
-    """The request with the area, outline, front door and north that a brief states.
+    """Return the request with the area, outline, front door and north that a brief states.
 
-    Raises ``ValueError`` for a brief that is wrong, and where both state one of these.
+    Raises ``ValueError`` for a brief that is wrong, or if request and brief both state one of
+    these.
     """
     if brief is None:
         return request
@@ -133,7 +134,7 @@ def candidate_diagrams(
     brief: Mapping[str, Any] | str | None = None,
     num_rooms: int | None = None,
 ) -> list[BubbleDiagram]:
-    """Distinct diagrams, sampled from a model; the arguments of ``make_plans``."""
+    """Sample distinct diagrams from a model; see ``make_plans`` for the arguments."""
     # check numbers before sampling
     candidates = 2 * num if candidates is None else candidates
     if num < 1:
@@ -150,7 +151,7 @@ def candidate_diagrams(
 def possible_jobs(
     request: PlanRequest, diagrams: Sequence[BubbleDiagram]
 ) -> tuple[list[Job], list[DiagramError]]:
-    """Jobs of the diagrams whose rooms fit the request, and the errors of the others.
+    """Return jobs of the diagrams whose rooms fit the request, and errors of the other diagrams.
 
     Raises ``ValueError`` if no job remains.
     """
@@ -170,7 +171,7 @@ def possible_jobs(
 
 
 def scored_plans(jobs: Sequence[Job], plans: Iterable[Realised]) -> Iterator[MadePlan]:
-    """Plans that were found, with their scores; ``plans``: result of ``realise`` for each job."""
+    """Yield the plans found, with scores; ``plans``: results of ``realise``, one per job."""
     for job, any_order in zip(jobs, plans, strict=True):
         found, scores = ranked_variants(any_order)
         if found.plans:
@@ -184,12 +185,12 @@ def best_plans(made: Iterable[MadePlan], num: int, habitable: bool = False) -> l
 
 
 def rules_of(given_up: Iterable[Shortfall]) -> tuple[str, ...]:
-    """Rules among the shortfalls, each once."""
+    """Names of the rules broken in the shortfalls, without repetition."""
     return tuple(dict.fromkeys(each.rule for each in given_up if each.rule))
 
 
 def no_plan_reason(num_diagrams: int, broken: Sequence[Sequence[str]]) -> str:
-    """Sentence on why no plan is left: none was found, or each breaks a rule.
+    """Return a sentence why no plan is left: none was found, or each breaks a rule.
 
     ``broken``: the rules that each plan breaks.
     """

@@ -35,7 +35,7 @@ mostly noise, and a note says so."""
 
 @dataclass(frozen=True)
 class Matching:
-    """Diagrams among ``num`` that meet a brief; ``name``: the data in words."""
+    """Diagrams that meet a brief, out of ``num``; ``name``: name of the data in sentences."""
 
     name: str
     diagrams: list[BubbleDiagram]
@@ -55,7 +55,7 @@ class Matching:
 
     @cached_property
     def measured(self) -> DiagramSet:
-        """Set of the diagrams; ``ValueError`` if there are none."""
+        """Diagrams as a ``DiagramSet``; raise ``ValueError`` if none meet the brief."""
         return DiagramSet(self.diagrams, self.words)
 
     def facts(self) -> dict[str, Any]:
@@ -71,10 +71,10 @@ class Matching:
 
 @dataclass(frozen=True)
 class Matches:
-    """Matches of a brief in the data, where ``buildable`` is not checked.
+    """Diagrams of the data that meet a brief; ``buildable`` is not checked.
 
-    ``train``: in the training data, None if these are unknown. ``held_out``: in the held-out data.
-    ``known``: in all data at hand, from which floors are sampled.
+    ``train``: matches in the training data, None if these are unknown. ``held_out``: in the
+    held-out data. ``known``: in all data at hand, for real-vs-real values (floors).
     """
 
     train: Matching | None
@@ -83,7 +83,7 @@ class Matches:
 
     @classmethod
     def of(cls, brief: Brief, real: RealDiagrams, words: PlanVocabulary) -> Matches:
-        """Look for the matches of a brief in data."""
+        """Find the diagrams of the data that meet a brief."""
 
         def matching(name: str, diagrams: Sequence[BubbleDiagram]) -> Matching:
             looked_at = progress.track(diagrams, f"looking at {name}", "diagrams")
@@ -96,13 +96,13 @@ class Matches:
 
     @property
     def _known_parts(self) -> list[Matching]:
-        """Held-out data, and training data if they are known."""
+        """Matches in the held-out data, and in the training data if they are known."""
         return [self.held_out, *([] if self.train is None else [self.train])]
 
     @property
     def parts(self) -> dict[str, Matching]:
-        """Data that coverage is measured on: the training data, and the held-out data if there are
-        enough matches, or no training data."""
+        """Data that coverage is measured on: training data, and held-out data if they have enough
+        matches or training data have none."""
         found = {} if self.train is None or not len(self.train) else {"train": self.train}
         if len(self.held_out) >= ENOUGH or (len(self.held_out) and not found):
             found["held_out"] = self.held_out
@@ -110,15 +110,15 @@ class Matches:
 
     @property
     def reference(self) -> Matching | None:
-        """Data that distances are measured from: held-out data if there are enough matches, else
-        the larger of both; None if nothing meets the brief."""
+        """Data that distances are measured from: held-out data if they have enough matches, else
+        the data with more matches; None if no data meet the brief."""
         if len(self.held_out) >= ENOUGH:
             return self.held_out
         most = max(self._known_parts, key=len)
         return most if len(most) else None
 
     def notes(self) -> list[str]:
-        """Sentences on the reference of the samples, and how reliable it is."""
+        """Return sentences on the reference of the samples and its reliability."""
         # matches in each part of the data
         counts = "; ".join(
             f"{len(p):,} of {p.num:,} of {p.name} meet it" for p in self._known_parts
@@ -158,7 +158,7 @@ class MethodScores:
 
     ``num_met``: number of ``diagrams`` that meet the brief. ``facts``: facts of the sampling.
     ``coverage``: ``data_coverage`` by part of the data. ``metrics``: ``bubble_metrics`` against the
-    reference, empty without diagrams or reference. ``floors``: the same for as many real diagrams.
+    reference, empty without diagrams or reference. ``floors``: metrics of as many real diagrams.
     """
 
     name: str
@@ -203,7 +203,7 @@ class MethodScores:
 
     @property
     def network_calls(self) -> float:
-        """Network calls of all samples."""
+        """Number of network calls for all samples."""
         return float(self.facts["network_calls_per_sample"]) * max(len(self.diagrams), 1)
 
     @property
@@ -237,13 +237,14 @@ class MethodScores:
         return found
 
     def share_cell(self) -> str:
-        """``share_met`` as text: ``100.0 %``, or ``61.2 ± 3.0 %``."""
+        """Return ``share_met`` as text: ``100.0 %``, or ``61.2 ± 3.0 %``."""
         if not self.diagrams:
             return "-"
         return f"{plus_minus(100 * self.share_met, 100 * self.share_met_error or None, 1)} %"
 
     def probability_cell(self) -> str:
-        """Probability that a sample of the model meets the brief, as this method estimates it."""
+        """Return as text this method's estimate of the probability that a sample meets the
+        brief."""
         if (p := self.facts.get("probability")) is None:
             return ""
         if p == 0 and "num_drawn" in self.facts:
@@ -251,7 +252,7 @@ class MethodScores:
         return f"{p:.2g} ± {self.facts['probability_standard_error']:.1g}"
 
     def distance_cell(self, name: str) -> str:
-        """Distance and its ratio to the floor, as in ``0.0312 (1.4)``."""
+        """Return a distance with its ratio to the real-vs-real value: ``0.0312 (1.4)``."""
         if name not in self.metrics:
             return "-"
         # ratio to the floor only for distances
@@ -295,7 +296,7 @@ def method_sections(
 
 
 def _cost_rows(methods: Sequence[MethodScores]) -> list[TableRow]:
-    """Number of diagrams, share that meets the brief, and cost in network calls."""
+    """Rows: number of diagrams, share that meets the brief, and cost in network calls."""
 
     def calls(of: float, num: int) -> str:
         return f"{of / num:,.0f}" if num else "-"
@@ -315,7 +316,7 @@ def _cost_rows(methods: Sequence[MethodScores]) -> list[TableRow]:
 def _coverage_rows(
     methods: Sequence[MethodScores], matches: Matches, by_held_out: float | None
 ) -> list[TableRow]:
-    """Coverage of the training and the held-out data, each with its ceiling and ratio."""
+    """Rows: coverage of training and held-out data, with the ceiling and the ratio to it."""
     rows = []
     for part, matching in matches.parts.items():
         found = [m.coverage[part] for m in methods]

@@ -1,4 +1,4 @@
-"""Sampling under a constraint by twisted sequential Monte Carlo, and moves that preserve it."""
+"""Sampling under a constraint by twisted sequential Monte Carlo and Metropolis-Hastings moves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from discrete_diffusion.sampling import FirstHitting, PartialSamples
 
 
 class Constraint(ABC):
-    """A predicate C of finished samples, with a look-ahead for unfinished ones."""
+    """A predicate C of finished samples, with a look-ahead for unfinished samples."""
 
     @abstractmethod
     def met(self, x: Tensor) -> Tensor:
@@ -35,10 +35,10 @@ class Constraint(ABC):
     def log_chances(self, x: Tensor, position: Tensor, log_d0: Tensor) -> Tensor:
         """Look-ahead log h(C | x with v at ``position``) for every id v, Float64[R, V].
 
-        x Int[R, L] has MASK where nothing is sampled, also at ``position`` Int[R]; ``log_d0``
-        Float[R, L, V] is the network's prediction for x. h can be any estimate that is above 0 for
-        a sample that can still meet C, and 1 or 0 for a finished one. The better it predicts
-        P(C | x), the fewer particles are needed; their limit does not depend on it.
+        x Int[R, L] has MASK at tokens that are not sampled yet, also at ``position`` Int[R];
+        ``log_d0`` Float[R, L, V] is the network's prediction for x. h can be any estimate that is
+        above 0 for a sample that can still meet C, and 1 or 0 for a finished one. The better it
+        predicts P(C | x), the fewer particles are needed; their limit does not depend on it.
         """
 
 
@@ -201,7 +201,8 @@ class SoftGuidance(Steered):
 
 
 def steered(sampler: Any, constraint: Constraint, path: str) -> Particles:
-    """Particles with the options of ``sampler``; ``ValueError`` unless it is first-hitting."""
+    """Build ``Particles`` with the options of ``sampler``; raise ``ValueError`` unless it is
+    first-hitting."""
     if not isinstance(sampler, FirstHitting):
         raise ValueError(
             f"method=particles reveals tokens one by one, but {path} is sampled by {sampler.name}; "
@@ -220,7 +221,7 @@ def _options(sampler: FirstHitting) -> dict[str, Any]:
 
 
 def _alive(samples: PartialSamples, call: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Particles with weight and a call k, and the positions it samples, both Int[R]."""
+    """Rows of particles with weight and a call k, and the positions sampled then, both Int[R]."""
     has_call = call.amax(dim=1) >= k
     rows = (has_call & samples.log_weights.isfinite()).nonzero().squeeze(1)
     return rows, (call[rows] == k).int().argmax(dim=1)
@@ -238,7 +239,7 @@ def _resample(samples: PartialSamples, *carried: Tensor) -> None:
 
 
 def effective_samples(parts: Sequence[SampleOutput], vocab_size: int) -> float:
-    """Effective number of independent samples in several sets of particles; 0 if all weights are.
+    """Effective number of independent samples in several sets of particles; 0 if every weight is 0.
 
     Particles with a common ancestor are correlated, which weights do not show. With W_i the
     normalised weights of all, e_i the indicators of the tokens of particle i, ebar = sum_i W_i e_i
@@ -294,7 +295,7 @@ def systematic(log_weights: Tensor, num: int, generator: torch.Generator) -> Ten
 
 @dataclass(frozen=True)
 class Move:
-    """A Metropolis-Hastings move of finished samples that leaves p given C invariant.
+    """Metropolis-Hastings step (move) on finished samples that leaves p given C invariant.
 
     Each position is hidden with probability ``share`` and sampled given the rest by ``sampler``.
     This is reversible with respect to p, if clamped samples follow one joint distribution; so the
@@ -315,10 +316,11 @@ class Move:
         fixed: Tensor | None = None,
         conditions: Conditions | None = None,
     ) -> tuple[SampleOutput, Tensor]:
-        """Move samples x Int[B, L]; returns them in ``x0``, and Bool[B], True for accepted moves.
+        """Move samples x Int[B, L]. Returns the new samples in ``x0``, and Bool[B], True for
+        accepted moves.
 
-        ``fixed``: Bool[B, L], positions that are never hidden. ``conditions``: of p, one row per
-        sample.
+        ``fixed``: Bool[B, L], positions that are never hidden. ``conditions``: conditions of p, one
+        row per sample.
         """
         # hide random positions, and sample them given the rest
         free = real if fixed is None else real & ~fixed

@@ -65,7 +65,7 @@ def read_brief(path: str | os.PathLike[str]) -> Brief:
 
 
 def brief_of(mapping: Mapping[str, Any]) -> Brief:
-    """Read a brief from the same keys and values as Python objects.
+    """Read a brief from Python objects with the keys and values of a file.
 
     >>> brief_of({"num_rooms": "5-7", "rooms": {"Bedroom": 3, "Bathroom": "at least 2"}})
 
@@ -187,7 +187,8 @@ class _Reading:
         self.plan_facts = replace(self.plan_facts, front_door=door)
 
     def _check_new(self, node: Node, name: str) -> None:
-        """Refuse a name that is taken, has a meaning in rules or is not a single word."""
+        """Raise ``BriefError`` for a name that is taken, has a meaning in rules or is not one
+        word."""
         if not re.fullmatch(r"[^\W\d][\w'-]*", name):
             raise node.error(f"expected one word as a name, such as first_bath, got {name!r}")
         if name.casefold() in {each.casefold() for each in self.groups}:
@@ -225,7 +226,7 @@ def _kind(node: Node, groups: Mapping[str, Kind]) -> Kind:
 
 
 def _place_of(node: Node) -> str:
-    """Key of a node, with its line if it has one."""
+    """Return the key of a node as text, with its line if known."""
     return f"'{node.key}'" + (f" in line {node.line}" if node.line else "")
 
 
@@ -240,8 +241,8 @@ def _brief_of_program(root: Node) -> Brief:
     """Build the brief of an OAS-Program: exactly its rooms, named by id, of the kind of ``usage``.
 
     ``must_touch`` and ``avoid_touch`` become relations, to ids or to usages ("kitchen"). A usage
-    that joins several rooms, such as "living_kitchen", allows each of them. Requests that cannot be
-    stated of a diagram, such as areas, are listed in ``Brief.left_out``.
+    that joins several rooms, such as "living_kitchen", allows each of them. Requests that a
+    diagram cannot express, such as areas, are listed in ``Brief.left_out``.
 
     Raises ``BriefError`` naming line and key of a mistake.
     """
@@ -296,7 +297,7 @@ def _id_of(room: Node, usage: str, taken: Mapping[str, Kind]) -> str:
 
 
 def _kind_of(node: Node, usage: str) -> Kind:
-    """Kind of rooms of a usage, which may join several rooms."""
+    """Kind of rooms for a usage such as "kitchen"; a joined usage allows each of its kinds."""
     groups = built_in_groups()
     if found := kind_named(usage, groups):
         return found
@@ -308,7 +309,7 @@ def _kind_of(node: Node, usage: str) -> Kind:
 
 
 def _rules(name: str, room: Node, kinds: Mapping[str, Kind]) -> Iterator[RelationRule | str]:
-    """Rules of one room; a request that is not a rule of diagrams is yielded as ``NAME: text``."""
+    """Yield the rules of one room, and other requests as text: ``NAME: text``."""
     # "avoid" and "adjacency" become rules, other keys are left out
     for key, node in room.value.items():
         if key in ("id", "usage"):
@@ -331,14 +332,14 @@ def _rules(name: str, room: Node, kinds: Mapping[str, Kind]) -> Iterator[Relatio
 
 
 def _listed(node: Node) -> tuple[Node, ...]:
-    """Entries of a list, or a single one."""
+    """Entries of a list; a node that is not a list counts as one entry."""
     if node.value == ():
         return ()
     return (node,) if isinstance(node.value, str) else node.items("a list of ids of rooms")
 
 
 def _avoided(name: str, node: Node, kinds: Mapping[str, Kind]) -> Iterator[RelationRule | str]:
-    """Rules of ``avoid``, which lists rooms; other words are yielded as text."""
+    """Yield a rule for each room that ``avoid`` lists; yield other words as text."""
     for other in _listed(node):
         known = isinstance(other.value, str) and (
             other.value in kinds or kind_named(other.value, built_in_groups())
@@ -351,7 +352,7 @@ def _avoided(name: str, node: Node, kinds: Mapping[str, Kind]) -> Iterator[Relat
 
 
 def _end(node: Node, kinds: Mapping[str, Kind]) -> Kind | str:
-    """Room of an id, or kind of a usage."""
+    """Subject or object of a rule: the name of a room by its id, or the kind of a usage."""
     if not isinstance(node.value, str):
         raise node.error(f"expected the id of a room, got {node.shown}")
     if node.value in kinds:

@@ -1,4 +1,4 @@
-"""Words of a brief: numbers and kinds of rooms, relations and their rules, measures in metres."""
+"""Parse the words of a brief: numbers and kinds of rooms, relation rules, lengths in metres."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ QUANTITIES = {"some": "some", "every": "every", "each": "every", "all": "every",
 
 
 def numbers_of(node: Node) -> Numbers:
-    """Range of a number of rooms; ``BriefError`` for anything else."""
+    """Read a range for a number of rooms; raise ``BriefError`` for other values."""
     # a list of two numbers
     if isinstance(node.value, tuple):
         ends = [each.value for each in node.value]
@@ -58,7 +58,7 @@ def numbers_of(node: Node) -> Numbers:
 
 
 def _integer(node: Node, digits: str) -> int | None:
-    """Number of rooms in digits; None without digits."""
+    """Number of rooms written in ``digits``; None if they are not digits."""
     if len(digits) > _MOST_DIGITS:
         raise node.error(f"{digits[:20]} rooms are more than a plan has")
     return int(digits) if digits else None
@@ -92,7 +92,7 @@ def built_in_groups() -> dict[str, Kind]:
 
 
 def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[str] = ()) -> Kind:
-    """Kind that a word names, such as "living room", "Bedroom" or "Kitchen|DiningRoom".
+    """Return the kind that a word names, such as "living room", "Bedroom" or "Kitchen|DiningRoom".
 
     ``names``: names of rooms, to suggest for an unknown word. Raises ``BriefError`` for an unknown
     or ambiguous word.
@@ -136,7 +136,7 @@ def codes_of_relation(phrase: str) -> frozenset[int] | None:
 
 
 def relation_of(node: Node, phrase: str) -> frozenset[int]:
-    """Codes of ``codes_of_relation``; ``BriefError`` for other phrases and for "no-edge"."""
+    """Return ``codes_of_relation``; raise ``BriefError`` for other phrases and for "no-edge"."""
     codes = codes_of_relation(phrase)
     if codes is None:
         known = [name for name in RELATIONS if name != RELATIONS[NO_EDGE]]
@@ -160,7 +160,7 @@ def relation_rule(
 ) -> RelationRule:
     """Read a relation rule from a sentence or a list.
 
-    ``groups`` and ``named``: kinds that it may name. Raises ``BriefError`` for anything else.
+    ``groups`` and ``named``: kinds that the rule may name. Raises ``BriefError`` for other content.
     """
     if isinstance(node.value, tuple):
         quantity, first, relation, second = _parse_list(node)
@@ -193,7 +193,7 @@ def _parse_list(node: Node) -> tuple[Quantity, str, str, str]:
 
 
 def _alternatives(node: Node) -> str:
-    """Write ``[below, left-below]`` as ``below|left-below``."""
+    """Convert a list of relations, ``[below, left-below]``, to ``below|left-below``."""
     if isinstance(node.value, tuple):
         return "|".join(_alternatives(item) for item in node.items("words"))
     if isinstance(node.value, dict | int | None) and not isinstance(node.value, bool):
@@ -227,7 +227,7 @@ def _bare(words: list[str]) -> list[str]:
 
 
 def _place(node: Node, words: list[str]) -> tuple[int, int]:
-    """Start and stop of the longest relation in a sentence, with words on either side."""
+    """Start and stop of the longest relation within a sentence, as indices into ``words``."""
     # longest relation from the left
     for start in range(1, len(words) - 1):
         for stop in range(min(len(words) - 1, start + _LONGEST_RELATION), start, -1):
@@ -239,7 +239,7 @@ def _place(node: Node, words: list[str]) -> tuple[int, int]:
 
 
 def area_of(node: Node) -> float:
-    """Square metres; ``BriefError`` unless a number above 0 and at most ``MOST_AREA``."""
+    """Read square metres; raise ``BriefError`` unless above 0 and at most ``MOST_AREA``."""
     area = _number(node)
     if area is None or not 0 < area <= MOST_AREA:
         raise node.error(
@@ -249,7 +249,7 @@ def area_of(node: Node) -> float:
 
 
 def degrees_of(node: Node) -> float:
-    """Degrees clockwise from up; ``BriefError`` unless a number."""
+    """Read degrees clockwise from up; raise ``BriefError`` if the value is not a number."""
     degrees = _number(node)
     if degrees is None:
         raise node.error(f"expected degrees clockwise from up, such as 30, got {node.shown}")
@@ -257,7 +257,7 @@ def degrees_of(node: Node) -> float:
 
 
 def point_of(node: Node) -> Point:
-    """Point in metres; ``BriefError`` unless [x, y]."""
+    """Read a point in metres; raise ``BriefError`` if the value is not [x, y]."""
     ends = node.value if isinstance(node.value, tuple) else ()
     numbers = [_number(end) for end in ends]
     if len(numbers) != 2 or numbers[0] is None or numbers[1] is None:
@@ -266,7 +266,7 @@ def point_of(node: Node) -> Point:
 
 
 def outline_of(node: Node) -> tuple[Point, ...]:
-    """Corners in metres; ``BriefError`` unless they make a polygon that a plan can fill."""
+    """Read corners in metres; raise ``BriefError`` unless a plan can fill their polygon."""
     corners = tuple(map(point_of, node.items("the corners [[x, y], ...], in metres")))
     try:
         Outline(boundary=corners)
@@ -276,7 +276,7 @@ def outline_of(node: Node) -> tuple[Point, ...]:
 
 
 def _number(node: Node) -> float | None:
-    """The finite number of a node, else None; YAML's 8.5 comes as text."""
+    """Finite number of a node, also as text (YAML's 8.5), else None."""
     try:
         number = None if isinstance(node.value, bool) else float(node.value)
     except (TypeError, ValueError):

@@ -249,7 +249,7 @@ def judge(plan: FloorPlan, rules: RuleSet) -> Judgement:
 
 @dataclass(frozen=True)
 class KeptShare:
-    """``num_kept`` plans that satisfy a rule, out of ``num_judged`` plans to which it applies."""
+    """Number of plans that keep a rule, and number of plans judged by it."""
 
     num_kept: int
     num_judged: int

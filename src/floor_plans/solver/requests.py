@@ -292,7 +292,7 @@ class Diagrams(list[BubbleDiagram]):
             path: a ``.png`` or ``.svg`` file.
 
         Raises:
-            ValueError: the file has another suffix, or there is no diagram to plot.
+            ValueError: the file has another suffix, or the list is empty.
         """
         from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 

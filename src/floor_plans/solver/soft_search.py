@@ -159,9 +159,9 @@ class SoftSearch:
         return self._box_model.solve(effort, seed=seed, fixed=fixed, taking_turns=True)[0] is False
 
     def can_keep(self, rules: Collection[str], effort: float, seed: int) -> bool | None:
-        """Return True if some plan satisfies the soft constraints of these rules, False if the
-        solver shows the contrary, None if undecided or without such constraints. Call it before
-        ``fix_met``, because that adds to the model."""
+        """Return True if some plan satisfies the soft constraints of these rules. Returns False if
+        the solver shows the contrary, None if undecided or without such constraints. Call it before
+        ``fix_met``, which adds to the model."""
         fixed = _literals(each for each in self._soft if each.requirement.rule in rules)
         return self._box_model.solve(effort, seed=seed, fixed=fixed)[0] if fixed else None
 

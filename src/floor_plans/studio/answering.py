@@ -1,6 +1,6 @@
-"""Answers of the studio: bodies that are read, checks, files, diagrams of briefs and floor plans.
+"""Work of the studio's processes: read bodies, check, convert files, answer briefs, find plans.
 
-Processes compute them, so everything here can be pickled.
+Everything here can be pickled, since it is sent to other processes.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ Shown = tuple[tuple[float, ...], dict[str, Any]]  # sort key of a floor plan, an
 
 @dataclass(frozen=True)
 class PlanOrder:
-    """Plans to find: ``num`` of one ``job``, or the best ``num`` from sampled diagrams.
+    """Order of plans: ``num`` plans of one ``job``, or the best ``num`` of sampled diagrams.
 
-    ``candidates``: diagrams to sample; ``brief``, ``num_rooms``: requirements on them.
+    ``candidates``: number of diagrams to sample; ``brief``, ``num_rooms``: requirements on these.
     ``habitable``: keep only plans that break none of the request's rules.
     """
 
@@ -104,7 +104,7 @@ class PlanOrder:
 
 @dataclass(frozen=True)
 class FoundPlans:
-    """Plans of a job, best first; or the reason for having none."""
+    """Plans of a job, best first, or the reason why none was found."""
 
     plans: tuple[Shown, ...]
     reason: str
@@ -112,7 +112,7 @@ class FoundPlans:
 
 @dataclass(frozen=True)
 class BriefAsk:
-    """Request for diagrams that meet a brief, or for such completions of ``given``.
+    """Request for diagrams, or completions of ``given``, that meet a brief.
 
     ``model``: as ``pickled_model`` returns it.
     """
@@ -126,7 +126,7 @@ class BriefAsk:
 
 
 def read_body(kind: type[B], content: bytes) -> B:
-    """Read and validate a body; ``ValueError`` with a sentence that names the wrong key."""
+    """Read and validate a body; raise ``ValueError`` with a sentence that names the wrong key."""
     # JSON first, then the schema
     try:
         data = load_json(content)
@@ -143,7 +143,7 @@ def read_body(kind: type[B], content: bytes) -> B:
 
 
 def _sentence(error: ValidationError) -> str:
-    """Sentence on the first error, with its key."""
+    """Return a sentence on the first error, with its key."""
     # key, index and value of the first error
     first = error.errors(include_url=False)[0]
     names = [str(part)[:80] for part in first["loc"] if not isinstance(part, int)]
@@ -154,7 +154,7 @@ def _sentence(error: ValidationError) -> str:
 
 
 def read_complete(content: bytes) -> tuple[CompleteBody, PartialDiagram]:
-    """Read a request of completions, with its partial diagram."""
+    """Read a request for completions, and its partial diagram."""
     body = read_body(CompleteBody, content)
     return body, body.given.as_partial()
 
@@ -169,13 +169,13 @@ def read_brief(content: bytes) -> tuple[BriefBody, PartialDiagram | None]:
 
 
 def read_realise(content: bytes) -> Job:
-    """Read the job of a plan."""
+    """Read a request to realise a diagram, or to change a plan, as a job."""
     body = read_body(RealiseBody, content)
     return _job(body, _request(body))
 
 
 def read_plan(content: bytes) -> PlanOrder:
-    """Read an order of plans."""
+    """Read a request for plans."""
     body = read_body(PlanBody, content)
     # a given diagram or plan excludes options of sampling
     is_given = body.diagram is not None or body.near is not None
@@ -194,7 +194,7 @@ def read_plan(content: bytes) -> PlanOrder:
 
 
 def _request(body: PlanBody | RealiseBody) -> PlanRequest:
-    """Request of floor plans that a body states."""
+    """Build the request for floor plans that a body states."""
     corners = None if body.boundary is None else tuple(body.boundary)
     return PlanRequest(
         total_area=body.total_area,
@@ -207,7 +207,7 @@ def _request(body: PlanBody | RealiseBody) -> PlanRequest:
 
 
 def _job(body: PlanBody | RealiseBody, asked: PlanRequest) -> Job:
-    """Build the job of a diagram, or of a change near an earlier plan."""
+    """Build the job to find plans of a diagram, or to change an earlier plan."""
     diagram = None if body.diagram is None else body.diagram.as_diagram()
     if diagram is not None and not diagram.vocabulary.has_directions:
         raise ValueError("diagram: " + _NO_DIRECTIONS.format("it says"))
@@ -220,7 +220,7 @@ def _job(body: PlanBody | RealiseBody, asked: PlanRequest) -> Job:
 
 
 def answer_check(asked: tuple[bytes, int, PlanVocabulary]) -> dict[str, Any]:
-    """Check the diagram or brief of a body, for a model of ``n_max`` rooms with a vocabulary."""
+    """Check a diagram or brief. ``asked``: body, the model's ``n_max`` and its vocabulary."""
     content, n_max, words = asked
     body = read_body(CheckBody, content)
     if body.diagram is not None and body.brief is None:
@@ -236,7 +236,7 @@ def answer_plot(content: bytes) -> tuple[Point, ...]:
 
 
 def answer_export(content: bytes) -> tuple[str, str, str | bytes]:
-    """Export a diagram or plan: stem, format and content of the file."""
+    """Export a diagram or plan; return stem, format and content of the file."""
     body = read_body(ExportBody, content)
     if body.diagram is not None and body.plan is None:
         drawn = body.diagram.as_drawn()
@@ -298,14 +298,14 @@ def _check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) ->
 
 
 def _refuse_impossible(model: DiagramModel, brief: Mapping[str, Any]) -> None:
-    """Refuse a brief that no diagram of the model meets, by ``ValueError``."""
+    """Raise ``ValueError`` for a brief that no diagram of the model meets."""
     checked = _check_brief(brief, model.vocab.n_max, model.words)
     if not checked["ok"]:
         raise ValueError(checked["verdict"])
 
 
 def _diagram_as_text(drawn: PartialDiagram, format: str) -> str:
-    """Write a diagram as the text of a file; a partial diagram only as JSON."""
+    """Convert a diagram to the text of a file; a partial diagram only to JSON."""
     # JSON takes partial diagrams, other formats complete ones
     if format == "json":
         return json.dumps(drawn.to_json(), indent=1) + "\n"
@@ -324,7 +324,7 @@ def _diagram_as_text(drawn: PartialDiagram, format: str) -> str:
 
 
 def _plan_as_file(data: Mapping[str, Any], format: str, language: str) -> str | bytes:
-    """Write a plan, given as the object of ``FloorPlan.to_json``, as the content of a file."""
+    """Convert a plan, the object of ``FloorPlan.to_json``, to the content of a file."""
     plan = plan_within_limits(data)
     if format == "json":
         return json.dumps(plan.to_json(), indent=1) + "\n"
@@ -337,9 +337,9 @@ def _plan_as_file(data: Mapping[str, Any], format: str, language: str) -> str | 
 
 
 def pickled_model(model: DiagramModel) -> bytes | DiagramModel:
-    """Pickle a model for other processes, each of which reads it once.
+    """Pickle a model for other processes.
 
-    A model that cannot be pickled is returned as it stands, and sampling stays in this process.
+    A model that cannot be pickled is returned unchanged, and sampling stays in this process.
     """
     try:
         return pickle.dumps(model)
@@ -350,7 +350,7 @@ def pickled_model(model: DiagramModel) -> bytes | DiagramModel:
 
 @lru_cache(maxsize=1)
 def _read(model: bytes) -> DiagramModel:
-    """Load a pickled model in a process; the processes share the cores."""
+    """Load a pickled model in this process, which from then on computes on one core."""
     torch.set_num_threads(1)
     found: DiagramModel = pickle.loads(model)
     return found
@@ -361,7 +361,7 @@ def _model_of(model: bytes | DiagramModel) -> DiagramModel:
 
 
 def ready(model: bytes | DiagramModel) -> bool:
-    """Load the model in a process; True when done."""
+    """Load the model in this process, if it is pickled, and return True."""
     return _model_of(model).device is not None
 
 
@@ -373,8 +373,8 @@ def sampled(
 
 
 def brief_answer(ask: BriefAsk) -> dict[str, Any]:
-    """Sample diagrams for a brief, as JSON; ``ValueError`` if it is wrong, cannot be met, or is met
-    too rarely."""
+    """Sample diagrams for a brief, as JSON. Raises ``ValueError`` if the brief is wrong, cannot be
+    met, or is met too rarely."""
     start, model = time.perf_counter(), _model_of(ask.model)
     _refuse_impossible(model, ask.brief)
     # fresh diagrams, or completions without their metadata
@@ -421,7 +421,7 @@ def plans_of(
     """Find plans, best first, as JSON with pictures and scores.
 
     ``report`` gets the number of finished diagrams, and every plan. Raises ``ValueError`` for an
-    order that is wrong or cannot be met, ``Cancelled`` or ``Stopped`` for a cancelled one.
+    order that is wrong or cannot be met, ``Cancelled`` or ``Stopped`` for a cancelled order.
     """
     # plans of one diagram
     if order.job is not None:
@@ -440,7 +440,7 @@ def plans_of(
 
 
 def _jobs_of(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
-    """Sample diagrams of a model, and build the job of each."""
+    """Sample diagrams of a model, and build a job for each."""
     model, order = _model_of(ask[0]), ask[1]
     if not model.words.has_directions:
         raise ValueError(_NO_DIRECTIONS.format("the model's diagrams say"))
@@ -460,7 +460,7 @@ def _jobs_of(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
 def _find_all(
     workers: Workers, jobs: Sequence[Job], report: Report, habitable: bool
 ) -> Iterator[Shown]:
-    """Yield the plans of all jobs, and report them, as many at once as processes."""
+    """Find the plans of all jobs, one job per process at a time; report and yield each plan."""
     report(0, len(jobs))
     # threads that wait for the processes
     with ThreadPoolExecutor(workers.num) as threads:

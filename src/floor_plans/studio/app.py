@@ -1,4 +1,4 @@
-"""The web application: the page, and the JSON API that it uses."""
+"""Web application of the studio: the page, and the JSON API that the page uses."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ _POLICY = (
 
 
 def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> FastAPI:
-    """Build the application of a model that ``load`` returned.
+    """Build the web application for a model (``algorithm``) that ``load`` returned.
 
-    ``token``: required of every request to the API; without a token only requests of this machine
-    are answered. ``limits``: of ``Studio``.
+    ``token``: secret that every request to the API has to send; None: only requests from this
+    machine are answered. ``limits``: keyword arguments of ``Studio``.
     """
     # one studio for all requests, closed at the end
     studio = Studio(DiagramModel(algorithm), **limits)
@@ -173,7 +173,7 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _takes(body: type[BaseModel]) -> dict[str, Any]:
-    """OpenAPI description of a path with this body."""
+    """Return the OpenAPI description of a path whose requests have this body."""
     schema = {"$ref": f"#/components/schemas/{body.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
@@ -195,7 +195,7 @@ def _describe(app: FastAPI) -> None:
 
 
 def _add_facts(app: FastAPI, studio: Studio) -> None:
-    """Add paths of facts and checks."""
+    """Add the paths for health, facts of the model, and checks."""
 
     @app.get(
         "/healthz",
@@ -223,7 +223,7 @@ def _add_facts(app: FastAPI, studio: Studio) -> None:
 
 
 def _add_plans(app: FastAPI, studio: Studio) -> None:
-    """Add paths of floor plans and files."""
+    """Add the paths for floor plans and files."""
 
     # plans are found by the worker processes
     @app.post(
@@ -269,7 +269,7 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
 
 
 def _add_drawing(app: FastAPI, studio: Studio) -> None:
-    """Add paths of completions, samples and briefs."""
+    """Add the paths for completions, samples and briefs."""
     answers: dict[str, Any] = {
         "response_model": bodies.Drawn,
         "response_model_exclude_unset": True,
@@ -323,7 +323,7 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
 
 
 def _add_jobs(app: FastAPI, studio: Studio) -> None:
-    """Add paths that submit jobs, and show or cancel them."""
+    """Add the paths that submit, show or cancel jobs."""
     states: dict[str, Any] = {
         "response_model": bodies.JobState,
         "response_model_exclude_unset": True,

@@ -16,7 +16,7 @@ from floor_plans.studio import LOCAL
 
 
 def url(host: str, port: int) -> str:
-    """URL, such as ``http://127.0.0.1:8765/``."""
+    """Return the URL of the page, such as ``http://127.0.0.1:8765/``."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
@@ -65,7 +65,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     """Serve a page to draw diagrams, complete them by a model and realise them as floor plans, and
-    a JSON API for the same; see docs/floor_plans/studio.md. Ctrl-C ends it."""
+    a JSON API for these tasks; see docs/floor_plans/studio.md. Ctrl-C ends it."""
     _check(options)
     import torch
     import uvicorn
@@ -107,7 +107,7 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Check options before anything is loaded, by ``ValueError``."""
+    """Raise ``ValueError`` for wrong options, before anything is loaded."""
     # installation and numbers
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise ValueError(f"the studio takes FastAPI: {install_command('studio')}")

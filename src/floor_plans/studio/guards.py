@@ -1,4 +1,4 @@
-"""Middleware for every request: log, origin, token, and limits of the body."""
+"""Middleware for every request: log it, check origin and token, limit its body."""
 
 from __future__ import annotations
 
@@ -85,10 +85,10 @@ class Logged:
 
 
 class OwnPages:
-    """Refuses requests from pages of other sites, by their Origin.
+    """Refuses requests from pages of other sites, by the header Origin.
 
-    With ``hosts``, it also refuses requests under any other host name, since another site can point
-    its name to this machine.
+    With ``hosts``, it also refuses requests with any other host name, since another site can point
+    its host name to this machine.
     """
 
     def __init__(self, app: ASGIApp, hosts: Collection[str] | None) -> None:
@@ -103,7 +103,7 @@ class OwnPages:
             await send({"type": "websocket.close", "code": 1008, "reason": wrong[:100]})
 
     def _wrong(self, headers: Headers) -> str:
-        """Sentence on the wrong header; empty if there is none."""
+        """Return a sentence on the wrong header, or empty text if the headers are right."""
         # one host name, of this machine
         names = headers.getlist("host")
         host = names[0].lower() if names else ""
@@ -144,7 +144,7 @@ class BearerAuth:
 
 
 class BodyLimit:
-    """Reads bodies first, with limits on size and time.
+    """Reads the body of a request first, with limits on size and time.
 
     A request is dropped if its body breaks off, or as soon as its client leaves.
     """
@@ -186,7 +186,7 @@ class BodyLimit:
 
 
 async def _departure(receive: Receive) -> Message:
-    """Wait for the message that the client has left, or has received its whole answer."""
+    """Wait for the message that the client has disconnected, or has its whole answer."""
     while (message := await receive())["type"] != "http.disconnect":
         pass
     return message
@@ -208,7 +208,7 @@ async def _read(receive: Receive, most: int) -> bytes | None:
 
 class PromptProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """HTTP protocol that closes connections without a complete request header for a while, since
-    many of these would block all others."""
+    many such connections would block all others."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)

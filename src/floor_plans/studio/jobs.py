@@ -1,4 +1,4 @@
-"""Long work of the studio: processes that can be stopped, and jobs that clients poll or cancel."""
+"""Long tasks of the studio: processes that can be stopped; jobs that clients poll or cancel."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ CANCELLED = "the job was cancelled"
 
 
 class Stopped(Exception):
-    """Error of a cancelled task, or of the end of the studio."""
+    """Error: the task was cancelled, or the studio ends."""
 
 
 class Late(Exception):
-    """Error of a task that exceeded its time limit."""
+    """Error: the task exceeded its time limit."""
 
 
 class _Process:
@@ -73,8 +73,8 @@ class Workers:
 
     ``nice``: niceness of the processes, where the system supports it. ``seconds``: time limit of a
     task. ``most_bytes``: memory limit of tasks, where the system can measure it. ``patience``:
-    seconds that a cancelled task may still take, since replacing a stopped process takes some
-    seconds.
+    seconds that a cancelled task may still take before its process is stopped, since replacing a
+    process takes some seconds.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class Workers:
                 process.end()
 
     def _next(self, stop: Callable[[], bool]) -> _Process | None:
-        """Wait for a free process; None: it has yet to be started."""
+        """Wait for a free place, and return its process; None: no process was started yet."""
         while not (stop() or self._closed.is_set()):
             try:
                 return self._free.get(timeout=_LOOK)
@@ -150,7 +150,7 @@ class Workers:
         raise Stopped
 
     def _renewed(self, process: _Process | None) -> _Process:
-        """End a process, and start another."""
+        """End a process, start a new process and return it."""
         self._end(process)
         return _Process(self._nice, self._most_bytes)
 
@@ -163,7 +163,7 @@ class Workers:
     def _answer(
         self, process: _Process, function: Callable[[A], T], argument: A, stop: Callable[[], bool]
     ) -> T:
-        """Send a task to a process and wait: for "begun", then for its result."""
+        """Send a task to a process, wait for the message "begun", then for the result."""
         self._busy.add(process)
         process.tasks += 1
         process.connection.send((function, argument))
@@ -234,17 +234,17 @@ Event = tuple[str, dict[str, Any]]
 
 
 class Cancelled(Exception):
-    """Error raised in the work of a cancelled job."""
+    """Error: the job was cancelled; raised in its work."""
 
 
 def _unwanted(report: Report) -> dict[str, Any]:
-    """Work of an ended job."""
+    """Raise ``Cancelled``; this replaces the work of an ended job."""
     raise Cancelled
 
 
 @dataclass
 class _Job:
-    """Job of a client: "waiting", "working", "done", "failed" or "cancelled"."""
+    """Job of a client. ``status``: "waiting", "working", "done", "failed" or "cancelled"."""
 
     client: str
     work: Callable[[Report], dict[str, Any]]
@@ -257,8 +257,8 @@ class _Job:
     events: list[Event] = field(default_factory=list)
 
     def end(self, status: str, now: float) -> None:
-        """End the job, unless it has ended: drop its request and intermediate plans, and add the
-        last event."""
+        """End the job, unless it has ended: drop its work and intermediate plans, and add the last
+        event."""
         if self.ended is not None:
             return
         self.status, self.ended, self.work = status, now, _unwanted
@@ -271,8 +271,8 @@ class _Job:
 
 @dataclass(frozen=True)
 class Report:
-    """Reports the progress of a job, ``done`` of ``total`` parts; raises ``Cancelled`` if it was
-    cancelled."""
+    """Reports the progress of a job, ``done`` of ``total`` parts. A call raises ``Cancelled`` if
+    the job was cancelled."""
 
     _job: _Job
 
@@ -297,8 +297,8 @@ class Report:
 class Jobs:
     """Queues of jobs, one per client, and ``threads`` that work on them.
 
-    Clients take turns, so that one with many jobs does not delay the others. ``now``: clock, in
-    seconds.
+    Clients take turns, so that a client with many jobs does not delay the others. ``now``: clock,
+    in seconds.
     """
 
     def __init__(
@@ -324,7 +324,7 @@ class Jobs:
         return sum(map(len, self._waiting.values()))
 
     def submit(self, client: str, work: Callable[[Report], dict[str, Any]]) -> str:
-        """Put a job into the queue of its client and return its id. Raises ``TooBusy``."""
+        """Put a job into the queue of its client, and return its id. Raises ``TooBusy`` if full."""
         with self._changed:
             self._forget()
             if self._closed or len(self) >= self._most_waiting:
@@ -337,7 +337,7 @@ class Jobs:
         return name
 
     def state(self, name: str) -> dict[str, Any] | None:
-        """State of a job for its client; None for an unknown or forgotten job.
+        """Return the state of a job as JSON for its client; None for an unknown or forgotten job.
 
         ``place``: number of jobs of the same client before it.
         """
@@ -356,14 +356,14 @@ class Jobs:
             return found | ({"error": job.error} if job.error is not None else {})
 
     def events(self, name: str, since: int) -> tuple[list[Event], bool] | None:
-        """Events of a job from number ``since`` on, and True if it has ended; None for an unknown
-        job."""
+        """Return the events of a job from number ``since`` on, and True if it has ended. None for
+        an unknown job."""
         with self._changed:
             job = self._jobs.get(name)
             return None if job is None else (job.events[since:], job.ended is not None)
 
     def cancel(self, name: str) -> bool:
-        """Cancel a waiting or working job; False for an unknown one."""
+        """Cancel a waiting or working job; return False for an unknown job."""
         with self._changed:
             job = self._jobs.get(name)
             if job is None:
@@ -397,7 +397,7 @@ class Jobs:
                 del self._jobs[name]
 
     def _next(self) -> _Job | None:
-        """Take the first job of the next client, who then moves to the end of the turns."""
+        """Take the first job of the next client, whose next turn comes after all other clients."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             if self._closed:

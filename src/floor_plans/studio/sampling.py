@@ -1,4 +1,4 @@
-"""The network's part of the studio: requests in a queue, completed in batches, token by token."""
+"""Sampling in the studio: complete queued requests by the network, in batches, token by token."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Answer:
-    """Diagrams of a request; ``approximate``: why they are not exact samples, empty if they are."""
+    """Diagrams of a request; ``approximate``: reasons why they are not exact samples, if any."""
 
     diagrams: list[BubbleDiagram]
     approximate: tuple[str, ...]
@@ -103,9 +103,9 @@ class RowByRow(FirstHitting):
 
 
 class DiagramModel:
-    """A model of diagrams as ``load`` gives it.
+    """Model of diagrams, as ``load`` returns it, that completes diagrams for requests.
 
-    Raises ``ValueError`` for a model of another kind of data, or one that does not reveal its
+    Raises ``ValueError`` for a model of another kind of data, or a model that does not reveal its
     tokens one by one.
     """
 
@@ -142,7 +142,7 @@ class DiagramModel:
         return [PartialDiagram((None,) * size, ()) for size in sizes if size]
 
     def check(self, partials: Sequence[PartialDiagram]) -> None:
-        """Refuse diagrams with too many rooms or of another vocabulary, by ``ValueError``."""
+        """Raise ``ValueError`` for diagrams with too many rooms or of another vocabulary."""
         # size and vocabulary
         for partial in partials:
             if partial.num_rooms > self.vocab.n_max:
@@ -159,7 +159,7 @@ class DiagramModel:
     def draw(self, asks: Sequence[Ask]) -> list[Answer]:
         """Complete all requested diagrams in one batch.
 
-        Each answer depends on its own seed only, not on the rest of the batch.
+        Each answer depends on its request alone, not on the rest of the batch.
         """
         # rooms of each partial diagram in slots of the network, ``num`` times
         at_once, cpu = rows_at_once(self.device), torch.device("cpu")
@@ -232,11 +232,11 @@ class _Reporter:
 
 
 class TooBusy(Exception):
-    """Error of a full queue."""
+    """Error: the queue is full."""
 
 
 class Batcher:
-    """Answers requests in their order, in batches.
+    """Queue of requests, answered in order and in batches.
 
     Requests that wait during a batch form the next one, of at most ``most_rows`` diagrams;
     cancelled requests are left out.
@@ -257,7 +257,7 @@ class Batcher:
         return len(self._waiting)
 
     def submit(self, ask: Ask) -> Future[Answer]:
-        """Put a request into the queue. Raises ``TooBusy``."""
+        """Put a request into the queue. Raises ``TooBusy`` if the queue is full."""
         future: Future[Answer] = Future()
         with self._changed:
             self._waiting = deque(each for each in self._waiting if not each[1].cancelled())
@@ -289,7 +289,7 @@ class Batcher:
                     return batch
 
     def _taken(self) -> list[tuple[Ask, Future[Answer]]]:
-        """Take the requests of a batch, without cancelled ones, out of the queue."""
+        """Take the requests of a batch out of the queue, and drop cancelled requests."""
         batch: list[tuple[Ask, Future[Answer]]] = []
         rows = 0
         # at least one request, and more while they fit
@@ -302,7 +302,7 @@ class Batcher:
 
 
 def _report_once(ask: Ask) -> Ask:
-    """Return the request with a listener that gets each token once, and changes of it."""
+    """Return the request with a listener that gets each token once, and again if it changes."""
     report = ask.on_revealed
     if report is None:
         return ask
@@ -326,7 +326,7 @@ def _report_once(ask: Ask) -> Ask:
 def _answer(
     draw: Callable[[list[Ask]], list[Answer]], batch: list[tuple[Ask, Future[Answer]]]
 ) -> None:
-    """Answer a batch; if it fails, each request alone, as one may be at fault."""
+    """Answer a batch; if it fails, answer each request alone, as only one may be at fault."""
     try:
         answers = draw([ask for ask, _ in batch])
     except Exception as error:  # passed on to the client
@@ -341,14 +341,15 @@ def _answer(
 
 
 class Errands:
-    """Queue of other work, done by own threads in the order of requests."""
+    """Queue of other work than sampling, done in order by a few threads."""
 
     def __init__(self, name: str, *, threads: int = 1, most_waiting: int = MOST_WAITING) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._free = threading.BoundedSemaphore(most_waiting)
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Put work into the queue; a cancelled request frees its place. Raises ``TooBusy``."""
+        """Put work into the queue. Raises ``TooBusy`` if the queue is full; cancelled work does not
+        count."""
         if not self._free.acquire(blocking=False):
             raise TooBusy
         # drop the work, and what it holds, once it has run or was cancelled

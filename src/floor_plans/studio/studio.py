@@ -1,4 +1,4 @@
-"""``Studio``: a model with its threads and processes; awaited answers, jobs and their events."""
+"""``Studio``: a model with its threads and processes; asynchronous answers, jobs and events."""
 
 from __future__ import annotations
 
@@ -55,10 +55,11 @@ _PAIR = b'{"diagram": {"rooms": [null, null]}}'
 class Studio:
     """A model with its threads and processes.
 
-    One thread samples. One process each reads bodies, checks, and reads and writes files.
-    ``workers`` processes answer briefs and find plans; threads wait for them, one for briefs and
-    one per process for jobs and for other requests. ``seconds``: time limit of a request,
-    ``brief_seconds`` of one with a brief. ``limits``: of ``Batcher``.
+    One thread samples. One process reads bodies, one checks, and one reads and writes files.
+    ``workers`` processes answer briefs and find plans; threads wait for these processes, one for
+    briefs and one per process for jobs and for other requests. ``seconds``: time limit of a
+    request; ``brief_seconds``: time limit of a request with a brief. ``limits``: limits of
+    ``Batcher``.
     """
 
     def __init__(
@@ -128,7 +129,7 @@ class Studio:
         }
 
     def health(self) -> dict[str, Any]:
-        """Lengths of queues, processes and running time."""
+        """Return lengths of queues, ids of processes and running time."""
         return {
             "status": "ok",
             "waiting": len(self.batcher),
@@ -140,12 +141,14 @@ class Studio:
 
 
 async def answered(future: Future[T], seconds: float) -> T:
-    """Await a result for ``seconds``; then cancel it if it has not begun, by ``TimeoutError``."""
+    """Await a result for ``seconds``; then cancel work that has not begun, and raise
+    ``TimeoutError``."""
     return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
 
 
 async def wanted(errands: Errands, work: Callable[[Callable[[], bool]], T], seconds: float) -> T:
-    """Submit work and await its answer; its argument returns True once nobody waits any more."""
+    """Submit work and await its answer. ``work`` is given a function that returns True once nobody
+    waits for the answer any more."""
     unwanted = threading.Event()
     try:
         return await answered(errands.submit(partial(work, unwanted.is_set)), seconds)
@@ -154,8 +157,8 @@ async def wanted(errands: Errands, work: Callable[[Callable[[], bool]], T], seco
 
 
 async def content_of(request: Request) -> bytes:
-    """Bytes of a body, which has to be sent as JSON, by ``ValueError``: a form of another site
-    cannot send JSON without a preflight request."""
+    """Return the bytes of a body. Raises ``ValueError`` unless it is sent as JSON, because a form
+    of another site cannot send JSON without a preflight request."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise ValueError(f"Content-Type: expected application/json, got {reprlib.repr(kind)}")
@@ -203,8 +206,8 @@ def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
 async def _steps(
     steps: asyncio.Queue[list[Revealed] | None], finished: asyncio.Task[dict[str, Any]]
 ) -> AsyncIterator[str]:
-    """Yield ``revealed`` for every step, then ``done`` with the answer, or ``error``; the request
-    is cancelled when nobody listens any more."""
+    """Yield an event ``revealed`` for every step, then ``done`` with the answer, or ``error``. The
+    request is cancelled when nobody listens any more."""
     finished.add_done_callback(lambda _: steps.put_nowait(None))
     try:
         # None marks the end of the steps
@@ -223,7 +226,7 @@ async def _steps(
 
 
 def _event_text(name: str, data: Any, number: int | None = None) -> str:
-    """Text of a server-sent event; ``number``: its id."""
+    """Return a server-sent event as text; ``number``: its id."""
     id_line = "" if number is None else f"id: {number}\n"
     return f"{id_line}event: {name}\ndata: {json.dumps(data)}\n\n"
 
@@ -237,13 +240,13 @@ def accepted(
 
 
 def job_events(studio: Studio, job: str, request: Request) -> StreamingResponse:
-    """Answer with the events of a job, behind the last one that the client has seen."""
+    """Answer with the events of a job, after the last event that the client has received."""
     last = request.headers.get("last-event-id", "")
     return _streamed(_polled(studio, job, int(last) + 1 if last.isdecimal() else 0))
 
 
 async def _polled(studio: Studio, job: str, since: int) -> AsyncIterator[str]:
-    """Poll for news of a job until it ends, and yield them."""
+    """Yield new events of a job until it ends, by polling."""
     quiet = time.monotonic()
     while (seen := studio.jobs.events(job, since)) is not None:
         news, over = seen
