@@ -75,8 +75,8 @@ class Kind:
 class Quantity(StrEnum):
     """Quantifier of a relation rule.
 
-    ``some``: at least one pair has the relation; ``every``: each subject has it to some object;
-    ``no``: no pair has it.
+    ``some``: at least one pair has the relation; ``every``: each subject has the relation to
+    some object; ``no``: no pair has the relation.
     """
 
     SOME = "some"
@@ -207,7 +207,7 @@ class Brief:
             model: a model of diagrams, as ``discrete_diffusion.load`` returns it.
             num: number of diagrams; None: 64.
             **options: other keywords of the model's ``sample``, such as ``seed``, ``method`` and
-                ``buildable``; with ``given``, the diagrams are completions of partial ones.
+                ``buildable``; with ``given``, the diagrams are completions of partial diagrams.
 
         Returns:
             The diagrams.

@@ -80,7 +80,7 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
 
 
 def name_of_brief(request: Request) -> str:
-    """Name of the brief in messages: ``brief=FILE``, or "the brief" if it came from no file."""
+    """Name of the brief in messages: ``brief=FILE``, or "the brief" without a file."""
     return "the brief" if isinstance(request.brief, GivenObjects) else f"brief={request.brief}"
 
 

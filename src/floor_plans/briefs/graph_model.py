@@ -49,8 +49,8 @@ class GraphModel:
             self._add_connected()
 
     def solve(self, effort: float, *, seed: int = 0) -> tuple[bool | None, BubbleDiagram | None]:
-        """Search for a diagram; return True and it, False if infeasible, None if undecided within
-        ``effort``."""
+        """Search for a diagram; return True and the diagram, False if infeasible, None if undecided
+        within ``effort``."""
         solver = self._solver.CpSolver()
         solver.parameters.max_deterministic_time = effort
         solver.parameters.num_workers = 1

@@ -26,8 +26,8 @@ from floor_plans.solver.requests import PlanRequest
 
 @dataclass(frozen=True)
 class MadePlan:
-    """Floor plan of a sampled diagram: the ``job`` it was found for, the plan alone (``found``) and
-    its ``scores``."""
+    """Floor plan of a sampled diagram: the ``job``, its result with this plan alone (``found``),
+    and the ``scores`` of the plan."""
 
     job: Job
     found: Realised

@@ -37,7 +37,7 @@ class Constraint(ABC):
 
         x Int[R, L] has MASK at tokens that are not sampled yet, also at ``position`` Int[R];
         ``log_d0`` Float[R, L, V] is the network's prediction for x. h can be any estimate that is
-        above 0 for a sample that can still meet C, and 1 or 0 for a finished one. The better it
+        above 0 for a sample that can still meet C, and 1 or 0 for a finished sample. The better it
         predicts P(C | x), the fewer particles are needed; their limit does not depend on it.
         """
 
@@ -85,10 +85,10 @@ class Particles(Steered):
     estimate of p(C). When their effective number falls below ``resample`` times the number of
     particles, these are resampled systematically, each with the mean weight.
 
-    ``log_weights`` of the result are those after the last resampling, -inf for dead particles,
-    whose tokens are arbitrary legal ids. ``ancestors`` are the initial rows of the particles.
-    Samples are exact as the number of particles grows; for few particles they are biased by order
-    1 / number, and share ancestors.
+    ``log_weights`` of the result are the weights after the last resampling, -inf for dead
+    particles, whose tokens are arbitrary legal ids. ``ancestors`` are the initial rows of the
+    particles. Samples are exact as the number of particles grows; for few particles they are biased
+    by order 1 / number, and share ancestors.
 
     ``nfe`` counts the calls of each row over all particles in it, so that its sum is the total.
 
@@ -158,7 +158,7 @@ class SoftGuidance(Steered):
 
         r(v) proportional to D_l(v) max(h(x with v), doubt)^gamma.
 
-    Nothing is resampled or rejected: samples may break C, and those that meet it are not
+    Nothing is resampled or rejected: samples may break C, and samples that meet C are not
     distributed as p given C. This is guidance by a classifier of unfinished samples (Dhariwal and
     Nichol, arXiv 2105.05233; for graphs, Vignac et al., arXiv 2209.14734, section 4.3), with h in
     place of a trained classifier. ``doubt``: lower bound on h, since a trained classifier is never

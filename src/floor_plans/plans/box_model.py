@@ -215,7 +215,7 @@ class BoxModel:
         restrict sides to multiples of it; ``around``: restrict sides to this distance from the
         hint. With such a restriction infeasibility proves nothing, so the answer is None.
 
-        ``spent``: the effort used. ``cost``: the objective of the boxes, if there is one.
+        Sets ``spent``, the effort used, and ``cost``, the objective of the boxes, if it has one.
         """
         if is_stopping():
             self.spent = effort
@@ -338,7 +338,7 @@ class BoxModel:
         return ways
 
     def _centre_in_sector(self, axis: int, u: int, v: int, first: int, last: int) -> list[Any]:
-        """Conditions that the centre of u lies in the columns ``first`` to ``last`` of ``SECTORS``
+        """Conditions: the centre of u lies in the columns ``first`` to ``last`` of ``SECTORS``
         relative to v: 0 before its box, 1 on its lower side, 2 between, 3 on its upper side, 4
         behind it."""
         centre, off = self.low[axis][u] + self.high[axis][u], self._off_line

@@ -259,7 +259,7 @@ class DecidedOnce(ABC, Generic[T]):
 
 
 class Buildable(DecidedOnce[bool | None]):
-    """Judge whether diagrams have a floor plan; None: undecided with ``effort``."""
+    """Judge that decides whether diagrams have a floor plan; None: undecided with ``effort``."""
 
     def __init__(self, effort: float, shard: Shard) -> None:
         super().__init__(shard)

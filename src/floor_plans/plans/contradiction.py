@@ -318,8 +318,8 @@ def infeasible_plans(report: ReadReport, num: int) -> list[str]:
     """Return sentences on the first ``num`` diagrams that the solver finds infeasible or leaves
     undecided.
 
-    Diagrams with relations in a circle are skipped. The first few infeasible ones are named with
-    their contradiction (see ``find_boxes``). Raises ``ValueError`` without OR-Tools.
+    Diagrams with relations in a circle are skipped. The first few infeasible diagrams are named
+    with their contradiction (see ``find_boxes``). Raises ``ValueError`` without OR-Tools.
     """
     asked = report.diagrams[:num]
     if not all(diagram.vocabulary.has_directions for diagram in asked):

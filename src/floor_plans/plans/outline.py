@@ -247,10 +247,10 @@ def shared_walls(plan: FloorPlan, first: int, second: int) -> list[Wall]:
 
 def outer_walls(plan: FloorPlan, room: int, *, to_balconies: bool = False) -> list[Wall]:
     """Pieces of a room's wall that face the outside, with ``LANDING`` metres free of rooms.
-    ``to_balconies``: include those that face a balcony.
+    ``to_balconies``: include pieces that face a balcony.
 
     The outside lies beyond the boundary, or else beyond the outermost walls. A recess is outside, a
-    pocket between rooms is not. Pieces on the outline come first, then the shorter ones.
+    pocket between rooms is not. Pieces on the outline come first, then shorter pieces.
     """
     from shapely import Polygon, get_parts, union_all
 

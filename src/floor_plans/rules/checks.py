@@ -305,8 +305,8 @@ def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that rooms without a given outline form one piece with a short outline.
 
     The outline has at most ``corners`` corners, and ``perimeter`` times the length of the outline
-    of a square of the same area. Rooms as close to each other as related ones form one piece. Slits
-    and steps up to twice ``sliver`` metres wide are filled first.
+    of a square of the same area. Rooms as close to each other as related rooms form one piece.
+    Slits and steps up to twice ``sliver`` metres wide are filled first.
     """
     if plan.boundary is not None:
         return None

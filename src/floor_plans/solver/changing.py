@@ -135,7 +135,8 @@ class Change:
         return replace(job, other_areas=(), hall=False, near=near)
 
     def _outline(self, requested: Outline) -> Outline:
-        """Requested outline, or else that of the plan. A long free outline keeps its ratio."""
+        """Requested outline, or else the outline of the plan. A long free outline keeps its
+        ratio."""
         if requested != FREE or self.plan.boundary is not None:
             return requested if requested != FREE else Outline(boundary=self.plan.boundary)
         x0, y0, x1, y1 = self.plan.outline.bounds

@@ -143,7 +143,7 @@ class NearSearch:
         self.plan.differ_from(self._shifted(boxes, -1))
 
     def _soft_near(self, effort: float, seed: int) -> Boxes | None:
-        """Find boxes near the earlier ones, with all requests and many soft constraints."""
+        """Find boxes near the earlier boxes, with all requests and many soft constraints."""
         self._cp.clear_objective()
         reaches = [self.plan.rooms.literal(self._change <= most) for most in _REACHES]
         every = [constraint.literal for constraint in self.plan.rooms.soft]

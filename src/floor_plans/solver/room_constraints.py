@@ -71,8 +71,8 @@ class RoomConstraints:
 
     ``hall``: number of an added room, the last one, or None. It has any relation to others, but
     does not overlap them; ``kinds`` and ``areas`` (targets, 0 for it) include it. ``unknown``:
-    pairs with any relation, those of the hall included. ``least_grid``: least side of the grid in a
-    free outline, decimetres.
+    pairs with any relation, including the pairs of the hall. ``least_grid``: least side of the grid
+    in a free outline, decimetres.
     """
 
     def __init__(

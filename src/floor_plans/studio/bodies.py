@@ -57,7 +57,8 @@ _Drawn = Annotated[int, Field(ge=1, le=MOST_DRAWN, description="how many diagram
 
 
 def _example(**body: Any) -> ConfigDict:
-    """Configuration of a body: other keys are refused; ``body`` is its example in /openapi.json."""
+    """Return the configuration of a body: unknown keys are refused, ``body`` is its example in
+    /openapi.json."""
     return ConfigDict(extra="forbid", json_schema_extra={"example": body})
 
 
@@ -68,8 +69,8 @@ class _Body(BaseModel):
 
 
 class Drawing(_Body):
-    """Rooms and relations as in a line of a plans file. In a partial diagram a room may be null,
-    and an unlisted pair is unknown; "no-edge" means no relation."""
+    """Diagram, with rooms and relations as in a line of a plans file. In a partial diagram a room
+    may be null, and an unlisted pair is unknown; "no-edge" means no relation."""
 
     rooms: list[str | None] = Field(min_length=1, max_length=MOST_ROOMS)
     relations: list[tuple[int, int, str]] = Field(default=[], max_length=MOST_ROOMS**2)
@@ -122,7 +123,7 @@ class CompleteBody(_Streamed):
 
 
 class SampleBody(_Streamed):
-    """Fresh diagrams."""
+    """Request to sample new diagrams."""
 
     model_config = _example(num=1, num_rooms=4)
 
@@ -133,7 +134,7 @@ class SampleBody(_Streamed):
 
 
 class BriefBody(_Asked):
-    """Diagrams that meet a brief, the keys of docs/floor_plans/briefs.md."""
+    """Request to sample diagrams that meet a brief, with the keys of docs/floor_plans/briefs.md."""
 
     model_config = _example(brief={"num_rooms": "4-5", "rooms": {"Kitchen": 1}}, num=1)
 
@@ -144,7 +145,7 @@ class BriefBody(_Asked):
 
 
 class CheckBody(_Body):
-    """A diagram, partial or complete, or a brief, to check."""
+    """Request to check a diagram, partial or complete, or a brief."""
 
     model_config = _example(diagram=_PAIR)
 
@@ -171,7 +172,7 @@ class MovedWall(_Body):
 
 
 class NearBody(_Body):
-    """Changes of an earlier plan. Rooms have the numbers of that plan; everything else moves as
+    """Changes of an earlier plan. Rooms are numbered as in that plan; everything else moves as
     little as possible."""
 
     plan: dict[str, Any] = Field(description="as an answer has it")
@@ -197,7 +198,7 @@ class NearBody(_Body):
 
 
 class RealiseBody(_Body):
-    """A dimensioned plan of a complete diagram, or near an earlier plan."""
+    """Request for a plan with dimensions of a complete diagram, or near an earlier plan."""
 
     model_config = _example(diagram=_PAIR, total_area=40)
 
@@ -213,7 +214,7 @@ class RealiseBody(_Body):
 
 
 class PlanBody(_Body):
-    """Plans on a plot: of a diagram, or of the best of several that a brief allows."""
+    """Request for plans on a plot, of a given diagram or of sampled diagrams that meet a brief."""
 
     model_config = _example(
         diagram=_PAIR, boundary=[[0, 0], [8, 0], [8, 6], [0, 6]], rules="none", num=2
@@ -242,8 +243,8 @@ class PlanBody(_Body):
 
 
 class PlotBody(_Body):
-    """A drawing with the outline of a plot: its largest closed polyline, that of a layer BOUNDARY
-    first."""
+    """A drawing with the outline of a plot: the largest closed polyline on a layer BOUNDARY, or
+    else on any layer."""
 
     model_config = _example(dxf=_PLOT_DRAWING)
 
@@ -251,7 +252,7 @@ class PlotBody(_Body):
 
 
 class ExportBody(_Body):
-    """The text of a file: of a diagram, or of a plan as /api/realise gives it."""
+    """Request to export a diagram, or a plan as /api/realise returns it, as a file."""
 
     model_config = _example(diagram=_PAIR, format="json")
 
@@ -346,13 +347,13 @@ class PlanAnswer(BaseModel):
 
 
 class PlotAnswer(BaseModel):
-    """A plot: its corners in metres, y downwards, from 0, 0 on."""
+    """Corners of a plot in metres, y downwards, with the upper left of its box at 0, 0."""
 
     corners: list[Point]
 
 
 class ScoresAnswer(BaseModel):
-    """Scores of a plan, shares from 0 to 1 but for the number of broken rules."""
+    """Scores of a plan: number of broken rules, and shares from 0 to 1."""
 
     num_broken: int
     compactness: float
@@ -371,7 +372,7 @@ class OtherRelation(BaseModel):
 
 
 class ShownPlan(BaseModel):
-    """A plan, its picture, and how good it is."""
+    """A plan, its picture and its scores."""
 
     plan: PlanAnswer
     svg: str
@@ -389,14 +390,14 @@ class ShownPlan(BaseModel):
 
 
 class NoPlan(BaseModel):
-    """No plan, and why."""
+    """Answer if no plan was found, with the reason."""
 
     plan: None
     reason: str
 
 
 class Plans(BaseModel):
-    """Plans, best first."""
+    """Plans found, best first."""
 
     plans: list[ShownPlan]
     num_diagrams: int
@@ -404,7 +405,7 @@ class Plans(BaseModel):
 
 
 class Accepted(BaseModel):
-    """A job that was begun, at /api/jobs/{job}."""
+    """A job that was accepted; its state is at /api/jobs/{job}."""
 
     job: str
 
@@ -432,13 +433,13 @@ class JobProgress(BaseModel):
 
 
 class JobDone(BaseModel):
-    """Data of the event "done", the last one."""
+    """Data of the event "done", the last event of a job."""
 
     answer: Plans | Drawn
 
 
 class RoomStyle(BaseModel):
-    """A type of rooms, and how it is drawn."""
+    """A room type, with label and colour for drawing."""
 
     type: str
     label: str
