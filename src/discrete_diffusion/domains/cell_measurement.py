@@ -31,8 +31,8 @@ SampleScore = Callable[[list[Any]], Sequence[float | None]]
 class CellMeasurement(ABC):
     """Measurement of the cells of a comparison, and baselines for their numbers.
 
-    ``measures``: numbers of every held-out sample, in the order of the table; ``nelbo`` is the
-    bound. ``columns``: metrics of the table. ``axes``: metrics or measures for the figure, the
+    ``measures``: what is measured for each held-out sample, in the order of the table; ``nelbo`` is
+    the bound. ``columns``: metrics of the table. ``axes``: metrics or measures for the figure, the
     first of which is shown.
     """
 
@@ -56,9 +56,9 @@ class CellMeasurement(ABC):
     def measure(
         self, model: Model, data: Any, protocol: EvaluationProtocol, folder: Path
     ) -> dict[str, Any]:
-        """Contents of ``cell.json`` for a trained model: ``metrics``, the numbers of each measure
-        and, with ``bounds``, the numbers of ``nelbo``, their ``quantity``, ``ordering`` and
-        ``rows``. Samples may be written into ``folder``.
+        """Measure a trained model; return the contents of ``cell.json``: ``metrics``, the numbers
+        of each measure and, with ``bounds``, the numbers of ``nelbo``, their ``quantity``,
+        ``ordering`` and ``rows``. Samples may be written into ``folder``.
 
         Raises ``ValueError`` if the numbers show that training went wrong.
         """
@@ -68,16 +68,18 @@ class CellMeasurement(ABC):
         return ()
 
     def real_data(self, data: Any, num_samples: int, verdicts: int = 0) -> dict[str, float]:
-        """Metrics of real data instead of ``num_samples`` samples of a model, or ``verdicts``
+        """Metrics of real data in place of ``num_samples`` samples of a model, or of ``verdicts``
         samples for slow metrics."""
         return {}
 
     def num_draws(self, config: DictConfig) -> int:
-        """Samples for each held-out one, by the config of a cell; 0 without a condition."""
+        """Number of samples for each held-out sample, from the config of a cell; 0 without a
+        condition."""
         return 0
 
     def num_verdicts(self, config: DictConfig) -> int:
-        """Samples for slow metrics, by the config of a cell; 0 without such metrics."""
+        """Number of samples for slow metrics, from the config of a cell; 0 if it has no such
+        metrics."""
         return 0
 
     def notes(self, comparison: Comparison) -> list[str]:
@@ -100,7 +102,8 @@ class TokenCells(CellMeasurement):
         self.columns, self.axes = report.columns, report.axes
 
     def report(self, data: Any, verdicts: int = 0) -> TokenReport:
-        """Report against the held-out split. ``verdicts``: number of samples for slow metrics."""
+        """Build the report against the held-out split. ``verdicts``: number of samples for slow
+        metrics."""
         return self._report(data, held_out_split(data))
 
     def measure(

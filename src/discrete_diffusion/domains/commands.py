@@ -31,15 +31,15 @@ class Option:
         share: a number between 0 and 1.
         words, registry: the allowed values, or the registry whose names are allowed.
         listed: a list of whole numbers is allowed too, as in ``num_rooms=[5,6]``.
-        is_file: a file that is read, so that no output may replace it; or objects.
+        is_file: the name of a file that is read, so that no output may replace it, or objects.
 
     Use:
-        with_given: only with ``given=FILE``, where it replaces the key ``instead_of``.
+        with_given: allowed only with ``given=FILE``, where it replaces the key ``instead_of``.
         without_given: the reason why it is refused with ``given=FILE``.
-        written: it says what is written with the samples.
-        is_size: it says how large every fresh sample is.
-        of_files: ``evaluate samples=FILE`` takes it too.
-        reading: it says how files are read, and is refused where none is.
+        written: says what is written with the samples.
+        is_size: says how large every fresh sample is.
+        of_files: ``evaluate samples=FILE`` takes the option too.
+        reading: says how files are read, and is refused if no file is read.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Option:
                 check_whole_number(key, number, least=self.least, most=self.most)
 
 
-# of evaluate, for kinds of data that measured_data reads
+# option of evaluate, for kinds of data that measured_data reads
 DATA = Option(
     "data",
     "data.path=FILE: the model on other data, all of the file; other keys replace those of the "
@@ -94,7 +94,7 @@ DATA = Option(
     default={},
 )
 
-# of evaluate, for kinds of data whose samples have distances and floors
+# options of evaluate, for kinds of data whose samples have distances and floors
 SEEDS = Option("seeds", "sampling seeds seed, seed + 1, ...; null is 5", least=1)
 FLOOR_DRAWS = Option(
     "floor_draws",
@@ -103,7 +103,7 @@ FLOOR_DRAWS = Option(
     of_files=True,
 )
 
-# of evaluate, for kinds of data whose models of tokens measure_model measures
+# options of evaluate, for kinds of data whose models of tokens measure_model measures
 TIME_BINS = Option(
     "time_bins",
     "of the bound by time, with a noise sample in each per held-out sample; null is 20",
@@ -153,7 +153,7 @@ class SubCommand:
     writes_folder: str = ""
 
     def run_words(self, name: str, words: Sequence[str], load: Callable[..., Any]) -> None:
-        """Run it with words of the command line, with its outputs locked.
+        """Run the sub-command with words of the command line, its outputs locked.
 
         Args:
             name: the command as typed, ``data convert``.
@@ -236,7 +236,8 @@ def _flag(key: str) -> str:
 
 
 def _as_flags(word: str, known: set[str], switches: set[str]) -> list[str]:
-    """``--out=DIR`` for ``out=DIR``, ``--overwrite`` for ``overwrite=true``, nothing for false.
+    """Convert ``out=DIR`` to ``--out=DIR``, ``overwrite=true`` to ``--overwrite``, false to
+    nothing.
 
     Raises ``ValueError`` for a switch that is neither true nor false.
     """

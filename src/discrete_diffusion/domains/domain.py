@@ -31,8 +31,8 @@ else:
     model_evaluation = Later("discrete_diffusion.evaluation.model_evaluation")
 
 GRAPH_FEATURES = ("reach", "resistance", "walks", "cycles")
-"""All features of a revealed graph, in the order of networks: the ``graph_features`` of a kind of
-data whose graphs have a structure beyond pairs."""
+"""All features of a revealed graph, in the order in which networks read them: the
+``graph_features`` of kinds of data whose graphs have a structure beyond pairs."""
 
 
 class Domain(ABC):
@@ -40,11 +40,11 @@ class Domain(ABC):
 
     Three members have to be written: ``vocabulary``, with ``tokens`` and ``decode`` where samples
     are not rows of ids; ``build``, and ``report``. The others have a default. A class, or a
-    ``LazyEntry``, with the same arguments can stand for any method.
+    ``LazyEntry``, with the same arguments can replace any method.
 
     Attributes:
         name: value of ``data.domain``.
-        title: its samples in a word, in the plural.
+        title: plural noun for its samples.
         data_sets: state of the samples by ``data.name``, one of ``registry.STATES``; data sets of
             different states hold the same samples and have the same keys.
         group_titles: names of the groups of tokens in pictures.
@@ -58,14 +58,14 @@ class Domain(ABC):
             does not.
         needed_conditions: name of a tensor that the backbone must take, by the key of ``data`` that
             adds it to every training sample.
-        options: keys of its own, of the commands ``sample`` and ``evaluate``, and under ``train``
-            those of ``eval`` in ``train`` and ``compare``.
-        remedies: remedy by key, for messages on keys that mean nothing.
-        quick: values of keys of ``evaluate`` under ``quick=true``, which is refused without any.
+        options: its own keys of the commands ``sample`` and ``evaluate``; under ``train``, its keys
+            of ``eval`` for ``train`` and ``compare``.
+        remedies: remedy by key, for messages on keys that do not apply.
+        quick: values of ``evaluate`` that ``quick=true`` sets; it is refused if there are none.
         token_steps: sampling steps where its samples are ids in one of two states and no number is
             given; None for the sampler's own.
         sample_files: files that ``sample`` may write besides ``metrics.json`` and the picture.
-        streamed_file: the one of ``sample_files`` to which samples are written one by one, or None.
+        streamed_file: file among ``sample_files`` to which samples are written one by one, or None.
         commands: sub-commands by name, by the word after ``discrete-diffusion``: under ``data``
             they join those of other kinds of data, and one named "" is the word itself.
         command_help, setting_help: lines of ``--help`` on its commands and settings.
@@ -108,7 +108,7 @@ class Domain(ABC):
             data: a completed ``config.data``.
 
         Returns:
-            Unless overridden, that of plain sequences.
+            The vocabulary; unless overridden, of plain sequences.
 
         Raises:
             ValueError: keys are not set; the message names them.
@@ -118,18 +118,18 @@ class Domain(ABC):
     def conditions(self, data: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
         """Tensors that come with every sample.
 
-        ``condition``, Float[B, sum], holds facts of samples, NaN where one is unknown.
+        The tensor ``condition``, Float[B, sum], holds facts of samples, NaN if unknown.
 
         Args:
             data: a ``config.data``.
 
         Returns:
-            Sizes of facts by the name of the tensor; empty for other tensors.
+            Sizes of facts by the name of the tensor; an empty tuple for tensors without facts.
         """
         return {}
 
     def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
-        """Samples as tokens.
+        """Convert samples to tokens.
 
         Args:
             data: a completed ``config.data``.
@@ -139,7 +139,7 @@ class Domain(ABC):
             Int[M, L].
 
         Raises:
-            ValueError: a sample does not fit; unless overridden, all but ``TypedGraph`` objects.
+            ValueError: a sample does not fit; unless overridden, any that is not a ``TypedGraph``.
         """
         known = self.vocabulary(data)
         if isinstance(known, vocab_config.VocabConfig):
@@ -147,7 +147,7 @@ class Domain(ABC):
         raise ValueError(f"samples of {self.title} cannot be encoded; give tokens Int[M, L]")
 
     def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
-        """Samples of tokens, as ``load(...).sample`` returns them.
+        """Convert tokens to samples, as ``load(...).sample`` returns them.
 
         Args:
             data: a completed ``config.data``.
@@ -163,7 +163,7 @@ class Domain(ABC):
 
     @abstractmethod
     def build(self, data: DictConfig) -> Dataset:
-        """The data set of a completed config.
+        """Build the data set of a completed config.
 
         Args:
             data: a completed ``config.data``.
@@ -173,9 +173,9 @@ class Domain(ABC):
         """
 
     def test_data(self, data: DictConfig) -> Dataset:
-        """The data set of a trained model's config whose ``path`` names another file.
+        """Build the data set of the file ``path``, for a trained model with this config.
 
-        All its samples are the split ``test``, the others are empty.
+        All its samples are in the split ``test``; the other splits are empty.
 
         Args:
             data: a ``config.data`` of a checkpoint, with another ``path``.
@@ -184,8 +184,7 @@ class Domain(ABC):
             Samples in splits.
 
         Raises:
-            ValueError: such a model does not know a sample; the message names file, place and
-                remedy.
+            ValueError: the model does not know a sample; the message names file, place and remedy.
         """
         data = data.copy()
         data.split = [0.0, 0.0, 1.0]
@@ -194,12 +193,12 @@ class Domain(ABC):
 
     @abstractmethod
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
-        """Report on samples against a split; a class of reports will do: ``report = MyReport``.
+        """Build a report on samples against a split; a class works, too: ``report = MyReport``.
 
         Args:
             data: the data set.
             split: name of the split to compare with.
-            config: of ``train``; its ``eval`` says how to measure.
+            config: config of ``train``, whose ``eval`` says how to measure.
 
         Returns:
             The report, which measures nothing yet.
@@ -215,18 +214,20 @@ class Domain(ABC):
             file: name of a file that may describe one more score, such as a brief, or None.
 
         Returns:
-            By name, that of a file by its path; unless overridden none.
+            Functions that score samples, by name; the score of a file is named by its path.
+            Empty unless overridden.
 
         Raises:
-            ValueError: the file cannot be read, or says what no sample meets.
+            ValueError: the file cannot be read, or no sample can meet what it requires.
         """
         return {}
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         """Sample as requested.
 
-        Unless overridden, of a model of tokens fresh samples, or completions of those that an
-        option ``given`` names, as ``tokens`` reads them; ``report`` measures and writes them.
+        Unless overridden, a model of tokens is sampled: fresh samples, or completions of the
+        samples that an option ``given`` names, which ``tokens`` reads. ``report`` measures and
+        writes them.
 
         Args:
             request: how many samples, and which.
@@ -237,7 +238,7 @@ class Domain(ABC):
             command does.
 
         Raises:
-            ValueError: models of this state cannot be sampled, or not as requested.
+            ValueError: the model cannot be sampled, or not as requested.
         """
         self._check_state(trained, "sample cannot draw from")
         return model_evaluation.sample_token_model(request, trained, self.report)
@@ -245,18 +246,18 @@ class Domain(ABC):
     def evaluate(self, request: EvaluateRequest, trained: Any) -> Evaluation:
         """Measure a model and its samples, or files of samples.
 
-        Unless overridden, a model of tokens, and samples as ``report`` measures them.
+        Unless overridden, a model of tokens is measured, and ``report`` measures its samples.
 
         Args:
             request: how much is measured, and on which data.
-            trained: the ``TrainedModel``; None where ``request.samples`` names files, which only
-                kinds of data with ``options`` that are ``of_files`` are asked for.
+            trained: the ``TrainedModel``; None if ``request.samples`` names files, which is allowed
+                only for kinds of data that have ``options`` with ``of_files``.
 
         Returns:
             The measurements.
 
         Raises:
-            ValueError: models of this state cannot be measured.
+            ValueError: the model cannot be measured.
         """
         self._check_state(trained, "evaluate cannot measure")
         report: Any = self.report
@@ -266,7 +267,7 @@ class Domain(ABC):
         """Measurement of each cell of ``compare``.
 
         Returns:
-            Unless overridden, that of ``report``, where this is a class of reports of tokens.
+            Unless overridden, ``TokenCells`` of ``report``, if it is a class of reports of tokens.
 
         Raises:
             ValueError: ``compare`` cannot measure this kind of data.

@@ -72,7 +72,7 @@ def register_domain(domain: _Class) -> _Class:
 
 
 def get_domain(name: str) -> Domain:
-    """The only instance of the kind of data of that name; the first call imports it.
+    """Return the only instance of the kind of data called ``name``; the first call imports it.
 
     Raises ``ValueError`` with the closest name if there is none.
     """
@@ -87,7 +87,7 @@ def get_domain(name: str) -> Domain:
 
 
 def missing_package(name: str) -> str:
-    """End of a sentence that says how to install a missing kind of data or data set, or nothing."""
+    """End of a sentence on how to install a missing kind of data or data set, or nothing."""
     package = _BROUGHT_BY.get(name)
     if package is None:
         return ""
@@ -123,7 +123,7 @@ def data_state(data_config: Mapping[str, Any]) -> str:
 
 
 def equivalent_data_sets(data_config: Mapping[str, Any]) -> dict[str, str]:
-    """``data.name`` by state, of data sets with the same samples as a ``config.data``."""
+    """``data.name``, by state, of the data sets with the same samples as a ``config.data``."""
     own, data_sets = data_state(data_config), domain_of(data_config).data_sets
     others = {state: name for name, state in data_sets.items() if state != own}
     return {own: str(data_config.get("name")), **others}
@@ -149,7 +149,7 @@ def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
 
 
 def complete_data(config: DictConfig) -> DictConfig:
-    """The config with what follows from the data, such as the layout or the number of features.
+    """The config with the keys that follow from the data, such as the number of features.
 
     This includes ``model.features`` where it is null: the features of a revealed graph that a
     network reads. Call it before anything is built from the config; a checkpoint holds the
@@ -184,7 +184,7 @@ WITH_CHECKPOINT = ("sample", "evaluate")
 """Commands that open a checkpoint."""
 
 _FOR_CHECKPOINTS = ("bound_draws", "num_samples", "steps")
-"""Fields that mean nothing for a file of samples."""
+"""Fields that do not apply to a file of samples."""
 
 _Request = TypeVar("_Request", bound=Request)
 
@@ -204,10 +204,10 @@ def options_by_title(command: str) -> dict[str, dict[str, Option]]:
 
 
 def sample_request_of(domain: Domain, request: SampleRequest, path: str) -> SampleRequest:
-    """The request with all options of the kind of data, by default those it leaves out.
+    """Complete a request to sample with the defaults of the kind of data.
 
-    ``path``: of the model. Raises ``ValueError`` for an option that means nothing for this model or
-    with ``given``, and for a value out of its bounds.
+    ``path``: path of the model. Raises ``ValueError`` for an option that does not apply to this
+    model or with ``given``, and for a value out of its bounds.
     """
     request = _with_options(domain, request, path, "sample")
     given = request.get("given")
@@ -233,7 +233,7 @@ def sample_request_of(domain: Domain, request: SampleRequest, path: str) -> Samp
 
 
 def evaluate_request_of(domain: Domain, request: EvaluateRequest, path: str) -> EvaluateRequest:
-    """The request to measure a model, completed likewise."""
+    """Complete a request to measure a model with the defaults of the kind of data."""
     if request.bound_draws == 0 and "time_bins" not in options_of(domain, "evaluate"):
         raise ValueError(
             f"bound_draws=0 (samples alone) does not go with {domain.title}; bound_draws=1 is least"
@@ -242,7 +242,7 @@ def evaluate_request_of(domain: Domain, request: EvaluateRequest, path: str) -> 
 
 
 def files_request_of(domain: Domain, request: EvaluateRequest) -> EvaluateRequest:
-    """The request to measure files of samples without a model, completed likewise."""
+    """Complete a request to measure files of samples, without a model, in the same way."""
     own = options_of(domain, "evaluate")
     # options of other kinds of data, and fields of checkpoints
     given = _given_options(request, "evaluate")
@@ -289,7 +289,7 @@ def _completed(request: _Request, own: Mapping[str, Option]) -> _Request:
 
 
 def _given_options(request: Request, command: str) -> list[tuple[str, Any, Mapping[str, Option]]]:
-    """Name, value and options by kind of data of what was given, parts by their dotted names."""
+    """Name, value, and options by kind of data of each given option; parts have dotted names."""
     given: list[tuple[str, Any, Mapping[str, Option]]] = []
     # options that differ from their default
     for name, options in options_by_title(command).items():

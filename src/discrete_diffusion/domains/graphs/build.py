@@ -78,10 +78,11 @@ class GraphFileDataset(GraphDataset):
 
 
 def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
-    """Data set of ``data=graphs``: one file, whose own splits are kept, or which is split by
-    distinct graph; or a file per split, where held-out graphs are removed from training.
+    """Build the data set of ``data=graphs`` from one file, or from a file for each split.
 
-    Raises ``ValueError`` for paths that contradict each other, and the readers' errors.
+    Splits in the file are kept; without them it is split by distinct graph. With a file for each
+    split, held-out graphs are removed from training. Raises ``ValueError`` for paths that
+    contradict each other, and the readers' errors.
     """
     check_installed()
     sources = _read_all(config)
@@ -93,8 +94,8 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
 
 
 def build_test_graphs(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
-    """Data set with the graphs of ``path`` as its test split: all graphs, or the test graphs of a
-    file with splits, which is logged. Raises the readers' errors."""
+    """Build a data set whose test split is the graphs of ``path``: all graphs or, with a message in
+    the log, only the test graphs of a file with splits. Raises the readers' errors."""
     check_installed()
     source = _read_all(config)["path"]
     level = logging.WARNING if source.problems else logging.INFO
@@ -115,13 +116,14 @@ def _dataset(splits: Splits, config: DictConfig, vocab: VocabConfig) -> GraphFil
 
 
 def largest_graph(config: DictConfig) -> int:
-    """Nodes of the largest graph of a ``config.data``. Raises as ``build_dataset`` does."""
+    """Number of nodes of the largest graph of a ``config.data``. Raises the errors of
+    ``build_dataset``."""
     sources = _read_all(config)
     return max(len(graph.nodes) for source in sources.values() for graph in source.graphs)
 
 
 def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
-    """Graphs by ``path``, or by split."""
+    """Read graphs, by split or, of one file, under ``path``."""
     if not (paths := given_paths(config)):
         raise ValueError(
             "data=graphs needs data.path=FILE, or data.train_path=FILE with data.val_path=FILE"
@@ -171,7 +173,8 @@ def _splits_of_files(sources: Mapping[str, ReadGraphs], config: DictConfig) -> S
 
 
 def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) -> Splits:
-    """Split so that a graph and its relabellings stay together; repeats keep their weight."""
+    """Split the distinct graphs at random; isomorphic graphs stay together, and all repeats are
+    kept."""
     # isomorphic graphs have one key
     keys = [canonical_key(graph) for graph in graphs]
     distinct = list(dict.fromkeys(keys))

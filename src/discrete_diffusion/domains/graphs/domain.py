@@ -55,13 +55,13 @@ ENDS = (
     ("sourceid", "targetid"),
     ("fromnode", "tonode"),
 )
-"""Names of the two columns of nodes in a table of edges, as ``plain_names`` has them."""
+"""Names of the two columns of nodes in a table of edges, as ``plain_names`` returns them."""
 
 _NODES = ("id", "nodeid", "nodeids", "node", "vertex", "vertexid")
-"""Names of the first column of a table of nodes, likewise."""
+"""Names of the first column of a table of nodes, as ``plain_names`` returns them."""
 
 _MAX_ROWS, _MAX_NAME = 20, 40
-"""Lines of a table that are inspected, and letters of a node's name at most there."""
+"""Most lines of a table that are inspected, and most letters of a node's name in them."""
 
 
 def plain_names(header: Sequence[str]) -> list[str]:
@@ -70,14 +70,14 @@ def plain_names(header: Sequence[str]) -> list[str]:
 
 
 def _rows(head: Head) -> list[list[str]]:
-    """Cells of the first lines of a table, names of its columns first; none of other text."""
+    """Cells of the first lines of a table, beginning with the header; empty for other text."""
     lines = [line for line in head.lines if line.strip()][:_MAX_ROWS]
     mark = next((mark for mark in ",;\t" if lines and mark in lines[0]), None)
     return [] if mark is None else [line.split(mark) for line in lines]
 
 
 def _is_edge_table(head: Head) -> bool:
-    """True if two columns are named as the ends of edges are, and hold short words."""
+    """True if two columns have names in ``ENDS`` and hold short words."""
     header, *rows = _rows(head) or [[]]
     names = plain_names(header)
     ends = next((pair for pair in ENDS if {*pair} <= {*names}), ())

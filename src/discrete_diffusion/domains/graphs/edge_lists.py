@@ -1,7 +1,7 @@
-"""Lists of edges: "u v", or "u v type", a line; "u" alone is a node; a blank line ends a graph.
+"""Lists of edges: each line is "u v" or "u v type"; "u" alone is a node; a blank line ends a graph.
 
-A first line "n m" of a graph is a header if m edges among n nodes follow. A file that fits two
-readings is refused, with both.
+The first line "n m" of a graph is a header if m edges among n nodes follow. A file with two
+possible readings is refused, and the message has both.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MARKS = (",", ";", "\t")
 _COMMENTS = ("#", "%", ";")
 
 _LETTERS = (("u", "v"), ("i", "j"), ("x", "y"))
-"""Headers of the two columns of nodes where all nodes are numbers; else they may be nodes."""
+"""Headers of the two columns of nodes, but only if all nodes are numbers."""
 
 
 class Line(NamedTuple):
-    """The ``words`` of a line, and the ``attributes`` that follow them, by name."""
+    """A line: its ``number``, its ``words``, and the ``attributes`` that follow them, by name."""
 
     number: int
     words: list[str]
@@ -57,8 +57,11 @@ def edge_list_records(text: str, types: GraphTypes, notes: Notes) -> Records:
 
 
 def _graph(block: Block, size: int | None, types: GraphTypes, notes: Notes) -> TypedGraph:
-    """Graph of the lines below a header of ``size`` nodes. Nodes are any words; they are numbered
-    in the order of whole numbers if all are such, else in the order in which they come first."""
+    """Graph of the lines below a header of ``size`` nodes, or of all lines if ``size`` is None.
+
+    Nodes are named by any words. They are in numeric order if all names are whole numbers, else in
+    the order in which they first appear.
+    """
     # nodes in the order of their first line
     rows = [checked_words(line, types, notes) for line in block]
     names = [*dict.fromkeys(word for row in rows for word in row[:2])]
@@ -83,7 +86,8 @@ def _graph(block: Block, size: int | None, types: GraphTypes, notes: Notes) -> T
 
 
 def checked_words(line: Line, types: GraphTypes, notes: Notes) -> list[str]:
-    """Words of a line, with the type behind them if types are known; errors name the line."""
+    """Check a line; return its nodes and, if it has one, the type of the edge. Errors name the
+    line."""
     if len(line.words) > 3:
         shown = " ".join(line.words)
         raise GraphError(f"line {line.number}: expected u v, or u v type, got {shown[:60]!r}")
@@ -122,9 +126,9 @@ def are_numbers(words: Sequence[str]) -> bool:
 
 
 def blocks_of(text: str) -> list[list[Line]]:
-    """Lines without comments and the header of columns, in blocks between blank lines.
+    """Split a text at blank lines into blocks of lines, without comments and column headers.
 
-    Raises ``GraphError`` for separators that fit two readings.
+    Raises ``GraphError`` for separators with two possible readings.
     """
     bodies: list[tuple[int, str, dict[str, Any]]] = []
     starts = [0]
@@ -145,7 +149,7 @@ def blocks_of(text: str) -> list[list[Line]]:
 
 
 def _attributes(line: str, number: int) -> tuple[str, dict[str, Any]]:
-    """Attributes that networkx writes behind an edge: ``0 1 {'weight': 1}``."""
+    """Split off the attributes that networkx writes behind an edge: ``0 1 {'weight': 1}``."""
     body, brace, rest = line.partition("{")
     if not brace:
         return line, {}
@@ -162,7 +166,7 @@ def _attributes(line: str, number: int) -> tuple[str, dict[str, Any]]:
 
 
 def _split(numbers: Sequence[int], bodies: Sequence[str]) -> list[list[str]]:
-    """Words of each line: separated by the first mark that all lines have, else by blanks and
+    """Split each line into words at the first mark that all lines have, else at blanks and
     marks."""
     words = [[word for word in re.split(r"[\s,;]+", body) if word] for body in bodies]
     marks = [mark for mark in _MARKS if bodies and all(mark in body for body in bodies)]
@@ -193,8 +197,10 @@ def _split(numbers: Sequence[int], bodies: Sequence[str]) -> list[list[str]]:
 
 
 def _named_columns(lines: list[Line]) -> tuple[list[Line], int]:
-    """Lines below a header such as ``source,target,weight``, whose further columns become
-    attributes, and how many header lines were removed."""
+    """Remove a header such as ``source,target,weight``; its further columns become attributes.
+
+    Return the lines below it, and how many header lines were removed.
+    """
     if not lines or lines[0].attributes:
         return lines, 0
     # the header, and the lines below it
@@ -252,7 +258,7 @@ def _below_header(line: Line, places: Sequence[int], others: Mapping[int, str], 
 
 
 def _refuse_labels(lines: Sequence[Line]) -> None:
-    """``GraphError`` if every line may also be a node with its label."""
+    """Raise ``GraphError`` if every line may also be a node with its label."""
     pairs = [line.words[:2] for line in lines]
     if len(pairs) < 2 or any(len(pair) < 2 for pair in pairs):
         return
@@ -267,7 +273,7 @@ def _refuse_labels(lines: Sequence[Line]) -> None:
 
 
 def _refuse_adjacency(lines: Block) -> None:
-    """``GraphError`` if every line may also be a node and its neighbours."""
+    """Raise ``GraphError`` if every line may also be a node and its neighbours."""
     words = [line.words for line in lines]
     # only unique first nodes with unique neighbours could be such a list
     longest, nodes = max(map(len, words), default=0), {word for row in words for word in row}
@@ -324,7 +330,7 @@ def _refuse_header(line: Line) -> None:
 
 
 def _ids(block: Block) -> list[tuple[int, ...]] | None:
-    """Nodes of each line; None if not all are numbers."""
+    """Nodes of each line as numbers; None if a node is not a number."""
     ends = [line.words[:2] for line in block]
     if not all(are_numbers(pair) for pair in ends):
         return None
@@ -344,19 +350,19 @@ def _header_fits(block: Block) -> bool:
 
 
 def _fit_size(nodes: set[int], n: int) -> bool:
-    """True if nodes are among 0 to n - 1, or among 1 to n."""
+    """True if all nodes are in 0 to n - 1, or all in 1 to n."""
     return n > 0 and (not nodes or max(nodes) < n or (max(nodes) == n and min(nodes) > 0))
 
 
 def _descends(block: Block) -> bool:
-    """True if the first line has its place in a list of edges sorted from large to small."""
+    """True if all lines are edges (u, v), u > v, in descending order, the first line included."""
     ids = _ids(block) or []
     return ids == sorted(ids, reverse=True) and all(len(p) == 2 and p[0] > p[1] for p in ids)
 
 
 def _nearly_fits(block: Block, later: Block) -> bool:
-    """True if the first line may be a header of another number of edges, a header in a block of
-    its own, or n alone."""
+    """True if the first line may be a header with another number of edges, a header in a separate
+    block, or only n."""
     ids = _ids(block)
     if ids is None or block[0].attributes or len(block[0].words) > 2:
         return False

@@ -3,7 +3,8 @@
 TU: ``DS_A.txt``, a pair of nodes a line, ``DS_graph_indicator.txt``, the graph of every node, and
 labels, which are types if ``data.node_types`` or ``data.edge_types`` names them. OGB: ``edge.csv``,
 a pair of nodes a line, numbered from 0 in each graph, ``num-node-list.csv`` and
-``num-edge-list.csv``, how many of each graph. Other content is dropped and counted.
+``num-edge-list.csv``, the numbers of nodes and edges of each graph. Other content is dropped and
+counted.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ Tables = dict[str, list[list[str]]]
 
 
 def tu_part(path: Path) -> tuple[str, str] | None:
-    """Name of the data set of the TU collection and the part of it that a file is.
+    """Name of a file's data set in the TU collection, and the file's part of the data set.
 
-    None of another file, and of one without another part of the data set next to it.
+    None for another file, and for a file without other parts of the data set next to it.
     """
     name = _PART.fullmatch(path.name)
     if name is None:
@@ -52,7 +53,7 @@ def tu_part(path: Path) -> tuple[str, str] | None:
 
 
 def tu_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Records:
-    """Yield a record for each graph of a TU folder. ``GraphError`` names file and line."""
+    """Yield a record for each graph of a TU folder. Raises ``GraphError`` naming file and line."""
     # the parts of one data set
     parts = {part: file for file in files if (part := tu_part(file)) is not None}
     names = sorted({name for name, _ in parts})
@@ -78,7 +79,7 @@ def tu_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Record
 
 
 def _shown_labels(unit: str, tables: Tables) -> str:
-    """Name of dropped labels with their values, which a user may name as types."""
+    """Describe dropped labels by their name and values, which a user may name as types."""
     values = sorted({row[0] for row in tables[f"{unit}_labels"]}, key=lambda v: (len(v), v))
     shown = ", ".join(values[:10]) + (", ..." if len(values) > 10 else "")
     return f"{unit}_labels ({shown}; data.{unit}_types names what is kept)"
@@ -90,7 +91,7 @@ def _table(file: Path) -> list[list[str]]:
 
 
 def _tu_graphs(tables: Tables, folder: dict[str, Path]) -> dict[int, dict[str, Any]]:
-    """Records by the number of the graph; nodes in the order of the file."""
+    """Records by the number of the graph; nodes are in the order of the file."""
     # the graph of every node
     rows, labels = tables["graph_indicator"], tables.get("node_labels")
     while rows and not rows[-1]:
@@ -132,7 +133,7 @@ def _tu_graphs(tables: Tables, folder: dict[str, Path]) -> dict[int, dict[str, A
 
 
 def _tu_edge(row: Sequence[str], file: Path, line: int, graph_of: Sequence[int]) -> tuple[int, int]:
-    """Nodes of a line, numbered from 0, which are two of one graph."""
+    """Parse a line as two different nodes of one graph, numbered from 0."""
     # numbers in the file begin at 1
     u, v = (node - 1 for node in _numbers_of(row, file, line, 2))
     where = f"{file.name}, line {line}: {u + 1}, {v + 1}"
@@ -153,8 +154,10 @@ def _numbers_of(row: Sequence[str], file: Path, line: int, num: int) -> list[int
 
 
 def ogb_part(path: Path) -> str | None:
-    """Part of OGB's raw files that a file is, by its name; None of another file, and of an
-    ``edge.csv`` next to no other part."""
+    """Part of OGB's raw files that a file holds, by its name.
+
+    None for another file, and for an ``edge.csv`` without another part next to it.
+    """
     name, ending = path.name.partition(".")[::2]
     if not ending.startswith("csv") or name not in ("edge", *_SIZES, *_FEATURES):
         return None
@@ -193,7 +196,7 @@ def ogb_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Recor
 
 
 def _ogb_table(file: Path, width: int) -> list[list[int]]:
-    """Rows of ``width`` whole numbers, without blank lines."""
+    """Read rows of ``width`` whole numbers, without blank lines."""
     rows = []
     # rows of numbers, without blank lines
     for k, line in enumerate(split_lines(read_text(file, CSV, TSV).text), start=1):
@@ -210,7 +213,7 @@ def _ogb_table(file: Path, width: int) -> list[list[int]]:
 
 
 def tables_of(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """Tables of nodes and tables of edges among files."""
+    """Tables of nodes and tables of edges among ``files``."""
     kinds = {file: kind_of(file, (EDGE_TABLE, NODE_TABLE)) for file in files}
     nodes, edges = (
         [file for file, kind in kinds.items() if kind is wanted]
@@ -220,7 +223,7 @@ def tables_of(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def table_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Records:
-    """Yield the one graph of a table of nodes and one of edges."""
+    """Yield the single graph of a table of nodes and a table of edges."""
     nodes, edges = tables_of(files)
     if len(nodes) > 1 or len(edges) > 1:
         raise GraphError(
@@ -234,7 +237,7 @@ def table_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Rec
 
 
 def _joined(nodes: Path, edges: Path, types: GraphTypes, notes: Notes) -> dict[str, Any]:
-    """Record of a table of nodes, known by its first column, and one of edges."""
+    """Join a table of nodes, named in its first column, and a table of edges into a record."""
     # the header says which mark separates cells
     text = read_text(nodes, NODE_TABLE).text
     first = text.lstrip().partition("\n")[0]

@@ -41,8 +41,8 @@ _NUM_NODES = ("num_nodes", "n_nodes", "n", "sizes")
 
 
 def parse_graphml(text: str, types: GraphTypes, notes: Notes) -> TypedGraph:
-    """Graph with nodes in the order of the file. Raises ``GraphError`` unless the text is one
-    undirected graph."""
+    """Parse GraphML, with nodes in the order of the file. Raises ``GraphError`` unless the text is
+    one undirected graph."""
     import networkx
 
     # one undirected graph
@@ -83,7 +83,7 @@ def to_graphml(graph: TypedGraph, types: GraphTypes) -> str:
 
 
 def parse_graph6(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
-    """Graph of a line of graph6 or, after a colon, of sparse6, which have no types."""
+    """Parse a line of graph6 or, after a colon, sparse6; neither format has types."""
     import networkx
 
     # without header and colon
@@ -224,9 +224,9 @@ def _digress_graph(block: Sequence[tuple[int, str]], types: GraphTypes, notes: N
 
 
 def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
-    """Yield a record for every matrix of ``.npz`` and ``.npy``, or of an array of several.
+    """Yield a record for every matrix of ``.npz`` or ``.npy``, where an array may hold several.
 
-    An array named after a split holds its graphs. Pickled objects are refused.
+    An array named after a split holds the graphs of that split. Pickled objects are refused.
     """
     # arrays only, nothing that runs code
     try:
@@ -261,7 +261,8 @@ def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
 def _padded_graph(
     stack: NDArray[Any], sizes: NDArray[Any] | None, types: GraphTypes, notes: Notes, k: int
 ) -> TypedGraph:
-    """Graph of one matrix of a stack, without its padding, whose size has to be given."""
+    """Graph of matrix ``k`` of a stack, without padding; ``sizes`` tells padding from unlinked
+    nodes."""
     matrix = stack[k]
     # nodes up to the last one with an edge
     num = int(np.flatnonzero(matrix.any(axis=0) | matrix.any(axis=1)).max(initial=-1)) + 1
@@ -281,7 +282,7 @@ def _padded_graph(
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
-    """Arrays of a file by name. Raises one of ``UNREADABLE`` if there are none."""
+    """Load the arrays of a file by name. Raises an error in ``UNREADABLE`` if there are none."""
     # arrays of one file, by name
     with path.open("rb") as file:
         content = np.load(file, allow_pickle=False)

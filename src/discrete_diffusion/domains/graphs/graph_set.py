@@ -46,7 +46,8 @@ _EXTRA = ("igraph", "orbit_count")
 
 
 def library(name: str) -> Any:
-    """Module of the extra ``graphs``. Raises ``ValueError`` naming the extra if it is missing."""
+    """Import a library of the extra ``graphs``. Raises ``ValueError`` naming the extra if the
+    library is missing."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -54,7 +55,7 @@ def library(name: str) -> Any:
 
 
 def check_installed() -> None:
-    """Raise ``ValueError`` naming the extra if a library of it is missing."""
+    """Raise ``ValueError`` naming the extra ``graphs`` if one of its libraries is missing."""
     for name in _EXTRA:
         if find_spec(name) is None:
             library(name)
@@ -62,15 +63,18 @@ def check_installed() -> None:
 
 @dataclass(frozen=True)
 class Labelling:
-    """``canonical``: an order with which isomorphic graphs become equal. ``log_num_orders``:
-    log(n! / |Aut|), the log of how many distinct graphs the orders of the nodes make."""
+    """Canonical order of a graph's nodes, with which isomorphic graphs become equal.
+
+    ``log_num_orders``: log(n! / |Aut|), the log of how many distinct graphs the orders of the nodes
+    make.
+    """
 
     canonical: Order
     log_num_orders: float
 
 
 def label(graph: TypedGraph) -> Labelling:
-    """Labelling of a graph; types of nodes and of edges count."""
+    """Label a graph; types of nodes and of edges count."""
     coloured, colours = _coloured(graph)
     automorphisms = coloured.count_automorphisms(color=colours)
     log_num_orders = math.log(math.factorial(len(graph.nodes))) - math.log(automorphisms)
@@ -92,7 +96,7 @@ def reordered(graph: TypedGraph, order: Sequence[int]) -> TypedGraph:
 
 
 def breadth_first_order(graph: TypedGraph, canonical: Sequence[int]) -> Order:
-    """Order from a node of the most neighbours outwards, one connected part after the other.
+    """Order nodes breadth first from a node of most neighbours, one connected part after the other.
 
     Neighbours of a node follow by their own number of neighbours, most first, and then in the
     ``canonical`` order. Source: GraphRNN, arXiv 1802.08773.
@@ -143,8 +147,9 @@ def _coloured(graph: TypedGraph) -> tuple[Any, list[int]]:
 
 @dataclass(frozen=True)
 class Statistic:
-    """``bandwidth``: of the kernel. ``bin_width``: distance of neighbouring bins of a histogram,
-    for the earth mover's distance; None for a vector that is not a histogram."""
+    """Statistic of a graph. ``bandwidth``: bandwidth of its kernel. ``bin_width``: distance of
+    neighbouring bins of a histogram, for the earth mover's distance; None for a vector that is not
+    a histogram."""
 
     name: str
     meaning: str
@@ -254,7 +259,8 @@ def filter_bank(x: Floats) -> Floats:
 
 
 def _wavelet(x: Floats) -> Floats:
-    """x^2 up to 1, 4 / x^2 from 2 on, and the cubic with their values and slopes between."""
+    """x^2 up to 1, 4 / x^2 from 2 on, and between them the cubic with the same values and
+    slopes."""
     cubic = -5 + 11 * x - 6 * x**2 + x**3
     tail = 4 / np.maximum(x, 1) ** 2
     return np.where(x <= 1, x**2, np.where(x < 2, cubic, tail))
@@ -262,7 +268,7 @@ def _wavelet(x: Floats) -> Floats:
 
 @cache
 def _largest_response() -> float:
-    """End of the histogram: the maximum on a grid, as published."""
+    """Upper end of the histogram: the maximum of the filters on a grid, as published."""
     return float(filter_bank(np.arange(0, 2, 0.01)).max())
 
 

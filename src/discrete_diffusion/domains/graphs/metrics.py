@@ -48,8 +48,8 @@ _AVERAGED = ("mmd_degree", "mmd_clustering", "mmd_orbit")
 """Distances that ``mmd_average`` is the mean of."""
 
 _DECIMALS = 4
-"""Decimals of the published distances of training graphs; those that round to 0 are in no
-ratio."""
+"""Decimals of the published distances of training graphs; distances that round to 0 are left out of
+ratios."""
 
 
 def mean_kernel(
@@ -105,9 +105,13 @@ def squared_mmds(samples: GraphSet, reference: GraphSet, kernel: str) -> dict[st
 
 
 def ratios(mmds: Mapping[str, float], training: Mapping[str, float]) -> dict[str, float]:
-    """``ratio``: mean over the five statistics of MMD(samples, test) / MMD(training, test), without
-    those whose divisor rounds to 0 at four decimals. ``ratio_rounded``: with the divisors rounded
-    to four decimals, as in the code of DeFoG (arXiv 2410.04263). Empty if all round to 0."""
+    """Ratios of MMDs: to the test set, of samples and of training graphs.
+
+    ``ratio``: mean over the five statistics of MMD(samples, test) / MMD(training, test), without
+    statistics whose divisor rounds to 0 at four decimals. ``ratio_rounded``: with the divisors
+    rounded to four decimals, as in the code of DeFoG (arXiv 2410.04263). Empty if all divisors
+    round to 0.
+    """
     rounded = {name: round(training[name], _DECIMALS) for name in MMDS}
     kept = [name for name in MMDS if rounded[name] > 0]
     if not kept:
@@ -192,9 +196,10 @@ def novelty_shares(
 ) -> dict[str, float]:
     """Shares of the samples, exact up to isomorphism.
 
-    ``unique``: distinct graphs among them, per sample; ``novel``: not in ``training``; ``valid``,
-    for the kinds in ``VALIDITY``; ``valid_unique_novel``: all of these at once, where the first of
-    equal samples counts; without a validity ``unique_novel``. Novelty needs ``training``.
+    ``unique``: number of distinct graphs / number of samples; ``novel``: not in ``training``;
+    ``valid``: only for the kinds in ``VALIDITY``; ``valid_unique_novel``: all three at once, where
+    the first of equal samples counts, or ``unique_novel`` for other kinds. Novelty needs
+    ``training``.
     """
     num, keys = len(samples), samples.keys
     # the first sample of each isomorphism class
@@ -287,8 +292,11 @@ def _score_each(check: Callable[[TypedGraph], bool], graphs: list[TypedGraph]) -
 
 
 def find_blocks(adjacency: Floats) -> Ints:
-    """Int[N], the block of every node, numbered 0, 1, ...: the most likely result of greedy moves
-    of single nodes, from spectral clusterings into 1, 2, ... blocks."""
+    """Int[N], the block of every node, numbered from 0, by greedy search.
+
+    Single nodes are moved, from spectral clusterings into 1, 2, ... blocks; the most likely result
+    is returned.
+    """
     found = [_improved(adjacency, start) for start in _spectral_starts(adjacency)]
     return max(found, key=lambda blocks: integrated_likelihood(adjacency, blocks))
 
@@ -313,7 +321,8 @@ def integrated_likelihood(adjacency: Floats, blocks: Ints, num_blocks: int | Non
 def _block_counts(
     adjacency: Floats, blocks: Ints, num_blocks: int | None = None
 ) -> tuple[Floats, Floats, Floats]:
-    """Edges and pairs of nodes, Float[K, K] symmetric, and numbers of nodes, Float[K]."""
+    """Numbers of edges and of pairs of nodes by pair of blocks, Float[K, K] symmetric, and numbers
+    of nodes, Float[K]."""
     member = np.eye(num_blocks or int(blocks.max()) + 1)[blocks]  # (N, K)
     sizes, edges = member.sum(axis=0), member.T @ adjacency @ member
     pairs = np.outer(sizes, sizes)
@@ -343,7 +352,8 @@ def _spectral_starts(adjacency: Floats) -> list[Ints]:
 
 
 def _improved(adjacency: Floats, blocks: Ints) -> Ints:
-    """Blocks after moving each node to the block of most likelihood, until no node moves."""
+    """Put each node into the block of most likelihood, one after the other, until no node changes
+    its block."""
     from scipy.special import gammaln
 
     blocks, num_nodes = blocks.copy(), len(blocks)
@@ -355,7 +365,7 @@ def _improved(adjacency: Floats, blocks: Ints) -> Ints:
     log_factorial = gammaln(np.arange(num_nodes**2 + 2) + 1.0)
 
     def likelihood(edges: Ints, size: Ints, others: Ints) -> Floats:
-        """Likelihood of a block with all: log B(e + 1, m - e + 1) = log e! (m - e)! / (m + 1)!"""
+        """Sum over blocks of log B(e + 1, m - e + 1) = log e! (m - e)! / (m + 1)!"""
         pairs = np.where(diagonal, (size * (size - 1) // 2)[:, None], np.outer(size, others))
         both = log_factorial[edges] + log_factorial[pairs - edges]
         return (both - log_factorial[pairs + 1]).sum(axis=1)

@@ -34,7 +34,7 @@ from discrete_diffusion.runtime.inputs import FileKind
 class ReadGraphs:
     """Graphs that were read.
 
-    ``splits``: graphs by their split in the file, ``ALL`` for those of no split. ``problems``:
+    ``splits``: graphs by their split in the file, ``ALL`` for graphs of no split. ``problems``:
     place and fault of each graph that was left out. ``notes``: how graphs were read, and what was
     dropped.
     """
@@ -65,7 +65,7 @@ def read_graphs(
     key: str = "skip_invalid",
     samples: bool = False,
 ) -> ReadGraphs:
-    """All graphs of a file, or of the files of a folder, in the order of their names.
+    """Read all graphs of a file, or of the files of a folder in the order of their names.
 
     The format is known by the content, then by the name: JSON lines, a graph a line; JSON, a list
     of graphs or an object with a list for each split; graph6 and sparse6, a graph a line; GraphML;
@@ -139,7 +139,7 @@ def _sources(
 
 
 def _files_of(path: Path) -> list[Path]:
-    """The file itself, or the files of a folder, graph2 before graph10."""
+    """The file itself, or the files of a folder in natural order, graph2 before graph10."""
     if not path.exists():
         raise FileNotFoundError(f"no graphs at {path.absolute()}")
     if not path.is_dir():
@@ -157,7 +157,8 @@ def _files_of(path: Path) -> list[Path]:
 
 
 def _with_faults(file: Path, records: Records) -> Records:
-    """Records; content that cannot be split into graphs becomes a record that cannot be read."""
+    """Yield records; content that cannot be split into graphs becomes a record that cannot be
+    read."""
     try:
         yield from records
     except ValueError as error:  # also a number of thousands of digits
@@ -187,7 +188,8 @@ def _kind_of(file: Path, in_folder: bool) -> FileKind | str:
 
 
 def _records(file: Path, kind: FileKind | str, types: GraphTypes, notes: Notes) -> Records:
-    """Records of a file of a kind; ``GraphError`` with the reason if there is none."""
+    """Yield the records of a file, as its ``kind`` is read. Raises ``GraphError`` if ``kind`` is
+    the reason why it cannot be read."""
     if isinstance(kind, str):
         raise GraphError(kind)
     arrays = kind in (inputs.NPZ, inputs.NPY)
@@ -195,7 +197,7 @@ def _records(file: Path, kind: FileKind | str, types: GraphTypes, notes: Notes) 
 
 
 def parse_json(text: str) -> Any:
-    """Value of a text in JSON. Raises ``GraphError`` for other text."""
+    """Parse JSON. Raises ``GraphError`` for other text."""
     try:
         return load_json(text)
     except ValueError as error:
@@ -223,7 +225,7 @@ def _json(text: str, types: GraphTypes, notes: Notes) -> Records:
 def _graph_lines(
     parse: Callable[[str, GraphTypes, Notes], TypedGraph],
 ) -> Callable[[str, GraphTypes, Notes], Records]:
-    """Reader of a graph a line."""
+    """Make a reader of text with a graph in each line, which ``parse`` reads."""
 
     def read(text: str, types: GraphTypes, notes: Notes) -> Records:
         for number, line in enumerate(split_lines(text), start=1):
@@ -257,7 +259,7 @@ _FORMATS: dict[FileKind, Callable[..., Records]] = {
     domain.NODE_TABLE: _refused_node_table,
     domain.EDGE_LIST: edge_list_records,
 }
-"""Readers by kind: of the path of arrays, and of the text of other files."""
+"""Readers by kind of file; they take the path of a file of arrays, and the text of other files."""
 
 _EXPECTED = (
     "JSON, JSON lines, GraphML, graph6 or sparse6, lists of edges, blocks of DiGress, or adjacency "

@@ -36,7 +36,7 @@ TYPE = "type"
 """The attribute of nodes and edges that names their type."""
 
 ALL = "all"
-"""Graphs of no split."""
+"""Name for graphs of no split."""
 
 SPLIT_NAMES = {**{name: name for name in (*SPLITS, ALL)}, "valid": "val", "validation": "val"}
 """The split by its name in a file."""
@@ -47,7 +47,7 @@ _KEYS = ("n", "edges", "node_types")
 
 
 class GraphError(ValueError):
-    """Fault of a graph, without the name of its file."""
+    """Error in a graph; the message does not name the file."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ class Notes:
     """Notes on graphs that were read.
 
     ``forms``: number of graphs by format. ``dropped``: how often something was left out, by its
-    name and what had it, a noun in the singular. ``remarks``: counts by sentence.
+    name and by the noun, such as "edge", of the objects that had it. ``remarks``: counts by
+    sentence.
     """
 
     forms: Counter[str] = field(default_factory=Counter)
@@ -124,7 +125,8 @@ class Notes:
     remarks: Counter[str] = field(default_factory=Counter)
 
     def drop(self, names: Iterable[str], unit: str, number: int = 1) -> None:
-        """Count each of ``names`` as left out of ``number`` of ``unit``."""
+        """Count each of ``names`` as left out of ``number`` objects; ``unit`` is a noun such as
+        "node"."""
         for name in names:
             self.dropped[name, unit] += number
 
@@ -133,7 +135,7 @@ class Notes:
         self.drop((str(key) for key in values.keys() - set(known)), unit)
 
     def sentences(self) -> list[str]:
-        """``dropped: weight of 12 edges, label of 3 nodes``, and the remarks."""
+        """Sentences such as ``dropped: weight of 12 edges, label of 3 nodes``, and the remarks."""
         parts = [
             f"{name} of {counted(n, unit)}" for (name, unit), n in sorted(self.dropped.items())
         ]
@@ -199,7 +201,7 @@ def parse_size(record: Any) -> int:
 
 
 def parse_names(names: Any, num_nodes: int, parse: Callable[[object], Id]) -> tuple[Id, ...]:
-    """Type of every node, by its name in ``node_types``; ``GraphError`` naming the wrong one."""
+    """Type of every node, by its name in ``node_types``; ``GraphError`` naming a wrong type."""
     if not _is_list(names) or len(names) != num_nodes:
         raise GraphError(
             f"node_types: expected a list of n={num_nodes} names, got {reprlib.repr(names)}"
@@ -268,7 +270,7 @@ def is_node_link(record: Any) -> bool:
 
 
 def _plain_record(record: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
-    """Node-link JSON as ``{"n": ..., "edges": ..., "node_types": ...}``."""
+    """Convert node-link JSON to ``{"n": ..., "edges": ..., "node_types": ...}``."""
     # the one key that holds the edges
     keys = [key for key in ("edges", "links") if key in record]
     if len(keys) == 2:
@@ -304,7 +306,7 @@ def _plain_record(record: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
 
 
 def _edge(edge: Any, place: str, number: Mapping[str, int], notes: Notes) -> list[Any]:
-    """[u, v] or [u, v, type] of an edge of node-link JSON, its nodes by number."""
+    """[u, v] or [u, v, type] of an edge of node-link JSON; u and v are numbers of nodes."""
     # an object names its ends
     if isinstance(edge, Mapping):
         notes.drop_others(edge, (*_ENDS, TYPE, "key"), "edge")
@@ -321,7 +323,8 @@ def _edge(edge: Any, place: str, number: Mapping[str, int], notes: Notes) -> lis
 
 
 def graph_record(graph: TypedGraph, types: GraphTypes) -> dict[str, Any]:
-    """The inverse of ``parse_graph``; types are written where there are several."""
+    """Convert a graph to a record, which ``parse_graph`` reads; types are written where there are
+    several."""
     edges: list[list[Any]] = [[i, j] for i, j, _ in graph.edges]
     if len(types.edges) > 2:
         edges = [[i, j, types.edges[kind]] for i, j, kind in graph.edges]
@@ -332,7 +335,8 @@ def graph_record(graph: TypedGraph, types: GraphTypes) -> dict[str, Any]:
 
 
 def lines_of(graphs: Iterable[TypedGraph], types: GraphTypes, **more: Any) -> str:
-    """JSON lines, as ``read_graphs`` reads them; ``more``: further keys, a value per graph."""
+    """Return graphs as JSON lines for ``read_graphs``; ``more``: further keys, a value per
+    graph."""
     records = [graph_record(graph, types) for graph in graphs]
     for key, values in more.items():
         for record, value in zip(records, values, strict=True):

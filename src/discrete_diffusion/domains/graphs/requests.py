@@ -5,8 +5,8 @@ A partial graph is a line of JSON:
 
     {"n": 64, "edges": [[0, 1], [1, 2]], "non_edges": [[0, 2]], "known_nodes": [3, 4, 5]}
 
-A pair that is not listed is unknown; among ``known_nodes``, a list of nodes or the number of the
-first ones, it has no edge. ``node_types`` holds null for unknown types.
+A pair that is not listed is unknown, or has no edge if both nodes are among ``known_nodes``, which
+is a list of nodes or how many of the first nodes. ``node_types`` holds null for unknown types.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _FIXED_ORDER = (
 
 @dataclass(frozen=True)
 class PartialGraph:
-    """``nodes``: the type of each, None if unknown. ``pairs``: type of edge by pair (i, j), i < j,
-    for the known pairs, with or without an edge."""
+    """Partial graph. ``nodes``: type of each node, None if unknown. ``pairs``: type of edge by pair
+    (i, j), i < j, for the known pairs, with or without an edge."""
 
     nodes: tuple[int | None, ...]
     pairs: Mapping[Pair, int]
@@ -70,8 +70,8 @@ class PartialGraph:
 def read_partials(
     given: str | GivenObjects, types: GraphTypes, n_max: int
 ) -> dict[int, PartialGraph]:
-    """Partial graphs by line number. Raises ``ValueError`` naming file, line and field for a wrong
-    line, and for a file without a graph."""
+    """Read partial graphs, by line number. Raises ``ValueError`` naming file, line and field for a
+    wrong line, and for a file without a graph."""
     partials = {}
     # one partial graph a line
     source = read_text(given, JSON_LINES, JSON, expected="a partial graph a line")
@@ -87,7 +87,7 @@ def read_partials(
 
 
 def parse_partial(record: Any, types: GraphTypes, n_max: int) -> PartialGraph:
-    """Partial graph of a record. Raises ``GraphError`` naming the field."""
+    """Parse a partial graph. Raises ``GraphError`` naming the field."""
     num_nodes, no_edge = records.parse_size(record), len(types.edges) - 1
     if num_nodes > n_max:
         raise GraphError(f"n: {num_nodes} nodes; the model samples at most {n_max}")
@@ -124,7 +124,8 @@ def _known_nodes(record: Mapping[str, Any], num_nodes: int) -> list[int]:
 
 
 def encode_partials(partials: Sequence[PartialGraph], vocab: VocabConfig) -> tuple[Tensor, Tensor]:
-    """Tokens Int64[M, L] with ``UNKNOWN`` and PAD, and Bool[M, L], the positions of data."""
+    """Encode as tokens Int64[M, L] with ``UNKNOWN`` and PAD; also return Bool[M, L], True at
+    data."""
     # unknown tokens at all positions of data
     real = vocab.real_positions(torch.tensor([len(each.nodes) for each in partials]))
     x0 = torch.where(real, UNKNOWN, vocab.pad_id)
@@ -233,8 +234,12 @@ def _real_graphs(
 def _read_real(
     request: EvaluateRequest, graphs: GraphSamples
 ) -> tuple[list[TypedGraph], list[TypedGraph] | None, list[TypedGraph]]:
-    """Test graphs of ``reference=FILE``, or all if it has no splits; graphs of ``training=FILE``,
-    or the training graphs of the reference, or None; and all graphs of the reference."""
+    """Read test graphs, training graphs (or None) and all graphs to compare samples with.
+
+    Test graphs are the test split of ``reference=FILE``, or all its graphs if it has no splits.
+    Training graphs are those of ``training=FILE``, else of the reference. All graphs are those of
+    the reference.
+    """
     source = graphs.read_graphs(request.reference, request)
     training = source.splits.get("train")
     if request.training is not None:

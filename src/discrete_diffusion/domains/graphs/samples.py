@@ -47,7 +47,7 @@ FLOOR_DRAWS = 20
 """Default of ``floor_draws``."""
 
 MAX_PLOTTED, MAX_COLUMNS = 36, 6
-"""Graphs on a page, and completions of a line there."""
+"""Most graphs on a page, and most completions of a line on it."""
 
 GIVEN = "#d1495b"
 """Colour of edges that were known before the graph was completed."""
@@ -140,7 +140,8 @@ def _plot(axes: Axes, graph: TypedGraph, given: frozenset[Pair]) -> None:
 
 
 def node_positions(graph: TypedGraph) -> Floats:
-    """Float[N, 2], by the springs of Kamada and Kawai; planar graphs start without crossings."""
+    """Positions Float[N, 2] of nodes, by the springs of Kamada and Kawai; planar graphs start
+    without crossings."""
     import networkx
 
     # an embedding of planar graphs as the start
@@ -159,8 +160,8 @@ def node_positions(graph: TypedGraph) -> Floats:
 
 @dataclass(frozen=True)
 class GraphSamples(SampleKind[TypedGraph]):
-    """Graphs of ``types``. ``vocab``: None for graphs of files, of any size. ``validity``: what
-    makes a graph valid, a ``data.kind``."""
+    """Samples of graphs of these ``types``. ``vocab``: None for graphs of files, of any size.
+    ``validity``: what makes a graph valid, a ``data.kind``."""
 
     types: GraphTypes
     vocab: VocabConfig = None  # type: ignore[assignment]
@@ -193,8 +194,11 @@ class GraphSamples(SampleKind[TypedGraph]):
         given: Sequence[int] | None = None,
         inputs: Mapping[int, Any] | None = None,
     ) -> None:
-        """Plot the first graphs on a page; of completions the same number for each of the first
-        lines, with the edges of their ``PartialGraph`` in ``inputs``."""
+        """Plot the first graphs on a page.
+
+        Of completions, as many are plotted for each of the first lines, with the edges of the
+        line's ``PartialGraph`` in ``inputs``.
+        """
         # fresh samples: one after the other
         if given is None or inputs is None:
             if samples:
@@ -232,7 +236,7 @@ class GraphSamples(SampleKind[TypedGraph]):
         return metrics.own_metrics(GraphSet(samples), kind=self.validity)
 
     def read_graphs(self, path: str, request: EvaluateRequest, **options: Any) -> ReadGraphs:
-        """Graphs of a file that is measured or compared with; the log says how many."""
+        """Read the graphs of a file to measure or compare with; the log says how many."""
         n_max = None if self.vocab is None else self.vocab.n_max
         options |= {"skip_invalid": request.skip_invalid, "n_max": n_max}
         source = read_graphs(path, self.types, **options)
@@ -251,8 +255,11 @@ class GraphSamples(SampleKind[TypedGraph]):
         real: RealData[TypedGraph],
         unreadable: Sequence[int],
     ) -> SampleScores:
-        """Every metric of every set; graphs trained on give novelty and the ratio, and floors are
-        sampled from all real graphs. Raises ``ValueError`` for an empty set or reference."""
+        """Compute every metric of every set.
+
+        Graphs trained on give novelty and the ratio; floors are sampled from all real graphs.
+        Raises ``ValueError`` for an empty set or reference.
+        """
         # how to measure, and with which sets
         kind = self.validity if request.kind is None else request.kind
         kernel = request.kernel or metrics.default_kernel(kind)
@@ -283,8 +290,8 @@ class GraphSamples(SampleKind[TypedGraph]):
 
         # numbers of the samples
         def scores_of_set(samples: Sequence[TypedGraph], size: int) -> dict[str, float]:
-            """Scores with shares of all samples, unreadable ones included; shares of 0 and nothing
-            else for a set without a graph."""
+            """Scores of a set, with shares of all samples, readable or not; only shares, of 0, if
+            it has no graph."""
             if not samples:
                 return dict.fromkeys(_shares_of(own(reference[:1], training=training)), 0.0)
             graphs = GraphSet(samples)
@@ -442,7 +449,8 @@ class GraphReport(SampleKindReport):
 
 
 class GraphCells(TokenCells):
-    """The bound and metrics of fresh samples; novelty of real data is left out: they are known."""
+    """The bound and metrics of fresh samples; novelty is left out for real data, which are
+    known."""
 
     def __init__(self) -> None:
         super().__init__(GraphReport)
@@ -450,7 +458,7 @@ class GraphCells(TokenCells):
     def real_data(
         self, data: GraphFileDataset, num_samples: int, verdicts: int = 0
     ) -> dict[str, float]:
-        """Scores of training graphs, which are not new."""
+        """Scores of training graphs, without novelty."""
         scores = super().real_data(data, num_samples, verdicts)
         of_novelty = ("novel", "unique_novel", "valid_unique_novel")
         return {name: value for name, value in scores.items() if name not in of_novelty}

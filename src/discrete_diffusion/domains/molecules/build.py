@@ -31,7 +31,7 @@ from discrete_diffusion.layout.vocab_config import VocabConfig
 logger = logging.getLogger(__name__)
 
 SMILES_ORDER = "smiles"
-"""Atoms as the canonical SMILES writes them, mostly next to their neighbours."""
+"""Order of atoms in the canonical SMILES, mostly next to their neighbours."""
 
 SOURCES = {
     "qm9": "QM9's SMILES are in qm9.csv of MoleculeNet and in gdb9.sdf of PyTorch Geometric",
@@ -46,8 +46,8 @@ class MoleculeDataset(GraphDataset):
     """Molecules in three splits, their atoms in the order of the canonical SMILES.
 
     ``node_order``: ``random`` relabels the atoms each time a molecule is read; ``smiles`` is the
-    order of the canonical SMILES; ``canonical`` sorts by type and surroundings. ``source``: the
-    files, for the log.
+    order of the canonical SMILES; ``canonical`` sorts by type and surroundings. ``source``: names
+    of the files, for the log.
     """
 
     size_unit = "atoms"
@@ -83,7 +83,7 @@ class MoleculeDataset(GraphDataset):
         return made
 
     def identities(self, split: str) -> list[Hashable]:
-        """Rows of tokens: a molecule has the same atoms in the same order in every file."""
+        """Rows of tokens, since a molecule has its atoms in the same order in every file."""
         return TokenDataset.identities(self, split)
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
@@ -99,8 +99,8 @@ class MoleculeDataset(GraphDataset):
 
 
 def complete_molecules(config: DictConfig) -> None:
-    """Set what follows from the training file in ``config``: ``atoms``, the most frequent first,
-    and ``n_max``, the largest molecule. Values that are given stay.
+    """Set in ``config`` what follows from the training file: ``atoms``, the most frequent first,
+    and ``n_max``, the size of the largest molecule. Values that are given stay.
 
     Raises ``ValueError`` for unknown atoms, or charged ones where charges are ignored.
     """
@@ -127,7 +127,7 @@ def complete_molecules(config: DictConfig) -> None:
 
 
 def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
-    """Data set of ``data=molecules``, ``qm9`` or ``zinc`` with a completed config.
+    """Build the data set of ``data=molecules``, ``qm9`` or ``zinc`` from a completed config.
 
     With a file per split, molecules held out for validation or test are removed from training and
     counted. Raises ``ValueError`` for paths that contradict each other, a row that the vocabulary
@@ -161,7 +161,7 @@ def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
 
 
 def _usable(path: str, config: DictConfig, vocab: VocabConfig) -> ReadMolecules:
-    """Molecules of a file whose atoms and bonds the vocabulary has."""
+    """Read the molecules of a file whose atoms and bonds the vocabulary has."""
     source = _read(path, config).only(vocab.node_types, vocab.n_max)
     if not config.skip_invalid:
         source.refuse_problems(_REMEDY)
@@ -193,8 +193,8 @@ def split_rows(
     """Rows of train, val and test, in random order; equal molecules stay together, so that a split
     may have a few more than requested.
 
-    ``split``: for each a share, or a whole number above 1; null for the rest. Raises ``ValueError``
-    for shares or numbers that do not fit.
+    ``split``: for each split a share or a whole number above 1, or null for the rest. Raises
+    ``ValueError`` for shares or numbers that do not fit.
     """
     groups: dict[Molecule, list[int]] = {}
     for row, molecule in enumerate(molecules):

@@ -40,7 +40,7 @@ from discrete_diffusion.sampling.model import Model
 logger = logging.getLogger(__name__)
 
 PROPOSALS = 16
-"""Ways to place a scaffold that are weighed for each completion, if the order of atoms counts."""
+"""Number of ways to place a scaffold that are weighed for each completion in SMILES order."""
 
 _SIZES, _PLACES, _SCORES, _CHOICE = 30, 31, 32, 33
 """Keys of independent random generators."""
@@ -55,7 +55,7 @@ _SMILES_ORDER_NOTE = (
 class Scaffold:
     """Given part of a molecule, from a ``line`` of a file.
 
-    ``open_atoms``: for each atom, True if new ones may be attached. ``marked``: the file marks
+    ``open_atoms``: for each atom, True if new atoms may be attached. ``marked``: the file marks
     these atoms, and new bonds may join two of them.
     """
 
@@ -94,8 +94,9 @@ class Scaffold:
         """Ids of a molecule of ``size`` atoms, with atom ``order[k]`` in slot ``slots[k]``; unknown
         ids are -1.
 
-        The scaffold's atoms and bonds are known. No bond is known where none may be added: between
-        two of its atoms, unless both are open and marked, and between a closed atom and a new one.
+        The scaffold's atoms and bonds are known. Pairs of atoms have no bond where none may be
+        added: between two of its atoms, unless both are open and marked, and between a closed atom
+        and a new one.
         """
         # unknown ids, then the scaffold's atoms
         none = vocab.edge_offset + vocab.no_edge
@@ -126,7 +127,7 @@ def read_scaffolds(
     An atom ``*`` (a dummy atom) marks where new atoms attach: at its neighbours and nowhere else.
     Without a mark, new atoms may attach anywhere, and the scaffold gets no further bonds inside.
 
-    Raises ``ValueError`` naming file and line for one that cannot be read, has an atom that
+    Raises ``ValueError`` naming file and line for a scaffold that cannot be read, has an atom that
     ``vocab`` lacks, or leaves no slot for a new atom.
     """
     scaffolds = []
@@ -184,7 +185,7 @@ def completed_sizes(
     seed: int,
     size: int | Sequence[int] | None = None,
 ) -> list[list[int]]:
-    """Atoms of the ``num`` molecules for each scaffold, at least one more than it has.
+    """Numbers of atoms of ``num`` molecules for each scaffold, more than the scaffold has.
 
     ``size``: a number or a choice of numbers. By default sizes are sampled from ``size_counts``,
     the numbers of training molecules of each size. Raises ``ValueError`` if no size leaves room.
@@ -217,7 +218,7 @@ def completed_sizes(
 
 @dataclass(frozen=True)
 class PlacedScaffold:
-    """Atom ``order[k]`` of a scaffold in slot ``slots[k]``; ``tokens``: ids of a molecule, negative
+    """Scaffold with atom ``order[k]`` in slot ``slots[k]``. ``tokens``: ids of a molecule, negative
     where they are sampled."""
 
     order: list[int]
@@ -234,15 +235,16 @@ def place_scaffolds(
     node_order: str,
     seed: int,
 ) -> Partials[Molecule]:
-    """Partial molecules that contain each scaffold, one for each of its ``sizes``; scaffold atoms
-    come first, numbered as given, then the sampled ones.
+    """Partial molecules that contain each scaffold, one for each of its ``sizes``.
 
-    A model of random order takes the scaffold in the first slots: the exact conditional, where the
-    sampler is exact. A model of the order of SMILES needs to be given the slots of the scaffold's
-    atoms: ``PROPOSALS`` walks over them, spread over random slots, are weighed by the model's
-    probability of the tokens that they fix, and one is sampled: an approximation.
+    For a model of random order the scaffold is in the first slots; completions follow the exact
+    conditional distribution if the sampler is exact. For a model of the order of SMILES the slots
+    have to be chosen: ``PROPOSALS`` random walks over the scaffold's atoms, in random slots, are
+    weighed by the model's probability of the known tokens, and one is sampled. This is an
+    approximation.
 
-    Raises ``ValueError`` for another order.
+    In completions scaffold atoms come first, numbered as given, then the sampled atoms. Raises
+    ``ValueError`` for another order.
     """
     if node_order not in ("random", SMILES_ORDER):
         raise ValueError(
@@ -279,8 +281,8 @@ def place_scaffolds(
 def _placed(
     scaffold: Scaffold, size: int, vocab: VocabConfig, chooser: random.Random | None
 ) -> PlacedScaffold:
-    """Place the atoms in the first slots; with a ``chooser``, in the order of a walk over random
-    slots."""
+    """Place the scaffold's atoms in the first slots or, with a ``chooser``, in random slots in the
+    order of a random walk."""
     if chooser is None:
         order = slots = list(range(len(scaffold)))
     else:
@@ -290,7 +292,8 @@ def _placed(
 
 
 def _chosen(log_weights: Tensor, seed: int) -> Tensor:
-    """Int[M]: one of P proposals for each row of log weights Float[M, P], as a flat index."""
+    """Sample one of P proposals for each row of log weights Float[M, P]; return flat indices
+    Int[M]."""
     generator = make_generator(seed, _CHOICE)
     picked = torch.multinomial(log_weights.softmax(dim=1), 1, generator=generator).squeeze(1)
     return torch.arange(len(log_weights)) * log_weights.shape[1] + picked
@@ -335,10 +338,11 @@ def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: Vocab
 
 
 def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
-    """Sample ``completions`` molecules that contain each scaffold of ``given``; written as fresh
-    ones, every line with the line of its scaffold.
+    """Sample ``completions`` molecules that contain each scaffold of ``given``.
 
-    Raises ``ValueError`` naming file and line for a wrong scaffold."""
+    They are written as fresh molecules are, each with the line of its scaffold. Raises
+    ``ValueError`` naming file and line for a wrong scaffold.
+    """
     graphs.check_installed()
     data, molecules = trained.data_config, MoleculeSamples(vocab)
     # scaffolds of the file, and sizes of their completions
@@ -370,7 +374,7 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
 def evaluate_model(
     request: EvaluateRequest, trained: TrainedModel, vocab: VocabConfig
 ) -> SampleEvaluation[Molecule]:
-    """Measure samples of a model against the split that its checkpoint held out, and the model."""
+    """Measure a model, and its samples against the split that its checkpoint held out."""
     graphs.check_installed()
     on = measured_data(request, trained)
     data, split = on.data, on.split
@@ -400,7 +404,7 @@ def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[Molecule]:
 
 
 def _read(path: str, request: EvaluateRequest) -> list[Molecule]:
-    """Molecules of a file of SMILES; the log counts rows that cannot be read."""
+    """Read the molecules of a file of SMILES; the log counts rows that cannot be read."""
     source = read_molecules(path, charges=request.charges)
     if not request.skip_invalid:
         source.refuse_problems("leave such rows out with skip_invalid=true")

@@ -45,18 +45,19 @@ NUM_ACTIVATIONS = 512
 """Width of ChemNet's last layer but one."""
 
 ENOUGH = 10_000
-"""Molecules below which FCD is biased upwards by more than the differences of interest."""
+"""Number of molecules below which the upward bias of FCD exceeds differences of interest."""
 
 _BATCH, _CACHE_VERSION = 128, 1
 
 _MAX_ACTIVATIONS = 80 * _BATCH
-"""Molecules whose activations are in memory at once, 2 kB each; they are kept for smaller sets."""
+"""Most molecules whose activations are in memory at once, 2 kB each; smaller sets are kept."""
 
 _MAX_LENGTH = 350
-"""Characters that ChemNet was trained on, including the end."""
+"""Most characters of SMILES that ChemNet was trained on, including the end."""
 
 _known: dict[str, np.ndarray] = {}
-"""Float32[512] by SMILES: sets of samples overlap, such as those before and after correction."""
+"""Activations Float32[512] by SMILES, kept since sets of samples overlap, such as those before and
+after correction."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def fcd(one: Sequence[str], other: Sequence[str]) -> float:
 
 
 def frechet_distance(one: Activations, other: Activations) -> float:
-    """|m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2)).
+    """Fréchet distance |m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2)).
 
     The trace of the root is the sum of the roots of the eigenvalues of C1^(1/2) C2 C1^(1/2), which
     is symmetric.
@@ -95,8 +96,8 @@ def frechet_distance(one: Activations, other: Activations) -> float:
 
 
 def activations(smiles: Sequence[str]) -> Activations:
-    """Activations of at least two canonical SMILES, kept on disk; the network sees equal ones
-    once."""
+    """Activations of at least two canonical SMILES, kept on disk; equal SMILES go through the
+    network once."""
     # each molecule once, with its count
     counted = sorted(Counter(smiles).items())
     texts, counts = [text for text, _ in counted], [count for _, count in counted]
@@ -117,7 +118,7 @@ def activations(smiles: Sequence[str]) -> Activations:
 
 
 def is_known(smiles: Sequence[str]) -> bool:
-    """True if the activations of these are on disk."""
+    """True if the activations of these SMILES are on disk."""
     return _cache_path(smiles).is_file()
 
 
@@ -129,7 +130,7 @@ def _cache_path(smiles: Sequence[str]) -> Path:
 
 
 def _moments(texts: Sequence[str], counts: np.ndarray) -> Activations:
-    """Moments, computed in parts of ``_MAX_ACTIVATIONS``.
+    """Moments of activations, computed in parts of ``_MAX_ACTIVATIONS``.
 
     Two parts with n and m molecules, means a and b and sums of squares S and T around them have
     together S + T + n m / (n + m) (b - a)(b - a)'.
@@ -157,7 +158,7 @@ def _moments(texts: Sequence[str], counts: np.ndarray) -> Activations:
 
 
 def activations_of(texts: Sequence[str]) -> np.ndarray:
-    """Float32[M, 512] of each molecule."""
+    """Activations of each molecule, Float32[M, 512]."""
     with progress.task("ChemNet", len(texts), "molecules") as going:
         return _run_network(texts, max(_MAX_LENGTH, 1 + max(map(len, texts))), going)
 
@@ -182,7 +183,7 @@ def _activation_blocks(texts: Sequence[str]) -> Iterator[np.ndarray]:
 
 
 def _run_network(smiles: Sequence[str], padded: int, going: progress.Task) -> np.ndarray:
-    """Float32[M, 512] of SMILES padded to ``padded`` characters."""
+    """Run ChemNet on SMILES padded to ``padded`` characters; return activations Float32[M, 512]."""
     import torch
     from fcd.utils import SmilesDataset
 
@@ -214,10 +215,10 @@ COMPLEXITY = 4
 """The largest radius and distance of NSPDK, in bonds."""
 
 MAX_SORTED = 2_000_000
-"""Entries that are sorted at once; sorting takes some four times their room."""
+"""Entries that are sorted at once; sorting takes some four times their memory."""
 
 MAX_KEPT = 24_000_000
-"""Entries that stay in memory."""
+"""Most entries that stay in memory."""
 
 _ENTRY = np.dtype([("key", np.int64), ("value", np.float64)])
 ENTRY_BYTES = _ENTRY.itemsize
@@ -228,7 +229,7 @@ Features = dict[int, float]
 
 
 def features_of_smiles(smiles: str) -> Features:
-    """Features of a molecule as rdkit perceives it, with aromatic bonds as single ones, as in
+    """Features of a molecule as rdkit perceives it, with aromatic bonds as single bonds, as in
     GDSS."""
     from rdkit import Chem
 
@@ -277,7 +278,7 @@ def features(labels: Sequence[Hashable], bonds: Sequence[tuple[int, int, Hashabl
 
 
 def _shells(root: int, around: Sequence[Sequence[int]], most: int) -> list[list[int]]:
-    """Vertices at distance 0, 1, ..., at most ``most``."""
+    """Lists of vertices at distance 0, 1, ..., ``most`` from ``root``, as far as there are any."""
     shells, visited = [[root]], {root}
     while len(shells) <= most:
         reached = [w for v in shells[-1] for w in around[v] if w not in visited]
@@ -301,7 +302,7 @@ def _neighbourhoods(
 
 
 def mean_features(smiles: Sequence[str]) -> MeanFeatures:
-    """Mean of the features of all molecules; those of equal ones are computed once."""
+    """Mean of the features of all molecules; features of equal molecules are computed once."""
     mean = MeanFeatures()
     counted = Counter(smiles)
     for text in progress.track(list(counted), "NSPDK", "molecules"):
@@ -328,8 +329,8 @@ def nspdk_mmd(one: MeanFeatures, other: MeanFeatures) -> float:
 
 @dataclass(frozen=True)
 class _Run:
-    """Entries sorted by key, each key once. ``cuts``: starts of the ranges, and the end. ``place``:
-    the entries, or the file that holds them from byte ``start`` on."""
+    """Entries sorted by key, each key once. ``cuts``: starts of the ranges, and the end of the
+    last. ``place``: the entries, or the file that holds them from byte ``start`` on."""
 
     cuts: list[int]
     place: NDArray[Any] | IO[bytes]
@@ -355,7 +356,7 @@ class MeanFeatures:
         self._file: IO[bytes] | None = None
 
     def add(self, features: Mapping[int, float], count: int = 1) -> None:
-        """Add the features of ``count`` equal molecules: values by signed numbers of 64 bits."""
+        """Add the features of ``count`` equal molecules: values by key, a signed 64-bit number."""
         size = len(features)
         keys = np.fromiter(features.keys(), dtype=np.int64, count=size)
         values = np.fromiter(features.values(), dtype=np.float64, count=size)

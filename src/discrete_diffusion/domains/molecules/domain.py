@@ -53,8 +53,10 @@ def _is_sdf(head: Head) -> bool:
 
 
 def _is_smiles_table(head: Head) -> bool:
-    """True for the name of a table, or a column smiles; a list of SMILES and names, separated by
-    tabs, may have such a header, too."""
+    """True if a file has the name of a table, or a column ``smiles``.
+
+    A tab after ``smiles`` does not make a table: a list of SMILES and names may begin in that way.
+    """
     if suffix_of(head.path) in (".csv", ".tsv"):
         return not head.text.lstrip().startswith(("{", "[", "<"))
     names = [name.strip(' "').lower() for name in re.split(r"[,;\t]", head.lines[0])]
@@ -62,7 +64,7 @@ def _is_smiles_table(head: Head) -> bool:
 
 
 def _is_xyz(head: Head) -> bool:
-    """True if the first line counts the atoms that follow the second one."""
+    """True if the first line counts the atoms that follow the second line."""
     first, lines = head.lines[0].strip(), head.lines[2:]
     if not first.isdecimal() or len(first) > 5 or int(first) == 0:
         return False

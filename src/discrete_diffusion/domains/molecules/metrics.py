@@ -55,16 +55,16 @@ PROPERTIES = {
 }
 
 MIN_RINGS = 2
-"""Least size of a scaffold that counts, as in MOSES (arXiv 1811.12823)."""
+"""Least number of rings of a scaffold that counts, as in MOSES (arXiv 1811.12823)."""
 
 MANY = 20_000
-"""Different molecules from which on the cost is logged."""
+"""Least number of different molecules for which the cost is logged."""
 
 _TRIED = 128
-"""Molecules that are measured to estimate the time of all."""
+"""Most molecules that are measured to estimate the time of all molecules."""
 
 _ALWAYS, _EACH = 0.5e9, 1e3
-"""Bytes of ChemNet at work, and of the facts of a molecule."""
+"""Bytes that ChemNet takes at work, and bytes for the facts of a molecule."""
 
 _SYSTEM, _GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
@@ -73,8 +73,8 @@ _SYSTEM, _GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 class Verdict:
     """Validity of one graph, as canonical SMILES by each rule; None where the rule is broken.
 
-    ``whole``: all fragments; ``valid``, ``relaxed``: the largest fragment; ``corrected``: likewise,
-    repaired. ``connected``: the graph is in one piece, valid or not.
+    ``whole``: all fragments; ``valid``, ``relaxed``: the largest fragment; ``corrected``: the same
+    after repair. ``connected``: the graph is in one piece, valid or not.
     """
 
     whole: str | None
@@ -176,7 +176,7 @@ def sample_shares(verdicts: Sequence[Verdict], known: frozenset[str] | None) -> 
 
     ``unique``: share of different molecules among those valid by the relaxed rule; ``novel``: share
     of these that are not among the ``known`` SMILES, the training molecules. Both are left out if
-    no sample is valid, and ``novel`` without ``known``.
+    no sample is valid, and ``novel`` also if ``known`` is None.
     """
     if not verdicts:
         return {}
@@ -246,7 +246,8 @@ def properties(smiles: Sequence[str]) -> dict[str, np.ndarray]:
 
 @cache
 def _accessibility() -> Any:
-    """Score that rdkit ships among its contributions; None where these are not installed."""
+    """Function for the synthetic accessibility of a molecule, from rdkit's contributions; None if
+    they are not installed."""
     from rdkit.Chem import RDConfig
 
     # a script, which is not a package
@@ -287,7 +288,8 @@ def scaffold_similarity(one: Counter[str], other: Counter[str]) -> float:
 def property_distances(
     one: dict[str, np.ndarray], other: dict[str, np.ndarray]
 ) -> dict[str, float]:
-    """``wasserstein_logp`` and so on: 1-Wasserstein distance of each, in its own unit."""
+    """1-Wasserstein distance of each property, in its own unit, by name such as
+    ``wasserstein_logp``."""
     from scipy.stats import wasserstein_distance
 
     return {
@@ -318,8 +320,9 @@ class MoleculeSet:
 
 
 def all_distances(samples: MoleculeSet, reference: MoleculeSet) -> dict[str, float]:
-    """``fcd``, if it is installed, ``nspdk_mmd``, ``scaffold_similarity`` and distances of
-    properties; empty if either set is, and without similarity if either has no scaffold."""
+    """Return ``fcd``, if it is installed, ``nspdk_mmd``, ``scaffold_similarity`` and distances
+    of properties; empty if either set is empty. Similarity is left out if either set has no
+    scaffold."""
     if not len(samples) or not len(reference):
         return {}
     found = {
@@ -393,7 +396,7 @@ def log_cost(sets: Sequence[MoleculeSet]) -> None:
 def warn_if_short(needed: float, purpose: str, remedy: str) -> None:
     """Log a warning if ``needed`` bytes are more than are free.
 
-    ``purpose``: what needs them; ``remedy``: what needs less.
+    ``purpose``: what needs the memory; ``remedy``: how to need less.
     """
     available = available_memory()
     if available is not None and needed > available:
@@ -404,8 +407,8 @@ def warn_if_short(needed: float, purpose: str, remedy: str) -> None:
 
 
 def available_memory() -> int | None:
-    """Bytes that this process can still have: of the machine, or of its container if that has
-    less; None where the system does not say."""
+    """Bytes of memory that the machine and the container of this process, if any, still allow; None
+    if the system does not say."""
     limits: list[int] = []
     # free memory of the machine
     with suppress(OSError):

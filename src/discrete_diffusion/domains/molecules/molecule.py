@@ -225,9 +225,10 @@ def smiles_of(mol: Any) -> str:
 
 
 def encode(molecules: Sequence[Molecule], vocab: VocabConfig) -> EncodedGraphs:
-    """Molecules as tokens, with atoms in their order.
+    """Encode molecules as tokens, with atoms in their order.
 
-    Raises ``ValueError`` for an atom that ``vocab.node_types`` lacks, and for too many atoms."""
+    Raises ``ValueError`` for an atom that ``vocab.node_types`` lacks, and for too many atoms.
+    """
     if foreign := foreign_atoms(molecules, vocab.node_types):
         raise ValueError(f"atom {foreign[0]} is not in data.atoms={list(vocab.node_types)}")
     index = {name: k for k, name in enumerate(vocab.node_types)}
@@ -243,13 +244,13 @@ def has_dummy(molecule: Molecule) -> bool:
 
 
 def foreign_atoms(molecules: Iterable[Molecule], known: Sequence[str]) -> list[str]:
-    """Atoms that are not among the known ones, each once."""
+    """Atoms that are not among the ``known`` atoms, each once."""
     atoms = dict.fromkeys(atom for molecule in molecules for atom in molecule.atoms)
     return [atom for atom in atoms if atom not in known]
 
 
 def decode(tokens: Tensor, vocab: VocabConfig) -> list[Molecule]:
-    """Molecules of tokens Int[B, L]. Raises the errors of ``decode_graphs``."""
+    """Decode molecules from tokens Int[B, L]. Raises the errors of ``decode_graphs``."""
     return [
         Molecule(tuple(vocab.node_types[k] for k in graph.nodes), graph.edges)
         for graph in decode_graphs(tokens, vocab)

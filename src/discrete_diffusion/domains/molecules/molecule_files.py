@@ -45,8 +45,8 @@ class Row(NamedTuple):
 
 
 def kind_of_molecules(path: str | Path) -> FileKind | None:
-    """``SDF``, ``SMILES_TABLE``, ``JSON_LINES`` of graphs, or None for a list; ``ValueError``
-    naming the kind of another file."""
+    """Kind of a file: ``SDF``, ``SMILES_TABLE``, ``JSON_LINES`` of graphs, or None for a list of
+    SMILES; ``ValueError`` naming any other kind."""
     if not Path(path).is_file():
         return None  # the reader says so
     return check_kind(Path(path), (SDF, SMILES_TABLE, JSON_LINES), _EXPECTED)
@@ -153,7 +153,7 @@ def _column_index(path: Path, header: list[str], column: str | None) -> int:
 
 @dataclass(frozen=True)
 class ReadSamples:
-    """Samples of a file: ``molecules``, with ``NOTHING`` for failed samples, ``num_blank`` of which
+    """Samples of a file: ``molecules``, with ``NOTHING`` for failed samples, of which ``num_blank``
     are blank lines."""
 
     molecules: list[Molecule]
@@ -161,11 +161,11 @@ class ReadSamples:
 
 
 def read_samples(path: str, *, skip_invalid: bool = False) -> ReadSamples:
-    """Samples of a file, one for each line: graphs of JSON lines, see ``molecule_of_json``, or rows
-    of ``read_rows``.
+    """Read the samples of a file, one for each line: graphs of JSON lines (``molecule_of_json``),
+    or rows of ``read_rows``.
 
-    Blank lines and SMILES that rdkit refuses count as failed samples, and with ``skip_invalid``
-    wrong lines of JSON too. Without it ``ValueError`` names their file, line and field.
+    Blank lines and SMILES that rdkit refuses count as failed samples. So do wrong lines of JSON
+    with ``skip_invalid``; otherwise ``ValueError`` names their file, line and field.
     """
     if kind_of_molecules(path) is not JSON_LINES:
         rows = read_rows(path, keep_blank=True)
@@ -188,7 +188,7 @@ def read_samples(path: str, *, skip_invalid: bool = False) -> ReadSamples:
 
 def molecule_of_json(value: Any) -> Molecule:
     """Molecule of ``{"atoms": ["C", "O"], "bonds": [[0, 1, "double"]]}``; other keys are not read.
-    ``null``, and no atoms, are ``NOTHING``. Raises ``ValueError`` naming the field."""
+    ``null`` and an empty list of atoms are ``NOTHING``. Raises ``ValueError`` naming the field."""
     # null is a failed sample
     if value is None:
         return NOTHING
@@ -216,8 +216,8 @@ def molecule_of_json(value: Any) -> Molecule:
 
 
 def _molecule_as_written(text: str) -> Molecule:
-    """Molecule with its charges, valid or not; ``NOTHING`` for wrong syntax, and for an aromatic
-    ring that cannot be Kekulised."""
+    """Read a molecule with its charges, valid or not; ``NOTHING`` for wrong syntax, and for an
+    aromatic ring that cannot be Kekulised."""
     from rdkit import rdBase
 
     # chemistry may be wrong, syntax may not
@@ -263,8 +263,8 @@ def lines_of(molecules: Iterable[Molecule], **more: Sequence[Any]) -> str:
 
 
 def write_molecules(molecules: Sequence[Molecule], folder: Path, **more: Sequence[Any]) -> int:
-    """Write ``samples.jsonl`` with all molecules, and ``samples.smi`` with the SMILES of those that
-    have one and their line in the other file. Return how many have none."""
+    """Write ``samples.jsonl`` with all molecules, and ``samples.smi`` with SMILES and their lines
+    in ``samples.jsonl``. Return the number of molecules without SMILES."""
     lines = lines_of(molecules, **more)
     smiles = [json.loads(line)["smiles"] for line in lines.splitlines()]
     write_text(folder / GRAPH_FILE, lines)

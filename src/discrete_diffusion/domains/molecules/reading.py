@@ -31,13 +31,13 @@ VERSION = 1
 """Version of the cached arrays and of how they are computed."""
 
 MAX_NAMED = 5
-"""Rows that a message names one by one."""
+"""Most rows that a message names one by one."""
 
 _FEW = 2_000
-"""Rows up to which a file is read again instead of cached."""
+"""Most rows of a file that is read again instead of cached."""
 
 _MAX_ROWS, _MAX_TOKENS = 4_096, 1 << 23
-"""Molecules, and tokens of them, whose symmetries are counted at once."""
+"""Most molecules, and most of their tokens, whose symmetries are counted at once."""
 
 _CACHED = {
     "line": (np.int64, (None,)),
@@ -59,11 +59,11 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class ReadMolecules:
-    """Contents of a file.
+    """Molecules that were read from a file, and problems.
 
-    ``molecules``: atoms in the order of the canonical SMILES; ``lines``: the line of each.
-    ``log_num_orders``: Float64[M], log(n!/|Aut|). ``num_recovered``: molecules that rdkit refuses
-    with their charges and accepts without them.
+    ``molecules``: atoms in the order of the canonical SMILES; ``lines``: line of each molecule.
+    ``log_num_orders``: Float64[M], log(n!/|Aut|). ``num_recovered``: number of molecules that rdkit
+    refuses with their charges and accepts without them.
     """
 
     path: str
@@ -77,7 +77,8 @@ class ReadMolecules:
         return len(self.molecules)
 
     def only(self, atoms: Sequence[str], n_max: int) -> ReadMolecules:
-        """Keep the molecules of at most ``n_max`` of these atoms; the others become problems."""
+        """Keep molecules of at most ``n_max`` atoms, all among ``atoms``; other molecules become
+        problems."""
         # molecules that the vocabulary can represent
         kept, problems = [], [*self.problems]
         for k, molecule in enumerate(self.molecules):
@@ -106,7 +107,7 @@ class ReadMolecules:
             raise ValueError(f"{self.path}, line {line:,}: {reason}{more}; {remedy}")
 
     def summary(self) -> str:
-        """``FILE: 133,247 molecules; left out 3 rows: line 7: ...``"""
+        """Sentence such as ``FILE: 133,247 molecules; left out 3 rows: line 7: ...``"""
         # what was read, and what was unusual
         parts = [f"{self.path}: {len(self):,} molecules"]
         if self.num_recovered:
@@ -130,14 +131,14 @@ class ReadMolecules:
 def read_molecules(
     path: str | Path, *, charges: str = "kept", column: str | None = None
 ) -> ReadMolecules:
-    """Molecules of a file, see ``read_rows``; those of a long file are cached on disk.
+    """Read the molecules of a file by ``read_rows``; molecules of a long file are cached on disk.
 
-    ``charges``: ``kept``, atoms with a formal charge are atoms of another type; ``ignored``, they
-    are their element, as in the benchmarks of QM9.
+    ``charges``: ``kept``, an atom with a formal charge has a type of its own; ``ignored``, it
+    counts as its element, as in the benchmarks of QM9.
 
     Every molecule is written as canonical SMILES without stereochemistry and read again, so that
     equal molecules get the same Kekulised bonds and the same order of atoms. Raises the errors of
-    ``read_rows``, and ``ValueError`` for other ``charges`` and without rdkit.
+    ``read_rows``, and ``ValueError`` for unknown ``charges`` and without rdkit.
     """
     graphs.check_installed()
     check_name("data.charges", charges, graphs.CHARGES)
@@ -158,7 +159,8 @@ def read_molecules(
 def molecule_of(text: str, *, keep_charges: bool) -> tuple[Molecule, bool]:
     """Molecule of SMILES or a mol block, and True if it was read without its charges.
 
-    Raises ``MoleculeError`` with the reason if there is none."""
+    Raises ``MoleculeError`` with the reason if the text is not a molecule.
+    """
     from rdkit import rdBase
 
     # as written, or without charges
@@ -237,7 +239,8 @@ def _arrays(rows: Sequence[Row], charges: str, name: str) -> dict[str, np.ndarra
 
 
 def _log_num_orders(molecules: Sequence[Molecule], names: Sequence[str]) -> np.ndarray:
-    """Float64[M]: log(n!/|Aut|), in parts, because tokens take much more room than molecules."""
+    """Float64[M], log(n!/|Aut|) of each molecule, in parts, because tokens take much more memory
+    than molecules."""
     result = np.zeros(len(molecules))
     # parts of molecules of about one size, so that few tokens are padding
     left = sorted(range(len(molecules)), key=lambda k: len(molecules[k].atoms))
@@ -276,10 +279,10 @@ def _from_arrays(path: str, arrays: dict[str, np.ndarray]) -> ReadMolecules:
 
 
 def changed_rows(source: ReadMolecules, texts: Mapping[int, str]) -> list[tuple[int, str, str]]:
-    """Line and canonical SMILES before and after of molecules changed by a round trip, apart from
-    stereochemistry and isotopes, which are never kept.
+    """Find molecules changed by a round trip, apart from stereochemistry and isotopes.
 
-    ``texts``: SMILES or mol blocks of the file, by line.
+    Return their lines, and canonical SMILES before and after. ``texts``: SMILES or mol blocks of
+    the file, by line.
     """
     from rdkit import rdBase
 

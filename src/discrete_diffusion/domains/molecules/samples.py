@@ -143,7 +143,7 @@ def plot_molecules(
 
 
 def _with_coordinates(molecule: Molecule) -> tuple[Any, str]:
-    """Molecule with coordinates, and a note on its validity."""
+    """Convert to an rdkit molecule with coordinates, and a note on its validity."""
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
@@ -170,7 +170,7 @@ def _with_coordinates(molecule: Molecule) -> tuple[Any, str]:
 
 @dataclass(frozen=True)
 class MoleculeSamples(SampleKind[Molecule]):
-    """Molecules of a model with this ``vocab``; None for those of files."""
+    """Samples of molecules. ``vocab``: vocabulary of the model; None for molecules of files."""
 
     vocab: VocabConfig = None  # type: ignore[assignment]
 
@@ -257,7 +257,7 @@ def score_molecules(
     training: Sequence[Molecule] | None,
     known: frozenset[str] | None,
 ) -> SampleScores:
-    """Every metric of every set, one per sampling seed, against ``reference``, canonical SMILES.
+    """Every metric of every set, a set per sampling seed, against the SMILES of ``reference``.
 
     ``training``: the training molecules; as many of them as there are samples are measured for
     comparison. ``known``: their SMILES, for novelty. Raises ``ValueError`` without samples.

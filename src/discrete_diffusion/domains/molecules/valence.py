@@ -14,12 +14,12 @@ from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.sampling.graph_structures import GraphNarrowing
 
 _UNLIMITED = 12
-"""Bonds of an atom from which on it has no limit, such as a metal or ``*``."""
+"""Number of bonds from which on an atom, such as a metal or ``*``, counts as unlimited."""
 
 
 @cache
 def most_bonds(atom: str) -> int:
-    """Maximal total order of the bonds of an atom that rdkit accepts unmended: 3 for ``N``, 4 for
+    """Maximal total order of the bonds of an atom that rdkit accepts unchanged: 3 for ``N``, 4 for
     ``N+``, 1 for ``O-``, 6 for ``S``; missing bonds are hydrogen."""
     from rdkit import rdBase
 
@@ -63,7 +63,7 @@ class Valence(GraphNarrowing):
         return allowed.to(device)
 
     def contradictions(self, x: Tensor) -> dict[int, str]:
-        """Message by row: the first atom with too many bonds."""
+        """Messages by row, each on the first atom with too many bonds."""
         x = x.cpu()
         nodes = torch.arange(self.vocab.n_max).expand(len(x), -1)
         messages: dict[int, str] = {}
@@ -84,8 +84,8 @@ class Valence(GraphNarrowing):
         return self._order[tokens].sum(dim=2)
 
     def left(self, x: Tensor, nodes: Tensor) -> Tensor:
-        """Int[R, K]: order of bonds that ``nodes`` Int[R, K] have left, at most for MASK, and
-        anything for PAD."""
+        """Int[R, K]: total order of the bonds that ``nodes`` Int[R, K] can still get; the most that
+        any type can for MASK, and meaningless for PAD."""
         kind = x.gather(1, nodes)
         known = kind < self.vocab.num_node_types
         takes = torch.where(known, self._takes[kind.where(known, 0)], self._takes.max())
@@ -149,7 +149,8 @@ class ConnectedValence(Valence):
         return possible
 
     def contradictions(self, x: Tensor) -> dict[int, str]:
-        """Message by row: an atom with too many bonds, or pieces that cannot be joined."""
+        """Messages by row, each on an atom with too many bonds, or on pieces that cannot be
+        joined."""
         x = x.cpu()
         messages = super().contradictions(x)
         for row in (~self.is_possible(x)).nonzero().squeeze(1).tolist():
@@ -180,8 +181,10 @@ class ConnectedValence(Valence):
         return _Pieces(same, first, is_open, left)
 
     def _with_consequences(self, x: Tensor, pieces: _Pieces) -> tuple[Tensor, Tensor]:
-        """Int[R, L]: x without useless bonds, or else with its necessary bonds; and Bool[R], True
-        for rows that change."""
+        """Set useless pairs of x to no bond or, if a row has none, its necessary pairs to a bond.
+
+        Return x, Int[R, L], and Bool[R], True for rows that change.
+        """
         vocab = self.vocab
         # bonds between two pieces that can have only one more are useless
         ends = pieces.sum_over_piece(pieces.ends)

@@ -156,7 +156,7 @@ def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dic
     Args:
         name: ``characters`` (or ``chars``), ``bytes``, ``text8`` (27 letters), ``bpe:SIZE``, a
             folder of ``data tokenize``, or a path for ``state_of_file``.
-        texts: texts to train ``bpe:SIZE`` on; None if there are no texts.
+        texts: texts to train ``bpe:SIZE`` on; None if they are not given.
 
     Returns:
         ``tokenizer``, its name, or for a folder the name that made it; ``tokens``; and

@@ -49,9 +49,12 @@ class Verdict:
     texts: Sequence[str] | None
 
     def as_dict(self) -> dict[str, float]:
-        """Return ``gen_ppl``, exp(nats / tokens) of all samples, with the standard error of this
-        ratio, and bits per character and per UTF-8 byte, which do not depend on the judge's
-        tokens."""
+        """Return the perplexity ``gen_ppl``, bits per character and bits per UTF-8 byte of all
+        samples.
+
+        ``gen_ppl`` is exp(nats / tokens), with the standard error of the ratio over samples. Bits
+        do not depend on the judge's tokens.
+        """
         total, num = float(self.nats.sum()), float(self.num_tokens.sum())
         if not num:
             return {"gen_ppl": math.nan}

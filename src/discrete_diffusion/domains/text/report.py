@@ -76,7 +76,7 @@ def words_of(texts: Sequence[str]) -> list[str]:
 
 
 def share_known(texts: Sequence[str], known: Collection[str]) -> float:
-    """Share of the words of ``texts`` that are among ``known``; NaN if there are no words."""
+    """Share of the words of ``texts`` that are among ``known``; NaN if ``texts`` has none."""
     words = words_of(texts)
     return sum(word in known for word in words) / len(words) if words else float("nan")
 
@@ -120,7 +120,7 @@ def text_quality(
 ) -> dict[str, float]:
     """Scores of a judge, if there is one, and ``variety`` of samples Int[M, L].
 
-    N-grams consist of words between white space, or of ids if there is no tokenizer.
+    N-grams consist of words between white space, or of ids if the model has no tokenizer.
     """
     pad = vocabulary.pad_id
     rows = [row if pad is None else row[row != pad] for row in tokens.cpu().numpy()]
@@ -220,7 +220,7 @@ class TextReport(TokenReport):
         return share_known(self._reference, self._known_words)
 
     def measure(self, samples: Tensor) -> dict[str, float]:
-        """Scores of samples; empty if there are no samples or no held-out windows.
+        """Scores of samples; empty without samples or held-out windows.
 
         They are ``text_quality``; ``character_tv`` to the held-out windows; ``words_in_training``,
         the share of known words, of samples and of windows; and, with a judge of ``transformers``,

@@ -393,8 +393,10 @@ def _open_megatron(path: Path, index: Path) -> TokenFile:
 
 
 def _inferred_type(path: Path, kind: np.dtype) -> np.dtype:
-    """Return ``kind``, or a type twice or four times as wide if the upper parts of all inspected
-    numbers are 0 or, for twice uint16, small."""
+    """Return ``kind``, or a type of two or four times its width.
+
+    The upper parts of all inspected numbers have to be 0 or, for ids of four bytes, small.
+    """
     num = path.stat().st_size // kind.itemsize
     file = TokenFile(path, kind, 0, num)
     # probes at equal distances

@@ -102,7 +102,7 @@ class _Work:
         (self.folder / _UNFINISHED).unlink(missing_ok=True)
 
     def summary(self) -> str:
-        """Sentence on what was written, and on characters and rows that were left out."""
+        """Sentence on the ids written, and on characters and rows left out."""
         state, unknown = self.state, sum(self.unknown.values())
         per_token = state["num_bytes"] / state["num_tokens"]
         lost = f"; left out {counted(unknown, 'character')} without token" if unknown else ""
