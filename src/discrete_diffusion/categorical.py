@@ -65,7 +65,7 @@ def nucleus(log_probs: Tensor, top_p: float) -> Tensor:
 def uniform_draws(
     shape: tuple[int, ...], generator: torch.Generator, device: torch.device | str | None = None
 ) -> Tensor:
-    """Uniform Float64 numbers in [0, 1), made where the generator lives, then moved to
+    """Uniform Float64 numbers in [0, 1), sampled on the generator's device, then moved to
     ``device``."""
     draws = torch.rand(shape, generator=generator, device=generator.device, dtype=torch.float64)
     return draws if device is None else send(draws, device)
@@ -86,7 +86,7 @@ def sample_categorical(log_probs: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def pick(log_probs: Tensor, u: Tensor) -> Tensor:
-    """``sample_categorical`` with its uniform numbers ``u``, Float64[...] in [0, 1).
+    """``sample_categorical`` with given uniform numbers ``u``, Float64[...] in [0, 1).
 
     Rows that hold NaN or no probability give some id in 0..V-1."""
     # the number of ids whose cumulative probability is at most u of the total
@@ -103,7 +103,7 @@ def log_prob_at(ids: Tensor, log_probs: Tensor) -> Tensor:
 def effective_number(log_weights: Tensor) -> float:
     """Effective sample size (sum w)^2 / sum w^2 of weights Float64[N]; 0 if all are 0.
 
-    As many independent samples without weights are worth as much.
+    The weighted samples are worth this number of independent samples without weights.
     """
     if not log_weights.isfinite().any():
         return 0.0
@@ -120,7 +120,7 @@ def log_mean(log_weights: Tensor) -> float:
 def make_generator(*entropy: int, device: torch.device | str = "cpu") -> torch.Generator:
     """A generator whose stream is a function of the given integers, e.g. (seed, step, rank).
 
-    Their number counts too; for numpy alone (1, 2) and (1, 2, 0) are the same.
+    The number of integers matters too; numpy alone treats (1, 2) and (1, 2, 0) alike.
     """
     words = [len(entropy), *(abs(int(e)) for e in entropy)]
     state = np.random.SeedSequence(words).generate_state(1, np.uint64)

@@ -71,7 +71,7 @@ class Batch:
         """Some samples of the batch.
 
         Args:
-            rows: Int[K] or Bool[B], which.
+            rows: Int[K] or Bool[B], indices or mask of the samples.
 
         Returns:
             A new batch, on the device of this one.
@@ -108,7 +108,7 @@ class LossOutput:
 
 
 ORDERINGS = ("ordered_random", "ordered_fixed")
-"""Quantities of samples whose order is a choice."""
+"""Quantities that a bound can be about if the order of a sample is a choice."""
 
 
 @dataclass(frozen=True)
@@ -119,14 +119,14 @@ class BoundEstimate:
     samples together.
 
     Args:
-        quantity: the quantity bounded: one of ``ORDERINGS``, or of data without orders ``plain``,
-            ``gaussian``, ``gaussian_given_observed``, ``reconstruction``.
+        quantity: the quantity bounded: one of ``ORDERINGS``, or, for data without orders,
+            ``plain``, ``gaussian``, ``gaussian_given_observed``, ``reconstruction``.
         per_sample: mean over samples, nats.
-        standard_error: of ``per_sample``, nats; NaN of a single sample.
+        standard_error: standard error of ``per_sample``, nats; NaN for a single sample.
         per_token: nats per real token.
         unordered: bound on -log p of the object in any order, nats: ``ordered_random`` minus
             log(n!/|Aut|), or ``ordered_fixed``; None for data without orders.
-        unordered_standard_error: of ``unordered``, nats.
+        unordered_standard_error: standard error of ``unordered``, nats.
         num_samples: number of samples.
     """
 
@@ -149,7 +149,7 @@ class BoundEstimate:
     def headline_per_token(self) -> float:
         """The bound to quote, nats per token of the samples.
 
-        NaN if the bound is 0, as where no noise fell on the only token that is uncertain.
+        NaN if the bound is 0, for example because no noise fell on the only uncertain token.
         """
         if self.per_sample == 0:
             return math.nan
@@ -179,9 +179,8 @@ class Prediction:
 
     Args:
         log_probs: Float[B, L, V], exponentials sum to 1 over V.
-        log_weights: Float[B, L, V] or None if nothing was narrowed: by outcome, the log of its
-            probability without the narrowing less that with it, the importance weight of sampling
-            it.
+        log_weights: Float[B, L, V] or None if nothing was narrowed: by outcome, its log-probability
+            without the narrowing minus that with it: the log importance weight of sampling it.
     """
 
     log_probs: Tensor
@@ -194,17 +193,17 @@ class SampleOutput:
 
     Args:
         x0: finished samples: Int[B, L] tokens, PAD where ``real`` was False; Float32[B, N, M] rows,
-            given ones bit for bit; Float32[B, C, H, W] images; Int[B, T] a text, ended by EOS if it
-            ends.
+            given values bit for bit; Float32[B, C, H, W] images; Int[B, T] a text, ended by EOS if
+            it ends.
         nfe: Int[B], network evaluations spent on each sample.
         log_weights: Float64[B], log importance weights of a narrowed support (0 if not narrowed),
-            -inf where a ``Narrowing`` left a token nothing.
+            -inf where a ``Narrowing`` left no id for a token.
         trajectory: Int[K, B, L], if requested: the noise that sampling starts from, then every new
             state of the batch, the last one ``x0``.
-        ancestors: Int[B], of particles that are resampled, the row that each began as; None for
+        ancestors: Int[B], the initial row from which each resampled particle descends; None for
             independent samples.
         num_forced: Int[B], tokens of each sample that were sampled again because a ``Narrowing``
-            excluded the first one; None if nothing was narrowed.
+            excluded the first choice; None if nothing was narrowed.
         rows: Int[B], index of each sample in a request for many, ascending: all, unless a ``Stop``
             left some out; None for one batch.
     """

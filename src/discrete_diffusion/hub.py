@@ -1,8 +1,8 @@
-"""Models by name: in the box, on the Hugging Face Hub, of other code, and of ``transformers``.
+"""Models by name: in installed packages, on the Hugging Face Hub, of other code and libraries.
 
-Models in the box come with installed packages. They and those of the Hub are folders of
+Models in the box come with installed packages. These and the models of the Hub are folders of
 ``config.json``, ``model.safetensors`` and a model card, ``README.md``, as ``save_pretrained``
-writes them. Only the weights file is read; the others are for people and for the Hub.
+writes them. Only the weights file is read; the other files are for people and for the Hub.
 Checkpoints of the code of MDLM, SEDD and Duo are named ``mdlm:PATH`` and such:
 
 mdlm:mdlm-owt                       a folder with model.safetensors and config.json
@@ -33,12 +33,12 @@ _NUMBERS = ("length", "n_heads", "mask_id", "begin_id")
 SETTINGS = (*_NUMBERS, "time_conditioning")
 """Settings of a checkpoint that its name may give, behind a ``?``."""
 _OF_KINDS = {"mask_id": ("mdlm", "sedd", "ar"), "begin_id": ("ar",), "time_conditioning": ("mdlm",)}
-"""Kinds for which a setting means something, if not for all."""
+"""Kinds of checkpoint that take a setting; a setting that is not listed is for all kinds."""
 
 WEIGHTS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
 
 MODEL_GROUP = "discrete_diffusion.published"
-"""Entry points of packages that bring models; each names the folder of them, as a package."""
+"""Entry points of packages that bring models; each names a folder of models, as a package."""
 
 _ON_HUB = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _ENDINGS = (".ckpt", ".safetensors")
@@ -48,8 +48,8 @@ _ENDINGS = (".ckpt", ".safetensors")
 class OriginalCheckpoint:
     """Name of a checkpoint of original code, in parts.
 
-    ``name``: as it was given; ``kind``: one of ``KINDS``; ``path``: of its file or folder;
-    ``settings``: some of ``SETTINGS``, which replace those of the file.
+    ``name``: as it was given; ``kind``: one of ``KINDS``; ``path``: its file or folder;
+    ``settings``: some of ``SETTINGS``, which replace the file's.
     """
 
     name: str
@@ -69,8 +69,8 @@ class OriginalCheckpoint:
 def original_checkpoint(name: str | Path) -> OriginalCheckpoint | None:
     """Parse ``KIND:PATH`` or ``KIND:PATH?KEY=VALUE&...``.
 
-    None for another name, and where a file or folder has that name. Raises ``ValueError`` for an
-    unknown setting, and a value of another type.
+    Returns None for any other name, and if a file or folder has that name. Raises ``ValueError``
+    for an unknown setting, and for a value of another type.
     """
     text = str(name)
     # a file of that name comes first
@@ -121,14 +121,14 @@ def boxed_domain() -> str:
 
 
 def could_be_on_hub(name: str) -> bool:
-    """Return True for ``owner/name``, unless it ends like a checkpoint."""
+    """Return True for ``owner/name``, unless it has the ending of a checkpoint."""
     return _ON_HUB.fullmatch(name) is not None and not name.endswith(_ENDINGS)
 
 
 def is_published(name: str | Path) -> bool:
-    """Return True for a model in the box, and for a name that one of the Hub could have.
+    """Return True for a model in the box, and for a name that a model of the Hub could have.
 
-    A file or folder of that name, and a folder ``owner`` of ``owner/name``, come first.
+    False if there is a file or folder of that name, or a folder ``owner`` of ``owner/name``.
     """
     path, name = Path(name), str(name)
     if path.exists():
@@ -137,7 +137,7 @@ def is_published(name: str | Path) -> bool:
 
 
 def check_model(key: str, name: str | Path | None) -> None:
-    """Check for a file, folder or published model of that name; null passes.
+    """Check a name: a file, folder or published model must exist for it; None passes.
 
     Raises ``FileNotFoundError`` naming the ``key`` of a config otherwise.
     """
@@ -150,8 +150,8 @@ def check_model(key: str, name: str | Path | None) -> None:
 def published(name: str | Path) -> Path:
     """Folder of a published model, downloaded once from the Hub; a path is returned unchanged.
 
-    Raises ``FileNotFoundError`` for a word that is not a model, and ``ValueError`` where the Hub
-    does not have it or cannot be reached.
+    Raises ``FileNotFoundError`` for a word that is not a model, and ``ValueError`` if the Hub does
+    not have the model or cannot be reached.
     """
     path, name = Path(name), str(name)
     # a model in the box or on the Hub
@@ -181,7 +181,7 @@ def hub_library(purpose: str) -> Any:
 
 
 def endpoint() -> str | None:
-    """Address of another Hub than Hugging Face's: ``$HF_ENDPOINT``."""
+    """Address of a Hub other than Hugging Face's, ``$HF_ENDPOINT``; None if it is not set."""
     return os.environ.get("HF_ENDPOINT") or None
 
 
@@ -218,7 +218,7 @@ _UNREADABLE = (
     *(OSError, ValueError, SafetensorError, RuntimeError, LookupError),
     *(TypeError, AttributeError),
 )
-"""Errors, with ``Exception`` itself, that the libraries raise for senseless files."""
+"""Errors, with ``Exception`` itself, that the libraries raise for invalid files."""
 
 
 def transformers_library(purpose: str, remedy: str = "") -> ModuleType:
@@ -256,7 +256,7 @@ def read_pretrained(
     ``read`` is called with options of ``from_pretrained`` of transformers: nothing is fetched
     without ``download``, and code that comes with a model is never run. Without ``download`` the
     path must be a folder: the libraries open a connection even where they must not. ``expected``:
-    description of the right folder; ``remedy``: advice without a folder.
+    description of the right folder; ``remedy``: advice if the folder is missing.
 
     Raises ``ValueError`` if the folder is missing, or ``read`` fails.
     """

@@ -1,4 +1,4 @@
-"""``train`` and ``compare`` for Python: what the commands do, of the same configs."""
+"""``train`` and ``compare`` in Python: the work of these commands, with the same configs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def train(
 
     Args:
         *overrides: words of the command line, ``"algo=mdlm"``, ``"trainer.max_steps=300"``.
-        folder: of the run, see ``hydra.run.dir``.
+        folder: folder of the run, see ``hydra.run.dir``.
         config_dir: a folder of further YAML files, like ``--config-dir``.
         **settings: keys of the config; a mapping gives the keys below one.
 
     Returns:
-        What ``metrics.json`` holds.
+        Contents of ``metrics.json``.
 
     Raises:
-        ValueError: for a config that cannot be, and a folder that holds another run.
+        ValueError: the config is not valid, or the folder holds another run.
         Stop: on SIGINT or SIGTERM, as soon as the run can go on from a checkpoint.
     """
     # the config of the command, into a folder that no run has
@@ -55,10 +55,11 @@ def compare(
         **settings: keys of the config; a mapping gives the keys below one.
 
     Returns:
-        What ``results.json`` holds.
+        Contents of ``results.json``.
 
     Raises:
-        ValueError: before the first run for cells that cannot be; after the last for failed ones.
+        ValueError: before the first run if a cell is not valid; after the last run if a cell
+            failed.
     """
     words = [*overrides, *override_words({**settings, "out": str(out)})]
     return run_comparison(CompareRequest(words, user_config_dir=_text(config_dir)))
@@ -87,7 +88,7 @@ def override_words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 
 def _plain(value: Any) -> Any:
-    """Paths as text and sequences as lists."""
+    """Turn paths into text and sequences into lists."""
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Sequence) and not isinstance(value, str):

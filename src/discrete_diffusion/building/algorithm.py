@@ -1,7 +1,7 @@
 """An algorithm with its backbone, process and schedule, from a config, and rewards by name.
 
-A reward scores finished samples; ``algo=reward`` raises it. A kind of data has some
-(``Domain.rewards``). Two ways to add one, for samples as ``load(...).sample`` returns them:
+A reward scores finished samples; ``algo=reward`` maximises it. Kinds of data have rewards
+(``Domain.rewards``). To add one, for samples as ``load(...).sample`` returns them, write
 
     @register_reward("short")
     def short(samples):
@@ -54,8 +54,8 @@ def build_algorithm(config: DictConfig) -> Algorithm:
     ``config.algo`` holds ``name``, ``backbone`` and the constructor arguments of the algorithm;
     ``config.noise`` and ``config.forward_process`` name the schedule and the process.
 
-    Raises ``ValueError`` naming the remedy if they do not fit each other, for an unknown option, or
-    if the backbone requires a condition that nothing gives.
+    Raises ``ValueError`` naming the remedy if the parts do not fit each other, for an unknown
+    option, or if the backbone requires a condition that nothing provides.
     """
     from discrete_diffusion.models.calling import OWN_CONDITIONS
 
@@ -91,9 +91,10 @@ def _build(config: DictConfig) -> Algorithm:
 
 
 def given_to(state: str) -> tuple[int, tuple[str, ...]]:
-    """Arguments of an algorithm that are not in its config: how many come first, and keys of data.
+    """Arguments of an algorithm from outside its config: number of positional ones, keys of data.
 
-    The first ones are the backbone and, unless samples are images or latents, the process.
+    The positional arguments are the backbone and, unless samples are images or latents, the
+    process.
     """
     keys = {
         "field": ("channels",),
@@ -104,7 +105,7 @@ def given_to(state: str) -> tuple[int, tuple[str, ...]]:
 
 
 def _conditions_of(backbone: nn.Module, state: str) -> tuple[str, ...]:
-    """Conditions that ``forward`` takes by its signature; if it takes any, those of algorithms."""
+    """Conditions that ``forward`` takes by name; also those of algorithms if it takes any name."""
     from discrete_diffusion.models.calling import OWN_CONDITIONS, BackboneCall
 
     if state == "latent":  # its parts are called, not the whole
@@ -154,7 +155,7 @@ def check_states(config: DictConfig) -> None:
 
 
 class UnmetNeedsError(ValueError):
-    """Refusal of a backbone for an unmet need of the algorithm."""
+    """Error for a backbone that lacks something the algorithm needs."""
 
 
 def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:
@@ -196,7 +197,7 @@ def _offer_hint(needs: Collection[str]) -> str:
 
 
 def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
-    """Raise ``ValueError`` where ``data.condition``, backbone and dropout disagree."""
+    """Raise ``ValueError`` if ``data.condition``, backbone and dropout do not fit each other."""
     data, dropout = config.data, config.algo.get("condition_dropout")
     # conditions that some data cannot do without
     for key, name in domain_of(data).needed_conditions.items():
@@ -233,9 +234,9 @@ def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
 def reward_of(config: DictConfig) -> Callable[[Tensor], Tensor]:
     """Find the reward that ``algo.reward`` names in a completed ``train`` config.
 
-    Returns a function of samples Int[B, L] on any device; their scores, Float64[B] on the CPU. A
-    sample with an unknown score, such as a plan that the solver gave up, scores 0. It raises
-    ``ValueError`` for scores that are not finite numbers, one for each sample.
+    Returns a function from samples Int[B, L] on any device to scores Float64[B] on the CPU. A
+    sample with an unknown score, such as a plan that the solver gave up, scores 0. The function
+    raises ``ValueError`` for scores that are not finite numbers, one for each sample.
 
     Raises ``ValueError`` for an unknown name, with the closest one.
     """

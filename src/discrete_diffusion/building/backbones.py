@@ -1,4 +1,4 @@
-"""The built-in backbones of a config, their sizes, and the size for a number of parameters.
+"""Builders of the built-in backbones, and the size of a network for a number of parameters.
 
 Classes are imported when a builder is called, so that a misspelt name is refused before torch is
 loaded.
@@ -36,7 +36,7 @@ _ENOUGH = 0.1
 """A search for a number of parameters ends early at this share of the tolerance."""
 
 _TRIES = 128
-"""Most values around a guess of which one must be legal."""
+"""Most values around a guess to try, one of which must be legal."""
 
 _REFUSED = (ValueError, TypeError, AssertionError, RuntimeError, ArithmeticError)
 """Errors that networks raise for impossible sizes, such as heads that do not divide a width."""
@@ -53,9 +53,9 @@ def backbone_name(config: DictConfig) -> str:
 
 
 def model_options(config: DictConfig, build: Callable[..., Any], *given: str) -> dict[str, Any]:
-    """Arguments of ``build`` in ``config.model``; ``given``: those that come from elsewhere.
+    """Arguments of ``build`` in ``config.model``; ``given``: arguments from elsewhere.
 
-    Raises ``ValueError``, with the presets that fit, for one that is missing, and the errors of
+    Raises ``ValueError``, with the presets that fit, for a missing argument, and the errors of
     ``check_sizes``.
     """
     # a preset that is made for this backbone
@@ -82,7 +82,8 @@ def model_options(config: DictConfig, build: Callable[..., Any], *given: str) ->
 def check_sizes(config: DictConfig) -> None:
     """Check the sizes and the dropout of a network that has shipped presets. Imports no torch.
 
-    A key that presets give as a whole number must be one above 0, and heads must divide the width.
+    A key that presets give as a whole number must be a whole number above 0, and heads must divide
+    the width.
     Raises ``ValueError`` naming the key.
     """
     model, backbone = section(config, "model"), backbone_name(config)
@@ -227,10 +228,11 @@ def parameter_counts(config: DictConfig, key: str) -> Callable[[int], int]:
 def value_for(target: int, count: Callable[[int], int], start: int, tolerance: float) -> int | None:
     """Find the whole number whose ``count`` is nearest to the ``target``.
 
-    Or next to it by a tenth of the ``tolerance``; None if ``count`` does not grow with the value.
+    A tenth of the ``tolerance`` away is near enough; None if ``count`` does not grow with the
+    value.
 
     ``count``: 0 for values that are not legal; ``start`` is legal. From ``start`` the value is
-    doubled or halved until the target lies between two of them; then the interval shrinks, by a
+    doubled or halved until the target lies between two values; then the interval shrinks, by a
     power law and by halves in turn, until no legal value is left in it.
     """
     # two values around the target
@@ -253,8 +255,8 @@ def value_for(target: int, count: Callable[[int], int], start: int, tolerance: f
 
 
 def _bracket(target: int, count: Callable[[int], int], start: int) -> tuple[int, int] | None:
-    """Two legal values, one on each side of the target or both the nearest to it; None if ``count``
-    does not grow with the value."""
+    """Two legal values, one on each side of the target, or the nearest value twice; None if
+    ``count`` does not grow with the value."""
     value = previous = start
     upwards = count(start) < target
     while (count(value) < target) == upwards and count(value) != target:
@@ -279,6 +281,7 @@ def _power_law_guess(low: int, high: int, target: int, count: Callable[[int], in
 
 
 def _nearest_legal(guess: int, low: int, high: int, count: Callable[[int], int]) -> int | None:
-    """Legal value nearest to the guess, strictly between two others."""
+    """Legal value nearest to the guess, strictly between ``low`` and ``high``; None if there is
+    none."""
     inside = sorted(range(low + 1, high), key=lambda value: abs(value - guess))
     return next((value for value in inside[:_TRIES] if count(value)), None)

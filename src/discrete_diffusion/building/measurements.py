@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling.base import Sampler
 
 SAMPLES_DRAWN = 1_000
-"""Most samples of ``eval.num_samples: null``."""
+"""Most samples if ``eval.num_samples`` is null."""
 
 _AT_EACH_VALIDATION, _COMPARED, _TRIED = 200, 600, 4
 _LEAST_SAMPLED, _LEAST_BOUNDED = 16, 64
@@ -37,15 +37,15 @@ _OFTEN = 500
 """Batches between two validations by default."""
 
 _COUNTED = 256
-"""Training samples from which the work of one is estimated."""
+"""Number of training samples from which the work of a sample is estimated."""
 
 
 @dataclass(frozen=True)
 class Work:
     """Mean number of columns that a network computes for one sample.
 
-    ``trained``: to train on it; ``bounded``: for one noise sample of its bound; ``sampled``: to
-    sample it.
+    ``trained``: columns to train on it; ``bounded``: columns for one noise sample of its bound;
+    ``sampled``: columns to sample it.
     """
 
     trained: float
@@ -77,7 +77,7 @@ def sizes_of(data: Dataset) -> list[int]:
 
 
 def samples_trained_on(config: Mapping[str, Any], num_train: int | None = None) -> float:
-    """Number of samples, with repeats, that one process trains on; infinite without an end.
+    """Number of samples, with repeats, that one process trains on; infinite if training has no end.
 
     ``num_train``: size of the training split, None if unknown.
     """
@@ -101,7 +101,7 @@ def samples_trained_on(config: Mapping[str, Any], num_train: int | None = None) 
 def batches_of_epoch(num: int, limit: float | None) -> int:
     """Number of batches of an epoch that ``trainer.limit_train_batches`` leaves of ``num``.
 
-    The limit is a whole number of batches, or a share, of which 1.0 and null are all.
+    The limit is a whole number of batches, or a share; 1.0 and null leave all.
     """
     if limit is None:
         return num
@@ -109,9 +109,9 @@ def batches_of_epoch(num: int, limit: float | None) -> int:
 
 
 def settle_validations(options: dict[str, Any]) -> None:
-    """Set when a run is validated: a short one once, at its end.
+    """Set when a run is validated: a short run once, at its end.
 
-    Without ``val_check_interval`` a longer one is validated every ``_OFTEN`` batches, or every
+    Without ``val_check_interval`` a longer run is validated every ``_OFTEN`` batches, or every
     epoch if it ends by epochs.
     """
     # the default interval
@@ -149,7 +149,7 @@ def samples_between_validations(config: Mapping[str, Any], num_train: int) -> fl
 def affordable(most: int, *, cost: float, allowed: float, least: int) -> int:
     """Number of measurements, of ``most``, that the ``allowed`` work pays for at a ``cost`` each.
 
-    Or ``least``, if those are cheap; all, if they cost nothing.
+    At least ``least`` if those are cheap; all if the cost is 0.
     """
     if cost == 0:  # nothing is held out
         return most
@@ -160,7 +160,7 @@ def affordable(most: int, *, cost: float, allowed: float, least: int) -> int:
 def with_measurements(
     config: DictConfig, *, num_train: int, num_held_out: int, work: Work
 ) -> tuple[DictConfig, list[str]]:
-    """Copy of a ``train`` config with a number for every null amount, and notes on reduced ones."""
+    """Copy of a ``train`` config with numbers for null amounts, and notes on reduced amounts."""
     # work of training, in all and between two validations
     whole = samples_trained_on(config, num_train) * work.trained
     between = samples_between_validations(config, num_train) * work.trained
@@ -182,7 +182,7 @@ def with_measurements(
 
 
 def with_terms(config: DictConfig) -> tuple[DictConfig, list[str]]:
-    """Copy of a ``compare`` config with a number for every null amount, and notes on reduced ones.
+    """Copy of a ``compare`` config with numbers for null amounts, and notes on reduced amounts.
 
     All cells are measured alike, by the work of the longest samples of tokens.
     """
@@ -206,7 +206,8 @@ def with_terms(config: DictConfig) -> tuple[DictConfig, list[str]]:
 def _filled_in(
     config: DictConfig, amounts: Mapping[str, tuple[int, float, float, int]]
 ) -> tuple[DictConfig, list[str]]:
-    """Set the ``amounts``, arguments of ``affordable`` by key. Bounds take two samples at least."""
+    """Fill in null keys; ``amounts``: arguments of ``affordable`` by key. Bounds take at least two
+    samples."""
     config, notes = OmegaConf.create(config), []
     for key, (most, cost, allowed, least) in amounts.items():
         # a number of the user stays

@@ -1,4 +1,4 @@
-"""``check_process``: checks what algorithms and samplers take for granted of a forward process."""
+"""``check_process``: checks the properties of a process that algorithms and samplers rely on."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 
 EXACT, DERIVED, ROUNDING = 1e-9, 1e-4, 1e-11
-"""Largest error of a probability, of the rate of a jump as a share of it, and of the probability of
-a jump within a short time."""
+"""Largest errors: of a probability, of a jump rate as a share of it, and of the probability of a
+jump within a short time."""
 STAYING, SHORTEST, LONGEST = 1e-3, 1e-10, 1e-5
-"""Jumps of the fastest id in the time over which rates are compared, and limits of that time."""
+"""Expected jumps of the fastest id in the time over which rates are compared; limits of that
+time."""
 MOST_NUMBERS = 2**24
 """Largest number of entries in the transition matrices of all positions."""
 TIMES = ((0.0, 0.3), (0.3, 0.7), (0.05, 0.98), (0.0, 1.0), (0.6, 1.0), (0.4, 0.4))
-"""(s, t), s <= t."""
+"""Pairs of times (s, t) to check, s <= t."""
 NUM_SAMPLES = 4000
 
 
 def check_process(process: ForwardProcess, *, seed: int = 0) -> None:
-    """Check a process by enumeration over all ids of its layout; for a test of a new one.
+    """Check a process by enumeration over all ids of its layout, for tests of new processes.
 
     * ``prior`` and ``transition`` are distributions on legal ids and MASK, ``transition`` is the
       identity over no time, the prior at t = 1, and its steps compose (Chapman-Kolmogorov);
@@ -34,17 +35,17 @@ def check_process(process: ForwardProcess, *, seed: int = 0) -> None:
     * ``marginal_log_probs``, ``posterior_log_probs`` (Bayes' rule) and ``leave_one_out`` follow
       from ``transition``, for a random D; so do the noise mass and jump rates of an
       ``InterpolatingProcess``, in all their forms;
-    * ``corrupt``, ``corrupt_further`` and ``prior_sample`` sample from these, 4,000 times with a
-      fixed ``seed``, and leave positions that are not real untouched.
+    * ``corrupt``, ``corrupt_further`` and ``prior_sample`` have these distributions in 4,000
+      samples with a fixed ``seed``, and leave positions that are not real untouched.
 
     Args:
-        process: with any schedule, on a layout of few positions and ids, with a PAD and positions
-            of different legal ids at best.
-        seed: of the random D and of the samples.
+        process: a process with any schedule, on a layout of few positions and ids; best with a PAD
+            and with positions that differ in their legal ids.
+        seed: seed of the random D and of the samples.
 
     Raises:
-        ValueError: for the first promise that is broken: which, at what times, position and ids,
-            the value and what was expected. Also if the layout is too large to enumerate.
+        ValueError: a property does not hold; the message names the first one, its times, position
+            and ids, the value and what was expected. Also if the layout is too large to enumerate.
     """
     layout = process.layout
     if layout.length * layout.vocab_size**2 > MOST_NUMBERS:
@@ -74,7 +75,8 @@ def check_process(process: ForwardProcess, *, seed: int = 0) -> None:
 class _Tolerance:
     """Names of the axes, the allowed errors, and the entries to compare.
 
-    ``exact``: an absolute error; ``share``: of the expected value. ``only``: Bool, broadcastable.
+    ``exact``: allowed absolute error; ``share``: allowed share of the expected value. ``only``:
+    Bool, broadcastable, True at entries to compare.
     """
 
     axes: tuple[str, ...]
@@ -89,7 +91,7 @@ ENTRY = _Tolerance(("position", "id"))
 
 
 class _Check:
-    """The checks in turn; ``alphabet``: Bool[L, V], the ids that occur at each position."""
+    """Checks of ``check_process``; ``alphabet``: Bool[L, V], ids that occur at each position."""
 
     def __init__(self, process: ForwardProcess, seed: int) -> None:
         self.process, self.layout, self.seed = process, process.layout, seed
@@ -113,7 +115,7 @@ class _Check:
         return torch.full((num,), t, dtype=torch.float64, device=self.device)
 
     def same(self, what: str, value: Tensor, expected: Tensor, tolerance: _Tolerance) -> None:
-        """Raise ``ValueError`` for the first number that is off."""
+        """Raise ``ValueError`` for the first number with an error above the tolerance."""
         expected = expected.to(value).expand_as(value)
         error = (value - expected).abs()
         wrong = ~(error <= tolerance.exact + tolerance.share * expected.abs())
@@ -138,7 +140,7 @@ class _Check:
             )
 
     def matrices(self, s: float, t: float) -> Tensor:
-        """Q_{s,t}, Float64[L, V, V], with rows of the alphabet only."""
+        """Q_{s,t}, Float64[L, V, V], with rows of 0 for ids outside the alphabet."""
         process, index = self.process, self.process.matrix_index()
         q = process.transition(self.times(s), self.times(t))
         self.shaped("transition(s, t)", q, 1, int(index.max()) + 1, self.size, self.size)
@@ -289,7 +291,7 @@ class _Check:
         self.sampled("prior_sample", x1, real, process.prior())
 
     def sampled(self, what: str, x: Tensor, real: Tensor, probs: Tensor) -> None:
-        """Check that x Int[B, L] has PAD where ``real`` is False and else follows probs [L, V]."""
+        """Check that x Int[B, L] follows probs [L, V], and has PAD where ``real`` is False."""
         self.shaped(what, x, *real.shape)
         kept = torch.where(real, self.pad, x)
         self.same(f"{what} where real is False", kept, torch.full_like(kept, self.pad), SAMPLE)

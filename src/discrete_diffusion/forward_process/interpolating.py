@@ -17,12 +17,12 @@ from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME, per_token
 
 BISECTIONS = 60
-"""Halvings of [0, 1] that leave nothing of float64."""
+"""Halvings of [0, 1] until float64 cannot tell its ends apart."""
 
 
 class InterpolatingProcess(ForwardProcess):
-    """A token stays what it is or is sampled anew from a prior. No matrix of all pairs of ids is
-    ever made, so that there may be any number of them.
+    """Noise that keeps a token or replaces it by a sample of a prior. No matrix over pairs of ids
+    is made, so a vocabulary may have any size.
 
     With keep probability alpha(t) and noise mass b_t(y) (summing to 1 - alpha over y):
 
@@ -31,13 +31,13 @@ class InterpolatingProcess(ForwardProcess):
         rate(y)      = b_t'(y) - (alpha' / alpha) b_t(y)                jumps into y
 
     For a fixed prior pi, b_t = (1 - alpha) pi and rate(y) = -alpha'/alpha pi(y) (D3PM, arXiv
-    2107.03006; Campbell et al., arXiv 2205.14987): a process then only defines ``prior``. One
-    whose prior moves with t overrides ``alpha``, ``one_minus_alpha``, ``noise``, ``log_noise``,
-    ``jump_rates``, the ``_at`` forms, ``sample_noise`` and ``sample_jump``: the process, not the
-    schedule, owns alpha(t).
+    2107.03006; Campbell et al., arXiv 2205.14987): a process then only defines ``prior``. A process
+    whose prior changes with t overrides ``alpha``, ``one_minus_alpha``, ``noise``, ``log_noise``,
+    ``jump_rates``, the ``_at`` forms, ``sample_noise`` and ``sample_jump``: there alpha(t) is the
+    process's, not the schedule's.
 
-    With schedules far apart b_t of one position may be too small for a float where that of another
-    is not, so where it is a divisor it enters as a logarithm.
+    If schedules of positions differ much, b_t of some positions may be too small for a float, so
+    divisions by b_t are done in logarithms.
 
     Raises ``ValueError`` if b_t(y) / alpha(t) ever decreases: its rates would be negative.
     """
@@ -45,8 +45,8 @@ class InterpolatingProcess(ForwardProcess):
     # -- the noise mass b_t ----------------------------------------------------------------------
 
     def noise(self, t: Tensor, positions: slice = EVERYWHERE) -> Tensor:
-        """b_t(y): Float[B, L, V], summing to 1 - alpha(t) over y; of some ``positions`` only, where
-        all of them at once are too many."""
+        """b_t(y): Float[B, L, V], summing to 1 - alpha(t) over y; of some ``positions`` only, if
+        all of them at once take too much memory."""
         share = self.one_minus_alpha(t).expand(-1, self.layout.length)[:, positions]
         return share.unsqueeze(-1) * self.prior()[positions]
 
@@ -64,7 +64,7 @@ class InterpolatingProcess(ForwardProcess):
 
     def sample_jump(self, s: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
         """Sample the end of a jump between s and t > s, from c / (1 - alpha_t / alpha_s), at each
-        position: Int[B, L]. The prior, if that is fixed."""
+        position: Int[B, L]. A sample of the prior, if that is fixed."""
         return self.sample_noise(t, generator)
 
     def corrupt(self, x0: Tensor, t: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:
@@ -154,7 +154,7 @@ class Absorbing(InterpolatingProcess):
 
     A visible token is certain, so the general posterior collapses to: visible tokens stay, and a
     MASK becomes x0 ~ D with probability (alpha_s - alpha_t) / (1 - alpha_t). The closed forms
-    below avoid the (B, L, V) arithmetic of the base class; a test holds them equal to it.
+    below avoid the (B, L, V) arithmetic of the base class; a test checks that both are equal.
     """
 
     name = "absorbing"

@@ -15,9 +15,9 @@ from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, per_token
 
 NUM_TERMS = 25
-"""Terms of a series in h <= 1: those left out are below 1e-25 of it."""
+"""Terms of a series in h <= 1; the terms left out are below 1e-25 of the sum."""
 REACH = 8.0
-"""Widths beyond which the Gaussian has no jumps: their rates would be below 1e-13 of all."""
+"""Longest jump of the Gaussian, in widths; longer ones would have rates below 1e-13 of all."""
 MOST_IDS = 256
 """Largest vocabulary: a matrix has the square of its size."""
 FORGOTTEN = 750.0
@@ -41,16 +41,16 @@ class Matrix(ForwardProcess):
         gaussian     rate exp(-d^2 / (2 width^2)) to an id d away, the discretised Gaussian of D3PM
                      (arXiv 2107.03006)
 
-    Both have a uniform stationary distribution. ``width``: of ``gaussian``, in ids.
+    Both have a uniform stationary distribution. ``width``: width of ``gaussian``, in ids.
     ``generator``: R itself instead of a kind, Float[V, V] or one for each position,
     Float[L, V, V]; its rows sum to 0, and it stays among legal ids and MASK. From transition
     probabilities Q of single jumps, R = Q - I.
 
-    Entries of Q are kept as logarithms, to full relative accuracy (``Exponential``): far ids are
-    unlikely beyond what a float holds when t is small, and the bound takes their ratios.
+    Entries of Q are kept as logarithms, to full relative accuracy (``Exponential``): for small t,
+    probabilities of far ids are too small for a float, and the bound takes their ratios.
 
     Raises ``ValueError`` for an unknown kind, a width that is not positive, more than ``MOST_IDS``
-    ids, and a generator that is not one or has several stationary distributions.
+    ids, and a generator with wrong rows or rates (``checked``) or several stationary distributions.
     """
 
     name = "matrix"
@@ -179,10 +179,10 @@ class Exponential(nn.Module):
 
     (uniformisation), d(x, y) the least number of jumps from x to y. No term is negative, so nothing
     cancels, and h^d stands outside, so nothing underflows: an entry of 1e-300 has all its digits,
-    where a sum of eigenvectors has none below 1e-16. Beyond h = 1 tau is halved until it is not,
-    and the result squared as often, rows normalised each time.
+    where a sum of eigenvectors has none below 1e-16. For h > 1, tau is halved until h <= 1 and the
+    result squared as often, rows normalised each time.
 
-    ``largest``: a tau at which all is forgotten; larger ones are replaced by it.
+    ``largest``: a tau at which all is forgotten; larger values of tau are replaced by it.
     """
 
     terms: Tensor
@@ -243,16 +243,16 @@ class Exponential(nn.Module):
         return torch.where((halvings > 0)[..., None, None], by_squares, log_q)
 
     def _num_squares(self, halvings: Tensor) -> int:
-        """The largest of ``halvings`` Float64[B, C]; on a GPU, which would have to be waited for,
-        the largest possible number."""
+        """The largest of ``halvings`` Float64[B, C]; on a GPU, to avoid a wait, the largest
+        possible number."""
         if halvings.device.type != "cpu":
             return self.most_halvings
         return int(halvings.max()) if halvings.numel() else 0
 
 
 def _least_jumps(possible: Tensor) -> Tensor:
-    """Int[C, V, V]: the least number of jumps from each id to each other, -1 if never;
-    ``possible`` Bool[C, V, V]."""
+    """Int[C, V, V]: the least number of jumps from each id to each other, -1 if no jumps lead
+    there; ``possible`` Bool[C, V, V]."""
     size = possible.shape[-1]
     same = torch.eye(size, dtype=torch.bool, device=possible.device).expand_as(possible)
     jumps = torch.where(same, 0, torch.full_like(possible, -1, dtype=torch.long))
@@ -268,7 +268,7 @@ def _least_jumps(possible: Tensor) -> Tensor:
 
 def _on_legal_ids(kind: str, support: Tensor, width: float) -> Tensor:
     """Float64[V, V]: the generator of one ``kind`` on the ids of ``support`` Bool[V], in their
-    order; others stay."""
+    order; other ids have rate 0."""
     ids = support.nonzero().squeeze(1)
     among = neighbours(len(ids)) if kind == "neighbours" else gaussian(len(ids), width)
     whole = torch.zeros(len(support), len(support), dtype=torch.float64, device=support.device)
@@ -282,8 +282,8 @@ def neighbours(num: int) -> Tensor:
 
 
 def gaussian(num: int, width: float) -> Tensor:
-    """Float64[K, K]: rates in proportion to exp(-(x - y)^2 / (2 width^2)) from x to y, K ids in
-    their order, 1 to the next.
+    """Float64[K, K]: rates from x to y in proportion to exp(-(x - y)^2 / (2 width^2)) for K ordered
+    ids, 1 between neighbours.
 
     The discretised Gaussian of D3PM (arXiv 2107.03006, appendix A.2.2), symmetric and with uniform
     stationary distribution as there. Deviation: one width, in ids, at all times, where the paper's
@@ -304,12 +304,12 @@ def _with_diagonal(rates: Tensor) -> Tensor:
 
 
 def checked(generator: Tensor, layout: TokenLayout) -> Tensor:
-    """A user's generator with exact diagonals, Float64[L, V, V], rows of absent ids being 0.
+    """A user's generator with exact diagonals, Float64[L, V, V], 0 in rows of absent ids.
 
     ``generator``: Float[V, V], or Float[L, V, V], one for each position.
 
     Raises ``ValueError`` for another shape, a negative rate, rows that do not sum to 0, and rates
-    from a legal id of a position to one that is neither legal there nor MASK.
+    from a legal id of a position to an id that is neither legal there nor MASK.
     """
     length, size = layout.length, layout.vocab_size
     if generator.shape not in ((size, size), (length, size, size)):

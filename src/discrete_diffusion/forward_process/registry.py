@@ -1,4 +1,6 @@
-"""Forward processes by name. Each has a class, a YAML in ``configs/forward_process``, a line below.
+"""Forward processes by name.
+
+Each has a class, a YAML file in ``configs/forward_process`` and a line below.
 
 Two ways to add one from outside (``docs/extend.md``):
 
@@ -39,7 +41,7 @@ register_forward_process = PROCESSES.register
 def build_forward_process(
     config: Mapping[str, Any], layout: TokenLayout, schedule: Schedule
 ) -> ForwardProcess:
-    """The process ``config["name"]``, its other keys passed as arguments.
+    """Build the process ``config["name"]``; the other keys of ``config`` are its arguments.
 
     Raises ``ValueError`` for an unknown process, unknown, missing or wrong options, and as the
     process itself does.

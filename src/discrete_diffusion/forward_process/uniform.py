@@ -39,7 +39,7 @@ class Marginal(InterpolatingProcess):
     """Noise as frequent as the data: b_t(y) = (1 - alpha(t)) pi_g(y), pi_g the token frequencies
     of a position's group in the training data (DiGress, Vignac et al., arXiv 2209.14734).
 
-    ``fit`` estimates pi; until then it is uniform on the legal ids. It is stored in checkpoints.
+    ``fit`` estimates pi; until then pi is uniform on the legal ids. pi is stored in checkpoints.
     ``smoothing``: count added to every legal id, because a legal id that the prior never samples
     would make the ratios of the bound infinite.
 
@@ -62,7 +62,7 @@ class Marginal(InterpolatingProcess):
     def fit(self, x0: Tensor, real: Tensor) -> None:
         """Estimate pi from training tokens: x0 Int[M, L], counted where real Bool[M, L].
 
-        Positions of a group share their counts; each keeps those of its own legal ids.
+        Positions of a group share their counts; each position uses the counts of its legal ids.
         """
         # counts of ids by group, Float64[groups, V]
         layout = self.layout
@@ -76,7 +76,7 @@ class Marginal(InterpolatingProcess):
 
 
 class Hybrid(InterpolatingProcess):
-    """A mixture of MASK and uniform noise that moves with t (von Ruette et al., arXiv 2503.04482).
+    """A mixture of MASK and uniform noise, changing with t (von Ruette et al., arXiv 2503.04482).
 
     With a(t) the schedule's keep probability, tau = 1 - a and u_l uniform on the legal ids of
     position l:

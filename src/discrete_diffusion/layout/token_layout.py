@@ -14,8 +14,8 @@ from discrete_diffusion.categorical import neg_inf
 class TokenLayout(nn.Module):
     """The legal clean ids of every position, and the groups of positions.
 
-    ``num_legal``, Int[L], counts the K_l legal ids of each position. A module only so that its
-    buffers follow ``.to(device)``; it has no parameters and no state.
+    ``num_legal``, Int[L], counts the K_l legal ids of each position. The layout is a module only so
+    that its buffers follow ``.to(device)``; it has no parameters and no state.
 
     Args:
         support: Bool[L, V], True where an id may stand in *clean* data: never MASK, never PAD.
@@ -142,8 +142,8 @@ class TokenLayout(nn.Module):
 
         Args:
             x0: Int[B, L], ids.
-            real: Bool[B, L], positions that must hold legal ids, the others PAD; by default those
-                that are not PAD.
+            real: Bool[B, L], positions that must hold legal ids, while all others hold PAD; by
+                default the positions that are not PAD.
 
         Raises:
             ValueError: x0 has another shape or an illegal id; the message names sample, position
@@ -174,7 +174,7 @@ class TokenLayout(nn.Module):
 
 
 def first_positions(length: int, num_given: int, sizes: Tensor) -> Tensor:
-    """Positions of plain sequences that carry data: the first ones behind ``num_given``.
+    """Positions of plain sequences that carry data: the first ones after ``num_given``.
 
     Args:
         length: L, number of positions.

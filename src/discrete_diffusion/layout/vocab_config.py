@@ -25,11 +25,11 @@ from discrete_diffusion.layout.room_tables import (
 from discrete_diffusion.layout.token_layout import TokenLayout, first_positions
 
 MOST_NODES = 4096
-"""8 million pairs: a batch of one such graph takes gigabytes."""
+"""Largest ``n_max``: it has 8 million pairs, and a batch of one such graph takes gigabytes."""
 
 
 class Vocabulary(ABC):
-    """Meaning of samples: ``Sequences``, ``VocabConfig`` of graphs, ``Numbers`` of other states."""
+    """Meaning of samples: base of ``Sequences``, ``VocabConfig`` (graphs) and ``Numbers``."""
 
     @property
     def largest(self) -> int:
@@ -44,7 +44,7 @@ class Vocabulary(ABC):
         """Positions that carry data.
 
         Args:
-            sizes: Int[B], lengths; of graphs, numbers of nodes.
+            sizes: Int[B], lengths of the samples, or numbers of nodes of graphs.
 
         Returns:
             Bool[B, L].
@@ -53,7 +53,7 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def digest(self) -> dict[str, Any]:
-        """Meaning, for checkpoints: one with another meaning is refused.
+        """Description of the vocabulary for checkpoints; a checkpoint with another one is refused.
 
         Returns:
             Values that JSON can hold, by name.
@@ -65,7 +65,7 @@ class Numbers(Vocabulary):
     """The vocabulary of samples that are not ids.
 
     Args:
-        meaning: entries of a checkpoint that describe them.
+        meaning: entries of a checkpoint that describe the samples.
     """
 
     meaning: Mapping[str, Any]
@@ -95,14 +95,14 @@ class Sequences(Vocabulary):
 
     @classmethod
     def of(cls, data_config: Mapping[str, Any]) -> Sequences:
-        """The sequences of a ``config.data``.
+        """Vocabulary of the sequences that a ``config.data`` describes.
 
         Args:
             data_config: ``length``, ``vocab_size``, ``mask_id`` and, optionally, ``pad_id`` and
                 ``source_length``, the number of leading positions that are given.
 
         Returns:
-            Their vocabulary.
+            The vocabulary.
 
         Raises:
             ValueError: a key is not set; the message names it.
@@ -232,7 +232,7 @@ class VocabConfig(Vocabulary):
     def edge_directions(self) -> tuple[tuple[int, ...], ...]:
         """Sign of every edge type along each axis.
 
-        Left to right and top to bottom of the room relations; other edges have no directions.
+        Room relations: left to right, and top to bottom; other edges have no directions.
         """
         return (RELATION_X_ORDER, RELATION_Y_ORDER) if self.edge_types == RELATIONS else ()
 
@@ -353,8 +353,7 @@ class VocabConfig(Vocabulary):
         """Ids of the two separate vocabularies, which ``BDDenoiser`` takes.
 
         The MASK and PAD of either vocabulary mean MASK and PAD at every position. An id that is
-        illegal at its position (a room type in an edge slot) says nothing about it, so it reads as
-        MASK.
+        illegal at its position (a room type in an edge slot) is read as MASK.
 
         Args:
             x0: Int[B, L], concatenated ids, clean or noisy.
@@ -383,10 +382,10 @@ class VocabConfig(Vocabulary):
         return SeparateIds(tokens, (x0 != pads[0]) & (x0 != pads[1]))
 
     def separation_table(self) -> Tensor:
-        """Table of ``separate``.
+        """Table from concatenated ids to ids of the separate vocabularies.
 
         Returns:
-            Int[L, V], the id in its position's own vocabulary of every concatenated id.
+            Int[L, V], for each position and concatenated id the id in the position's vocabulary.
         """
         # illegal ids read as MASK, the PAD of either vocabulary as PAD
         nodes = torch.full((self.vocab_size,), self.node_mask_id)

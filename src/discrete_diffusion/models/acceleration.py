@@ -1,8 +1,8 @@
 """Networks made faster for the processor that they run on, with the same results.
 
-Model files say what a network computes. ``tuned`` exchanges the classes of some modules for ones
-that compute the same in another way; ``compile_backbone`` uses ``torch.compile``. Names and numbers
-of parameters stay.
+Model files say what a network computes. ``tuned`` replaces the classes of some modules by faster
+classes with the same results; ``compile_backbone`` uses ``torch.compile``. Parameters keep their
+names and values.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ CPU_COMPILER = "clang++" if sys.platform == "darwin" else "g++"
 """Compiler that PyTorch calls unless the environment's CXX names another."""
 
 _FEWEST_SEQUENCES = 16
-"""PyTorch gives smaller batches to the slower kernel anyway."""
+"""Fewest sequences in a batch; PyTorch gives smaller batches to the slower kernel anyway."""
 
 _FEWEST_COLUMNS = 4096
-"""Fewer sequences are cut into sixteen from this number of columns on; below, it takes longer."""
+"""Fewest columns for which fewer sequences are cut into sixteen; with fewer, that takes longer."""
 
 
 def tuned(network: nn.Module) -> nn.Module:
@@ -61,8 +61,8 @@ class FastLinear(nn.Linear):
     """``nn.Linear`` for sequences (B, L, D), in float32 on AMD processors about twice as fast.
 
     PyTorch multiplies float32 matrices with MKL, which does not use AVX-512 on AMD processors;
-    oneDNN, which computes its convolutions, does. There a batch becomes a convolution with kernels
-    of one column (``python benchmarks/speed.py``). Everywhere else this is ``nn.Linear``.
+    oneDNN, which computes its convolutions, does. On these a batch becomes a convolution with
+    kernels of one column (``python benchmarks/speed.py``). Everywhere else this is ``nn.Linear``.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -150,7 +150,7 @@ def compile_backbone(backbone: nn.Module, device: torch.device, how: bool | str 
     without such lists is compiled whole. Compiling happens at the first call, for any sizes.
 
     ``how``: ``reduce-overhead`` compiles for each shape by itself and, on a GPU, records CUDA
-    graphs, which launch all kernels of a block at once. The CPU has no such graphs: there it is
+    graphs, which launch all kernels of a block at once. The CPU has no such graphs: there it means
     True.
 
     Raises ``ValueError`` if the machine has no compiler for ``device``.
@@ -173,8 +173,8 @@ def compile_backbone(backbone: nn.Module, device: torch.device, how: bool | str 
 def begin_step() -> None:
     """Begin a training step, or a network call without gradients, for CUDA graphs.
 
-    They may then overwrite the memory of earlier results. Else each block would begin one, and its
-    input is what the block before made.
+    CUDA graphs may then overwrite the memory of earlier results. Otherwise each block would begin a
+    step, and overwrite its input, the result of the previous block.
     """
     torch.compiler.cudagraph_mark_step_begin()
 

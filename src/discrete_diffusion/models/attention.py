@@ -23,14 +23,14 @@ _HAS_AVX512 = torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 _MOST_KEYS_FLOAT32, _MOST_KEYS_BFLOAT16 = 48, 1024
 """Most keys for which attention is written out on the CPU; its memory grows with their square. In
-float32 only with AVX-512 and without gradients, for which every layer would keep its weights."""
+float32 only with AVX-512 and without gradients, as every layer would keep its attention weights."""
 
 _REGISTER_BYTES = 64
 """Width of a register of AVX-512."""
 
 _MOST_SHAPES = 64
-"""Most compilations of one piece of code, one for each shape; past them it runs uncompiled.
-PyTorch's own 8 are fewer than the sizes of diagrams, with PAD and without, and last batches."""
+"""Most compilations of one function, one for each shape; further shapes run uncompiled. PyTorch's
+default of 8 is too low for diagrams of all sizes, with and without PAD, and last batches."""
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask = None, *, causal: bool = False) -> Tensor:
@@ -39,9 +39,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask = None, *, causal: bool =
     ``mask``: broadcastable to (B, H, Q, K): Bool, True where a key may be seen, or Float, added to
     the scores; or ``causal``; or a ``BlockMask`` of flex attention.
 
-    PyTorch's fused kernel, except on the CPU, where it is the slower way in bfloat16, up to 1,024
-    keys, and with AVX-512 without gradients, up to 48 (``python benchmarks/speed.py``); never for
-    ``causal``.
+    PyTorch's fused kernel is used except where plain products are faster: on the CPU, in bfloat16
+    up to 1,024 keys, and with AVX-512 without gradients up to 48 (``python benchmarks/speed.py``).
+    ``causal`` always uses the fused kernel.
     """
     # flex attention, compiled on a GPU alone
     if isinstance(mask, BlockMask):
@@ -63,7 +63,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, mask: Mask = None, *, causal: bool =
 def softmax_of_short_rows(scores: Tensor) -> Tensor:
     """softmax over the last axis, (..., K) -> (..., K).
 
-    PyTorch takes rows that do not fill a vector register number by number; those are filled up.
+    PyTorch processes rows shorter than a vector register number by number, so these are padded.
     """
     num = scores.shape[-1]
     missing = _REGISTER_BYTES // scores.element_size() - num
@@ -74,7 +74,7 @@ def softmax_of_short_rows(scores: Tensor) -> Tensor:
 
 @cache
 def _flex_kernel() -> Any:
-    """Flex attention, compiled; uncompiled, it computes all scores."""
+    """Compiled flex attention; without compilation it would compute all scores."""
     allow_many_shapes()
     return torch.compile(flex_attention, dynamic=True)
 
@@ -102,8 +102,8 @@ def causal_mask(
     """Bool[Q, K] or, with ``key_mask``, Bool[B, 1, Q, K]: the last Q of K columns each see
     themselves and the columns before them.
 
-    ``key_mask``: Bool[B, 1, 1, K], True where a key may be seen. A column always sees itself: a PAD
-    in front of all others would otherwise see nothing.
+    ``key_mask``: Bool[B, 1, 1, K], True where a key may be seen. A column always sees itself:
+    otherwise a PAD before all other columns would see nothing.
     """
     square = torch.ones(num_queries, num_keys, dtype=torch.bool, device=device)
     last = num_keys - num_queries
@@ -119,7 +119,7 @@ class LayerCache:
         self._stored: Tensor | None = None  # (2, B, H, capacity, d)
 
     def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Store the new columns (B, H, n, d) and return all so far, each (B, H, m + n, d)."""
+        """Store the new columns (B, H, n, d); return all stored columns, each (B, H, m + n, d)."""
         # room for all columns, made at the first call
         if self._stored is None:
             num, heads, _, width = k.shape
@@ -177,12 +177,14 @@ class Visibility:
     """Pairs of columns that see each other: every rule must allow them; a column sees itself.
 
     ``groups``: Int[B or 1, K], the block of each column: it sees its own block and earlier ones.
-    ``documents``: Int[B, K], the document of each: it sees its own. At least one is given.
-    ``key_mask``: Bool[B, 1, 1, K], the columns that may be seen. ``causal``: those before it.
+    ``documents``: Int[B, K], the document of each column, which sees its own. At least one is
+    given.
+    ``key_mask``: Bool[B, 1, 1, K], the columns that may be seen. ``causal``: a column sees no later
+    columns.
 
     ``with_context``, with groups: K noisy columns are followed by their K clean twins (block
     diffusion, arXiv 2503.09573, section 3.2). A noisy column of block b sees the noisy columns of b
-    and the clean ones of blocks < b; a clean one sees the clean columns of blocks <= its own.
+    and the clean columns of blocks < b; a clean column sees the clean columns of blocks <= its own.
     """
 
     groups: Tensor | None = None
@@ -197,7 +199,7 @@ class Visibility:
 
     @property
     def num_columns(self) -> int:
-        """K."""
+        """Number of columns, K."""
         return self._given[0].shape[-1]
 
     def sees(self, b: Tensor, h: Tensor | None, q: Tensor, k: Tensor) -> Tensor:
@@ -224,9 +226,11 @@ class Visibility:
 
     @staticmethod
     def _sees_clean(group_q: Tensor, group_k: Tensor, clean_q: Tensor, clean_k: Tensor) -> Tensor:
-        """Clean columns of earlier blocks, and columns of the own block of the same kind.
+        """True for clean keys of earlier blocks, and keys of the query's block like the query.
 
-        Written such that few operations are over all pairs.
+        A key is like the query if both are clean or both noisy.
+
+        Written such that few operations run over all pairs.
         """
         group_q, group_k = group_q.long(), group_k.long()
         nowhere, first = torch.iinfo(torch.long).max, torch.iinfo(torch.long).min
@@ -238,7 +242,7 @@ class Visibility:
 
     @property
     def _sizes(self) -> tuple[int, int]:
-        """Number of samples that differ, and Q, all columns with their clean twins."""
+        """Number of samples with different masks, and Q, the number of columns with clean twins."""
         return max(map(len, self._given)), self.num_columns * (2 if self.with_context else 1)
 
     def mask(self) -> Tensor:
@@ -249,9 +253,9 @@ class Visibility:
         return self.sees(samples, None, columns[:, None], columns)
 
     def block_mask(self, num_queries: int | None = None) -> BlockMask:
-        """Mask for flex attention, of the first ``num_queries`` columns, None for all.
+        """Mask for flex attention; the first ``num_queries`` columns are queries, None: all.
 
-        It computes no scores of tiles in which no column sees another.
+        Flex attention computes no scores of tiles in which no column sees another.
         """
 
         # a function, as a method is refused

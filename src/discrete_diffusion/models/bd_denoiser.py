@@ -107,15 +107,15 @@ class GraphDenoiser(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Logits of every clean node and edge.
 
-        Columns that are PAD in the whole batch are left out of the computation; nodes with their
-        pairs.
+        Columns that are PAD in the whole batch are left out of the computation, nodes together with
+        their pairs.
 
         Args:
             tokens: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
-            pad_mask: Bool[B, L], True at real positions. Logits at the others are unspecified.
+            pad_mask: Bool[B, L], True at real positions. Logits at other positions are unspecified.
             t: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
-            condition: Float[B, sum], the facts of each sample, NaN where one is not known, as for
-                ``FactTokens``; None: none is known.
+            condition: Float[B, sum], the facts of each sample, NaN where a fact is not known, as
+                for ``FactTokens``; None: no fact is known.
             keep: Bool[B], False for samples whose facts are hidden, as for ``FactTokens``.
 
         Returns:
@@ -151,7 +151,7 @@ class GraphDenoiser(nn.Module):
         *,
         keep: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Revealed]:
-        """Features of the nodes and edges kept, before the heads; arguments of ``forward``.
+        """Features of the nodes and edges kept, before the heads; arguments as in ``forward``.
 
         Returns nodes Float[B, N, D], edges Float[B, K - N, D] or pairs Float[B, N N, P], and the
         features of the revealed graph, None without ``features``.
@@ -245,15 +245,15 @@ class BDDenoiser(GraphDenoiser):
         dropout: share of each branch's output that training drops.
         frequency_embedding_size: width of the sinusoid of t.
         time_scale: t is multiplied by it before its sinusoid.
-        condition: how many numbers each fact has that samples may be conditioned on, see
+        condition: number of values of each fact that samples may be conditioned on, see
             ``FactTokens``; None: no facts.
         fact_dropout: share of the facts that training hides.
-        features: of the revealed graph, of ``FEATURES``, added to the tokens and to the logits; see
-            ``GraphFeatures``.
+        features: features of the revealed graph (``FEATURES``) that are added to the tokens and to
+            the logits; see ``GraphFeatures``.
         walk_length: steps of the longest walk of the feature ``walks``.
 
     Raises:
-        ValueError: widths do not fit, or ``features`` names another one.
+        ValueError: widths do not fit, or ``features`` has an unknown name.
     """
 
     position: Tensor
@@ -435,7 +435,7 @@ class BDDenoiserBackbone(nn.Module):
     def write(self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking) -> Tensor:
         """Logits of the denoiser's ``head`` as one tensor over the concatenated vocabulary.
 
-        Each is put into the column of its id: Float[B, L, V].
+        Returns Float[B, L, V], each logit in the column of its id.
         """
         vocab = self.denoiser.vocab_config
         node_logits, edge_logits = self.denoiser.scatter(node_logits, edge_logits, packing)

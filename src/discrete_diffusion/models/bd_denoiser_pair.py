@@ -27,8 +27,8 @@ from discrete_diffusion.models.transformer import (
 TRIANGLES = ("outgoing", "incoming")
 
 _COLUMNS, _LINE = 1024, 16
-"""Fewest pairs in the columns of one product, and numbers of a line of the cache: rows that are
-short and end within a line make slow products (``python benchmarks/speed.py --only networks``)."""
+"""Fewest pairs as columns of one product, and numbers in a line of the cache: short rows that end
+within a line make products slow (``python benchmarks/speed.py --only networks``)."""
 
 
 class TriangleProducts(nn.Module):
@@ -43,7 +43,7 @@ class TriangleProducts(nn.Module):
     Source: the triangular multiplicative updates of AlphaFold 2 (Jumper et al., Nature 2021).
     Deviation: both directions at once, from the same z, and one norm, output and gate for both.
 
-    ``triangles``: the directions, of ``TRIANGLES``.
+    ``triangles``: the directions to use, from ``TRIANGLES``.
     """
 
     def __init__(self, d_pair: int, triangles: Sequence[str] = TRIANGLES) -> None:
@@ -90,9 +90,9 @@ class TriangleProducts(nn.Module):
 def _side_by_side(batch_size: int, num_pairs: int) -> int:
     """Number of samples whose pairs are columns of one matrix.
 
-    The fewest that fill ``_COLUMNS`` and divide a batch, or all of it. 1 where the pairs of a
-    sample fill whole lines of the cache, and in a compiled network or an export, which are for any
-    batch.
+    The smallest number that fills ``_COLUMNS`` and divides the batch, or the whole batch. 1 if the
+    pairs of a sample fill whole lines of the cache, and in a compiled network or an export, which
+    must work for any batch.
     """
     if torch.compiler.is_compiling() or batch_size == 0 or num_pairs % _LINE == 0:
         return 1
@@ -172,8 +172,8 @@ class BDDenoiserPair(GraphDenoiser):
         node_logits_i = node_head(final(h_i, c))
         edge_logits_ij[r] = edge_head(final(z_ij, c))[r] + edge_head(final(z_ji, c))[inverse(r)]
 
-    A relation and its inverse at the other end are one fact: it is read in from both ends and read
-    out from both. Blocks start as the identity and the heads at 0, so every logit is exactly 0 at
+    A relation and its inverse at the other end are one fact: both ends are read, and both predict
+    it. Blocks start as the identity and the heads at 0, so every logit is exactly 0 at
     initialisation. Ids, shapes and calls are those of ``BDDenoiser``.
 
         model = BDDenoiserPair(
@@ -190,20 +190,20 @@ class BDDenoiserPair(GraphDenoiser):
         cond_dim: width of c; None means ``d_model``.
         mlp_ratio: width of a block's MLPs over D and P.
         dropout: share of each branch's output that training drops.
-        triangles: the products of ``TriangleProducts``, of ``TRIANGLES``.
-        index_embeddings: nodes know their place in the order. Without, the network is equivariant
+        triangles: the products of ``TriangleProducts``, from ``TRIANGLES``.
+        index_embeddings: True embeds the index of each node. If False, the network is equivariant
             under relabelling: logits of a relabelled diagram are the relabelled logits.
         frequency_embedding_size: width of the sinusoid of t.
         time_scale: t is multiplied by it before its sinusoid.
-        condition: how many numbers each fact has that samples may be conditioned on, see
+        condition: number of values of each fact that samples may be conditioned on, see
             ``FactTokens``; None: no facts.
         fact_dropout: share of the facts that training hides.
-        features: of the revealed graph, of ``FEATURES``, added to both streams and to the logits;
-            see ``GraphFeatures``.
+        features: features of the revealed graph (``FEATURES``) that are added to both streams and
+            to the logits; see ``GraphFeatures``.
         walk_length: steps of the longest walk of the feature ``walks``.
 
     Raises:
-        ValueError: ``triangles`` or ``features`` names another product, or widths do not fit.
+        ValueError: ``triangles`` or ``features`` has an unknown name, or widths do not fit.
     """
 
     position: Tensor

@@ -19,7 +19,8 @@ OWN_CONDITIONS = frozenset(
     | {"condition", "component", "states", "document_idxs"}
 )
 """Conditions that algorithms, samplers and training give to a backbone that takes them, and facts
-of samples (``Domain.conditions``), which no backbone needs; others are the data's."""
+of samples (``Domain.conditions``), which no backbone needs; all other conditions come from the
+data."""
 
 _NOISE_NAMES = frozenset(
     {"sigma", "sigmas", "t", "ts", "time", "times", "timestep", "timesteps"}
@@ -28,20 +29,20 @@ _NOISE_NAMES = frozenset(
 """Names of the noise level, or of the time that stands for it, in networks."""
 
 _WRAPPED = ("_orig_mod", "module")
-"""Attributes with the network inside ``torch.compile``, and inside DDP, FSDP and averages."""
+"""Attributes that hold the network inside ``torch.compile``, and inside DDP, FSDP and averages."""
 
 
 @dataclass(frozen=True)
 class BackboneCall:
     """Call of a backbone: x_t first, sigma by its name or else second, conditions by name.
 
-    Without an argument named sigma, it is the one named after a time or a noise level
-    (``timesteps=None``), else the second, unless that has a default (``mask=None`` may be anything)
-    or is a mask or one of ``OWN_CONDITIONS``.
+    If no argument is named sigma, it is the argument named after a time or a noise level
+    (``timesteps=None``), else the second argument, unless that has a default (``mask=None`` may be
+    anything), is a mask or is one of ``OWN_CONDITIONS``.
 
-    ``sigma``: its name in ``forward``, None if it has no place; ``second``: it goes in by place,
-    not by name. ``conditions``: names of the other arguments; ``required``: those without a
-    default; ``takes_any``: conditions of any name.
+    ``sigma``: name of its argument, None if ``forward`` does not take it; ``second``: True if it is
+    passed by position, not by name. ``conditions``: names of the other arguments; ``required``: the
+    conditions without a default; ``takes_any``: True if conditions of any name are taken.
     """
 
     sigma: str | None = None
@@ -52,7 +53,7 @@ class BackboneCall:
 
     @classmethod
     def of(cls, backbone: nn.Module) -> BackboneCall:
-        """Read the call convention of a backbone, or of a wrapped one.
+        """Read the call convention of a backbone, also of a wrapped backbone.
 
         Raises ``ValueError``, with the contract, if x_t cannot go in first.
         """
@@ -103,7 +104,7 @@ class BackboneCall:
 def unwrapped(output: Any, backbone: nn.Module) -> Tensor:
     """Take the tensor out of an output: a tensor, an object with ``logits``, a tuple of one tensor.
 
-    Raises ``TypeError``, which says what came, for anything else.
+    Raises ``TypeError`` naming what was returned, for anything else.
     """
     if isinstance(output, Tensor):
         return output
@@ -134,7 +135,7 @@ def described(backbone: nn.Module) -> str:
 
 
 def _place_of_sigma(rest: Sequence[Parameter]) -> Parameter | None:
-    """Argument for sigma among those behind x_t: by its name, or the second one if it fits."""
+    """Find the argument for sigma after x_t: by its name, or the second argument if it fits."""
     reachable = [p for p in rest if p is rest[0] or p.kind is not p.POSITIONAL_ONLY]
     for names in (frozenset({"sigma"}), _NOISE_NAMES):
         if named := [p for p in reachable if p.name in names]:
@@ -213,7 +214,7 @@ class ColumnPacking:
         return sum(kept < column for kept in self.kept)
 
     def unpack(self, x: Tensor, start: int = 0, stop: int | None = None) -> Tensor:
-        """Put the kept columns among ``start..stop-1`` at their places, 0 in those left out.
+        """Put kept columns among ``start..stop-1`` at their positions, 0 in columns left out.
 
         (B, k, C) -> (B, stop - start, C).
         """
@@ -229,8 +230,8 @@ class ColumnPacking:
 def pack_columns(real: Tensor) -> ColumnPacking:
     """Packing of a batch that holds data where ``real`` (Bool[B, L]) is True.
 
-    Shapes depend on the data here, so the 2 L flags travel to the host, the one such transfer of a
-    forward pass; none if a backbone is given the packing of a batch that is still there. In an
+    Shapes depend on the data here, so 2 L flags are copied to the host: the only such copy in a
+    forward pass, and none if the backbone is given a packing that was made on the host. In an
     export, whose shapes are fixed, every column is kept and PAD is masked.
     """
     length = real.shape[1]

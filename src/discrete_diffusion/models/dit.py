@@ -51,8 +51,8 @@ class DiT(nn.Module):
     ``tie_word_embeddings``: the head shares the embedding's weights; otherwise it starts at 0.
     ``pad_id``: an id that is neither attended nor predicted; None if the data has none.
     ``cond_dim``: width of c; None means ``hidden_size``.
-    ``bias``: the norms and the projections of the attention have one. ``activation``: of the
-    perceptrons, ``gelu`` or ``gelu_tanh``.
+    ``bias``: the norms and the projections of the attention have a bias. ``activation``: activation
+    of the perceptrons, ``gelu`` or ``gelu_tanh``.
     ``sigma_input``: the embedded number: the corrupted ``share``, 1 - exp(-sigma), or ``sigma``
     itself, at most ``LARGEST_SIGMA``.
     ``adaln``: False leaves c out: plain pre-norm blocks, which read no noise level.
@@ -145,13 +145,16 @@ class DiT(nn.Module):
         Columns that are PAD in the whole batch are left out of the computation.
 
         ``group_idxs``: Int[B, L] or Int[L], the block of each position; position i then sees
-        position j iff group[j] <= group[i]. Expanded from one row, the samples share one mask.
+        position j iff group[j] <= group[i]. If it is expanded from one row, all samples share one
+        mask.
         ``context``: Int[B, L], the clean sequence, with ``group_idxs``: what each block sees of
-        earlier blocks is their clean tokens instead of x_t (block diffusion, arXiv 2503.09573). It
-        gives the logits of every block at once that x_t with clean earlier blocks gives for one.
-        ``document_idxs``: Int[B, L], the document of each position; a position sees those of its
-        document alone. Not with ``cache``.
-        ``cache``: of ``new_cache``, for a causal network; x_t then holds the new columns, no PAD.
+        earlier blocks is their clean tokens instead of x_t (block diffusion, arXiv 2503.09573). One
+        call then gives the logits of all blocks; without ``context``, x_t with clean earlier blocks
+        gives the logits of one.
+        ``document_idxs``: Int[B, L], the document of each position; a position sees its own
+        document only. Not with ``cache``.
+        ``cache``: a cache of ``new_cache``, for a causal network; x_t then holds the new columns,
+        no PAD.
         ``packing``: which columns hold PAD, if it is known already.
         ``states``: return the input of ``head``, Float[B, L, D], instead of the logits.
         """
@@ -190,7 +193,7 @@ class DiT(nn.Module):
         cache: KeyValueCache | None = None,
         document_idxs: Tensor | None = None,
     ) -> Tensor:
-        """Features of the columns kept, Float[B, K, D]; the arguments of ``forward``."""
+        """Features of the columns kept, Float[B, K, D]; arguments as in ``forward``."""
         # a column keeps its own position, whichever are left out
         tokens = packing.pack(x_t)  # (B, K)
         num_columns, num_queries = tokens.shape[1], None
@@ -310,10 +313,11 @@ class DiT(nn.Module):
 class KeyValueCache:
     """Keys and values of the tokens that a causal network has read.
 
-    With it a call computes the new columns only.
+    A call with the cache computes only the new columns.
 
     ``positions``: Int[K], the positions of all columns to come, in order (columns that are PAD in
-    every sample are not among them). For sampling: it is filled in place, without gradients.
+    every sample are not among them). The cache is for sampling: it is filled in place, without
+    gradients.
 
     Raises ``ValueError`` in ``take`` if more columns are given than it has positions for.
     """

@@ -1,7 +1,7 @@
 """Features of the graph that the tokens of a sample reveal, for denoisers of graphs.
 
-Each is a function of a ``RevealedGraph`` that returns features of its nodes and of its pairs. All
-are equivariant under relabelling of the nodes.
+Each feature is a function of a ``RevealedGraph`` that returns numbers for its nodes and its pairs.
+All features are equivariant under relabelling of the nodes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from discrete_diffusion.models.transformer import zero_linear, zeroed
 
 
 def closure(adjacency: Tensor) -> Tensor:
-    """Float[..., N, N] of 0 and 1 -> 1 where a path, or the empty one, leads from i to j.
+    """Reachability: Float[..., N, N] of 0 and 1 -> 1 where i = j or a path leads from i to j.
 
-    The matrix is squared log2 N times. Numbers of paths grow until they are cut to 1, every third
-    time, before they could be too large.
+    The matrix is squared log2 N times. Numbers of paths are cut to 1 every third time, before they
+    could be too large.
     """
     n = adjacency.shape[-1]
     reached = (adjacency + torch.eye(n, device=adjacency.device)).clamp(max=1)
@@ -37,9 +37,9 @@ def closure(adjacency: Tensor) -> Tensor:
 class RevealedGraph:
     """Revealed part of a batch of graphs: symmetric matrices of 0 and 1 without a diagonal.
 
-    ``edges``: Float[B, G, N, N], revealed edges: of every type together, then of each type by
-    itself if there are several undirected ones. ``open``: Float[B, N, N], pairs that are still
-    masked. ``real``: Float[B, N], 0 at nodes that are PAD.
+    ``edges``: Float[B, G, N, N], revealed edges of all types together, then of each type alone if
+    there are several undirected types. ``open``: Float[B, N, N], pairs that are still masked.
+    ``real``: Float[B, N], 0 at nodes that are PAD.
     """
 
     edges: Tensor
@@ -81,7 +81,7 @@ _CLIP = 1e-5
 
 
 def base(graph: RevealedGraph) -> Features:
-    """Degree of each node in every graph, and its open pairs."""
+    """Features of nodes: the degree in every graph, and the number of open pairs."""
     return [*(graph.edges.sum(dim=-1) / 4).unbind(1), graph.open.sum(dim=-1).log1p() / 4], []
 
 
@@ -119,14 +119,15 @@ def effective_resistance(graph: RevealedGraph) -> tuple[Tensor, Tensor]:
         R_ij = (e_i - e_j)^T L^+ (e_i - e_j),   L: Laplacian of the components joined by open pairs
 
     For a uniformly sampled spanning tree R_ij is the probability that an open pair is one of its
-    edges (Kirchhoff): the exact posterior of uniform labelled trees. Revealed non-edges are cut.
+    edges (Kirchhoff): the exact posterior of uniform labelled trees. Revealed non-edges do not
+    conduct.
 
     The inverse is that of L, with each component of A at its first node, plus 1/k for each pair
     among the k that open pairs connect; it differs from L^+ by a term that cancels in R. In float64
     where the device has it: counts below 2^24 are exact in float32, the inverse is not.
 
-    Returns R Float[B, N, N], 0 where nothing connects i and j, and Bool[B, N, N], where something
-    does.
+    Returns R Float[B, N, N], 0 where i and j are not connected, and Bool[B, N, N], True where they
+    are.
     """
     # each component contracted to its first node, with its open pairs to the others
     open_, connected = graph.open, graph.components
@@ -168,9 +169,9 @@ def _inverse(a: Tensor) -> Tensor:
 
 
 def resistance(graph: RevealedGraph) -> Features:
-    """``effective_resistance`` R of pairs, and for nodes the mean edges of a spanning tree.
+    """``effective_resistance`` R of pairs; for nodes the mean number of edges in a spanning tree.
 
-    Pairs have R / (1 + R), open ones the logit of R, too.
+    All pairs have R / (1 + R), open pairs also the logit of R.
     """
     ohms = effective_resistance(graph)[0].to(graph.open.dtype)
     logit = torch.logit(ohms.clamp(_CLIP, 1 - _CLIP)) * graph.open
@@ -178,7 +179,7 @@ def resistance(graph: RevealedGraph) -> Features:
 
 
 def walks(graph: RevealedGraph, *, length: int) -> Features:
-    """Random walks of 1 to K steps: probabilities of each end, and for nodes of a return.
+    """Random walks of 1 to K steps: end probabilities for pairs, return probabilities for nodes.
 
         pairs: (P^k)_ij and (P^k)_ji,  nodes: (P^k)_ii,   P = D^-1 A,   k = 1 ... K
 
@@ -247,7 +248,7 @@ class AddedLinear(nn.Linear):
     """A linear map that starts at 0, Float[B, F, N] -> Float[B, N, D], in float32."""
 
     zero_initialised = True
-    """A network with it can start from the weights of one that lacks it."""
+    """A network with this layer can start from the weights of a network without."""
 
     def reset_parameters(self) -> None:
         nn.init.zeros_(self.weight)
@@ -261,7 +262,7 @@ class AddedLinear(nn.Linear):
 class Head(nn.Linear):
     """Logits of the last states and of the revealed graph: two maps that start at 0.
 
-    ``dim``: width of the states; ``num_ids``: of the logits; ``features``: number of features.
+    ``dim``: width of the states; ``num_ids``: number of logits; ``features``: number of features.
     """
 
     def __init__(self, dim: int, num_ids: int, features: int) -> None:
@@ -286,12 +287,12 @@ class GraphFeatures(nn.Module):
         h <- h + W f_nodes,   z <- z + W' f_pairs              before the first block
         logits = head(h) + V f_nodes, head'(z) + V' f_pairs    after the last one
 
-    where every W and V is 0 at the start. They are functions of the tokens alone, and equivariant:
-    relabelled tokens have relabelled features. Edge types without direction count one by one and
-    together, others together.
+    where every W and V is 0 at the start. The features are functions of the tokens alone, and
+    equivariant: relabelled tokens have relabelled features. Undirected edge types are counted one
+    by one and together, directed types only together.
 
-    ``names``: of ``FEATURES``; degrees are always among them. ``d_node``, ``d_pair``: widths of the
-    two streams; ``walk_length``: longest walk K of ``walks``.
+    ``names``: names of ``FEATURES``; degrees are always included. ``d_node``, ``d_pair``: widths of
+    the two streams; ``walk_length``: longest walk K of ``walks``.
 
     Raises ``ValueError`` for a name that is not one of ``FEATURES``.
     """
@@ -343,7 +344,7 @@ class GraphFeatures(nn.Module):
     def measure(self, relations: Tensor, real: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Features Float[B, F, N] and Float[B, F', N N], in float32 and without gradients.
 
-        Arguments of ``forward``.
+        Arguments as in ``forward``.
         """
         with torch.no_grad(), torch.autocast(relations.device.type, enabled=False):
             # degrees, then the chosen features
@@ -356,7 +357,7 @@ class GraphFeatures(nn.Module):
             return torch.stack(nodes, dim=1), torch.stack(pairs, dim=1).flatten(2)
 
     def reveal(self, relations: Tensor, real: Tensor | None = None) -> RevealedGraph:
-        """Graph that edge ids reveal; arguments of ``forward``."""
+        """Graph that edge ids reveal; arguments as in ``forward``."""
         vocab, n = self.vocab_config, relations.shape[1]
         # pairs of two different real nodes
         real = relations.new_ones(relations.shape[:2]).bool() if real is None else real

@@ -24,7 +24,7 @@ without components."""
 
 
 class ComponentHead(nn.Module):
-    """Change of the logits by component z of M, at first none:
+    """Change of the logits by component z of M, which starts at 0:
 
         logits_z = logits + scale (W_z + gate R_z) features,     W = 0, gate = 0 at the start
 
@@ -34,11 +34,11 @@ class ComponentHead(nn.Module):
     would get the same gradient for ever; the gate, whose gradient is not 0, separates them from the
     second step on. ``scale``: components learn faster than the network whose features they read.
 
-    ``num``: M; ``dim``: width of the features; ``num_ids``: of the logits.
+    ``num``: M; ``dim``: width of the features; ``num_ids``: number of logits.
     """
 
     zero_initialised = True
-    """A network with it can start from the weights of one that lacks it."""
+    """A network with this layer can start from the weights of a network without."""
 
     scale = 4.0
     directions: Tensor
@@ -67,7 +67,7 @@ class ComponentHead(nn.Module):
     def forward(self, logits: Tensor, features: Tensor, component: Component) -> Tensor:
         """logits (B, N, V), features (B, N, D) -> (B, N, V), or (B M, N, V) of ``all`` components.
 
-        Those of a sample follow each other.
+        The components of a sample follow each other.
         """
         if component is None:
             return logits
@@ -91,7 +91,7 @@ class MixedDenoiser(GraphDenoiser):
 class GraphMixture(BDDenoiserBackbone):
     """A ``BDDenoiserBackbone`` with M components that change the logits of nodes and edges.
 
-    ``components``: M. Their weights are added to the denoiser, where files of students have them.
+    ``components``: M. Their weights become parameters of the denoiser, as in files of students.
     """
 
     denoiser: MixedDenoiser
@@ -113,7 +113,7 @@ class GraphMixture(BDDenoiserBackbone):
         component: Component = None,
         packing: ColumnPacking | None = None,
     ) -> Tensor:
-        """Float[B, L, V], or Float[B, M, L, V] of ``all`` components.
+        """Logits Float[B, L, V], or Float[B, M, L, V] of ``all`` components.
 
         The other arguments are those of ``BDDenoiserBackbone.forward``.
         """

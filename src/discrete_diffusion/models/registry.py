@@ -53,12 +53,12 @@ class BackboneSpec:
 
     @property
     def preset(self) -> str | None:
-        """Name of the default preset; one given by its keys has the name of the backbone."""
+        """Name of the default preset; a preset given by its keys has the name of the backbone."""
         given = self.default_model
         return given if given is None or isinstance(given, str) else self.name
 
     def offers(self, needs: Iterable[str]) -> bool:
-        """Return True if it meets all needs of an algorithm: ``causal``, or names of conditions."""
+        """Return True if the backbone meets all needs: ``causal``, or names of conditions."""
         return {*needs} <= {*(self.conditions or ()), *(("causal",) if self.causal else ())}
 
 
@@ -245,7 +245,7 @@ def _check_built(name: str, backbone: Any) -> None:
 
 
 def _place(name: str) -> str:
-    """``FILE, line N`` at which a builder begins; of a class, its ``__init__``."""
+    """``FILE, line N`` at which a builder, or the ``__init__`` of a class, begins."""
     builder: Any = unwrap(_registry().find(name))
     code = getattr(vars(builder).get("__init__", builder), "__code__", None)
     return f"{code.co_filename}, line {code.co_firstlineno}" if code else repr(builder)

@@ -20,7 +20,7 @@ _Module = TypeVar("_Module", bound=nn.Module)
 class MultiHeadSelfAttention(nn.Module):
     """softmax(q k^T / sqrt(d)) v over H heads, with one fused projection for q, k and v.
 
-    ``causal``: position l sees positions <= l only. ``bias``: the projections have one.
+    ``causal``: position l sees positions <= l only. ``bias``: the projections have a bias.
     Raises ``ValueError`` if ``n_heads`` does not divide ``d_model``.
     """
 
@@ -44,11 +44,11 @@ class MultiHeadSelfAttention(nn.Module):
         """x (B, L, D) -> (B, Q, D), for the first Q = ``num_queries`` columns; None for all L.
 
         ``mask``: Bool[B, 1, 1, L] or Bool[B or 1, 1, Q, L], True where a key may be seen; None if
-        all may; or Float[B, H, Q, L], added to the scores; or a ``BlockMask``. One that has queries
-        replaces the mask of a causal layer.
+        all may; or Float[B, H, Q, L], added to the scores; or a ``BlockMask``. A mask with a query
+        axis replaces the mask of a causal layer.
         ``rotary``: the tables of a ``RotaryEmbedding`` for the L positions.
-        ``cache``: the columns read so far, seen by all of x; x is added to it. Without ``mask``.
-        A causal layer takes all L columns as queries.
+        ``cache``: the columns read so far, seen by all of x; x is added to it. Not with ``mask``. A
+        causal layer takes all L columns as queries.
         """
         # queries, keys and values by head, turned by their positions
         q, k, v = rearrange(
@@ -200,7 +200,7 @@ class AdaLNZeroBlock(nn.Module):
 
     ``norm_affine``: both norms have a learned scale and shift, in addition to those made of c.
     ``bias``: the norms have that shift, and the projections of the attention a bias.
-    ``activation``: of the perceptron. ``cond_dim`` None: a plain pre-norm block, without c.
+    ``activation``: activation of the perceptron. ``cond_dim`` None: a plain pre-norm block.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class AdaLNZeroBlock(nn.Module):
     ) -> Tensor:
         """x (B, L, D), c (B or 1, cond_dim) -> (B, Q, D) for the first Q = ``num_queries`` columns.
 
-        None for all L; the other arguments as in the attention. A plain block reads no c.
+        ``num_queries`` None: all L. Other arguments as in the attention. A plain block ignores c.
         """
         # without c, a plain pre-norm block
         if self.modulation is None:
@@ -283,7 +283,7 @@ def corrupted_share(sigma: Tensor | float | None) -> Tensor | float:
 
 
 def level_of(sigma: Tensor | float) -> Tensor:
-    """Noise level as a tensor: () for a number, Float[B] for Float[B, 1], others as given."""
+    """Noise level as a tensor: () for a number, Float[B] for Float[B, 1], otherwise unchanged."""
     if not isinstance(sigma, Tensor):
         return torch.tensor(float(sigma))
     return sigma[:, 0] if sigma.ndim == 2 and sigma.shape[1] == 1 else sigma
@@ -357,18 +357,17 @@ class TimestepEmbedder(nn.Module):
 
 
 class FactTokens(nn.Module):
-    """A token per fact of a sample, and which of them are known.
+    """Tokens of the facts of each sample, and which facts are known.
 
         token_k = norm(mlp_k(numbers of fact k / sqrt(how many)))        (B, D)
 
     All tokens have one scale, and a fact of hundreds of numbers learns no faster than one of a few:
-    otherwise a steep step of its token can shut the softmax to it for good. In front of them stands
-    a learned token that is always seen: what is attended to where nothing is known.
+    otherwise one large step of its token could exclude it from the softmax for good. Before them
+    stands a learned token that is always seen, also where no fact is known.
 
-    ``sizes``: how many numbers each of the N facts has; they follow each other, S in all, and NaN
-    is what is not known.
+    ``sizes``: how many numbers each of the N facts has, S in all; NaN marks unknown numbers.
     ``dropout``: the share of facts that training hides, each independently, so that the network
-    learns to do with some of them.
+    learns to predict from the rest.
 
     Raises ``ValueError`` for a fact without numbers.
     """
@@ -448,7 +447,7 @@ class FactAttention(nn.Module):
 class Facts(nn.Module):
     """Facts for a network of ``n_layers`` blocks: tokens, and an attention before every block.
 
-    ``sizes``, ``dropout``: of ``FactTokens``.
+    ``sizes``, ``dropout``: as in ``FactTokens``.
     """
 
     def __init__(

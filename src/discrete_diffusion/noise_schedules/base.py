@@ -1,4 +1,4 @@
-"""``Schedule``: the share of the data that is left at time t; and a check of its methods."""
+"""``Schedule``: the keep probability alpha(t) of tokens, and a check of its methods."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def per_token(value: Tensor) -> Tensor:
 
 
 def precise_complement(corrupted: Tensor, kept: Tensor) -> Tensor:
-    """alpha from both of its forms: 1 - corrupted while that loses nothing, ``kept`` beyond.
+    """alpha from two formulas: 1 - corrupted where that is precise, ``kept`` elsewhere.
 
-    Keeps alpha(0) = 1 exact, which the form without cancellation at t = 1 misses by a rounding.
+    alpha(0) = 1 is then exact; the formula that is precise at t = 1 misses it by a rounding.
 
     Args:
         corrupted: Float[B] or Float[B, L], 1 - alpha without cancellation near t = 0.
@@ -51,12 +51,12 @@ class Schedule(Checked, nn.Module, ABC):
 
     ``t`` is Float[B]; results are Float[B], or Float[B, L] for a schedule per group or token.
     Every quantity is computed without cancellation, so 1 - alpha keeps its relative precision
-    near t = 0 and alpha near t = 1. The ratios that can blow up live here and nowhere else.
+    near t = 0 and alpha near t = 1. Ratios that can overflow are computed only here.
     """
 
     section = "noise"
     learned: ClassVar[bool] = False
-    """True if it has parameters, whose gradient only some algorithms know."""
+    """True if the schedule has parameters; only some algorithms compute their gradient."""
 
     def __init__(self) -> None:  # its signature says that there are no options
         super().__init__()
@@ -129,14 +129,15 @@ class Schedule(Checked, nn.Module, ABC):
 
 
 NUM_TIMES = 64
-"""The two ends, and times between them."""
+"""Number of times to check, both ends included."""
 
 TOLERANCE = 1e-6
-"""Tolerance of keep probabilities and times; of slopes and rates relatively, a hundred times
-that."""
+"""Absolute tolerance of keep probabilities and times; a hundred times that is the relative
+tolerance of slopes and rates."""
 
 END_TOLERANCE = 1e-9
-"""Tolerance of alpha at both ends: roundings pass, the epsilon of a textbook does not."""
+"""Tolerance of alpha at both ends: rounding errors pass, the epsilon of textbook schedules does
+not."""
 
 _STEP = 1e-5
 """Step of a difference, as a share of the distance to the nearer end."""
@@ -152,16 +153,17 @@ def check_schedule(schedule: Schedule, layout: TokenLayout | None = None) -> Non
         dalpha = (alpha(t + h) - alpha(t - h)) / 2h,    inverse(1 - alpha(t)) = t,
         log_one_minus_alpha = log(1 - alpha),           weight = -dalpha / (1 - alpha)
 
-    With a wrong one a loss is not a bound. ``build_schedule`` and every ``ForwardProcess``
+    With a wrong schedule a loss is not a bound. ``build_schedule`` and every ``ForwardProcess``
     call this. On the meta device there is nothing to check.
 
     Args:
-        schedule: its results are Float[B], or Float[B, L] for a schedule per group or token.
-        layout: of the data, to compare L with; None passes any.
+        schedule: a schedule; its results are Float[B], or Float[B, L] for a schedule per group or
+            token.
+        layout: layout of the data, to compare L with; None accepts any L.
 
     Raises:
-        ValueError: for the first of these that does not hold, with the method, the time, the value
-            and what was expected; or for a result of another shape or type.
+        ValueError: one of these does not hold, or a result has another shape or type; the message
+            names the first one, with method, time, value and what was expected.
     """
     # times on the device of the schedule, else of the layout
     tensors = chain(schedule.parameters(), schedule.buffers())
@@ -183,7 +185,7 @@ class _Check:
         self.shape: tuple[int, ...] | None = None
 
     def run(self) -> None:
-        """Raise ``ValueError`` for the first thing that does not hold."""
+        """Raise ``ValueError`` for the first property that does not hold."""
         t, inner = self.t, self.t[1:-1]
         alpha = self.result("alpha", t)
         self._check_ends(alpha)
@@ -215,7 +217,7 @@ class _Check:
         self._compare("weight", inner, weight, expected, "-dalpha / (1 - alpha)", tolerance)
 
     def result(self, method: str, at: Tensor) -> Tensor:
-        """Result of ``method``, Float64[T, 1] or [T, L]; ``ValueError`` for another kind."""
+        """Result of ``method``, Float64[T, 1] or [T, L]; ``ValueError`` for another shape."""
         value: Any = getattr(self.schedule, method)(at)
         if not isinstance(value, Tensor) or value.dtype != at.dtype:
             got = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.")
@@ -246,7 +248,7 @@ class _Check:
                 )
 
     def _check_falls(self, alpha: Tensor) -> None:
-        """Check that alpha falls; rounded to 0 or 1 it may stay equal."""
+        """Check that alpha falls; equal values pass where they round to 0 or 1."""
         # near 0 and 1 float64 may not distinguish two values
         ends = torch.minimum(alpha[:-1], 1 - alpha[1:]) < 1e-12
         rises = ~(alpha.diff(dim=0) < torch.where(ends, TOLERANCE**2, 0.0))
@@ -276,7 +278,7 @@ class _Check:
     def _compare(
         self, method: str, at: Tensor, value: Tensor, expected: Tensor, what: str, tolerance: Any
     ) -> None:
-        """``value``, ``expected``: Float64[T, 1 or L]; ``at``: the argument of ``method``."""
+        """Compare ``value`` with ``expected``, Float64[T, 1 or L]; ``at``: the argument."""
         off = ~((value - expected).abs() <= tolerance)
         if off.any():
             k, position = off.nonzero()[0].tolist()

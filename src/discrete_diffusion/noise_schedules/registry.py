@@ -1,4 +1,4 @@
-"""Noise schedules by name. Each has a class, a YAML in ``configs/noise``, a line below.
+"""Noise schedules by name. Each has a class, a YAML file in ``configs/noise`` and a line below.
 
 Two ways to add one from outside (``docs/extend.md``):
 
@@ -52,11 +52,11 @@ Raises:
 
 
 def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
-    """The schedule ``config["name"]``, its other keys passed as arguments.
+    """Build the schedule ``config["name"]``; the other keys of ``config`` are its arguments.
 
     Args:
         config: ``name`` and arguments of the constructor.
-        layout: passed on, too, where the constructor takes it.
+        layout: layout of the data, an argument too if the constructor takes it.
 
     Returns:
         The schedule, checked.

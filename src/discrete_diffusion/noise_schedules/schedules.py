@@ -1,4 +1,4 @@
-"""The noise schedules: alpha(t) that all tokens share, and powers of t, also one per token."""
+"""Noise schedules: alpha(t) shared by all tokens, and powers of t, which may differ by token."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Cosine(Schedule):
 
 
 class SigmaSchedule(Schedule):
-    """exp(-sigma(t)), rescaled so that both ends are exact.
+    """alpha(t) = exp(-sigma(t)), rescaled so that both ends are exact.
 
     With A(t) = exp(-sigma(t)), total = sigma(1) - sigma(0), rise = sigma(t) - sigma(0) and
     rest = sigma(1) - sigma(t):
@@ -272,8 +272,8 @@ class Learned(PowersPerToken):
     Deviation: the paper has a network give every atom and bond its rate; here the exponents are
     plain parameters.
 
-    Raises ``ValueError`` for another ``per``, a ratio not above 1, or a layout with a single group
-    and ``per=group``, which leaves nothing to learn.
+    Raises ``ValueError`` for an unknown ``per``, a ratio not above 1, or a layout with a single
+    group and ``per=group``, which leaves nothing to learn.
     """
 
     learned = True
