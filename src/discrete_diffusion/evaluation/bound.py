@@ -1,4 +1,4 @@
-"""Bounds of data sets: mean, standard error, per token; whether a few noise samples carry them."""
+"""Bounds of data sets: mean, error, value per token; whether few noise samples dominate them."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ _PRIOR = 10
 class DrawTail:
     """Upper tail of the bound over ``draws`` noise samples for each of ``num_samples`` samples.
 
-    ``shape``: Pareto k of the largest, per token: the variance is infinite from 1/2 on, the mean
-    from 1 on; None where too few differ. ``effective``: the number of equal deviations from the
-    mean that give the same variance and fourth moment, (sum d^2)^2 / sum d^4: about 1 where a
-    single one makes the error, a third of all for a normal distribution. ``largest_share``: share
-    of the bound that the largest 1 % carry. ``expected_share``: share by which the largest exceed
-    their threshold in the mean of the fitted distribution; None if that is infinite.
+    ``shape``: Pareto k of the largest bounds per token; from k = 1/2 on the variance is infinite,
+    from 1 on the mean; None if too few values differ. ``effective``: the number of equal deviations
+    from the mean that give the same variance and fourth moment, (sum d^2)^2 / sum d^4: about 1 if a
+    single noise sample makes the error, a third of all for a normal distribution.
+    ``largest_share``: share of the bound due to the largest 1 % of the noise samples.
+    ``expected_share``: mean excess of the largest over their threshold by the fitted distribution,
+    as a share of the bound; None if infinite.
     """
 
     shape: float | None
@@ -59,10 +60,10 @@ class DrawTail:
 
     @property
     def enough(self) -> int:
-        """Number of noise samples per sample that is enough, at most ``_MOST + 1``.
+        """Number of noise samples needed per sample, at most ``_MOST + 1``.
 
-        10^(1 / (1 - k)) in all (arXiv 1507.02646, sec. 3) where the tail is a share of the bound,
-        and so many that ``_MANY`` are effective if ``_FEW`` are not.
+        It is 10^(1 / (1 - k)) in all (arXiv 1507.02646, sec. 3), if the tail is a relevant share of
+        the bound. If fewer than ``_FEW`` are effective, it is enough for ``_MANY`` effective ones.
         """
         # by the shape of the tail
         counts = self.expected_share is None or self.expected_share > _LEAST_SHARE
@@ -81,11 +82,11 @@ class DrawTail:
 
     @property
     def is_doubtful(self) -> bool:
-        """True if more noise samples are needed: a few of them carry the bound."""
+        """True if more noise samples are needed, since a few of them dominate the bound."""
         return self.enough > self.draws
 
     def warning(self, whose: str = "") -> str:
-        """Warn in a sentence about a doubtful bound. ``whose``: the model, as in ``of mdlm``."""
+        """Format a warning of a doubtful bound. ``whose``: the model, as in ``of mdlm``."""
         # what would do, and the sentence
         bound = f"The bound {whose}".strip()
         remedy = f"bound_draws={self.enough} would do"
@@ -99,7 +100,7 @@ class DrawTail:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Values for ``metrics.json``; the number needed only if the bound is doubtful."""
+        """Values for ``metrics.json``, with the noise samples needed if the bound is doubtful."""
         values: dict[str, Any] = {
             "nelbo_pareto_k": self.shape,
             "nelbo_effective_draws": self.effective,
@@ -109,9 +110,9 @@ class DrawTail:
 
 
 def draw_tail(draws: Tensor, num_real: Tensor) -> DrawTail | None:
-    """Tail of bounds ``draws`` Float[M, D], nats, of samples of ``num_real`` Int[M] tokens.
+    """Fit the tail of bounds ``draws`` Float[M, D], nats, of samples of ``num_real`` Int[M] tokens.
 
-    None for too few to tell, or where all are the same.
+    None if there are too few values, or all are the same.
     """
     num = draws.numel()
     if num < _FEWEST or not bool(draws.isfinite().all()):
@@ -140,11 +141,12 @@ def draw_tail(draws: Tensor, num_real: Tensor) -> DrawTail | None:
 def pareto_fit(excess: Tensor) -> tuple[float | None, float]:
     """Fit a generalised Pareto distribution to ``excess`` Float[n]: its shape k and mean.
 
-    ``excess``: ascending and above 0, the excesses over a threshold; None and infinity for fewer
-    than 5. The mean is s / (1 - k) with the fitted scale s, infinite from k = 1 on.
+    ``excess``: ascending and above 0, the excesses over a threshold. For fewer than 5 values the
+    result is None and infinity. The mean is s / (1 - k) with the fitted scale s, infinite from k =
+    1 on.
 
-    The posterior mean of Zhang and Stephens (Technometrics 51, 2009), with the weak prior of Pareto
-    smoothed importance sampling (arXiv 1507.02646, appendix C) that k is 1/2.
+    The method is the posterior mean of Zhang and Stephens (Technometrics 51, 2009), with the weak
+    prior of Pareto smoothed importance sampling (arXiv 1507.02646, appendix C) that k is 1/2.
     """
     n = len(excess)
     if n < 5:
@@ -167,8 +169,8 @@ class MeasurementSettings:
     """Noise of a measurement, the device it runs on and the processes that share its batches.
 
     ``entropy``: a seed, and numbers that keep the noise apart from other noise of this seed.
-    ``shard``: every process is given all batches, measures some and returns the result of all. The
-    noise is that of the batch, so the result does not depend on the number of processes.
+    ``shard``: every process gets all batches, measures some and returns the result of all. Noise
+    depends only on the batch, so the result does not depend on the number of processes.
     """
 
     entropy: tuple[int, ...]
@@ -183,8 +185,8 @@ class MeasurementSettings:
 def uncertain_positions(process: ForwardProcess, xt: Tensor, real: Tensor) -> Tensor:
     """Real positions whose clean id xt does not show, Bool[B, L].
 
-    Under an absorbing process those are the MASKs. Under any other, a noisy token may or may not be
-    the clean one, and the network cannot know: every real position counts.
+    Under an absorbing process these are the MASKs. Under any other process the network cannot know
+    whether a noisy token is the clean token, so every real position counts.
     """
     return (xt == process.layout.mask_id) & real if process.absorbing else real
 
@@ -196,15 +198,15 @@ _ORDERS_SEED = 0
 class BoundBySize:
     """Bound of the samples of each size.
 
-    ``unit``: of sizes, e.g. nodes; ``estimates``: by size, smallest first. A single sample of a
-    size has no standard error.
+    ``unit``: unit of sizes, such as nodes; ``estimates``: bounds by size, smallest first. A single
+    sample of a size has no standard error.
     """
 
     unit: str
     estimates: Mapping[int, BoundEstimate]
 
     def as_dict(self) -> dict[str, Any]:
-        """Values for ``metrics.json``: a list per column, an entry per size."""
+        """Values for ``metrics.json``: a list per column, with an entry per size."""
         estimates = self.estimates.values()
         return {
             "unit": self.unit,
@@ -223,9 +225,9 @@ class BoundBySize:
 class SampleBounds:
     """Bound of each of M samples.
 
-    ``nelbo``: Float[M], nats, each a mean over noise samples; ``num_real``: Int[M];
-    ``log_num_orders``: Float[M] or None, as in ``Batch``; ``draws``: Float[M, D], by noise sample,
-    or None.
+    ``nelbo``: Float[M], nats, means over noise samples; ``num_real``: Int[M], numbers of tokens;
+    ``log_num_orders``: Float[M] or None, as in ``Batch``; ``draws``: Float[M, D], bounds by noise
+    sample, or None.
     """
 
     nelbo: Tensor
@@ -235,12 +237,12 @@ class SampleBounds:
 
     @property
     def tail(self) -> DrawTail | None:
-        """Tail over the noise samples; None where there are too few to tell."""
+        """Tail over the noise samples; None if there are too few."""
         return None if self.draws is None else draw_tail(self.draws, self.num_real)
 
     @property
     def unordered(self) -> Tensor:
-        """Bounds of unordered objects, less ``log_num_orders`` where there is any: Float[M]."""
+        """Bounds of unordered objects: less ``log_num_orders``, if it is not None: Float[M]."""
         return self.nelbo if self.log_num_orders is None else self.nelbo - self.log_num_orders
 
     def estimate(self, quantity: str) -> BoundEstimate:
@@ -250,8 +252,10 @@ class SampleBounds:
         return meter.estimate(quantity)
 
     def estimate_by_size(self, sizes: Tensor, quantity: str, *, unit: str) -> BoundBySize:
-        """Bound by ``sizes`` Int[M]; weighted with their numbers of samples, the estimates add up
-        to that of all."""
+        """Bound by ``sizes`` Int[M].
+
+        Weighted with the numbers of samples, the estimates add up to the bound of all samples.
+        """
         estimates = {}
         for size in sizes.unique().tolist():
             # samples of one size
@@ -264,7 +268,7 @@ class SampleBounds:
 
 
 class BoundMeter:
-    """Sums of NELBO values; six sums, so that processes can be reduced by adding."""
+    """Six sums of NELBO values, which can be added over processes."""
 
     def __init__(self) -> None:
         self.sums = torch.zeros(6, dtype=torch.float64)
@@ -280,7 +284,7 @@ class BoundMeter:
         self.sums += torch.stack(sums).cpu()
 
     def estimate(self, quantity: str) -> BoundEstimate:
-        """Estimate the bound so far; NaN throughout if nothing was added."""
+        """Estimate the bound so far; all values are NaN if nothing was added."""
         count, total, squares, tokens, unordered, unordered_squares = self.sums.tolist()
         if count == 0:
             return BoundEstimate(quantity, math.nan, math.nan, math.nan, None, None, 0)
@@ -296,8 +300,7 @@ class BoundMeter:
 
 
 def _standard_error(count: float, total: float, squares: float) -> float:
-    """Standard error of a mean over ``count`` values, from their sum and sum of squares; NaN for
-    one."""
+    """Standard error of a mean over ``count`` values, from both sums; NaN for one value."""
     if count < 2:
         return math.nan
     variance = max(squares / count - (total / count) ** 2, 0.0) * count / (count - 1)
@@ -324,7 +327,7 @@ def sample_bounds(
 ) -> SampleBounds:
     """Measure the bound of every sample, in the order of the batches.
 
-    Arguments as for ``estimate_bound``. Raises ``ValueError`` without a sample.
+    Arguments as for ``estimate_bound``. Raises ``ValueError`` if there is no sample.
     """
     parts = _bounds_by_batch(algorithm, batches, draws, settings)
     if not parts:
@@ -369,16 +372,17 @@ def _bounds_by_batch(
 def blind_bounds(
     data: TokenDataset, split: str, *, stream: tuple[int, ...] = ()
 ) -> dict[str, float]:
-    """Bounds on a split by knowing nothing, and by knowing only the marginals: nats per sample.
+    """Bounds on a split of two models without a network, nats per sample.
 
-    ``uniform``: log K_l per position, the value at initialisation. ``blind``: independent samples
-    from the token frequencies of each group (nodes, edges) in the training split, add-one
-    smoothed. Both are exchangeable, so they are given per *unordered* object where there is one:
-    random order, minus log(n!/|Aut|). The orders are sampled with a fixed seed, so runs on the same
-    data agree; ``stream`` keeps them apart from others.
+    ``uniform``: knows nothing, log K_l per position, the value at initialisation. ``blind``: knows
+    only the marginals, independent tokens with the frequencies of each group (nodes, edges) in the
+    training split, add-one smoothed. Both are exchangeable, so for data of unordered objects they
+    are given per *unordered* object: random order, minus log(n!/|Aut|). The orders are sampled with
+    a fixed seed, so runs on the same data agree; ``stream`` keeps them apart from other random
+    numbers.
 
     Where ``data.bound`` is ``ordered_fixed``, both are also given for that one order, as the
-    model's own bound is: names that end in ``_ordered_fixed``.
+    model's bound is, under names that end in ``_ordered_fixed``.
     """
     # relabelled data
     layout = data.layout

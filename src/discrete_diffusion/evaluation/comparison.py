@@ -1,4 +1,4 @@
-"""Trained models side by side: differences, paired by held-out sample and training seed."""
+"""Comparison of trained models: differences, paired by held-out sample and training seed."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 class Estimate:
     """A mean, or a mean difference, and its standard error.
 
-    ``over_samples``: the part from the choice of samples, None if unknown; ``over_seeds``: the part
-    from the training seeds, None with one seed. ``standard_error``: both together.
+    ``over_samples``: error from the choice of samples, None if unknown; ``over_seeds``: error from
+    the training seeds, None with one seed. ``standard_error``: both errors together.
     """
 
     mean: float
@@ -46,7 +46,7 @@ class Estimate:
 
 
 def _joint_error(one: float | None, other: float | None) -> float | None:
-    """Error of a difference; None if one of the parts is unknown."""
+    """Error of a difference from two errors; None if one of them is unknown."""
     return None if one is None or other is None else math.hypot(one, other)
 
 
@@ -77,8 +77,8 @@ def paired_difference(values: Tensor, base: Tensor) -> Estimate:
 class Measure:
     """A number measured on every held-out sample.
 
-    ``title``: in a sentence; ``head``: in the table; ``notes``: its meaning, in sentences; ``up``:
-    True if more is better.
+    ``title``: its name in a sentence; ``head``: its head in the table; ``notes``: sentences on its
+    meaning; ``up``: True if more is better.
     """
 
     title: str
@@ -91,10 +91,10 @@ class Measure:
 class Column:
     """A metric in a table or a figure.
 
-    ``head``: its title; ``name``: of the metric; ``digits``: decimals, of percent for shares.
-    ``up``: True where more is better, None where neither is. ``share``: shown as percent;
-    ``of_samples``: a share of fresh samples, with Wilson's interval over all seeds; ``counted``:
-    the metric that is the number of samples of a share.
+    ``head``: title; ``name``: name of the metric; ``digits``: decimals, for shares those of the
+    percentage. ``up``: True if more is better, None if neither is. ``share``: True if shown as
+    percent; ``of_samples``: True for a share of fresh samples, with Wilson's interval over all
+    seeds; ``counted``: the metric that is the number of samples of a share.
     """
 
     head: str
@@ -110,11 +110,11 @@ class Column:
 class ComparedModel:
     """One algorithm with one backbone, trained with S seeds.
 
-    ``model``: its preset; ``instead_of``: the requested backbone, if it cannot be used.
-    ``quantity``: the unit of its bound, None without a bound. ``values``: by measure, Float64[S,
-    M], numbers of M held-out samples; ``metrics``: by name, a number per seed. ``config``,
-    ``folder``: of the run with the first seed. ``tail``: of the noise samples of its bound, the
-    heaviest of the seeds, or None.
+    ``model``: preset; ``instead_of``: requested backbone, if it cannot be used. ``quantity``: unit
+    of the bound, None without a bound. ``values``: numbers of M held-out samples by measure,
+    Float64[S, M]; ``metrics``: a number per seed by metric. ``config``, ``folder``: config and
+    folder of the run with the first seed. ``tail``: heaviest tail among the seeds of the noise
+    samples of the bound, or None.
     """
 
     algorithm: str
@@ -142,11 +142,12 @@ class ComparedModel:
     def estimate(self, column: Column) -> Estimate:
         """Mean of a metric over seeds, and its errors; NaN if it was not measured.
 
-        ``over_samples``: for a share of fresh samples ``share_error`` of those of all seeds; for
-        other metrics the measured ``NAME_standard_error``, root mean square over seeds, which have
-        the same held-out samples. ``over_seeds``: s / sqrt(S), n - 1; for a share of fresh samples
-        the part of it that its samples do not explain. A share that is equal for all seeds has at
-        least the error of so many samples.
+        ``over_samples``: for a share of fresh samples, ``share_error`` with the samples of all
+        seeds; for other metrics the root mean square over seeds of the measured
+        ``NAME_standard_error``, since the seeds share held-out samples. ``over_seeds``: s /
+        sqrt(S), n - 1; for a share of fresh samples only the part that the choice of samples does
+        not explain. A share that is equal for all seeds has at least the error of that many
+        samples.
         """
         values, mean = self.metrics.get(column.name, ()), self.mean(column.name)
         over_seeds = standard_error(torch.tensor(values, dtype=torch.float64))
@@ -166,13 +167,12 @@ class ComparedModel:
         return Estimate(mean, *errors)
 
     def _num_counted(self, column: Column) -> float | None:
-        """Number of samples of all seeds that a share is of; None for other columns."""
+        """Number of samples of all seeds from which a share is computed; None for other columns."""
         num, mean = sum(self.metrics.get(column.counted, ())), self.mean(column.name)
         return num if column.share and 0 <= mean <= 1 and num > 0 else None
 
     def errors(self, column: Column) -> dict[str, float | None]:
-        """Entries of ``results.json``: errors of a metric, and the 95 % interval of a share of
-        fresh samples; {} without an error."""
+        """Entries of ``results.json``: errors of a metric, 95 % interval of a share; {} without."""
         estimate, name = self.estimate(column), column.name
         if math.isnan(estimate.standard_error):
             return {}
@@ -191,7 +191,7 @@ class ComparedModel:
 
 @dataclass(frozen=True)
 class Baseline:
-    """Guess without a network: ``values`` by measure, Float64[M], and ``metrics``."""
+    """Guess without a network: ``values`` Float64[M] by measure, and ``metrics`` by name."""
 
     name: str
     values: Mapping[str, Tensor]
@@ -223,14 +223,15 @@ BOUND = Measure("the bound", lambda comparison: f"bound, {comparison.quantity}",
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models compared with the first of them, and ``baselines``, on the same held-out samples.
+    """Models and ``baselines`` compared on the same held-out samples.
 
-    ``split``: of the samples. ``bound_draws``: noise samples of the bound per sample. ``measured``:
-    measures by name; ``columns``: the metrics of the table. ``against``: the algorithm that
-    differences are measured against, with the same backbone; None is the first model for all.
+    ``split``: split of the samples. ``bound_draws``: noise samples of the bound per sample.
+    ``measured``: measures by name; ``columns``: the metrics of the table. ``against``: algorithm
+    that a model is compared with, at the same backbone; None: every model is compared with the
+    first.
 
-    Raises ``ValueError`` if their bounds are of different quantities, which never share a column,
-    or if no measure is of all models.
+    Raises ``ValueError`` if bounds are of different quantities, which never share a column, or if
+    no measure exists for all models.
     """
 
     models: tuple[ComparedModel, ...]
@@ -257,7 +258,7 @@ class Comparison:
 
     @property
     def measures(self) -> list[str]:
-        """Names of the measures that some model has."""
+        """Names of the measures that at least one model has."""
         return [name for name in self.measured if any(name in m.values for m in self.models)]
 
     def short_names(self, pattern: str = "{} ({})") -> list[str]:
@@ -271,8 +272,8 @@ class Comparison:
     def base(self, model: ComparedModel | Baseline, name: str) -> ComparedModel | None:
         """Model that differences of a measure, or of a metric, are measured against.
 
-        The first that has it, or ``against`` with the same backbone, or with one that stands in
-        for it.
+        This is the first model with a value, or the algorithm ``against`` with the same backbone or
+        its replacement.
         """
         # models that have the number
         having = [m for m in self.models if name in m.values or name in m.metrics]
@@ -303,7 +304,7 @@ class Comparison:
         return model.mean(name) if value is None else value.mean
 
     def difference(self, model: ComparedModel | Baseline, measure: str) -> Estimate | None:
-        """Difference to ``base``; None for the base itself, and without the measure."""
+        """Difference to ``base``; None for the base itself, or without the measure."""
         base = self.base(model, measure)
         if measure not in model.values or base is None or model is base:
             return None
@@ -318,9 +319,9 @@ class Comparison:
         )
 
     def metric_difference(self, model: ComparedModel | Baseline, column: Column) -> Estimate | None:
-        """Difference of a metric to ``base``, of samples that are not paired.
+        """Difference of a metric to ``base``, with samples that are not paired.
 
-        None for the base itself, and without the metric.
+        None for the base itself, or without the metric.
         """
         base = self.base(model, column.name)
         if base is None or model is base or column.name not in model.metrics:
@@ -332,11 +333,11 @@ class Comparison:
         return model.estimate(column).minus(base.estimate(column))
 
     def _repeat_for_seeds(self, values: Tensor) -> Tensor:
-        """Values Float64[S, M]; those of a baseline are the same for all seeds."""
+        """Repeat the values of a baseline for all seeds: Float64[S, M]."""
         return values.expand(len(self.seeds), -1)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Rows of ``table.csv`` and ``results.json``: numbers of every model, means over seeds."""
+        """Rows of ``table.csv`` and ``results.json``: numbers of each model, means over seeds."""
         return [
             {
                 # names and sizes
@@ -360,7 +361,7 @@ class Comparison:
         ]
 
     def baseline_rows(self) -> list[dict[str, Any]]:
-        """Rows of the baselines likewise."""
+        """Rows of the baselines in the same form as ``rows``."""
         return [{"name": b.name, **self._numbers(b), **b.metrics} for b in self.baselines]
 
     def _metric_entries(self, model: ComparedModel, column: Column) -> dict[str, float | None]:
@@ -396,6 +397,6 @@ def difference_name(name: str) -> str:
 
 
 def short_names(pairs: Sequence[tuple[str, str]], pattern: str) -> list[str]:
-    """Names of algorithms, by ``pattern`` with the backbone where one has several."""
+    """Names of algorithms; if one has several backbones, ``pattern`` adds the backbone."""
     several = len({algorithm for algorithm, _ in pairs}) < len({*pairs})
     return [pattern.format(*pair) if several else pair[0] for pair in pairs]

@@ -1,4 +1,4 @@
-"""The table of a comparison: heads with direction and unit, texts, and what they mean."""
+"""Table of a comparison: heads with direction and unit, cells, and notes on their meaning."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _LARGE = 1e6
 class _Shown:
     """Column with its cells.
 
-    ``text``: of a model or a baseline; ``real``: of real data. ``value``: of a model, and
-    ``apart``: the difference of two, where the best one is marked.
+    ``text``: formats the cell of a model or a baseline; ``real``: cell of real data. ``value``,
+    ``apart``: value of a model and difference of two models, to mark the best; or None.
     """
 
     column: TableColumn
@@ -71,7 +71,7 @@ def column_names(measured: Mapping[str, Measure], columns: Sequence[Column]) -> 
 def check_columns(
     names: Sequence[str], measured: Mapping[str, Measure], columns: Sequence[Column]
 ) -> None:
-    """Raise ``ValueError`` for a name that is not one of ``column_names``, with the nearest."""
+    """Raise ``ValueError``, with the nearest name, for a name that is not in ``column_names``."""
     for name in names:
         check_name("column in columns=", name, ["algorithm", *column_names(measured, columns)])
 
@@ -86,12 +86,12 @@ def comparison_table(
 ) -> Table:
     """Build the table of a comparison.
 
-    Metrics that no model has are left out, and differences where there is one model. ``real``:
-    metrics of real data, the first row; baselines are the last. ``columns``: names of those after
-    ``algorithm``, None for all but the differences of metrics. ``with_sizes``: presets and their
-    numbers of parameters are among all. ``mark_best``: the best model of each column, and those
-    within ``TIED`` standard errors of it, paired where samples are; numbers without an error are
-    tied if they look the same.
+    Metrics that no model has are left out, and so are differences if there is one model. ``real``:
+    metrics of real data, shown in the first row; baselines come last. ``columns``: names of the
+    columns after ``algorithm``, None for all but the differences of metrics. ``with_sizes``: with
+    None, show presets and numbers of parameters too. ``mark_best``: mark the best model of each
+    column and models within ``TIED`` standard errors of it, paired if samples are; numbers without
+    an error are tied if they look the same.
     """
     # columns of measures, of metrics, and of differences of metrics
     models, measures = comparison.models, comparison.measures
@@ -181,7 +181,7 @@ def _measure_columns(comparison: Comparison, name: str) -> list[_Shown]:
 
 
 def is_doubtful(*models: ComparedModel | Baseline | None, measure: str) -> bool:
-    """Return True if a few noise samples carry the bound of one of the models."""
+    """Return True if a few noise samples dominate the bound of one of the models."""
     tails = [m.tail for m in models if isinstance(m, ComparedModel) and measure == "nelbo"]
     return any(tail is not None and tail.is_doubtful for tail in tails)
 
@@ -233,7 +233,7 @@ def _best_cells(
 
 
 def _is_tied(shown: _Shown, model: ComparedModel, best: ComparedModel) -> bool:
-    """Return True for the best model, and for one whose difference to it is within its error."""
+    """Return True for the best model, and if the difference to the best is within its error."""
     assert shown.apart is not None
     if model is best or shown.text(model) == shown.text(best):
         return True
@@ -304,7 +304,7 @@ def table_notes(comparison: Comparison) -> list[str]:
 
 
 def _distinct_notes(comparison: Comparison) -> list[str]:
-    """Notes on columns of a model that are of few distinct samples."""
+    """Notes on columns of a model that are measured on few distinct samples."""
     notes = []
     for name, model in zip(comparison.short_names(), comparison.models, strict=True):
         # columns by their number of samples

@@ -1,4 +1,4 @@
-"""One protocol for compared models: the same rows, the same noise, the same sizes."""
+"""One protocol for compared models: the same rows, noise and sizes."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ REAL_DRAWS = 3
 class EvaluationProtocol:
     """Measurements that are the same for every model of a comparison.
 
-    ``bound_samples``: held-out samples at most; ``bound_draws``: noise samples of the bound for
-    each; ``num_samples``: samples, 0 for none. ``draws``: with conditions, samples for each of the
-    first ``num_samples`` held-out ones; else 0. ``verdicts``: samples that a slow metric is
-    measured on, else 0. ``seed``: of rows, noise and samples, independent of training seeds.
+    ``bound_samples``: largest number of held-out samples; ``bound_draws``: noise samples of the
+    bound for each; ``num_samples``: number of samples, 0 for none. ``draws``: with conditions,
+    number of samples for each of the first ``num_samples`` held-out samples; else 0. ``verdicts``:
+    number of samples on which a slow metric is measured, or 0. ``seed``: seed of rows, noise and
+    samples, independent of training seeds.
     """
 
     bound_samples: int = 600
@@ -54,7 +55,8 @@ class EvaluationProtocol:
         return {name: n for name, n in asdict(self).items() if n or name not in optional}
 
     def rows(self, num: int) -> Tensor:
-        """Choose rows Int[M], ascending: all of ``num``, or ``bound_samples`` by the seed alone."""
+        """Choose rows Int[M], ascending: all ``num``, or ``bound_samples`` of them, chosen by the
+        seed alone."""
         chosen = torch.randperm(num, generator=make_generator(self.seed, *_ROWS))
         return chosen[: self.bound_samples].sort().values
 
@@ -63,12 +65,12 @@ class EvaluationProtocol:
 class HeldOutBounds:
     """Bound of each of M held-out samples.
 
-    ``quantity``: its unit, such as ``nats per sequence`` or ``bits per character``; ``ordering``:
-    ``bound`` of the data set. ``rows``: Int[M], of the split; ``values``: Float64[M]. ``uniform``:
-    the cost of uniform guesses, the mean of sum_l log K_l in that unit. ``tail``: of the noise
-    samples, or None.
+    ``quantity``: unit, such as ``nats per sequence`` or ``bits per character``; ``ordering``: the
+    data set's ``bound``. ``rows``: Int[M], rows of the split; ``values``: Float64[M], bounds.
+    ``uniform``: the cost of uniform guesses, the mean of sum_l log K_l in that unit. ``tail``: tail
+    over the noise samples, or None.
 
-    Raises ``ValueError`` if their mean is not finite, or ``DIVERGED`` times ``uniform``.
+    Raises ``ValueError`` if the mean bound is not finite, or above ``DIVERGED`` times ``uniform``.
     """
 
     quantity: str
@@ -140,7 +142,7 @@ def held_out_bounds(
 def score_samples(
     model: Model, data: TokenDataset, protocol: EvaluationProtocol, report: Report
 ) -> dict[str, Any]:
-    """Measure ``protocol.num_samples`` fresh samples: metrics, network calls, seconds; {} for 0."""
+    """Measure ``protocol.num_samples`` fresh samples: metrics, calls and seconds; {} if 0."""
     if protocol.num_samples == 0:
         return {}
     # samples of sizes as in the training data
@@ -165,9 +167,9 @@ def score_samples(
 
 
 def score_real_data(data: TokenDataset, num_samples: int, report: Report) -> dict[str, float]:
-    """Measure ``num_samples`` training samples, mean over ``REAL_DRAWS`` choices; {} for none.
+    """Measure ``num_samples`` training samples; mean over ``REAL_DRAWS`` choices; {} for 0 samples.
 
-    All of them if there are fewer. A perfect model would score the same.
+    If there are fewer, all are measured. A perfect model would score the same.
     """
     train = data.splits["train"]
     if num_samples == 0 or len(train) == 0:

@@ -1,4 +1,4 @@
-"""Data that a model is measured on: what its checkpoint held out, or other data."""
+"""Data on which a model is measured: what its checkpoint held out, or other data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _CHOICE = (24,)
 
 
 class UnreadableDataError(ValueError):
-    """The data of a checkpoint is missing or cannot be read, for a ``reason``."""
+    """Error: the data of a checkpoint is missing or cannot be read; ``reason`` says why."""
 
     def __init__(self, path: object, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -56,7 +56,7 @@ class UnreadableDataError(ValueError):
 
 
 def checkpoint_data(trained: TrainedModel) -> Any:
-    """Build the ``Dataset`` of a checkpoint; warn if it is not the data that was trained on.
+    """Build the ``Dataset`` of a checkpoint; warn if it differs from the training data.
 
     Raises ``UnreadableDataError``.
     """
@@ -89,7 +89,7 @@ def readable_data(trained: TrainedModel, remedy: str = "put it back where the ru
 def own_data(trained: TrainedModel, left_out: str = "") -> Any:
     """Build ``checkpoint_data``; None if it cannot be read, which is logged.
 
-    ``left_out``: what is not measured then, for the log.
+    ``left_out``: name, for the log, of what is not measured without the data.
     """
     try:
         return checkpoint_data(trained)
@@ -102,9 +102,9 @@ def own_data(trained: TrainedModel, left_out: str = "") -> Any:
 
 
 def check_reference(request: EvaluateRequest, *, of_files: bool) -> None:
-    """Raise ``ValueError`` for ``split``, or keys under ``data``, next to ``reference=FILE``.
+    """Raise ``ValueError`` if ``split`` or keys under ``data`` come with ``reference=FILE``.
 
-    ``of_files``: samples in files are measured, not those of a model.
+    ``of_files``: True if samples in files are measured, not samples of a model.
     """
     # keys under data
     if not of_files and request.data:
@@ -145,9 +145,9 @@ def name_of_split(trained: TrainedModel, data: Dataset, split: str) -> str:
 
 
 def held_out_rows(request: EvaluateRequest, available: int) -> Tensor:
-    """Choose the samples to measure, of ``available`` ones: Int[num], ascending.
+    """Choose samples to measure among ``available`` samples: Int[num], ascending.
 
-    All, or ``num_held_out``, the same ones every time.
+    All are chosen, or ``num_held_out``, the same every time.
     """
     order = torch.randperm(available, generator=make_generator(0, *_CHOICE))
     return order[: request.num_held_out].sort().values
@@ -159,7 +159,7 @@ def num_held_out(request: EvaluateRequest, data: Dataset, split: str) -> int:
 
 
 def some_held_out(request: EvaluateRequest, data: D, split: str) -> D:
-    """Copy the data with the ``held_out_rows`` of a split alone."""
+    """Copy the data, keeping only the ``held_out_rows`` of a split."""
     examples = data.splits[split]
     rows = held_out_rows(request, len(examples))
     if len(rows) == len(examples):
@@ -171,13 +171,13 @@ def some_held_out(request: EvaluateRequest, data: D, split: str) -> D:
 
 
 def held_out_facts(request: EvaluateRequest, data: Dataset, split: str) -> dict[str, int]:
-    """Entries of ``metrics.json`` on held-out samples: how many there are, and are measured."""
+    """Entries of ``metrics.json``: numbers of held-out samples available and measured."""
     num, available = num_held_out(request, data, split), len(data.splits[split])
     return {"num_held_out": num, "num_held_out_available": available}
 
 
 def sampling_seeds(request: EvaluateRequest, default: int = SEEDS) -> list[int]:
-    """Sampling seeds: ``seed`` and the next ones, ``seeds`` in all."""
+    """Sampling seeds: ``seed``, ``seed`` + 1, ..., ``seeds`` in all."""
     return list(range(request.seed, request.seed + (request.seeds or default)))
 
 
@@ -194,7 +194,7 @@ def keep_samples(request: EvaluateRequest, shard: Shard, write: Callable[[Path],
 def checkpoint_facts(
     request: EvaluateRequest, trained: TrainedModel, data: Dataset
 ) -> dict[str, Any]:
-    """Entries of ``metrics.json`` on the model measured and on the data it was measured on."""
+    """Entries of ``metrics.json`` on the measured model and on its data."""
     return {
         "checkpoint": trained.path,
         "step": trained.step,
@@ -231,12 +231,12 @@ _PATHS = ("path", "train_path", "val_path", "test_path")
 
 @dataclass(frozen=True)
 class MeasuredData:
-    """Data of which one split is measured.
+    """Data set of which one split is measured.
 
-    ``data``: its ``split``, ``name`` in words, is measured. Its training split is always what the
-    model was trained on; empty if that cannot be read. ``changes``: values of keys under ``data``
-    that were given. With any, ``found``: entries of ``metrics.json`` on the data, and
-    ``trained_on``: the data of the checkpoint.
+    ``data``: data set; its training split is what the model was trained on, or empty if that cannot
+    be read. ``split``: split to measure; ``name``: its name in words. ``changes``: values of keys
+    under ``data`` in the request. If there are any, ``found`` has entries of ``metrics.json`` on
+    the data, and ``trained_on`` is the data of the checkpoint.
     """
 
     data: Any
@@ -277,11 +277,11 @@ class MeasuredData:
 
 @dataclass(frozen=True)
 class RealData(Generic[S]):
-    """Real samples that samples are compared with.
+    """Real samples with which samples are compared.
 
-    ``reference``: of ``num_available``, described by ``name``. ``training``: those the model was
-    trained on, None if unknown; ``known``: all real samples at hand, for real-vs-real values.
-    ``on``: the data that the model is measured on, whose split holds ``reference``; or None.
+    ``reference``: the samples to compare with, chosen from ``num_available`` and described by
+    ``name``. ``training``: training samples of the model, None if unknown; ``known``: all real
+    samples at hand, for real-vs-real values. ``on``: data whose split holds ``reference``, or None.
     """
 
     name: str
@@ -317,11 +317,11 @@ def measured_data(
 
     ``data.path=FILE`` (``data.test_path=FILE`` means the same): all of the file is measured, unless
     ``data.split`` is given too; other keys replace those of the checkpoint's data, whose test split
-    is measured then. ``needs_training``: refuse if the data that was trained on cannot be read.
+    is measured then. ``needs_training``: raise an error if the training data cannot be read.
     ``remedy``: other data that could be measured, for the message.
 
-    Raises ``ValueError`` for a key that the data set does not have, one that the model has fixed, a
-    wrong value, samples that the model does not know, and data that cannot be read.
+    Raises ``ValueError`` for a key that the data set lacks or the model has fixed, a wrong value,
+    samples that the model does not know, and data that cannot be read.
     """
     # the checkpoint's own data
     changes = dict(request.get("data") or {})
@@ -372,7 +372,8 @@ def _read(data: DictConfig, trained: TrainedModel, whole: bool) -> Any:
 
 
 def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[DictConfig, str | None]:
-    """Change ``data`` of a checkpoint's config; returns it and the file that it names, or None.
+    """Change ``data`` of a checkpoint's config; return ``data`` and the file that it names, or
+    None.
 
     The file stands under ``data.path``, the other paths are null. Raises ``ValueError`` for a key
     that cannot be changed.
@@ -398,7 +399,7 @@ def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[Dict
 def _config_of_files(domain: KindOfData, was: DictConfig) -> DictConfig:
     """Find the ``config.data`` of files with samples like those of ``was``.
 
-    A data set without files has a counterpart with files, which takes the keys of both from it.
+    A data set without files has a counterpart with files, which takes over the common keys.
     """
     name = domain.data_sets_of_files.get(str(was.get("name")))
     if name is None:
@@ -410,7 +411,7 @@ def _config_of_files(domain: KindOfData, was: DictConfig) -> DictConfig:
 
 
 def _check(changes: dict[str, Any], domain: KindOfData, data: DictConfig) -> None:
-    """Check the ``changes`` of ``data``: keys, fixed values, and kinds of values."""
+    """Check the ``changes`` of ``data``: keys, fixed values and types of values."""
     # keys, and values that the model fixes
     for key, value in changes.items():
         given = f"data.{key}={value}"
@@ -457,7 +458,7 @@ def _check_vocabulary(
 
 
 def _overlap(data: Any, split: str, trained_on: Any, name: str) -> dict[str, int]:
-    """Count the measured samples that were trained on; warn if there are any."""
+    """Count the measured samples that are training samples; warn if there are any."""
     if trained_on is None:
         return {}
     # equal samples, by their identities

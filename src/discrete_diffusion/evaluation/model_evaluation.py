@@ -1,4 +1,4 @@
-"""``evaluate`` and ``sample`` of a model of tokens: its scores, its samples and their sets."""
+"""``evaluate`` and ``sample`` of a model of tokens: scores, samples and sets of samples."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ NUM_EVALUATED = 1000
 class MeasuredSamples:
     """Samples of a model with their metrics.
 
-    ``drawn``: the samples; ``values``: their metrics by ``report``; ``real``: those of held-out
+    ``drawn``: the samples; ``values``: their metrics by ``report``; ``real``: metrics of held-out
     samples.
     """
 
@@ -132,9 +132,9 @@ class ModelEvaluation(Evaluation):
     """Result of ``evaluate`` of a model of tokens.
 
     ``facts``: entries of ``metrics.json`` on the measurement. ``reference``: name of the data.
-    ``scores``: of the model, None if samples alone were measured. ``absorbing``: tokens are masked,
-    not changed. ``group_titles``: names of token groups. ``samples``: None if none were measured.
-    ``measured_on``: the data, if its notes are to be shown.
+    ``scores``: scores of the model, None if only samples were measured. ``absorbing``: True if
+    noise masks tokens, False if it changes them. ``group_titles``: names of token groups.
+    ``samples``: None if none were measured. ``measured_on``: the data, if its notes are shown.
     """
 
     facts: dict[str, Any]
@@ -170,7 +170,8 @@ class ModelEvaluation(Evaluation):
 
 
 def num_passes(request: EvaluateRequest, length: int) -> int:
-    """Most network calls of ``measure_model`` for each held-out sample of ``length`` tokens."""
+    """Largest number of network calls of ``measure_model`` per held-out sample of ``length``
+    tokens."""
     if request.bound_draws == 0:
         return 0
     bound_draws = BOUND_DRAWS if request.bound_draws is None else request.bound_draws
@@ -182,8 +183,10 @@ def num_passes(request: EvaluateRequest, length: int) -> int:
 def measure_model(
     request: EvaluateRequest, model: Model, data: TokenDataset, split: str
 ) -> ModelScores | None:
-    """Measure a model as ``request`` says: ``bound_draws``, ``time_bins``, ``likelihood``,
-    ``orders``, ``seed``; None for ``bound_draws=0``."""
+    """Measure a model as ``request`` says; None for ``bound_draws=0``.
+
+    Reads ``bound_draws``, ``time_bins``, ``likelihood``, ``orders`` and ``seed``.
+    """
     if request.bound_draws == 0:
         return None
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
@@ -206,8 +209,8 @@ def evaluate_token_model(
 ) -> ModelEvaluation:
     """Evaluate a model of tokens on the split that its checkpoint held out, or on other data.
 
-    With ``num_samples`` samples as ``report`` measures them, see ``Domain.report``; without a
-    report the model alone.
+    ``report`` measures ``num_samples`` samples, see ``Domain.report``; without a report only the
+    model is measured.
     """
     # the data and a report on them
     if report is None and request.bound_draws == 0:
@@ -245,7 +248,7 @@ def evaluate_token_model(
 
 
 def draw_samples(request: EvaluateRequest, model: Model, report: TokenReport) -> TokenSamples:
-    """Sample as ``request`` says: ``num_samples``, ``seed``."""
+    """Sample ``num_samples`` times with ``seed``, as ``request`` says."""
     num = NUM_EVALUATED if request.num_samples is None else request.num_samples
     logger.info("sampling %s samples", f"{num:,}")
     return report.sample_with_calls(model, num, request.seed)
@@ -266,12 +269,12 @@ def sample_and_measure(
     """Sample sets of a model, one for each seed, and measure it on the data ``measured``.
 
     Returns the samples Int[num, L] of each seed; entries of ``metrics.json`` on the sampling; the
-    scores of the model; and the part of the progress called ``scoring``, to be entered.
+    scores of the model; and the part of the progress called ``scoring``, a context to enter.
 
     ``num``, ``seeds``: defaults of samples per seed and of seeds. ``save``: writes the tokens of
     the first seed into ``request.out``, if given, so that a later stop keeps them. ``also``:
-    measures the model further while processes share the work. ``structure``: of the samples; the
-    bound is of the model itself.
+    measures the model further while processes share the work. ``structure``: property of the
+    samples; the bound is that of the model without it.
     """
     # what is sampled and measured
     structure = structure or Structure(None)
@@ -374,8 +377,8 @@ def sample_token_model(
     """Sample ``num_samples`` times, of the size of an option; or complete each line of ``given``.
 
     ``Domain.tokens`` reads a line, with -1 where a token is sampled. The samples are written and
-    measured by ``report``, see ``Domain.report``; not measured if the data of the checkpoint cannot
-    be read.
+    measured by ``report``, see ``Domain.report``; they are not measured if the data of the
+    checkpoint cannot be read.
     """
     # sizes, or what is given
     domain, data = trained.domain, trained.data_config
@@ -426,7 +429,7 @@ def sample_token_model(
 
 
 def _given_tokens(trained: TrainedModel, given: str | GivenObjects) -> Tensor:
-    """Read lines of a file, or objects, as tokens Int[M, L]; ``ValueError`` names a wrong one."""
+    """Read lines of a file, or objects, as tokens Int[M, L]; ``ValueError`` names a wrong line."""
     # objects, or lines of a file
     samples: list[Any]
     if isinstance(given, GivenObjects):

@@ -60,9 +60,9 @@ _SHARE = 256
 
 @dataclass(frozen=True)
 class OrderLikelihood:
-    """Mean -log p ``nll`` of samples in their form under the sampler of an ``order``, nats.
+    """Mean -log p, ``nll``, of samples in one form each, under the sampler of an ``order``, nats.
 
-    ``sampler``: its settings.
+    ``sampler``: settings of the sampler.
     """
 
     order: Order
@@ -77,7 +77,7 @@ class OrderLikelihood:
     def as_dict(self) -> dict[str, Any]:
         """Values for ``metrics.json``.
 
-        ``nelbo_unordered_...`` is a bound, since it is of one form of each sample instead of all.
+        ``nelbo_unordered_...`` is a bound, since it counts one form of each sample instead of all.
         """
         nll, name = self.nll, self.name
         values = {
@@ -94,10 +94,10 @@ class OrderLikelihood:
 
 @dataclass(frozen=True)
 class BoundByOrders:
-    """Bound by number of orders: -log of the mean of p(x | order) over so many orders.
+    """Bounds by number of orders: -log of the mean of p(x | order) over K random orders.
 
-    ``bounds``: by number, 1 first. ``below``: by number, the difference to the bound of one order,
-    mean over samples, and its standard error.
+    ``bounds``: bound by K, K = 1 first. ``below``: by K, the mean decrease from the bound for K =
+    1, and its standard error.
     """
 
     bounds: dict[int, BoundEstimate]
@@ -109,7 +109,7 @@ class BoundByOrders:
         return self.bounds[1].headline[0]
 
     def as_dict(self) -> dict[str, Any]:
-        """Values for ``metrics.json``: the bound of the most orders, and a list per column."""
+        """Values for ``metrics.json``: the bound for the largest K, and lists of all bounds."""
         most = max(self.bounds)
         name = f"nelbo_{self.quantity}_{most}_orders"
         values = [bound.headline for bound in self.bounds.values()]
@@ -129,7 +129,7 @@ class BoundByOrders:
 
 @dataclass(frozen=True)
 class PathScores:
-    """Measurements along paths of samplers; None for those that were not requested."""
+    """Measurements along paths of samplers; a measurement that was not requested is None."""
 
     likelihood: OrderLikelihood | None = None
     orders: BoundByOrders | None = None
@@ -141,9 +141,9 @@ class PathScores:
 
 
 def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
-    """Raise ``ValueError`` for a ``likelihood`` or ``orders`` that the model does not have.
+    """Raise ``ValueError`` if the model cannot measure a requested ``likelihood`` or ``orders``.
 
-    Also with ``bound_draws=0``, which measures samples alone.
+    Also raised with ``bound_draws=0``, which measures samples alone.
     """
     for name in ("likelihood", "orders"):
         if request.bound_draws == 0 and (value := request.get(name)) is not None:
@@ -158,7 +158,8 @@ def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
 
 
 def num_path_passes(request: EvaluateRequest, length: int) -> int:
-    """Most network calls for each held-out sample of ``length`` tokens."""
+    """Largest number of network calls of ``measure_paths`` per held-out sample of ``length``
+    tokens."""
     paths = (request.get("likelihood") is not None) + (request.get("orders") or 0)
     return int(paths * length)
 
@@ -168,8 +169,8 @@ def measure_paths(
 ) -> PathScores:
     """Measure ``likelihood`` and ``orders`` of a request, on every sample of a split.
 
-    Forms and orders are a function of ``seed``, the data and the number of the order: those of two
-    models are the same, and the batch size changes nothing.
+    Forms and orders are a function of ``seed``, the data and the number of the order: they are the
+    same for all models and batch sizes.
     """
     order, num = request.get("likelihood"), request.get("orders")
     on = (model, data, split)
@@ -230,7 +231,8 @@ def numbers_up_to(num: int) -> list[int]:
 def bound_of_orders(log_p: Tensor, num: int) -> Tensor:
     """-log of the mean p of ``num`` orders, Float64[M].
 
-    ``log_p``: Float64[K, M], of K orders; the mean over their groups of ``num``.
+    ``log_p``: Float64[K, M], log p in K orders; the result is the mean over their groups of
+    ``num``.
     """
     groups = log_p[: len(log_p) // num * num].unflatten(0, (-1, num))
     return (math.log(num) - groups.logsumexp(dim=1)).mean(dim=0)
@@ -238,9 +240,9 @@ def bound_of_orders(log_p: Tensor, num: int) -> Tensor:
 
 @dataclass(frozen=True)
 class _Forms:
-    """Samples of a split, smallest first, ``num`` times, each time in another form.
+    """Samples of a split, smallest first, in ``num`` random forms (such as node orders).
 
-    A form is made when it is read, so that one of them is in memory.
+    A form is made when it is read, so only one is in memory.
     """
 
     data: TokenDataset
@@ -267,7 +269,7 @@ class _Forms:
 
 
 def _measured(model: Model, forms: _Forms, score: Callable[[Batch, Tensor], Tensor]) -> Tensor:
-    """Apply ``score`` to samples and the numbers of their orders, Float64[num, M]."""
+    """Apply ``score`` to samples and the random numbers of their orders: Float64[num, M]."""
     shares, scores = torch.arange(len(forms.examples)).split(_SHARE), []
 
     def score_rows(batch: Batch, draws: Tensor, rows: Tensor) -> Tensor:
@@ -295,8 +297,8 @@ class ModelScores:
     """Measurements of a model on a split.
 
     ``by_size``: the bound by size; ``baselines``: the blind and uniform bounds; ``further``: the
-    bound in further units; ``paths``: measurements along paths of samplers; ``tail``: of the noise
-    samples of the bound, None for too few to tell.
+    bound in further units; ``paths``: measurements along paths of samplers; ``tail``: tail of the
+    bound over noise samples, None if they are too few.
     """
 
     bound: BoundEstimate
@@ -333,8 +335,8 @@ def score_model(
 ) -> ModelScores:
     """Measure the algorithm of ``model`` on every sample of a split, on its device.
 
-    ``bound_draws``: noise samples per sample for the bound; ``time_bins``: for the bound by time,
-    one noise sample in each bin. The blind bound is left out without training data.
+    ``bound_draws``: noise samples per sample for the bound; ``time_bins``: number of bins of the
+    bound by time, with one noise sample each. The blind bound is left out without training data.
     Raises ``ValueError`` if the split is empty.
     """
     algorithm = model.algorithm
@@ -368,7 +370,7 @@ def score_model(
 
 
 def model_sections(scores: ModelScores | None) -> list[TableSection]:
-    """Tables of the bound and the calibration errors; of the bound by size, if sizes differ."""
+    """Tables of the bound and the calibration errors, and of the bound by size if sizes differ."""
     if scores is None:
         return []
     several = len(scores.by_size.estimates) > 1

@@ -27,11 +27,12 @@ from discrete_diffusion.runtime import progress
 class BoundByTime:
     """Integrand of the NELBO in T bins of equal width that cover t in [0, 1], for G groups.
 
-    ``groups``: their names. ``integrand``: Float64[T, G], nats per sample; the mean over the bins
-    of its sum over groups is the NELBO, ``nelbo``. ``standard_error``: Float64[T], of that sum.
-    ``cross_entropy``: Float64[T, G], nats per uncertain token (a MASK, under an absorbing process):
-    the mean of -log p(x0_l | xt); NaN without any. ``uniform``: Float64[G], the cost per token of
-    a uniform guess over the legal ids. ``nelbo_standard_error``: over the ``num_samples`` samples.
+    ``groups``: names of the groups. ``integrand``: Float64[T, G], nats per sample; the mean over
+    the bins of its sum over groups is the NELBO, ``nelbo``. ``standard_error``: Float64[T],
+    standard error of that sum. ``cross_entropy``: Float64[T, G], nats per uncertain token (a MASK,
+    under an absorbing process): the mean of -log p(x0_l | xt); NaN without such tokens.
+    ``uniform``: Float64[G], the cost per token of a uniform guess over the legal ids.
+    ``nelbo_standard_error``: standard error of ``nelbo`` over ``num_samples`` samples.
     """
 
     groups: tuple[str, ...]
@@ -44,7 +45,7 @@ class BoundByTime:
 
     @property
     def edges(self) -> Tensor:
-        """Limits of the bins, Float64[T + 1]."""
+        """Edges of the bins, Float64[T + 1]."""
         return torch.linspace(0, 1, len(self.integrand) + 1, dtype=torch.float64)
 
     @property
@@ -70,8 +71,8 @@ class BoundByTime:
 class _Measured(NamedTuple):
     """Measurement of a batch of B samples, for G groups, on the CPU.
 
-    ``integrand``: Float64[B, G]. ``cross_entropy``, ``num_tokens``: Float64[G], summed over the
-    uncertain tokens. A first axis T for all bins.
+    ``integrand``: Float64[B, G]. ``cross_entropy``, ``num_tokens``: Float64[G], sums over the
+    uncertain tokens. If all bins are measured, tensors have a leading axis T.
     """
 
     integrand: Tensor
@@ -88,12 +89,12 @@ def bound_by_time(
 ) -> BoundByTime:
     """Measure the integrand of ``general_bound`` once per sample and bin, in eval mode.
 
-    Within a bin t is uniform and spread evenly over a batch, so the mean over bins is the bound of
-    ``estimate_bound`` (for an algorithm of T discrete steps, that of infinitely many), without
-    bias but with more variance: near t = 0 the integrand is mostly 0 and else large, so the first
-    bin's error is itself uncertain. Report the bound of ``estimate_bound``.
+    Within a bin t is uniform and spread evenly over a batch. So the mean over bins is an unbiased
+    estimate of the bound of ``estimate_bound`` (with infinitely many steps, if the algorithm has
+    discrete steps), with more variance: near t = 0 the integrand is mostly 0 and seldom large, so
+    the error of the first bin is itself uncertain. Report the bound of ``estimate_bound``.
 
-    Raises ``ValueError`` for less than one bin, or without a sample.
+    Raises ``ValueError`` for less than one bin, or if there is no sample.
     """
     if num_bins < 1:
         raise ValueError(f"num_bins={num_bins}: expected at least 1")
@@ -185,12 +186,13 @@ NUM_BINS = 10
 class Calibration:
     """Reliability of p(x0_l | xt) at S masked shares, for G token groups, in K bins of p.
 
-    At every uncertain position each legal id is one event: it was given the probability p, and it
+    At every uncertain position each legal id is one event: it was predicted with probability p, and
     was the clean id or not. Events are binned by p, in bins of equal width.
 
-    ``shares``: the masked (corrupted) shares. ``groups``: names. ``num_events``: Float64[S, G, K].
-    ``predicted``: Float64[S, G, K], the mean p of a bin; ``observed``: Float64[S, G, K], the share
-    of its events that came true; NaN in empty bins. ``num_positions``: Float64[S, G].
+    ``shares``: the masked (corrupted) shares. ``groups``: names of the groups. ``num_events``:
+    Float64[S, G, K]. ``predicted``: Float64[S, G, K], the mean p in a bin; ``observed``: Float64[S,
+    G, K], the share of its events that were the clean id; NaN in empty bins. ``num_positions``:
+    Float64[S, G].
     """
 
     shares: tuple[float, ...]
@@ -206,8 +208,8 @@ class Calibration:
 
         w_k is the share of all predicted probability that lies in bin k, so this is the gap to
         expect of an id that a sampler samples. 0 if calibrated; above 0 by chance with few
-        positions; NaN without any.
-        Deviation: Guo et al. (arXiv 1706.04599) count the most likely ids only.
+        positions; NaN without positions. Deviation: Guo et al. (arXiv 1706.04599) count the most
+        likely ids only.
         """
         # weights by predicted probability
         mass = self.num_events * self.predicted.nan_to_num()
@@ -242,8 +244,8 @@ def measure_calibration(
 ) -> Calibration:
     """Corrupt every sample once per share, and compare predictions with the clean ids.
 
-    In eval mode. The Bayes-optimal denoiser is calibrated at every share, for any process.
-    Raises ``ValueError`` for a share outside (0, 1).
+    The algorithm is in eval mode. The Bayes-optimal denoiser is calibrated at every share, for any
+    process. Raises ``ValueError`` for a share outside (0, 1).
     """
     if not all(0 < share < 1 for share in shares):
         raise ValueError(f"shares={list(shares)}: expected masked shares between 0 and 1")
@@ -303,7 +305,7 @@ def _predict(
 ) -> tuple[Tensor, Tensor]:
     """Predict p(x0 | xt) Float64[B, L, V] of a batch corrupted at one time.
 
-    Returns it, and the uncertain positions Bool[B, L].
+    Returns the probabilities, and the uncertain positions Bool[B, L].
     """
     t = torch.full((len(batch),), time, dtype=torch.float64, device=batch.x0.device)
     xt = algorithm.process.corrupt(batch.x0, t, batch.real, generator)
@@ -315,7 +317,7 @@ def _predict(
 
 
 def _binned(probs: Tensor, x0: Tensor, rows: Tensor, support: Tensor) -> Tensor:
-    """Sum events, their probabilities and those that came true by bin of p: Float64[3, K].
+    """Sum events, their probabilities and hits (clean ids) by bin of p: Float64[3, K].
 
     ``rows``: Bool[B, L], the positions that count.
     """

@@ -51,8 +51,8 @@ def plot_model(
 ) -> None:
     """Plot ``calibration.png`` and ``nelbo_by_t.png``.
 
-    ``absorbing``: tokens are masked, not changed. ``titles``: plural name of each token group; of
-    others the name with an s.
+    ``absorbing``: True if noise masks tokens, False if it changes them. ``titles``: plural names of
+    token groups; a group without an entry gets its name with an s.
     """
     plot_calibration(scores.calibration, titles, folder / "calibration.png")
     token = "masked token" if absorbing else "token"
@@ -64,7 +64,7 @@ def plot_calibration(
 ) -> Figure:
     """Plot a reliability diagram per token group that has events, then the calibration errors.
 
-    Written to ``path`` if given. The masked shares are evenly spaced and increasing.
+    The figure is written to ``path`` if given. The masked shares are evenly spaced and increasing.
     """
     # groups that have events
     shares = calibration.shares
@@ -147,7 +147,8 @@ def plot_bound_by_time(
 ) -> Figure:
     """Plot the integrand of the NELBO against t, and the mean cross-entropy per ``token``.
 
-    The integrand is stacked by token group; its area is the NELBO. Written to ``path`` if given.
+    The integrand is stacked by token group; its area is the NELBO. The figure is written to
+    ``path`` if given.
     """
     figure = new_figure(9.6, 4.1)
     left, right = figure.subplots(1, 2)
@@ -224,9 +225,10 @@ def _title(group: str, titles: Mapping[str, str]) -> str:
 def plot_comparison(
     comparison: Comparison, axes: Sequence[Column], path: Path, setting: str
 ) -> list[str]:
-    """Plot a comparison, if there is anything to show; return the names of written files.
+    """Plot a comparison, if there is anything to show; return the names of the written files.
 
-    ``axes``: the first that was measured is shown; ``setting``: the title.
+    ``axes``: candidates for the quality axis, of which the first measured is shown; ``setting``:
+    title.
     """
     # quality of samples
     models, measure = comparison.models, comparison.measures[0]

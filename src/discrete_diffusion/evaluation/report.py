@@ -1,4 +1,4 @@
-"""Reports of samples, samples to be written, and evaluations."""
+"""Reports on samples, samples that are not written yet, and evaluations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class Headline:
     """A number measured on samples, logged while a model trains.
 
-    ``share``: shown as percent; ``counted``: the metric that is the number of samples of a share.
+    ``share``: True if shown as percent; ``counted``: the metric that is the number of samples of a
+    share.
     """
 
     name: str
@@ -38,15 +39,17 @@ class Headline:
     counted: str = "num_samples"
 
     def format(self, value: float, num: int | None = None) -> str:
-        """Format ``transitive 98.7 %``, ``buildable 95.0 % of 40``, where ``num`` is 40, or ``mean
-        error 0.412``; ``-`` for NaN."""
+        """Format as ``transitive 98.7 %``, or ``mean error 0.412``; ``-`` for NaN.
+
+        A share of ``num`` samples is followed by the number: ``buildable 95.0 % of 40``.
+        """
         shown = f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
         shown = "-" if math.isnan(value) else shown
         return f"{self.name.replace('_', ' ')} {shown}" + ("" if num is None else f" of {num:,}")
 
 
 class Report(ABC):
-    """Samples of a model with one split of a data set: sampled, measured, written, plotted.
+    """Methods that sample, measure, write and plot samples, compared with a split of a data set.
 
     ``headlines``: numbers that are logged while a model trains; ``columns``: numbers in the table
     of ``compare``.
@@ -57,19 +60,19 @@ class Report(ABC):
 
     @abstractmethod
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Any:
-        """Sample ``num`` samples, a function of weights, ``seed`` and ``stream``.
+        """Sample ``num`` times; the samples are a function of weights, ``seed`` and ``stream``.
 
         ``stream`` keeps them apart from other samples of that seed. The processes of
-        ``model.shard`` share the work and all get the samples.
+        ``model.shard`` share the work, and each gets all samples.
         """
 
     @abstractmethod
     def measure(self, samples: Any) -> dict[str, float]:
-        """Measure numbers by name; {} without a sample."""
+        """Measure samples: numbers by name; {} without samples."""
 
     @abstractmethod
     def save(self, samples: Any, folder: Path) -> None:
-        """Write them, and a picture if there is one, into a folder."""
+        """Write samples, and a picture if there is one, into a folder."""
 
     @abstractmethod
     def plot(self, samples: Any, path: Path) -> None:
@@ -78,7 +81,7 @@ class Report(ABC):
     def model_facts(self, model: Model, num: int, *, draws: int, seed: int) -> dict[str, Any]:
         """Measure a model further on ``num`` held-out samples, with ``draws`` noise samples each.
 
-        Every process calls it.
+        Every process calls this method.
         """
         return {}
 
@@ -93,7 +96,7 @@ class Report(ABC):
 
 @dataclass(frozen=True)
 class SavedSamples:
-    """Samples on disk. ``facts``: for ``metrics.json``; ``log_line``: for the log."""
+    """Samples on disk. ``facts``: entries of ``metrics.json``; ``log_line``: line for the log."""
 
     facts: dict[str, Any]
     log_line: str
@@ -101,9 +104,10 @@ class SavedSamples:
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples before any file.
+    """Samples that are not written yet.
 
-    ``samples``: as Python returns them; ``write``: writes them into ``config.out``, measured.
+    ``samples``: samples as returned in Python; ``write``: measures them and writes them into
+    ``config.out``.
     """
 
     samples: Any
@@ -119,11 +123,11 @@ class Evaluation(ABC):
 
     @abstractmethod
     def sections(self) -> list[TableSection]:
-        """Tables."""
+        """Tables of the results."""
 
     @abstractmethod
     def notes(self) -> list[str]:
-        """Notes on how to read them."""
+        """Notes on how to read the tables."""
 
     def save(self, folder: Path) -> None:
         """Write the samples."""
@@ -134,7 +138,7 @@ class Evaluation(ABC):
     def write(self, folder: Path, facts: Mapping[str, Any], head: str) -> None:
         """Write ``metrics.json`` with further ``facts``, ``table.md`` below ``head``, and samples.
 
-        Warns of numbers that are not finite.
+        Warns if numbers are not finite.
         """
         write_metrics(folder, {**facts, **self.metrics()})
         write_text(folder / "table.md", markdown(self.sections(), self.notes(), head))
@@ -150,8 +154,8 @@ def scalars_first(found: Mapping[str, Any]) -> dict[str, Any]:
 class TokenReport(Report):
     """Report on fresh samples Int[num, L] of a model of tokens, with a split of ``data``.
 
-    ``axes``: the figure of ``compare`` shows the first that was measured. ``axes`` and
-    ``headlines`` are the ``columns`` unless they are set. ``config``: of ``train``, or None.
+    ``axes``: candidates for the figure of ``compare``, which shows the first measured. ``axes`` and
+    ``headlines`` are the ``columns`` unless they are set. ``config``: config of ``train``, or None.
     """
 
     axes: ClassVar[tuple[Column, ...]] = ()

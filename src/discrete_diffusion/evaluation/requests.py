@@ -1,4 +1,4 @@
-"""``SampleRequest``, ``EvaluateRequest``: requests of the command line and of Python."""
+"""``SampleRequest`` and ``EvaluateRequest``: requests from the command line or Python."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Request(Checked):
     """Fields that requests for samples and for measurements share.
 
     ``num_samples``, ``steps``, ``batch_size``: None for the default of the kind of data, the
-    sampler, the device. ``seed``: another one gives other samples. ``sampling``: name and settings
-    of another sampler; without a name, settings of the one trained with. ``precision``: of the
-    network's matrix products. ``options``: values of options of one kind of data, by the name of
-    the ``Option``; they are attributes and items of the request too.
+    sampler, the device. ``seed``: seed of the samples. ``sampling``: name and settings of another
+    sampler; without a name, settings of the sampler in the checkpoint. ``precision``: precision of
+    the network's matrix products. ``options``: values of options that one kind of data has, by the
+    name of the ``Option``; they are attributes and items of the request too.
 
-    Raises ``ValueError`` naming the field for a number out of its range or an unknown precision.
+    Raises ``ValueError`` naming the field for a number out of range or an unknown precision.
     """
 
     num_samples: Count | None = None
@@ -60,8 +60,8 @@ class Request(Checked):
 class SampleRequest(Request):
     """Request for samples.
 
-    ``num_samples``: for kinds of data with conditions, the number of held-out ones.
-    ``out``, ``picture``: folder and name of the picture, for ``Samples.write``, which alone writes.
+    ``num_samples``: for kinds of data with conditions, the number of held-out conditions. ``out``,
+    ``picture``: folder and file name of the picture; only ``Samples.write`` uses them.
     """
 
     out: Path = Path("samples")
@@ -72,12 +72,12 @@ class SampleRequest(Request):
 class EvaluateRequest(Request):
     """Request for measurements: of a model and its samples, or of files of samples.
 
-    ``samples``: the files; empty for a model. ``split``: of the model's data, None for the first of
-    test and val that is not empty. ``num_held_out``, ``bound_draws``: held-out samples, and noise
-    samples for each; None for all, and the default; 0 noise samples: samples alone are measured,
-    where the kind of data can. ``quick``: smaller defaults, those of ``Domain.quick``, for an
-    answer within a minute. ``ema``: the averaged weights, for the record. ``out``: folder for
-    samples as soon as they are there, or None.
+    ``samples``: files of samples; empty for a model. ``split``: split of the model's data; None:
+    test, or val if test is empty. ``num_held_out``: number of held-out samples; None: all.
+    ``bound_draws``: noise samples for each; None: the default; 0: only samples are measured, if the
+    kind of data allows it. ``quick``: use the smaller defaults ``Domain.quick``, for an answer
+    within a minute. ``ema``: whether the weights are averaged, for the record. ``out``: folder into
+    which samples are written as soon as they are made, or None.
     """
 
     samples: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class EvaluateRequest(Request):
 
 
 def _plain(value: Any) -> Any:
-    """Turn a whole number of NumPy into Python's, and a range into a list."""
+    """Turn a NumPy integer into an ``int``, and a range into a list."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         return int(value)
     return [*value] if isinstance(value, range) else value

@@ -1,4 +1,4 @@
-"""Samples of one kind of tokens: sampled, completed, and evaluated with real data."""
+"""Samples of one kind: sampling them, completing them, and evaluating them with real data."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ S = TypeVar("S")
 class SampleFile(Generic[S]):
     """Samples read from a file of ``num`` lines.
 
-    ``num_unreadable``: lines that are not samples, ``num_blank`` of them blank.
+    ``num_unreadable``: number of lines that are not samples; ``num_blank`` of these are blank.
     """
 
     samples: list[S]
@@ -69,12 +69,12 @@ class SampleFile(Generic[S]):
 
 
 class SampleKind(ABC, Generic[S]):
-    """One kind of samples of tokens, with the vocabulary ``vocab``; None for files.
+    """One kind of samples made of tokens; ``vocab``: the vocabulary, None for samples in files.
 
-    ``heading``: of the real data that samples are compared with. ``files``: written by ``write``;
-    ``headlines``: the shares of samples that ``sample`` logs. ``structures``: properties that
-    samples can be required to have. ``seeds``, ``num_evaluated``: defaults of ``evaluate`` for
-    sampling seeds and samples of each; None: as many as there are real ones.
+    ``heading``: heading of the real data in tables. ``files``: names of the files that ``write``
+    writes; ``headlines``: shares of samples that ``sample`` logs. ``structures``: properties that
+    samples can be required to have. ``seeds``, ``num_evaluated``: defaults of ``evaluate`` for the
+    number of sampling seeds and of samples for each; None: as many as there are real samples.
     """
 
     heading: ClassVar[str]
@@ -95,7 +95,7 @@ class SampleKind(ABC, Generic[S]):
 
     @abstractmethod
     def write(self, samples: Sequence[S], folder: Path, **more: Sequence[Any]) -> str:
-        """Write ``files``; return a sentence for the log if they lack something, else ""."""
+        """Write ``files``; return a sentence for the log if some content is missing, else ""."""
 
     @abstractmethod
     def plot(
@@ -108,11 +108,11 @@ class SampleKind(ABC, Generic[S]):
         """Plot the first samples; completions with their lines ``given``, and the ``inputs``."""
 
     def write_copies(self, samples: Sequence[S], request: SampleRequest) -> None:
-        """Write the samples in further formats that a request names."""
+        """Write the samples in the further formats that a request names."""
 
     @abstractmethod
     def shares(self, samples: Sequence[S]) -> dict[str, float]:
-        """Metrics of samples alone, without other data."""
+        """Metrics that need only the samples and no other data."""
 
     @abstractmethod
     def read(self, path: str, request: EvaluateRequest) -> SampleFile[S]:
@@ -126,11 +126,10 @@ class SampleKind(ABC, Generic[S]):
         real: RealData[S],
         unreadable: Sequence[int],
     ) -> SampleScores:
-        """Measure every metric of every set with real data; ``unreadable``: further samples of
-        each."""
+        """Measure all metrics of all sets with real data; ``unreadable``: bad samples per set."""
 
     def remarks(self, sets: Sequence[Sequence[S]], num_blank: int) -> list[str]:
-        """Notes on the samples, ``num_blank`` of them blank lines, for the table."""
+        """Notes on the samples for the table; ``num_blank``: number of blank lines."""
         return []
 
     def structure(self, request: Request) -> Structure:
@@ -139,7 +138,7 @@ class SampleKind(ABC, Generic[S]):
 
 
 class SampleKindReport(TokenReport):
-    """Report on samples of one kind, written and plotted as the commands do."""
+    """Report on samples of one kind, which writes and plots as the commands do."""
 
     @property
     @abstractmethod
@@ -162,7 +161,7 @@ class SampleEvaluation(Evaluation, Generic[S]):
     """Result of ``evaluate`` of samples of one kind.
 
     ``facts``: entries of ``metrics.json`` on the measurement. ``sets``: the samples, by sampling
-    seed or file. ``model``: scores of the model itself; None for files of samples, with
+    seed or file. ``model``: scores of the model; None for files of samples, which have
     ``num_blank`` blank lines.
     """
 
@@ -245,7 +244,8 @@ def sample_kind(
     kind: SampleKind[S],
     **size: int | Sequence[int] | None,
 ) -> Samples:
-    """Sample ``num_samples`` times, of the ``size`` of an option if it is given."""
+    """Sample ``num_samples`` times; ``size``: option for the size of samples, such as
+    ``num_nodes``."""
     wanted = requested_sizes(trained, kind.vocab.n_max, **size)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     structure = kind.structure(request)
@@ -272,8 +272,9 @@ def sample_kind(
 class Partials(Generic[S]):
     """Samples of which some tokens are known.
 
-    ``tokens``: Int[M, L], below 0 where they are sampled; ``real``: Bool[M, L], the positions that
-    carry data. ``decode``: makes samples of rows Int[b] and sampled tokens Int[b, L].
+    ``tokens``: Int[M, L], negative where tokens are to be sampled; ``real``: Bool[M, L], the
+    positions that carry data. ``decode``: makes samples of rows Int[b] and sampled tokens Int[b,
+    L].
     """
 
     tokens: Tensor
@@ -294,9 +295,10 @@ def complete_kind(
 ) -> Samples:
     """Complete the objects in ``given``, called ``noun``, several times each.
 
-    ``asked``: for each sample, the line in ``given``, written with it. ``make``: builds the partial
-    samples, given the model. ``order``: a reason for which the order of nodes makes the completions
-    approximate, or None. ``inputs``: for the picture, see ``SampleKind.plot``.
+    ``asked``: for each sample, its line in ``given``, which is written with it. ``make``: builds
+    the partial samples for a model. ``order``: a reason for which the order of nodes makes the
+    completions approximate, or None. ``inputs``: inputs shown in the picture, see
+    ``SampleKind.plot``.
     """
     structure, num_inputs = kind.structure(request), len({*asked})
 
@@ -343,7 +345,7 @@ def _unwritten(
     more: Mapping[str, Sequence[Any]],
     inputs: Any = None,
 ) -> Samples:
-    """Return unwritten samples, called ``what`` in the log.
+    """Return samples that are not written yet, called ``what`` in the log.
 
     ``more``: further keys of each sample in the files.
     """

@@ -25,7 +25,7 @@ class Interval:
     """A mean and its confidence interval; ``low`` and ``high`` are None for a single value.
 
     ``over_samples``: standard error of a share of samples; ``over_seeds``: standard error of the
-    mean over seeds, None for one. ± is one standard error in every table and picture.
+    mean over seeds, None for one seed. In every table and picture ± is one standard error.
     """
 
     mean: float
@@ -36,7 +36,7 @@ class Interval:
 
     @property
     def standard_error(self) -> float | None:
-        """Larger of both errors, since seeds of a share differ by their samples too; or None."""
+        """Larger of both errors, or None: shares also differ between seeds by their samples."""
         known = [error for error in (self.over_samples, self.over_seeds) if error is not None]
         return max(known, default=None)
 
@@ -47,7 +47,7 @@ class Interval:
 
 
 def interval_entries(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    """Entries of ``metrics.json``: both ends of intervals, and errors of shares of samples."""
+    """Entries of ``metrics.json``: ends of intervals, and errors of shares of samples."""
     return {
         "intervals": {name: [each.low, each.high] for name, each in intervals.items()},
         "errors": {
@@ -63,12 +63,12 @@ def confidence_interval(
 ) -> Interval:
     """Student's interval mean +- t_{n-1} s / sqrt(n) of n values, one per sampling seed.
 
-    It is about other seeds, not about another model or another reference.
-    ``num``: of shares, the samples of all seeds together. Where all values are the same, a spread
-    of 0 says nothing, and the interval is Wilson's, of a share of so many. A share of the samples
-    themselves, such as valid ones, has ``share_interval``.
+    It describes the variation between seeds, not between models or references. ``num``: for shares,
+    the number of samples of all seeds. If all values are the same, the spread 0 says nothing, and
+    the interval is Wilson's for ``num`` samples. For a share of independent samples, such as valid
+    ones, use ``share_interval``.
 
-    Raises ``ValueError`` without a value, or for ``level`` outside (0, 1).
+    Raises ``ValueError`` if there is no value, or for ``level`` outside (0, 1).
     """
     mean = _checked_mean(values, level)
     if len(values) == 1:
@@ -86,12 +86,11 @@ def confidence_interval(
 
 
 def share_interval(values: Sequence[float], num: float, level: float = 0.95) -> Interval:
-    """Wilson's interval of a share of independent samples: ``values``, one per seed, are shares of
-    ``num`` samples in all.
+    """Wilson's interval of a share of independent samples.
 
-    Where the seeds differ by more than so many samples explain (chi-squared, 5 %), as those of
-    several trained models may, ``num`` shrinks until the interval is as wide as Student's over the
-    seeds.
+    ``values``: shares, one per seed, of ``num`` samples in all. If the seeds differ by more than so
+    many samples explain (chi-squared, 5 %), as several trained models may, ``num`` shrinks until
+    the interval is as wide as Student's over the seeds.
 
     Raises ``ValueError`` as ``confidence_interval``.
     """
@@ -126,7 +125,8 @@ def _error_of_mean(values: Sequence[float]) -> float:
 def standard_error(values: Tensor, *, num: float | None = None) -> float:
     """Standard error of the mean of Float[M]; NaN for one value.
 
-    ``num``: of equal shares of so many samples in all it is that of ``share_error``.
+    ``num``: number of samples if the values are shares; if these are equal, ``share_error`` is
+    used.
     """
     if len(values) < 2:
         return math.nan
@@ -138,15 +138,15 @@ def standard_error(values: Tensor, *, num: float | None = None) -> float:
 def share_error(share: float, num: float) -> float:
     """Standard error of a share of ``num`` samples, sqrt(p (1 - p) num + 1/4) / (num + 1).
 
-    Half of Wilson's interval of one standard error: about sqrt(p (1 - p) / num), but
-    1 / (2 (num + 1)) at 0 and 1.
+    Half the width of Wilson's interval for one standard error: about sqrt(p (1 - p) / num), but 1 /
+    (2 (num + 1)) at 0 and 1.
     """
     low, high = _wilson(share, num, 1.0)
     return (high - low) / 2
 
 
 def error_note(num_sets: int) -> str:
-    """Sentence on the meaning of ± in a table of numbers of ``num_sets`` sets of samples."""
+    """Sentence on the meaning of ± in a table on ``num_sets`` sets of samples."""
     others = (
         "of other numbers over the sets" if num_sets > 1 else "other numbers of one set have none"
     )
@@ -155,7 +155,7 @@ def error_note(num_sets: int) -> str:
 
 
 def error_text(error: float, digits: int) -> str:
-    """Format an error with ``digits`` decimals, or more until a figure is not 0."""
+    """Format an error with ``digits`` decimals, or more until a digit is not 0."""
     # more decimals until a figure shows
     if error > 0 and float(f"{error:.{digits}f}") == 0:
         digits = -int(f"{error:.0e}".partition("e")[2])
@@ -163,7 +163,7 @@ def error_text(error: float, digits: int) -> str:
 
 
 def plus_minus(value: float, error: float | None, digits: int = 3) -> str:
-    """Format ``3.465 ± 0.012``; the value alone without an error, as the mean of one sample."""
+    """Format ``3.465 ± 0.012``, or only the value if the error is unknown."""
     shown = f"{round(value, digits) + 0.0:.{digits}f}"  # no sign of 0
     if error is None or math.isnan(error):
         return shown
@@ -180,13 +180,14 @@ def _wilson(share: float, num: float, z: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Metric:
-    """One number of a set of samples, a row of the table under the heading ``section``.
+    """Metric of a set of samples, shown as a row of the table ``section``.
 
-    ``share``: it is a share of the samples; ``of``: of those samples only that have these shares.
-    ``of_each``: each sample has the property by itself, as validity and not uniqueness, so that
-    the interval is Wilson's. ``digits``: decimals, of ``percent`` in percent; None is 4, or 2 of a
-    mean above 1. ``ratio``: decimals of the ratio of a distance to that of real data, a single one
-    being left out from 100 on; None for other numbers. ``detail``: in ``table.md`` only.
+    ``share``: True for a share of samples; ``of``: names of shares, if only samples with these
+    properties count. ``of_each``: True if each sample has the property by itself (validity, but not
+    uniqueness), so that the interval is Wilson's. ``percent``: True if shown in percent.
+    ``digits``: decimals as shown; None: 4, or 2 for a mean above 1. ``ratio``: decimals of the
+    ratio of a distance to that of real data, a single decimal being dropped from 100 on; None for
+    other numbers. ``detail``: True if shown only in ``table.md``.
     """
 
     section: str
@@ -202,12 +203,12 @@ class Metric:
 
 @dataclass(frozen=True)
 class SampleScores:
-    """Metrics of several sets of samples, of ``sizes``, with those of real data.
+    """Metrics of several sets of samples, with the metrics of real data.
 
-    ``per_seed``: by metric, a value of each set. ``real``: by metric, the value of real data, or
-    the real-vs-real value. ``facts``, ``tables``: further entries of ``metrics.json``, single
-    numbers and others. ``further``: sections below those of the metrics; ``heads``: above the
-    columns. ``notes``: how to read the table, in sentences.
+    ``sizes``: sizes of the sets. ``per_seed``: by metric, a value for each set. ``real``: by
+    metric, the value of real data, or the real-vs-real value. ``facts``, ``tables``: further
+    entries of ``metrics.json``, single numbers and others. ``further``: sections below those of the
+    metrics; ``heads``: heads of the columns. ``notes``: sentences on how to read the table.
     """
 
     metrics: Mapping[str, Metric]
@@ -222,8 +223,10 @@ class SampleScores:
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
-        """Mean and 95 % interval by metric: Wilson's of shares ``of_each`` sample, else Student's
-        over the sets."""
+        """Mean and 95 % interval by metric.
+
+        Wilson's interval for shares ``of_each`` sample, otherwise Student's over the sets.
+        """
         return {name: self._interval(name) for name in self.per_seed}
 
     def _interval(self, name: str) -> Interval:
@@ -247,7 +250,7 @@ class SampleScores:
         }
 
     def sections(self) -> list[TableSection]:
-        """Tables, one for each section of the metrics, then the further ones."""
+        """Tables, one for each section of the metrics, then the ``further`` tables."""
         rows: dict[str, list[TableRow]] = {each.section: [] for each in self.metrics.values()}
         for name, metric in self.metrics.items():
             if name in self.per_seed:
@@ -290,10 +293,11 @@ S = TypeVar("S", bound=_Set)
 
 @dataclass(frozen=True)
 class RealVsReal:
-    """Every metric between two disjoint random sets of real samples, over ``draws`` such pairs.
+    """Metrics between two disjoint random sets of real samples, over ``draws`` pairs of sets.
 
-    ``mean``, ``sd``: by metric name; ``sd`` is the spread of one pair (n - 1; 0 for one pair).
-    ``num_samples``, ``num_reference``: sizes of the two sets, which may be smaller than requested.
+    ``mean``, ``sd``: by metric name; ``sd`` is the standard deviation over pairs (n - 1; 0 for one
+    pair). ``num_samples``, ``num_reference``: sizes of the two sets, which may be smaller than
+    requested.
     """
 
     mean: dict[str, float]
@@ -321,15 +325,16 @@ def real_vs_real(
     draws: int = 20,
     seed: int = 0,
 ) -> RealVsReal:
-    """Measure ``metrics`` of ``num_samples`` real samples against ``num_reference`` others.
+    """Measure ``metrics`` of ``num_samples`` real samples against ``num_reference`` other real
+    ones.
 
     A distance between finite sets is above 0 even if both come from one distribution, and larger
-    for smaller sets; a model's distance is compared with this one, at the same sizes.
-    If ``real`` holds fewer than both sizes together, the samples shrink to the rest that the
-    reference leaves; if the reference alone is more than half of it, the samples take at most one
-    half and the reference the rest. Each pair depends on ``seed`` and its number alone.
+    for smaller sets; a model's distance is compared with this distance, at the same sizes. If
+    ``real`` holds fewer than both sizes together, the samples shrink to the rest that the reference
+    leaves; if the reference alone is more than half of it, the samples take at most one half and
+    the reference the rest. Each pair depends only on ``seed`` and the number of the pair.
 
-    Raises ``ValueError`` for fewer than two samples, a size or number of pairs below 1.
+    Raises ``ValueError`` for fewer than two samples, or for a size or number of pairs below 1.
     """
     # sizes that the data allow
     sizes = {"num_samples": num_samples, "num_reference": num_reference, "draws": draws}

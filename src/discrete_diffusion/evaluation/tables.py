@@ -20,11 +20,12 @@ COLUMNS = ("metric", "value", "real data", "ratio")
 
 @dataclass(frozen=True)
 class TableRow:
-    """One metric, or other texts as the section's heads say.
+    """Row of a table: one metric, or other texts under the heads of the section.
 
-    ``value``: with its standard error; ``real``: the real-vs-real value of a distance, else that of
-    the reference; ``ratio``: value / real, of distances. Empty where there is nothing. ``others``:
-    cells under further heads. ``detail``: in ``table.md`` only, not in the terminal.
+    ``value``: value with its standard error; ``real``: the real-vs-real value of a distance, else
+    the value of the reference; ``ratio``: value / real for distances. A missing text is empty.
+    ``others``: cells under further heads. ``detail``: True if shown only in ``table.md``, not in
+    the terminal.
     """
 
     name: str
@@ -43,7 +44,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class TableSection:
-    """Rows under a title. ``heads``: above their cells."""
+    """Rows under a title; ``heads``: heads of the columns."""
 
     title: str
     rows: tuple[TableRow, ...]
@@ -51,7 +52,7 @@ class TableSection:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Heads up to the last that any row fills."""
+        """Heads up to the last column that is not empty."""
         filled = [k for row in self.rows for k, cell in enumerate(row.cells) if cell]
         return self.heads[: max(filled, default=1) + 1]
 
@@ -98,8 +99,8 @@ _LATEX = str.maketrans(
 class TableColumn:
     """Column of a table.
 
-    ``name``: chooses it; ``title``: its head without the arrow that ``up`` gives, True where more
-    is better, False where less is; ``is_text``: aligned to the left.
+    ``name``: name by which it is chosen; ``title``: head without the arrow; ``up``: gives the
+    arrow, True if more is better, False if less is; ``is_text``: True if aligned to the left.
     """
 
     name: str
@@ -116,8 +117,8 @@ class TableColumn:
 class Table:
     """Table of texts.
 
-    ``rows``: a text per column; ``groups``: numbers of rows between rules; ``best``: (row, column)
-    of the cells in bold.
+    ``rows``: one text per column; ``groups``: numbers of rows between horizontal rules; ``best``:
+    (row, column) of the cells in bold.
     """
 
     columns: tuple[TableColumn, ...]
@@ -130,7 +131,7 @@ class Table:
         return [column.head for column in self.columns]
 
     def markdown(self) -> str:
-        """Format as Markdown, with columns of text to the left."""
+        """Format as Markdown, with columns of text aligned to the left."""
         rule = ["---" if column.is_text else "---:" for column in self.columns]
         return "\n".join(f"| {' | '.join(row)} |" for row in (self.heads, rule, *self.rows)) + "\n"
 
@@ -179,7 +180,10 @@ def print_table(
     left: Collection[int] = (0,),
     title: str | None = None,
 ) -> None:
-    """Print a table to standard output, as wide as its rows. ``left``: columns of text."""
+    """Print a table to standard output, as wide as its rows.
+
+    ``left``: columns aligned to the left.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table as PrintedTable
@@ -231,7 +235,7 @@ def finite_or_none(value: Any) -> Any:
 
 
 def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
-    """Write ``metrics.json`` into ``folder``, whole; warn of names that are null in it."""
+    """Write ``metrics.json`` into ``folder`` in one piece; warn of names whose value is null."""
     written = finite_or_none(metrics)
     if lost := [name for name in metrics if written[name] != metrics[name]]:
         logger.warning("not finite, so null in metrics.json: %s", ", ".join(lost))
@@ -239,7 +243,7 @@ def write_metrics(folder: Path, metrics: dict[str, Any]) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any], *, indent: int = 1) -> None:
-    """Write a JSON object, whole."""
+    """Write a JSON object in one piece, so that no reader sees half of it."""
     write_text(path, json.dumps(content, indent=indent, allow_nan=False) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""A trained model with a sampler, the samples it makes, and the structure they must have."""
+"""Trained model with a sampler, its samples, and the structure that samples must have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class KindOfData(Protocol):
-    """Interface to the kind of data of a model; ``domains.domain.Domain`` has it."""
+    """Interface to the kind of data of a model; ``domains.domain.Domain`` implements it."""
 
     title: ClassVar[str]
     group_titles: ClassVar[Mapping[str, str]]
@@ -59,13 +59,13 @@ class TrainedModel:
     """The model of a checkpoint with a sampler, as ``sample`` and ``evaluate`` use it.
 
     ``algorithm``, ``config``, ``size_counts``, ``step``, ``data_fingerprint``, ``path``: as in
-    ``Checkpoint``. ``domain``: the kind of data that it was trained on. ``sampling``: name and
-    arguments of the sampler. ``device``: where it is. ``sharing``: a block inside which processes
-    share the work, at the requested precision. ``append``: writes samples as they come; with it, a
-    ``Stop`` of a single process ends the sampling with those that are finished. ``stop_asked``:
-    called between parts of later work, which ends early if it is True. ``another``: reads another
-    checkpoint onto the device, with ``algorithm`` and ``config``, for measurements by a second
-    model.
+    ``Checkpoint``. ``domain``: kind of the training data. ``sampling``: name and arguments of the
+    sampler. ``device``: device of the model. ``sharing``: context in which processes share the
+    work, at the requested precision. ``append``: writes samples as they are made; if given, a
+    ``Stop`` of a single process ends the sampling, and the finished samples are returned.
+    ``stop_asked``: called between parts of later work, which ends early if it returns True.
+    ``another``: reads another checkpoint onto the device, with ``algorithm`` and ``config``, to
+    measure with a second model.
     """
 
     path: str
@@ -87,11 +87,11 @@ class TrainedModel:
 
     @property
     def data_config(self) -> DictConfig:
-        """``config.data`` of its training."""
+        """``config.data`` of the training run."""
         return self.config.data
 
     def model(self, shard: Shard, text: Callable[[Tensor, Any], str] | None = None) -> Model:
-        """Build the ``Model`` of a process.
+        """Build the ``Model`` for a process.
 
         ``text``: formats rows Int[b] and the samples for them, for ``append``.
         """
@@ -114,15 +114,15 @@ class TrainedModel:
         )
 
     def approximations(self, **request: Any) -> list[str]:
-        """Reasons for which its samples are approximate, see ``sampling.exactness``."""
+        """Reasons for which samples of the model are approximate, see ``sampling.exactness``."""
         return approximations(self.sampler, self.algorithm, steps=self.steps, **request)
 
     def refuse_overwriting_data(
         self, folder: Path, names: Iterable[str], other: Mapping[str, Any] | None
     ) -> None:
-        """Raise ``ValueError`` if one of the ``names`` in a folder is a file of its training data.
+        """Raise ``ValueError`` if one of the ``names`` in a folder is a file of the training data.
 
-        Or of ``other`` data.
+        Files of the data config ``other`` are refused too.
         """
         names = list(names)
         for data in (self.data_config, other or {}):
@@ -131,7 +131,7 @@ class TrainedModel:
                     refuse_overwriting(folder, names, f"data.{key!s}", [value])
 
     def check_weights(self) -> None:
-        """Raise ``ValueError`` for a model that has diverged."""
+        """Raise ``ValueError`` for diverged weights: they are not finite."""
         if not all(weight.isfinite().all() for weight in self.algorithm.parameters()):
             raise ValueError(
                 f"{self.path} cannot be sampled: its weights hold NaN or infinity, training has "
@@ -147,8 +147,8 @@ class TokenSamples:
     """Samples of tokens.
 
     ``tokens``: Int[num, L]; ``nfe``, ``log_weights``, ``rows``, ``num_forced``: as in
-    ``SampleOutput``; ``seconds``: to sample them all; ``trajectory``: states of the first
-    ``trajectories``, Int[K, at most so many, L], or None.
+    ``SampleOutput``; ``seconds``: time to sample all; ``trajectory``: states of the first samples,
+    Int[K, at most ``trajectories``, L], or None.
     """
 
     tokens: Tensor
@@ -184,7 +184,8 @@ def sample_tokens(
 ) -> TokenSamples:
     """Sample once per row of ``real`` Bool[M, L], the positions that carry data.
 
-    A function of ``entropy``. ``clamp``: Int[M, L], ids to keep, -1 where they are sampled.
+    The samples are a function of ``entropy``. ``clamp``: Int[M, L], ids to keep, -1 where tokens
+    are sampled.
     """
     start = time.perf_counter()
     # sample, and take the time
@@ -238,7 +239,7 @@ def sample_fresh(
 ) -> TokenSamples:
     """Sample ``num`` times from a checkpoint, with sizes as for ``fresh_sizes``.
 
-    ``entropy``: a seed, and numbers that keep them apart from other samples of that seed.
+    ``entropy``: a seed, and numbers that keep the samples apart from other samples of that seed.
     """
     sizes = fresh_sizes(num, trained.size_counts, entropy=entropy, size=size)
     real = trained.domain.vocabulary(trained.data_config).real_positions(sizes)
@@ -248,10 +249,11 @@ def sample_fresh(
 def requested_sizes(
     trained: TrainedModel, n_max: int, **key: int | Sequence[int] | None
 ) -> int | list[int] | None:
-    """Read the sizes of samples from an option, ``num_nodes=...``: one, several, or None for all.
+    """Read the sizes of samples from an option, ``num_nodes=...``: one size, several, or None for
+    all.
 
     Raises ``ValueError`` for a size that is too large for the model, or, among several, was not in
-    the training data; warns of a single one that was not.
+    the training data; warns of a single size that was not.
     """
     # the option, and words for the message
     ((name, asked),) = key.items()
@@ -297,7 +299,7 @@ NUM_SAMPLES, COMPLETIONS = 64, 4
 def complete_tokens(
     model: Model, partial: Tensor, real: Tensor, *, entropy: Sequence[int]
 ) -> TokenSamples:
-    """Sample once per row of ``partial`` Int[M, L], whose ids are kept; those at -1 are sampled.
+    """Sample once per row of ``partial`` Int[M, L], whose ids are kept; -1 marks tokens to sample.
 
     ``real``: Bool[M, L], the positions that carry data; elsewhere ``partial`` is not read. Raises
     ``ValueError`` naming row and position for an illegal id.
@@ -317,7 +319,7 @@ _MEANINGS = {
 class Structure:
     """Property that all samples of a request must have, such as being a tree.
 
-    ``name``: of a registered structure; None for free samples.
+    ``name``: name of a registered structure; None for free samples.
     """
 
     name: str | None
@@ -344,9 +346,11 @@ class Structure:
         return replace(model, narrowing=self._make) if self else model
 
     def check_given(self, partial: Tensor, mask_id: int, places: Sequence[str]) -> None:
-        """Raise ``ValueError``, naming its place, for the first sample that cannot be completed.
+        """Raise ``ValueError`` for the first given sample that cannot be completed to the
+        structure.
 
-        ``partial``: Int[M, L] with negative ids where nothing is given; ``places``: of each.
+        ``partial``: Int[M, L], negative where nothing is given; ``places``: where each row was
+        read, for the message.
         """
         if self._make is None:
             return
@@ -361,7 +365,7 @@ class Structure:
     def facts(self, drawn: Sequence[TokenSamples], *, given: bool = False) -> dict[str, Any]:
         """Entries of ``metrics.json`` on sets of samples.
 
-        ``given``: of completions, whose weights compare within one input alone.
+        ``given``: True for completions, whose weights can be compared only within one input.
         """
         if not self:
             return {}
@@ -384,7 +388,7 @@ class Structure:
         return found
 
     def weights(self, log_weights: Tensor) -> dict[str, Sequence[Any]]:
-        """Further keys of lines of ``samples.jsonl``; null for weight 0."""
+        """Log weights, a further key of lines of ``samples.jsonl``; null for weight 0."""
         return {"log_weight": finite_or_none(log_weights.tolist())} if self else {}
 
     def summary(self, facts: dict[str, Any]) -> str:
@@ -405,7 +409,7 @@ def _meaning_of_shares(facts: dict[str, Any]) -> str:
 
 
 def structure_sections(facts: dict[str, Any]) -> list[TableSection]:
-    """Table of a narrowing, from ``Structure.facts``; [] without any."""
+    """Table of a narrowing, from ``Structure.facts``; [] without a narrowing."""
     rows = tuple(
         TableRow(name, f"{facts[name]:.4g}", meaning=meaning)
         for name, meaning in _MEANINGS.items()

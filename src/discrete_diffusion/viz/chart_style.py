@@ -42,7 +42,7 @@ DPI = 160.0
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Make a white figure, in inches, that lays out its axes."""
+    """Make a white figure, sized in inches, that lays out its axes."""
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     engine = figure.get_layout_engine()
@@ -85,8 +85,10 @@ def add_colour_bar(
     shown: Callable[[float], str] = "{:g}".format,
     **options: Any,
 ) -> Colorbar:
-    """Add a colour bar with a ``label`` and ticks as ``shown``; ``options`` of
-    ``Figure.colorbar``."""
+    """Add a colour bar with a ``label``; ``shown`` formats its ticks.
+
+    ``options``: those of ``Figure.colorbar``.
+    """
     bar = figure.colorbar(ScalarMappable(norm, colours), **options)
     bar.set_label(label, fontsize=LABEL_POINTS, color=MUTED_TEXT)
     bar.ax.tick_params(labelsize=TICK_POINTS, labelcolor=MUTED_TEXT, color=LINE, length=3)

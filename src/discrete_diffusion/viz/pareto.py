@@ -38,11 +38,11 @@ _LABEL_GAP = 0.062
 class ModelPoint:
     """One model of the figure; NaN for missing numbers.
 
-    ``difference``: of its bound, or another number, to the reference's, with its standard
-    ``error``; ``calls``: network calls per sample; ``quality``: of samples, a number or a share of
-    1, with the standard error ``quality_error``. ``replaced``: another backbone stands in.
-    ``is_reference``: differences are measured against it. ``is_doubtful``: a few noise samples
-    carry the difference and its error.
+    ``difference``: difference of the bound, or of another number, to the reference, with its
+    standard ``error``; ``calls``: network calls per sample; ``quality``: quality of samples, a
+    number or a share of 1, with the standard error ``quality_error``. ``replaced``: True if another
+    backbone stands in. ``is_reference``: True if differences are measured against this model.
+    ``is_doubtful``: True if a few noise samples dominate the difference and its error.
     """
 
     label: str
@@ -76,10 +76,10 @@ def plot_pareto(
 ) -> Figure:
     """Plot differences of the bound, or of another ``measure``, and ``quality`` against calls.
 
-    Both with error bars of one standard error. A single point has no difference. Of three models or
-    more those are joined by a line that no other beats both in calls and in quality. ``quantity``:
-    the unit of the measure. Without any quality the second panel is left out.
-    Raises ``ValueError`` without a point, or if there is nothing to plot.
+    Error bars show one standard error. A single point has no difference. Of three or more models a
+    line joins those that no other model beats in both calls and quality. ``quantity``: the unit of
+    the measure. The second panel is left out if no quality is known. Raises ``ValueError`` if there
+    is no point, or nothing to plot.
     """
     # what is measured
     if not points:
@@ -235,7 +235,7 @@ def _style_quality(axes: Axes, quality: QualityAxis) -> None:
 
 
 def _front(points: Sequence[ModelPoint], more_is_better: bool) -> list[ModelPoint]:
-    """Points that no other beats in both quality and calls, by calls."""
+    """Points that no other point beats in both quality and calls, sorted by calls."""
     sign = 1 if more_is_better else -1
     front: list[ModelPoint] = []
     # better than all cheaper ones
@@ -246,7 +246,7 @@ def _front(points: Sequence[ModelPoint], more_is_better: bool) -> list[ModelPoin
 
 
 def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
-    """Write names at the right of their points, moved apart within a factor of 1.8 of calls."""
+    """Write names to the right of points; names within a factor of 1.8 in calls are moved apart."""
     # columns of points with similar numbers of calls
     columns: list[list[ModelPoint]] = []
     for point in sorted(points, key=lambda p: p.calls):
@@ -273,7 +273,7 @@ def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
 
 
 def _spread(values: Sequence[float], limits: tuple[float, float]) -> list[float]:
-    """Move ascending ``values`` apart by a label, keeping their mean within ``limits``."""
+    """Move ascending ``values`` apart by the height of a label, within ``limits``."""
     bottom, top = limits
     # a label's height
     gap = _LABEL_GAP * (top - bottom)
