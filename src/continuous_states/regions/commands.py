@@ -257,7 +257,7 @@ def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
 
 def sample_rows(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Fill hidden rows of the first ``num_samples`` windows that the checkpoint held out, or of all
-    windows of ``given``, these ``completions`` times. The ``Filling`` is saved as ``samples.npz``
+    windows of ``given``, each ``completions`` times. The ``Filling`` is saved as ``samples.npz``
     and ``samples.png``; observed rows are unchanged, bit for bit."""
     return (_fill_held_out if request.given is None else _fill_given)(request, trained)
 

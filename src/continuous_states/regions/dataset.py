@@ -72,7 +72,8 @@ class RegionDataset(Dataset):
         self.programmes, self.places = programmes, places
 
     def with_training_split(self, trained_on: RegionDataset | None) -> RegionDataset:
-        """Data set without its programmes, which mean nothing in other data."""
+        """Data set with the training split of ``trained_on``, if given; its programmes are dropped,
+        as programmes of different data sets do not correspond."""
         data = super().with_training_split(trained_on)
         if trained_on is not None:
             data.__dict__.pop("constant_features", None)  # of other training rows
