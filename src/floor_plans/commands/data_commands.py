@@ -17,7 +17,7 @@ from floor_plans.drawings import FORMAT_NAMES
 
 
 def realise_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``plans realise``, without those of reading plans."""
+    """Add the options of ``plans realise``, except the options for reading plans."""
     parser.add_argument("file", metavar="FILE", help="diagrams, as sample writes them")
     # requests of the plans
     parser.add_argument(

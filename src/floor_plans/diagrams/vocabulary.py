@@ -45,11 +45,11 @@ FORBIDDEN_INSIDE: dict[int, tuple[int, ...]] = {
 them. Master rooms inside living rooms (6.6 % of plans) are allowed."""
 
 ROOM_TYPES = (*RPLAN_ROOM_TYPES, "Bedroom", "Outdoor", "Garage", "Other")
-"""Room types by code 0..16: those of RPLAN, then coarser ones. A Bedroom is any bedroom, Outdoor a
+"""Room types by code 0..16: types of RPLAN, then coarser types. A Bedroom is any bedroom, Outdoor a
 balcony, a terrace or a yard."""
 
 RELATIONS = (*RPLAN_RELATIONS, "adjacent", "door")
-"""Relations by code 0..12: those of RPLAN, with "no-edge" (10), then two without direction: rooms
+"""Relations by code 0..12: RPLAN's relations and "no-edge" (10), then two without direction: rooms
 that share a wall, and rooms with a door or an opening between them."""
 
 ROOM_GROUPS: Mapping[str, tuple[str, ...]] = {

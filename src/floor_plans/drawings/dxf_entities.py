@@ -120,7 +120,7 @@ _CHORD = 5e-4
 """Largest distance of a chord from its arc, as a share of the size of the polyline."""
 
 _MOST_CORNERS = 10_000
-"""Most corners of a polyline, those of chords included."""
+"""Most corners of a polyline, including the corners of chords."""
 
 _ROUNDING = 1e-9
 """Tolerance between an arc's end and the next corner, as a share of the size of the polyline."""
@@ -158,7 +158,7 @@ def ring_of(entity: Any) -> BaseGeometry | None:
 
 
 def _corners(path: Path, entity: Any) -> list[Point]:
-    """Corners of a polyline, without repeated ones. The number of chords depends on the shape, not
+    """Corners of a polyline without repetitions. The number of chords depends on the shape, not
     on the size of its numbers."""
     # places of corners and of arcs' control points
     reached = [(point.x, point.y) for point in path.control_vertices()]

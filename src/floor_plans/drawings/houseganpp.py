@@ -205,7 +205,7 @@ def _sides(shape: BaseGeometry) -> Iterator[tuple[Box, BaseGeometry]]:
 def _rooms_of_sides(
     opening: BaseGeometry, rooms: Sequence[BaseGeometry | None]
 ) -> tuple[int | None, ...]:
-    """Index of the room behind each of a door's four sides; None at the short ones."""
+    """Index of the room behind each of a door's four sides; None for the short sides."""
     behind = [rectangle for _, rectangle in _sides(opening)]
     # the long sides, by their number
     x0, y0, x1, y1 = opening.bounds

@@ -317,7 +317,7 @@ def plan_records(
 
 
 def count_other_files(folder: Path) -> int:
-    """Count files, links and folders that are not read, without hidden ones."""
+    """Count the files, links and folders that are not read, except hidden entries."""
     entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
     return len(set(entries) - set(_readable_files(folder)))
 

@@ -41,7 +41,7 @@ _NUMBER_SIZES = (4.5, 3.5, 2.5)
 LINE_HEIGHT = 1.25
 """Height of a line of text, in units of its size."""
 AREA_SIZE = 0.85
-"""Size of the letters of the area, in units of those of the name."""
+"""Size of the letters of the area, in units of the letters of the name."""
 
 _SQUARE_METRES = "m²"
 _CELL = 0.05

@@ -83,7 +83,7 @@ def plot_plans(
 ) -> Figure:
     """Plot plans on one sheet, row by row, all to one scale, and write it to ``path`` if given.
 
-    Walls are to scale, the thick ones against the outside, with doors and their swings; a triangle
+    Walls are to scale, outer walls thicker, with doors and their swings; a triangle
     points into the front door. Every room has its name and area. If there is no space for both, the
     line below the plan states the area by name or number. Dimensions are in metres, between the
     middles of walls. The hatched area lies inside the outline and belongs to no room. None among

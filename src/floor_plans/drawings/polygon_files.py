@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
 PART = "plan of a part of a drawing"
-"""Note on a plan that shares its drawing with others."""
+"""Note on a plan that shares its drawing with other plans."""
 
 _LEVELS = ("level", "storey", "story", "etage", "geschoss", "stockwerk")
 _OTHERS = ("floor", "flat", "apartment", "dwelling", "unit", "wohnung")

@@ -240,7 +240,7 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
     * any of these but MATLAB's, gzipped, as in ``plans.jsonl.gz``;
     * any other file: JSON lines, a plan per line; one JSON object or list is read as in ``.json``.
 
-    The fields of a plan in JSON tell its format: interchange, boxes, House-GAN++ or rendered, see
+    The fields of a plan in JSON show its format: interchange, boxes, House-GAN++ or rendered, see
     ``plan_files.parse_plan``. Pickles are never loaded.
 
     Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or

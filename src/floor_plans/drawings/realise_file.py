@@ -368,7 +368,7 @@ def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table: the first column to the left, others to the right."""
+    """Lines of a table; the first column is aligned to the left, other columns to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

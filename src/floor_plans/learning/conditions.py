@@ -109,7 +109,7 @@ class Facts:
         return tuple(name for name in self.names if name in OF_PLANS)
 
     def graph_facts(self, graphs: EncodedGraphs) -> Tensor:
-        """All facts of graphs, Float32[B, S]; those of plans are in ``graphs.facts``."""
+        """All facts of graphs, Float32[B, S]; facts of their plans are in ``graphs.facts``."""
         parts = []
         if "num_rooms" in self.names:
             parts.append(F.one_hot(graphs.num_nodes, self.vocab.n_max + 1).float())

@@ -400,7 +400,7 @@ def plot_grid(
 
     Bubbles are rooms, coloured and sized by type; lines are listed relations; a bubble in a bubble
     is a room inside another. Directions on the page are those of the relations. A dashed red line
-    is a relation that the picture violates because it contradicts others.
+    is a relation that the picture violates because it contradicts other relations.
 
     ``columns``: number of columns; by default the page is as square as possible. ``legend``: add a
     legend of colours and room names at the bottom. ``cell``: side of a cell in inches. ``dpi``:

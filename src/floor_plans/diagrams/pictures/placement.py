@@ -72,7 +72,7 @@ def place(diagram: Plan) -> Placement:
 
 
 def place_all(diagrams: Sequence[Plan]) -> list[Placement]:
-    """Place each diagram independently of the others.
+    """Place the bubbles of each diagram, independently of other diagrams.
 
     A partial diagram is placed by its known relations; see ``Plan``. "i left-of j" puts the centre
     of i left of that of j, "i above j" puts it higher on the page (smaller y), diagonal relations
@@ -166,7 +166,7 @@ def _unfolded(related: Mask, radii: Array) -> Array:
     """Float[NUM_STARTS, n, 2]: points with the distances of shortest paths.
 
     Stress majorisation (Gansner, Koren and North 2004) of the squared relative errors of distances.
-    Disconnected rooms are a little farther apart than any others.
+    Disconnected rooms are a little farther apart than any connected rooms.
     """
     # shortest paths between rooms, by Floyd and Warshall
     n = len(radii)
@@ -228,7 +228,7 @@ def _gradient(points: Array, problem: Constraints, hardness: float) -> Array:
 
 
 def _project(points: Array, problem: Constraints, steps: int, *, orders: bool) -> Array:
-    """Move bubbles until the hard constraints hold: averaged projections on the violated ones."""
+    """Shift bubbles until hard constraints hold, by averaged projections on the violations."""
     order = problem.order if orders else np.zeros_like(problem.order)
     for _ in range(steps):
         delta, distance = _gaps(points)
@@ -299,7 +299,7 @@ NUM_POINTS = 41
 LINE_HALO = 0.12
 """Free space kept between a label and a line, in placement units."""
 FLATNESS = 2.2
-"""Weight of vertical distances against horizontal ones, since labels are wider than high."""
+"""Weight of vertical against horizontal distances, since labels are wider than high."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ _MAX_ROUNDS = 2000
 
 @dataclass(frozen=True)
 class PlanArrays:
-    """Arrays of P plans; room 0 is the living room, the others follow by type code.
+    """Arrays of P plans; room 0 is the living room, other rooms follow by type code.
 
     ``room_types``: Int64[P, N] codes of ``ROOM_TYPES``, PAD (14) in unused slots.
     ``num_rooms``: Int64[P].

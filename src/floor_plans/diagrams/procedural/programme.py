@@ -220,7 +220,7 @@ RING = Ring()
 """Ring for plans of 4 to 8 rooms."""
 
 _SHARE_OF_HOSTS = 0.72
-"""Share of hosts among the rooms of a large plan; the others share a slot with one."""
+"""Share of hosts among the rooms of a large plan; every other room shares the slot of a host."""
 
 
 def ring_for(num_rooms: int) -> Ring:
