@@ -327,7 +327,7 @@ def sample_bounds(
 ) -> SampleBounds:
     """Measure the bound of every sample, in the order of the batches.
 
-    Arguments as for ``estimate_bound``. Raises ``ValueError`` if there is no sample.
+    Arguments as for ``estimate_bound``. Raises ``ValueError`` for empty data.
     """
     parts = _bounds_by_batch(algorithm, batches, draws, settings)
     if not parts:

@@ -94,7 +94,7 @@ def bound_by_time(
     discrete steps), with more variance: near t = 0 the integrand is mostly 0 and seldom large, so
     the error of the first bin is itself uncertain. Report the bound of ``estimate_bound``.
 
-    Raises ``ValueError`` for less than one bin, or if there is no sample.
+    Raises ``ValueError`` for less than one bin, or for empty data.
     """
     if num_bins < 1:
         raise ValueError(f"num_bins={num_bins}: expected at least 1")

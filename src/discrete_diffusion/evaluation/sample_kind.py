@@ -345,7 +345,7 @@ def _unwritten(
     more: Mapping[str, Sequence[Any]],
     inputs: Any = None,
 ) -> Samples:
-    """Return samples that are not written yet, called ``what`` in the log.
+    """Return unwritten samples; ``what`` is their name in the log.
 
     ``more``: further keys of each sample in the files.
     """

@@ -68,7 +68,7 @@ def confidence_interval(
     the interval is Wilson's for ``num`` samples. For a share of independent samples, such as valid
     ones, use ``share_interval``.
 
-    Raises ``ValueError`` if there is no value, or for ``level`` outside (0, 1).
+    Raises ``ValueError`` for no values, or for ``level`` outside (0, 1).
     """
     mean = _checked_mean(values, level)
     if len(values) == 1:

@@ -20,7 +20,7 @@ A = TypeVar("A", bound=Algorithm)
 
 
 class Exactness(Enum):
-    """Which distribution samples follow; ``approximations`` turns it into reasons for a request."""
+    """Distribution that samples follow; ``approximations`` turns it into reasons."""
 
     UNKNOWN = "not stated"
     APPROXIMATE = "another than the model's"

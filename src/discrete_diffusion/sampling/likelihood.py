@@ -176,8 +176,8 @@ def path_log_prob(sampler: TokenSampler, algorithm: TokenAlgorithm, batch: Batch
     """Return log p of samples on the path that a sampler takes to them: Float64[B], nats.
 
     The sampler runs, but reads each token instead of sampling it (``PartialSamples.known``). The
-    network is called in chunks of a fixed shape, so that on one CPU thread a sample's log p is the
-    same bit for bit whatever the other samples are. Gradients flow unless turned off.
+    network is called in chunks of a fixed shape, so that on one CPU thread a sample's log p does
+    not depend on the other samples, bit for bit. Gradients flow unless turned off.
     """
     # given positions keep their tokens
     given = torch.where(batch.real, -1, batch.x0)

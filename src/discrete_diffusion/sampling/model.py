@@ -32,7 +32,7 @@ _MOST_TOKENS = 1 << 20
 
 @dataclass(frozen=True)
 class Model:
-    """An algorithm, a sampler that fits it, and the device on which both compute.
+    """An algorithm with a fitting sampler and the device of both.
 
     ``steps``: number of steps of the sampler, None for its default. ``batch_size``: number of
     samples made at once, None for the default of the device. ``shard``: this process among the

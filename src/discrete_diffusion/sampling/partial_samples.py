@@ -140,7 +140,8 @@ class Narrowing(ABC):
 
 
 class Block(NamedTuple):
-    """Positions that are filled before the next block; all positions if there are no ``blocks``.
+    """Positions that are filled before the next block; all positions for an algorithm without
+    ``blocks``.
 
     ``free``: Bool[B, L], positions to sample; ``real``: Bool[B, L], positions to which the time t
     applies; ``num``: Int[B] on the host, number of free positions.

@@ -72,7 +72,7 @@ def build_sampler(config: Mapping[str, Any]) -> Sampler[Any]:
 
 
 def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None = None) -> None:
-    """Check that a sampler can sample the model of an algorithm, with that many ``steps``.
+    """Check that a sampler can sample the model of an algorithm in ``steps``.
 
     Raises ``ValueError`` naming samplers that fit if it cannot, and ``TypeError`` if ``algorithm``
     is not an algorithm.

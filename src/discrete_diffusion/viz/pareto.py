@@ -78,8 +78,8 @@ def plot_pareto(
 
     Error bars show one standard error. A single point has no difference. Of three or more models a
     line joins those that no other model beats in both calls and quality. ``quantity``: the unit of
-    the measure. The second panel is left out if no quality is known. Raises ``ValueError`` if there
-    is no point, or nothing to plot.
+    the measure. The second panel is left out if no quality is known. Raises ``ValueError`` for an
+    empty list, or nothing to plot.
     """
     # what is measured
     if not points:
