@@ -92,7 +92,7 @@ class CellMeasurement(ABC):
 
 
 class TokenCells(CellMeasurement):
-    """Measurement of models of tokens: the bound of held-out samples, and metrics of fresh ones.
+    """Measurement of models of tokens: the bound of held-out samples, and metrics of fresh samples.
 
     ``report``: measures the samples, and names columns and axes.
     """

@@ -143,7 +143,7 @@ class SubCommand:
         run: the work, given the parsed options, and ``load``, which opens a checkpoint as
             ``discrete_diffusion.load`` does.
         writes_file: the option that names the file it writes, locked while it runs.
-        writes_folder: the option that names the folder it writes, likewise.
+        writes_folder: the option that names the folder it writes, locked while it runs.
     """
 
     usage: str

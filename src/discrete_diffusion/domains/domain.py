@@ -51,23 +51,23 @@ class Domain(ABC):
         graph_features: features of the revealed part of a graph that networks read, where
             ``model.features`` is null.
         data_files: keys of ``data`` that name a file or folder to read, or null.
-        file_kinds: kinds of files that only it reads, see ``runtime.file_kinds``.
+        file_kinds: kinds of files that only this kind of data reads, see ``runtime.file_kinds``.
         fixed_keys: keys of ``data`` that a trained model has fixed, such as the sizes of its
             samples, so that ``evaluate`` cannot replace them.
-        data_sets_of_files: data set that reads samples from files, by ``data.name`` of one that
-            does not.
+        data_sets_of_files: data set that reads samples from files, by ``data.name`` of a data set
+            that does not.
         needed_conditions: name of a tensor that the backbone must take, by the key of ``data`` that
             adds it to every training sample.
         options: its own keys of the commands ``sample`` and ``evaluate``; under ``train``, its keys
             of ``eval`` for ``train`` and ``compare``.
         remedies: remedy by key, for messages on keys that do not apply.
         quick: values of ``evaluate`` that ``quick=true`` sets; it is refused if there are none.
-        token_steps: sampling steps where its samples are ids in one of two states and no number is
-            given; None for the sampler's own.
+        token_steps: default of sampling steps for samples of ids, if the samples have another state
+            too; None for the sampler's own default.
         sample_files: files that ``sample`` may write besides ``metrics.json`` and the picture.
         streamed_file: file among ``sample_files`` to which samples are written one by one, or None.
         commands: sub-commands by name, by the word after ``discrete-diffusion``: under ``data``
-            they join those of other kinds of data, and one named "" is the word itself.
+            they join sub-commands of other kinds of data, and a name "" stands for the word itself.
         command_help, setting_help: lines of ``--help`` on its commands and settings.
     """
 

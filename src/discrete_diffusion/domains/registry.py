@@ -1,7 +1,7 @@
 """Kinds of data by name, and the options that requests for them may have.
 
 Each kind is a folder with a class ``Domain``, and a YAML per data set. Every ``config.data`` names
-its kind: ``domain: text``. Two ways to add one from outside:
+its kind: ``domain: text``. Two ways to add a kind from outside:
 
 * decorate its class: ``@register_domain``;
 * ship it: an entry point of the group ``discrete_diffusion.domains`` in an installed package.
@@ -105,7 +105,7 @@ def available_domains() -> list[str]:
 def domain_of(data_config: Mapping[str, Any]) -> Domain:
     """The kind of data that a ``config.data`` names.
 
-    Raises ``ValueError`` if it names none, or an unknown one.
+    Raises ``ValueError`` if it names no kind of data, or an unknown kind.
     """
     name = data_config.get("domain")
     if name is None:
@@ -153,7 +153,7 @@ def complete_data(config: DictConfig) -> DictConfig:
 
     This includes ``model.features`` where it is null: the features of a revealed graph that a
     network reads. Call it before anything is built from the config; a checkpoint holds the
-    completed one. The config itself is returned if it is complete, else a copy.
+    completed config. The config itself is returned if it is complete, else a copy.
     """
     completed = deepcopy(config)
     domain, model = domain_of(completed.data), completed.get("model") or {}

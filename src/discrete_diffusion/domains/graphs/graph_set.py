@@ -63,10 +63,10 @@ def check_installed() -> None:
 
 @dataclass(frozen=True)
 class Labelling:
-    """Canonical order of a graph's nodes, with which isomorphic graphs become equal.
+    """Canonical order of a graph's nodes and its number of distinct orders.
 
-    ``log_num_orders``: log(n! / |Aut|), the log of how many distinct graphs the orders of the nodes
-    make.
+    ``canonical``: an order with which isomorphic graphs become equal. ``log_num_orders``: log(n! /
+    |Aut|), the log of how many distinct graphs the orders of the nodes make.
     """
 
     canonical: Order

@@ -70,8 +70,8 @@ def read_graphs(
     The format is known by the content, then by the name: JSON lines, a graph a line; JSON, a list
     of graphs or an object with a list for each split; graph6 and sparse6, a graph a line; GraphML;
     ``.npz`` and ``.npy``, adjacency matrices; lists of edges; blocks ``N= X: E:``. A folder with
-    ``DS_A.txt`` is of the TU collection, one with ``edge.csv`` and ``num-node-list.csv`` of OGB,
-    and a table of nodes with a table of edges is a graph.
+    ``DS_A.txt`` is of the TU collection, a folder with ``edge.csv`` and ``num-node-list.csv`` of
+    OGB, and a table of nodes with a table of edges is a graph.
 
     Args:
         path: the file or folder.

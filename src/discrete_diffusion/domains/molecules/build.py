@@ -102,7 +102,7 @@ def complete_molecules(config: DictConfig) -> None:
     """Set in ``config`` what follows from the training file: ``atoms``, the most frequent first,
     and ``n_max``, the size of the largest molecule. Values that are given stay.
 
-    Raises ``ValueError`` for unknown atoms, or charged ones where charges are ignored.
+    Raises ``ValueError`` for unknown atoms, or charged atoms where charges are ignored.
     """
     check_installed()
     # values that are not given are read from the training file

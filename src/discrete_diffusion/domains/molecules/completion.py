@@ -96,7 +96,7 @@ class Scaffold:
 
         The scaffold's atoms and bonds are known. Pairs of atoms have no bond where none may be
         added: between two of its atoms, unless both are open and marked, and between a closed atom
-        and a new one.
+        and a new atom.
         """
         # unknown ids, then the scaffold's atoms
         none = vocab.edge_offset + vocab.no_edge

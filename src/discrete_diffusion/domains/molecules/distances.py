@@ -75,7 +75,7 @@ def has_chemnet() -> bool:
 
 
 def fcd(one: Sequence[str], other: Sequence[str]) -> float:
-    """Distance of two sets of canonical SMILES; NaN with fewer than two in either."""
+    """Distance of two sets of canonical SMILES; NaN if either has fewer than two."""
     if min(len(one), len(other)) < 2:
         return math.nan
     return frechet_distance(activations(one), activations(other))

@@ -42,7 +42,7 @@ class SampledTexts:
 @dataclass(frozen=True)
 class Verdict:
     """Likelihood of samples. ``nats``: Float64[M], -log p of each sample; ``num_tokens``: Int64[M],
-    their numbers of tokens for the judge; ``texts``: the texts that the judge read, or None."""
+    numbers of the judge's tokens; ``texts``: the texts that the judge read, or None."""
 
     nats: Tensor
     num_tokens: Tensor

@@ -110,9 +110,9 @@ def _texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
 class SampleLength:
     """Length of samples: N = ``num`` tokens, from a model of windows of L = ``length`` tokens.
 
-    ``context``: tokens that a window shares with the one before it; None if N tokens and PAD make
-    one window. The first window is a sample of the model, and each of the next completes the last
-    ``context`` tokens before it, so that
+    ``context``: tokens that a window shares with the window before it; None if N tokens and PAD
+    make one window. The first window is a sample of the model, and each next window completes the
+    last ``context`` tokens before it, so that
 
         p(x_1..x_N) = p(x_1..x_L)  product over windows  p(next tokens | ``context`` tokens)
 
@@ -195,11 +195,11 @@ class WindowedModel(Model):
 
 
 def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
-    """Encode texts of at most a window each, padded, as Int[M, L]; ids are only checked, L in each
-    row.
+    """Encode texts of at most a window each, padded, as Int[M, L].
 
-    Raises ``ValueError`` naming a text that is too long, has an unknown character, or has U+FFFD,
-    which ``decode`` puts in place of bytes that are not UTF-8.
+    Without a tokenizer, samples are rows of L ids. Raises ``ValueError`` naming a text that is too
+    long, has an unknown character, or has U+FFFD, which ``decode`` puts in place of bytes that are
+    not UTF-8.
     """
     # ids need no encoding
     vocabulary, length = vocabulary_of(data), int(data["length"])

@@ -142,7 +142,7 @@ class TokenFiles:
         return ends if len(ends) and ends[-1] == len(self) else np.append(ends, len(self))
 
     def pieces(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the start and the ids of pieces at equal distances; those of small files are all
+        """Yield the start and the ids of pieces at equal distances; pieces of small files cover all
         ids."""
         starts = np.linspace(0, max(len(self) - _PIECE, 0), _NUM_PIECES).astype(np.int64)
         for start in np.unique(starts).tolist():
