@@ -1,1 +1,1 @@
-"""``load``, samples and measurements, for Python and the command line; composes no config."""
+"""Loading, sampling and measuring of trained models, for Python and the command line."""

@@ -44,8 +44,8 @@ _FREE = (
     # measuring depends on it, training does not
     "sampling",
 )
-"""Config keys that may differ between calls: the weights do not depend on them, or the fingerprint
-of the data shows them."""
+"""Config keys that may differ from an earlier run's: the weights do not depend on them, or the
+fingerprint of the data shows the difference."""
 
 _NEUTRAL = {
     "algo.condition_dropout": 0.0,
@@ -54,7 +54,7 @@ _NEUTRAL = {
     "trainer.limit_val_batches": None,
     "init": {"checkpoint": None, "parts": None, "ema": True},
 }
-"""Values that leave a run as it was before the key existed."""
+"""Values with which a run is the same as without the key."""
 
 _MAX_NAMED = 6
 
@@ -65,22 +65,22 @@ _MEASURED = (
 """Keys of ``cell.json``."""
 
 _OF_SAMPLES = ("num_samples", "draws", "verdicts", "sampling")
-"""Terms of samples, which do not matter if none are drawn."""
+"""Settings of the samples, ignored if a comparison does not sample."""
 
 
 @dataclass(frozen=True)
 class CellFolder:
-    """Folder of a cell: empty, with an interrupted run, or with a finished one.
+    """Folder of a cell: empty, with an interrupted run, or with a finished run.
 
-    ``plan.json``: the config of the run and its digest, written before training;
-    ``training.json``: seconds so far; ``metrics.json``: of ``train``, at its end; ``cell.json``:
-    the measurements."""
+    ``plan.json``: config of the run and its digest, written before training;
+    ``training.json``: seconds of training so far; ``metrics.json``: results of ``train``, written
+    at its end; ``cell.json``: measurements of the cell."""
 
     path: Path
 
     @property
     def last(self) -> Path:
-        """Checkpoint to resume from, and to measure."""
+        """Path of the checkpoint that is resumed and measured."""
         return self.path / "checkpoints" / "last.ckpt"
 
     @property
@@ -89,8 +89,8 @@ class CellFolder:
 
     @property
     def result(self) -> dict[str, Any] | None:
-        """Contents of ``cell.json``, with its ``bounds`` as ``nelbo`` too; None if it is missing or
-        lacks keys."""
+        """Contents of ``cell.json``, its ``bounds`` also as ``nelbo``; None if the file is missing
+        or lacks keys."""
         found = read_json(self.path / "cell.json", _MEASURED)
         return None if found is None else {**found, "nelbo": found["bounds"]}
 
@@ -105,8 +105,8 @@ class CellFolder:
         return False
 
     def is_finished(self, config: DictConfig, protocol: EvaluationProtocol) -> bool:
-        """True if the cell is measured as requested; if no samples are requested, terms of samples
-        do not count."""
+        """True if the cell is measured as requested; settings of samples count only if samples are
+        requested."""
         # the same config, measured on the same terms
         result = self.result
         if result is None or result["digest"] != config_digest(config):
@@ -149,10 +149,11 @@ class CellFolder:
 
 @dataclass(frozen=True)
 class Cell:
-    """Run of a comparison; ``overrides`` compose its ``train`` config, ``config``.
+    """Run of a comparison: algorithm, backbone and seed, with its ``train`` config.
 
-    ``instead_of``: the requested backbone, if ``backbone`` replaces it; ``scaled``: keys of its
-    preset that were changed to reach a number of parameters.
+    ``overrides``: overrides that compose ``config``; ``instead_of``: the requested backbone, if
+    ``backbone`` replaces it; ``scaled``: keys of the model preset that were changed to reach a
+    number of parameters.
     """
 
     algorithm: str
@@ -167,7 +168,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Name of its folder."""
+        """Name of the cell's folder."""
         return f"{self.algorithm}-{self.backbone}-seed{self.seed}"
 
     @property
@@ -176,31 +177,32 @@ class Cell:
 
     @property
     def preset(self) -> str | None:
-        """Name of its model preset; None if the backbone has none."""
+        """Name of the model preset; None if the backbone has no preset."""
         fits = self.config.model.get("backbones")
         fitting = fits is None or self.backbone in fits
         return str(self.config.model.get("name", self.backbone)) if fitting else None
 
     @property
     def model(self) -> str:
-        """The preset and its changed keys: ``mine, width=72``."""
+        """Name of the model preset with its changed keys: ``mine, width=72``."""
         return ", ".join([self.preset or "no preset", *self.scaled])
 
     @property
     def data(self) -> str:
-        """Name of its data set."""
+        """Name of the data set."""
         return str(self.config.data.name)
 
     @property
     def measurement(self) -> CellMeasurement:
-        """Its measurements; the same for all cells."""
+        """Measurements that its kind of data defines; the same for all cells."""
         return domain_of(self.config.data).cell_measurement()
 
 
 def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
-    """Read the data sets of the cells, by name, that of the first cell first.
+    """Read the data sets of the cells, by name, beginning with the first cell's.
 
-    Raises ``ValueError`` if one holds out fewer than two samples, or two differ in their samples.
+    Raises ``ValueError`` if a data set holds out fewer than two samples, or if two data sets differ
+    in their samples.
     """
     # each data set once
     configs: dict[str, DictConfig] = {}
@@ -226,8 +228,9 @@ def _read(config: DictConfig) -> Dataset:
 
 
 def check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite: bool) -> None:
-    """``ValueError`` listing the cells whose folders hold other runs, with the differences; with
-    ``overwrite`` such folders, and those with a damaged checkpoint, are put aside."""
+    """Raise ``ValueError`` listing the cells whose folders hold other runs, with the differences.
+
+    With ``overwrite`` such folders, and folders with a damaged checkpoint, are renamed instead."""
     # differences in the config, the data, or a damaged checkpoint
     fingerprints = {name: each.fingerprint() for name, each in data.items()}
     changed = []
@@ -260,7 +263,7 @@ def config_digest(config: DictConfig) -> str:
 
 
 def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy a config, through JSON, without ``_FREE`` and ``_NEUTRAL``."""
+    """Copy a config, as JSON has it, without the keys ``_FREE`` and the values ``_NEUTRAL``."""
     # drop keys that the weights do not depend on
     kept: dict[str, Any] = _as_json(config)
     for key in (*_FREE, *_NEUTRAL):
@@ -280,7 +283,7 @@ def _as_json(value: Any) -> Any:
 def measure_cell(
     config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
 ) -> dict[str, Any]:
-    """Measure a trained cell, its averaged weights of the last step; returns the contents of
+    """Measure the averaged weights of a trained cell's last step; return the contents of
     ``cell.json``.
 
     Raises ``ValueError`` if training has diverged: weights, samples or bound are not finite.
@@ -288,14 +291,14 @@ def measure_cell(
     # the model of the last step
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    # a job of a launcher is a process of its own
+    # a launcher may run the job in another process, which has not imported them
     import_plugins(config.get("plugins"))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     checkpoint = read_checkpoint(folder.last, device=device)
     algorithm = checkpoint.algorithm
     if not all(weight.isfinite().all() for weight in algorithm.parameters()):
         raise ValueError("training has diverged: the weights hold NaN or infinity")
-    # its measurements, and everything that they depend on
+    # the measurements, and everything that they depend on
     data = build_data(checkpoint.config)
     model = Model(algorithm, build_sampler(config), device)
     found = domain_of(config.data).cell_measurement().measure(model, data, protocol, folder.path)
@@ -328,7 +331,7 @@ def measure_cell(
 
 
 def hardware() -> str:
-    """Text on processor, cores, threads of torch and GPU."""
+    """Return a text that names processor, cores, threads of torch and GPU."""
     # the processor, as Linux or Python names it
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []

@@ -39,7 +39,7 @@ _IDENTITY = ("algorithm", "backbone", "instead_of", "model", "parameters", "quan
 """Keys that every row of ``table.csv`` has."""
 
 _WITH_ERRORS = ("", "_standard_error", "_error_over_samples", "_error_over_seeds", "_low", "_high")
-"""Endings of the names of a number and its errors."""
+"""Endings of column names: of a number, of its errors and of its interval."""
 
 
 def write_comparison(
@@ -50,11 +50,11 @@ def write_comparison(
     *,
     overrides: Sequence[str],
 ) -> dict[str, Any]:
-    """Write tables, numbers and figures into the folder of the comparison, and print the main
-    columns; returns the contents of ``results.json``.
+    """Write tables, numbers and figures of a comparison, and print the main columns.
 
-    ``data``: of all cells, by name; its own scores are measured once and kept. ``config``: of the
-    command, with the ``columns`` and ``reference`` of the table.
+    ``data``: data sets of the cells, by name; scores of the real data are measured once and kept.
+    ``config``: config of the command, with the ``columns`` and ``reference`` of the table. Returns
+    the contents of ``results.json``.
     """
     # models, real data, and the table of both
     out, measurement = cells[0].out, cells[0].measurement
@@ -116,7 +116,7 @@ def write_comparison(
 
 
 def _main_columns(comparison: Comparison, table: Table, scores: Mapping[str, float]) -> Table:
-    """Table of algorithm, bound, difference and first metric, which fits a terminal."""
+    """Table that fits a terminal: algorithm, bound, difference and first metric."""
     bound = next(iter(comparison.measures), "")
     wanted = (bound, difference_name(bound), *(column.name for column in comparison.columns[:1]))
     shown = [column.name for column in table.columns if column.name in wanted]
@@ -138,8 +138,10 @@ def _write_tables(out: Path, table: Table, notes: Sequence[str]) -> None:
 def _write_csv(
     path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None
 ) -> None:
-    """Write the rows, with a column for each name; or with the names that identify a model, and the
-    chosen ones with their errors."""
+    """Write the rows as CSV.
+
+    All names have a column; with ``columns`` only the chosen numbers, their errors, and the names
+    that identify a model."""
     # columns of the file
     names = list(dict.fromkeys(name for row in rows for name in row))
     if columns is not None:
@@ -158,9 +160,9 @@ def _comparison(
     protocol: EvaluationProtocol,
     against: str | None,
 ) -> Comparison:
-    """Group the cells, in their order, into a model per algorithm and backbone, its seeds together.
+    """Group the cells, in their order, by algorithm and backbone: a model with its seeds.
 
-    Measures of samples are left out unless all cells have equally many.
+    Measures of samples are left out unless all cells have equally many samples.
     """
     # cells of one algorithm and backbone
     grouped: dict[tuple[str, str], list[Cell]] = {}
@@ -210,13 +212,13 @@ def _comparison(
 
 
 def _heaviest(found: Sequence[Mapping[str, Any] | None]) -> DrawTail | None:
-    """Tail of the seed whose bound needs the most noise samples."""
+    """Return the tail of the seed whose bound needs the most noise samples."""
     tails = [DrawTail(**each) for each in found if each is not None]
     return max(tails, key=lambda tail: tail.enough, default=None)
 
 
 def _same(measure: str, found: Mapping[str, dict[str, Any]]) -> bool:
-    """True if all cells measured equally many samples, sampled equally often."""
+    """True if all cells measured the same number of samples, in the same number of repetitions."""
     drawn = {(len(r.get(measure) or ()), r["terms"].get("draws")) for r in found.values()}
     return len(drawn) == 1
 
@@ -227,7 +229,7 @@ def _numbers(values: Sequence[float | None]) -> list[float]:
 
 
 def _summary(result: Mapping[str, Any], measurement: CellMeasurement) -> dict[str, Any]:
-    """Means of a cell; its values per sample stay in ``cell.json``."""
+    """Return the means of a cell, without the values per sample, which ``cell.json`` keeps."""
     means = {
         "bound" if name == "nelbo" else name: sum(numbers) / len(numbers)
         for name in sorted(measurement.measures)
@@ -244,12 +246,13 @@ def _real_data(
     measurement: CellMeasurement,
     protocol: EvaluationProtocol,
 ) -> dict[str, Any]:
-    """Scores of real data at the sizes of the samples, kept in ``path``; {} without samples, or if
-    they are measured against true ones."""
+    """Measure as many real samples as the models' samples, or read their scores from ``path``.
+
+    Returns {} if the models have no samples, or if the kind of data has no scores of real data."""
     drawn = [m.metrics["num_samples"][0] for m in comparison.models if "num_samples" in m.metrics]
     if not drawn:
         return {}
-    # as many real samples as sampled ones
+    # as many real samples as samples of a model
     num = min(int(drawn[0]), len(data.splits["train"]))
     made_of = {"data_fingerprint": data.fingerprint(), "num_samples": num, "draws": REAL_DRAWS}
     if protocol.verdicts:
@@ -262,7 +265,7 @@ def _real_data(
 
 
 def _setting(comparison: Comparison, steps: int) -> str:
-    """Text on the data, steps and models of a comparison, with the algorithms of each model."""
+    """Describe the data, steps and models of a comparison, with the algorithms of each model."""
     # models with the names of their algorithms
     models: dict[str, list[str]] = {}
     for model, name in zip(comparison.models, comparison.short_names("{} with {}"), strict=True):

@@ -33,26 +33,26 @@ from discrete_diffusion.sampling.likelihood import Order, order_log_probs, order
 
 
 def log_prob(checkpoint: Checkpoint, samples: Any, order: Order) -> Tensor:
-    """Log-probability of samples, nats, in the given order of their nodes.
+    """Compute the log-probability of samples in nats, in the given order of their nodes.
 
     It is exact for the sampler ``sampling=entropy-bounded sampling.budget=0 sampling.order=ORDER``,
-    given the numbers of tokens, and does not depend on the other samples of a call.
+    conditioned on the numbers of tokens, and does not depend on the other samples of a call.
 
     Args:
-        checkpoint: provided by ``load``.
+        checkpoint: checkpoint of the model; ``load(path).log_prob`` has it already.
         samples: as ``sample`` returns them, or tokens Int[M, L].
         order: ``entropy``, ``margin``, ``max-probability``, ``most-uncertain`` or
-            ``left-to-right``; a list of all positions, the first to reveal first; of distilled
+            ``left-to-right``; a list of all positions in the order of revealing; for distilled
             students ``plan``.
 
     Returns:
-        Float64[M].
+        Log-probabilities, Float64[M].
 
     Raises:
-        ValueError: the model does not mask tokens, samples have a condition, many paths of the
-            order lead to one sample, or a sample has illegal ids.
+        ValueError: the model does not mask tokens, samples have a condition, several paths of the
+            order lead to the same sample, or a sample has illegal ids.
     """
-    # a model of tokens, without given ones
+    # a model of tokens, none of which are given
     algorithm, data = checkpoint.algorithm, checkpoint.config.data
     if algorithm.state != "tokens" or algorithm.layout.num_given:
         raise ValueError(
@@ -77,14 +77,14 @@ def log_prob(checkpoint: Checkpoint, samples: Any, order: Order) -> Tensor:
 
 
 _COUNT = "num_"
-"""Beginning of the names of counts; it may be left out."""
+"""Prefix of the names of counts, which may be left out."""
 
 _OF_BOTH = {"num", "seed", "steps", "sampling", "batch_size", "precision"}
 _FIELDS = {
     "sample": {*_OF_BOTH, "given"},
     "evaluate": {*_OF_BOTH, "samples", "domain", "split", "held_out", "bound_draws", "quick"},
 }
-"""Keywords of the functions for every kind of data."""
+"""Keywords that ``sample`` and ``evaluate`` take for every kind of data."""
 
 
 def load(
@@ -96,29 +96,29 @@ def load(
 ) -> Any:
     """Load a trained algorithm, ready to sample: ``load("runs/first")``.
 
-    Its ``sample`` is a ``SampleFunction``, ``load(path).sample(num=16)``; ``log_prob(samples,
-    order)`` is the log-probability of samples; ``save_pretrained(folder)`` and
-    ``push_to_hub("owner/name")`` share it, see ``checkpoints/sharing.py``.
+    The algorithm gets the methods ``sample(num=16)``, see ``SampleFunction``; ``log_prob(samples,
+    order)``, the log-probability of samples; and ``save_pretrained(folder)`` and
+    ``push_to_hub("owner/name")``, see ``checkpoints/sharing.py``.
 
-    No module that the file names is imported.
+    Modules named in the file are not imported.
 
     Args:
         path: a ``.ckpt``, a ``.safetensors``, or a run folder, whose best.ckpt is read; a folder of
-            ``save_pretrained``; the name of a model in the box, or ``owner/name`` of the Hugging
-            Face Hub; a checkpoint of other code, ``mdlm:PATH``, ``sedd:PATH``, ``duo:PATH`` or
+            ``save_pretrained``; the name of a shipped model, or ``owner/name`` on the Hugging Face
+            Hub; a checkpoint of other code, ``mdlm:PATH``, ``sedd:PATH``, ``duo:PATH`` or
             ``ar:PATH``.
-        ema: the averaged weights (default) or the last training weights, which only a ``.ckpt``
-            has.
-        device: of its weights.
+        ema: True for the averaged weights; False for the last training weights, which only a
+            ``.ckpt`` has.
+        device: device of the weights.
         plugins: your own modules to import first, also from the current folder.
 
     Returns:
         The algorithm, in eval mode.
 
     Raises:
-        FileNotFoundError: no such file or model.
+        FileNotFoundError: the file or model does not exist.
         ValueError: the file is damaged, of a newer format, not a checkpoint of this package, or
-            needs a module that is not imported; one sentence says which.
+            needs a module that is not imported; the message says which.
     """
     if not isinstance(path, str | Path) or not str(path):
         raise ValueError(f"load({path!r}): expected a run folder, a checkpoint or a model's name")
@@ -133,7 +133,7 @@ def load(
 
 
 from_pretrained = load
-"""Another name of ``load``, as users of the Hub know it."""
+"""``load`` by the name that the libraries of the Hugging Face Hub use."""
 
 
 class SampleFunction:
@@ -161,27 +161,28 @@ class SampleFunction:
         """Sample from the model.
 
         Args:
-            num: number of samples; with conditions, number of held-out ones to sample for.
-            seed: the same seed and options give the samples that the command writes.
-            steps: number of time steps, or of network calls for samplers that have none; None: the
-                sampler's default.
-            given: samples to complete: a file as the command takes it, or one or several objects
-                that it would hold: a JSON object or an object with ``to_json`` for each line, a
+            num: number of samples; of a conditional model, number of held-out samples whose
+                conditions are used.
+            seed: random seed; with the same options it gives the samples of the command.
+            steps: number of time steps, or of network calls if the sampler has no time steps;
+                None: the sampler's default.
+            given: samples to complete: a file as the command takes it, or the objects that the
+                file would hold: a JSON object or an object with ``to_json`` for each line, a
                 mapping of arrays for an ``.npz``.
-            sampling: another sampler by name, or settings as in ``{"name": "ancestral",
-                "temperature": 0.9}``; without a name, of the sampler trained with.
-            batch_size: samples at once; None: as many as fit the sampler's default.
+            sampling: name of another sampler, or settings as in ``{"name": "ancestral",
+                "temperature": 0.9}``; without a name they change the sampler of the run.
+            batch_size: number of samples per batch; None: the default.
             precision: arithmetic of the network, as the command takes it.
-            **options: keys of the command for this kind of data; a count goes with or without
-                ``num_``, and a JSON object or an object that was read may replace a file.
+            **options: keys of the command for this kind of data. The prefix ``num_`` of a count
+                may be left out, and a JSON object or an object that was read may replace a file.
 
         Returns:
-            A list or a dataclass of the kind of data.
+            The samples: a list, or a dataclass of the kind of data.
 
         Raises:
             ValueError: as the command does.
         """
-        # options of its kind of data, files that are written apart
+        # options of its kind of data, except files to write
         own = options_of(domain_of(self.checkpoint.config.data), "sample")
         own = {name: option for name, option in own.items() if not option.written}
         if given is not None:
@@ -218,27 +219,28 @@ def evaluate(
     """Measure a model and its samples, or ``samples`` in files, as the command ``evaluate`` does.
 
     Args:
-        model: a model of ``load``, or a path as ``load`` takes it; None with ``samples``.
-        num: samples for each sampling seed.
-        samples: one file, or one for each sampling seed.
-        domain: the kind of data of ``samples``.
+        model: a model that ``load`` returned, or a path as ``load`` takes it; None with
+            ``samples``.
+        num: number of samples for each sampling seed.
+        samples: a file of samples, or a file for each sampling seed.
+        domain: kind of data of ``samples``.
         seed: the first sampling seed.
-        steps: number of time steps, or of network calls for samplers that have none.
+        steps: number of time steps, or of network calls if the sampler has no time steps.
         split: the split to measure on.
-        held_out: number of its samples.
-        bound_draws: noise samples for each of them.
-        quick: answer within a minute.
+        held_out: number of samples of the split.
+        bound_draws: number of noise samples for each held-out sample.
+        quick: measure less, so that it takes about a minute.
         sampling: as for ``SampleFunction``.
         batch_size: as for ``SampleFunction``.
         precision: as for ``SampleFunction``.
         **options: keys of the command for this kind of data.
 
     Returns:
-        ``metrics()`` by name, ``sections()``, the tables, ``notes()``; ``write(folder)`` and
-        ``plot(folder)`` write what the command writes.
+        The measurements: ``metrics()`` are the numbers by name, ``sections()`` the tables,
+        ``notes()`` the remarks; ``write(folder)`` and ``plot(folder)`` write the command's files.
 
     Raises:
-        ValueError: as the command does, and unless one of ``model`` and ``samples`` is given.
+        ValueError: as the command does, and unless either ``model`` or ``samples`` is given.
     """
     # a model, or files of samples
     files = as_list(samples)
@@ -249,7 +251,7 @@ def evaluate(
         known = ", ".join(available_domains())
         raise ValueError(f"samples={files[0]}: give domain=NAME, their kind of data: {known}")
     kind = get_domain(str(domain)) if checkpoint is None else domain_of(checkpoint.config.data)
-    # the request, as of the command
+    # the same request as the command's
     request = EvaluateRequest(
         num_samples=num,
         seed=seed,
@@ -270,7 +272,7 @@ def evaluate(
 
 
 def _checkpoint_of(model: Any) -> Checkpoint:
-    """Checkpoint of a path or a loaded model."""
+    """Return the checkpoint of a path or of a loaded model."""
     if not isinstance(model, str | Path):
         found = getattr(model, "sample", None)
         if not isinstance(found, SampleFunction):
@@ -284,10 +286,10 @@ def _settings(sampling: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _options(command: str, given: Mapping[str, Any], own: Mapping[str, Option]) -> dict[str, Any]:
-    """Options by their whole names, with ``GivenObjects`` for objects instead of files.
+    """Return the options by their full names; objects given instead of files as ``GivenObjects``.
 
-    Raises ``ValueError`` for an unknown option, one that is given twice, and a value of another
-    kind than its default.
+    Raises ``ValueError`` for an unknown or repeated option, and for a value of another type than
+    the default.
     """
     # names with or without num_
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Samples and measurements as requested, of a checkpoint's model or of files of samples."""
+"""Sampling and measuring as requested, with a checkpoint's model or with files of samples."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from discrete_diffusion.sampling.registry import SAMPLERS, build_sampler, check_
 logger = logging.getLogger(__name__)
 
 Sharing = Callable[[], AbstractContextManager[Shard]]
-"""Context in which processes share the work, see ``TrainedModel``."""
+"""Function that opens a context in which processes share the work, see ``TrainedModel``."""
 
 
 def open_trained_model(
@@ -50,8 +50,9 @@ def open_trained_model(
     device: str,
     sharing: Sharing,
 ) -> TrainedModel:
-    """Read the model of a ``checkpoint`` onto the device, with the sampler of the request.
-    ``ema``: its averaged weights; ``compiled``: see ``compile_backbone``.
+    """Load the model of a ``checkpoint`` onto the device, with the requested sampler.
+
+    ``ema``: whether to use the averaged weights; ``compiled``: see ``compile_backbone``.
 
     Raises ``ValueError`` for a sampler that does not fit the model, or cannot take ``steps``.
     """
@@ -67,9 +68,10 @@ def open_trained_model(
 def with_sampler(
     request: Request, checkpoint: Checkpoint, *, device: str, sharing: Sharing
 ) -> TrainedModel:
-    """Give a checkpoint, on the device, the sampler of the request; the ``ValueError`` of
-    ``open_trained_model``."""
-    # settings of the sampler; steps are given once
+    """Combine a loaded checkpoint with the requested sampler.
+
+    Raises ``ValueError`` as ``open_trained_model``."""
+    # settings of the sampler; steps must not be given twice
     sampling = sampling_of(request.sampling, checkpoint.config)
     given = given_settings(request.sampling)
     defaults = defaults_of_sampler(str(sampling["name"]))
@@ -109,7 +111,7 @@ def with_sampler(
 
 
 def trained_model_here(request: Request, checkpoint: Checkpoint) -> TrainedModel:
-    """Give a checkpoint the requested sampler, on the device of its weights, in this process."""
+    """Combine a checkpoint with the requested sampler, to run in this process alone."""
     device = next(checkpoint.algorithm.parameters()).device
     check_units("precision", request.precision, on_gpu=device.type == "cuda")
     sharing = partial(_alone, request.precision, str(device))
@@ -125,7 +127,7 @@ def _alone(precision: str, device: str) -> Iterator[Shard]:
 def sample(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Sample as requested; nothing is written until ``Samples.write`` is called.
 
-    Raises ``ValueError`` for a request that does not fit the model, or for one that has diverged.
+    Raises ``ValueError`` if the request does not fit the model, or if the model has diverged.
     """
     domain = domain_of(trained.data_config)
     request = sample_request_of(domain, request, trained.path)
@@ -136,7 +138,7 @@ def sample(request: SampleRequest, trained: TrainedModel) -> Samples:
 def evaluate_model(
     request: EvaluateRequest, trained: TrainedModel
 ) -> tuple[Evaluation, dict[str, int]]:
-    """Measure a model; returns the settings that ``quick`` chose, too, see ``Domain.quick``.
+    """Measure a model; return the measurements and the settings of ``Domain.quick``, if requested.
 
     Raises ``ValueError`` for a request that does not fit the model."""
     # checked options, then those that quick chooses
@@ -148,8 +150,9 @@ def evaluate_model(
 
 
 def evaluate_files(request: EvaluateRequest, domain: Domain) -> tuple[Evaluation, dict[str, int]]:
-    """Measure the files ``request.samples``, if the kind of data has options ``of_files``; returns
-    as ``evaluate_model``."""
+    """Measure the files ``request.samples``; return the same as ``evaluate_model``.
+
+    Raises ``ValueError`` if files of this kind of data cannot be measured."""
     if not any(option.of_files for option in options_of(domain, "evaluate").values()):
         raise ValueError(
             f"samples={request.samples}: files of {domain.title} cannot be measured; give "
@@ -161,9 +164,9 @@ def evaluate_files(request: EvaluateRequest, domain: Domain) -> tuple[Evaluation
 
 
 def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
-    """Values of ``Domain.quick``, or those of the request; {} without ``quick``.
+    """Settings of a quick evaluation: values of the request, else of ``Domain.quick``.
 
-    Raises ``ValueError`` if the kind of data has none."""
+    Returns {} without ``quick``; raises ``ValueError`` if the kind of data has no such settings."""
     if not request.quick:
         return {}
     # settings that apply, to a model or to files

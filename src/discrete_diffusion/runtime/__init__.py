@@ -1,4 +1,4 @@
-"""While a command runs: progress, files, stopping, sharing of work."""
+"""Services of a running command: progress, files, signals, processes, devices."""
 
 import lazy_loader
 

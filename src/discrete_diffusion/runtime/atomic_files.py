@@ -16,14 +16,14 @@ from os.path import samestat
 from pathlib import Path
 
 LOCK = ".lock"
-"""Name of a folder's lock file, and ending of that of a file: says which command writes there."""
+"""Name of a folder's lock file, and suffix of a file's; the content names the command."""
 
 UNFINISHED = ".unfinished"
-"""Ending of the names of files that are being written, which begin with a dot."""
+"""Suffix of the hidden files that are being written."""
 
 _GROWING = ".partial"
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a full disk, a used-up quota, and a file too large."""
+"""Error numbers of a full disk, a used-up quota, and a file that is too large."""
 
 
 # --- files ---
@@ -34,8 +34,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path, renamed to ``path`` if the block ends well, else removed.
 
     The content is on the disk before the file gets its name, so that a power cut leaves no partial
-    file. Missing folders are made. Every writer has a temporary path for itself. Raises ``OSError``
-    naming ``path`` if it cannot be written, as on a full disk.
+    file. Missing folders are made. Each call has another temporary path. Raises ``OSError`` naming
+    ``path`` if it cannot be written, for example on a full disk.
     """
     with written_together([path]) as (unfinished,):
         yield unfinished
@@ -43,7 +43,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def written_together(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Write files as ``atomic_write`` does; none is replaced until all are written."""
+    """Write several files as ``atomic_write`` does; none is replaced until all are written."""
     unfinished = [_unfinished(path) for path in paths]
     named = dict(zip(map(str, unfinished), paths, strict=True))
     with ExitStack() as stack:
@@ -65,7 +65,7 @@ def written_together(paths: Sequence[Path]) -> Iterator[list[Path]]:
             raise OSError(error.errno, error.strerror, str(path)) from error
         finally:
             for part in unfinished:
-                # it may be gone, or in a read-only folder
+                # the file may be gone, or in a read-only folder
                 with suppress(OSError):
                     part.unlink()
 
@@ -74,14 +74,13 @@ def written_together(paths: Sequence[Path]) -> Iterator[list[Path]]:
 def atomic_folder(
     folder: Path, *, replaced: Callable[[Path], object] | None = None
 ) -> Iterator[Path]:
-    """Yield a temporary folder, renamed to ``folder`` if the block ends well and has written files,
-    else removed.
+    """Yield a temporary folder, renamed to ``folder`` if the block succeeds and has written files.
 
-    An earlier ``folder`` is put aside before, and ``replaced`` is called with its new name; without
-    ``replaced`` there is none. Raises ``OSError`` naming the file of ``folder`` that cannot be
-    written.
+    Otherwise it is removed. With ``replaced``, an earlier ``folder`` is renamed first, and
+    ``replaced`` is called with its new path; without it, ``folder`` must not exist. Raises
+    ``OSError`` naming the file of ``folder`` that cannot be written.
     """
-    # a folder with a name of its own until it is whole
+    # a folder with a temporary name until it is whole
     unfinished = _unfinished(folder)
     with ensured_folder(folder.parent):
         unfinished.mkdir()
@@ -106,7 +105,7 @@ def _unfinished(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ``text`` whole as UTF-8 with its own line ends; lone surrogates as escapes."""
+    """Write ``text`` by ``atomic_write``: UTF-8, line ends unchanged, lone surrogates escaped."""
     with atomic_write(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace", newline="")
 
@@ -115,8 +114,8 @@ def write_text(path: Path, text: str) -> None:
 def growing_file(path: Path) -> Iterator[Callable[[str], None]]:
     """Yield a function that appends text to ``samples.partial.jsonl`` for ``samples.jsonl``.
 
-    The partial file shows how far the block is, and stays after an error or if the process is
-    killed; at the end of the block it is removed.
+    The partial file stays after an error or if the process is killed; if the block succeeds, it is
+    removed.
     """
     unfinished = growing_name(path)
     unfinished.unlink(missing_ok=True)
@@ -125,8 +124,9 @@ def growing_file(path: Path) -> Iterator[Callable[[str], None]]:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Append to a file, or begin it. If the text does not fit onto the disk, the file stays as it
-    was, and the ``OSError`` names it."""
+    """Append text to a file, which is created if missing.
+
+    If the disk is full, the file stays as it was, and the ``OSError`` names it."""
     length = path.stat().st_size if path.exists() else 0
     try:
         with path.open("ab") as file:
@@ -140,13 +140,13 @@ def append_text(path: Path, text: str) -> None:
 
 
 def growing_name(path: Path) -> Path:
-    """Partial file that ``growing_file`` appends to."""
+    """Path of the partial file that ``growing_file`` appends to."""
     return path.with_name(f"{path.stem}{_GROWING}{path.suffix}")
 
 
 @contextmanager
 def note_of_complete_files(folder: Path, names: Sequence[str]) -> Iterator[None]:
-    """Add to an ``OSError`` of a full disk which of the files ``names`` were written before."""
+    """Add to an ``OSError`` of a full disk which of the files ``names`` the block has written."""
     before = states_of(folder, names)
     try:
         yield
@@ -159,12 +159,12 @@ def note_of_complete_files(folder: Path, names: Sequence[str]) -> Iterator[None]
 
 
 def states_of(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, int] | None]:
-    """Identities of the files of these names in a folder, for ``written_since``."""
+    """Identities of the named files in a folder, to compare by ``written_since``."""
     return {name: _state(folder / name) for name in names}
 
 
 def written_since(before: Mapping[str, tuple[int, int] | None], folder: Path) -> list[str]:
-    """Names of ``states_of`` under which a complete file was written since."""
+    """Names of the complete files that were written after ``before = states_of(...)``."""
     return [
         name
         for name, state in before.items()
@@ -173,7 +173,7 @@ def written_since(before: Mapping[str, tuple[int, int] | None], folder: Path) ->
 
 
 def _state(path: Path) -> tuple[int, int] | None:
-    """Identity of a file, which changes when another takes its name; None if there is none."""
+    """Identity of a file, which changes if the file is replaced; None if it does not exist."""
     if not path.exists():
         return None
     found = path.stat()
@@ -183,9 +183,10 @@ def _state(path: Path) -> tuple[int, int] | None:
 def refuse_overwriting(
     folder: Path, names: Iterable[str], key: str, files: Iterable[str | None]
 ) -> None:
-    """``ValueError`` if an output would overwrite an input.
+    """Raise ``ValueError`` if an output would overwrite an input.
 
-    ``names``: of the outputs in ``folder``; ``files``: files, and folders of files, of ``key``."""
+    ``names``: names of the outputs in ``folder``; ``files``: input files and folders, which the
+    config key ``key`` names."""
     for path in [Path(file) for file in files if file is not None]:
         read = [path, *path.iterdir()] if path.is_dir() else [path]
         for target in [folder / name for name in names]:
@@ -199,8 +200,9 @@ def refuse_overwriting(
 
 
 def check_folder(key: str, path: str | Path) -> None:
-    """``ValueError`` naming ``key`` if ``path`` or a parent of it is not a folder, or as
-    ``check_parent``."""
+    """Raise ``ValueError`` naming ``key`` if ``path`` or a parent exists and is not a folder.
+
+    Also raises the errors of ``check_parent``."""
     for part in (Path(path), *Path(path).parents):
         if os.path.lexists(part) and not part.is_dir():
             what = "a file" if part.exists() else "a broken link"
@@ -209,8 +211,9 @@ def check_folder(key: str, path: str | Path) -> None:
 
 
 def check_parent(key: str, path: str | Path) -> None:
-    """``ValueError`` naming ``key`` if a new folder for ``path`` would have a name that looks like
-    a misspelling of one next to it."""
+    """Raise ``ValueError`` naming ``key`` if a folder to be made for ``path`` looks misspelt.
+
+    Its name then almost equals that of an existing folder next to it."""
     # the topmost folder that would be made
     parent = Path(path).absolute().parent
     missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
@@ -226,8 +229,10 @@ def check_parent(key: str, path: str | Path) -> None:
 
 
 def _is_misspelt(name: str, other: str) -> bool:
-    """True if ``name`` is ``other`` with one letter added, missing or wrong, or two swapped; never
-    for names of three letters, beginnings of each other, or names that differ in a number."""
+    """True if ``name`` is ``other`` with one letter added, missing or wrong, or two swapped.
+
+    False for names under four letters, if one begins with the other, or if they differ in a digit.
+    """
     if name.startswith(other) or other.startswith(name) or min(len(name), len(other)) < 4:
         return False
     # the first letter that differs
@@ -239,21 +244,21 @@ def _is_misspelt(name: str, other: str) -> bool:
 
 @contextmanager
 def ensured_folder(folder: Path) -> Iterator[None]:
-    """Make a folder for the block; afterwards remove new folders that are still empty."""
+    """Create a folder and its parents; after the block, remove new folders that are empty."""
     missing = [part for part in (folder, *folder.parents) if not part.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
         yield
     finally:
         inside = [*folder.iterdir()] if missing and folder.is_dir() else []
-        # folders that are not empty, or are gone, stay
+        # folders that are not empty cannot be removed
         with suppress(OSError):
             for part in (*inside, *missing):
                 part.rmdir()
 
 
 def put_aside(folder: Path) -> Path:
-    """Rename a folder to the first free ``FOLDER.replaced-N``; return its new name."""
+    """Rename a folder to the first free ``FOLDER.replaced-N``; return the new path."""
     number = 1
     while (aside := folder.with_name(f"{folder.name}.replaced-{number}")).exists():
         number += 1
@@ -262,9 +267,10 @@ def put_aside(folder: Path) -> Path:
 
 @contextmanager
 def locked(target: Path) -> Iterator[None]:
-    """Lock a folder, or the name of a file, against other commands during the block.
+    """Lock a folder or a file against other commands during the block.
 
-    Raises ``ValueError`` naming the process that holds the lock; a killed process holds none.
+    Raises ``ValueError`` naming the process that holds the lock. The lock of a killed process does
+    not count.
     """
     from filelock import FileLock, SoftFileLock, Timeout
 
@@ -294,7 +300,7 @@ def locked(target: Path) -> Iterator[None]:
 
 
 def _holder(path: Path) -> str:
-    """Holder of a lock file: our own line; of a soft lock process, machine, ... on lines."""
+    """Process that holds a lock: our own line, or process and machine of a soft lock's lines."""
     try:
         lines = path.read_text().splitlines()
     except OSError:
@@ -304,7 +310,7 @@ def _holder(path: Path) -> str:
 
 @contextmanager
 def claimed_folder(key: str, folder: Path) -> Iterator[None]:
-    """Check, make and lock the folder that ``key`` names."""
+    """Check, create and lock the folder that the config key ``key`` names."""
     check_folder(key, folder)
     with ensured_folder(folder), locked(folder):
         yield
@@ -312,8 +318,9 @@ def claimed_folder(key: str, folder: Path) -> Iterator[None]:
 
 @contextmanager
 def claimed_file(key: str, file: Path) -> Iterator[None]:
-    """Check and lock the file, or new folder, that ``key`` names. Other commands may write other
-    files next to it, unless one has locked the whole folder."""
+    """Check and lock the file or new folder that ``key`` names.
+
+    Other commands may write other files next to it, unless the whole folder is locked."""
     check_parent(key, file)
     with ensured_folder(file.parent):
         if (file.parent / LOCK).exists():

@@ -25,14 +25,14 @@ def computes_on_gpu(options: Mapping[str, Any]) -> bool:
 
 
 def trainer_devices(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` of Lightning's
-    ``Trainer`` for the ``options`` of ``trainer``.
+    """Return ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` for Lightning's Trainer.
 
-    ``accelerator: auto`` is CUDA if there is one, else the CPU: sampling is in float64, which
-    Apple's MPS does not have. ``devices`` is per machine. Several processes use DDP or FSDP.
+    ``options``: config section ``trainer``. ``accelerator: auto`` is CUDA if there is a GPU, else
+    the CPU: sampling needs float64, which Apple's MPS does not have. ``devices`` counts processes
+    per machine. Several processes use DDP or FSDP.
 
     Raises ``ValueError`` for more GPUs than there are, ``fsdp`` without a GPU, numbers that
-    contradict torchrun or srun, and processes that only those can start.
+    contradict torchrun or srun, and several machines without torchrun or srun.
     """
     import torch
 
@@ -41,7 +41,7 @@ def trainer_devices(options: Mapping[str, Any]) -> dict[str, Any]:
         accelerator = "cuda" if on_gpu else "cpu"
     num_gpus = torch.cuda.device_count() if on_gpu else 0
     name = options.get("strategy") or "auto"
-    # what needs a GPU finds one
+    # fsdp, or a GPU as accelerator, needs a GPU
     if name == "fsdp" and not num_gpus:
         raise ValueError("trainer.strategy=fsdp: torch finds no GPU here; take trainer=ddp")
     if on_gpu and not num_gpus:
@@ -68,15 +68,15 @@ def num_processes(
     prefix: str,
     sees_own_gpu: bool = False,
 ) -> tuple[int, int]:
-    """Return the processes per machine and the machines: those of torchrun or srun, else
-    ``devices`` and ``num_nodes`` of ``options``.
+    """Return the number of processes per machine and of machines.
 
-    ``num_gpus``: GPUs of this machine to compute on, 0 for the CPU; ``defaults``: values that
-    torchrun and srun override; ``prefix``: of the keys on the command line; ``sees_own_gpu``: True
-    if a started process may see only its own GPU. Raises ``ValueError`` as ``trainer_devices``.
+    torchrun and srun decide, else ``devices`` and ``num_nodes`` of ``options``. ``num_gpus``: GPUs
+    of this machine, 0 to compute on the CPU; ``defaults``: values that torchrun and srun override;
+    ``prefix``: prefix of the keys in messages; ``sees_own_gpu``: True if a started process may see
+    only its own GPU. Raises ``ValueError`` as ``trainer_devices``.
     """
     found = started()
-    # a command by itself: as many processes as it asks for
+    # started by neither: as many processes as requested
     if found is None:
         asked, num_nodes = options.get("devices") or 1, options.get("num_nodes") or 1
         per_node = (num_gpus or 1) if asked in ("auto", -1) else asked
@@ -110,8 +110,8 @@ def num_processes(
 
 
 def _strategy(name: str, world_size: int) -> Strategy | str:
-    """Lightning's strategy. DDP exchanges no buffers, as they never differ, and reduces gradients
-    in place."""
+    """Return Lightning's strategy. DDP does not exchange buffers, which are equal in all
+    processes, and reduces gradients in place."""
     if name == "fsdp":
         return "fsdp"
     if world_size == 1:
@@ -121,7 +121,7 @@ def _strategy(name: str, world_size: int) -> Strategy | str:
     from lightning.pytorch.strategies import DDPStrategy
     from torch.nn.parallel import DistributedDataParallel
 
-    # torch 2.13 renamed one
+    # torch 2.13 renamed an argument
     arguments = signature(DistributedDataParallel).parameters
     sync = "forward_sync_buffers" if "forward_sync_buffers" in arguments else "broadcast_buffers"
     options: dict[str, Any] = {sync: False, "gradient_as_bucket_view": True}
@@ -132,13 +132,12 @@ PRECISIONS = ("32-true", "bf16-mixed")
 """Precisions of the network; samples and bounds are computed in float32 and float64."""
 
 _UNITS = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16", "svebf16")
-"""Instructions that multiply bfloat16, on x86 and on ARM, as torch or Linux calls them."""
+"""Names in torch and Linux of the instructions that multiply bfloat16, on x86 and ARM."""
 
 
 @contextmanager
 def computed_in(precision: str, device: str) -> Iterator[None]:
-    """Compute the float32 matrix products of the block, which are the network's, in
-    ``precision``."""
+    """Compute the float32 matrix products of the block in ``precision``."""
     import torch
 
     low = precision == "bf16-mixed"
@@ -147,13 +146,13 @@ def computed_in(precision: str, device: str) -> Iterator[None]:
 
 
 def check_precision(key: str, precision: str, known: Sequence[str]) -> None:
-    """``ValueError`` for an unknown ``precision``; imports nothing slow."""
+    """Raise ``ValueError`` unless ``precision`` is one of ``known``."""
     if precision not in known:
         raise ValueError(f"{key}={precision}: choose one of {', '.join(known)}")
 
 
 def check_units(key: str, precision: str, *, on_gpu: bool) -> None:
-    """Raise ``ValueError`` if the processor or GPU has no units for 16-bit numbers; warn if that is
+    """Raise ``ValueError`` if the device has no units for a 16-bit ``precision``; warn if that is
     unknown."""
     import torch
 
@@ -190,8 +189,9 @@ def check_units(key: str, precision: str, *, on_gpu: bool) -> None:
 
 
 def multiplies_bfloat16() -> bool | None:
-    """True if torch has instructions for bfloat16 on this processor: AVX-512 without them takes
-    twice as long as float32, AVX2 ten times. None if neither torch nor Linux knows."""
+    """True if this processor has instructions for bfloat16; None if torch and Linux do not say.
+
+    Without them bfloat16 takes twice as long as float32 with AVX-512, ten times with AVX2."""
     import torch
 
     # matrix products of oneDNN use such instructions
@@ -207,7 +207,7 @@ def multiplies_bfloat16() -> bool | None:
 
 
 def _linux_cpu_flags(path: Path = Path("/proc/cpuinfo")) -> set[str]:
-    """Flags of the first processor, on x86 (``flags``) or ARM (``Features``); else none."""
+    """Flags of the first processor, on x86 (``flags``) or ARM (``Features``), else an empty set."""
     if not path.is_file():
         return set()
     lines = (line.partition(":") for line in path.read_text().splitlines())

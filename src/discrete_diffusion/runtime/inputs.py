@@ -1,8 +1,8 @@
 """Files to read: compression, kinds of files, and Python objects given instead of a file.
 
-Kinds are recognised by content before the name is believed. Formats of any field are listed here;
-kinds of data register theirs. A reader says which kinds it reads, and ``check_kind`` refuses the
-others by name.
+The kind of a file is recognised by its content, then by its name. General formats are listed here;
+kinds of data register their own. A reader says which kinds it reads, and ``check_kind`` refuses all
+other kinds by name.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PACKINGS: dict[str, tuple[bytes, Callable[[BinaryIO], Any]]] = {
     "xz": (b"\xfd7zXZ\x00", lzma.LZMAFile),
     "bzip2": (b"BZh", bz2.BZ2File),
 }
-"""First bytes of compressed files, and the class that unpacks each."""
+"""Compression formats: first bytes of the file, and class or function that unpacks it."""
 
 _BUFFER = 1 << 16
 
@@ -39,15 +39,15 @@ _BZIP2_BLOCK = (b"1AY&SY", b"\x17rE8P\x90")
 """Bytes 4 to 9 of a bzip2 file: a block, or the end of an empty one."""
 
 MOST_UNPACKED = 1 << 30
-"""Bytes that a compressed file may unpack to if its content stays in memory."""
+"""Largest size in bytes of an unpacked file whose content stays in memory."""
 
 
 class CompressedFileError(ValueError):
-    """Fault of a file that cannot be opened or unpacked, without its name."""
+    """Error of a file that cannot be opened or unpacked; the message lacks the file's name."""
 
 
 class _Bounded(io.RawIOBase):
-    """Bytes of an unpacked file; ``CompressedFileError`` for more than ``most``."""
+    """Stream of an unpacked file; raises ``CompressedFileError`` after more than ``most`` bytes."""
 
     def __init__(self, file: Any, most: int) -> None:
         self._file, self._left = file, most
@@ -70,7 +70,7 @@ class _Bounded(io.RawIOBase):
 def open_unpacked(path: Path, *, in_parts: bool = False) -> Iterator[BinaryIO]:
     """Open a file for reading bytes; gzip, xz and bzip2 are recognised and unpacked on the fly.
 
-    ``in_parts``: the caller keeps no content, so any size is allowed. Raises
+    ``in_parts``: True if the caller does not keep the content, so that any size is allowed. Raises
     ``CompressedFileError`` for a file that is damaged, or larger than ``MOST_UNPACKED``."""
     packing = packing_of(path)
     with path.open("rb") as file:
@@ -82,7 +82,7 @@ def open_unpacked(path: Path, *, in_parts: bool = False) -> Iterator[BinaryIO]:
                 bounded = _Bounded(unpacked, MOST_UNPACKED)
                 yield unpacked if in_parts else io.BufferedReader(bounded, _BUFFER)
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            # bz2 reports damage as an OSError without a number; others are of the system
+            # bz2 reports damage as an OSError without a number; with a number it is the system's
             of_system = isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile)
             if of_system and (packing != "bzip2" or getattr(error, "errno", None) is not None):
                 raise
@@ -106,7 +106,7 @@ def packing_of(path: Path) -> str | None:
 
 
 def suffix_of(path: Path) -> str:
-    """Ending of a name in lower case, without that of compression: ``.jsonl`` of
+    """Suffix of a file name in lower case, ignoring that of compression: ``.jsonl`` for
     ``plans.jsonl.gz``."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix in _ENDINGS else suffix
@@ -119,7 +119,7 @@ def suffix_of(path: Path) -> str:
 class GivenObjects:
     """Python objects given instead of the lines of a file.
 
-    ``name``: of the request's option, such as ``given``; errors say ``given[2]`` for the third.
+    ``name``: name of the option, such as ``given``; errors call the third object ``given[2]``.
     """
 
     name: str
@@ -127,8 +127,8 @@ class GivenObjects:
 
     @classmethod
     def of(cls, name: str, value: Any) -> GivenObjects:
-        """Take one object or several: JSON objects, dataclasses, objects with ``to_json``, text of
-        a line.
+        """Wrap one object or several: JSON objects, dataclasses, objects with ``to_json``, lines of
+        text.
 
         Raises ``TypeError`` for anything else, and ``ValueError`` for an empty list and for text of
         several lines.
@@ -150,7 +150,7 @@ class GivenObjects:
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """A line of JSON for each object. Raises ``TypeError`` naming one that JSON cannot hold."""
+        """Lines of JSON, one per object; raises ``TypeError`` naming an object that is not JSON."""
         lines = []
         for k, value in enumerate(self.objects):
             try:
@@ -163,23 +163,23 @@ class GivenObjects:
 
     @property
     def text(self) -> str:
-        """Content of a file with these lines."""
+        """Text of all lines, each with its line end."""
         return "".join(f"{line}\n" for line in self.lines)
 
     def one_object(self) -> Any:
-        """JSON value of the only object; ``ValueError`` if there are several."""
+        """Return the only object as JSON; raise ``ValueError`` if there are several."""
         if len(self.objects) > 1:
             raise ValueError(f"{self.name}: {len(self.objects)} objects; give one")
         return json.loads(self.lines[0])
 
     def numbered_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Lines with their numbers from 1 on, as those of a file."""
+        """Yield (line number from 1, line), as for a file."""
         for number, line in enumerate(self.lines, start=1):
             yield number, line.encode()
 
 
 def place_of_line(given: object, number: int) -> str:
-    """``plans.jsonl, line 3`` of a file, ``given[2]`` of objects."""
+    """Name a line in a message: ``plans.jsonl, line 3`` of a file, ``given[2]`` of objects."""
     if isinstance(given, GivenObjects):
         return f"{given}[{number - 1}]"
     return f"{given}, line {number}"
@@ -191,13 +191,15 @@ _HEAD_BYTES, _LONGEST_LINE = 1 << 16, 1 << 24
 _CONTROL_BYTES = bytes({*range(32)} - {*b"\t\n\r\f\x1b"})
 _LINES_SUFFIXES = (".jsonl", ".ndjson")
 _MOST_CONTROL = 0.02
-"""Share of control characters in a text at most: text has none, random bytes 11 %."""
+"""Largest share of control characters in a text; random bytes have 11 %."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """Beginning of a file. ``content``: its first bytes, unpacked, of JSON to the end of a line;
-    ``packing``: see ``packing_of``."""
+    """Beginning of a file.
+
+    ``content``: first bytes, unpacked; of JSON up to a line end. ``packing``: see ``packing_of``.
+    """
 
     path: Path
     content: bytes
@@ -205,7 +207,7 @@ class Head:
 
     @classmethod
     def of(cls, path: Path) -> Head:
-        """Read the head of a file. Raises ``CompressedFileError`` if it cannot be unpacked."""
+        """Read the beginning of a file; raise ``CompressedFileError`` if it cannot be unpacked."""
         with open_unpacked(path) as file:
             content = file.read(_HEAD_BYTES)
             if len(content) == _HEAD_BYTES and content.lstrip().startswith(b"{"):
@@ -214,12 +216,12 @@ class Head:
 
     @cached_property
     def text(self) -> str:
-        """Head as text without a byte order mark; bytes that are not UTF-8 are U+FFFD."""
+        """Content as text without a byte order mark; bytes that are not UTF-8 become U+FFFD."""
         return self.content.decode("utf-8-sig", errors="replace")
 
     @cached_property
     def lines(self) -> list[str]:
-        """Lines of the head, without spaces at their ends."""
+        """Lines of the text, without trailing spaces."""
         return [line.rstrip() for line in self.text.split("\n")]
 
     @cached_property
@@ -231,7 +233,7 @@ class Head:
 
     @cached_property
     def members(self) -> list[str] | None:
-        """Names in a ZIP archive; None for another file."""
+        """Names of the files in a ZIP archive; None if the file is not a ZIP archive."""
         if not self.content.startswith((b"PK\x03\x04", b"PK\x05\x06")):
             return None
         try:
@@ -242,19 +244,21 @@ class Head:
 
     @cached_property
     def objects(self) -> list[bool]:
-        """For each of the first two lines that are not blank, True if it is a JSON object."""
+        """True or False for each of the first two lines that are not blank: is it a JSON object."""
         return [_is_object(line) for line in [line for line in self.lines if line][:2]]
 
 
 Test = Callable[[Head], bool]
-"""Test that recognises a kind of files by the head."""
+"""Function that recognises a kind of files by the beginning of a file."""
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """Kind of files. ``name``: with its article; ``fits``: the test of its content; ``remedy``:
-    advice where it is not read, or ""; ``suffixes``: endings of names, for content that no test
-    recognises."""
+    """Kind of files.
+
+    ``name``: name with its article; ``fits``: test of the content; ``remedy``: advice where this
+    kind is not read, or ""; ``suffixes``: suffixes of file names, used if no test recognises the
+    content."""
 
     name: str
     fits: Test
@@ -263,35 +267,35 @@ class FileKind:
     suffixes: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        """``a ZIP archive; unpack it first``."""
+        """Name and remedy: ``a ZIP archive; unpack it first``."""
         return f"{self.name}; {self.remedy}" if self.remedy else self.name
 
 
 def begins_with_bytes(*magic: bytes) -> Test:
-    """Test for the first bytes of a file."""
+    """Make a test for the first bytes of a file."""
     return lambda head: head.content.startswith(magic)
 
 
 def begins_with_text(pattern: str) -> Test:
-    """Test for the first characters of a text, in any case."""
+    """Make a test for the beginning of a text by a pattern, upper or lower case."""
     compiled = re.compile(pattern, re.IGNORECASE)
     return lambda head: compiled.match(head.text) is not None
 
 
 def _holding(test: Callable[[list[str]], bool]) -> Test:
-    """Test for the names in a ZIP archive."""
+    """Make a test for the names of the files in a ZIP archive."""
     return lambda head: head.members is not None and test(head.members)
 
 
 def _is_pickle(head: Head) -> bool:
-    """Test for the first bytes of a pickle; short ones need the last byte too."""
+    """True for the first bytes of a pickle; if they are few, the last byte must match too."""
     if head.content.startswith((b"\x80\x02\x8a\n", b"(lp0", b"(dp0")):
         return True
     return re.match(rb"\x80[\x02-\x05]", head.content) is not None and head.last_byte == b"."
 
 
 def never(head: Head) -> bool:
-    """Test of a kind that only names tell."""
+    """Return False: the test of a kind that only the file name shows."""
     return False
 
 
@@ -322,7 +326,7 @@ HTML = FileKind(
 CSV = FileKind("CSV", never, _AS_LINES, suffixes=(".csv",))
 TSV = FileKind("TSV", never, _AS_LINES, suffixes=(".tsv",))
 _FIRST = (
-    # ZIP archives, from what only one program writes to any archive
+    # ZIP archives, from special kinds to any archive
     NPZ,
     NPY,
     _binary(
@@ -384,7 +388,7 @@ _FIRST = (
     ),
     _binary("text in UTF-16", begins_with_bytes(b"\xff\xfe", b"\xfe\xff"), "save it as UTF-8"),
 )
-"""Kinds recognised by their first bytes, and none of which is a case of a later one."""
+"""Kinds recognised by their first bytes, special kinds before general ones."""
 
 _LAST = (GRAPHML, HTML, JSON_LINES, JSON, CSV, TSV)
 _NOT_TEXT = _binary("not text", lambda head: _is_binary(head.content), "convert it")
@@ -398,20 +402,22 @@ _REGISTERED: list[Kinds] = []
 
 
 def register_kinds(kinds: Kinds) -> Kinds:
-    """Decorator: add the kinds of files that a function lists."""
+    """Register a function that lists further kinds of files; a decorator."""
     _REGISTERED.append(kinds)
     return kinds
 
 
 def kind_of(path: Path, own: Sequence[FileKind] = ()) -> FileKind | None:
-    """Kind of a file; None for text that no test recognises. ``own``: kinds that its reader reads,
-    which come before others. Raises ``CompressedFileError`` for one that cannot be unpacked."""
+    """Return the kind of a file; None for text that no test recognises.
+
+    ``own``: kinds that the reader reads, tested before other kinds. Raises ``CompressedFileError``
+    if the file cannot be unpacked."""
     head, suffix = Head.of(path), suffix_of(path)
     # special kinds before general ones
     registered = [kind for kinds in _REGISTERED for kind in kinds()]
     kinds = [*_FIRST, *own, *registered, *_LAST, _NOT_TEXT]
     found = next((kind for kind in kinds if kind.fits(head)), None)
-    # UTF-16 without its mark
+    # UTF-16 without a byte order mark
     if found is not None and found.is_text and _NOT_TEXT.fits(head):
         found = _NOT_TEXT
     if found is None:
@@ -420,8 +426,10 @@ def kind_of(path: Path, own: Sequence[FileKind] = ()) -> FileKind | None:
 
 
 def check_kind(path: Path, own: Sequence[FileKind], expected: str) -> FileKind | None:
-    """Return the kind of a file, one of ``own`` or None. Raises ``ValueError`` for another, naming
-    the file, its kind and remedy, and what was ``expected``."""
+    """Return the kind of a file if it is None or one of ``own``.
+
+    Raises ``ValueError`` for another kind, naming the file, its kind, the remedy and what was
+    ``expected``."""
     try:
         found = kind_of(path, own)
     except CompressedFileError as error:
@@ -446,8 +454,9 @@ def _is_object(line: str) -> bool:
 
 
 def _is_json_lines(head: Head) -> bool:
-    """True if the first two lines are objects; or the name says so and the first line looks like
-    an object, however long it is."""
+    """True if the first two lines are JSON objects.
+
+    Also if the file name ends in ``.jsonl`` and the first line looks like an object."""
     first, *others = [line for line in head.lines if line] or [""]
     is_whole = first.lstrip().startswith("{") and (first.endswith("}") or not others)
     is_named = suffix_of(head.path) in _LINES_SUFFIXES
@@ -455,8 +464,9 @@ def _is_json_lines(head: Head) -> bool:
 
 
 def _is_json(head: Head) -> bool:
-    """True if the head is JSON or the beginning of it: an object, or a list that is more than a
-    number in brackets, which prose has too."""
+    """True if the content is JSON, or the beginning of it: an object or a list.
+
+    A single number in brackets does not count, as it may be prose."""
     text = head.text.strip()
     if re.match(r'\{\s*["}]|\[\s*[\[{"\]]|\[\s*-?\d[\d.eE+-]*\s*,', text) is None:
         return False

@@ -15,8 +15,10 @@ _NAME = "discrete-diffusion"
 
 
 def install_command(*extras: str) -> str:
-    """Return the command that installs extras: ``pip install ".[plans]"`` in the clone that this
-    file lies in, its path in another folder; else with the address or name of the installation."""
+    """Return the command that installs extras, such as ``pip install ".[plans]"``.
+
+    It names the clone of this file, ``.`` if that is the current folder; without a clone, the
+    address or name of the installed package."""
     wanted = f"[{','.join(extras)}]"
     # pip's note on a package from a folder or an address (PEP 610)
     try:
@@ -40,7 +42,7 @@ def install_command(*extras: str) -> str:
 
 
 def _clone() -> Path | None:
-    """Folder of the clone that this file lies in."""
+    """Folder of the clone that contains this file; None without a clone."""
     folder = Path(__file__).resolve().parents[3]
     project = folder / "pyproject.toml"
     if not project.is_file():

@@ -1,6 +1,6 @@
-"""Processes of a command: signals that stop them, who started them, and the work that they share.
+"""Processes of a command: signals, launchers (torchrun, srun, Lightning), and shared work.
 
-Lightning starts further processes unless torchrun or srun has; none is left behind."""
+Lightning starts further processes unless torchrun or srun has; all end with the command."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
-"""Signals that end a command: of the keyboard, of schedulers, and of a terminal that is closed."""
+"""Signals that end a command, from the keyboard, a scheduler or a closed terminal."""
 
 _entered: list[StopSignals] = []
 
@@ -44,10 +44,10 @@ _entered: list[StopSignals] = []
 
 
 class Stop(BaseException):
-    """Request to end a run. Not an ``Exception``, so that nothing takes it for an error.
+    """Request to end a run. Not an ``Exception``, so that handlers of errors do not catch it.
 
-    ``number``: the signal; ``checkpoint``: where the run is saved, None if it is not. ``where``:
-    what the command was doing, by default at this moment.
+    ``number``: number of the signal; ``checkpoint``: path of the saved run, None if it is not
+    saved; ``where``: what the command was doing, by default what it is doing now.
     """
 
     def __init__(
@@ -60,20 +60,20 @@ class Stop(BaseException):
 
     @property
     def exit_status(self) -> int:
-        """Status that a shell reports after the signal: 130 or 143."""
+        """Exit status that a shell reports after the signal, such as 130 or 143."""
         return 128 + self.number
 
 
 class StopSignals:
     """Signal handlers during a block: the first of ``SIGNALS`` requests an end, the second kills.
 
-    ``received``: the first signal, or None; ``where``: what the command was doing when it came. It
-    raises ``Stop`` on the spot, unless ``finish_step`` is set: then ``promise`` is printed, and the
-    run looks at ``received`` itself.
+    ``received``: the first signal, or None; ``where``: what the command was doing when it came. The
+    first signal raises ``Stop`` at once. If ``finish_step`` is set, it prints ``promise`` instead,
+    and the run checks ``received``.
 
-    Only the main thread handles signals; in others this does nothing. A signal that the parent
-    process ignored stays ignored. At the end the former handlers return; one of another package,
-    such as submitit's, which requeues a job, is then called with the signal that was received.
+    Only the main thread handles signals; in other threads this does nothing. A signal that the
+    parent process ignored stays ignored. At the end the former handlers are restored; a handler of
+    another package, such as submitit's, which requeues a job, is then called with the signal.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class StopSignals:
             return
         handler = former[self.received]
         outer = getattr(handler, "__self__", None)
-        # the outer block knows the handler of another package
+        # an outer block passes the signal on
         if isinstance(outer, StopSignals):
             outer.received = outer.received or self.received
             return
@@ -108,11 +108,11 @@ class StopSignals:
             handler(self.received, None)
 
     def install(self) -> None:
-        """Take the signals over (again: Lightning puts its own SIGTERM handler on top)."""
+        """Install the handlers, also again after Lightning has installed its SIGTERM handler."""
         self._install(lambda _: self._handle)
 
     def stop_at_once(self) -> None:
-        """Raise ``Stop`` on the spot from now on, also for a signal that has come."""
+        """Raise ``Stop`` at once from now on, also for a signal received before."""
         self.finish_step = False
         if self.received is not None:
             raise Stop(self.received, where=self.where)
@@ -137,12 +137,12 @@ class StopSignals:
 
 
 def is_stopping() -> bool:
-    """True once a signal has requested an end, in any thread: long work gives up."""
+    """True once a signal has requested an end; long work in any thread then gives up."""
     return any(each.received is not None for each in _entered)
 
 
 def end_if_stopping() -> None:
-    """Raise ``Stop`` if a signal has requested an end; called after work that saves its result."""
+    """Raise ``Stop`` if a signal has requested an end; called once results are saved."""
     for each in _entered:
         if each.received is not None:
             raise Stop(each.received, where=each.where)
@@ -152,13 +152,15 @@ def end_if_stopping() -> None:
 
 
 IN_SWEEP = ContextVar("IN_SWEEP", default=False)
-"""True in a job of a sweep."""
+"""True while a job of a sweep runs."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """Processes started ``by`` torchrun or srun: ``rank`` of this one, ``per_node`` on each of
-    ``num_nodes`` machines."""
+    """Processes of a command that torchrun or srun started.
+
+    ``by``: the starter; ``rank``: rank of this process; ``per_node``: number of processes on each
+    of ``num_nodes`` machines."""
 
     by: str
     rank: int
@@ -167,13 +169,13 @@ class Started:
 
 
 def started() -> Started | None:
-    """Return who started this process; None for a command that was typed, also in a SLURM job."""
+    """Return the processes that torchrun or srun started; None if neither started this one."""
     env = os.environ
     # torchrun
     if "TORCHELASTIC_RUN_ID" in env:
         per_node = int(env["LOCAL_WORLD_SIZE"])
         return Started("torchrun", int(env["RANK"]), per_node, int(env["WORLD_SIZE"]) // per_node)
-    # srun, unless it is a shell
+    # srun, except for an interactive shell
     interactive = env.get("SLURM_JOB_NAME") in ("bash", "interactive")
     num_tasks = int(env.get("SLURM_STEP_NUM_TASKS") or env.get("SLURM_NTASKS") or 1)
     num_nodes = int(env.get("SLURM_STEP_NUM_NODES") or env.get("SLURM_NNODES") or 1)
@@ -188,26 +190,27 @@ def local_rank() -> int:
 
 
 def rank() -> int:
-    """Number of this process among those of the command, from 0."""
+    """Rank of this process among all processes of the command, from 0."""
     found = started()
     return local_rank() if found is None else found.rank
 
 
 def is_first() -> bool:
-    """True if this process logs and writes for all."""
+    """True in the process of rank 0, which logs and writes files."""
     return rank() == 0
 
 
 def silence_nonzero_ranks() -> None:
-    """Let only the first process log and warn; every process prints its errors."""
+    """Silence logs and warnings of all processes but the first; errors are still printed."""
     if not is_first():
         logging.disable(logging.CRITICAL)
         warnings.simplefilter("ignore")
 
 
 def cluster_environment() -> ClusterEnvironment:
-    """Lightning's environment for ``started()``; by itself Lightning takes a SLURM job without
-    srun, or with torchrun, for one of srun."""
+    """Return Lightning's environment for the starter of this process.
+
+    Lightning alone would assume srun in every SLURM job, also without srun or with torchrun."""
     from lightning.fabric.plugins.environments import (
         LightningEnvironment,
         SLURMEnvironment,
@@ -226,14 +229,16 @@ def cluster_environment() -> ClusterEnvironment:
 
 
 _ONE_SIGNAL = 5.0
-"""Seconds within which torchrun or srun repeats a signal that the terminal has sent to all."""
+"""Seconds within which torchrun or srun repeats a signal that the terminal sent to all
+processes."""
 
 
 class CommandSignals(StopSignals):
     """``StopSignals`` of a command with one process or several.
 
     A signal that comes twice, from the terminal and from torchrun or srun, counts once. Only the
-    first process announces it; between steps it ends at once and kills the processes it started."""
+    first process announces it; unless a step must be finished, that process ends at once and kills
+    the processes that it started."""
 
     _since = 0.0
 
@@ -256,8 +261,8 @@ class CommandSignals(StopSignals):
 class Shard:
     """One of ``world_size`` processes that share their work; by default the only one.
 
-    ``exchange``: called in every process with a value, returns the values of all, by rank. Values
-    are pickled, and their tensors are on the CPU.
+    ``exchange``: function that every process calls with a value, and that returns the values of all
+    processes by rank. Values are pickled, and their tensors are on the CPU.
     """
 
     rank: int = 0
@@ -265,8 +270,9 @@ class Shard:
     exchange: Callable[[Any], list[Any]] = lambda value: [value]
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> list[R]:
-        """Return ``[function(item) for item in items]`` in every process; rank k mod ``world_size``
-        computes item k. An error in one process is raised in all."""
+        """Return ``[function(item) for item in items]`` in every process, which share the work.
+
+        Rank k mod ``world_size`` computes item k. An error in one process is raised in all."""
         # the items of this process
         own: dict[int, R] = {}
         try:
@@ -290,7 +296,7 @@ class LostProcessError(ConnectionError):
 
 
 def _portable(error: Exception, rank: int) -> Exception:
-    """An error as another process can raise it, with a note of where it happened."""
+    """Copy an error so that another process can raise it, with a note on its origin."""
     try:
         copy: Exception = pickle.loads(pickle.dumps(error))
     except Exception:  # a constructor of a user's class may raise anything
@@ -301,7 +307,9 @@ def _portable(error: Exception, rank: int) -> Exception:
 
 
 def distributed_shard() -> Shard:
-    """This process among those of ``torch.distributed``'s default group, or alone.
+    """Return the shard of this process in the default group of ``torch.distributed``.
+
+    Without a group the process works alone.
 
     ``exchange`` waits for up to a day, so that one process may work while others wait; a signal
     ends the waiting. It raises ``LostProcessError`` if another process has ended.
@@ -340,14 +348,14 @@ def distributed_shard() -> Shard:
 
 @contextmanager
 def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Callable[[], None]]:
-    """End after the block what Lightning's ``engine`` launched in it: processes, their group, their
-    environment variables, and the division of threads.
+    """End after the block the processes that Lightning's ``engine`` launched in it.
 
-    An error kills the other processes, which may be waiting for this one. ``threads``: of each
+    Their process group, environment variables and division of threads end too. An error kills the
+    other processes, which may be waiting for this one. ``threads``: number of threads of each
     process; None divides the cores.
 
-    Yields a function to call once they are connected: from then on Lightning does not watch them,
-    which would kill this process seconds after another failed, before the error is logged.
+    Yields a function to call once the processes are connected: from then on Lightning does not
+    watch them, as it would kill this process before the error of another is logged.
     """
     others: list[Popen[bytes]] = []
 
@@ -371,7 +379,7 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Cal
         yield take_over
         failed = False
     finally:
-        # other processes first, as they may wait for this one
+        # other processes first, as they may be waiting for this one
         take_over()
         for other in others if failed else ():
             other.kill()
@@ -382,7 +390,7 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Cal
                 atexit.register(dist.destroy_process_group)
         for other in others:
             other.wait()
-        # the environment of a command that nobody started
+        # restore the environment and the threads
         os.environ.clear()
         os.environ.update(former)
         torch.set_num_threads(former_threads)
@@ -390,11 +398,12 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Cal
 
 @contextmanager
 def connected(per_node: int, num_nodes: int, threads: int | None) -> Iterator[Shard]:
-    """Connect several processes during the block; after it only the first one goes on.
+    """Connect several processes during the block; after it only the first process goes on.
 
-    Lightning starts the others unless torchrun or srun has. They end with the block, with status 0
-    also after an error, which the first process knows and reports. SIGINT and SIGTERM end all, with
-    status 130 or 143. ``threads``: of each process; None divides the cores.
+    Lightning starts the other processes unless torchrun or srun has. They end with the block, with
+    status 0 also after an error, which the first process reports. SIGINT and SIGTERM end all
+    processes, with status 130 or 143. ``threads``: number of threads of each process; None divides
+    the cores.
 
     Raises ``ChildProcessError`` if another process ends before the block does.
     """
@@ -419,11 +428,11 @@ def connected(per_node: int, num_nodes: int, threads: int | None) -> Iterator[Sh
             try:
                 yield distributed_shard()
             finally:
-                # Lightning kills the first one if another status comes before
+                # another exit status would let Lightning kill the first process
                 if not is_first():
                     raise SystemExit(0)
     except Stop as stop:
-        # the first process says what is kept
+        # the first process reports which files are kept
         if is_first():
             raise
         raise SystemExit(stop.exit_status) from None

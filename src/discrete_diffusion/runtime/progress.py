@@ -1,4 +1,4 @@
-"""Progress of a command while it works: a bar on a terminal, elsewhere a line now and then.
+"""Progress of a command while it works: a bar on a terminal, elsewhere occasional log lines.
 
 Library code announces its work with ``task``; nothing is shown unless a command calls ``shown``.
 """
@@ -19,15 +19,16 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FIRST, EVERY = 10.0, 30.0
-"""Seconds from the beginning of a task to its first line, and from one line to the next."""
+"""Seconds from the beginning of a task to its first log line, and between later lines."""
 
 
 class Task:
     """Work in progress: ``done`` of ``total`` items, called ``unit`` (a plural).
 
     ``note``: text such as the loss; ``wants_note``: True if the task has been shown since the note
-    was set. ``at_hand``: items in the making, of which the fraction ``share`` is made. ``step``:
-    name and number of the last step of work on them. ``logged_at``: time of the last line."""
+    was set. ``at_hand``: number of items in progress, of which the fraction ``share`` is done.
+    ``step``: name and number of the last step on these items. ``logged_at``: time of the last log
+    line."""
 
     def __init__(self, name: str, total: float | None = None, unit: str = "") -> None:
         self.name, self.total, self.unit, self.note, self.step = name, total, unit, "", ("", 0)
@@ -41,48 +42,49 @@ class Task:
         self.reach(self.done + num)
 
     def reach(self, done: float) -> None:
-        """Set the number of items done; none is in the making."""
+        """Set the number of items done; no item is then in progress."""
         self.done = done if self.total is None else min(done, self.total)
         self.at_hand, self.share, self.step = 0.0, 0.0, ("", 0)
         self._moved = time.monotonic()
 
     def take(self, num: float = 1) -> None:
-        """Begin to make ``num`` items."""
+        """Begin work on ``num`` items."""
         self.at_hand, self.share = num, 0.0
 
     def come(self, share: float) -> None:
-        """Set the fraction of the items in the making that is made."""
+        """Set the fraction done of the items in progress."""
         self.share = min(max(share, 0.0), 1.0)
         self._moved = time.monotonic()
 
     def begin_at(self, done: float) -> None:
-        """Set the number of items done by an earlier run, which the speed leaves out."""
+        """Start from ``done`` items of an earlier run, which do not count for the speed."""
         self.done = self._done_before = done
 
     @property
     def place(self) -> str:
-        """``training, 120 of 3,000 steps``."""
+        """Name and count of the task: ``training, 120 of 3,000 steps``."""
         count = f"{self.done:,.0f}" + ("" if self.total is None else f" of {self.total:,.0f}")
         return f"{self.name}, {count} {self.unit}" if self.unit else self.name
 
     @property
     def noted(self) -> str:
-        """``place``, the note, and the step unless it is the first."""
+        """Name and count, with the note, and with the step after the first."""
         name, number = self.step
         step = f"{name} {number:,}" if number > 1 else ""
         return ", ".join(part for part in (self.place, self.note, step) if part)
 
     @property
     def status(self) -> str:
-        """``noted`` with the mean speed and the time left; with the time so far if no item is made
-        yet, or all are."""
+        """``noted`` with the mean speed and the remaining time.
+
+        If no item is done yet, or all are, the time so far takes their place."""
         now = time.monotonic()
         made = self.done + self.at_hand * self.share
         made = made if self.total is None else min(made, self.total)
         fresh = made - self._done_before
         if fresh <= 0 or self.done == self.total:
             return f"{self.noted}, {_clock(now - self.began)} so far"
-        # the speed up to the last move, so that the time left goes down between two moves
+        # the speed up to the last change, so that the time left goes down between two changes
         speed = fresh / max(self._moved - self.began, 1e-9)
         rate = f"{speed:.3g} {self.unit}/s" if speed >= 1 else f"{1 / speed:.3g} s each"
         parts = [self.noted, rate]
@@ -97,10 +99,11 @@ def _clock(seconds: float) -> str:
 
 
 class Calls:
-    """Network calls on the items at hand of a task, by which it is seen to move.
+    """Counter of the network calls of a task, which show its progress between finished items.
 
-    ``begun``: rounds so far, of ``most`` if that is known; a round is ``each`` calls.
-    ``wants_share``: True if the task has been shown and the rounds do not say its share."""
+    ``begun``: number of rounds so far; ``most``: number of rounds at most, None if unknown;
+    ``each``: network calls per round. ``wants_share``: True if the task has been shown and the
+    rounds do not determine the fraction done."""
 
     def __init__(
         self, task: Task | None = None, most: int | None = None, each: int = 1, name: str = "call"
@@ -109,11 +112,11 @@ class Calls:
         self._rounds_tell, self._share_known = most is not None, False
 
     def expect(self, most: int, *, exact: bool = True) -> None:
-        """Expect ``most`` rounds; fewer may do unless ``exact``, and do not tell the share then."""
+        """Expect at most ``most`` rounds; if ``exact``, their count gives the fraction done."""
         self.most, self._rounds_tell = most, exact
 
     def come(self, share: float, left: int | None = None) -> None:
-        """Set the fraction that is made; at most ``left`` rounds are to begin."""
+        """Set the fraction done, and the number of further rounds, at most ``left``."""
         self._share_known, self._rounds_tell = True, False
         if left is not None:
             self.most = self.begun + left
@@ -126,7 +129,7 @@ class Calls:
         return task is not None and task.wants_note and not known
 
     def begin(self, share: float | None = None) -> None:
-        """Count a round; ``share``: the fraction made before it, if the caller knows."""
+        """Count a round; ``share``: fraction done before the round, None if unknown."""
         if (task := self._task) is not None:
             if share is not None:
                 task.wants_note = False
@@ -141,7 +144,7 @@ class Calls:
 
 
 class _Lines:
-    """Log lines about the tasks: the first ``first`` seconds into one, then ``every`` so many."""
+    """Log lines about a task: after ``first`` seconds, then ``every`` so many seconds."""
 
     def __init__(self, say: Callable[[str], None], first: float, every: float) -> None:
         self._say, self._first, self._every = say, first, every
@@ -162,10 +165,10 @@ class _Lines:
 
 
 class _Bar:
-    """Bar of ``rich`` below what is printed and logged meanwhile."""
+    """Progress bar of ``rich`` below printed and logged lines."""
 
     interval = 0.25
-    """Seconds between two states."""
+    """Seconds between two updates of the bar."""
 
     def __init__(self) -> None:
         self._progress: Any = None
@@ -213,7 +216,7 @@ def _text(tasks: Sequence[Task]) -> str:
 
 
 class _Screen:
-    """Tasks of a command, the outermost first, and a thread that shows them on a display."""
+    """Tasks of a command, from the outermost inwards, and a thread that displays them."""
 
     def __init__(self, display: _Bar | _Lines) -> None:
         self._display = display
@@ -223,7 +226,7 @@ class _Screen:
 
     @contextmanager
     def showing(self, new: Task) -> Iterator[None]:
-        """Show the task as the innermost one; tasks begun inside end with it."""
+        """Show a new innermost task during the block; tasks begun inside end with it."""
         with self._lock:
             self.tasks.append(new)
         if self._thread is None:
@@ -256,7 +259,7 @@ _screen: _Screen | None = None
 
 
 def _tasks() -> list[Task]:
-    """Copy of the tasks that are shown; takes no lock, as signal handlers call it."""
+    """Copy the list of shown tasks; without a lock, as signal handlers call this."""
     return [] if _screen is None else _screen.tasks[:]
 
 
@@ -264,8 +267,10 @@ def _tasks() -> list[Task]:
 def shown(
     say: Callable[[str], None], *, bar: bool = True, first: float = FIRST, every: float = EVERY
 ) -> Iterator[None]:
-    """Show the tasks of the block: as a ``bar`` if standard error is a terminal; else ``say`` a
-    line ``first`` seconds into a task, then ``every`` so many. An outer ``shown`` goes on."""
+    """Show the tasks of the block: as a ``bar`` if standard error is a terminal, else as lines.
+
+    ``say``: function that gets a line ``first`` seconds after the beginning of a task, and then
+    ``every`` so many seconds. Inside another ``shown`` this does nothing."""
     global _screen
     if _screen is not None:
         yield
@@ -280,7 +285,7 @@ def shown(
 
 @contextmanager
 def task(name: str, total: float | None = None, unit: str = "") -> Iterator[Task]:
-    """Begin a task inside of those that have begun, and end it with the block."""
+    """Begin a task inside the current task, and end it with the block."""
     new = Task(name, total, unit)
     if _screen is None:
         yield new
@@ -290,7 +295,7 @@ def task(name: str, total: float | None = None, unit: str = "") -> Iterator[Task
 
 
 def track(items: Sequence[T], name: str, unit: str) -> Iterator[T]:
-    """Yield the items one after the other, as a task."""
+    """Yield the items, with a task that shows how many are done."""
     with task(name, len(items), unit) as going:
         for item in items:
             going.take()
@@ -299,14 +304,16 @@ def track(items: Sequence[T], name: str, unit: str) -> Iterator[T]:
 
 
 def parts(*names: str) -> Iterator[AbstractContextManager[Task]]:
-    """Announce tasks in the log; they are entered one after the other."""
+    """Log the names of several tasks; yield each task, to be entered in turn."""
     logger.info("%d parts: %s", len(names), "; ".join(names))
     return (task(f"part {k} of {len(names)}, {name}") for k, name in enumerate(names, start=1))
 
 
 @contextmanager
 def calls(most: int | None = None, *, each: int = 1, name: str = "call") -> Iterator[Calls]:
-    """Count the network calls of the innermost task as its note; ``name``: of one call."""
+    """Yield a counter of network calls, shown as the note of the innermost task.
+
+    ``name``: name of one call."""
     task = next(iter(_tasks()[-1:]), None)
     former = "" if task is None else task.note
     try:
@@ -317,11 +324,11 @@ def calls(most: int | None = None, *, each: int = 1, name: str = "call") -> Iter
 
 
 def step(name: str) -> None:
-    """Count one more step of work, called ``name``, on the items at hand of the innermost task."""
+    """Count a step called ``name`` of the work on the innermost task's items in progress."""
     for task in _tasks()[-1:]:
         task.step = (name, task.step[1] + 1)
 
 
 def where() -> str:
-    """Return what the command is doing and how far it is; "" if no task is shown."""
+    """Return the current tasks of the command with their progress; "" if no task is shown."""
     return ": ".join(each.noted for each in _tasks())
