@@ -1,4 +1,4 @@
-"""The command line, and ``compose`` for the same configs from Python."""
+"""The command line; ``compose`` makes the same configs in Python."""
 
 from discrete_diffusion.cli.main import main
 from discrete_diffusion.composing.compose import compose

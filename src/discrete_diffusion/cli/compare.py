@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CompareRequest:
-    """Comparison.
+    """Request of a comparison.
 
-    ``overrides``: of the command line, ``["algos=[mdlm,udlm]", "model=bd_tiny"]``; ``config``:
-    composed of them, if the caller has it; ``launcher``: overrides that choose Hydra's launcher;
-    ``user_config_dir``: a folder of further YAML files.
+    ``overrides``: words of the command line, ``["algos=[mdlm,udlm]", "model=bd_tiny"]``;
+    ``config``: config composed from them, None to compose it; ``launcher``: overrides that choose
+    Hydra's launcher; ``user_config_dir``: a folder of further YAML files.
     """
 
     overrides: Sequence[str]
@@ -39,8 +39,10 @@ class CompareRequest:
 
 
 def run(config: DictConfig) -> None:
-    """Compare as the command line says. Ctrl-C and SIGTERM end it with exit status 130 or 143; the
-    same command resumes it."""
+    """Compare as the command line says.
+
+    Ctrl-C and SIGTERM end the comparison with exit status 130 or 143; the same command resumes it.
+    """
     from hydra.core.hydra_config import HydraConfig
 
     hydra = HydraConfig.get()
@@ -62,9 +64,9 @@ def run(config: DictConfig) -> None:
 def run_comparison(request: CompareRequest) -> dict[str, Any]:
     """Train and measure every cell, write the comparison into ``out``, and print its table.
 
-    Returns the contents of ``results.json``. Raises ``ValueError`` before the first run, with a
-    list of all invalid cells, of folders that hold other runs, or for a precision that the device
-    does not have; and after the last run if some failed.
+    Returns the contents of ``results.json``. Raises ``ValueError`` before the first run if cells
+    are invalid, folders hold other runs, or the device does not have the precision; and after the
+    last run if some runs failed.
     """
     # the config, checked
     overrides = read_words(paths_as_typed(request.overrides))

@@ -1,4 +1,4 @@
-"""Plan of a comparison: configs of the cells, their sizes, and reasons why some are refused."""
+"""Plan of a comparison: configs and sizes of the cells, and reasons why cells are refused."""
 
 from __future__ import annotations
 
@@ -47,19 +47,18 @@ from discrete_diffusion.models.registry import available_backbones, backbone_spe
 from discrete_diffusion.sampling.registry import build_sampler, check_sampler, sampler_state
 
 Compose = Callable[[Sequence[str]], DictConfig]
-"""Function from overrides to the ``train`` config, which callers do not change."""
+"""Function from overrides to a ``train`` config, which callers must not change."""
 
 _STATES = ("tokens", "field", "latent")
-"""States that are compared: ids, and samples that also come as ids."""
+"""States that can be compared: token ids, and states of samples that are also available as ids."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Config of the cells of an algorithm without their model, backbone and options: its data, its
-    sampler and everything shared.
+    """Shared config of an algorithm's cells, without model, backbone and options.
 
-    ``overrides`` compose ``config``. ``is_plain``: settings of an experiment under ``algo`` were
-    left out.
+    ``overrides``: overrides that compose ``config``. ``is_plain``: True if settings of an
+    experiment under ``algo`` were left out.
     """
 
     overrides: tuple[str, ...]
@@ -68,23 +67,23 @@ class Recipe:
 
     @property
     def model(self) -> str:
-        """Model preset before a backbone is chosen."""
+        """Name of the model preset before a backbone is chosen."""
         return str(self.config.model.get("name"))
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Conditions of every sample of the data."""
+        """Names of the conditions that every sample of the data has."""
         return (*domain_of(self.config.data).conditions(self.config.data),)
 
     @cached_property
     def usable(self) -> list[str]:
-        """Backbones that fit the algorithm."""
+        """Names of the backbones that fit the algorithm."""
         name = str(self.config.algo.name)
         needs = getattr(ALGORITHMS.find(name), "backbone_needs", ())
         return usable_backbones(needs, algorithm_state(name))
 
     def reads(self, backbone: str) -> bool:
-        """True if a backbone is made for such data: its state, and the conditions of a sample."""
+        """True if a backbone can read the state and the conditions of the samples."""
         from discrete_diffusion.models.calling import OWN_CONDITIONS
 
         spec = backbone_spec(backbone)
@@ -101,8 +100,8 @@ class Recipe:
         return graph_vocabulary(complete_data(self.config).data) is not None
 
     def stand_in(self) -> str:
-        """Replacement for a backbone that does not fit: ``dit``, the algorithm's own, or the first
-        one that fits. ``ValueError`` if none does."""
+        """Choose a backbone in place of one that does not fit: ``dit``, the algorithm's default, or
+        the first that fits. Raises ``ValueError`` if none fits."""
         # backbones that the algorithm can use and that read the data
         able = [name for name in self.usable if self.reads(name)]
         for name in ("dit", str(self.config.algo.backbone), *able):
@@ -119,15 +118,16 @@ class Recipe:
 def recipes(
     algorithms: Sequence[str], shared: Sequence[str], compose: Compose
 ) -> dict[str, Recipe]:
-    """Recipes by algorithm. ``shared``: the overrides of all cells, without options.
+    """Make the recipe of each algorithm, by name.
 
-    All have the samples of the first one's data, in the state that each works on. Raises
-    ``ValueError`` for a state that these samples do not come in.
+    All recipes have the samples of the first recipe's data, each in the state of its algorithm.
+    ``shared``: overrides of all cells, without options. Raises ``ValueError`` if these samples are
+    not available in the state of an algorithm.
     """
     configs = {name: compose([*shared, f"algo={name}"]) for name in algorithms}
     names = [str(config.algo.name) for config in configs.values()]
     for name, config in configs.items():
-        # features have no comparison
+        # samples that are features cannot be compared
         if (state := algorithm_state(config.algo.name)) not in _STATES:
             raise ValueError(
                 f"compare measures algorithms on {', '.join(_STATES[:-1])} and {_STATES[-1]}, and "
@@ -146,8 +146,7 @@ def recipes(
 
 
 def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compose) -> list[str]:
-    """Overrides that give ``config`` the samples of ``base`` in the state of its algorithm, or
-    []."""
+    """Overrides that give ``config`` the samples of ``base`` in the state of its algorithm."""
     state = algorithm_state(config.algo.name)
     if config.data == base and data_state(base) == state:
         return []
@@ -165,7 +164,7 @@ def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compos
 
 
 def _data_sets_with(state: str) -> list[str]:
-    """Data sets whose samples come in this state and another one."""
+    """Names of the data sets whose samples are available in this state and in another state."""
     return [
         name
         for domain in map(get_domain, available_domains())
@@ -177,8 +176,9 @@ def _data_sets_with(state: str) -> list[str]:
 def _undo_experiment(
     name: str, config: DictConfig, shared: Sequence[str], compose: Compose
 ) -> list[str]:
-    """Overrides that undo the settings under ``algo`` of an experiment for another algorithm: a key
-    may mean something else, and a backbone may not fit."""
+    """Overrides that undo an experiment's settings under ``algo`` for another algorithm.
+
+    For that algorithm a key may mean something else, and the backbone may not fit."""
     of_experiment = any(key_of(word) == "experiment" for word in shared)
     if not of_experiment or compose(shared).algo.name == config.algo.name:
         return []
@@ -191,19 +191,21 @@ def _undo_experiment(
 def _sampling_words(
     name: str, names: Sequence[str], config: DictConfig, compose: Compose
 ) -> list[str]:
-    """Overrides for the sampler of samples that come in two states: the algorithm's own if the
-    requested one is for others of the ``names``; of ids with the domain's ``token_steps`` unless
-    steps are given. [] for other data."""
+    """Return overrides of the sampler for data whose samples are available in two states.
+
+    They choose the algorithm's default sampler if the requested sampler fits only other algorithms
+    of ``names``, and for token ids the domain's ``token_steps`` unless steps are given. Empty for
+    other data."""
     domain, algorithm = domain_of(config.data), str(config.algo.name)
     if len(equivalent_data_sets(config.data)) < 2:
         return []
     asked, words = str(config.sampling.name), []
-    # the algorithm's own sampler
+    # the default sampler of the algorithm
     if not _fits(asked, algorithm) and any(_fits(asked, other) for other in names):
         config = compose([f"algo={name}", f"data={config.data.name}"])
         config = compose([f"sampling={config.sampling.name}"])
         words = [f"sampling={config.sampling.name}"]
-    # its steps, unless they are given
+    # steps of the sampler, unless they are given
     default = compose([f"sampling={config.sampling.name}"]).sampling.get("steps")
     fewer = domain.token_steps if algorithm_state(algorithm) == "tokens" else None
     unsaid = default is not None and config.sampling.get("steps") == default
@@ -223,13 +225,13 @@ logger = logging.getLogger(__name__)
 def plan_cells(
     config: DictConfig, overrides: Sequence[str], user_config_dir: str | None = None
 ) -> list[Cell]:
-    """Plan all cells, in the order of the table, checked on the meta device.
+    """Plan all cells in the order of the table, and check them on the meta device.
 
-    ``config``: of the command, from ``with_terms``; ``overrides``: those of ``shared_overrides``.
-    Raises ``ValueError`` listing all refused cells, or for an algorithm on another state than the
-    samples come in.
+    ``config``: config of the command, from ``with_terms``; ``overrides``: result of
+    ``shared_overrides``. Raises ``ValueError`` listing all refused cells, or for an algorithm whose
+    state the samples are not available in.
     """
-    # one cell per algorithm and backbone, without doubles
+    # one cell per algorithm and backbone, without duplicates
     planner = _Planner(config, overrides, user_config_dir)
     cells: list[Cell] = []
     refused: list[str] = []
@@ -258,8 +260,8 @@ def plan_cells(
 
 
 def _preset_notes(chosen: str | None, cells: Mapping[str, Cell]) -> list[str]:
-    """Notes on the presets of the ``cells``, by name, if not all have the ``chosen`` one of
-    ``model=``, and on sizes that were found."""
+    """Notes on presets and sizes of the ``cells``, given by name; [] if all have the ``chosen``
+    preset and none was scaled."""
     others = {n: c for n, c in cells.items() if chosen is not None and c.preset != chosen}
     lines = [f"{n}: model={c.model} ({c.parameters:,} parameters)" for n, c in cells.items()]
     if others:
@@ -275,8 +277,7 @@ def _with_seed(cell: Cell, seed: int) -> Cell:
 
 
 class _Planner:
-    """Composer of cells, one at a time, with checks. ``notes``: which settings apply to which
-    algorithms."""
+    """Planner of one cell at a time. ``notes``: which options apply to which algorithms."""
 
     def __init__(
         self, config: DictConfig, overrides: Sequence[str], user_config_dir: str | None
@@ -304,15 +305,15 @@ class _Planner:
             )
 
     def remedy(self, refusal: str) -> str:
-        """Rewrite the advice in a refusal of ``train`` for ``compare``."""
+        """Adapt the advice in an error message of ``train`` to ``compare``."""
         problem, found, _ = refusal.partition("; set forward_process=")
         if found and any(o.startswith("forward_process=") for o in self.shared):
             return f"{problem}; leave forward_process= out, and each algorithm takes its own"
         return re.sub(r"algo\.backbone=([\w-]+)", r"backbones=[\1]", refusal)
 
     def plan(self, algorithm: str, asked: str | None, size: int | None) -> Cell:
-        """Plan a cell without its seed. ``asked``: a backbone, None for that of ``train``, or one
-        made for the data; ``size``: parameters of the first cell, None for the first."""
+        """Plan a cell without its seed. ``asked``: the requested backbone, None for the default;
+        ``size``: number of parameters of the first cell, None for the first cell itself."""
         # a backbone that fits
         recipe, instead_of = self.recipes[algorithm], None
         backbone = asked or str(self._compose(tuple(self.shared)).algo.backbone)
@@ -339,10 +340,10 @@ class _Planner:
         return replace(cell, instead_of=instead_of)
 
     def _can_use(self, algorithm: str, backbone: str, wanted: str) -> bool:
-        """True if the algorithm can use a backbone; one that does not declare its conditions is
-        built, for its signature."""
+        """True if the algorithm can use a backbone, which is built if it does not declare its
+        conditions."""
         recipe, spec = self.recipes[algorithm], backbone_spec(backbone)
-        # the registry knows what it needs
+        # the registry says which conditions the backbone reads
         if spec.conditions is not None or spec.state != algorithm_state(recipe.config.algo.name):
             return backbone in recipe.usable
         try:
@@ -355,8 +356,8 @@ class _Planner:
         return are_equal(cell.parameters, size, self.tolerance)
 
     def _default_model(self, recipe: Recipe, backbone: str) -> str:
-        """Preset of the recipe; if it is made for other data, of the first recipe whose preset is
-        not, else the backbone's own."""
+        """Choose the recipe's preset; if it does not fit the data, another recipe's, else the
+        backbone's default."""
         known = {*available_backbones()}
         for each in (recipe, *self.recipes.values()):
             preset = self.presets.get(each.model)
@@ -368,9 +369,11 @@ class _Planner:
         return backbone_spec(backbone).preset or recipe.model
 
     def _candidates(self, backbone: str, wanted: str, size: int | None) -> Sequence[str | None]:
-        """Presets to try: the wanted one if it fits the backbone, alone if the command gives it;
-        then others that fit, the nearest to the ``size`` or to the wanted one first. None stands
-        for the recipe's, for a backbone without a preset."""
+        """Return the presets to try for a backbone, in order.
+
+        First the ``wanted`` preset if it fits, alone if the command gives it; then other presets
+        that fit, sorted by distance to ``size`` or to the size of ``wanted``. None stands for the
+        preset of the recipe, for a backbone without a preset."""
         preset = self.presets.get(wanted)
         # a preset for any backbone
         if preset is None or not preset.backbones:
@@ -382,8 +385,8 @@ class _Planner:
         return [*first, *(name for name in found if name not in first)] or [self.model]
 
     def _scaled(self, cell: Cell, size: int) -> Cell:
-        """Change the keys that the preset scales with, unless the command gives them, until the
-        cell has about ``size`` parameters; the nearest cell if they cannot."""
+        """Scale a cell to about ``size`` parameters, or as near as possible, by the keys that its
+        preset scales with."""
         assert self.tolerance is not None
         for key in self._scaling_keys(cell):
             # search the value of the key that comes near the size
@@ -398,7 +401,7 @@ class _Planner:
         return cell
 
     def _scaling_keys(self, cell: Cell) -> list[str]:
-        """Keys that scale the cell's preset, without those of the command."""
+        """Keys that scale the cell's preset, except the keys in the command."""
         preset = self.presets.get(cell.preset or "")
         if preset is None:
             return []
@@ -407,7 +410,7 @@ class _Planner:
         return [key for key in preset.scales_with if f"model.{key}" not in given]
 
     def _too_far(self, cell: Cell, size: int) -> str:
-        """Message for a cell of another ``size``, with the ways out."""
+        """Return the message for a cell whose size is not near ``size``, with remedies."""
         preset = self.presets.get(cell.preset or "")
         keys = preset.scales_with if preset else ()
         free = self._scaling_keys(cell)
@@ -450,7 +453,7 @@ class _Planner:
             preset_config, overrides = config, [*overrides, *of_model]
             config = self._compose(tuple(overrides))
             check_kinds(config, preset_config)
-        # built without memory, to count its parameters
+        # built on the meta device, to count the parameters
         built = build_on_meta(config)
         cell = Cell(
             algorithm,
@@ -476,10 +479,9 @@ class _Planner:
 
 
 def build_on_meta(config: DictConfig) -> Algorithm:
-    """Build the algorithm of a ``train`` config without memory for its weights, and check its
-    sampler.
+    """Build the algorithm of a ``train`` config on the meta device, and check its sampler.
 
-    Raises ``ValueError`` for parts that do not fit.
+    Raises ``ValueError`` for parts that do not fit each other.
     """
     check_values(config)
     try:

@@ -1,4 +1,4 @@
-"""Request of a comparison: its words read and checked before slow imports."""
+"""Request of a comparison: reads and checks the command's words before slow imports."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _SET_BY_CELL = {
     "resume": "the same command again, which goes on by itself",
 }
 _OF_SOME = ("algo.", "noise.", "sampling.", "model.")
-"""Beginnings of keys that only some cells have."""
+"""Prefixes of config keys that only some cells have."""
 
 _NO_SETTINGS = {
     *("name", "backbone", "backbones", "parameters", "counted_at", "counted_with", "scales_with"),
 }
-"""Keys of a section that describe it and are not settings."""
+"""Keys that describe a config section and are not settings."""
 
 
 def key_of(override: str) -> str:
@@ -60,15 +60,17 @@ def key_of(override: str) -> str:
 
 
 def is_option(override: str) -> bool:
-    """True for an override that applies to cells with its key: ``algo.num_steps=10``. False for
-    ``+model.KEY``, which a backbone without a preset reads."""
+    """True for an override that applies only to cells with its key, such as ``algo.num_steps=10``.
+
+    False for ``+model.KEY``, which a backbone without a preset reads."""
     return key_of(override).startswith(_OF_SOME) and not override.startswith(("~", "+model."))
 
 
 def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]:
     """Write options as ``++KEY=VALUE``, so that Hydra composes them for any ``algo``.
 
-    Raises ``ValueError`` for a sweep, a value that should be a list, and a folder besides ``out``.
+    Raises ``ValueError`` for a sweep, a value that should be a list, and a folder other than
+    ``out``.
     """
     if "--multirun" in flags:
         raise ValueError(
@@ -91,17 +93,19 @@ def read_words(overrides: Sequence[str], flags: Iterable[str] = ()) -> list[str]
 
 
 def shared_overrides(overrides: Sequence[str]) -> list[str]:
-    """Overrides of ``read_words`` for the ``train`` of every cell, options included."""
+    """Select from the result of ``read_words`` the overrides of every cell's ``train``."""
     shared = [o for o in overrides if key_of(o) not in (*_OWN_KEYS, "eval.num_samples")]
-    # measured once, by compare; samples at validations only if they are asked for
+    # compare measures once; sampling at validations only if requested
     return ["callbacks.num_samples=0", *shared, "eval.num_samples=0", "eval.bound_draws=1"]
 
 
 def check_request(
     config: DictConfig, overrides: Sequence[str], user_config_dir: str | None
 ) -> None:
-    """``ValueError`` for an unknown or repeated name, a value of another kind, a folder that cannot
-    be written to, or several processes. ``config``: of the command."""
+    """Raise ``ValueError`` for wrong values in the config of the command.
+
+    These are unknown or repeated names, values of another type, a folder that cannot be written to,
+    and several processes."""
     # one process
     if (found := started()) is not None:
         raise ValueError(
@@ -166,17 +170,17 @@ def _check_folder(out: str | None) -> None:
 
 
 def has_key(config: DictConfig, option: str) -> bool:
-    """True if a config has the key of an option."""
+    """True if a config has the key of an override."""
     section, _, name = key_of(option).rpartition(".")
     node = OmegaConf.select(config, section)
     return isinstance(node, DictConfig) and name in node
 
 
 def option_notes(options: Sequence[str], configs: Mapping[str, DictConfig]) -> list[str]:
-    """Notes on the options that only some of the ``configs``, by name, have:
-    ``algo.num_steps=10: for d3pm``.
+    """Notes on options that apply to some of the ``configs`` only: ``algo.num_steps=10: for d3pm``.
 
-    Raises ``ValueError`` for an option that none of them has, with the closest one.
+    ``configs``: configs by name. Raises ``ValueError`` with the closest key for an option that no
+    config has.
     """
     lines = []
     for option in options:
@@ -199,8 +203,9 @@ def _refuse_unknown(option: str, configs: Mapping[str, DictConfig]) -> None:
 
 
 def _nearest_known(key: str, configs: Collection[DictConfig]) -> tuple[str, str, set[str]]:
-    """Innermost section of a dotted ``key`` that a config has, else the outermost; with the name in
-    it, and its keys."""
+    """Find the innermost known section of a dotted ``key``.
+
+    Returns the section, the unknown name in it, and the known names in it."""
     section, _, name = key.rpartition(".")
     nodes = [OmegaConf.select(config, section) for config in configs]
     known = {str(k) for node in nodes if isinstance(node, DictConfig) for k in node}

@@ -1,4 +1,4 @@
-"""Check the folders of the cells, run the missing cells, and compare all of them."""
+"""Runs of a comparison: check the cells' folders, run missing cells, compare all cells."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def compare_cells(
     user_config_dir: str | None,
 ) -> dict[str, Any]:
     """Train and measure the cells that are not finished, and write the comparison."""
-    # what is measured of every cell
+    # the measurements of every cell
     measurement = cells[0].measurement
     check_columns(config.columns or (), measurement.measures, measurement.columns)
     protocol = EvaluationProtocol(
@@ -55,7 +55,7 @@ def compare_cells(
     ]
     for line in dict.fromkeys(replaced):
         logger.info("%s", line)
-    # a launcher's machines may be other ones
+    # a launcher may run the cells on other machines
     if not launcher:
         for cell in cells:
             if not cell.folder.is_trained:
@@ -72,9 +72,9 @@ def compare_cells(
 
 
 def _try_backbones(cells: Sequence[Cell], data: dict[str, Dataset]) -> None:
-    """Try the backbone of each algorithm once, before any run.
+    """Try each combination of algorithm and backbone on samples, before any run.
 
-    Raises ``ValueError`` listing the combinations that the trial refuses."""
+    Raises ``ValueError`` listing the combinations that fail."""
     # one cell of each combination
     pairs: dict[tuple[str, str], Cell] = {}
     for cell in cells:
@@ -120,18 +120,19 @@ def run_cells(
     launcher: Sequence[str] = (),
     user_config_dir: str | None = None,
 ) -> None:
-    """Call ``run_cell`` for every cell by the launcher of Hydra that the overrides ``launcher``
-    choose, ``hydra/launcher=joblib``; by default one after the other in this process. Hydra's
+    """Run every cell by Hydra's launcher; by default one after the other in this process.
+
+    ``launcher``: overrides that choose the launcher, such as ``hydra/launcher=joblib``. Hydra's
     global state is restored.
 
-    Raises ``ValueError`` naming the cells that failed, from the last error that users cannot mend,
-    if there is one.
+    Raises ``ValueError`` naming the cells that failed. Its cause is the last error that users
+    cannot mend, if there is one.
     """
     from hydra.core.utils import JobStatus
 
     task = partial(run_cell, protocol=protocol, num_cells=len(cells))
     returned = _launched(cells, task, launcher, user_config_dir)
-    # errors of users by cell; any other is the cause
+    # errors that users can mend, by cell; any other error is the cause
     failed, cause = [], None
     for cell, job in zip(cells, returned, strict=True):
         if job.status == JobStatus.COMPLETED:
@@ -160,7 +161,7 @@ def _launched(
     launcher: Sequence[str],
     user_config_dir: str | None,
 ) -> Sequence[Any]:
-    """Call ``task`` with the config of each cell by Hydra's launcher; returns its results."""
+    """Call ``task`` with the config of each cell by Hydra's launcher; return the results."""
     # Hydra has no public way to call a launcher
     from hydra._internal.callbacks import Callbacks
     from hydra.core.global_hydra import GlobalHydra
@@ -168,7 +169,7 @@ def _launched(
     from hydra.core.plugins import Plugins
     from hydra.types import HydraContext, RunMode
 
-    # Hydra's config of a sweep into the folder of the cells
+    # Hydra's config of a sweep that writes into the folder of the cells
     former = HydraConfig.instance().cfg
     shared = [f"hydra.sweep.dir={quoted(str(cells[0].folder.path.parent))}", *launcher]
     hydra_log = logging.getLogger("hydra")
@@ -201,8 +202,9 @@ def _launched(
 
 
 def run_cell(config: DictConfig, *, protocol: EvaluationProtocol, num_cells: int) -> None:
-    """Train, or resume, and measure one of ``num_cells`` cells, in the folder that the launcher
-    made for it.
+    """Train or resume a cell, one of ``num_cells``, and measure it.
+
+    It runs in the folder that the launcher made for it.
 
     Raises the errors of ``train``, and ``ValueError`` if training has diverged.
     """
@@ -218,7 +220,7 @@ def run_cell(config: DictConfig, *, protocol: EvaluationProtocol, num_cells: int
 
 
 def _finish(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol) -> None:
-    """Train the cell, unless that is done, and measure it."""
+    """Train the cell, unless it is trained already, and measure it."""
     if not folder.is_trained:
         # from the last checkpoint, if there is one
         resumed = config.copy()
@@ -237,6 +239,7 @@ def _finish(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
 
 
 def _is_no_metric(record: logging.LogRecord) -> bool:
-    """False for the last line of ``train``, whose metrics are of another split than the table's and
-    of fewer noise samples."""
+    """Filter of log records: False for the last line of ``train`` with its metrics.
+
+    These use another split than the table of the comparison, and fewer noise samples."""
     return not record.getMessage().startswith("metrics:")

@@ -1,4 +1,4 @@
-"""Errors that a user can mend, as one sentence each."""
+"""Messages of one sentence for errors that a user can mend."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ _MENDABLE = (
     *(ValueError, TypeError, OSError),
     *(HydraException, OmegaConfBaseException, MarkedYAMLError),
 )
-"""Errors that a user can mend, besides a lack of memory."""
+"""Exception types of errors that a user can mend, apart from a lack of memory."""
 
 
 def sentence(error: Exception) -> str | None:
-    """Text of an error that a user can mend, without control characters; None for any other."""
+    """Return the message of an error that a user can mend, without control characters.
+
+    None for any other error."""
     if _lacks_memory(error):
         where = "the GPU" if type(error).__name__ == "OutOfMemoryError" else "this machine"
         return f"{where} is out of memory; take a smaller batch_size, num_samples or model"
@@ -59,8 +61,10 @@ def sentence(error: Exception) -> str | None:
 
 
 def _lacks_memory(error: Exception) -> bool:
-    """True for a lack of memory in Python, the system or torch, which has no type for a CPU's."""
-    # a message on lost processes mentions memory too
+    """True if Python, the system or torch has run out of memory.
+
+    For CPU memory torch raises a general ``RuntimeError``, so its text is searched."""
+    # other OSErrors, on lost processes, mention memory too
     if isinstance(error, OSError):
         return "allocate memory" in str(error)
     words = ("allocate memory", "not enough memory", "out of memory")
@@ -69,7 +73,9 @@ def _lacks_memory(error: Exception) -> bool:
 
 
 def explain(error: Exception, config_name: str, overrides: Sequence[str], places: Places) -> str:
-    """Sentence for an error of Hydra, with the closest choice or key; Hydra's if there is none."""
+    """Return a sentence for an error of Hydra, with the closest choice or key.
+
+    Returns Hydra's text if the error is not recognised."""
     # an unknown choice of a group
     missing = getattr(error, "missing_cfg_file", None)
     if isinstance(error, MissingConfigException) and missing and "/" in missing:
@@ -100,8 +106,10 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str], places
 
 
 def plugins_hint(group: str, name: str, overrides: Sequence[str]) -> str:
-    """Words to type if the user's own module registers the unknown part ``name``; a checkpoint
-    remembers such modules. "" for groups that are not registries."""
+    """Return advice to name the user's module, by ``plugins=``, that registers the part ``name``.
+
+    Modules that the command's checkpoint remembers are suggested. "" for groups that are not
+    registries."""
     if group not in PART_GROUPS:
         return ""
     values = {
@@ -137,7 +145,7 @@ def _missing_launcher(name: str) -> str:
 def _unknown_key(
     error: Exception, config_name: str, overrides: Sequence[str], places: Places
 ) -> str | None:
-    """Sentence for an unknown key in Hydra's error, with the closest one; None for other errors."""
+    """Return a sentence for an unknown key, with the closest key; None for other errors."""
     found = re.match(r"Could not override '([^']+)'", str(error))
     if found is None:
         return None
@@ -168,14 +176,14 @@ def _unknown_key(
         return f"unknown config key '{found.group(1)}'; did you mean {parent}.{named[0]}?"
     where = f"config key under '{parent}'" if parent else "config key"
     text = unknown_name(where, key, map(str, node))
-    # a new key is advice only where no known one is near: nothing might read it
+    # advise a new key only if no known key is near, as nothing might read it
     if config_name in WITH_CHECKPOINT or "did you mean" in text:
         return text
     return f"{text} (+{found.group(1)}=... adds a new one)"
 
 
 def _unknown_section(key: str, config: DictConfig) -> str:
-    """Sentence for the first unknown section of a dotted key, with the closest one."""
+    """Return a sentence for the first unknown section of a dotted key, with the closest section."""
     # the first part that the config does not have
     parts = key.split(".")
     depth = next(
@@ -188,7 +196,7 @@ def _unknown_section(key: str, config: DictConfig) -> str:
 
 
 def _same_key_elsewhere(config: DictConfig, key: str) -> list[str]:
-    """Full names of keys called ``key``, or with its meaning, in the sections of a config."""
+    """Overrides for the keys of a config with the name or meaning of ``key``: ``out=FOLDER``."""
     if key in ("run_dir", "output_dir") and "out" not in config:
         return ["out=FOLDER"]
     if key in ("steps", "num_steps", "maxsteps", "iterations") and "trainer" in config:

@@ -1,4 +1,4 @@
-"""``discrete-diffusion evaluate``: measure samples, and the model that they come from."""
+"""``discrete-diffusion evaluate``: measure samples and, with a checkpoint, the model."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ logger = logging.getLogger(__name__)
 def run(config: DictConfig) -> None:
     """Measure, print the table, and write everything into ``out``.
 
-    ``metrics.json``, ``table.md``, the samples of the first sampling seed and pictures, as the kind
-    of data has them: see ``Domain.evaluate``. Several processes share the sampling and the
-    measuring of the model, the first one does the rest. A signal such as Ctrl-C ends it with a line
-    on its progress and complete files; a process by itself keeps samples that are finished.
-    Raises ``ValueError`` before measuring if an output would overwrite an input.
+    The files are ``metrics.json``, ``table.md``, the samples of the first sampling seed and
+    pictures, as the kind of data defines: see ``Domain.evaluate``. Several processes share the
+    sampling and the measuring of the model; the first process does the rest. A signal such as
+    Ctrl-C ends the command with a line on its progress, and no file is incomplete; a single process
+    keeps finished samples. Raises ``ValueError`` before measuring if an output would overwrite an
+    input.
     """
     silence_nonzero_ranks()
     request = check_values(config)
@@ -59,8 +60,9 @@ def run(config: DictConfig) -> None:
 
 
 def check_values(config: DictConfig) -> EvaluateRequest:
-    """Return the request of a config. ``ValueError`` or ``FileNotFoundError`` for errors that the
-    config alone shows."""
+    """Check a config and return its request.
+
+    Raises ``ValueError`` or ``FileNotFoundError`` for errors that the config alone shows."""
     if (config.checkpoint is None) == (config.samples is None):
         got = "neither" if config.checkpoint is None else "both"
         raise ValueError(
@@ -81,14 +83,14 @@ def check_values(config: DictConfig) -> EvaluateRequest:
 
 
 def _written() -> list[str]:
-    """Files that ``out`` receives and an input could be; no input is a picture."""
+    """Names of the files written to ``out``, except pictures, which are never inputs."""
     return ["metrics.json", "table.md", *(f for f in sample_files() if f.startswith("samples."))]
 
 
 def _measure(
     request: EvaluateRequest, config: DictConfig, folder: Path, written: list[str]
 ) -> None:
-    """Measure, write into the folder, and print the tables."""
+    """Measure, print the tables, and write the files into the folder."""
     from discrete_diffusion.evaluation.tables import print_table
 
     done, quickly = _evaluate(request, config, written)
@@ -98,7 +100,7 @@ def _measure(
         with progress.task("drawing pictures"):
             done.plot(folder)
     drawn = config.pictures and any(folder.glob("*.png"))
-    # tables and notes, then the extent and the files
+    # tables and notes, then how much was measured, and the files
     for section in done.sections():
         rows = [row.cells[: len(section.columns)] for row in section.rows if not row.detail]
         print_table(section.columns, rows, title=section.title)
@@ -108,7 +110,7 @@ def _measure(
 
 
 def _extent(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
-    """Sentence on how much was measured; "" if everything was."""
+    """Return a sentence on how much was measured; "" if everything was measured."""
     found = [metrics.get(key) for key in ("num_held_out", "num_held_out_available")]
     parts = [] if None in found else ["{:,} of {:,} held-out samples".format(*found)]
     if quickly:
@@ -120,8 +122,9 @@ def _extent(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
 def _evaluate(
     request: EvaluateRequest, config: DictConfig, written: list[str]
 ) -> tuple[Evaluation, dict[str, int]]:
-    """Measure files of samples, or a checkpoint with the samples of its model; returns the settings
-    that ``quick`` chose, too."""
+    """Measure files of samples, or a checkpoint's model and its samples.
+
+    Returns the measurements, and the settings of ``Domain.quick`` if requested."""
     from discrete_diffusion.api.requests import evaluate_files, evaluate_model
 
     if config.checkpoint is not None:
@@ -129,7 +132,7 @@ def _evaluate(
         trained.refuse_overwriting_data(Path(config.out), written, request.get("data"))
         # keep finished samples at a signal
         return evaluate_model(request, replace(trained, append=lambda _: None))
-    # files are measured by one process: others end here
+    # files are measured by the first process: others end here
     if config.devices not in (None, 1):
         raise ValueError(
             f"devices={config.devices}: samples=FILE is measured by one process; leave devices out"

@@ -1,4 +1,4 @@
-"""Help: commands, and of each its groups with their choices and its keys with their comments."""
+"""Help texts: the commands; for each command its config groups, choices, keys and comments."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 _NO_SETTINGS = (
     *("name", "domain", "backbones", "parameters", "counted_at", "counted_with", "scales_with"),
 )
-"""Keys of a group's YAML that describe it and are not settings."""
+"""Keys of a YAML that describe its group and are not settings."""
 
 _FILES = {"compare": ("train", "compare")}
-"""YAMLs with the keys of a command, if there are several."""
+"""Commands whose keys are in several YAML files, with the names of the files."""
 
 _LEAST_WIDTH, _MOST_WIDTH = 80, 120
 
 _AUTO = "(auto)"
-"""Default null in the tables; typed, it is null."""
+"""Text for the default null in the tables; the user types null for it."""
 
 _FLAGS = """\
   --cfg job            print the composed config, run nothing
@@ -52,8 +52,10 @@ _FLAGS = """\
 
 
 def print_help(command: str, overrides: Sequence[str], places: Places = ()) -> None:
-    """Print the groups and keys of a command, for the choices of groups in ``overrides``, such as
-    ``data=plans``. Raises the errors of ``compose_plainly``."""
+    """Print the groups and keys of a command.
+
+    ``overrides``: words of the command; choices such as ``data=plans`` decide which keys there are.
+    Raises the errors of ``compose_plainly``."""
     from rich.console import Console
 
     # a console as wide as the terminal, within limits
@@ -100,8 +102,9 @@ def print_help(command: str, overrides: Sequence[str], places: Places = ()) -> N
 
 
 def _row(key: str, value: Any, meaning: str, bounds: str = "") -> tuple[str, str]:
-    """A key with its default, and its meaning. Null is shown as ``(auto)`` if the meaning says what
-    it does, else as nothing."""
+    """Format a key with its default, and its meaning with its bounds.
+
+    Null is shown as ``(auto)`` if the meaning mentions it, else as nothing."""
     shown = _shown(value)
     if value is None:
         meaning, explained = re.subn(
@@ -112,7 +115,7 @@ def _row(key: str, value: Any, meaning: str, bounds: str = "") -> tuple[str, str
 
 
 def _bounds(config: DictConfig) -> Iterator[tuple[str, str]]:
-    """Keys of numbers with their bounds, of signatures and of other keys."""
+    """Yield the keys of numbers with a text of their bounds."""
     # annotations of keys, and of settings of the chosen parts
     annotations = {**KEYS}
     for group in PART_GROUPS:
@@ -126,7 +129,7 @@ def _bounds(config: DictConfig) -> Iterator[tuple[str, str]]:
 
 
 def _options(command: str) -> dict[str, dict[str, Option]]:
-    """Options of a command by key, then by the title of the kind of data."""
+    """Options of a command by key, and for each key by the title of the kind of data."""
     if command in WITH_CHECKPOINT:
         return options_by_title(command)
     if command not in ("train", "compare"):
@@ -146,8 +149,9 @@ def header(text: str) -> str:
 
 
 def comments(text: str) -> dict[str, str]:
-    """Comments of a YAML by dotted key; every key is on one line, and comment lines after
-    it belong to it."""
+    """Comments of a YAML by dotted key.
+
+    A key stands on one line; comment lines after the key belong to it."""
     found: dict[str, str] = {}
     path: list[tuple[int, str]] = []
     last = None
@@ -168,8 +172,9 @@ def comments(text: str) -> dict[str, str]:
 
 
 def _comments_of_choice(group: str, choice: str, places: Places) -> dict[str, str]:
-    """Comments of a group's YAML, and of those of the same group among its defaults, by key of the
-    whole config."""
+    """Comments of a YAML of a group, by full key.
+
+    YAMLs of the same group among its ``defaults`` are included."""
     from omegaconf import OmegaConf
 
     # every file of that name on the search path
@@ -187,7 +192,7 @@ def _comments_of_choice(group: str, choice: str, places: Places) -> dict[str, st
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Dotted keys and values; a section without keys is a value."""
+    """Yield dotted keys and values; an empty section is a value."""
     for key, value in config.items():
         if isinstance(value, Mapping) and value:
             yield from _leaves(value, f"{prefix}{key}.")
@@ -196,7 +201,7 @@ def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _container(config: DictConfig) -> dict[str, Any]:
-    """Convert a config to a dict, without Hydra's section and with interpolations as written."""
+    """Convert a config to a dict without Hydra's section; interpolations stay unresolved."""
     from omegaconf import OmegaConf
 
     container = OmegaConf.to_container(config, resolve=False)
@@ -205,7 +210,7 @@ def _container(config: DictConfig) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """Write a value as on the command line."""
+    """Format a value for the command line."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, list):
@@ -263,7 +268,7 @@ Every setting is a config value; key=value on the command line overrides it:
 
 
 def commands_of_domains() -> list[str]:
-    """Commands that the installed kinds of data add to the general help."""
+    """Names of the commands that the installed kinds of data add to the general help."""
     domains = [get_domain(name) for name in available_domains()]
     return list(dict.fromkeys(line.split()[0] for each in domains for line in each.command_help))
 

@@ -1,4 +1,4 @@
-"""``discrete-diffusion list``: parts by name, and which of them fit together."""
+"""``discrete-diffusion list``: names of all parts, and which parts fit together."""
 
 from __future__ import annotations
 
@@ -36,18 +36,19 @@ _HOLD = {
     "field": "images of numbers",
     "latent": "latent vectors",
 }
-"""Samples of a state, in words."""
+"""Descriptions of the samples of each state."""
 
 _GROUPS = {"optimisers": "optim", "loggers": "logger", "experiments": "experiment"}
-"""Other words that ``list`` takes, and their config groups."""
+"""Config groups that ``list`` shows, by the word typed after it."""
 
 _DEFAULT = "*"
-"""Mark of the defaults of ``train``."""
+"""Mark in front of the defaults of ``train``."""
 
 
 def print_listing(kind: str | None = None) -> None:
-    """Print for each state its data sets, backbones, algorithms and samplers, with what each fits,
-    and the choices of other groups; or one table of a ``kind`` of parts, ``algorithms``.
+    """Print all parts by state, with the parts that each fits, and the choices of other groups.
+
+    ``kind``: print only one table, such as ``algorithms``.
 
     Raises ``ValueError`` for an unknown kind."""
     console = Console(highlight=False)
@@ -86,7 +87,7 @@ def print_listing(kind: str | None = None) -> None:
 
 
 def _table(heads: tuple[str, ...], rows: Rows) -> Table:
-    """Table of rows, the defaults of ``train`` marked."""
+    """Make a table in which the defaults of ``train`` are marked."""
     table = Table(*heads, box=None)
     default = _defaults().get(heads[0].removesuffix("="))
     for name, *cells in rows:
@@ -95,7 +96,7 @@ def _table(heads: tuple[str, ...], rows: Rows) -> Table:
 
 
 def _defaults() -> dict[str, Any]:
-    """Choices of ``train`` without any words, by group; and the backbone."""
+    """Default choices of ``train`` by group, and the default backbone."""
     from omegaconf import OmegaConf
 
     listed = plain(OmegaConf.load(config_dir() / "train.yaml"), resolve=False)["defaults"]
@@ -107,13 +108,13 @@ def _defaults() -> dict[str, Any]:
 
 
 def _data(state: str) -> Rows:
-    """Data sets with the conditions of their samples."""
+    """Rows of data sets, with the conditions of their samples."""
     domains = [get_domain(name) for name in available_domains()]
     found = sorted(((n, d) for d in domains for n in d.data_sets), key=lambda pair: pair[0])
     for name, domain in found:
         if domain.data_sets[name] != state:
             continue
-        # the comment of a shipped YAML, or the docstring of a plug-in's domain
+        # described by the comment of a shipped YAML, or the docstring of a plug-in's domain
         if type(domain).__module__.partition(".")[0] in own_packages():
             about = _first_sentence(shipped_files("data")[name].read_text())
         else:
@@ -123,21 +124,21 @@ def _data(state: str) -> Rows:
 
 
 def _first_sentence(yaml: str) -> str:
-    """First sentence of the comment that a YAML begins with."""
+    """First sentence of the comment at the beginning of a YAML."""
     comment = takewhile(lambda line: line.startswith("#"), yaml.splitlines())
     lines = (line.removeprefix("#").strip() for line in comment if "@package" not in line)
     return " ".join(lines).partition(". ")[0].removesuffix(".")
 
 
 def _choices(group: str) -> Rows:
-    """Choices of a config group with the first sentences of their YAMLs."""
+    """Rows of the choices of a config group, with the first sentences of their YAMLs."""
     files = shipped_files(group)
     for name in choices(group):
         yield name, _first_sentence(files[name].read_text()) if name in files else ""
 
 
 def _backbones(state: str) -> Rows:
-    """Backbones with the model presets that fit."""
+    """Rows of backbones, with the model presets that fit."""
     presets = model_presets()
     for name in available_backbones():
         spec = backbone_spec(name)
@@ -153,12 +154,12 @@ def _backbones(state: str) -> Rows:
 
 
 def _fact(algorithm: str, name: str, default: Any = ()) -> Any:
-    """Class attribute of an algorithm, which is not imported."""
+    """Read a class attribute of an algorithm without importing the class."""
     return getattr(ALGORITHMS.entry(algorithm), name, default)
 
 
 def _algorithms(state: str) -> Rows:
-    """Algorithms with their forward processes and backbones."""
+    """Rows of algorithms, with their forward processes and backbones."""
     everything = usable_backbones((), state)
     for name in algorithms_on(state):
         usable = usable_backbones(_fact(name, "backbone_needs"), state)
@@ -169,7 +170,7 @@ def _algorithms(state: str) -> Rows:
 
 
 def _processes(state: str) -> Rows:
-    """Forward processes with the algorithms and samplers that fit."""
+    """Rows of forward processes, with the algorithms and samplers that fit."""
     for name in PROCESSES.names() if state == "tokens" else ():
         fitting = [
             key
@@ -182,7 +183,7 @@ def _processes(state: str) -> Rows:
 
 
 def _schedules(state: str) -> Rows:
-    """Noise schedules with the algorithms that fit."""
+    """Rows of noise schedules, with the algorithms that fit."""
     learning = [key for key in algorithms_on("tokens") if _fact(key, "learns_schedule", False)]
     for name in SCHEDULES.names() if state == "tokens" else ():
         learned = getattr(SCHEDULES.entry(name), "learned", False)
@@ -190,7 +191,7 @@ def _schedules(state: str) -> Rows:
 
 
 def _samplers(state: str) -> Rows:
-    """Samplers with the forward processes and algorithms that fit."""
+    """Rows of samplers, with the forward processes and algorithms that fit."""
     for name in sorted(SAMPLERS.names()):
         if sampler_state(name) != state:
             continue
@@ -205,7 +206,7 @@ def _samplers(state: str) -> Rows:
 
 
 def sampled_by(name: str) -> list[str]:
-    """Algorithms that a sampler fits with some forward process, see ``check_sampler``."""
+    """Algorithms that a sampler fits with at least one forward process, see ``check_sampler``."""
     sampler = SAMPLERS.entry(name)
 
     def fits(algorithm: str) -> bool:
@@ -223,8 +224,9 @@ def sampled_by(name: str) -> list[str]:
 
 
 def _description(group: str, name: str) -> str:
-    """Comment on the name in the YAML of a part; of a plug-in the first line of its docstring, less
-    the name in front of a colon."""
+    """Describe a part: the comment on its name in the YAML.
+
+    For a plug-in it is the first line of the docstring, without a name in front of a colon."""
     path = shipped_files(group).get(name)
     yaml = "" if path is None else path.read_text()
     if found := re.search(r"^name: \S+ +# (.*)$", yaml, flags=re.MULTILINE):
@@ -245,4 +247,4 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[str], Rows]]] = {
     "schedules": (("noise=", "algo=", "what it does"), _schedules),
     "samplers": (("sampling=", "process", "algo=", "what it does"), _samplers),
 }
-"""Words that ``list`` takes -> heads of the table, and its rows for a state."""
+"""Heads of each table, and the function that makes its rows for a state, by ``list`` word."""

@@ -1,4 +1,4 @@
-"""The command ``discrete-diffusion``: dispatch to the sub-commands, and the end of errors."""
+"""The command ``discrete-diffusion``: calls the sub-commands, and prints their errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMMANDS = {
     **{name: name for name in ("train", "sample", "evaluate", "compare")},
     "export": "other_commands",
 }
-"""Sub-commands that take a config -> the module of ``cli`` with their ``run``."""
+"""Modules of ``cli`` with the function ``run`` of each sub-command that takes a config."""
 
 _HELP_OF_LIST = """\
 discrete-diffusion list                        backbones, algorithms, samplers, data; what fits what
@@ -46,7 +46,7 @@ discrete-diffusion list plugins=[my_module]    the same, with those of your own 
 
 _HELP_FLAGS = ("--help", "-h", "--hydra-help")
 _ASKING = (*_HELP_FLAGS, "--cfg", "-c", "--info", "-i")
-"""Flags with which a command writes nothing."""
+"""Flags with which a command only prints information."""
 
 _FLAGS_WITH_VALUES = (
     *("--config-dir", "-cd", "--config-path", "-cp", "--config-name", "-cn"),
@@ -60,8 +60,9 @@ _LONG_FLAGS = (
 )
 
 _PATIENCE = 2.0
-"""Seconds that processes of rank > 0 wait before they print an error: rank 0 prints its own first,
-and the launcher then ends the others."""
+"""Seconds that processes of rank > 0 wait before they print an error.
+
+Rank 0 prints its error first, and the launcher then ends the other processes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _dispatch(arguments: list[str], of_this_program: bool) -> None:
-    """Run the sub-command. ``of_this_program``: the arguments are those of this process."""
+    """Run the sub-command. ``of_this_program``: True if the arguments are those of ``sys.argv``."""
     command, *words = arguments or ["--help"]
     asks_help = bool({*_HELP_FLAGS} & {*words})
     if command in ("--help", "-h", "help"):
@@ -133,7 +134,7 @@ def _dispatch(arguments: list[str], of_this_program: bool) -> None:
 
 
 def _run_data(arguments: list[str], kind: str = "data") -> None:
-    """Run a sub-command of ``data``, or of a kind of data."""
+    """Run a sub-command of ``data``, or of a kind of data such as ``plans``."""
     from discrete_diffusion.cli.other_commands import run_data
 
     if named := [word for word in arguments if kind == "data" and word.startswith("plugins=")]:
@@ -144,14 +145,14 @@ def _run_data(arguments: list[str], kind: str = "data") -> None:
 
 
 def _import_named(words: Sequence[str]) -> None:
-    """Import the modules of ``plugins=[...]``, of ``list`` and ``data``."""
+    """Import the modules of ``plugins=[...]`` in the words of ``list`` and ``data``."""
     from discrete_diffusion.composing.parts import import_named
 
     import_named(words)
 
 
 def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
-    """Hand over to Hydra, which composes the config and calls the command with it."""
+    """Run a command by Hydra, which composes the config and calls the command with it."""
     from hydra.core.hydra_config import HydraConfig
 
     from discrete_diffusion.cli import run_folders
@@ -159,7 +160,7 @@ def _run(command: str, arguments: list[str], of_this_program: bool) -> None:
     from discrete_diffusion.composing.parts import offer_options
     from discrete_diffusion.composing.search_path import places_of
 
-    # overrides, completed by what they leave open
+    # typed overrides, completed by defaults that depend on them
     overrides, flags, user_dir = sort_out(command, arguments)
     sweeps = "--multirun" in flags
     places = places_of(overrides, user_dir)
@@ -218,7 +219,7 @@ def _run_composed(command: str, config: DictConfig, *, sweeps: bool, user_dir: s
 
     from discrete_diffusion.composing.compose import compose
 
-    # each of them may have another backbone, or another config
+    # a job, or a resumed run, may have another backbone than the command's words
     if sweeps or config.get("resume") is not None:
         config = compose(command, HydraConfig.get().overrides.task, user_config_dir=user_dir)
     import_module(f"discrete_diffusion.cli.{COMMANDS[command]}").run(config)
@@ -227,8 +228,10 @@ def _run_composed(command: str, config: DictConfig, *, sweeps: bool, user_dir: s
 def _completed(
     command: str, overrides: list[str], flags: Sequence[str], places: Places
 ) -> tuple[list[str], str] | None:
-    """Complete typed overrides by what they leave open; returns them with a note for the log. Print
-    the help instead, and return None, if a flag asks for it.
+    """Complete typed overrides by defaults that depend on them.
+
+    Returns the overrides and a note for the log; if a flag asks for help, prints it and returns
+    None.
 
     Raises ``ValueError`` for overrides that cannot be composed.
     """
@@ -240,7 +243,7 @@ def _completed(
     from discrete_diffusion.config.files import check_own_files
 
     sweeps, note = "--multirun" in flags, ""
-    # own files, then words as Hydra takes them
+    # check the user's files, then rewrite words as Hydra takes them
     files = check_own_files(command, overrides, folders_among(places))
     overrides = with_open_keys(command, paths_as_typed(overrides, sweeps=sweeps))
     if command == "train" and not sweeps:
@@ -255,7 +258,7 @@ def _completed(
 
             print_help(command, overrides, places)
             return None
-        # every job has a backbone of its own
+        # jobs of a sweep may have different backbones
         if sweeps:
             offer_parts_of_jobs(command, overrides, places)
         elif "--hydra-help" not in flags:
@@ -268,7 +271,7 @@ def _completed(
 
 
 def _through_hydra(command: str, words: Sequence[str], task: Callable[[DictConfig], None]) -> None:
-    """Let Hydra compose the config of a command line and call ``task`` with it."""
+    """Call ``task`` with the config that Hydra composes from the words of a command."""
     import hydra
 
     from discrete_diffusion.config.files import config_dir
@@ -283,8 +286,9 @@ def _through_hydra(command: str, words: Sequence[str], task: Callable[[DictConfi
 
 
 def _guarded(function: Callable[..., Any], *arguments: Any, job: int | None = None) -> None:
-    """Call a function and turn errors that a user can mend into one sentence; HYDRA_FULL_ERROR=1
-    shows the trace. ``job``: its number in a sweep."""
+    """Call a function, and end the process with one sentence for an error that a user can mend.
+
+    HYDRA_FULL_ERROR=1 shows the trace. ``job``: number of the job in a sweep."""
     try:
         function(*arguments)
         sys.stdout.flush()
@@ -313,9 +317,9 @@ def _guarded(function: Callable[..., Any], *arguments: Any, job: int | None = No
 
 
 def sort_out(command: str, arguments: Sequence[str]) -> tuple[list[str], list[str], str | None]:
-    """Sort the arguments, in any order, into overrides (``key=value``, ``~key``), Hydra's flags,
-    and the value of ``--config-dir``."""
-    # flags may have values behind them
+    """Sort the arguments into overrides (``key=value``, ``~key``), Hydra's flags, and the value of
+    ``--config-dir``."""
+    # flags may be followed by values
     overrides: list[str] = []
     flags: list[str] = []
     for argument in arguments:
@@ -345,8 +349,9 @@ def sort_out(command: str, arguments: Sequence[str]) -> tuple[list[str], list[st
 
 
 def _with_run_dir(overrides: Sequence[str], mode: str) -> list[str]:
-    """Let ``out=FOLDER`` of ``train`` stand for ``hydra.run.dir=FOLDER``, of a sweep for
-    ``hydra.sweep.dir``. Raises ``ValueError`` for both."""
+    """Replace ``out=FOLDER`` of ``train`` by ``hydra.run.dir=FOLDER``, or ``hydra.sweep.dir``.
+
+    Raises ``ValueError`` if both are given."""
     key = f"hydra.{mode}.dir="
     named = {word.partition("=")[0] + "=" for word in overrides}
     if {"out=", key} <= named:
@@ -355,7 +360,8 @@ def _with_run_dir(overrides: Sequence[str], mode: str) -> list[str]:
 
 
 def _dashed_key(argument: str) -> str | None:
-    """Key that ``--key`` or ``--key=value`` means; None for a flag of Hydra's, or its beginning."""
+    """Return the key meant by ``--key`` or ``--key=value``; None for a flag of Hydra's, also
+    abbreviated."""
     flag = argument.partition("=")[0]
     if not flag.startswith("--") or any(known.startswith(flag) for known in _LONG_FLAGS):
         return None
@@ -363,7 +369,7 @@ def _dashed_key(argument: str) -> str | None:
 
 
 def _stray_word(command: str, argument: str, arguments: Sequence[str]) -> str:
-    """Message for a word that is neither ``key=value`` nor a flag."""
+    """Return the message for a word that is neither ``key=value`` nor a flag."""
     problem = f"'{argument}' is neither key=value nor a flag"
     before = arguments[: list(arguments).index(argument)]
     if "=" in arguments or (before and before[-1].count("[") > before[-1].count("]")):

@@ -30,16 +30,19 @@ LOAD = LazyEntry("discrete_diffusion.api.loading:load")
 
 
 def kinds_with_commands() -> list[str]:
-    """Commands of kinds of data: data sets with sub-commands (``discrete-diffusion plans check
-    FILE``), and further words of ``Domain.commands``."""
+    """Names of the commands that kinds of data define.
+
+    They are data sets with sub-commands (``discrete-diffusion plans check FILE``), and further
+    commands of ``Domain.commands``."""
     domains = [get_domain(name) for name in available_domains()]
     names = {name for each in domains if "data" in each.commands for name in each.data_sets}
     return sorted(names.union(*(each.commands for each in domains)) - {"data"})
 
 
 def run_data(arguments: list[str], kind: str = "data") -> None:
-    """Run a sub-command of ``data``, or of one of ``kinds_with_commands``; ``key=value`` is the
-    same as ``--key value``.
+    """Run a sub-command of ``data``, or of one of ``kinds_with_commands``.
+
+    ``key=value`` among the arguments is the same as ``--key value``.
 
     Raises ``ValueError`` or ``OSError`` for errors that a user can mend; ``SystemExit(1)`` if
     ``check`` found something invalid.
@@ -66,7 +69,7 @@ def _commands(kind: str) -> dict[str, SubCommand]:
         own = (each.commands[kind] for each in domains if kind in each.commands)
         of_data = (each.commands["data"] for each in domains if kind in each.data_sets)
         return dict(next(chain(own, of_data)))
-    # those of all kinds, each name once
+    # sub-commands of all kinds, each name once
     cache = SubCommand("[--clear]   where generated data is kept", _options, _cache)
     every: dict[str, SubCommand] = {}
     for domain in domains:
@@ -107,7 +110,7 @@ def _options(parser: argparse.ArgumentParser) -> None:
 
 
 def _cache(options: argparse.Namespace) -> None:
-    """Print the generated data that is kept on disk, or delete it."""
+    """List the cached data files, or delete them."""
     from discrete_diffusion.data.files import CACHE_VARIABLE, cache_dir, cached_files, clear_cache
 
     # sizes before the files are deleted
@@ -129,13 +132,14 @@ _NAME = "my_project"
 
 
 def run_new(arguments: Sequence[str]) -> None:
-    """Write the package ``arguments[0]`` into a folder of that name, and print the next steps.
+    """Create a new project, the package ``arguments[0]`` in a folder of that name.
 
-    Raises ``ValueError`` for a name that is not Python's or is taken, and for an existing folder.
+    Prints the next steps. Raises ``ValueError`` for a name that is not a Python identifier or is
+    taken, and for an existing folder.
     """
     if len(arguments) != 1:
         raise ValueError("new takes one name, as in: discrete-diffusion new my_project")
-    # a new name of Python's
+    # the name must be a Python identifier that is not taken
     name = arguments[0]
     if not (name.isidentifier() and name.isascii() and name[0] != "_") or keyword.iskeyword(name):
         raise ValueError(f"new {name}: expected letters, digits and _, as in my_project")
@@ -166,11 +170,11 @@ def run_new(arguments: Sequence[str]) -> None:
 logger = logging.getLogger(__name__)
 
 FORMATS = {"onnx": "network.onnx", "mdlm": "mdlm.ckpt"}
-"""Formats -> the file that each writes by default."""
+"""Default file name of each export format."""
 
 
 def run(config: DictConfig) -> None:
-    """Export the network of ``config.checkpoint`` into the file ``out``."""
+    """Export the network of ``config.checkpoint`` to the file ``config.out``."""
     check_values(config)
     out = Path(str(config.out or FORMATS[str(config.format)]))
     if config.checkpoint is None:
@@ -180,7 +184,7 @@ def run(config: DictConfig) -> None:
 
 
 def check_values(config: DictConfig) -> None:
-    """``ValueError`` or ``FileNotFoundError`` for errors that the config alone shows."""
+    """Raise ``ValueError`` or ``FileNotFoundError`` for errors that the config alone shows."""
     check_name("format", str(config.format), FORMATS)
     if config.checkpoint is not None:
         check_model("checkpoint", config.checkpoint)

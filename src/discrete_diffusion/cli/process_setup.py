@@ -17,13 +17,14 @@ from typing import Any, NoReturn
 from discrete_diffusion.runtime.processes import SIGNALS, Stop, is_first
 
 _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
-"""Variables that set how the threads of OpenMP, which torch computes with, wait for each other."""
+"""Environment variables that decide how waiting threads of OpenMP, used by torch, behave."""
 
 
 def let_threads_sleep() -> None:
-    """Let threads that wait for each other sleep instead of spinning, unless the environment sets
-    it. On a busy processor spinning makes a command several times slower, on an idle one it makes
-    no difference. OpenMP reads this when torch is imported, so afterwards nothing is set."""
+    """Let waiting threads sleep instead of spinning, unless the environment decides.
+
+    On a busy processor spinning makes a command several times slower, on an idle processor it makes
+    no difference. OpenMP reads the variables when torch is imported; afterwards nothing is set."""
     if "torch" not in sys.modules and not any(name in os.environ for name in _WAITING):
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
@@ -32,9 +33,10 @@ def let_threads_sleep() -> None:
 
 
 def raise_stop_on_signals() -> None:
-    """Let the first of ``SIGNALS``, Ctrl-C apart, raise ``Stop``, so that commands say how far they
-    got and leave no empty folder; the second one kills. Ignored signals, and handlers of other
-    packages, stay. Forked child processes end at once."""
+    """Let the first of ``SIGNALS`` except Ctrl-C raise ``Stop``; the second signal kills.
+
+    Commands can then report their progress and remove empty folders. Ignored signals, and handlers
+    of other packages, stay. Forked child processes end at once."""
     process = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -49,7 +51,7 @@ def raise_stop_on_signals() -> None:
 
 
 def end_stopped(stop: Stop, kept: str = "") -> NoReturn:
-    """End a stopped command; one line says how far it was and names the files ``kept``."""
+    """End a stopped command with a line on its progress and on the files ``kept``."""
     if is_first():
         print(f"discrete-diffusion: {stop}{f'; {kept}' if kept else ''}", file=sys.stderr)
     raise SystemExit(stop.exit_status) from None
@@ -57,10 +59,12 @@ def end_stopped(stop: Stop, kept: str = "") -> NoReturn:
 
 @contextmanager
 def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator[None]:
-    """Set ``sys.argv`` to the whole command for the block: Lightning runs it again in further
-    processes. The program is the running one, which may have registered a backbone, or ours if that
-    program called ``main`` with other ``arguments`` than its own."""
-    # what Lightning starts again
+    """Set ``sys.argv`` to the whole command for the block: Lightning runs it in further processes.
+
+    The program is the running one, which may have registered a backbone; it is
+    ``discrete-diffusion`` if the running program called ``main`` with other ``arguments`` than
+    its own."""
+    # the command that Lightning starts again
     main = sys.modules["__main__"]
     former, spec = sys.argv, getattr(main, "__spec__", None)
     sys.argv = [former[0], *arguments]
@@ -72,14 +76,14 @@ def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator
         sys.argv, main.__spec__ = former, spec
 
 
-# --- output that is closed early ---
+# --- output that is closed early, as by head ---
 
 CLOSED = 128 + signal.SIGPIPE
-"""Exit status of a command whose output was closed, as a shell has it."""
+"""Exit status of a command whose output was closed, the same as a shell's."""
 
 
 class Output:
-    """Standard output or error as a ``stream`` that may be closed at any time."""
+    """Wrapper of standard output or error; once it is closed, text goes to the null device."""
 
     def __init__(self, stream: Any) -> None:
         self._stream, self.is_closed = stream, False
@@ -96,7 +100,7 @@ class Output:
         except BrokenPipeError:
             self.is_closed = True
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            # for text in buffers, and child processes
+            # buffered text and child processes go on writing there
             os.dup2(nowhere, self._stream.fileno())
             os.close(nowhere)
 
@@ -105,7 +109,7 @@ class Output:
 
 
 def drop_unread_output() -> None:
-    """Let standard output and error of this process be closed at any time, or from the start."""
+    """Let the process go on if its standard output or error is closed, also from the start."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name) or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         # names of files may not be valid text
@@ -124,11 +128,11 @@ def end_unread() -> None:
 # --- slow imports ---
 
 _PARTS = {"Metric": "metric", "MetricCollection": "collections", "__version__": "__about__"}
-"""Names of torchmetrics that Lightning uses -> the module that has each."""
+"""Names of torchmetrics that Lightning uses, each with its module."""
 
 
 class _Deferred(ModuleType):
-    """torchmetrics, imported as a whole when any other name of it is used."""
+    """Stand-in for the module torchmetrics, which is imported when any other name is used."""
 
     def __getattr__(self, name: str) -> Any:
         # a name of its module of messages
@@ -150,9 +154,10 @@ class _Deferred(ModuleType):
 
 
 def defer_torchmetrics() -> None:
-    """Let ``import lightning`` load two classes of torchmetrics instead of all of it, with scipy,
-    matplotlib and transformers: this saves two seconds before a first step, and every other use
-    imports it as usual."""
+    """Let ``import lightning`` load two classes of torchmetrics instead of the whole package.
+
+    This saves the import of scipy, matplotlib and transformers, some two seconds. Every other use
+    of torchmetrics imports it as usual."""
     if "torchmetrics" in sys.modules:
         return
     spec = find_spec("torchmetrics")

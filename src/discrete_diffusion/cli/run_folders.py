@@ -1,6 +1,6 @@
 """Folders that commands write into, and the jobs of a sweep.
 
-Nothing is replaced unasked, and one command at a time writes into a folder."""
+Nothing is replaced unless requested, and one command at a time writes into a folder."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from discrete_diffusion.runtime.processes import IN_SWEEP, is_first, started
 logger = logging.getLogger(__name__)
 
 _OF_A_RUN = ("config.yaml", "metrics.json", "metrics.csv", "checkpoints", "samples.*")
-"""Files in a folder that holds a run."""
+"""Names of files that show that a folder holds a run."""
 
 _NOW = re.compile(r"\$\{now:([^}]*)\}")
 
 
 @contextmanager
 def reserve_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
-    """Make and lock the folder ``config.out`` for the block; in the first process, which writes.
+    """Create and lock the folder ``config.out`` for the block, in the first process only.
 
-    Raises ``ValueError`` for ``names`` that are there already, unless ``config.overwrite``.
+    Raises ``ValueError`` if files called ``names`` exist there, unless ``config.overwrite``.
     """
     if not is_first():
         yield
@@ -66,11 +66,11 @@ def reserve_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
 
 @contextmanager
 def reserve_run_folder(folder: Path, config: DictConfig) -> Iterator[None]:
-    """Make and lock the folder of a run for the block.
+    """Create and lock the folder of a run for the block.
 
-    With ``config.overwrite`` an earlier run in it is put aside first, as ``FOLDER.replaced-1``, and
-    back if the block fails before it has written anything; of a link, its target. Raises
-    ``ValueError`` if it holds another run than the one that is resumed.
+    With ``config.overwrite`` the folder of an earlier run, or the target of a link, is renamed
+    first, to ``FOLDER.replaced-1``, and renamed back if the block fails before it has written
+    anything. Raises ``ValueError`` if the folder holds another run than the one that is resumed.
     """
     with ensured_folder(folder):
         with locked(folder):
@@ -78,12 +78,12 @@ def reserve_run_folder(folder: Path, config: DictConfig) -> Iterator[None]:
                 with _lone_config_removed(folder):
                     yield
                 return
-            # put the earlier run aside
+            # rename the folder of the earlier run
             folder = folder.resolve()
             aside = put_aside(folder)
             (aside / LOCK).unlink()
         logger.info("the earlier run is now %s", aside)
-        # the new run; back to the earlier one if it wrote nothing
+        # the new run; if it writes nothing, the earlier run gets its name back
         try:
             with ensured_folder(folder), locked(folder), _lone_config_removed(folder):
                 yield
@@ -96,7 +96,7 @@ def reserve_run_folder(folder: Path, config: DictConfig) -> Iterator[None]:
 
 @contextmanager
 def _lone_config_removed(folder: Path) -> Iterator[None]:
-    """Remove the config of a failed run from a folder that was empty and holds nothing else."""
+    """Remove the config of a failed run if the folder was empty before and holds nothing else."""
 
     def files() -> set[str]:
         return {path.name for path in folder.rglob("*") if not path.is_dir()}
@@ -111,10 +111,10 @@ def _lone_config_removed(folder: Path) -> Iterator[None]:
 
 
 def _replaces_run(folder: Path, config: DictConfig) -> bool:
-    """True if the folder holds a run to be put aside; ``ValueError`` if it may not be."""
+    """True if the folder holds a run to replace; raise ``ValueError`` if that is not allowed."""
     if not any(any(folder.glob(name)) for name in _OF_A_RUN):
         return False
-    # a run that goes on, or one that nobody said to replace
+    # a run that is resumed, or an earlier run without overwrite=true
     last = folder / "checkpoints" / "last.ckpt"
     goes_on = config.resume is not None and _is_inside(config.resume, folder)
     if goes_on and not config.overwrite:
@@ -125,7 +125,7 @@ def _replaces_run(folder: Path, config: DictConfig) -> bool:
         raise ValueError(
             f"{folder} holds a run: {resume}put it aside by overwrite=true, or {another}"
         )
-    # nothing that the new run needs may be put aside
+    # the replaced folder must not hold files that the new run reads
     if _is_inside(Path.cwd(), folder):
         raise ValueError(
             f"overwrite=true cannot put {folder} aside: it is the current folder, or holds it; "
@@ -141,7 +141,7 @@ def _replaces_run(folder: Path, config: DictConfig) -> bool:
 
 
 def _is_inside(path: str | Path, folder: Path) -> bool:
-    """True if there is such a file and it is the folder, or somewhere in it."""
+    """True if ``path`` exists and is the folder or lies in it."""
     try:
         found = Path(path).resolve(strict=True)
     except (OSError, ValueError):
@@ -150,10 +150,10 @@ def _is_inside(path: str | Path, folder: Path) -> bool:
 
 
 def run_folder(overrides: Sequence[str], places: Places, *, sweeps: bool) -> tuple[Path, list[str]]:
-    """Folder of a run, or of a sweep, and overrides that name it for all the processes of torchrun
-    or srun, see ``shared_time_stamp``.
+    """Return the folder of a run or of a sweep, and overrides that set it in all processes.
 
-    Raises ``ValueError`` for a folder in something that is not one.
+    The processes of torchrun or srun agree by ``shared_time_stamp``. Raises ``ValueError`` if a
+    parent of the folder is not a folder.
     """
     kind = "sweep" if sweeps else "run"
     asked = [o for o in overrides if o.startswith("hydra") or not sweeps]
@@ -173,9 +173,9 @@ def run_folder(overrides: Sequence[str], places: Places, *, sweeps: bool) -> tup
 def shared_time_stamp(pattern: str) -> str:
     """Replace each ``${now:...}`` of a folder's ``pattern`` by the same text in all processes.
 
-    Under ``torchrun`` it is the first process's time, which the agent's store carries; under
-    ``srun`` the numbers of job and step, which name the folder again when the job is requeued.
-    Raises ``ValueError`` under ``torchrun`` without such a store.
+    Under ``torchrun`` it is the time of the first process, sent through the agent's store; under
+    ``srun`` it is the numbers of job and step, the same again when the job is requeued. Raises
+    ``ValueError`` under ``torchrun`` without such a store.
     """
     found = started()
     if _NOW.search(pattern) is None or found is None:
@@ -205,8 +205,9 @@ def shared_time_stamp(pattern: str) -> str:
 
 @contextmanager
 def swept(folder: Path) -> Iterator[None]:
-    """Clean the folder of a sweep up after the block: remove empty folders of jobs, and
-    ``multirun.yaml`` without a run; in the first process."""
+    """Clean up the folder of a sweep after the block, in the first process.
+
+    Removes empty folders of jobs, and ``multirun.yaml`` if no run is left."""
     if not is_first():
         yield
         return
@@ -229,7 +230,7 @@ def swept(folder: Path) -> Iterator[None]:
 
 
 def jobs_of(command: str, overrides: Sequence[str], places: Places) -> list[list[str]] | None:
-    """Overrides of each job of ``--multirun``; None if the sweeper decides as it goes."""
+    """Overrides of each job of ``--multirun``; None if the sweeper chooses them step by step."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
@@ -245,7 +246,7 @@ def jobs_of(command: str, overrides: Sequence[str], places: Places) -> list[list
 
 
 def check_launcher(overrides: Sequence[str]) -> None:
-    """``ValueError`` if ``hydra/launcher=submitit_slurm`` cannot hand jobs to SLURM from here."""
+    """Raise ``ValueError`` if ``hydra/launcher=submitit_slurm`` cannot submit jobs from here."""
     missing = [name for name in ("sbatch", "srun") if shutil.which(name) is None]
     if missing and "hydra/launcher=submitit_slurm" in overrides:
         raise ValueError(
@@ -261,14 +262,14 @@ def check_jobs(
     places: Places,
     check: Callable[[DictConfig], object],
 ) -> None:
-    """Compose the config of every job and ``check`` it, before the first one runs.
+    """Compose the config of every job and ``check`` it, before the first job runs.
 
-    Raises ``ValueError`` naming a job with a wrong config, and two that would write into one
-    folder ``out``.
+    Raises ``ValueError`` naming a job with a wrong config, or two jobs that would write into the
+    same folder ``out``.
     """
     from hydra.errors import HydraException
 
-    # errors name the words that the jobs do not share
+    # errors name the overrides in which the jobs differ
     shared = set(jobs[0]).intersection(*jobs)
     folders: dict[str, int] = {}
     for number, job in enumerate(progress.track(jobs, "checking all jobs", "jobs"), start=1):
@@ -289,8 +290,9 @@ def check_jobs(
 
 
 def _out_of(config: DictConfig, number: int) -> str | None:
-    """Value of ``out`` in a job's config, with its number instead of ``${hydra:...}``, which only a
-    running job knows."""
+    """Value of ``out`` in the config of a job; ``${hydra:...}`` is replaced by the job's number.
+
+    Only a running job can resolve it."""
     if "out" not in config:
         return None
     written = OmegaConf.to_container(config, resolve=False)["out"]  # type: ignore[index,call-overload]
@@ -300,7 +302,7 @@ def _out_of(config: DictConfig, number: int) -> str | None:
 
 @contextmanager
 def job_of_sweep(number: int, num_jobs: int | None) -> Iterator[None]:
-    """Run the block as job ``number`` of a sweep, from 0; the log says so."""
+    """Run the block as job ``number`` of a sweep, counted from 0, and log that."""
     of = "" if num_jobs is None else f" of {num_jobs:,}"
     logger.info("--- job %s%s", f"{number + 1:,}", of)
     token = IN_SWEEP.set(True)
@@ -312,15 +314,16 @@ def job_of_sweep(number: int, num_jobs: int | None) -> Iterator[None]:
 
 
 class FailedJobs:
-    """Numbers of a sweep's failed jobs; other jobs of this process go on. In a launcher's process a
-    failed job ends the sweep."""
+    """Numbers of the failed jobs of a sweep, after which other jobs of this process go on.
+
+    In a launcher's process a failed job ends the sweep."""
 
     def __init__(self) -> None:
         self.process, self.numbers = os.getpid(), list[int]()
 
     @contextmanager
     def noted(self, job: int) -> Iterator[None]:
-        """Note a failed job if the block ends with exit status 1."""
+        """Record a failed job if the block ends with exit status 1."""
         try:
             yield
         except SystemExit as ended:
@@ -329,7 +332,7 @@ class FailedJobs:
             self.numbers.append(job)
 
     def end(self, num_jobs: int | None) -> None:
-        """Print which jobs failed, and end with exit status 1, if there are any."""
+        """Print which jobs failed and exit with status 1; do nothing if none failed."""
         if self.numbers:
             of = "" if num_jobs is None else f" of {num_jobs:,}"
             print(

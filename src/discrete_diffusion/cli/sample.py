@@ -1,6 +1,6 @@
-"""``discrete-diffusion sample``: samples of a checkpoint's model; its config as a request.
+"""``discrete-diffusion sample``: sample from a checkpoint's model.
 
-``evaluate`` reads its config, and chooses its devices, by the same functions.
+``evaluate`` uses the functions here that check a config and choose devices.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ ACCELERATORS = ("auto", "cpu", "cuda", "gpu")
 
 def run(config: DictConfig) -> None:
     """Sample, and write the samples and ``metrics.json`` into ``out``, see ``Domain.sample``.
-    Several processes share the sampling, the first one does the rest."""
+
+    Several processes share the sampling; the first process does the rest."""
     silence_nonzero_ranks()
     if config.checkpoint is None:
         config.checkpoint = boxed_model()
@@ -69,8 +70,9 @@ def run(config: DictConfig) -> None:
 
 
 def check_values(config: DictConfig) -> SampleRequest:
-    """Return the request of a config. ``ValueError`` or ``FileNotFoundError`` for errors that the
-    config alone shows."""
+    """Check a config and return its request.
+
+    Raises ``ValueError`` or ``FileNotFoundError`` for errors that the config alone shows."""
     request = request_of(SampleRequest, config)
     check_request(config, "sample")
     check_computing(config)
@@ -81,7 +83,7 @@ def check_values(config: DictConfig) -> SampleRequest:
 
 
 def _sample(request: SampleRequest, config: DictConfig) -> None:
-    """Sample, write the files, and log what was made."""
+    """Sample, write the files, and log facts of the samples."""
     from discrete_diffusion.api.requests import sample
     from discrete_diffusion.evaluation.tables import write_metrics
     from discrete_diffusion.sampling.exactness import exactness_facts
@@ -90,9 +92,9 @@ def _sample(request: SampleRequest, config: DictConfig) -> None:
     trained = opened_model(config, request, here)
     trained.refuse_overwriting_data(folder, _outputs(), request.get("data"))
     facts = {"checkpoint": trained.path, "seed": request.seed, "precision": request.precision}
-    # a domain that knows more replaces these
+    # facts of the domain may replace these
     facts |= exactness_facts(trained.approximations())
-    # samples that are lines go into a file as they are finished
+    # samples of one line each are appended to a file as they are finished
     domain = domain_of(trained.data_config)
     streamed = domain.streamed_file
     growing = (
@@ -111,7 +113,7 @@ def _sample(request: SampleRequest, config: DictConfig) -> None:
         facts["stopped_by"] = Signals(signals.received).name
     write_metrics(folder, facts | done.facts)
     logger.info("%s", done.log_line)
-    # a signal ended the sampling early: what there is was written
+    # a signal ended the sampling early: the finished samples were written
     if signals.received is not None:
         num = done.facts["num_samples"]
         name = streamed or next(iter(domain.sample_files), "")
@@ -124,7 +126,7 @@ def _sample(request: SampleRequest, config: DictConfig) -> None:
 def _stopped_between_steps(
     trained: TrainedModel, signals: StopSignals, append: Callable[[str], None]
 ) -> TrainedModel:
-    """The model, whose sampling a signal ends; what follows is finished, or asks for the signal."""
+    """Copy the model such that a signal ends its sampling, but not the work after it."""
 
     @contextmanager
     def sharing() -> Iterator[Shard]:
@@ -145,7 +147,7 @@ def _stopped_between_steps(
 
 
 def sample_files() -> list[str]:
-    """Files with samples that ``sample`` may write, of any kind of data."""
+    """Names of the sample files that ``sample`` may write, for all kinds of data."""
     names: list[str] = []
     for domain in map(get_domain, available_domains()):
         names += domain.sample_files
@@ -155,18 +157,20 @@ def sample_files() -> list[str]:
 
 
 def _outputs() -> list[str]:
-    """Files that ``out`` may receive besides ``picture``."""
+    """Names of the files that may be written to ``out``, without ``picture``."""
     return ["metrics.json", *sample_files()]
 
 
 def check_outputs(config: DictConfig) -> None:
-    """``ValueError`` if ``out`` is not a folder, ``picture`` has another ending or the name of
-    another output, or an input file would be overwritten."""
+    """Raise ``ValueError`` if an output cannot be written or would overwrite a file.
+
+    ``out`` must be a folder; ``picture`` must have a known suffix, and not the name of another
+    output; input files must not be overwritten."""
     folder, picture = Path(str(config.out)), Path(str(config.picture))
     check_folder("out", folder)
     if picture.suffix.lower() not in (".png", ".svg"):
         raise ValueError(f"picture={picture}: choose a name that ends in .png or .svg")
-    # names that outputs have, and input files
+    # names of the outputs, and input files
     taken = {(folder / name).resolve(): name for name in _outputs()}
     if name := taken.get((folder / picture).resolve()):
         raise ValueError(f"picture={picture}: {name} is an output too; choose another name")
@@ -175,7 +179,7 @@ def check_outputs(config: DictConfig) -> None:
 
 
 def check_inputs(config: DictConfig, command: str) -> None:
-    """``FileNotFoundError`` naming the key of a missing input file."""
+    """Raise ``FileNotFoundError`` naming the key of a missing input file."""
     check_model("checkpoint", config.checkpoint)
     for key, file in input_files(config, command).items():
         check_exists(key, file)
@@ -187,7 +191,7 @@ def check_inputs(config: DictConfig, command: str) -> None:
 
 
 def input_files(config: DictConfig, command: str) -> dict[str, str]:
-    """Input files that options of kinds of data name, by key."""
+    """Input files by key, for options of any kind of data that name a file."""
     options = options_by_title(command)
     files = [name for name, each in options.items() if any(o.is_file for o in each.values())]
     return {name: str(config[name]) for name in files if config[name] is not None}
@@ -197,7 +201,7 @@ def input_files(config: DictConfig, command: str) -> dict[str, str]:
 
 
 def check_request(config: DictConfig, command: str) -> None:
-    """``ValueError`` naming an option whose value no kind of data takes."""
+    """Raise ``ValueError`` naming an option whose value no kind of data takes."""
     for name, options in options_by_title(command).items():
         errors = []
         for option in options.values():
@@ -210,8 +214,9 @@ def check_request(config: DictConfig, command: str) -> None:
 
 
 def request_of(kind: type[_Request], config: DictConfig) -> _Request:
-    """Convert the config of ``sample`` or ``evaluate`` to a request; ``ValueError`` for a number
-    out of its range."""
+    """Convert the config of ``sample`` or ``evaluate`` to a request.
+
+    Raises ``ValueError`` for a number out of its range."""
     command = "sample" if issubclass(kind, SampleRequest) else "evaluate"
     options = plain(config)
     own = {name: options.pop(name) for name in options_by_title(command)}
@@ -232,8 +237,11 @@ def request_of(kind: type[_Request], config: DictConfig) -> _Request:
 
 @dataclass(frozen=True)
 class Computing:
-    """Device and processes of a command: ``device`` of this process, ``per_node`` processes on each
-    of ``num_nodes`` machines, ``precision`` of the network, ``threads`` of a process or None."""
+    """Devices and processes of a command.
+
+    ``device``: device of this process; ``per_node``: number of processes on each of ``num_nodes``
+    machines; ``precision``: precision of the network; ``threads``: number of threads of a process,
+    or None."""
 
     device: str
     per_node: int
@@ -243,8 +251,9 @@ class Computing:
 
     @contextmanager
     def shared(self) -> Iterator[Shard]:
-        """Run all processes during the block, the network's matrix products in ``precision``; after
-        it only the first process goes on."""
+        """Run all processes during the block; after it only the first process goes on.
+
+        Matrix products of the block are computed in ``precision``."""
         with ExitStack() as stack:
             shard = Shard()
             if self.per_node * self.num_nodes > 1:
@@ -254,8 +263,8 @@ class Computing:
 
 
 def check_computing(config: DictConfig) -> None:
-    """``ValueError`` for an unknown ``compile``, ``accelerator``, ``devices``, ``num_nodes`` or
-    ``threads``; imports nothing slow."""
+    """Raise ``ValueError`` for an invalid ``compile``, ``accelerator``, ``devices``, ``num_nodes``
+    or ``threads``."""
     check_compile(config.compile)
     check_name("accelerator", config.accelerator, ACCELERATORS)
     keys = ("threads", "num_nodes", *(("devices",) if config.devices != "auto" else ()))
@@ -263,17 +272,17 @@ def check_computing(config: DictConfig) -> None:
 
 
 def choose_devices(config: DictConfig) -> Computing:
-    """Choose the processes, one unless ``devices``, torchrun or srun say otherwise, and a GPU for
-    each if there are any. Sets the CPU threads of this one.
+    """Choose the number of processes and the device of this process, and set its CPU threads.
 
-    Raises ``ValueError`` for a precision that the device does not have, more processes than GPUs,
-    and numbers that contradict torchrun or srun.
+    There is one process unless ``devices``, torchrun or srun ask for more. Each process gets a GPU
+    if there are GPUs. Raises ``ValueError`` for a precision that the device does not have, more
+    processes than GPUs, and numbers that contradict torchrun or srun.
     """
     import torch
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    # a GPU, if there is one
+    # use GPUs if there are any
     uses_gpu = config.accelerator != "cpu" and torch.cuda.is_available()
     if config.accelerator in ("cuda", "gpu") and not uses_gpu:
         raise ValueError(
@@ -287,7 +296,7 @@ def choose_devices(config: DictConfig) -> Computing:
     )
     device = "cuda" if uses_gpu else "cpu"
     if uses_gpu and per_node * num_nodes > 1:
-        # a task may see its own only
+        # under srun a process may see only its own GPU
         index = local_rank() % num_gpus
         torch.cuda.set_device(index)
         device = f"cuda:{index}"
@@ -295,8 +304,8 @@ def choose_devices(config: DictConfig) -> Computing:
 
 
 def opened_model(config: DictConfig, request: Request, here: Computing) -> TrainedModel:
-    """Open the model of ``config.checkpoint`` with the sampler of the request, on the device of
-    ``here``. Raises the ``ValueError`` of ``open_trained_model``."""
+    """Load the model of ``config.checkpoint`` onto the device of ``here``, with the requested
+    sampler. Raises ``ValueError`` as ``open_trained_model``."""
     from discrete_diffusion.api.requests import open_trained_model
 
     return open_trained_model(

@@ -1,4 +1,4 @@
-"""``discrete-diffusion train``: check a config, and train from it into a run folder.
+"""``discrete-diffusion train``: check a config, and train a model into a run folder.
 
 Errors that the config alone shows are found before torch is imported.
 """
@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """A training run: the whole ``config``, which its checkpoints keep, and its ``folder``.
+    """Request of a training run: the whole ``config``, stored in checkpoints, and the run folder.
 
     Raises ``ValueError`` naming the key of an invalid value."""
 
@@ -74,7 +74,7 @@ class TrainRequest:
 def run(config: DictConfig) -> None:
     """Train in the folder that Hydra made for this run.
 
-    Ctrl-C and SIGTERM end it with exit status 130 or 143 and a line that says how to resume.
+    Ctrl-C and SIGTERM end the run with exit status 130 or 143 and a line on how to resume it.
     """
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
@@ -89,7 +89,7 @@ def run(config: DictConfig) -> None:
         # the exit status is that of the first process
         if not is_first():
             raise SystemExit(0) from None
-        # a job of a sweep is resumed by a command of its own
+        # a job of a sweep is resumed by a separate command
         hydra = HydraConfig.get()
         sources = hydra.runtime.config_sources
         folders = [source.path for source in sources if source.provider == "command-line"]
@@ -104,9 +104,9 @@ def run(config: DictConfig) -> None:
 def run_training(request: TrainRequest) -> dict[str, Any]:
     """Train, evaluate and sample as requested; everything is written into the folder.
 
-    Writes ``config.yaml``, ``checkpoints/{best,last}.{ckpt,safetensors}``, ``metrics.json`` and
-    the samples, see ``Report.save``. Returns the contents of ``metrics.json`` in the first process.
-    Raises ``Stop`` on SIGINT or SIGTERM, as soon as the run can be resumed from a checkpoint.
+    The files are ``config.yaml``, ``checkpoints/{best,last}.{ckpt,safetensors}``, ``metrics.json``
+    and the samples, see ``Report.save``. Returns the contents of ``metrics.json`` in the first
+    process. Raises ``Stop`` on SIGINT or SIGTERM, as soon as a checkpoint allows resuming the run.
     """
     from hydra.utils import instantiate
 
@@ -128,8 +128,9 @@ def run_training(request: TrainRequest) -> dict[str, Any]:
 
 
 def starting_weights(config: DictConfig) -> StartingWeights | None:
-    """Read ``init.checkpoint``; None if it is null or the run is resumed. Raises the errors of
-    ``read_starting_weights``."""
+    """Read the weights of ``init.checkpoint``; None if it is null or the run is resumed.
+
+    Raises the errors of ``read_starting_weights``."""
     from discrete_diffusion.checkpoints.start import read_starting_weights
 
     # a list of parts, of a checkpoint
@@ -148,7 +149,9 @@ def starting_weights(config: DictConfig) -> StartingWeights | None:
 
 
 def resume_hint(stop: Stop, folder: Path, job: Sequence[str] | None = None) -> str:
-    """Words that resume a stopped run; ``job``: its overrides, if it was one of a sweep."""
+    """Return the command that resumes a stopped run.
+
+    ``job``: overrides of the run if it was a job of a sweep."""
     if stop.checkpoint is None:
         return "nothing was saved yet"
     going_on = [f"resume={stop.checkpoint}", f"hydra.run.dir={folder}"]
@@ -171,7 +174,7 @@ _LOGGERS = {
     "lightning.pytorch.loggers.MLFlowLogger": ("mlflow", install_command("mlflow")),
     "discrete_diffusion.training.TrackioLogger": ("trackio", "pip install trackio"),
 }
-"""Loggers -> the package that they need, and the command that installs it."""
+"""Package that each logger needs, and the command that installs it."""
 
 _Endless = Annotated[int, Bounds(least=-1)]
 
@@ -193,17 +196,18 @@ _OF_RUNS = {
     **dict.fromkeys(("seed", "callbacks.num_samples", "eval.num_samples"), CountOrZero),
 }
 KEYS = _OF_TRAINING | _OF_RUNS
-"""Keys that no constructor has -> annotations of their values, besides null."""
+"""Annotations of the values, apart from null, of keys that no constructor has."""
 
 STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true", "fsdp")
-"""Lightning's strategies in which every process runs the whole command."""
+"""Strategies of Lightning in which every process runs the whole command."""
 
 
 def check_values(config: DictConfig) -> None:
-    """``ValueError`` or ``FileNotFoundError`` for errors that a ``train`` config alone shows:
-    names, precision, counts, ranges, sizes that do not divide, missing files, parts of different
-    states. Imports no torch, reads no data."""
-    # a job of a launcher is a process of its own
+    """Raise ``ValueError`` or ``FileNotFoundError`` for errors that a ``train`` config alone shows.
+
+    These are wrong names, precision, counts, ranges, sizes that do not divide, missing files, and
+    parts of different states. Does not import torch or read data."""
+    # a launcher may run the job in another process, which has not imported them
     import_plugins(config.get("plugins"))
     check_backbone_name(config.algo.backbone)
     check_strategy(config)
@@ -220,7 +224,7 @@ def check_values(config: DictConfig) -> None:
 
 
 def check_training_values(config: DictConfig) -> None:
-    """Check the keys of training itself: its length, optimiser, loggers and files."""
+    """Check the keys of training: its length, optimiser, loggers and files."""
     check_keys(config, _OF_TRAINING)
     # a number of batches, or a share of an epoch
     interval = config.trainer.get("val_check_interval")
@@ -232,7 +236,7 @@ def check_training_values(config: DictConfig) -> None:
             "share of an epoch above 0 and at most 1.0"
         )
     _check_optim(plain(config.optim))
-    # packages of loggers, and callbacks of the user
+    # packages that loggers need, and callbacks of the user
     for name, options in (config.logger or {}).items():
         package, command = _LOGGERS.get(options.get("_target_"), (None, ""))
         found = None if package is None else find_spec(package)
@@ -261,7 +265,7 @@ def _check_optim(options: dict[str, Any]) -> None:
 
 
 def _check_reward(config: DictConfig) -> None:
-    """Check an algorithm that tunes a trained model by a reward: it needs both."""
+    """Check that tuning by a reward has a trained model and a reward."""
     algo = config.algo
     if not getattr(ALGORITHMS.entry(algo.name), "has_reward", False):
         return
@@ -279,8 +283,9 @@ def _check_reward(config: DictConfig) -> None:
 
 
 def check_strategy(config: DictConfig) -> None:
-    """``ValueError`` for a ``trainer.strategy`` or ``trainer.devices`` that is unknown or does not
-    fit the rest of a ``train`` config; imports nothing slow."""
+    """Raise ``ValueError`` for a wrong ``trainer.strategy`` or ``trainer.devices``.
+
+    They must be known and fit the rest of the ``train`` config."""
     options = config.trainer
     name, devices = options.get("strategy") or "auto", options.get("devices", 1)
     check_name("trainer.strategy", name, STRATEGIES)
@@ -293,7 +298,7 @@ def check_strategy(config: DictConfig) -> None:
     # other strategies have no further conditions
     if name != "fsdp":
         return
-    # FSDP, where each process has a part of the weights
+    # with FSDP each process has a part of the weights
     if options.get("accelerator") == "cpu":
         raise ValueError("trainer.strategy=fsdp is for GPUs; take trainer=ddp on the CPU")
     if config.callbacks.ema_decay is not None:
@@ -314,6 +319,6 @@ def check_strategy(config: DictConfig) -> None:
 
 
 def check_trainer_units(options: Mapping[str, Any]) -> None:
-    """Apply ``check_units`` to a ``config.trainer``."""
+    """Apply ``check_units`` to the precision and accelerator of ``config.trainer``."""
     precision = str(options.get("precision", "32-true"))
     check_units("trainer.precision", precision, on_gpu=computes_on_gpu(options))
