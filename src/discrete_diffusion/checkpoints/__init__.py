@@ -1,4 +1,4 @@
-"""Checkpoints: what is in one, how an algorithm comes back out of it, when a run may go on."""
+"""Checkpoints: their contents, loading of an algorithm, and resuming of a run."""
 
 import lazy_loader
 

@@ -1,13 +1,13 @@
 """Contents of a checkpoint, parts of other packages that it needs, and loading of its algorithm.
 
-Reading a file imports nothing that the file names. A person names modules by ``plugins``, and
-installed packages register themselves by their entry points; of all others a message states which
-module the file names, that it was not imported, and what to type to trust it.
+Modules named in a file are not imported on reading it. Users name modules by ``plugins``, and
+installed packages register themselves by their entry points. For any other module a message says
+that the file names it, that it was not imported, and what to type to trust it.
 
 Both kinds of file, Lightning's ``.ckpt`` and its ``.safetensors``, carry the same *info*:
 
 =====================  ==========================================================================
-``format``             number of this layout; a reader refuses one it does not know
+``format``             number of this layout; a reader refuses unknown numbers
 ``version``            version of the package that wrote it
 ``config``             the resolved config, enough to rebuild the algorithm
 ``plugins``            its parts of other packages, see ``plugged_in``; absent if there are none
@@ -74,19 +74,19 @@ SENSELESS = (
     *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError),
     *(RuntimeError, MemoryError),
 )
-"""Errors that Python, torch and the config library raise for values that fit no model."""
+"""Exceptions that Python, torch and the config library raise for values that fit no model."""
 
 _SCRATCH_TENSORS, _SCRATCH = 1_000, 2**28
-"""Most tensors, and numbers, that building a network makes in addition to the weights."""
+"""Largest count of tensors, and of numbers in them, made in addition to a network's weights."""
 
 _OF_MODELS = ("domain", "backbone", "algorithm", "noise schedule", "forward process")
-"""Nouns of the parts of a model; another sampler can be named."""
+"""Kinds of parts that a model needs; its sampler can be replaced."""
 
 
 def checkpoint_info(
     config: Mapping[str, Any], size_counts: list[int], *, data_fingerprint: str | None
 ) -> dict[str, Any]:
-    """Part of the info known before training: plain containers, which need no pickle."""
+    """Make the part of the info known before training, of plain containers without pickle."""
     return {
         "format": FORMAT,
         "version": __version__,
@@ -106,7 +106,7 @@ def info_with_digest(
     machine: dict[str, Any],
     scheduled_steps: int | None = None,
 ) -> dict[str, Any]:
-    """Add the state of the run to ``info``, and the digest of both and of the weights."""
+    """Add the state of the run to ``info``, and a digest of all of it and of the weights."""
     content = {**info, "step": step, "scheduled_steps": scheduled_steps, "machine": machine}
     return with_new_digest(content, algorithm_weights(state_dict))
 
@@ -115,8 +115,8 @@ def info_with_digest(
 class Contents:
     """Contents of a checkpoint.
 
-    ``weights``: the averaged ones of the algorithm, by name; ``state``: all of a ``.ckpt``, None of
-    a ``.safetensors``.
+    ``weights``: averaged weights of the algorithm, by name; ``state``: whole content of a
+    ``.ckpt``, None for a ``.safetensors``.
     """
 
     path: Path
@@ -125,7 +125,7 @@ class Contents:
     state: dict[str, Any] | None
 
     def chosen_weights(self, *, ema: bool) -> dict[str, Tensor]:
-        """Averaged weights, or the last training weights, which only a ``.ckpt`` has."""
+        """Return the averaged weights or, from a ``.ckpt`` only, the last training weights."""
         # both kinds of file have the average
         if ema:
             return self.weights
@@ -136,7 +136,7 @@ class Contents:
         return algorithm_weights(self.state.get("current_model_state")) or self.weights
 
     def load_into(self, algorithm: Algorithm, *, ema: bool = True) -> None:
-        """Load the weights; ``ValueError`` naming the first mismatch if they do not fit."""
+        """Load the weights; raise ``ValueError`` naming the first mismatch if they do not fit."""
         try:
             algorithm.load_state_dict(self.chosen_weights(ema=ema))
         except RuntimeError as error:
@@ -146,7 +146,7 @@ class Contents:
             ) from error
 
     def check_plugged_in(self) -> None:
-        """Raise ``ValueError``, naming its module, for a part that is not registered."""
+        """Raise ``ValueError`` for a part that is not registered, naming the part's module."""
         if missing := missing_plugin(self.info):
             raise ValueError(f"{self.path} {missing}")
 
@@ -156,12 +156,11 @@ class Contents:
 
 
 def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
-    """Read a ``.ckpt``, a ``.safetensors``, or ``mdlm:PATH`` and such, a checkpoint of other code.
+    """Read a ``.ckpt``, a ``.safetensors``, or a checkpoint of other code such as ``mdlm:PATH``.
 
-    Its info must be readable by this version, unchanged, and of the same vocabulary. ``of_folder``:
-    the file that is read of a run folder, see ``checkpoint_file``. No name of the file is imported.
-
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence otherwise.
+    The info must be readable by this version, unchanged, and of the same vocabulary, else raises
+    ``FileNotFoundError`` or ``ValueError`` with one sentence. ``of_folder``: name of the file to
+    read in a run folder, see ``checkpoint_file``. Modules named in the file are not imported.
     """
     if (original := original_checkpoint(path)) is not None:
         return _contents_of_original(original)
@@ -182,7 +181,7 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
 
 
 def _disable_downloads(value: Any) -> Any:
-    """Turn every ``download`` of a config off, so that no file makes anything be fetched."""
+    """Set every ``download`` of a config to false, so that reading a file fetches nothing."""
     if isinstance(value, Mapping):
         return {k: False if k == "download" else _disable_downloads(v) for k, v in value.items()}
     return [_disable_downloads(each) for each in value] if isinstance(value, list) else value
@@ -200,9 +199,9 @@ def _contents_of_original(checkpoint: OriginalCheckpoint) -> Contents:
 
 
 def remembered_modules(path: str | Path) -> list[str]:
-    """Names of the modules with parts of a checkpoint (``modules_of``), none of which is imported.
+    """Read from a checkpoint the names of the modules with its parts, see ``modules_of``.
 
-    Empty for a file that cannot be read.
+    The modules are not imported. Empty for a file that cannot be read.
     """
     try:
         # the info of either kind of file
@@ -219,13 +218,13 @@ def remembered_modules(path: str | Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A loaded model and facts of its run.
+    """Loaded model with facts of its run.
 
-    ``algorithm``: in eval mode; a ``TokenAlgorithm`` on tokens, ``MaskedFeatures`` on features.
-    ``size_counts``: how many training samples are of size n, for n = 0, 1, ...
-    ``step``: optimiser steps taken; ``data_fingerprint``: of the data trained on, None if that is
-    not known. ``path``: of the file that was read, ``info``: its header. ``ema``: its weights are
-    the averaged ones.
+    ``algorithm``: the algorithm in eval mode, a ``TokenAlgorithm`` for tokens, ``MaskedFeatures``
+    for features. ``size_counts``: number of training samples of size n, for n = 0, 1, ...
+    ``step``: optimiser steps taken; ``data_fingerprint``: fingerprint of the training data, None if
+    unknown. ``path``: path of the file; ``info``: header of the file. ``ema``: True if the weights
+    are averaged.
     """
 
     algorithm: Any
@@ -239,7 +238,7 @@ class Checkpoint:
 
 
 class _Bounded(TorchDispatchMode):
-    """Mode that refuses many more tensors and numbers than ``weights`` have, in advance."""
+    """Mode of torch that refuses to create far more tensors or numbers than ``weights`` have."""
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -273,7 +272,7 @@ def read_checkpoint(
     contents.check_plugged_in()
     info = contents.info
 
-    # a network with random weights, within the memory of those in the file
+    # a network with random weights, which may not be much larger than the weights in the file
     try:
         config = OmegaConf.create(info["config"])
         with torch.random.fork_rng(devices=[]), _Bounded(contents.weights):
@@ -297,14 +296,14 @@ def read_checkpoint(
 
 def _check_data(info: Mapping[str, Any], path: Path) -> None:
     """Check that the kind of data is known, and the meaning of its ids unchanged."""
-    # the kind of data, which a package may bring
+    # the kind of data, which may be from another package
     data, written = info["config"]["data"], info["vocabulary"]
     try:
         domain = domain_of(data)
     except ValueError as error:
         reason = missing_plugin(info) or f"cannot be read: {error}{modules_note(info)}"
         raise ValueError(f"{path} {reason}") from error
-    # the meaning of its ids here
+    # the meaning of the ids in this version
     try:
         vocabulary = domain.vocabulary(data)
         ours = vocabulary.digest()
@@ -320,7 +319,7 @@ def _check_data(info: Mapping[str, Any], path: Path) -> None:
             f"{graph.n_max}, as data.n_max says"
         )
 
-    # the vocabulary of the data, as the file has it
+    # the vocabulary in the file
     for key in ours:
         if written.get(key) == ours[key]:
             continue
@@ -331,7 +330,7 @@ def _check_data(info: Mapping[str, Any], path: Path) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """First line of an error's message; without a message, the kind of the error."""
+    """First line of an error's message, or the class of an error without a message."""
     text = str(error).replace(":\n\t", ": ").partition("\n")[0] or type(error).__name__
     return f"missing key {text}" if type(error) is KeyError else text
 
@@ -352,7 +351,8 @@ def _first_difference(written: Any, ours: Any) -> str:
 def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
     """Parts of a config's model, data and sampler that other packages registered.
 
-    Each has its ``noun`` and ``name``, its ``module`` and, if installed, the ``package``.
+    Each part is a dict of its kind ``noun``, its ``name``, its ``module`` and, if the module is in
+    an installed package, the ``package``.
     """
     parts = []
     for noun, name, find in _parts(config):
@@ -367,17 +367,17 @@ def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def modules_of(info: Mapping[str, Any]) -> list[str]:
-    """Modules in a checkpoint's ``plugins=[...]``, and those of its parts without a package."""
+    """Modules in a checkpoint's ``plugins=[...]``, and modules of its parts without a package."""
     named = as_list(info["config"].get("plugins"))
     own = [part["module"] for part in info.get("plugins", ()) if "package" not in part]
     return list(dict.fromkeys([*named, *(module for module in own if module != "__main__")]))
 
 
 def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS) -> str | None:
-    """End of a message about the first part of a checkpoint that is not registered, or None.
+    """Return a message about the first missing part of a checkpoint and the remedy, or None.
 
-    It says what to do. Parts of other packages come first, and one is missing, too, where
-    this package has registered its name. ``nouns``: the kinds of parts that count.
+    Parts of other packages come first; such a part is also missing if only this package has
+    registered its name. ``nouns``: kinds of parts to check.
     """
     # parts that other packages had registered
     finders = {noun: (name, find) for noun, name, find in _parts(info["config"])}
@@ -415,12 +415,12 @@ def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS)
 
 
 def _not_imported(info: Mapping[str, Any]) -> list[str]:
-    """Modules in ``plugins`` of a checkpoint's config that this process has not imported."""
+    """Modules in ``plugins`` of a checkpoint's config that are not imported in this process."""
     return [name for name in as_list(info["config"].get("plugins")) if name not in sys.modules]
 
 
 def modules_note(info: Mapping[str, Any]) -> str:
-    """End of an error about modules that were not imported; empty if all were."""
+    """Note for an error message on modules that were not imported; empty if all were."""
     names = _not_imported(info)
     return f"; the file names parts of other packages, {_trust_hint(names)}" if names else ""
 
@@ -436,7 +436,7 @@ def _trust_hint(modules: Sequence[str]) -> str:
 
 
 def _shown(name: Any) -> str:
-    """Show a name of a file without what a terminal would obey."""
+    """Format a name from a file without control characters."""
     return str(name) if str(name).isprintable() else repr(name)
 
 
@@ -453,7 +453,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[str], Any]]]:
-    """Noun and name of each part of a config, and the function that finds a part by its name."""
+    """Yield kind and name of each part of a config, and the function that finds such a part."""
     finders: dict[str, tuple[str, str, Callable[[str], Any]]] = {
         "domain": ("data", "domain", lambda name: type(get_domain(name))),
         "backbone": ("algo", "backbone", backbone_builder),

@@ -1,9 +1,9 @@
-"""The two kinds of checkpoint file, read without running what they hold, and their header.
+"""The two kinds of checkpoint files, read without running code in them, and their header.
 
 ``.ckpt`` is Lightning's: a zip of a pickle and raw tensors, with the state of training.
 ``.safetensors`` holds the averaged weights alone, and no pickle. Both carry an *info*, the header
-that ``contents`` describes. Its schema is checked before anything else reads it, so that an odd
-value is one ``ValueError`` that names file and key.
+that ``contents`` describes. Its schema is checked first, so that a wrong value raises one
+``ValueError`` that names file and key.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from discrete_diffusion.runtime.package import __version__
 logger = logging.getLogger(__name__)
 
 BEST, LAST = "best.ckpt", "last.ckpt"
-"""Files of a run, in its folder ``checkpoints``."""
+"""Names of the checkpoints in the folder ``checkpoints`` of a run."""
 
 INFO_KEY = "discrete_diffusion"
 """Key of the info in Lightning's checkpoint and in the metadata of the ``.safetensors``."""
@@ -50,17 +50,18 @@ DAMAGE = (
     *(RuntimeError, EOFError, LookupError, TypeError, AttributeError, ValueError),
     *(AssertionError, OverflowError, ImportError, MemoryError, OSError),
 )
-"""Errors that zipfile, torch's restricted unpickler and safetensors raise for senseless bytes."""
+"""Exceptions that zipfile, torch's restricted unpickler and safetensors raise for damaged files."""
 
 _WANTS_CODE = ("Unsupported global", "Unsupported class", "Unsupported operand", "GLOBAL")
 
 
 def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
-    """Find the file of a path: itself; in a run folder or its ``checkpoints`` the one of that name.
+    """Find the checkpoint file that a path means.
 
-    A folder's choice is logged; of a model in the box, or on the Hub, it is the weights
-    (``published``). Raises ``ValueError`` for a folder without the file, naming the checkpoints
-    that it has, and the errors of ``published``.
+    For a run folder it is the file ``name`` in its ``checkpoints``, which is logged; for a shipped
+    model, or a model on the Hub, the weights (``published``); else the path itself. Raises
+    ``ValueError`` for a folder without the file, naming the checkpoints that it has, and the errors
+    of ``published``.
     """
     # a file, a model's folder, or a run
     path = published(path)
@@ -73,7 +74,7 @@ def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
             logger.info("%s is a folder: taking %s", path, file)
             return file
 
-    # hidden files are those of a run that is still writing, or was killed while it did
+    # hidden files are unfinished: the run is still writing, or was killed
     others = sorted((*path.glob("*.ckpt"), *path.glob("checkpoints/*.ckpt")))
     whole = [str(file) for file in others if not file.name.startswith(".")]
     if whole:
@@ -86,7 +87,7 @@ def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
 
 
 def algorithm_weights(state_dict: Any) -> dict[str, Tensor]:
-    """Tensors of the algorithm in a Lightning ``state_dict``, by their name in it."""
+    """Tensors of the algorithm in a Lightning ``state_dict``, by their names in the algorithm."""
     return {
         str(name).removeprefix(_WEIGHTS_PREFIX): value
         for name, value in (state_dict.items() if isinstance(state_dict, Mapping) else ())
@@ -107,9 +108,9 @@ def is_weights_file(path: Path) -> bool:
 def read_training_file(path: str | Path) -> dict[str, Any]:
     """Read a ``.ckpt`` as plain containers and tensors.
 
-    The zip's checksums are compared, which torch does not do, then torch's restricted unpickler
-    reads it (``weights_only=True``). Raises ``FileNotFoundError`` or ``ValueError`` with one
-    sentence: no file, damaged, not a checkpoint, or a pickle that would run code.
+    The checksums of the zip are compared, which torch does not do; then torch's restricted
+    unpickler reads it (``weights_only=True``). Raises ``FileNotFoundError`` or ``ValueError`` with
+    one sentence for a file that is missing, damaged, not a checkpoint, or would run code.
     """
     path = Path(path)
     _check_is_file(path)
@@ -129,7 +130,7 @@ def read_training_file(path: str | Path) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise ValueError(f"{path} is not a checkpoint: it holds a {type(state).__name__}")
 
-    # a sparse, negated or repeated tensor lacks bytes for each of its numbers
+    # a sparse, negated or expanded tensor does not store each of its numbers
     size = path.stat().st_size
     for part in ("state_dict", "current_model_state"):
         for name, value in algorithm_weights(state.get(part)).items():
@@ -159,7 +160,7 @@ def check_readable(state: Mapping[str, Any]) -> None:
 
 
 def _leaves(place: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Values in dicts, lists and tuples, with their place: ``optimizer_states[0].state``."""
+    """Yield values in nested containers with their paths: ``optimizer_states[0].state``."""
     if type(value) in (dict, OrderedDict):
         for key, each in value.items():
             yield from _leaves(f"{place}.{key}" if place else str(key), each)
@@ -182,11 +183,11 @@ def _is_read_back(value: Any) -> bool:
 
 
 def read_weights_file(path: Path) -> tuple[Any, dict[str, Tensor]]:
-    """Read (info, weights by name) of a ``.safetensors``; the info is None if there is none.
+    """Read info and weights by name from a ``.safetensors``; info is None if the file has none.
 
     Raises ``ValueError`` for a damaged file.
     """
-    # safetensors hold no code
+    # a safetensors file holds no code
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -203,7 +204,7 @@ def write_weights_file(path: Path, checkpoint: Mapping[str, Any]) -> None:
 
 
 def save_weights(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Write a ``.safetensors`` that ``read_weights_file`` reads, whole or not at all."""
+    """Write a ``.safetensors`` for ``read_weights_file``, whole or not at all."""
     # clones, because safetensors refuses tensors that share memory (tied weights)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
     content = save(tensors, metadata={INFO_KEY: json.dumps(info, sort_keys=True)})
@@ -221,9 +222,9 @@ def _check_is_file(path: Path) -> None:
 
 
 def check_zip(path: Path) -> None:
-    """Raise one of ``DAMAGE`` unless the zip is as torch writes it, and its checksums hold.
+    """Raise one of ``DAMAGE`` unless the zip is as torch writes it, with correct checksums.
 
-    It is not compressed: a compressed one could unpack to any size.
+    It must not be compressed, as it could then unpack to any size.
     """
     # torch would go on to read a bare pickle
     with path.open("rb") as file:
@@ -246,23 +247,24 @@ _PARTS = ("data", "algo", "model", "noise", "forward_process")
 """Groups of a config that a model is built from."""
 
 _NAMES = {"algo": ("name", "backbone"), "sampling": ("name",), "data": ("domain",)}
-"""Keys of the groups that must be there, and be texts."""
+"""Keys that a group must have, with texts as values."""
 
 _LARGEST = 2**53
-"""Bound of whole numbers: a model, its data and its run have none above."""
+"""Upper bound of the whole numbers in an info."""
 
 _LARGEST_SIZE = 2**16
-"""Bound of sizes, such as widths, lengths and numbers of ids, of a network of fewer weights."""
+"""Upper bound of sizes, such as widths, lengths and numbers of ids, unless a network has more
+weights."""
 
 _MOST_VALUES, _LONGEST = 2**18, 2**28
-"""Bounds of the keys and values in a config, eightfold for other parts of an info, and of the
-characters of a part."""
+"""Largest number of keys and values in a config (8 times as many in other parts of an info), and
+of characters in a part."""
 
 _WITHOUT_TENSOR = {
     *("seed", "parameters", "counted", "plans", "samples", "windows", "words", "span", "split"),
     *("batch", "theta", "period", "reward"),
 }
-"""Words in the keys of whole numbers that are not the size of a tensor."""
+"""Words in config keys whose whole numbers are not sizes of tensors."""
 
 
 def _is_count(value: Any) -> bool:
@@ -302,16 +304,16 @@ _SCHEMA: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "machine": (lambda value: isinstance(value, Mapping), "keys, such as threads"),
 }
-"""Check of each key of an info, without ``format`` and ``digest``, and the expected value."""
+"""Check of each key of an info except ``format`` and ``digest``, and its value in words."""
 
 _OPTIONAL = ("version", "plugins", "scheduled_steps")
 
 
 def with_new_digest(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Return the info of a checkpoint with the digest that it has with other ``weights``.
+    """Return the info of a checkpoint with the digest for other ``weights``.
 
     The digest is the SHA-256 of the info as JSON, then of every tensor's name, type, shape and
-    bytes by name.
+    bytes, ordered by name.
     """
     content = {key: value for key, value in info.items() if key != "digest"}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode())
@@ -324,7 +326,7 @@ def with_new_digest(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> d
 
 
 def check_header(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Check an info by ``check_schema``, its digest, and its sizes against those of the weights.
+    """Check an info by ``check_schema``, by its digest, and its sizes by those of the weights.
 
     Raises ``ValueError`` naming file and key.
     """
@@ -339,7 +341,7 @@ def check_header(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
         raise ValueError(f"{path} is a damaged checkpoint: its contents do not match its digest")
     check_schema(info, path)
 
-    # a network of larger sizes would take all memory before it is found not to fit
+    # building a network of larger sizes would take all memory
     most = max(_LARGEST_SIZE, sum(value.numel() for value in weights.values()))
     parts = {group: info["config"][group] for group in _PARTS}
     for key, value in leaves({**parts, "vocabulary": info["vocabulary"]}):
@@ -355,8 +357,8 @@ def check_header(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
 def check_schema(info: Any, path: Path) -> None:
     """Raise ``ValueError`` naming file and key for an info that this version cannot read.
 
-    Every value must be of its kind: as in ``_SCHEMA``, and in the groups of the config as in the
-    shipped defaults.
+    Every value must be of its type: as in ``_SCHEMA``, and in the config's groups as in the shipped
+    defaults.
     """
     _check_format(info, path)
     _check_plain(info, path)
@@ -398,9 +400,9 @@ def _check_format(info: Any, path: Path) -> None:
 
 
 def _check_plain(info: dict[str, Any], path: Path) -> None:
-    """Raise ``ValueError`` for values that JSON lacks, such as a tensor or a list in itself.
+    """Raise ``ValueError`` for values that JSON lacks, such as a tensor or a recursive list.
 
-    Also for text that the config library would replace.
+    Also for interpolations, which the config library would replace.
     """
     for key, value in info.items():
         # an interpolation would be resolved by the config library
@@ -417,7 +419,7 @@ def _check_plain(info: dict[str, Any], path: Path) -> None:
 def _as_json(key: str, value: Any, path: Path) -> str:
     """Write a value of the info as JSON, up to a bound.
 
-    In a pickle a few lists that hold one another several times stand for any number of values.
+    A small pickle may stand for very many values, if its lists hold one another several times.
     """
     most = _MOST_VALUES if key == "config" else 8 * _MOST_VALUES
     pieces, length = [], 0
@@ -441,7 +443,7 @@ def _check_group(keys: Any, group: str, path: Path) -> None:
     """Check a group of a config against the shipped one of its name, if there is one."""
     if not isinstance(keys, Mapping):
         raise ValueError(f"{path}: config.{group} is {_shown(keys)}; expected keys, such as name")
-    # names, then bounds of numbers, then kinds as shipped
+    # names, then bounds of numbers, then types as in the shipped config
     for key in _NAMES.get(group, ("name",)):
         if not is_a(str, keys.get(key)) and (key in keys or group in _NAMES):
             raise ValueError(f"{path}: {group}.{key} is {_shown(keys.get(key))}; expected a text")
@@ -455,9 +457,10 @@ def _check_group(keys: Any, group: str, path: Path) -> None:
 
 
 def unusual_settings(config: Mapping[str, Any]) -> str:
-    """Settings of model, data and algorithm that differ from the shipped ones, for a message.
+    """Settings of model, data and algorithm that differ from the shipped configs.
 
-    ``model.d_model=16, ...``: one of them may be the reason why a model cannot be built.
+    An error message lists them, ``model.d_model=16, ...``, as possible reasons why a model cannot
+    be built.
     """
     unusual = []
     for group in ("model", "algo", "data"):
@@ -471,6 +474,6 @@ def unusual_settings(config: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Quote a value of a file for a message: short, without what a terminal would obey."""
+    """Quote a value of a file for a message: shortened, without control characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."

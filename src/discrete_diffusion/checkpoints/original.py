@@ -1,8 +1,8 @@
 """Checkpoints of the code of MDLM, SEDD and Duo, read as models of this package.
 
-Nothing that a file holds is run. Their pickles hold settings of OmegaConf and tokenizers in
-addition to the weights. Objects of the libraries in ``_IGNORED`` are read as ``Unread``, which
-keeps their state and does nothing; a pickle that names anything else is refused.
+No code in a file is run. The pickles hold settings of OmegaConf and tokenizers in addition to the
+weights. Objects of the libraries in ``_IGNORED`` are read as ``Unread``, which keeps their state
+and does nothing; a pickle that names anything else is refused.
 """
 
 from __future__ import annotations
@@ -40,38 +40,38 @@ from discrete_diffusion.hub import CONFIG, WEIGHTS, OriginalCheckpoint
 logger = logging.getLogger(__name__)
 
 LENGTH = 1024
-"""Length of the published checkpoints, where neither name nor file says one."""
+"""Sequence length of a checkpoint if neither its name nor the file states a length."""
 
 _SPECIAL = {30_522: (103, 101), 35: (4, 2)}
-"""Ids of MASK and of the beginning of a sequence, by V, of tokenizers that have a MASK: of BERT,
-for LM1B, and of text8. To others, such as GPT-2's, the code appends MASK as the last id; a sequence
-begins with the one before, the last of the tokenizer."""
+"""Ids of MASK and of the beginning of a sequence, by V, for tokenizers with a MASK: BERT's (LM1B)
+and text8's. To other tokenizers, such as GPT-2's, MASK is appended as the last id, and a sequence
+begins with the id before, the last of the tokenizer."""
 
 _IN_FOLDERS = (
     *(WEIGHTS, "pytorch_model.bin", "checkpoints-meta/checkpoint.pth", "checkpoint.pth"),
     *("checkpoints/best.ckpt", "best.ckpt", "checkpoints/last.ckpt", "last.ckpt"),
 )
-"""Files of a folder that hold weights: of the Hub, of a run of SEDD, of one of MDLM or Duo."""
+"""Names of weight files in a folder: from the Hub, from a run of SEDD, of MDLM or Duo."""
 
 _IGNORED = frozenset(
     {"omegaconf", "transformers", "tokenizers", "typing", "collections", "pathlib"}
 )
-"""Packages whose objects mean nothing for the weights."""
+"""Packages whose objects in a pickle are not needed for the weights."""
 
 _TYPES = frozenset(
     f"builtins.{each.__name__}"
     for each in (dict, list, tuple, set, frozenset, int, float, str, bytes, bool, object)
 )
-"""Types of Python itself that settings name."""
+"""Built-in types of Python that settings may contain."""
 
 CONVERT = (
     "python -c \"import torch; c = torch.load('{name}', map_location='cpu', weights_only=False); "
     "torch.save({{k: c[k] for k in ('state_dict', 'model', 'ema') if k in c}}, 'weights.ckpt')\""
 )
-"""Command that keeps the weights alone, for the environment of the code that wrote a file."""
+"""Command that keeps only the weights of a file; run in the environment that wrote the file."""
 
 _STATES = ("state_dict", "model")
-"""Keys under which Lightning and SEDD keep the tensors; others keep them at the top."""
+"""Keys under which Lightning and SEDD keep the tensors; other files have them at the top level."""
 
 _SETTING_KEYS = {
     "length": ("model.length", "model_length", "length"),
@@ -81,15 +81,15 @@ _SETTING_KEYS = {
     "noise": ("graph.type",),
     "scale_by_sigma": ("model.scale_by_sigma",),
 }
-"""Settings by name, and their keys in the configs of MDLM, SEDD, Duo and the Hub."""
+"""Names of settings, with their keys in the configs of MDLM, SEDD, Duo and the Hub."""
 
 
 @dataclass(frozen=True)
 class OriginalModel:
-    """A checkpoint as a model of this package.
+    """Checkpoint of the original code as a model of this package.
 
-    ``weights``: of the backbone ``dit``, averaged if the file has the average; ``trained``: the
-    network's last ones; ``config``: as ``train`` would have it.
+    ``weights``: weights of the backbone ``dit``, averaged if the file has an average; ``trained``:
+    last training weights; ``config``: config as ``train`` composes it.
     """
 
     path: Path
@@ -103,10 +103,10 @@ class OriginalModel:
 def read_original(checkpoint: OriginalCheckpoint) -> OriginalModel:
     """Read the model of a checkpoint.
 
-    Raises the errors of ``_read_file``, and ``ValueError`` for a network of another kind, and for
-    settings that do not fit it.
+    Raises the errors of ``_read_file``, and ``ValueError`` for another kind of network and for
+    settings that do not fit the network.
     """
-    # the file and the settings, those of the name first
+    # the file and the settings, where settings in the name come first
     file = _read_file(checkpoint)
     _check_kind(checkpoint.kind, file)
     settings = {**file.settings, **checkpoint.settings}
@@ -115,7 +115,7 @@ def read_original(checkpoint: OriginalCheckpoint) -> OriginalModel:
     trained = to_dit(file.weights)
     averaged = trained if file.averaged is None else to_dit(file.averaged)
 
-    # MASK, a further id of zeros, which uniform noise never shows
+    # the id of MASK has zero weights, as uniform noise never produces it
     if checkpoint.kind == "duo":
         trained, averaged = (
             {
@@ -158,7 +158,7 @@ def _config(
 ) -> dict[str, Any]:
     parts, sizes = PARTS[checkpoint.kind], file.sizes
 
-    # data: ids without a meaning; for Duo all ids are noise, so MASK is one more
+    # data: ids without a meaning; Duo's noise has all ids, so MASK is an additional id
     mask_id, begin_id = _SPECIAL.get(sizes.vocab_size, (sizes.vocab_size - 1, sizes.vocab_size - 2))
     vocab_size = sizes.vocab_size
     if checkpoint.kind == "duo":
@@ -224,7 +224,7 @@ def _num_heads(
 
 
 class Unread(dict[Any, Any]):
-    """Stand-in for an object of another library in a pickle; its state, if it is one of keys."""
+    """Stand-in for an object of another library in a pickle; keeps its state if that is a dict."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__()
@@ -236,10 +236,11 @@ class Unread(dict[Any, Any]):
 
 @dataclass(frozen=True)
 class OriginalFile:
-    """Contents of a file.
+    """Contents of a file of the original code.
 
-    ``weights``: of the network, by their names; ``averaged``: their moving average, or None;
-    ``settings``: by name, such as ``length``; ``step``: optimiser steps taken, 0 if unknown.
+    ``weights``: weights of the network by name; ``averaged``: moving average of the weights, or
+    None; ``settings``: settings by name, such as ``length``; ``step``: optimiser steps taken, 0 if
+    unknown.
     """
 
     path: Path
@@ -251,10 +252,10 @@ class OriginalFile:
 
 
 def _read_file(checkpoint: OriginalCheckpoint) -> OriginalFile:
-    """Read the file of a checkpoint, or, of a folder, the first of ``_IN_FOLDERS`` in it.
+    """Read the file of a checkpoint; in a folder, the first of ``_IN_FOLDERS`` that exists.
 
-    Raises ``FileNotFoundError`` or ``ValueError`` naming file, key and remedy: no such file,
-    damaged, a pickle of other things, a key that is missing or has another shape.
+    Raises ``FileNotFoundError`` or ``ValueError`` naming file, key and remedy if the file is
+    missing, damaged or has other objects, or if a key is missing or has another shape.
     """
     checkpoint.check_exists("checkpoint")
     path = checkpoint.path
@@ -264,7 +265,7 @@ def _read_file(checkpoint: OriginalCheckpoint) -> OriginalFile:
             raise ValueError(f"{path} has none of {', '.join(_IN_FOLDERS)}; give the file")
         path = file
 
-    # settings of the Hub's config.json and of the pickle, then the tensors
+    # settings in config.json, as on the Hub, and in the pickle, then the tensors
     settings = _settings_of_folder(path.parent)
     if is_weights_file(path):
         state: Mapping[str, Any] = read_weights_file(path)[1]
@@ -288,9 +289,9 @@ def _read_file(checkpoint: OriginalCheckpoint) -> OriginalFile:
 
 
 def _unpickle(path: Path) -> Mapping[str, Any]:
-    """Read a pickle in which every object of other libraries is ``Unread``."""
+    """Read a pickle; objects of other libraries become ``Unread``."""
     try:
-        # names in the pickle decide whether it is read
+        # the pickle is read only if all its names are allowed
         check_zip(path)
         named = get_unsafe_globals_in_checkpoint(path)
         unknown = (name for name in named if name.partition(".")[0] not in _IGNORED)
@@ -318,7 +319,7 @@ def _refusal(path: Path, reason: str) -> str:
 
 
 def _network(state: Mapping[str, Any], path: Path) -> tuple[dict[str, Tensor], str]:
-    """Tensors by name, and the prefix of the names of the network's."""
+    """Return the tensors by name, and the prefix of the names of the network's tensors."""
     # tensors below one of the known keys, or at the top
     inside = next((state[k] for k in _STATES if isinstance(state.get(k), Mapping)), state)
     tensors = {str(k): v for k, v in inside.items() if isinstance(v, Tensor)}
@@ -338,7 +339,7 @@ def _network(state: Mapping[str, Any], path: Path) -> tuple[dict[str, Tensor], s
 def _averaged(ema: Any, sizes: Sizes) -> dict[str, Tensor] | None:
     """Averaged weights by name, from the list ``shadow_params``.
 
-    It has the network's parameters in their order, then numbers of the noise schedule.
+    The list has the network's parameters in their order, then numbers of the noise schedule.
     """
     shadow = ema.get("shadow_params") if isinstance(ema, Mapping) else None
     if not shadow:
@@ -360,7 +361,7 @@ def _averaged(ema: Any, sizes: Sizes) -> dict[str, Tensor] | None:
 
 
 def _settings_of_folder(folder: Path) -> dict[str, Any]:
-    """Settings of the ``config.json`` of the Hub, in the folder of the weights."""
+    """Read the settings in the ``config.json`` next to the weights, as on the Hub."""
     config = folder / CONFIG
     if not config.is_file():
         return {}
@@ -371,7 +372,7 @@ def _settings_of_folder(folder: Path) -> dict[str, Any]:
 
 
 def _known_settings(settings: Any) -> dict[str, Any]:
-    """Settings by the names of ``_SETTING_KEYS``, the first value of each."""
+    """Return settings by the names of ``_SETTING_KEYS``; the first key found decides."""
     plain = plain_values(settings)
     config = plain.get("config", plain) if isinstance(plain, Mapping) else {}
     known: dict[str, Any] = {}
@@ -387,7 +388,7 @@ def _known_settings(settings: Any) -> dict[str, Any]:
 
 
 def plain_values(node: Any) -> Any:
-    """Values of a config of OmegaConf that was read as ``Unread``."""
+    """Convert a config of OmegaConf that was read as ``Unread`` to plain values."""
     if isinstance(node, Unread) and "_content" in node:
         return plain_values(node["_content"])
     if isinstance(node, Unread) and "_val" in node:

@@ -1,7 +1,8 @@
-"""Format of checkpoints of the code of MDLM, SEDD and Duo: names and sizes of weights; writing one.
+"""Checkpoint format of the code of MDLM, SEDD and Duo: names and sizes of weights, and export.
 
-Their network is ``DiT`` without biases in norms and attention, with tanh-GELU, and sigma itself
-embedded. Their causal networks lack adaLN and ``sigma_map``. D is the width, C ``cond_dim``:
+Their network is ``DiT`` without biases in norms and attention, with tanh-GELU, and with sigma
+itself as the embedded noise level. Their causal networks lack adaLN and ``sigma_map``. D is the
+width, C ``cond_dim``:
 
 ========================================  ===================================  ===========
 their weight                              weight of ``DiT``                    shape
@@ -49,7 +50,7 @@ _NAMES = {
     "output_layer.linear": "head",
     "output_layer.adaLN_modulation": "final.modulation",
 }
-"""Parts of their names, and of those of ``DiT``."""
+"""Parts of the original names of weights, and of the names in ``DiT``."""
 
 IDS = ("token_embedding.weight", "head.weight", "head.bias")
 """Weights of ``DiT`` with a row for each id."""
@@ -61,14 +62,14 @@ AS_PUBLISHED = {
     "activation": "gelu_tanh",
     "sigma_input": "sigma",
 }
-"""Settings with which ``dit`` is their network."""
+"""Settings with which ``dit`` equals the original network."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of this package that a kind of checkpoint needs, by name.
+    """Names of the parts of this package that a kind of checkpoint needs.
 
-    ``time_conditioning``: its network reads sigma where its file does not say.
+    ``time_conditioning``: whether the network reads sigma if the file does not say.
     """
 
     algo: str
@@ -87,8 +88,9 @@ PARTS = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of a network: V, D, number of blocks, hidden units of a perceptron, C, sinusoids of
-    sigma. ``cond_dim`` None: a causal network, without adaLN."""
+    """Sizes of a network: V, D, number of blocks, hidden units of an MLP, C, sinusoids of sigma.
+
+    ``cond_dim`` is None for a causal network, which has no adaLN."""
 
     vocab_size: int
     hidden_size: int
@@ -99,9 +101,9 @@ class Sizes:
 
     @classmethod
     def of(cls, state: Mapping[str, Tensor]) -> Sizes:
-        """Sizes of a network with these weights, by their names.
+        """Read the sizes of a network off its weights, given by name.
 
-        Raises ``ValueError`` naming a key that is missing, or has another number of axes.
+        Raises ``ValueError`` naming a key that is missing or has another number of axes.
         """
         # sizes that every network has
         ids, width = _shape(state, EMBEDDING, 2)
@@ -115,7 +117,7 @@ class Sizes:
         return cls(ids, width, num, hidden, cond_dim, waves)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shapes of their parameters by name, in the order of their ``parameters()``."""
+        """Shapes of the original network's parameters by name, in their original order."""
         width, c = self.hidden_size, self.cond_dim
         # embedder
         shapes: dict[str, tuple[int, ...]] = {EMBEDDING: (self.vocab_size, width)}
@@ -169,19 +171,19 @@ def _linear(name: str, num_in: int, num_out: int) -> dict[str, tuple[int, ...]]:
 
 
 def to_dit(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of ``DiT`` in float32, by their name there."""
+    """Convert original weights to weights of ``DiT`` in float32, by name."""
     learned = {key: value for key, value in state.items() if key != FREQUENCIES}
     return {_rename(key, _NAMES): value.float() for key, value in learned.items()}
 
 
 def from_dit(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights of a ``DiT`` in float32, by the names of their code."""
+    """Convert weights of a ``DiT`` to original weights in float32, by name."""
     back = {name: key for key, name in _NAMES.items()}
     return {_rename(name, back): value.float() for name, value in weights.items()}
 
 
 def _rename(name: str, parts: Mapping[str, str]) -> str:
-    """Replace the part of a name that stands at its start, or behind its block."""
+    """Replace the part at the start of a name, or after its ``blocks.i``."""
     block = re.match(r"blocks\.\d+\.", name)
     head = block[0] if block else ""
     rest = name.removeprefix(head)
@@ -193,7 +195,7 @@ def _rename(name: str, parts: Mapping[str, str]) -> str:
 
 _PARAMETERIZATIONS = {"mdlm": "subs", "sedd": "sedd", "duo": "mean", "ar": "ar"}
 _LIGHTNING = "2.2.1"
-"""Version of Lightning that MDLM names, whose checkpoints its code reads."""
+"""Version of Lightning that MDLM requires, written into exported checkpoints."""
 
 
 def export_original(
@@ -201,15 +203,15 @@ def export_original(
 ) -> str:
     """Write a Lightning checkpoint that the code of MDLM, or of Duo, loads.
 
-    It holds ``state_dict`` with the prefix ``backbone.``, the same weights as their moving average,
-    ``ema``, and the settings of ``model`` under ``hyper_parameters``. PAD is left out, which their
-    networks do not have, and for Duo MASK. ``algorithm``: a model whose backbone is ``dit``;
-    ``config``: of its run; ``step``: optimiser steps taken.
+    It holds ``state_dict`` with the prefix ``backbone.``, the same weights again as the moving
+    average ``ema``, and the settings of ``model`` under ``hyper_parameters``. PAD is left out, as
+    their networks do not have it, and for Duo also MASK. ``algorithm``: a model whose backbone is
+    ``dit``; ``config``: config of its run; ``step``: optimiser steps taken.
 
-    Returns the settings with which their code reads it, as it takes them. Raises ``ValueError``
-    where their code has no such model, naming keys to train with.
+    Returns the settings to type for their code to read the checkpoint. Raises ``ValueError`` if
+    their code has no such model, naming keys to train with.
     """
-    # weights by their names, checked against their sizes
+    # weights by the original names, checked against the original sizes
     kind = _kind_of(algorithm, config)
     state = from_dit(_drop_special_ids(algorithm, kind))
     sizes = Sizes.of(state)
@@ -217,7 +219,7 @@ def export_original(
     model = config["model"]
     averaged = [state[name] for name in sizes.shapes()]
 
-    # their buffer of rotary frequencies, (head_dim / 2,)
+    # the original buffer of rotary frequencies, (head_dim / 2,)
     head_dim = sizes.hidden_size // model["n_heads"]
     state[FREQUENCIES] = 1 / 10_000 ** (torch.arange(0, head_dim, 2).float() / head_dim)
 
@@ -252,7 +254,7 @@ def export_original(
 
 
 def _kind_of(algorithm: TokenAlgorithm, config: Mapping[str, Any]) -> str:
-    """Kind of checkpoint for a model; ``ValueError`` if their code has no such model."""
+    """Return the kind of checkpoint for a model; ``ValueError`` if their code has no such model."""
     # algorithm and process decide the kind
     algo, model = config["algo"], config["model"]
     named = {(parts.algo, parts.process): kind for kind, parts in PARTS.items()}
@@ -286,7 +288,7 @@ def _kind_of(algorithm: TokenAlgorithm, config: Mapping[str, Any]) -> str:
 
 
 def _drop_special_ids(algorithm: TokenAlgorithm, kind: str) -> dict[str, Tensor]:
-    """Weights of the backbone without the ids that their networks lack."""
+    """Return the weights of the backbone without the ids that the original networks lack."""
     layout, weights = algorithm.layout, dict(algorithm.backbone.state_dict())
     special = {"PAD": layout.pad_id, "MASK": layout.mask_id if kind == "duo" else None}
     num = layout.vocab_size
@@ -296,7 +298,7 @@ def _drop_special_ids(algorithm: TokenAlgorithm, kind: str) -> dict[str, Tensor]
             "format=mdlm takes plain sequences, with the same ids at every position; in this data "
             "they depend on the position"
         )
-    # rows of the last ids go, PAD first
+    # remove the rows of the last ids, PAD first
     for name, index in special.items():
         if index is None:
             continue

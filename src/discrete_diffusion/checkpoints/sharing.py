@@ -1,4 +1,4 @@
-"""Loaded models written for others: a folder with a model card, the Hub, and ONNX."""
+"""Sharing of loaded models: a folder with a model card, the Hugging Face Hub, and ONNX."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ if TYPE_CHECKING:
 
 _RECIPE = ("algo", "model", "noise", "forward_process", "optim", "trainer", "callbacks", "seed")
 _NOT_SHOWN = ("_unweighted", "_standard_error", "_reference", "_training")
-"""Ends of the names of numbers that describe other numbers."""
+"""Suffixes of metrics that only describe other metrics, such as standard errors."""
 _MOST_SHOWN = 1000
-"""Most characters of a text that the card shows whole."""
+"""Largest number of characters of a text that the card shows whole."""
 
 _NO_METRICS = {"step", "steps", "seed", "parameters", "skipped_steps", "seconds", "threads"}
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 TOLERANCE = 1e-4
-"""Most that a logit of an exported network may differ by, times the largest one if above 1."""
+"""Largest difference of an exported network's logits, relative to the largest logit if above 1."""
 
 _CHATTY = ("torch.onnx", "onnxscript", "onnx_ir")
 
 _ROWS = 3
-"""Samples of the example that is traced; files take any number."""
+"""Number of samples in the traced example; the exported network takes any number."""
 
 
 @dataclass(frozen=True)
 class CardFacts:
-    """Facts on the card that are not in the checkpoint.
+    """Facts on the model card that are not in the checkpoint.
 
-    ``name``: of the model, as ``load`` takes it. ``licence``: an identifier of SPDX, such as
-    ``mit``. ``recipe``: the command that trained it. ``limits``: uses that it is not good for.
-    ``metrics``: contents of a ``metrics.json`` of ``evaluate`` or ``train``.
+    ``name``: name of the model, as ``load`` takes it. ``licence``: an SPDX identifier, such as
+    ``mit``. ``recipe``: the command that trained the model. ``limits``: uses for which the model is
+    not suitable. ``metrics``: contents of a ``metrics.json`` of ``evaluate`` or ``train``.
     """
 
     name: str
@@ -64,7 +64,7 @@ class CardFacts:
 
 
 def read_metrics(path: str | Path) -> dict[str, Any]:
-    """Read a ``metrics.json``; ``ValueError`` for another file."""
+    """Read a ``metrics.json``; raise ``ValueError`` for another file."""
     try:
         metrics = json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
@@ -75,7 +75,7 @@ def read_metrics(path: str | Path) -> dict[str, Any]:
 
 
 def licence_of_card(path: Path) -> str | None:
-    """Licence in the metadata at the head of a model card (``license``); None if there is none."""
+    """Read the licence in the metadata of a model card (``license``); None if it has none."""
     if not path.is_file():
         return None
     # YAML between two lines of dashes
@@ -90,7 +90,7 @@ def licence_of_card(path: Path) -> str | None:
 
 
 def model_card(info: Mapping[str, Any], num_parameters: int, about: CardFacts) -> str:
-    """Text of the ``README.md`` of a model, with the metadata that the Hugging Face Hub reads."""
+    """Write the text of a model's ``README.md``, with the metadata that the Hub reads."""
     config = info["config"]
     algo, domain = config["algo"], domain_of(config["data"])
 
@@ -145,7 +145,7 @@ def _metrics(metrics: Mapping[str, Any]) -> str:
         rows.append(
             f"| {name} | {value:.4g} | {spread} | {'' if floor is None else f'{floor:.4g}'} |"
         )
-    # no numbers: how to get them
+    # without metrics: how to measure them
     if not rows:
         return "Not measured; `discrete-diffusion evaluate checkpoint=...` does."
     seeds = len(metrics.get("seeds", ())) or 1
@@ -158,7 +158,7 @@ def _metrics(metrics: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> Any:
-    """Shorten a long text, such as a whole tokenizer, to its beginning and length."""
+    """Replace a long text, such as a tokenizer, by its beginning and length."""
     is_long = isinstance(value, str) and len(value) > _MOST_SHOWN
     return f"{value[:40]}... ({len(value):,} characters)" if is_long else value
 
@@ -182,20 +182,20 @@ def save_pretrained(
 
     Args:
         checkpoint: a loaded checkpoint; ``load(path).save_pretrained`` has it already.
-        folder: where to write.
-        dtype: ``bfloat16`` halves the file; loaded, weights are float32 again.
-        overwrite: replace these files where they exist: all three, or none where they cannot be
-            written, as on a full disk.
+        folder: folder to write into.
+        dtype: type of the stored weights; ``bfloat16`` halves the file, and loading converts to
+            float32.
+        overwrite: replace existing files: all three or, if one cannot be written, none.
         metrics: a ``metrics.json`` of ``evaluate`` or ``train`` for the card, ``README.md``; by
-            default that of the run, if it is of the same step.
-        **about: fields of ``CardFacts``: ``name`` (by default the folder's), ``licence`` (by
-            default that of the card next to the loaded file), ``recipe``, ``limits``.
+            default the run's, if it is of the same step.
+        **about: fields of ``CardFacts``: ``name`` (by default the folder's name), ``licence`` (by
+            default the licence on the card next to the loaded file), ``recipe``, ``limits``.
 
     Returns:
         The folder.
 
     Raises:
-        ValueError: ``dtype`` is another one, or the folder has one of these files and
+        ValueError: ``dtype`` is not supported, or the folder has one of these files and
             ``overwrite`` is False.
     """
     # refuse to replace files, and read the metrics, before anything is written
@@ -217,7 +217,7 @@ def save_pretrained(
     )
     config = json.dumps(info, indent=1, sort_keys=True) + "\n"
 
-    # all three are written, or none
+    # write all three or none
     with written_together([folder / name for name in names]) as unfinished:
         save_weights(unfinished[0], info, weights)
         for path, text in zip(unfinished[1:], (config, card), strict=True):
@@ -238,17 +238,17 @@ def push_to_hub(
 
     Args:
         checkpoint: a loaded checkpoint; ``load(path).push_to_hub`` has it already.
-        repo_id: ``owner/name``; created if it is not there.
-        private: whether a created repository is private; None: the account's default.
-        token: by default that of ``hf auth login``.
+        repo_id: repository, ``owner/name``; created if it does not exist.
+        private: whether a new repository is private; None: the account's default.
+        token: access token; None: the token of ``hf auth login``.
         commit_message: message of the commit.
-        **options: of ``save_pretrained``.
+        **options: arguments of ``save_pretrained``.
 
     Returns:
         The address of the repository.
 
     Raises:
-        ValueError: the Hub refuses or cannot be reached.
+        ValueError: the Hub refuses the upload or cannot be reached.
     """
     hub = hub_library("push_to_hub")
     # the files, then the repository, then the upload
@@ -268,14 +268,14 @@ def push_to_hub(
 
 
 def _metrics_of_run(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Metrics of the run of a checkpoint, if they are of its step and its averaged weights."""
+    """Metrics of the checkpoint's run, if they are of the same step and of averaged weights."""
     path = checkpoint.path.parent.parent / "metrics.json"
     metrics = read_metrics(path) if path.is_file() else {}
     return metrics if checkpoint.ema and metrics.get("step") == checkpoint.step else {}
 
 
 def _weights(algorithm: nn.Module, dtype: str | None) -> dict[str, Tensor]:
-    """Weights by name, learned ones as ``dtype``."""
+    """Weights by name; parameters are converted to ``dtype``."""
     if dtype is None:
         return algorithm.state_dict()
     # buffers, such as tables of ids, keep their type
@@ -288,7 +288,7 @@ def _weights(algorithm: nn.Module, dtype: str | None) -> dict[str, Tensor]:
 
 
 class _Network(nn.Module):
-    """x_t Int[B, L], sigma Float[B] -> logits Float[B, L, V], as the algorithm calls it."""
+    """Network as the algorithm calls it: x_t Int[B, L], sigma Float[B] -> logits Float[B, L, V]."""
 
     def __init__(self, algorithm: TokenAlgorithm) -> None:
         super().__init__()
@@ -306,9 +306,9 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
     Float32[B, L, V]. Its metadata hold the ``vocabulary``, the meaning of ids, and ``mask_id`` and
     ``pad_id``, as JSON.
 
-    Returns the largest difference of the logits. Raises ``ValueError`` without onnxscript and
-    onnxruntime, for a network that is not on tokens or needs more than x_t and sigma, and for
-    logits that differ by more than ``TOLERANCE``.
+    Returns the largest difference of the logits. Raises ``ValueError`` if onnxscript or onnxruntime
+    is missing, if the network is not on tokens or needs more inputs than x_t and sigma, or if the
+    logits differ by more than ``TOLERANCE``.
     """
     try:
         import onnxruntime
@@ -318,7 +318,7 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
             f"format=onnx takes onnxruntime and onnxscript: {install_command('onnx')}"
         ) from error
 
-    # x_t and sigma alone: no condition, not even an encoded one that may be None
+    # inputs x_t and sigma alone, without any condition
     layout = getattr(algorithm, "layout", None)
     needed = {*algorithm.call.required, *algorithm.provided_conditions}
     needed |= {*algorithm.encoded_conditions}
@@ -362,7 +362,7 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
 
 
 def _example(algorithm: TokenAlgorithm, rows: int) -> tuple[Tensor, Tensor]:
-    """Samples of random legal ids, with half of their positions masked, at several levels."""
+    """Make samples of random legal ids with half of the positions masked, and noise levels."""
     layout, generator = algorithm.layout, make_generator(0, rows)
     weight = layout.support.float()
     x = torch.multinomial(weight.cpu(), rows, replacement=True, generator=generator).T
@@ -371,7 +371,7 @@ def _example(algorithm: TokenAlgorithm, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def _gap(network: nn.Module, session: Any, example: tuple[Tensor, Tensor]) -> tuple[float, float]:
-    """Largest difference between logits, and largest logit of a legal id."""
+    """Return the largest difference between logits, and the largest logit, over legal ids."""
     x_t, sigma = example
     (exported,) = session.run(None, {"x_t": x_t.numpy(), "sigma": sigma.numpy()})
     with torch.no_grad():

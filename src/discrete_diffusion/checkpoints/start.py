@@ -1,6 +1,6 @@
-"""Start of a run from a checkpoint: weights of another run, or the state of an interrupted one.
+"""Start of a run from a checkpoint: weights of another run, or state of an interrupted run.
 
-An interrupted run goes on only as the run that wrote the checkpoint.
+An interrupted run can be resumed only with the same settings.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _DATA_SIZES = (
 
 @dataclass(frozen=True)
 class StartingWeights:
-    """Weights of a checkpoint's backbone, by name inside it, and the config of its run."""
+    """Weights of a checkpoint's backbone by name, and the config of its run."""
 
     path: Path
     weights: dict[str, Tensor]
@@ -51,9 +51,9 @@ class StartingWeights:
 class Initialised:
     """Names of tensors after weights were copied.
 
-    ``loaded``: replaced in the backbone; ``missing``: of the same parts, left unchanged as the
-    checkpoint lacks them; ``unused``: of the same parts, in the checkpoint only. ``left``:
-    outermost parts of the backbone without a loaded tensor.
+    ``loaded``: tensors of the backbone that were replaced; ``missing``: tensors of the same parts
+    that the checkpoint lacks; ``unused``: tensors of the same parts that only the checkpoint has.
+    ``left``: outermost parts of the backbone without a loaded tensor.
     """
 
     loaded: tuple[str, ...]
@@ -63,7 +63,7 @@ class Initialised:
 
 
 def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeights:
-    """Read the weights of a checkpoint; ``path``, ``ema`` and errors as for ``load``."""
+    """Read the weights of a checkpoint; arguments and errors as for ``load``."""
     contents = read_contents(path)
     own = {
         name.removeprefix(_BACKBONE): value
@@ -74,10 +74,10 @@ def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeig
 
 
 def start_from(start: StartingWeights, algorithm: Algorithm, config: Mapping[str, Any]) -> None:
-    """Copy ``init.parts`` of a run's ``config`` into the backbone, and log it.
+    """Copy the parts ``init.parts`` of a run's ``config`` into the backbone, and log them.
 
-    Called after ``Algorithm.fit``, whose results, such as the scale of maps, belong to the weights
-    and are replaced with them.
+    Called after ``Algorithm.prepare``, whose results, such as the scale of maps, belong to the
+    weights and are replaced too.
     """
     # copy the weights
     chosen = config["init"]["parts"]
@@ -113,14 +113,14 @@ def initialise(
 ) -> Initialised:
     """Copy weights and buffers into a backbone.
 
-    ``parts``: names of modules or tensors at any depth: ``encoder`` of one backbone goes into
-    ``network.encoder`` of another. Tensors that only one of the two has are left out. None: all of
-    the backbone, which must have the same tensors, except for those of modules that start at 0
-    (``zero_initialised``), which a checkpoint may lack. ``config``: of this run, to name the
+    ``parts``: names of modules or tensors at any depth: ``encoder`` of one backbone is copied into
+    ``network.encoder`` of another. Tensors that only one of the two has are left out. None copies
+    the whole backbone: both must have the same tensors, but a checkpoint may lack tensors of
+    modules that start at 0 (``zero_initialised``). ``config``: config of this run, to name the
     settings that differ.
 
-    Raises ``ValueError`` for a part that one of the two does not have, or has several times, parts
-    without a common tensor, other tensors if ``parts`` is None, and other shapes.
+    Raises ``ValueError`` for a part that one of the two lacks or has several times, for parts
+    without a common tensor, for different tensors if ``parts`` is None, and for different shapes.
     """
     # the name in the checkpoint of each tensor of the backbone
     state = backbone.state_dict()
@@ -136,7 +136,7 @@ def initialise(
         added = zeros - start.weights.keys()
         _check_same(start, state.keys() - added, config)
         parts, sources = (), {name: name for name in state if name not in added}
-    # a part may lie at another depth in the checkpoint
+    # a part may be at another depth in the checkpoint
     for part in parts:
         there = _nearest(part, start.weights, f"the backbone of {start.path}")
         here = _nearest(part, state, "this backbone")
@@ -146,7 +146,7 @@ def initialise(
         unused += [name for name in _inside(there, start.weights) if name not in own.values()]
         sources |= own
 
-    # copy them, and say which were not
+    # copy the tensors, and collect which were not copied
     loaded = {
         name: start.weights[name_there]
         for name, name_there in sources.items()
@@ -169,7 +169,7 @@ def _nearest(part: str, names: Iterable[str], owner: str) -> str:
     if not matches:
         tops = {path for path in paths if "." not in path}
         raise ValueError(f"init.parts: {owner}: {unknown_name('part', part, tops)}")
-    # the highest one, which must be alone at its height
+    # the nearest to the top, which must be the only one at its depth
     depth = min(path.count(".") for path in matches)
     nearest = sorted(path for path in matches if path.count(".") == depth)
     if len(nearest) > 1:
@@ -208,12 +208,12 @@ def _check_shapes(
     for name, value in loaded.items():
         if value.shape == state[name].shape:
             continue
-        # settings that would give the shape of the file
+        # settings that would give the shapes in the file
         remedies = []
         if differing := _differing(start.config, config):
             remedies.append(f"with {', '.join(differing)} it has that of the file")
 
-        # outermost parts that both have, whose common tensors have the same shapes
+        # outermost parts of both whose common tensors have equal shapes
         common = start.weights.keys() & state.keys()
         other = {k.split(".")[0] for k in common if start.weights[k].shape != state[k].shape}
         if fitting := sorted({k.split(".")[0] for k in common} - other):
@@ -225,9 +225,9 @@ def _check_shapes(
 
 
 def other_meanings(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Keys of ``data`` that fix the meaning of ids or features and differ between two configs.
+    """Keys of ``data`` that decide the meaning of ids or features and differ in two configs.
 
-    Empty for configs of two kinds of data.
+    Empty if the configs have different kinds of data.
     """
     domain = domain_of(now["data"])
     if domain_of(was["data"]) is not domain:
@@ -238,14 +238,14 @@ def other_meanings(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Settings ``key=value`` of shapes that differ in ``now`` and could be set there."""
+    """Settings ``key=value`` of ``was`` that decide shapes, differ in ``now`` and can be set."""
     there, here = _sizes(was), _sizes(now)
     differing = [k for k in there if k in here and there[k] != here[k]]
     return [f"{k}={there[k]}" for k in differing if _can_be(now, k, there[k])]
 
 
 def _can_be(config: Mapping[str, Any], key: str, value: Any) -> bool:
-    """Return False for a value that follows from the data, such as the number of ids of a text."""
+    """Return False if the data decides the value, such as the number of ids of a text."""
     from omegaconf import OmegaConf
 
     section, _, name = key.partition(".")
@@ -275,10 +275,10 @@ _KEPT = (
     *("trainer.precision", "trainer.gradient_clip_val", "trainer.gradient_clip_algorithm"),
     *("trainer.accumulate_grad_batches", "trainer.limit_train_batches", "trainer.overfit_batches"),
 )
-"""Config keys on which the numbers of a run depend; a resumed run keeps them."""
+"""Config keys on which the numbers of a run depend; they must not change on resuming."""
 
 _FREE = ("optim.max_skipped_steps", "model.encoder.download", "model.decoder.download")
-"""Keys among these on which no number depends."""
+"""Exceptions among these keys: no number depends on them."""
 
 _UNSET = {
     "trainer.precision": "32-true",
@@ -296,17 +296,17 @@ _UNSET = {
     "model.adaln": True,
     "model.attention": "sdpa",
 }
-"""Meaning of an absent or null key: to Lightning, and in runs from before the key existed."""
+"""Values that absent or null keys stand for, in Lightning and in earlier versions."""
 
 _BATCHES_OR_SHARE = ("trainer.limit_train_batches", "trainer.overfit_batches")
-"""Keys of which 1 is one batch and 1.0 is all of them."""
+"""Keys whose value 1 means one batch, and 1.0 all batches."""
 
 _NUMBERS = {
     "EMA": ("latest_update_step",),
     "SkippedSteps": ("total",),
     "RunCheckpoints": ("best_score", "best_step"),
 }
-"""Numbers, or nulls, in the state of callbacks."""
+"""Entries in the states of callbacks that must be numbers or null."""
 
 _MAX_CHANGES = 6
 _ABSENT = "absent"
@@ -316,9 +316,9 @@ _ABSENT = "absent"
 class ResumePoint:
     """State of an interrupted run.
 
-    ``step``: optimiser steps taken; ``config``, ``machine``: of the run that wrote it;
-    ``stream``: the state of its training ``BatchStream``, or None. ``validation_due``: it was
-    written before a validation, with which the resumed run begins.
+    ``step``: optimiser steps taken; ``config``, ``machine``: config and machine of the run;
+    ``stream``: state of its training ``BatchStream``, or None. ``validation_due``: True if the
+    checkpoint was written before a validation, with which the resumed run begins.
     """
 
     path: Path
@@ -330,12 +330,12 @@ class ResumePoint:
 
     @property
     def run_folder(self) -> Path | None:
-        """Folder of the run that wrote it, None if the file does not lie in one."""
+        """Folder of the interrupted run; None if the checkpoint is not in a run folder."""
         folder = self.path.resolve().parent
         return folder.parent if folder.name == "checkpoints" else None
 
     def announce(self, config: Mapping[str, Any], trainer: Trainer, folder: Path) -> None:
-        """Log where the run goes on, and the differences."""
+        """Log the step at which the run goes on, and differences from the interrupted run."""
         logger.info("resuming %s at step %d, in %s", self.path, self.step, folder)
         if self.step == (steps := config["trainer"].get("max_steps")):
             logger.info(
@@ -350,12 +350,12 @@ def check_resumable(
 ) -> ResumePoint:
     """Read the state of a run, from a ``.ckpt`` or a run folder, and load its weights.
 
-    A run with this ``config`` must repeat its numbers. The length, the validations and the machine
-    in ``trainer`` may differ, ``eval``, ``sampling``, ``logger``, ``threads``, and how the same
-    data is found.
+    The run with this ``config`` must have the same numbers as the interrupted run. The sections
+    ``eval``, ``sampling`` and ``logger`` may differ, and so may ``threads``, the paths of the data,
+    and the length, validations and machine in ``trainer``.
 
-    Raises the errors of ``load``, and ``ValueError`` naming every key that differs with its old and
-    new value, if the weights do not fit ``algorithm``, or if this run ends before that one did.
+    Raises the errors of ``load``, and ``ValueError`` naming every differing key with its old and
+    new value, or if the weights do not fit ``algorithm``, or if this run is too short.
     """
     contents = read_contents(path, of_folder=LAST)
     path, info, state = contents.path, contents.info, contents.state
@@ -404,7 +404,7 @@ def check_resumable(
 def code_left_out(point: ResumePoint, config: Mapping[str, Any]) -> list[str]:
     """Sentences about classes in the config of the interrupted run that this run leaves out.
 
-    A file does not choose code that is run, so the command must name it.
+    A file must not choose which code is run, so the command must name the classes.
     """
     now = dict(leaves(config))
     return [
@@ -416,7 +416,7 @@ def code_left_out(point: ResumePoint, config: Mapping[str, Any]) -> list[str]:
 
 
 def machine_changes(point: ResumePoint, config: Mapping[str, Any], trainer: Trainer) -> list[str]:
-    """Sentences about changes of the machine that make numbers differ."""
+    """Sentences about changes of the machine that can change numbers."""
     now: dict[str, Any] = {"device": trainer.strategy.root_device.type, "torch": torch.__version__}
     # threads of several processes are divided at launch
     if trainer.world_size == 1 or config.get("threads") is not None:
@@ -437,7 +437,7 @@ def machine_changes(point: ResumePoint, config: Mapping[str, Any], trainer: Trai
 
 
 def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Differing settings under ``_KEPT``, as ``key was -> is``; absent and null are equal."""
+    """Differences in the keys ``_KEPT``, as ``key was -> is``; absent and null are equal."""
     # settings on which numbers depend
     old, new = dict(leaves(was)), dict(leaves(now))
     keys = [
@@ -453,6 +453,6 @@ def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _meaning(key: str, value: Any) -> Any:
-    """Value of a key, equal for two settings of the same meaning."""
+    """Normalise the value of a key, so that settings of the same meaning are equal."""
     value = _UNSET.get(key) if value is None else value
     return (value, isinstance(value, int) and value == 1) if key in _BATCHES_OR_SHARE else value

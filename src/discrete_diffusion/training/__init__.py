@@ -1,4 +1,4 @@
-"""Training under Lightning, which a name of it brings when it is first used."""
+"""Training by Lightning, which is imported when a name of this package is first used."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Callbacks of the trainer: samples, progress, log lines, average of the weights, skipped steps."""
+"""Callbacks of the trainer: samples, progress, log lines, averaged weights, skipped steps."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class ShardedPrecision(FSDPPrecision):
 
 
 def sharded(trainer: Trainer) -> FullyShardedDataParallel | None:
-    """Module of which every process holds a part of the weights; None for other strategies."""
+    """Return the FSDP module, whose weights are divided among the processes.
+
+    None for other strategies."""
     if not isinstance(trainer.strategy, FSDPStrategy):
         return None
     from torch.distributed.fsdp import FullyShardedDataParallel
@@ -52,7 +54,7 @@ def sharded(trainer: Trainer) -> FullyShardedDataParallel | None:
 
 
 def whole_weights(trainer: Trainer) -> AbstractContextManager[None]:
-    """Context in which every process has all weights. All processes enter together."""
+    """Context in which every process has all weights; all processes must enter it together."""
     if (model := sharded(trainer)) is None:
         return nullcontext()
     whole: AbstractContextManager[None] = model.summon_full_params(model, writeback=False)
@@ -60,8 +62,9 @@ def whole_weights(trainer: Trainer) -> AbstractContextManager[None]:
 
 
 def spread_to_all(flag: Tensor) -> None:
-    """Set ``flag``, 0 or 1, to its maximum over all processes. Lightning's ``reduce`` waits for the
-    device."""
+    """Set ``flag``, 0 or 1, to its maximum over all processes.
+
+    Lightning's ``reduce`` would wait for the device."""
     if dist.is_available() and dist.is_initialized():
         dist.all_reduce(flag, op=dist.ReduceOp.MAX)
 
@@ -69,12 +72,12 @@ def spread_to_all(flag: Tensor) -> None:
 class SampleAtValidation(Callback):
     """Samples at every validation: metrics to the logger, a picture to ``pictures/``.
 
-    Must stand *before* the EMA callback, which puts the training weights back at the end of
-    validation. The check before training takes ``num_tried`` samples, so that a failure shows at
+    Must stand *before* the EMA callback, which restores the training weights at the end of
+    validation. The check before training makes ``num_tried`` samples, so that a failure shows at
     once.
 
-    ``draw``: number of samples -> samples, the same in every process. The first process measures
-    and plots them with ``report``.
+    ``draw``: function from the number of samples to samples, the same in every process; the first
+    process measures and plots the samples with ``report``.
     """
 
     def __init__(
@@ -109,7 +112,7 @@ class SampleAtValidation(Callback):
 
 
 class TrainingProgress(Callback):
-    """The steps of the whole run as a task, with the loss; validations are tasks inside it."""
+    """Shows training steps, with the loss, and validations as tasks of ``runtime.progress``."""
 
     def __init__(self) -> None:
         self._training = ExitStack()
@@ -121,8 +124,10 @@ class TrainingProgress(Callback):
         self._steps.begin_at(trainer.global_step)
 
     def on_train_batch_start(self, trainer: Trainer, *_: Any) -> None:
-        """Correct the step of Lightning's logs, one short after a resumed validation that another
-        ``val_check_interval`` does not repeat."""
+        """Correct the step in Lightning's logs.
+
+        It is one too small if a run was resumed at a validation that the new ``val_check_interval``
+        does not repeat."""
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
 
     def on_train_batch_end(
@@ -159,13 +164,14 @@ def _if_finite(num: float) -> float | None:
 
 
 LEAST_LOGGED = 10.0
-"""Seconds of measuring that are worth a line if they are more than those of the steps."""
+"""Seconds of measuring from which on it is logged, if the steps took less time."""
 
 
 class TimeOfMeasuring(Callback):
-    """Logs the time of training, and keys that shorten measurements if those took longer.
+    """Logs the time of training; if measurements took longer, names keys that shorten them.
 
-    It names keys for validations once. ``num_samples``: of a validation. ``clock``: gives seconds.
+    Keys for validations are named once. ``num_samples``: number of samples of a validation;
+    ``clock``: function that returns the time in seconds.
     """
 
     def __init__(self, num_samples: int, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -214,7 +220,7 @@ class TimeOfMeasuring(Callback):
             )
 
     def measured(self, seconds: float) -> None:
-        """Take note of the seconds of the final measurements."""
+        """Log the seconds of the final measurements if they took longer than the steps."""
         if LEAST_LOGGED <= seconds > self._stepping > 0:
             keys = "a smaller eval.num_samples, eval.bound_samples or eval.bound_draws"
             self._log_time("the final measurements", seconds, keys)
@@ -231,7 +237,7 @@ class ValidationLine(Callback):
 
     ``step 500/600  NELBO train 24.7, validation 27.2 ± 1.5 nats (0.7551 per token, best so far)``
 
-    ``headlines``: numbers of samples that follow.
+    ``headlines``: measures of samples that follow in the line.
     """
 
     def __init__(self, headlines: Sequence[Headline] = ()) -> None:
@@ -267,9 +273,9 @@ class ValidationLine(Callback):
 
 
 class MovingAverage(AveragedModel):
-    """Average of a module's weights on ``device``, with its count on the host.
+    """Average of a module's weights on ``device``, with the number of averaged steps on the CPU.
 
-    torch's own reads the count back from the device in every step.
+    torch's class reads that number from the device in every step.
     """
 
     def __init__(self, module: nn.Module, *, device: torch.device, decay: float) -> None:
@@ -279,21 +285,22 @@ class MovingAverage(AveragedModel):
 
     @torch.no_grad()
     def update_parameters(self, model: nn.Module) -> None:
-        """Average the trained weights of ``model``, unless its last step was skipped, and copy its
-        buffers."""
+        """Update the average with the trained weights of ``model``, and copy its buffers.
+
+        After a skipped step the average stays the same."""
         n = int(self.n_averaged)
         pairs = zip(self.module.parameters(), model.parameters(), strict=True)
         moving = [(own, other) for own, other in pairs if n == 0 or other.requires_grad]
         average: list[Tensor] = [own for own, _ in moving]
         others: list[Tensor] = [other for _, other in moving]
 
-        # the weight of a skipped step is 0, multiplied on the device, where it is known
+        # the weight of a skipped step is 0; only the device knows whether it was skipped
         weight: Any = 1 - min(self.decay, (1 + n) / (10 + n))
         skipped = getattr(model, "skipped_steps", None)
         if skipped is not None and skipped.now is not None:
             weight = (1 - skipped.now) * weight
 
-        # the first weights are copied exactly: a first step that was skipped changed nothing
+        # the first weights are copied exactly, also if the first step was skipped
         if n:
             moves = torch._foreach_sub(others, average)
             torch._foreach_mul_(moves, weight)
@@ -308,15 +315,15 @@ class MovingAverage(AveragedModel):
 class EMA(WeightAveraging):
     """Lightning's weight averaging with a decay that warms up: min(decay, (1 + n) / (10 + n)).
 
-    After n steps the average spans about n / 10 of them, so a run of a thousand steps is not
-    averaged with its own start, and a long one reaches ``decay``. Buffers are copied, never
-    averaged: an averaged index buffer drifts.
+    After n steps the average spans about n / 10 steps, so the average of a short run does not
+    include its start, and a long run reaches ``decay``. Buffers are copied, not averaged: the
+    average of an index buffer would be wrong.
 
-    After ``fit`` the module holds the average. Lightning's own puts it there at the end of
-    training, before the last checkpoint is written, which then has lost the training weights.
+    After ``fit`` the module holds the average. Lightning's callback already loads it before the
+    last checkpoint is written, which then lacks the training weights.
 
-    Raises ``ValueError`` for a decay outside [0, 1), and under a strategy that gives each process
-    a part of the weights: the average is made of whole ones, before they are divided.
+    Raises ``ValueError`` for a decay outside [0, 1), and for a strategy that divides the weights
+    among processes: the average is created before they are divided.
     """
 
     def __init__(self, *, decay: float = 0.9999) -> None:
@@ -326,7 +333,7 @@ class EMA(WeightAveraging):
         super().__init__(use_buffers=False)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Make the average where the module will be: it is moved there later."""
+        """Create the average on the device to which the module is moved later."""
         if isinstance(trainer.strategy, FSDPStrategy | ModelParallelStrategy):
             raise ValueError(
                 f"{type(trainer.strategy).__name__} gives each process a part of the weights, and "
@@ -345,38 +352,38 @@ class EMA(WeightAveraging):
                 ) from error
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Leave the training weights where they are, for the last checkpoint."""
+        """Keep the training weights in the module, for the last checkpoint."""
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._copy_average_to_current(pl_module)
 
 
 class SkippedSteps(Callback):
-    """Skips every step whose loss or gradient, or its square in the second moment, is not finite.
+    """Skips every step whose loss, gradient, or squared gradient is not finite.
 
-    Weights, moments and averages stay what they were; buffers that a network updates in its forward
-    pass do not. ``most_in_a_row`` of them, one after the other, end the run.
+    A skipped step does not change weights, moments and averages, but buffers that the network
+    updates in its forward pass. After ``most_in_a_row`` skipped steps in a row the run ends.
 
-    Steps are judged and counted on the device; an optimiser that is not fused waits for that. The
-    counts are read where the loss is logged, so a run may go on for some steps more, which are all
-    skipped. A float16 ``GradScaler`` overflows until it has found its scale: such steps are skipped
-    and not counted.
+    Steps are checked and counted on the device; only an optimiser that is not fused waits for the
+    result. The counts are read where the loss is logged, so a run may go on for some steps, which
+    are all skipped. Steps in which a float16 ``GradScaler`` overflows are skipped and not counted.
 
-    Raises ``ValueError`` for a number below 1, and with advice when that many were skipped.
+    Raises ``ValueError`` if ``most_in_a_row`` is below 1, and with advice when the run ends.
     """
 
     def __init__(self, most_in_a_row: int) -> None:
         check_whole_number("optim.max_skipped_steps", most_in_a_row, least=1)
         self.most_in_a_row = most_in_a_row
         self.now: Tensor | None = None
-        """1 if the latest step was skipped, else 0; None before the first one."""
+        """1 if the latest step was skipped, else 0; None before the first step."""
         self._counts: Tensor | None = None  # failed steps, those in a row now, the longest row
         self._lost: Tensor | None = None  # whether a loss of this step was not finite
         self._before, self._known, self._read_at = 0, 0, -1
 
     @property
     def total(self) -> int:
-        """Steps skipped since the run began, also before it was resumed; waits for the device."""
+        """Number of steps skipped in the whole run, also before it was resumed; waits for the
+        device."""
         return self._before + (0 if self._counts is None else int(self._counts[0]))
 
     def state_dict(self) -> dict[str, Any]:
@@ -386,9 +393,9 @@ class SkippedSteps(Callback):
         self._before = state_dict["total"]
 
     def spread_failure(self, loss: Tensor) -> Tensor:
-        """Return the loss, or NaN with a gradient of NaN throughout if it is not finite.
+        """Return the loss; if it is not finite, return NaN, whose gradients are all NaN.
 
-        NaN stays when gradients of several batches and processes add up, so all of them see it.
+        Sums of gradients over batches and processes are then NaN too, so all processes notice.
         """
         lost = ~loss.detach().isfinite()
         self._lost = lost if self._lost is None else self._lost | lost
@@ -408,7 +415,7 @@ class SkippedSteps(Callback):
             spread_to_all(failed)
         self.now = torch.maximum(failed, (longest >= self.most_in_a_row).float())
 
-        # a scaler learns of it, and its overflows do not count
+        # a scaler is notified, and its overflows do not count
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         if scaler is None:
             self._withhold(optimizer, self.now)
@@ -426,7 +433,7 @@ class SkippedSteps(Callback):
 
     @staticmethod
     def _withhold(optimizer: Optimizer, skipped: Tensor) -> None:
-        """Let an optimiser change nothing in this step if ``skipped`` is 1."""
+        """Prevent an optimiser from changing anything in this step if ``skipped`` is 1."""
         if all(group.get("fused") for group in optimizer.param_groups):
             optimizer.found_inf = skipped  # type: ignore[attr-defined]
         elif skipped:  # waits for the device; optimisers leave parameters without a gradient alone
@@ -448,7 +455,7 @@ class SkippedSteps(Callback):
     on_train_end = on_validation_start
 
     def _read(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Read the counts from the device, and end a run with too many skipped steps in a row."""
+        """Read the counts from the device; end the run after too many skipped steps in a row."""
         if self._counts is None:
             return
         # one transfer for all counts

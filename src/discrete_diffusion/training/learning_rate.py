@@ -1,4 +1,4 @@
-"""The learning rate along a run."""
+"""Schedules of the learning rate."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from discrete_diffusion.config.values import check_name, check_whole_number, is_
 LR_SCHEDULES = ("constant", "cosine", "linear", "wsd")
 
 DECAY_SHARE = 0.2
-"""Default share of a run in which ``wsd`` falls."""
+"""Default share of a run in which the learning rate of ``wsd`` falls."""
 
 
 def check_learning_rate(
     *, lr: Any, lr_schedule: Any, warmup_steps: Any, decay_steps: Any = None
 ) -> None:
-    """Raise ``ValueError`` naming the key of ``config.optim`` with a wrong value. Without torch."""
+    """Raise ``ValueError`` naming a key of ``config.optim`` with a wrong value; no torch needed."""
     # schedule, peak and warm-up
     check_name("optim.lr_schedule", lr_schedule, LR_SCHEDULES)
     if not (is_number(lr) and lr > 0):
@@ -39,7 +39,7 @@ def check_learning_rate(
 
 
 def check_length(schedule: str, num_steps: int | None) -> None:
-    """Raise ``ValueError`` for a learning rate that falls towards the end of an endless run."""
+    """Raise ``ValueError`` if the learning rate falls towards the end, and the run is endless."""
     if num_steps is None and schedule != "constant":
         raise ValueError(
             f"optim.lr_schedule={schedule} needs a known length; set trainer.max_steps or "

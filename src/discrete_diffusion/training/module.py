@@ -1,4 +1,4 @@
-"""An algorithm as a module of Lightning: steps, validation, optimiser, checkpoints."""
+"""Lightning module of an algorithm: steps, validation, optimiser, checkpoints."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ _TRAIN_STREAM, _VALIDATION_STREAM = 0, 1
 
 
 class DiffusionModule(LightningModule):
-    """Trains any ``Algorithm``.
+    """Lightning module that trains any ``Algorithm``.
 
     A step of W processes with A batches each has A W parts; part ``a W + rank`` is batch a of a
-    rank, as in ``BatchStream``. The noise of a part is a function of (seed, step, part): two
-    processes do what one does that accumulates two batches. Validation has its own noise, the same
-    every time, a function of the batch counted over all processes, and the noise of least variance.
-    ``train/loss`` is the mean over the parts of a step; several processes compute it for the steps
-    that are logged.
+    rank, as in ``BatchStream``. The noise of a part is a function of (seed, step, part), so that
+    two processes give the same step as one process that accumulates two batches. The noise of
+    validations is the same every time, a function of the batch counted over all processes, and is
+    chosen for small variance. ``train/loss`` is the mean over the parts of a step; several
+    processes compute it for the steps that are logged.
 
-    ``bound``: quantity that the NELBO bounds (``Dataset.bound``). ``checkpoint_info``: stored in
-    every checkpoint, see ``checkpoints.checkpoint_info``. ``max_skipped_steps``: in a row, see
-    ``SkippedSteps``. ``compiled``: by ``torch.compile``, once training starts, see
-    ``compile_backbone``.
+    ``bound``: quantity that the NELBO bounds (``Dataset.bound``). ``checkpoint_info``: info stored
+    in every checkpoint, see ``checkpoints.checkpoint_info``. ``max_skipped_steps``: largest number
+    of skipped steps in a row, see ``SkippedSteps``. ``compiled``: True to compile the network by
+    ``torch.compile`` when training starts, see ``compile_backbone``.
     ``scheduled_steps``: optimiser steps after which the trainer ends; None if it has no end.
     ``optimizer``: further options of ``build_optimizer``, AdamW's unless ``_target_`` is given.
     ``train_nelbo``: mean NELBO of the latest training batch.
 
-    Raises ``ValueError`` for a learning rate that falls towards the end of a run without an end.
+    Raises ``ValueError`` if the learning rate falls towards the end, and the run has no end.
     """
 
     def __init__(
@@ -99,8 +99,9 @@ class DiffusionModule(LightningModule):
             compile_backbone(self.algorithm.backbone, self.device, self.compiled)
 
     def on_train_start(self) -> None:
-        """Set eval mode of parts that are not trained, the interval of validations, and log a new
-        length of a resumed run."""
+        """Prepare a run: eval mode of parts that are not trained, and the interval of validations.
+
+        Logs a changed length of a resumed run."""
         self.algorithm.train()  # any earlier, Lightning would have warned of modules in eval mode
 
         # validations fall between two steps
@@ -128,7 +129,7 @@ class DiffusionModule(LightningModule):
     def transfer_batch_to_device(
         self, batch: Batch, device: torch.device, dataloader_idx: int
     ) -> Batch:
-        """Move a batch without waiting: Lightning does so for tensors only."""
+        """Move a batch without waiting, which Lightning does for tensors only."""
         if device.type == "cuda" and batch.x0.device.type == "cpu":
             batch = batch.pin_memory()
         return batch.to(device, non_blocking=True)
@@ -154,7 +155,8 @@ class DiffusionModule(LightningModule):
         return self.skipped_steps.spread_failure(output.loss)
 
     def _log_loss(self, batch_size: int) -> None:
-        """Log ``train/loss`` of the step that ends; processes meet only where it is written."""
+        """Log ``train/loss`` of the finished step; processes wait for each other only in steps that
+        are logged."""
         trainer = self.trainer
         loss = torch.stack(self._losses).mean()
         if trainer.world_size > 1:
@@ -174,13 +176,13 @@ class DiffusionModule(LightningModule):
         generator = make_generator(self.seed, _VALIDATION_STREAM, part, 0, device=self.device)
         output = self.algorithm.loss(batch, generator, self.algorithm.evaluation_draw)
         stream = self.trainer.val_dataloaders
-        # a batch of another process, repeated so that all make as many calls
+        # a repeated batch, which gives all processes equally many calls, does not count
         if isinstance(stream, SplitBatches) and not stream.counts(batch_idx):
             return
         self.meter.add(output.nelbo, output.num_real, batch.log_num_orders)
 
     def on_validation_epoch_end(self) -> None:
-        # sums over all processes give the same estimate in each
+        # with sums over all processes, each has the same estimate
         sums = self.trainer.strategy.reduce(self.meter.sums.to(self.device), reduce_op="sum")
         self.meter.sums = torch.as_tensor(sums).cpu()
         estimate = self.meter.estimate(self.bound)
@@ -214,8 +216,9 @@ class DiffusionModule(LightningModule):
         gradient_clip_val: float | None = None,
         gradient_clip_algorithm: str | None = None,
     ) -> None:
-        """Clip as Lightning does, also for a fused step in bfloat16, whose gradients it takes for
-        scaled."""
+        """Clip gradients as Lightning does, also for a fused optimiser in bfloat16.
+
+        There Lightning would refuse, as it assumes scaled gradients."""
         if (model := sharded(self.trainer)) is not None:  # the norm runs over all processes
             if gradient_clip_val:
                 model.clip_grad_norm_(gradient_clip_val)
@@ -250,7 +253,7 @@ class DiffusionModule(LightningModule):
 def _seed_dropout(seed: int, device: torch.device) -> None:
     """Seed the global generators of ``device`` and of the CPU, for dropout.
 
-    ``torch.manual_seed`` seeds those of all kinds of devices, in half a millisecond.
+    ``torch.manual_seed`` would seed all kinds of devices, which takes half a millisecond.
     """
     if device.type not in ("cpu", "cuda"):
         torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Optimisers of a config: AdamW, Muon with AdamW, or another class."""
+"""Optimisers that a config can choose: AdamW, Muon with AdamW, or another class."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ _KEY = "optim._target_"
 class MuonAdamW(Optimizer):
     """Muon for the matrices of hidden layers, AdamW for all other parameters.
 
-    Muon (Jordan et al. 2024) moves a matrix along the orthogonalised average of its gradients. It
-    takes the weights of linear layers, joint ones of ``nn.MultiheadAttention`` among them;
-    embeddings, heads, convolutions, tables and vectors are AdamW's. A step of Muon is as long as
-    one of AdamW (arXiv:2502.16982, section 2.2), so both share ``lr``.
+    Muon (Jordan et al. 2024) updates a matrix by the orthogonalised average of its gradients. It
+    trains the weights of linear layers, including the joint weights of ``nn.MultiheadAttention``;
+    AdamW trains embeddings, heads, convolutions, tables and vectors. A step of Muon is as long as
+    a step of AdamW (arXiv:2502.16982, section 2.2), so both share ``lr``.
 
-    ``betas``: of AdamW. ``momentum``: of Muon. ``weight_decay``: decoupled, of the matrices alone.
-    ``heads``: ends of the names of modules whose matrices are AdamW's.
+    ``betas``: coefficients of AdamW. ``momentum``: momentum of Muon. ``weight_decay``: decoupled
+    weight decay of the matrices alone. ``heads``: suffixes of the names of modules whose matrices
+    AdamW trains.
 
-    Raises ``ValueError`` for a module without such matrices, and where torch has no Muon.
+    Raises ``ValueError`` for a module without such matrices, and if torch has no Muon.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class MuonAdamW(Optimizer):
         self._share()
 
     def _share(self) -> None:
-        """Let the parts share groups and state with the whole."""
+        """Let the two optimisers share parameter groups and state with this one."""
         for part, group in zip(self._parts, self.param_groups, strict=True):
             part.param_groups, part.state = [group], self.state
 
@@ -80,7 +81,7 @@ class MuonAdamW(Optimizer):
 def _divide(
     module: nn.Module, heads: tuple[str, ...]
 ) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """Trained parameters: matrices of hidden layers, and others."""
+    """Divide the trained parameters into matrices of hidden layers and all others."""
     hidden: set[Tensor] = set()
     elsewhere: set[Tensor] = set()
     # linear layers that are not heads, and all other weights
@@ -92,7 +93,7 @@ def _divide(
             hidden.add(layer.weight)
         elif isinstance(weight, nn.Parameter):
             elsewhere.add(weight)  # of an embedding or a head, shared with a hidden layer or not
-    # a matrix shared with a head or embedding counts as theirs
+    # a matrix shared with a head or an embedding is not one of a hidden layer
     trained = [p for p in module.parameters() if p.requires_grad]
     matrices = [p for p in trained if p in hidden - elsewhere]
     return matrices, [p for p in trained if p not in hidden - elsewhere]
@@ -103,9 +104,9 @@ def build_optimizer(
 ) -> Optimizer:
     """Build the optimiser of the trained parameters of a module.
 
-    ``options``: ``_target_``, its class or a function that makes it, AdamW if absent, and its
-    keyword arguments. A class whose first parameter has the name ``module`` gets the whole module,
-    any other the parameters. ``fused``: for AdamW, where no class is chosen.
+    ``options``: ``_target_``, the class or a function that makes the optimiser, AdamW if absent,
+    and the keyword arguments. A class whose first parameter is called ``module`` gets the whole
+    module, any other class the parameters. ``fused``: option of AdamW if no class is chosen.
 
     Raises the errors of ``check_optimizer``.
     """
@@ -122,9 +123,9 @@ def build_optimizer(
 
 
 def check_optimizer(options: Mapping[str, Any]) -> None:
-    """Check ``options`` of ``build_optimizer`` by a trial.
+    """Check ``options`` of ``build_optimizer`` by building the optimiser of a small layer.
 
-    Raises ``ValueError`` for a missing class, and arguments that it does not take.
+    Raises ``ValueError`` for a missing class, and for arguments that it does not take.
     """
     # a trial on a small layer
     build, keywords = _class_and_arguments(options)
@@ -144,7 +145,7 @@ def _takes_module(build: Callable[..., Any]) -> bool:
 
 
 def _class_and_arguments(options: Mapping[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """Class or function of an optimiser, and its arguments."""
+    """Return the class or function of an optimiser, and its arguments."""
     keywords = {key: value for key, value in options.items() if key != "_target_"}
     build: Callable[..., Any]
     if "_target_" not in options:

@@ -1,4 +1,4 @@
-"""A run of ``train``: the parts that its config builds, their training, and the run folder."""
+"""Training run: building the parts of a config, training, and the run folder."""
 
 from __future__ import annotations
 
@@ -65,20 +65,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SAMPLE_STREAM, BOUND_STREAM, BEGIN_STREAM, TRIAL_STREAM = 2, 3, 4, 5
-"""Streams of noise apart from that of training: of samples, of the final bound, of the preparation
-before the first step, and of the preflight of the backbone."""
+"""Random streams other than that of training: for samples, for the final bound, for the preparation
+before the first step, and for the check of the backbone."""
 
 _SEARCHED = 256
-"""Training samples among which those of the preflight are chosen."""
+"""Number of training samples from which the samples to check the backbone are chosen."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """Parts that a config builds; the module holds the algorithm, on any device.
+    """Parts of a training run that a config builds; the module holds the algorithm.
 
-    ``data``: the data set, of its domain's class; ``sampler``: fits the algorithm; ``shortened``:
-    notes on measurements that are less than all, for their work; ``num_tried``: number of samples
-    in the check before training.
+    ``data``: data set, of the class of its domain; ``sampler``: sampler that fits the algorithm;
+    ``shortened``: notes on measurements that were reduced to save time; ``num_tried``: number of
+    samples in the check before training.
     """
 
     config: DictConfig
@@ -95,37 +95,38 @@ class Run:
 
     @cached_property
     def report(self) -> Report:
-        """Report that makes, measures and writes samples; made once."""
+        """Report that samples, measures and writes; created once."""
         return domain_of(self.config.data).report(self.data, "val", self.config)
 
     @cached_property
     def shard(self) -> Shard:
-        """This process among those of the run; first requested by all of them at once."""
+        """Shard of this process; all processes of the run must first request it together."""
         return distributed_shard()
 
     @property
     def model(self) -> Model:
-        """Sampler with the current weights, on their device."""
+        """Model with the current weights and the sampler, on the device of the weights."""
         device = next(self.algorithm.parameters()).device
         return Model(self.algorithm, self.sampler, device, shard=self.shard)
 
     def draw(self, num: int) -> Any:
-        """Sample from the current weights, with the same noise every time.
+        """Sample ``num`` samples from the current weights, with the same noise every time.
 
-        Several processes share the work and all get the samples.
+        Several processes share the work, and all get the samples.
         """
         return self.report.sample(self.model, num, self.config.seed, (SAMPLE_STREAM,))
 
     def batches(self, **options: Any) -> BatchStream:
-        """Batches of training, with options of ``BatchStream``."""
+        """Stream of training batches; ``options``: options of ``BatchStream``."""
         config = self.config
         return BatchStream(
             self.data, batch_size=config.data.batch_size, seed=config.seed, **options
         )
 
     def held_out(self, most: int | None = None, **ranks: int) -> SplitBatches:
-        """Batches of the validation split, of at most so many samples; ``ranks``: of
-        ``SplitBatches``."""
+        """Batches of the validation split, with at most ``most`` samples.
+
+        ``ranks``: rank and world size, as for ``SplitBatches``."""
         config = self.config
         data = with_fewer(self.data, "val", most, config.seed)
         return SplitBatches(
@@ -133,9 +134,9 @@ class Run:
         )
 
     def validated(self, limit: float, **ranks: int) -> SplitBatches:
-        """Batches of a validation: all, or as many samples as ``trainer.limit_val_batches`` takes.
+        """Batches of a validation: all, or as many samples as ``trainer.limit_val_batches`` allows.
 
-        Those are of all sizes: the first batches of the split are the smallest samples.
+        The samples are chosen at random, as the first batches hold only the smallest samples.
         """
         # a smaller number takes samples of all sizes
         every = self.held_out(**ranks)
@@ -145,20 +146,20 @@ class Run:
         return self.held_out(num * self.config.data.batch_size * every.world_size, **ranks)
 
     def begin(self) -> None:
-        """Call ``Algorithm.before_first_step`` with training samples, relabelled if data are."""
+        """Call ``Algorithm.before_first_step`` with training samples, augmented as in training."""
         seed, examples = self.config.seed, self.data.splits["train"]
         train = self.data.augment(examples, make_generator(seed, BEGIN_STREAM, 1))
         self.algorithm.before_first_step(train, make_generator(seed, BEGIN_STREAM))
 
     def fit(self, trainer: Trainer, resumed: ResumePoint | None) -> None:
-        """Train, from the beginning or from an interrupted run."""
+        """Train a new run, or go on with an interrupted run."""
         # batches of this process
         ranks = {"rank": trainer.global_rank, "world_size": trainer.world_size}
         train = self.batches(**ranks, accumulate=trainer.accumulate_grad_batches)
         val = self.validated(trainer.limit_val_batches, **ranks)
         if trainer.limit_val_batches:  # they are limited already
             trainer.limit_val_batches = 1.0
-        # a broken state of the file shows at the first step
+        # an invalid state in the file fails at the first step
         path = None if resumed is None else str(resumed.path)
         try:
             if resumed is not None and resumed.stream is not None:
@@ -173,7 +174,8 @@ class Run:
     def final_metrics(self, trainer: Trainer, folder: Path) -> dict[str, Any]:
         """Measure the model of ``best.ckpt``: its bound on the validation split, and samples.
 
-        Several processes share the work; the first one measures the samples and has the result.
+        Several processes share the work; the first process measures the samples and returns the
+        result, the others {}.
         """
         from discrete_diffusion.training.callbacks import TimeOfMeasuring, whole_weights
 
@@ -223,7 +225,7 @@ class Run:
     def _take_best(self, trainer: Trainer) -> int:
         """Load the weights of ``best.ckpt``, as ``sample`` and ``evaluate`` do.
 
-        Logs the measurements that follow, and returns the step of the weights.
+        Logs which measurements follow, and returns the step of the weights.
         """
         from discrete_diffusion.training.run_checkpoints import RunCheckpoints
 
@@ -244,7 +246,7 @@ class Run:
 
 
 def new_algorithm(config: DictConfig) -> Any:
-    """Build the algorithm of a run, with random weights of ``seed``."""
+    """Build the algorithm of a run, with random weights that ``config.seed`` decides."""
     torch.manual_seed(config.seed)
     algorithm: Any = build_algorithm(config)
     if algorithm.has_reward:
@@ -255,7 +257,7 @@ def new_algorithm(config: DictConfig) -> Any:
 def fit_and_try(algorithm: Any, data: Any, config: DictConfig) -> None:
     """Prepare an algorithm on the training split, and check its network before training.
 
-    It is called on a small and a large sample, unless ``check_backbone=false``.
+    The check calls the network with a small and a large sample, unless ``check_backbone=false``.
     """
     algorithm.prepare(data.splits["train"].batch())
     some = data.splits["train"][:_SEARCHED]
@@ -279,7 +281,7 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     sampler = build_sampler(config)
     check_sampler(sampler, algorithm)
 
-    # the data, the prepared algorithm, and how much is measured
+    # the data, the prepared algorithm, and the amount of measuring
     data = build_data(config)
     fit_and_try(algorithm, data, config)
     work = Work.of(sizes_of(data), sampler, algorithm)
@@ -288,7 +290,7 @@ def build_run(config: DictConfig, *, on_gpu: bool) -> Run:
     )
     fingerprint = data.fingerprint()
 
-    # Lightning is slow to import, so after everything that may be refused
+    # Lightning is slow to import, so it comes after all checks that may fail
     from discrete_diffusion.training.module import DiffusionModule
 
     module = DiffusionModule(
@@ -317,11 +319,11 @@ def train(
     """Train, evaluate and sample; everything is written into the folder.
 
     ``devices``: ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` of Lightning's
-    ``Trainer``; ``start``: weights to start from; ``signals`` end the run between two steps;
-    ``instantiate``: builds the object that a section with ``_target_`` names.
+    ``Trainer``; ``start``: weights to start from; ``signals``: signals that end the run between two
+    steps; ``instantiate``: function that builds the object of a section with ``_target_``.
 
-    Returns the contents of ``metrics.json``, in the first process. Raises ``Stop`` once the run can
-    go on from a checkpoint.
+    Returns the contents of ``metrics.json`` in the first process. After a signal, raises ``Stop``
+    once the run can go on from a checkpoint.
     """
     config = complete_data(config)
     built = build_run(config, on_gpu=devices["accelerator"] in ("cuda", "gpu"))
@@ -354,7 +356,7 @@ def train(
     if trainer.is_global_zero:
         _begin(built, trainer, folder, resumed)
 
-    # a stop names the checkpoint to go on from
+    # ``Stop`` names the checkpoint to go on from
     with all_processes(trainer, config.threads), finishing_loggers(trainer):
         try:
             built.fit(trainer, resumed)
@@ -379,7 +381,7 @@ def train(
 
 
 def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | None) -> None:
-    """Write ``config.yaml``, give the config to the loggers, and log model and data."""
+    """Write ``config.yaml``, pass the config to the loggers, and log model and data."""
     config = built.config
     if resumed is not None:
         resumed.announce(plain(config), trainer, folder)
@@ -415,7 +417,7 @@ def _announce_steps(built: Run, trainer: Trainer) -> None:
         parts_of_a_step = f"{processes} {several} of {stream.batch_size} samples{each}: "
     a_step = stream.batch_size * processes * accumulated
 
-    # an epoch, which a limit of the config may cut short
+    # length of an epoch, which the config may limit
     batches = batches_of_epoch(len(stream), trainer.limit_train_batches)
     limited = f", by trainer.limit_train_batches={trainer.limit_train_batches}"
     logger.info(

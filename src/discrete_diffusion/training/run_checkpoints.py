@@ -1,4 +1,4 @@
-"""``last.ckpt`` and ``best.ckpt`` of a run: when they are written, and how a run goes on."""
+"""Checkpoints ``last.ckpt`` and ``best.ckpt`` of a run: writing them, and resuming the run."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ logger = logging.getLogger(__name__)
 _SCORE = "val/nelbo"
 
 _OF_WRITING = ("inline_container", "PytorchStreamWriter")
-"""Words in torch's errors of writing a file, and not in those of a GPU."""
+"""Words by which torch's errors of writing a file differ from errors of a GPU."""
 
 
 class CheckpointFiles(TorchCheckpointIO):
-    """Files that are whole at any moment, each with a ``.safetensors`` of the averaged weights.
+    """Writing and reading of checkpoints, each with a ``.safetensors`` of the averaged weights.
 
-    Lightning's own go through the system's temporary folder, from where a move to another disk is
-    a copy that can be cut short; their checksums are not compared.
+    A file is never partial, and its checksums are compared. Lightning would write into the system's
+    temporary folder, from where copying to another disk can be interrupted.
     """
 
     def save_checkpoint(
@@ -57,16 +57,16 @@ class CheckpointFiles(TorchCheckpointIO):
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
     ) -> dict[str, Any]:
-        """Read onto the CPU and without running code, for any request."""
+        """Read a checkpoint onto the CPU without running code; other arguments are ignored."""
         return read_training_file(path)
 
 
 class AnyProcess:
-    """Question to all processes of a run, whether one of them wants something, such as to stop.
+    """Asks all processes of a run whether one of them wants something, such as to stop.
 
-    All processes call it together. The flags are added up on the CPU while the next step is
-    computed, so that a call at every step waits for no device, as Lightning's
-    ``reduce_boolean_decision`` does; the price is an answer that is one call old.
+    All processes call it together. The flags are added on the CPU while the next step is computed,
+    so a call at every step does not wait for a device, unlike Lightning's
+    ``reduce_boolean_decision``. The answer is therefore one call old.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class AnyProcess:
         self._asked: tuple[Tensor, dist.Work] | None = None
 
     def ask(self, wanted: bool) -> bool:
-        """Return True if any process wanted it at its last call; alone, if it is wanted now."""
+        """Return True if any process wanted it at the last call; a single process knows at once."""
         if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
             return wanted
         if self._group is None:
@@ -87,7 +87,7 @@ class AnyProcess:
         return answer
 
     def ask_now(self, wanted: bool) -> bool:
-        """Ask as ``ask`` does, with an answer that is up to date; waits for all processes."""
+        """Return True if any process wants it now; waits for all processes."""
         before = self.ask(wanted)
         return self._answer() if self._asked is not None else before
 
@@ -100,9 +100,9 @@ class AnyProcess:
 
 
 def _check_moments(trainer: Trainer) -> None:
-    """Raise ``ValueError`` if a file gave a fused optimiser moments of another shape.
+    """Raise ``ValueError`` if a file gave a fused optimiser moments of a wrong shape.
 
-    Its step does not check shapes, and would write beyond the parameter.
+    A fused step does not check shapes, and would write beyond the parameter.
     """
     for optimizer in trainer.optimizers:
         for group in optimizer.param_groups:
@@ -119,22 +119,21 @@ def _check_moments(trainer: Trainer) -> None:
 
 
 class RunCheckpoints(Checkpoint):
-    """Keeps ``last.ckpt`` (newest) and ``best.ckpt`` (lowest ``val/nelbo``) in a folder.
+    """Callback that keeps ``last.ckpt`` (newest) and ``best.ckpt`` (lowest ``val/nelbo``).
 
-    ``last`` is written before every validation, and again after it, and after the step in which
-    ``signals`` were received, before ``Stop`` ends the run; a validation is ended on the spot.
-    After a validation ``last`` names the best score and step and is written *before* its copy
-    ``best``: after a kill between the two, the resumed run reads in ``last`` that it is itself the
-    best and makes the copy. Before a validation ``last`` says so, and the resumed run begins with
-    it.
+    ``last`` is written before every validation, after it, and after the step in which ``signals``
+    were received, before ``Stop`` ends the run. A signal ends a validation at once. After a
+    validation ``last`` names the best score and step, and is written *before* its copy ``best``: if
+    the process is killed between the two, the resumed run sees that ``last`` is the best and copies
+    it. If ``last`` was written before a validation, the resumed run begins with the validation.
 
     The last step is always validated, so that ``best`` is chosen among all steps of the run.
 
     Lightning calls checkpoint callbacks after all others, so averaged weights are up to date.
-    ``holds_run``: ``last`` is of this run already, not of an earlier one in the folder.
+    ``holds_run``: True once ``last`` belongs to this run, not to an earlier run in the folder.
 
-    After the first step it is checked that the states of optimisers and callbacks can be read back.
-    Of several processes the first one writes; a signal to any of them ends all after one step.
+    After the first step the states of optimisers and callbacks are checked to be readable. Of
+    several processes the first writes; a signal to any process ends all after one step.
     """
 
     def __init__(self, folder: Path, *, signals: StopSignals | None = None) -> None:
@@ -159,7 +158,7 @@ class RunCheckpoints(Checkpoint):
         self._validation_due = state_dict.get("validation_due", False)
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
-        """Remove files that a killed run left half-written."""
+        """Remove unfinished files of a killed run."""
         if trainer.is_global_zero:
             for litter in self.last.parent.glob(f".*{UNFINISHED}*"):
                 litter.unlink(missing_ok=True)
@@ -167,7 +166,7 @@ class RunCheckpoints(Checkpoint):
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         if trainer.ckpt_path is None:
             return
-        # the files of the resumed run become those of this one
+        # copy the files of the resumed run into this folder
         if trainer.is_global_zero:
             self._adopt(Path(trainer.ckpt_path))
         self.holds_run = True
@@ -234,7 +233,7 @@ class RunCheckpoints(Checkpoint):
         self.signals.stop_at_once()
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Let a signal wait: from here the run is logged and saved, both or neither."""
+        """Delay signals: from here on the validation is both logged and saved, or neither."""
         if not trainer.sanity_checking:
             self.signals.finish_step = True
 
@@ -253,7 +252,7 @@ class RunCheckpoints(Checkpoint):
                 *(_SCORE, score, trainer.global_step, kept),
             )
 
-        # the file is written first, then copied if it is the best one
+        # write ``last`` first, then copy it if it is the best
         if improved:
             self.best_score, self.best_step = score, trainer.global_step
         self._save(trainer)
@@ -263,7 +262,7 @@ class RunCheckpoints(Checkpoint):
             raise self._stop()
 
     def is_best(self, trainer: Trainer) -> bool:
-        """Return True if the validation that ends has a lower score than all before it."""
+        """Return True if this validation has a lower score than all earlier validations."""
         score = float(trainer.callback_metrics[_SCORE])
         return math.isfinite(score) and (self.best_score is None or score < self.best_score)
 
@@ -302,7 +301,7 @@ class RunCheckpoints(Checkpoint):
         return Stop(self.signals.received or signal.SIGINT, self.last)
 
     def _adopt(self, resumed: Path) -> None:
-        """Copy the checkpoints of the resumed run into the folder: the last one, and the best."""
+        """Copy the last and the best checkpoint of the resumed run into the folder."""
         # the last checkpoint, with its averaged weights
         elsewhere = resumed.resolve().parent != self.last.resolve().parent
         if elsewhere:
@@ -312,7 +311,7 @@ class RunCheckpoints(Checkpoint):
             _export(self.last, read_training_file(self.last))
         if self.best_step is None:
             return
-        # the best one so far: here, or in the folder of the other run
+        # the best checkpoint so far, in this folder or in that of the resumed run
         candidates = (self.best, resumed, resumed.with_name("best.ckpt"))
         best = next((path for path in candidates if self._holds_best(path)), None)
         if best is None:
@@ -328,7 +327,7 @@ class RunCheckpoints(Checkpoint):
         _export(self.best, read_training_file(self.best))
 
     def _holds_best(self, path: Path) -> bool:
-        """Return True if a file is the best checkpoint of this run so far."""
+        """Return True if a file holds the best checkpoint of this run so far."""
         try:
             state = read_training_file(path)
         except (FileNotFoundError, ValueError):  # missing, or cut short
@@ -347,7 +346,7 @@ def _is_last_step(trainer: Trainer) -> bool:
 
 
 def _validate(trainer: Trainer) -> None:
-    """Validate before the first step of a resumed run, as Lightning does after a step."""
+    """Validate before the first step of a resumed run, as Lightning validates after a step."""
     loop, connector = trainer.fit_loop.epoch_loop.val_loop, trainer._logger_connector
     first = connector._first_loop_iter
     # Lightning's state before and after a validation
@@ -359,9 +358,10 @@ def _validate(trainer: Trainer) -> None:
 
 
 def _can_stop_here(trainer: Trainer) -> bool:
-    """Return True if Lightning goes on from a checkpoint of this step without a difference.
+    """Return True if a run resumed from this step equals an uninterrupted run.
 
-    Not before a validation, which it would skip, nor between batches whose gradients add up.
+    False before a validation, which Lightning would skip, and between batches whose gradients are
+    accumulated.
     """
     loop = trainer.fit_loop
     assert loop._data_fetcher is not None  # a batch has just come out of it
@@ -377,5 +377,5 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _export(path: Path, checkpoint: dict[str, Any]) -> None:
-    """Write the ``.safetensors`` of a ``.ckpt`` next to it, over another one."""
+    """Write the ``.safetensors`` of a ``.ckpt`` next to it, replacing an earlier file."""
     write_weights_file(path.with_suffix(".safetensors"), checkpoint)

@@ -1,6 +1,6 @@
 """The Lightning trainer of a config, its callbacks, and its loggers.
 
-Loggers are the metrics table of a run, which a resumed run goes on with, and trackio.
+The loggers here are trackio, and the metrics table of a run, which a resumed run continues.
 """
 
 from __future__ import annotations
@@ -63,21 +63,21 @@ def build_trainer(
     resumed: ResumePoint | None = None,
     num_tried: int = 4,
 ) -> Trainer:
-    """Lightning's ``Trainer`` with ``config.trainer`` and ``devices`` as keyword arguments.
+    """Build Lightning's ``Trainer`` with ``config.trainer`` and ``devices`` as keyword arguments.
 
-    ``instantiate``: builds the object that a section with ``_target_`` names; ``signals`` end the
-    run between two steps; ``resumed``: state of an interrupted run, None for a new one;
-    ``num_tried``: number of samples in the check before training.
+    ``instantiate``: function that builds the object of a section with ``_target_``; ``signals``:
+    signals that end the run between two steps; ``resumed``: state of an interrupted run, None for a
+    new run; ``num_tried``: number of samples in the check before training.
 
     Raises ``ValueError`` for values that Lightning refuses.
     """
-    # messages of Lightning that say nothing to a user
+    # messages of Lightning that do not help a user
     for part in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(part).setLevel(logging.WARNING)
     for message, module in _THIRD_PARTY_WARNINGS:
         warnings.filterwarnings("ignore", message=message, module=rf"{module}\..*")
 
-    # its keyword arguments
+    # keyword arguments of the trainer
     options = {**plain(config.trainer), **devices}
     if "callbacks" in options:
         raise ValueError(
@@ -95,7 +95,7 @@ def build_trainer(
     loggers = build_loggers(config, folder, instantiate, resumed)
     callbacks = build_callbacks(config, folder, draw, report, signals, num_tried)
     callbacks += [instantiate(extra) for extra in config.callbacks.extra.values()]
-    # Lightning's refusals, with the arguments that it got
+    # Lightning's errors, with the arguments that it got
     try:
         return Trainer(
             default_root_dir=folder,
@@ -119,7 +119,9 @@ def build_callbacks(
     signals: StopSignals,
     num_tried: int,
 ) -> list[Callback]:
-    """Callbacks of a config; sampling comes before EMA, which swaps weights at the same hook."""
+    """Build the callbacks of a config.
+
+    Sampling comes before EMA, which swaps the weights at the same hook."""
     # samples before the average, checkpoints last
     options = config.callbacks
     pictures = folder / "pictures"
@@ -147,10 +149,10 @@ def build_loggers(
 ) -> list[Logger]:
     """Build the loggers of ``config.logger``, each a ``_target_`` with its arguments.
 
-    Services name the run by its folder. For a resumed run, loggers that can drop the steps that it
-    repeats get its step.
+    Services name the run by its folder. For a resumed run, loggers get its step if they can drop
+    later steps, which the run repeats.
     """
-    # a resumed run repeats steps that loggers may have
+    # a resumed run repeats steps that are already in the logs
     going_on: dict[str, dict[str, Any]] = {}
     if resumed is not None:
         run, step = resumed.run_folder, resumed.step
@@ -180,7 +182,7 @@ def build_loggers(
 
 @contextmanager
 def finishing_loggers(trainer: Trainer) -> Iterator[None]:
-    """Context at whose end runs of services (wandb, trackio) finish; the next run is another."""
+    """Finish the runs of services (wandb, trackio) after the block, so that the next is new."""
     try:
         yield
     finally:
@@ -191,16 +193,16 @@ def finishing_loggers(trainer: Trainer) -> Iterator[None]:
 
 
 class _WholeRows(ExperimentWriter):
-    """Lightning's table, with one row a step, which is in the file whole or not at all.
+    """Lightning's table with one row per step; a row is written whole or not at all.
 
-    A new column writes the file anew. Rows that it has before the first one stay.
+    A new column rewrites the file. Rows that were in the file before stay.
     """
 
     last_step: float | None = None
     """Step of the last row in the file."""
 
     def _check_log_dir_exists(self) -> None:
-        """Leave the table there, which Lightning would delete."""
+        """Keep an existing table, which Lightning would delete."""
 
     def log_metrics(self, metrics_dict: dict[str, float], step: int | None = None) -> None:
         """Add numbers to the row of a step."""
@@ -219,7 +221,7 @@ class _WholeRows(ExperimentWriter):
         if path.exists() and columns == self.metrics_keys and not begun:
             append_text(path, _table(columns, self.metrics, head=False))
         else:
-            # a new column, or more numbers of the last row, take a new file
+            # rewrite the file for a new column, or for more numbers of the last row
             former: list[dict[str, Any]] = [*_rows(path)[1]]
             if begun:
                 self.metrics[0] = {**former.pop(), **self.metrics[0]}
@@ -238,7 +240,7 @@ def _table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, head: b
 
 
 def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Columns and whole rows of a table; none if the file is missing."""
+    """Read the columns and complete rows of a table; both empty if the file is missing."""
     if not path.is_file():
         return [], []
     with path.open(newline="") as file:
@@ -250,10 +252,10 @@ def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
 class MetricsLog(CSVLogger):
     """Lightning's ``metrics.csv``, in which a resumed run keeps the rows before ``first_step``.
 
-    Lightning deletes the file. Here a resumed run ends with the table of an uninterrupted one.
-    ``first_step``: optimiser steps taken so far; ``former_run``: the folder of the run that took
-    them, which may be this one's; ``validation_due``: the validation after the last of them is
-    made again. Without both, or without a former table, a new one is started.
+    Lightning would delete the file. Here the table of a resumed run equals that of an uninterrupted
+    run. ``first_step``: optimiser steps taken by the former run; ``former_run``: folder of the
+    former run, may be this folder; ``validation_due``: True if the validation after the last step
+    is repeated. Without a step, a former run or its table, a new table is started.
     """
 
     def __init__(
@@ -285,7 +287,7 @@ class MetricsLog(CSVLogger):
         """Write nothing: the run folder has its ``config.yaml``."""
 
     def _rows_to_keep(self) -> tuple[list[str], list[dict[str, str]]]:
-        """Header and rows of earlier steps, without a line that a killed run left half-written."""
+        """Columns and rows of earlier steps, without an incomplete line of a killed run."""
         if self.first_step is None or self.former_run is None:
             return [], []
         # the table of the former run
@@ -293,7 +295,7 @@ class MetricsLog(CSVLogger):
         header, rows = _rows(Path(self.former_run) / place / ExperimentWriter.NAME_METRICS_FILE)
         kept = [r for r in rows if r.get("step", "").isdigit() and int(r["step"]) < self.first_step]
 
-        # the last step's validation is made again
+        # the validation of the last step is repeated
         if self.validation_due and kept and int(kept[-1]["step"]) == self.first_step - 1:
             last = kept.pop()
             last = {k: "" if k.startswith("val/") else value for k, value in last.items()}
@@ -305,7 +307,8 @@ class MetricsLog(CSVLogger):
 class TrackioLogger(Logger):
     """Logger of trackio, which keeps a run in a database on this machine (``TRACKIO_DIR``).
 
-    ``options``: of ``trackio.init``; ``space_id=NAME`` sends the numbers to the Hugging Face Hub.
+    ``options``: arguments of ``trackio.init``; ``space_id=NAME`` sends the numbers to the Hugging
+    Face Hub.
     """
 
     def __init__(self, *, project: str, name: str, save_dir: str, **options: Any) -> None:
