@@ -1,1 +1,1 @@
-"""From YAML files, registries and the words of a command to a config."""
+"""Composing a config from YAML files, registries and the words of a command."""

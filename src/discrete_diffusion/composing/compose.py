@@ -1,4 +1,4 @@
-"""Compose configs as the commands see them, those of earlier runs included."""
+"""Compose the configs of commands, including values of earlier runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _KEYS_OF_TRAIN = (
 """Keys of ``train`` that ``sample`` and ``evaluate`` do not have."""
 
 _WITH_GROUPS = ("algo.backbone=", "plugins=")
-"""Overrides that decide, besides choices of groups, which model preset fits."""
+"""Overrides that, like choices of groups, decide which model preset fits."""
 
 _CLOSED = {
     "data": "; other data needs a data set of its own, see docs/extend.md",
@@ -64,7 +64,7 @@ _CLOSED = {
     "eval": "",
     "init": "",
 }
-"""Sections that take no new keys, and advice for each."""
+"""Config sections that take no new keys, with advice for each."""
 
 
 # --- composing ---
@@ -89,7 +89,7 @@ def compose(
 
 
 def composed_at(places: Places, config_name: str, overrides: Sequence[str]) -> DictConfig:
-    """``compose`` with further configs at the ``places``."""
+    """Compose as ``compose`` does, with further config files at the ``places``."""
     files = check_own_files(config_name, overrides, folders_among(places))
     overrides = with_open_keys(config_name, paths_as_typed(overrides))
     if config_name == "train":
@@ -100,9 +100,10 @@ def composed_at(places: Places, config_name: str, overrides: Sequence[str]) -> D
 def compose_plainly(
     config_name: str, overrides: Sequence[str], places: Places = (), *, with_hydra: bool = False
 ) -> DictConfig:
-    """Compose a config without choosing a model preset; a user's own ``algo=NAME`` is completed as
-    in ``with_algorithm``. ``with_hydra``: with the section ``hydra``, whose ``runtime.choices`` are
-    those of the groups."""
+    """Compose a config without choosing a model preset.
+
+    A user's own ``algo=NAME`` is completed as in ``with_algorithm``. ``with_hydra``: keep the
+    section ``hydra``, whose ``runtime.choices`` are the choices of the groups."""
     import_named(overrides, places)
     if config_name == "train":
         overrides, _ = with_algorithm(overrides, places)
@@ -112,7 +113,7 @@ def compose_plainly(
 def composed_by_hydra(
     config_name: str, overrides: Sequence[str], places: Places, *, with_hydra: bool = False
 ) -> DictConfig:
-    """Compose a config by Hydra, with the parts of registries among the choices."""
+    """Compose a config by Hydra; parts of registries are choices too."""
     from hydra import compose as hydra_compose
     from hydra.errors import MissingConfigException
 
@@ -132,19 +133,19 @@ def composed_by_hydra(
 def completed(
     config_name: str, overrides: Sequence[str], places: Places, files: Sequence[ConfigFile] = ()
 ) -> tuple[DictConfig, list[str]]:
-    """Compose and check a config. Returns it, and the overrides with added ones: ``model=...`` for
-    a backbone without a fitting preset, choices of a run to resume or of a teacher.
+    """Compose and check a config; return it with the completed overrides.
 
-    Imports the modules of ``plugins`` first. ``files``: of a user's, of which interpolations are
-    checked. Raises ``ValueError`` as ``compose`` does.
+    Added overrides are ``model=...`` for a backbone that the preset does not fit, and choices of a
+    run to resume or of a teacher. Imports the modules of ``plugins`` first. ``files``: files of the
+    user whose interpolations are checked. Raises ``ValueError`` as ``compose`` does.
     """
-    # choices of groups alone, as other overrides may name keys that only a new preset has
+    # choices of groups only, as other overrides may name keys that only the added preset has
     of_groups = group_overrides(overrides, places)
     chosen = [*of_groups, *(o for o in overrides if o.lstrip("+").startswith(_WITH_GROUPS))]
     import_named(chosen, places)
     defaults = _defaults(config_name, chosen, places)
     import_plugins(defaults.get("plugins"))
-    # a run to resume, or a teacher, decides what the command leaves open
+    # a run to resume, or a teacher, decides the choices that the command does not make
     typed, was, words = dict[str, str](), None, list[str]()
     said = experiment_values(chosen, places)
     starts = [*said, *(word.lstrip("+~").partition("=")[0] for word in overrides)]
@@ -182,8 +183,10 @@ def completed(
 
 
 def _check_keys(config: DictConfig, defaults: DictConfig, without: DictConfig) -> None:
-    """``ValueError`` for a new key in a section of ``_CLOSED``. ``without``: the defaults without
-    experiments, whose keys are checked too, except those of ``data``."""
+    """Raise ``ValueError`` for a new key in a section of ``_CLOSED``.
+
+    ``without``: defaults without experiments, so that keys of experiments are checked too, except
+    keys of ``data``."""
     for section, remedy in _CLOSED.items():
         known = (defaults if section == "data" else without).get(section)
         for key in config[section] if known else ():
@@ -193,7 +196,7 @@ def _check_keys(config: DictConfig, defaults: DictConfig, without: DictConfig) -
 
 
 def _defaults(config_name: str, groups: Sequence[str], places: Places) -> DictConfig:
-    """Compose choices of groups alone. Shared by all callers: do not change it."""
+    """Compose choices of groups only. Callers share the result and must not change it."""
     return _kept_defaults(config_name, tuple(groups), places, repr(default_models()))
 
 
@@ -201,12 +204,12 @@ def _defaults(config_name: str, groups: Sequence[str], places: Places) -> DictCo
 def _kept_defaults(
     config_name: str, groups: tuple[str, ...], places: Places, registered: str
 ) -> DictConfig:
-    """``registered``: the presets of the registry, which are not files."""
+    """Cache of ``_defaults``; ``registered``: presets of the registry, part of the cache key."""
     return composed_by_hydra(config_name, groups, places)
 
 
 def offer_parts_of_jobs(config_name: str, overrides: Sequence[str], places: Places) -> None:
-    """Let Hydra know the parts that the jobs of a sweep choose. Imports modules of ``plugins``."""
+    """Register with Hydra the parts that jobs of a sweep choose; import modules of ``plugins``."""
     modules = [word for word in overrides if word.startswith("plugins=")]
     import_named(overrides, places)
     for word in overrides:
@@ -220,11 +223,11 @@ def offer_parts_of_jobs(config_name: str, overrides: Sequence[str], places: Plac
 
 
 def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
-    """Return the overrides as Hydra takes them.
+    """Rewrite overrides so that Hydra accepts them.
 
-    ``+model.key=value`` of ``train`` may name a known key. ``sample`` and ``evaluate`` get ``++``
-    before ``data.key=value`` and, unless a sampler is named, before ``sampling.key=value``, as only
-    the checkpoint knows these keys.
+    For ``train``, ``+model.key=value`` may name an existing key. For ``sample`` and ``evaluate``,
+    ``++`` is put before ``data.key=value`` and, unless a sampler is named, before
+    ``sampling.key=value``, as only the checkpoint knows these keys.
 
     Raises ``ValueError`` for keys that the checkpoint decides, and for an unused ``+key=value``.
     """
@@ -254,8 +257,9 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
 
 
 def _with_open_optimizer(overrides: Sequence[str]) -> list[str]:
-    """Let ``optim._target_=package.Class`` choose ``optim=own``, unless another one is chosen, and
-    take any key; ``optim.decay_steps`` is in no YAML."""
+    """Let ``optim._target_=package.Class`` choose ``optim=own``, unless ``optim=`` is given.
+
+    All its keys are then allowed, and ``optim.decay_steps`` always, which no YAML has."""
     own = any(word.lstrip("+").startswith("optim._target_=") for word in overrides)
     opened = "optim." if own else "optim.decay_steps="
     words = [f"++{word}" if word.startswith(opened) else word for word in overrides]
@@ -266,21 +270,21 @@ def _with_open_optimizer(overrides: Sequence[str]) -> list[str]:
 # --- earlier runs: a run to resume, a teacher ---
 
 _LAST = "last.ckpt"
-"""As in ``checkpoints.files``, which imports torch."""
+"""Same as ``LAST`` in ``checkpoints.files``, which would import torch."""
 
 _NOT_RESUMED = ("resume", "overwrite", "plugins", "callbacks.extra")
-"""Keys that a resumed run does not take over: use of files, and names of code."""
+"""Keys that a resumed run does not take from the earlier run: file handling, and code."""
 
 _CHOSEN = ("data", "model", "algo", "noise", "forward_process", "sampling")
-"""Groups whose choice has a name in the config."""
+"""Config groups whose choice is recorded as ``name`` in the config."""
 
 _WITH_ALGORITHM = ("forward_process", "sampling")
-"""Groups whose choice follows that of ``algo``."""
+"""Config groups whose default choice depends on ``algo``."""
 
 
 @lru_cache(maxsize=1)
 def _kept_config(path: str, *state: object) -> dict[str, Any]:
-    """``state``: changes when the file does."""
+    """Read the config in a checkpoint; cached until ``state`` changes, as the file does."""
     from discrete_diffusion.checkpoints.contents import read_contents
 
     found = read_contents(path, of_folder=_LAST)
@@ -290,7 +294,7 @@ def _kept_config(path: str, *state: object) -> dict[str, Any]:
 
 
 def config_to_resume(path: str) -> dict[str, Any]:
-    """Config of the run of ``resume=path``: do not change it. Raises the errors of reading it."""
+    """Read the config of the run of ``resume=path``, which callers must not change."""
     # before torch is imported
     check_exists("resume", path, "checkpoint")
     files = [Path(path, part) for part in ("", _LAST, f"checkpoints/{_LAST}")]
@@ -300,11 +304,12 @@ def config_to_resume(path: str) -> dict[str, Any]:
 def choices_of_run(
     was: Mapping[str, Any], typed: Mapping[str, str], names: Callable[[str], Collection[str]]
 ) -> list[str]:
-    """Overrides with the choices of the earlier run ``was`` that the command, ``typed``, leaves
-    open. ``names``: returns the choices of a group."""
+    """Overrides for the choices of the earlier run ``was`` that the command does not make.
+
+    ``typed``: keys in the command; ``names``: function that returns the choices of a group."""
     left = () if typed.get("algo", was["algo"]["name"]) == was["algo"]["name"] else _WITH_ALGORITHM
     found = {group: (was.get(group) or {}).get("name") for group in _CHOSEN}
-    # an optimiser has no name in the config: the YAML with its class
+    # an optimiser has no name in the config: find the YAML with its class
     of_optim = (was.get("optim") or {}).get("_target_")
     of_files = {
         OmegaConf.select(OmegaConf.load(file), "_target_"): name
@@ -330,7 +335,7 @@ def with_config_of_run(
     """Copy a composed config with the values of the earlier run ``was`` for keys that are not
     ``typed`` in the command or its experiments."""
     former, config = OmegaConf.create(dict(was)), OmegaConf.create(config)
-    # a typed choice that the run had too leaves the keys below it open
+    # if a typed choice is the same as in the run, the run decides the keys below it
     names = {group: f"{group}.name" for group in _CHOSEN} | {"optim": "optim._target_"}
     same = {
         group
@@ -350,7 +355,7 @@ def with_config_of_run(
 def _file_of(
     key: str, typed: Mapping[str, str], overrides: Sequence[str], places: Places
 ) -> str | None:
-    """File that a key of the command names, or None."""
+    """Return the file that a key of the command names, or None."""
     path = typed.get(key, "null")
     if "${" in path:
         path = OmegaConf.select(composed_by_hydra("train", overrides, places), key)
@@ -360,8 +365,9 @@ def _file_of(
 def _teacher_words(
     defaults: DictConfig, typed: Mapping[str, str], overrides: Sequence[str], places: Places
 ) -> list[str]:
-    """Overrides with the data, noise, model and backbone of the checkpoint that an algorithm with a
-    teacher (``distill``) starts from, except for ``typed`` keys; none for other algorithms.
+    """Overrides with the data, noise, model and backbone of an algorithm's teacher (``distill``).
+
+    ``typed`` keys are left out; empty for algorithms without a teacher checkpoint.
 
     Raises the errors of reading a checkpoint.
     """
@@ -375,7 +381,7 @@ def _teacher_words(
     teacher = read_contents(path)
     teacher.check_plugged_in()
     was, words = teacher.info["config"], []
-    # choices of groups, and their keys where they are not the defaults
+    # choices of groups, and their keys that differ from the defaults
     other = typed.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
     for group in ("data", "noise") if other else ("data", "noise", "model"):
         name = was[group].get("name")

@@ -1,4 +1,4 @@
-"""Parts of registries as choices of config groups, and their settings.
+"""Registered parts as choices of config groups, and their settings.
 
 ``forward_process=mine`` needs no YAML if ``mine`` is registered; a YAML of the user's or of a
 package replaces the registered one.
@@ -45,13 +45,13 @@ _DEFAULT = "mdlm"
 
 
 def registry_of(group: str) -> Registry[Any]:
-    """Registry of one of ``PART_GROUPS``."""
+    """Return the registry of a config group in ``PART_GROUPS``."""
     registry: Registry[Any] = LazyEntry(PART_GROUPS[group]).load()
     return registry
 
 
 def all_choices(group: str, places: Places = ()) -> list[str]:
-    """Choices on the search path, and parts of the registry that have no YAML."""
+    """Choices of a config group: YAML files on the search path and registered parts."""
     names = registry_of(group).names() if group in PART_GROUPS else []
     return sorted({*choices(group, places), *names})
 
@@ -60,21 +60,23 @@ def all_choices(group: str, places: Places = ()) -> list[str]:
 
 
 def import_named(overrides: Sequence[str], places: Places = ()) -> None:
-    """Import the modules of ``plugins`` in the words of a command and in its experiments. Raises
-    ``ValueError`` for one that cannot be imported."""
+    """Import the modules of ``plugins`` in the words of a command and in its experiments.
+
+    Raises ``ValueError`` for a module that cannot be imported."""
     import_plugins(named_modules(overrides))
     import_plugins(experiment_values(overrides, places).get("plugins"))
 
 
 def named_modules(overrides: Sequence[str]) -> Any:
-    """Modules in ``plugins=`` among the words of a command; None without it."""
+    """Modules in ``plugins=`` among the words of a command; None if it is not given."""
     words = [word.lstrip("+") for word in overrides]
     return OmegaConf.from_dotlist([w for w in words if w.startswith("plugins=")]).get("plugins")
 
 
 def experiment_values(overrides: Sequence[str], places: Places = ()) -> dict[str, Any]:
-    """Values that the experiments of a command set, by key, those of their ``defaults`` included;
-    and the choices of groups (``model``)."""
+    """Values by key, and choices of groups, that the experiments of a command set.
+
+    Experiments among their ``defaults`` are included."""
     from hydra.core.default_element import GroupDefault
 
     words = [word.lstrip("+").partition("=")[::2] for word in overrides]
@@ -88,7 +90,7 @@ def experiment_values(overrides: Sequence[str], places: Places = ()) -> dict[str
             file = repository.load_config(path)
             if file is None:
                 continue
-            # its choices of groups, and the experiments it is made of
+            # choices of groups, and experiments among the defaults
             for item in file.defaults_list or ():
                 if isinstance(item, GroupDefault):
                     found.setdefault(str(item.group).lstrip("/"), item.value)
@@ -102,12 +104,12 @@ def experiment_values(overrides: Sequence[str], places: Places = ()) -> dict[str
 def with_algorithm(overrides: Sequence[str], places: Places = ()) -> tuple[list[str], str]:
     """Complete a user's own ``algo=NAME``, given in the overrides or by an experiment.
 
-    ``name: udlm`` in its YAML takes the defaults of ``algo=udlm``, with its process and sampler.
-    The YAML may lie anywhere on the search path. A complete one, one that names a plug-in's
-    algorithm, and one with ``defaults`` or a package header are left to Hydra.
+    With ``name: udlm`` the YAML gets the defaults of ``algo=udlm``, with its process and sampler.
+    The YAML may be anywhere on the search path. It stays unchanged if it is complete, names the
+    algorithm of a plug-in, or has ``defaults`` or a package header.
 
-    Returns the overrides, with ``algo=udlm`` and the keys of the YAML, and a sentence for the log;
-    unchanged and "" if nothing is to be completed.
+    Returns the overrides, with ``algo=udlm`` and the keys of the YAML, and a sentence for the log,
+    which is "" if nothing was completed.
     """
     place = next((k for k, word in enumerate(overrides) if word.startswith("algo=")), None)
     said = experiment_values(overrides, places) if place is None else {}
@@ -125,7 +127,7 @@ def with_algorithm(overrides: Sequence[str], places: Places = ()) -> tuple[list[
         return [*overrides], ""
     given = {f"algo.{key}": value for key, value in leaves(keys)}
     words = [f"{key}={written(value)}" for key, value in given.items() if key not in said]
-    # where algo=NAME stood, or first
+    # in place of algo=NAME, or at the beginning
     split = (0, 0) if place is None else (place, place + 1)
     before, after = overrides[: split[0]], overrides[split[1] :]
     path = f"{file.path.removeprefix('file://')}/algo/{name}.yaml"
@@ -134,8 +136,9 @@ def with_algorithm(overrides: Sequence[str], places: Places = ()) -> tuple[list[
 
 
 def _is_complete(name: str) -> bool:
-    """True if the package's YAML of that name is a complete algorithm: has its own name, or
-    defaults."""
+    """True if the shipped YAML of that name is a complete algorithm.
+
+    It then has that name itself, or has defaults."""
     path = shipped_files("algo").get(name)
     if path is None:
         return False
@@ -147,8 +150,10 @@ def _is_complete(name: str) -> bool:
 
 
 def check_parts(config: DictConfig) -> None:
-    """``ValueError`` for an unknown setting, or a wrong value, of the constructor of an algorithm,
-    process, schedule or sampler. Imports no torch for built-in ones."""
+    """Raise ``ValueError`` for an unknown setting or a wrong value of a part's constructor.
+
+    Parts are algorithm, process, schedule and sampler; for built-in parts torch is not imported.
+    """
     for group in PART_GROUPS:
         options, name = plain(config[group]), config[group].name
         del options["name"]
@@ -166,14 +171,15 @@ def check_parts(config: DictConfig) -> None:
 
 
 def offer_part(config: str | None) -> bool:
-    """Let Hydra know the registered part of a missing ``config``, ``noise/mine``: its name and the
-    defaults of its constructor; or the model of a package's backbone. False if no such part is
-    registered, or Hydra knows it."""
+    """Register with Hydra a part for a missing config such as ``noise/mine``.
+
+    Its config is its name and the defaults of its constructor, or the model preset of a package's
+    backbone. Returns False if no such part is registered, or if Hydra knows it."""
     from hydra.core.config_store import ConfigStore
 
     group, _, name = str(config).removesuffix(".yaml").partition("/")
     if group == "model" and name not in default_models():
-        # imports those of packages
+        # imports the parts of packages
         available_backbones()
         offer_default_models()
         return name in default_models()
@@ -194,7 +200,7 @@ def offer_part(config: str | None) -> bool:
 
 
 def _choices_with(algorithm: Any) -> dict[str, Any]:
-    """Defaults that go with an algorithm: its first process, and a sampler for it."""
+    """Default choices for an algorithm: its first forward process, and a sampler that fits."""
     processes = getattr(algorithm, "processes", ())
     samplers = getattr(algorithm, "samplers", None)
     in_steps = getattr(algorithm, "discrete_time", False)
@@ -210,7 +216,7 @@ def _choices_with(algorithm: Any) -> dict[str, Any]:
 
 
 def withdraw_parts(places: Places) -> None:
-    """Take back offered parts that have a YAML on the search path."""
+    """Remove from Hydra the offered parts that have a YAML on the search path."""
     for group in PART_GROUPS:
         if offered := _offered(group):
             for name in choices(group, places, files_only=True):
@@ -218,7 +224,7 @@ def withdraw_parts(places: Places) -> None:
 
 
 def _offered(group: str) -> dict[str, Any]:
-    """Parts of a group that Hydra was offered, by file name."""
+    """Parts of a group that were registered with Hydra, by file name."""
     from hydra.core.config_store import ConfigStore
 
     found: dict[str, Any] = ConfigStore.instance().repo.get(group, {})
@@ -226,8 +232,10 @@ def _offered(group: str) -> dict[str, Any]:
 
 
 def offer_options(command: str) -> None:
-    """Let Hydra know the options of all kinds of data: ``sample.yaml``, ``evaluate.yaml`` and
-    ``train.yaml``, under ``eval``, have them among their defaults."""
+    """Register with Hydra the options of all kinds of data.
+
+    They are among the defaults of ``sample.yaml``, ``evaluate.yaml`` and, under ``eval``, of
+    ``train.yaml``."""
     command = "train" if command == "compare" else command
     if command not in (*WITH_CHECKPOINT, "train"):
         return
@@ -239,15 +247,17 @@ def offer_options(command: str) -> None:
     ConfigStore.instance().store(f"{command}_options", node, package="_global_")
 
 
-# --- the sampler that a request names, or whose settings it changes ---
+# --- name and settings of the requested sampler ---
 
 _SHARED = ("temperature", "top_p", "guidance")
-"""Settings that many samplers have; null leaves them as they are."""
+"""Settings that many samplers have; null means that they are not given."""
 
 
 def sampling_of(asked: Mapping[str, Any], trained: DictConfig) -> dict[str, Any]:
-    """Name and settings of a sampler: those ``asked`` for if they have a name; else those of the
-    ``trained`` config with the ones asked for.
+    """Return name and settings of a sampler.
+
+    If ``asked`` has a name, they are the settings ``asked``; else the settings in the ``trained``
+    config, changed by ``asked``.
 
     Raises ``ValueError`` for a setting that the sampler of the model does not have.
     """
@@ -271,14 +281,15 @@ def sampling_of(asked: Mapping[str, Any], trained: DictConfig) -> dict[str, Any]
 
 
 def given_settings(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that are given: not None, or a setting that only some samplers have."""
+    """Select the given settings: not None, or settings that only some samplers have."""
     own = ("name", *_SHARED)
     return {k: value for k, value in asked.items() if value is not None or k not in own}
 
 
 def check_sampling(asked: Mapping[str, Any]) -> None:
-    """``ValueError`` for an unknown setting of the named sampler, or of all without a name, and for
-    a value that it does not take. Imports no torch for built-in samplers."""
+    """Raise ``ValueError`` for an unknown setting or a wrong value of the named sampler.
+
+    Without a name any sampler may take it. Does not import torch for built-in samplers."""
     given = given_settings(asked)
     if "name" in given:
         name = given.pop("name")
@@ -291,7 +302,7 @@ def check_sampling(asked: Mapping[str, Any]) -> None:
         if not having:
             known = {key for name in SAMPLERS.names() for key in defaults_of_sampler(name)}
             raise ValueError(unknown_name("setting of a sampler", key, known))
-        # any sampler may be the model's: an error only if none takes the value
+        # the model may have any sampler: an error only if no sampler takes the value
         errors = []
         for name in having:
             annotation = signature_of(SAMPLERS.entry(name))[key].annotation

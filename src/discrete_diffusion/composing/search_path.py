@@ -1,6 +1,6 @@
-"""Overrides in Hydra's grammar, the places of configs, and the model presets found there.
+"""Overrides in Hydra's grammar, the search path of configs, and the model presets on it.
 
-Values of keys that name a file or folder, and of texts, are taken as typed after the first ``=``:
+Values that name files or folders, and texts, are taken literally after the first ``=``:
 ``checkpoint=epoch=3-step=6.ckpt``, ``samples=plans (1).jsonl``, ``given=007``. Quotes, ``null``,
 ``[A,B]`` for a key that takes several files and ``${...}`` keep their meaning in Hydra.
 """
@@ -35,14 +35,14 @@ _PATHS = (
     *("checkpoint", "samples", "out", "picture", "resume", "init.checkpoint", "reward"),
     *("algo.reward", "data.tokenizer", "hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir"),
 )
-"""Keys of commands that name a file or folder, besides those of kinds of data (``path_keys``) and
+"""Keys of commands that name a file or folder, apart from keys of kinds of data (``path_keys``) and
 keys that end in ``path``."""
 
 SEVERAL = ("samples",)
-"""Keys of a list of files."""
+"""Keys that take a list of files."""
 
 _TEXTS = ("prompt",)
-"""Keys of a text."""
+"""Keys that take a text."""
 
 _PLAIN = re.compile(r"(?:\.{0,2}/|[a-z_])[\w./-]*", re.ASCII | re.IGNORECASE)
 _CONSTANTS = ("null", "true", "false", "inf", "nan")
@@ -52,8 +52,8 @@ _CALL = re.compile(r"(choice|glob|range|interval|shuffle|sort|tag|extend_list)\(
 
 
 def path_keys() -> set[str]:
-    """Keys that name files and folders: of the commands, of ``data``, and of the options of every
-    kind of data."""
+    """Keys that name files and folders, of commands, of ``data``, and of options of every kind of
+    data."""
     domains = [get_domain(name) for name in available_domains()]
     options = [each for command in WITH_CHECKPOINT for each in options_by_title(command).items()]
     files = {name for name, kinds in options if any(each.is_file for each in kinds.values())}
@@ -61,9 +61,10 @@ def path_keys() -> set[str]:
 
 
 def paths_as_typed(overrides: Sequence[str], *, sweeps: bool = False) -> list[str]:
-    """Quote the values of paths and texts, so that Hydra reads them as typed; applied again, this
-    changes nothing. ``sweeps``: commas separate the values of a sweep, unless there is a file of
-    that name."""
+    """Quote the values of paths and texts, so that Hydra reads them as typed.
+
+    Quoted values stay as they are. ``sweeps``: commas separate the values of a sweep, unless a file
+    of that name exists."""
     # imports kinds of data, if a value needs it
     keys = cache(path_keys)
     return [_as_typed(word, keys, sweeps=sweeps) for word in overrides]
@@ -73,7 +74,7 @@ def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
     key, equals, value = word.partition("=")
     if key.lstrip("+") in _TEXTS and value and value != "null":
         return f"{key}={_quoted_once(value)}"
-    # values that Hydra reads as typed, and keys of other values
+    # values that Hydra reads as typed, and keys that do not name paths
     is_plain = _PLAIN.fullmatch(value) and value.lower() not in _CONSTANTS
     if not equals or is_plain or not _names_path(key.lstrip("+"), keys):
         return word
@@ -92,20 +93,20 @@ def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
     if not there and value.startswith("[") and value.endswith("]"):
         return f"{key}=[{','.join(map(_quoted_once, _split(value[1:-1])))}]"
     if not there and "," in value and key.lstrip("+") in SEVERAL:
-        # refused later, with how a list is written
+        # refused later, with advice on writing a list
         return word
     return f"{key}={_quoted_once(value)}"
 
 
 def _names_path(key: str, keys: Callable[[], set[str]]) -> bool:
-    """True if a key names a path. Kinds of data are asked only for keys that may be theirs."""
+    """True if a key names a path; kinds of data are imported only if the key may be theirs."""
     if key in _PATHS or re.search(r"(^|[._])path$", key):
         return True
     return ("." not in key or key.startswith("data.")) and key in keys()
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas outside of quotes."""
+    """Split a text at the commas outside quotes."""
     return [part.strip() for part in _PART.findall(text + ",")[:-1]] if text.strip() else []
 
 
@@ -114,7 +115,7 @@ def _quoted_once(value: str) -> str:
 
 
 def text_of(value: str) -> str:
-    """Text of the value of an override, without the quotes around it."""
+    """Return the value of an override without the quotes around it."""
     if not _QUOTED.fullmatch(value):
         return value
     mark = value[0]
@@ -122,12 +123,12 @@ def text_of(value: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Quote a text as a value of an override; interpolations inside still work."""
+    """Quote a text as a value of an override; interpolations in it still work."""
     return "'" + re.sub(r"(\\*)('|\Z)", lambda m: 2 * m[1] + ("\\'" if m[2] else ""), text) + "'"
 
 
 def written(value: Any) -> str:
-    """Write a value so that Hydra reads it back from an override."""
+    """Format a value such that Hydra reads it back from an override."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, list):
@@ -138,24 +139,24 @@ def written(value: Any) -> str:
 # --- places of configs ---
 
 Places = tuple[str, ...]
-"""Folders and packages of configs besides ours, as Hydra names them."""
+"""Further folders and packages of config files, in Hydra's notation."""
 
 _HYDRA = RLock()
 _SEARCH_PATH = "hydra.searchpath="
 _OFFERED: set[str] = set()
-"""Presets that Hydra has from the registry of backbones."""
+"""Names of presets that were registered with Hydra from the registry of backbones."""
 
 
 def is_search_path(override: str) -> bool:
-    """True for ``hydra.searchpath=[...]``, which adds folders and packages of configs."""
+    """True for ``hydra.searchpath=[...]``, which adds folders and packages of config files."""
     return override.startswith(_SEARCH_PATH)
 
 
 def places_of(overrides: Sequence[str], user_config_dir: str | Path | None = None) -> Places:
-    """Places of further configs: a user's folder, and the list of ``hydra.searchpath=[...]``.
+    """Return the user's folder of configs, and the places in ``hydra.searchpath=[...]``.
 
-    Raises ``ValueError`` for another value, and for a config in the folder with the name of a
-    shipped one, which would be read instead."""
+    Raises ``ValueError`` for an invalid value, and for a config in the folder that has the name of
+    a shipped config, as Hydra would read the shipped config instead."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     places: list[str] = []
@@ -185,8 +186,10 @@ def folders_among(places: Places) -> list[Path]:
 
 @contextmanager
 def own_hydra(places: Places = ()) -> Iterator[list[str]]:
-    """Initialise Hydra with our configs for the block, in one thread at a time, then restore the
-    one that ran before. Yields the override that adds the ``places``."""
+    """Initialise Hydra with our configs for the block, in one thread at a time.
+
+    Afterwards the former state of Hydra is restored. Yields the override that adds the
+    ``places``."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
@@ -202,8 +205,9 @@ def own_hydra(places: Places = ()) -> Iterator[list[str]]:
 
 
 def offer_default_models() -> None:
-    """Let Hydra know the presets that backbones are registered with, as choices of ``model=``; a
-    file of the same name comes first."""
+    """Register with Hydra the presets of registered backbones, as choices of ``model=``.
+
+    A file of the same name has priority."""
     from hydra.core.config_store import ConfigStore
 
     store = ConfigStore.instance()
@@ -218,7 +222,7 @@ def offer_default_models() -> None:
 
 @contextmanager
 def config_repository(places: Places = ()) -> Iterator[Any]:
-    """Yield Hydra's repository of all config files that composing would find."""
+    """Yield Hydra's repository of all config files on the search path."""
     from hydra.core.global_hydra import GlobalHydra
 
     with own_hydra(places) as words:
@@ -228,7 +232,7 @@ def config_repository(places: Places = ()) -> Iterator[Any]:
 
 
 def choices(group: str, places: Places = (), *, files_only: bool = False) -> list[str]:
-    """Choices of a config group on the search path; ``files_only``: without registered ones."""
+    """Choices of a config group on the search path; ``files_only``: only those with a file."""
     from hydra.core.object_type import ObjectType
 
     with config_repository(places) as repository:
@@ -241,7 +245,7 @@ def choices(group: str, places: Places = (), *, files_only: bool = False) -> lis
 
 
 def group_overrides(overrides: Sequence[str], places: Places = ()) -> list[str]:
-    """Overrides that choose a config of a group: ``model=bd_base``, ``~logger``."""
+    """Select the overrides that choose configs of groups: ``model=bd_base``, ``~logger``."""
     with config_repository(places) as repository:
         sources = [*repository.get_sources()]
         groups = [word.split("=")[0].lstrip("+~") for word in overrides]
@@ -253,8 +257,10 @@ def group_overrides(overrides: Sequence[str], places: Places = ()) -> list[str]:
 
 
 def model_presets(places: Places = ()) -> dict[str, ModelPreset]:
-    """Model presets on the search path by name: shipped ones, those of the user's folder and of
-    plug-ins, and the ``default_model`` of registered backbones."""
+    """Model presets on the search path by name.
+
+    They are shipped, in the user's folder, from plug-ins, or the ``default_model`` of a registered
+    backbone."""
     from hydra import compose
     from hydra.core.object_type import ObjectType
     from omegaconf import OmegaConf
@@ -274,14 +280,14 @@ def model_presets(places: Places = ()) -> dict[str, ModelPreset]:
 
 
 def missing_preset(config: DictConfig, chosen: Sequence[str], places: Places) -> str | None:
-    """Model preset to add for ``algo.backbone``; None if the config has one that fits, or no preset
-    does. ``chosen``: overrides that choose groups.
+    """Return the model preset to add for ``algo.backbone``.
 
-    Raises ``ValueError`` for an unknown backbone, for a ``model=`` that does not fit it, and for a
-    backbone whose own preset is nowhere on the search path.
+    None if the config has a preset that fits, or if no preset fits. ``chosen``: overrides that
+    choose groups. Raises ``ValueError`` for an unknown backbone, for a ``model=`` that does not fit
+    the backbone, and for a backbone whose default preset is not on the search path.
     """
     if "algo" not in config or "model" not in config or "algos" in config:
-        # the cells of compare have backbones of their own
+        # the cells of compare have different backbones
         return None
     backbone = config.algo.backbone
     check_backbone_name(backbone)
@@ -306,11 +312,11 @@ def missing_preset(config: DictConfig, chosen: Sequence[str], places: Places) ->
 def fitting_presets(
     backbone: str, presets: Mapping[str, ModelPreset], parameters: int
 ) -> list[str]:
-    """Names of the ``presets`` that a backbone fits, the nearest in number of ``parameters`` first.
+    """Names of the ``presets`` that a backbone fits, sorted by distance to ``parameters``.
 
-    Among equally near ones the backbone's default comes first; it is the very first if it does not
-    say its size. ``parameters=0``: unknown. Raises ``ValueError`` if none fits and the default is
-    missing.
+    Among equally near presets the backbone's default comes first; it is the very first if it does
+    not state its size. ``parameters``: wanted number of parameters, 0 if unknown. Raises
+    ``ValueError`` if no preset fits and the default is missing.
     """
     default = backbone_spec(backbone).preset
     fitting = [preset for preset in presets.values() if backbone in preset.backbones]
@@ -334,5 +340,5 @@ def fitting_presets(
 
 
 def chooses_model(override: str) -> bool:
-    """True for ``model=NAME``."""
+    """True for an override ``model=NAME``."""
     return override.lstrip("+").startswith("model=")

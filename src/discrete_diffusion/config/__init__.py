@@ -1,4 +1,4 @@
-"""Names, options, presets and plug-ins: what a config may say."""
+"""Config files, constructor options, values and plug-ins, and checks of them."""
 
 import lazy_loader
 

@@ -1,6 +1,6 @@
-"""Values of a config, held against the signatures of constructors and against their defaults.
+"""Checks of config values by the signatures of constructors and by defaults.
 
-Signatures of our own classes are read off the source, so that torch is not imported.
+Signatures of our own classes are read from the source code, so that torch is not imported.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ _HELD = (bool, int, float, str, list, tuple, dict, type(None))
 
 
 def signature_of(build: Callable[..., Any]) -> Signature:
-    """Arguments of a class, function or ``LazyEntry``; ``**options: Unpack[D]`` gives the keys of
-    the ``TypedDict`` D, unless only type checkers know its name."""
+    """Return the arguments of a class, function or ``LazyEntry``.
+
+    ``**options: Unpack[D]`` gives the keys of the ``TypedDict`` D, unless only type checkers know
+    its name."""
     if isinstance(build, LazyEntry):
         read = _read_callable(build.__module__, build.__qualname__)
         return imported_signature(build.load()) if read is None else read
@@ -44,9 +46,10 @@ def signature_of(build: Callable[..., Any]) -> Signature:
 
 
 def defaults_of(build: Callable[..., Any]) -> dict[str, Any]:
-    """Defaults of ``build`` that a config can hold, those of its bases included if it hands
-    arguments on to them."""
-    # defaults of the bases, then its own
+    """Defaults of the arguments of ``build`` that a config can hold.
+
+    Defaults of base classes are included if ``build`` passes arguments on to them."""
+    # defaults of the bases, then of the class itself
     known = signature_of(build)
     hands_on = takes_any(known)
     bases = inspect.getmro(build) if inspect.isclass(build) else ()
@@ -68,12 +71,12 @@ def check_options(
     also: tuple[str, ...] = (),
     names_alone: bool = False,
 ) -> None:
-    """Raise ``ValueError`` for an option that ``build`` does not take or lacks, and for a value of
-    another kind or out of bounds: ``mdlm has no setting 'block_size'; it has draw, ...``.
+    """Raise ``ValueError`` for unknown or missing options of ``build``, and for wrong values.
 
-    ``section``: of the config, ``algo`` for ``algo.draw``. ``given``: number of leading parameters
-    that are not options; ``also``: names of further ones. ``names_alone``: leave the values to
-    ``build``.
+    A message is ``mdlm has no setting 'block_size'; it has draw, ...``. ``section``: section of the
+    config, ``algo`` for ``algo.draw``. ``given``: leading parameters that do not count as options;
+    ``also``: names of further parameters that are not options. ``names_alone``: do not check the
+    values, as ``build`` does.
     """
     known = dict(list(signature_of(build).items())[given:])
     if takes_any(known):
@@ -92,7 +95,7 @@ def check_options(
 
 
 def check_keys(config: DictConfig, annotations: Mapping[str, Any]) -> None:
-    """Apply ``check_value`` to the keys of a config that are there and not null."""
+    """Apply ``check_value`` to the keys of a config that exist and are not null."""
     from omegaconf import OmegaConf
 
     for key, annotation in annotations.items():
@@ -103,8 +106,10 @@ def check_keys(config: DictConfig, annotations: Mapping[str, Any]) -> None:
 def build_part(
     section: str, registry: Registry[Any], config: Mapping[str, Any], *given: Any
 ) -> Any:
-    """Build the part ``config["name"]`` of a registry from the ``given`` arguments and the other
-    keys. Raises ``ValueError`` for an unknown name, and as ``check_options``."""
+    """Build the part ``config["name"]`` of a registry.
+
+    Its arguments are ``given`` and the other keys. Raises ``ValueError`` for an unknown name, and
+    as ``check_options``."""
     options = dict(config)
     name = options.pop("name")
     build = registry.find(name)
@@ -134,7 +139,7 @@ def _statements(module: str) -> dict[str, ast.stmt]:
         if isinstance(node, ast.If):
             todo += node.body
         elif isinstance(node, ast.ImportFrom):
-            # of a package, whose stub says where its names are
+            # relative imports are in the stub of a package
             if node.level:
                 node.module = f"{module}.{node.module}"
             found |= {alias.asname or alias.name: node for alias in node.names}
@@ -147,7 +152,7 @@ def _statements(module: str) -> dict[str, ast.stmt]:
 
 
 def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
-    """Follow the imports of a name through our modules to the one that defines it."""
+    """Follow the imports of a name to the defining module; return the module and definition."""
     node = _statements(module).get(name)
     while isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in own_packages():
         (alias,) = (each for each in node.names if name in (each.asname, each.name))
@@ -157,7 +162,7 @@ def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
 
 
 class _NamesOfSource(Names):
-    """Names of a module that is not imported: its constants, and names of ``config``."""
+    """Constants of a module, read from its source, and names imported from ``config``."""
 
     def __init__(self, module: str) -> None:
         super().__init__()
@@ -177,13 +182,13 @@ class _NamesOfSource(Names):
         return Parameter.empty if node is None else self.evaluated(ast.unparse(node))
 
     def parameter(self, name: str, default: ast.expr | None, hint: ast.expr | None) -> Parameter:
-        """A keyword argument with its default and annotation."""
+        """Make a keyword argument with its default and annotation."""
         value, annotation = self.read(default), self.read(hint)
         return Parameter(name, Parameter.KEYWORD_ONLY, default=value, annotation=annotation)
 
 
 def _read_callable(module: str, name: str) -> Signature | None:
-    """Arguments of a built-in class or function; None if its source does not say all of them."""
+    """Read the arguments of our class or function; None if its source does not list all."""
     module, node = _definition(module, name)
     if isinstance(node, ast.FunctionDef):
         return _read_function(module, node.args, skip=0)
@@ -192,7 +197,7 @@ def _read_callable(module: str, name: str) -> Signature | None:
     for each in node.body:
         if isinstance(each, ast.FunctionDef) and each.name == "__init__":
             return _read_function(module, each.args, skip=1)
-    # without a constructor: those of the first base, and the fields of a dataclass
+    # without a constructor: arguments of the first base, and fields of a dataclass
     bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
     named = [base.id for base in bases if isinstance(base, ast.Name)]
     found = next((read for base in named if (read := _read_callable(module, base))), {})
@@ -203,7 +208,7 @@ def _read_callable(module: str, name: str) -> Signature | None:
 
 
 def _read_fields(module: str, node: ast.ClassDef) -> Signature:
-    """Fields of a dataclass, or keys of a ``TypedDict``, without class attributes."""
+    """Read the fields of a dataclass, or the keys of a ``TypedDict``."""
     names = _NamesOfSource(module)
     found: Signature = {}
     for each in node.body:
@@ -217,7 +222,7 @@ def _read_fields(module: str, node: ast.ClassDef) -> Signature:
 
 
 def _read_function(module: str, args: ast.arguments, *, skip: int) -> Signature | None:
-    """Arguments of a function, without the first ``skip``."""
+    """Read the arguments of a function, without the first ``skip``."""
     names = _NamesOfSource(module)
     # arguments with their defaults
     positional = [*args.posonlyargs, *args.args]
@@ -241,20 +246,22 @@ def _read_function(module: str, args: ast.arguments, *, skip: int) -> Signature 
     return found
 
 
-# --- values held against defaults ---
+# --- types of values compared with defaults ---
 
 _MAY_BE_NULL = ("trainer.", "callbacks.ema_decay", "init.", "resume", "size_tolerance")
-"""Beginnings of keys whose value null means "off"."""
+"""Prefixes of keys for which null means "off"."""
 
 _OF_CONSTRUCTORS = ("algo.", "forward_process.", "noise.", "sampling.")
-"""Beginnings of keys whose values are checked against a signature."""
+"""Prefixes of keys whose values are checked by a signature."""
 
 _OF_SEVERAL_KINDS = ("trainer.devices", "compile")
-"""Keys of a number or text, checked where they are read."""
+"""Keys that may be a number or a text, checked where they are read."""
 
 
 def check_kinds(config: DictConfig, defaults: DictConfig, *, described: bool = False) -> None:
-    """Apply ``check_kinds_of`` to composed configs; ``described``: without keys of signatures."""
+    """Apply ``check_kinds_of`` to composed configs.
+
+    ``described``: True to leave out keys that are checked by signatures."""
     from omegaconf import OmegaConf
 
     plain: list[Any] = [OmegaConf.to_container(each, resolve=False) for each in (config, defaults)]
@@ -264,11 +271,11 @@ def check_kinds(config: DictConfig, defaults: DictConfig, *, described: bool = F
 
 
 def check_kinds_of(given: Any, expected: Any) -> None:
-    """Raise ``ValueError`` for the first value of a plain config that is not of the kind of its
-    default in ``expected``: a number, true or false, text, a list, keys.
+    """Raise ``ValueError`` for the first value in a plain config that has a wrong type.
 
-    Anything passes if the default is null or an interpolation, a number if it is text
-    (``trainer.devices=2``).
+    It must have the type of its default in ``expected``: a number, true or false, text, a list or
+    keys. Any value is right if the default is null or an interpolation; a number is right if the
+    default is text (``trainer.devices=2``).
     """
     for key, value, default in _pairs("", given, expected):
         off = value is None and key.startswith(_MAY_BE_NULL)
@@ -278,7 +285,7 @@ def check_kinds_of(given: Any, expected: Any) -> None:
 
 
 def check_kind(key: str, value: Any, default: Any) -> None:
-    """Raise ``ValueError`` unless a value is of the kind of its default, which may be null."""
+    """Raise ``ValueError`` unless a value has the type of its default, which may be null."""
     wanted, got = _kind(default), _kind(value)
     if default is None or got == wanted or (wanted, got) == ("text", "a number"):
         return
@@ -288,7 +295,7 @@ def check_kind(key: str, value: Any, default: Any) -> None:
 
 
 def _pairs(key: str, given: Any, default: Any) -> Iterator[tuple[str, Any, Any]]:
-    """(key, value, default) of the leaves of both whose default has a kind."""
+    """Yield (key, value, default) of the leaves in both configs, if the default has a type."""
     if isinstance(given, dict) and isinstance(default, dict):
         for name in given.keys() & default.keys():
             yield from _pairs(f"{key}.{name}" if key else str(name), given[name], default[name])
@@ -297,7 +304,7 @@ def _pairs(key: str, given: Any, default: Any) -> Iterator[tuple[str, Any, Any]]
             yield from _pairs(f"{key}[{k}]", value, default[min(k, len(default) - 1)])
     elif default is not None:
         texts = [value for value in (given, default) if isinstance(value, str)]
-        # interpolated: of the kind it points to
+        # an interpolation has the type of the value that it refers to
         if not any("${" in text for text in texts):
             yield key, given, default
 
@@ -315,7 +322,7 @@ def _kind(value: Any) -> str:
 
 
 def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Values of a nested config with their dotted keys: ``("algo.name", "mdlm")``, ..."""
+    """Yield the values of a nested config with their dotted keys: ``("algo.name", "mdlm")``, ..."""
     for key, value in config.items():
         if isinstance(value, Mapping):
             yield from leaves(value, f"{prefix}{key}.")
@@ -324,8 +331,9 @@ def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def set_derived(config: MutableMapping[str, Any], section: str, values: Mapping[str, Any]) -> None:
-    """Write ``values`` that follow from the data into a ``section`` of a config. Raise
-    ``ValueError`` for a key that has another value."""
+    """Write ``values`` that the data decides into a ``section`` of a config.
+
+    Raises ``ValueError`` for a key that has another value."""
     for key, value in values.items():
         if config.get(key) not in (None, value):
             raise ValueError(
@@ -335,8 +343,9 @@ def set_derived(config: MutableMapping[str, Any], section: str, values: Mapping[
 
 
 def check_scaling(what: str, preset: Mapping[str, Any]) -> None:
-    """Raise ``ValueError`` if ``scales_with`` of a model preset, ``what``, names something else
-    than its keys of whole numbers."""
+    """Raise ``ValueError`` unless ``scales_with`` of a model preset names keys of whole numbers.
+
+    ``what``: name of the preset in the message."""
     named = preset.get("scales_with") or ()
     sizes = [key for key, value in leaves(preset) if is_a(Integral, value) and key != "parameters"]
     for key in [named] if isinstance(named, str) else named:

@@ -1,4 +1,4 @@
-"""Config files: the shipped ones, and checks of a user's own before Hydra reads them."""
+"""Config files: shipped files, and checks of users' files before Hydra reads them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from discrete_diffusion.config.plugins import folders_of
 from discrete_diffusion.config.values import unknown_name
 
 CONFIG_GROUP = "discrete_diffusion.configs"
-"""Entry points of packages that ship YAML files; each names the package of the files."""
+"""Group of entry points by which packages ship YAML files; each names the files' package."""
 
 
 def config_dir() -> Path:
@@ -26,19 +26,19 @@ def config_dir() -> Path:
 
 
 def config_dirs() -> list[Path]:
-    """Folders of shipped configs: ours, then those of installed packages."""
+    """Folders of shipped configs: ours, then folders of installed packages."""
     return [config_dir(), *folders_of(CONFIG_GROUP)]
 
 
 def shipped_files(group: str) -> dict[str, Path]:
-    """Shipped YAML files of a group by name; ours replace those of other packages."""
+    """Shipped YAML files of a group by name; ours replace other packages' files."""
     folders = reversed(config_dirs())
     found = {path.stem: path for each in folders for path in (each / group).glob("*.yaml")}
     return dict(sorted(found.items()))
 
 
 def plain(config: Any, *, resolve: bool = True) -> dict[str, Any]:
-    """Convert a config to a plain dict, with its interpolations resolved or as they are."""
+    """Convert a config to a plain dict; ``resolve``: whether to resolve interpolations."""
     from omegaconf import OmegaConf
 
     container = OmegaConf.to_container(config, resolve=resolve)
@@ -48,7 +48,7 @@ def plain(config: Any, *, resolve: bool = True) -> dict[str, Any]:
 
 
 def as_list(value: Any) -> list[str]:
-    """Convert a value or a list of them to a list of strings; null to an empty one."""
+    """Convert a value or a list of values to a list of strings; null to an empty list."""
     from omegaconf import ListConfig
 
     if value is None:
@@ -58,8 +58,9 @@ def as_list(value: Any) -> list[str]:
 
 
 def check_exists(key: str, path: Any, noun: str = "file or folder") -> None:
-    """``FileNotFoundError`` naming ``key`` if its ``path``, a ``noun``, does not exist; null
-    passes."""
+    """Raise ``FileNotFoundError`` naming ``key`` if its ``path`` does not exist; null is allowed.
+
+    ``noun``: kind of file in the message."""
     if path is not None and not Path(str(path)).exists():
         raise FileNotFoundError(f"{key}={path}: no {noun} at {Path(str(path)).absolute()}")
 
@@ -68,8 +69,9 @@ def check_exists(key: str, path: Any, noun: str = "file or folder") -> None:
 class ModelPreset:
     """Facts in the YAML of a model preset.
 
-    ``backbones``: that it fits, () if not stated; ``parameters``: 0 if not stated; ``scales_with``:
-    keys that ``compare`` changes to reach a size, the second for finer steps.
+    ``backbones``: names of the backbones that it fits, () if not stated; ``parameters``: number of
+    parameters, 0 if not stated; ``scales_with``: keys that ``compare`` changes to reach a size, the
+    second for finer steps.
     """
 
     name: str
@@ -90,7 +92,7 @@ class ModelPreset:
 
 
 def shipped_presets() -> dict[str, ModelPreset]:
-    """Shipped model presets by name; ``composing/search_path.py`` has the user's too."""
+    """Shipped model presets by name; ``composing/search_path.py`` adds users' presets."""
     from omegaconf import OmegaConf
 
     files = shipped_files("model").items()
@@ -98,15 +100,16 @@ def shipped_presets() -> dict[str, ModelPreset]:
 
 
 def presets_of(backbone: str) -> list[str]:
-    """Shipped model presets that a backbone fits, the smallest first."""
+    """Names of the shipped model presets that a backbone fits, sorted by size."""
     fitting = [preset for preset in shipped_presets().values() if backbone in preset.backbones]
     return [preset.name for preset in sorted(fitting, key=lambda preset: preset.parameters)]
 
 
 def shipped_config(group: str, name: str) -> dict[str, Any]:
-    """Keys of a shipped config of a group without its ``defaults``, interpolations unresolved; {}
-    for an unknown name."""
-    # a name in a file may be any value
+    """Keys of a shipped config of a group, without ``defaults``; interpolations stay unresolved.
+
+    {} for an unknown name."""
+    # the name in a file may be of any type
     path = shipped_files(group).get(str(name))
     if path is None:
         return {}
@@ -117,19 +120,20 @@ def shipped_config(group: str, name: str) -> dict[str, Any]:
 
 @lru_cache
 def _read(path: Path, changed: int, *, resolve: bool = True) -> dict[str, Any]:
-    """Read a YAML file as plain objects; cached until it is ``changed``."""
+    """Read a YAML file as plain objects; ``changed``: time of change, part of the cache key."""
     from omegaconf import OmegaConf
 
     return plain(OmegaConf.load(path), resolve=resolve)
 
 
 RENAMED = {"default_steps": "steps"}
-"""Former names of samplers' settings, as earlier checkpoints have them."""
+"""New names of samplers' settings, by the names in earlier checkpoints."""
 
 
 def renamed_settings(sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """Section ``sampling`` of an earlier config with today's names of settings; unchanged for
-    samplers of plug-ins."""
+    """Rename the settings in the section ``sampling`` of an earlier config.
+
+    Settings of samplers from plug-ins stay unchanged."""
     if sampling.get("name") not in shipped_files("sampling"):
         return dict(sampling)
     return {RENAMED.get(key, key): value for key, value in sampling.items()}
@@ -147,7 +151,7 @@ _MEANINGS = {
     "expected ':'": "a key without a colon",
     "a single document": "a second document; take out the line ---",
 }
-"""Plain sentences for errors of the YAML parser, by words in them."""
+"""Plain explanations of errors of the YAML parser, by words in the error."""
 
 _EXAMPLE = "expected keys with values, as in trainer: {max_steps: 100}"
 _LIST = "expected a list, as in defaults: [override /noise: cosine]"
@@ -158,7 +162,7 @@ _PLAIN_TAGS = frozenset(yaml.SafeLoader.yaml_constructors) | {"tag:yaml.org,2002
 
 @dataclass(frozen=True)
 class Entry:
-    """Entry of ``defaults``. ``group``: from the root; ``word``: override, optional or ""."""
+    """Entry of ``defaults``. ``group``: group from the root; ``word``: override, optional or ""."""
 
     node: yaml.Node
     group: str
@@ -171,8 +175,8 @@ class Entry:
 class ConfigFile:
     """YAML file that the words of a command choose.
 
-    ``group``: of configs, such as experiment; ``package``: section that its keys go into, "" for
-    the whole config.
+    ``group``: config group, such as experiment; ``package``: section that its keys go into, "" for
+    the top level.
     """
 
     path: Path
@@ -211,13 +215,14 @@ class ConfigFile:
 def check_own_files(
     command: str, overrides: Sequence[str], folders: Sequence[Path] = ()
 ) -> list[ConfigFile]:
-    """Read and check the config files that the words of a command choose, and their ``defaults``.
-    ``folders``: of files besides the shipped ones.
+    """Read and check the user's config files that a command and their ``defaults`` choose.
+
+    ``folders``: folders of the user's files.
 
     Raises ``ValueError`` with file and line for invalid YAML, unknown keys, and headers and entries
     of ``defaults`` that Hydra would misread.
     """
-    # files that are chosen, then those that their defaults choose
+    # files that the command chooses, then files that their defaults choose
     folders = [*folders, *config_dirs()]
     files, waiting, seen = list[ConfigFile](), _chosen(overrides), set[tuple[str, str]]()
     while waiting:
@@ -233,7 +238,7 @@ def check_own_files(
     # other commands refuse most groups by name
     if command not in ("train", "compare"):
         return files
-    # keys of the command, and those that interpolations read
+    # keys of the command, and keys that interpolations read
     sections, keys = _known_keys(command)
     words = " ".join([*overrides, *(file.text for file in files)])
     keys = keys | {*re.findall(r"\$\{(\w+)", words)}
@@ -246,7 +251,7 @@ def check_own_files(
 
 
 def check_interpolations(files: Sequence[ConfigFile], config: Any) -> None:
-    """``ValueError`` with file and line for a ``${...}`` that cannot be resolved in ``config``."""
+    """Raise ``ValueError`` with file and line for a ``${...}`` that ``config`` cannot resolve."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -262,7 +267,7 @@ def check_interpolations(files: Sequence[ConfigFile], config: Any) -> None:
 
 
 def place_of_choice(files: Sequence[ConfigFile], group: str, name: str) -> str:
-    """``FILE, line N: `` of the entry of ``defaults`` that chooses ``group/name``, or ""."""
+    """Return ``FILE, line N: `` of the ``defaults`` entry that chooses ``group/name``, or ""."""
     for file in files:
         for entry in file.entries():
             if entry.group == group and name in entry.names:
@@ -271,7 +276,7 @@ def place_of_choice(files: Sequence[ConfigFile], group: str, name: str) -> str:
 
 
 def explained(error: yaml.MarkedYAMLError) -> str:
-    """Line and plain sentence of an error of the YAML parser."""
+    """Explain an error of the YAML parser by its line and a plain sentence."""
     said = f"{error.context or ''} {error.problem or ''}"
     opened = "quoted scalar" in said or "a flow" in said
     mark = (opened and error.context_mark) or error.problem_mark or error.context_mark
@@ -280,7 +285,7 @@ def explained(error: yaml.MarkedYAMLError) -> str:
 
 
 def _chosen(overrides: Sequence[str]) -> list[tuple[str, str]]:
-    """(group, name) pairs that words such as ``logger=[csv,mine]`` may choose."""
+    """Pairs (group, name) that words such as ``logger=[csv,mine]`` may choose."""
     found = []
     for word in overrides:
         group, _, names = word.lstrip("+").partition("=")
@@ -292,7 +297,7 @@ def _chosen(overrides: Sequence[str]) -> list[tuple[str, str]]:
 
 @cache
 def _known_keys(command: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Sections of a command's config, and its other keys."""
+    """Return the sections of a command's config, and its other keys."""
     # sections of groups, of other YAMLs and of its own
     sections, keys = set[str](), {"defaults", "hydra"}
     root: Any = yaml.safe_load((config_dir() / f"{command}.yaml").read_text(encoding="utf-8"))
@@ -308,7 +313,7 @@ def _known_keys(command: str) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _read_own(path: Path, group: str) -> ConfigFile | None:
-    """Read a file of keys; None if it is empty."""
+    """Read a user's YAML file and check its form; None if it is empty."""
     # characters
     content = path.read_bytes()
     try:
@@ -339,7 +344,7 @@ def _read_own(path: Path, group: str) -> ConfigFile | None:
 
 
 def _package(path: Path, text: str, group: str) -> str:
-    """Section that the keys of a file go into, by its header or its group."""
+    """Section that the keys of a file go into, decided by its header or its group."""
     package, in_header = None, True
     for number, line in enumerate(text.splitlines(), start=1):
         # a header is a comment # @... above everything else
@@ -361,7 +366,7 @@ def _package(path: Path, text: str, group: str) -> str:
 
 
 def _check_nodes(file: ConfigFile, node: yaml.Node, within: frozenset[int] = frozenset()) -> None:
-    """Check keys, tags and the grammar of interpolations, at all levels."""
+    """Check keys, tags and the grammar of interpolations at all levels of a file."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
@@ -399,7 +404,7 @@ def _check_nodes(file: ConfigFile, node: yaml.Node, within: frozenset[int] = fro
 
 
 def _check_entry(file: ConfigFile, entry: Entry, sections: frozenset[str]) -> None:
-    """Check that ``override`` stands where Hydra needs it, before a group from the top."""
+    """Check that an entry has ``override`` where Hydra needs it, with the group from the root."""
     # overrides need the group from the root
     group, inside = entry.group, entry.group.removeprefix(f"{file.group}/")
     if isinstance(entry.node, yaml.ScalarNode) or group.startswith("hydra/") or entry.package:
@@ -440,7 +445,7 @@ def _check_sections(file: ConfigFile, sections: frozenset[str], keys: frozenset[
 
 
 def _scalars(node: yaml.Node, key: str) -> Iterator[tuple[str, yaml.ScalarNode]]:
-    """Scalars of a mapping at any level with their dotted keys."""
+    """Yield the scalars at all levels of a mapping with their dotted keys."""
     if isinstance(node, yaml.ScalarNode):
         yield key, node
     for name, value in node.value if isinstance(node, yaml.MappingNode) else ():

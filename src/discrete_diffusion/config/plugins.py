@@ -1,4 +1,4 @@
-"""Plug-ins: registries of builders by name, entry points of packages, and users' own modules."""
+"""Plug-ins: registries of builders by name, entry points of packages, and users' modules."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _LOADED: set[tuple[str, str, str]] = set()
 
 
 class LazyEntry:
-    """Built-in class or function at ``where``, ``module:name``, imported when it is first called.
+    """Built-in class or function, imported when it is first called.
 
-    ``facts``: its class attributes that are read before the import and are not the default; a test
-    compares them with the class.
+    ``where``: ``module:name``. ``facts``: class attributes that are needed before the import and
+    differ from the default; a test compares them with the class.
     """
 
     def __init__(self, where: str, **facts: Any) -> None:
@@ -41,7 +41,7 @@ class LazyEntry:
 
     @classmethod
     def within(cls, package: str | None) -> Callable[..., LazyEntry]:
-        """Function that makes entries of the modules of a package."""
+        """Return a function that makes entries for the modules of a package."""
         return lambda where, **facts: cls(f"{package}.{where}", **facts)
 
     def load(self) -> Any:
@@ -53,7 +53,7 @@ class LazyEntry:
 
 
 class Later(ModuleType):
-    """Module that is imported when one of its names is first used."""
+    """Stand-in for a module, which is imported when one of its names is first used."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name)
@@ -61,15 +61,16 @@ class Later(ModuleType):
 
 @dataclass(frozen=True)
 class Registry(Generic[_Builder]):
-    """Builders by name; ours are ``LazyEntry``. Those of the entry-point ``group`` are added when a
-    name is unknown or all are listed."""
+    """Builders by name; built-in builders are ``LazyEntry``.
+
+    Builders of the entry-point ``group`` are added when a name is unknown or all are listed."""
 
     noun: str
     group: str
     builders: dict[str, _Builder | LazyEntry]
 
     def register(self, name: str) -> Callable[[_Registered], _Registered]:
-        """Decorator: register a builder as ``name``; ``ValueError`` if another one has it."""
+        """Decorator that registers a builder as ``name``; ``ValueError`` if the name is taken."""
 
         def enter(builder: _Registered) -> _Registered:
             refuse_taken(self.noun, name, self.builders.get(name), builder)
@@ -89,11 +90,11 @@ class Registry(Generic[_Builder]):
         return list(self.builders)
 
     def all(self) -> dict[str, _Builder]:
-        """Builders by name, plug-ins included."""
+        """All builders by name, including plug-ins."""
         return {name: self.find(name) for name in self.names()}
 
     def entry(self, name: str) -> _Builder | LazyEntry:
-        """Builder of that name; of built-in ones the ``LazyEntry``, which imports nothing.
+        """Return the builder of that name; if it is built-in, its ``LazyEntry`` without an import.
 
         Raises ``ValueError`` with the closest name for an unknown one."""
         if name not in self.builders and name not in self.names():
@@ -101,14 +102,16 @@ class Registry(Generic[_Builder]):
         return self.builders[name]
 
     def find(self, name: str) -> _Builder:
-        """Import the builder of that name; the ``ValueError`` of ``entry``."""
+        """Import the builder of that name; raise ``ValueError`` as ``entry``."""
         builder = self.entry(name)
         return builder.load() if isinstance(builder, LazyEntry) else builder
 
 
 def refuse_taken(noun: str, name: str, known: Any, new: Any) -> None:
-    """``ValueError`` if ``known``, not None, has the name and is not the function or class ``new``;
-    a module or cell that runs again may register its top-level ones again."""
+    """Raise ``ValueError`` if ``name`` is registered for ``known``, which is not ``new``.
+
+    A module or notebook cell that runs again may register its top-level objects again. ``known`` is
+    None if the name is free."""
     again = _origin(known) == _origin(new) and "<" not in _origin(new)
     if known is not None and known is not new and not again:
         raise ValueError(
@@ -122,10 +125,10 @@ def _origin(builder: Any) -> str:
 
 
 def import_plugins(modules: Any) -> None:
-    """Import the ``modules`` of a config's ``plugins``, also from the current folder, so that they
-    register their parts. Only for names that a person typed, never for those in a file.
+    """Import the ``modules`` of a config's ``plugins``, so that they register their parts.
 
-    Raises ``ValueError`` naming the module and the reason if one cannot be imported.
+    They may be in the current folder. Only for modules that a user typed, never for modules named
+    in a file. Raises ``ValueError`` naming a module that cannot be imported, and the reason.
     """
     if modules is None:
         return
@@ -147,10 +150,10 @@ def import_plugins(modules: Any) -> None:
 
 
 def imported_object(key: str, path: Any) -> Callable[..., Any]:
-    """Import the class or function ``package.module.Class`` that a ``key`` names, also from the
-    current folder. Only for names that a person typed, as ``import_plugins``.
+    """Import the class or function ``package.module.Class`` that a config key names.
 
-    Raises ``ValueError`` naming the key, and the closest name in the module.
+    It may be in the current folder. Only for names that a user typed, as ``import_plugins``. Raises
+    ``ValueError`` naming the key, and the closest name in the module.
     """
     # the module and the name in it
     module, _, name = str(path).rpartition(".")
@@ -191,12 +194,12 @@ def own_packages() -> frozenset[str]:
 
 
 def packages_of(group: str) -> list[str]:
-    """Modules that the entry points of a ``group`` name; none is imported."""
+    """Names of the modules of an entry-point ``group``, which are not imported."""
     return [entry_point.module for entry_point in entry_points(group=group)]
 
 
 def folders_of(group: str) -> list[Path]:
-    """Folders of the packages that the entry points of a ``group`` name."""
+    """Folders of the packages that an entry-point ``group`` names."""
     specs = map(find_spec, packages_of(group))
     places = (place for spec in specs if spec for place in spec.submodule_search_locations or ())
     return [Path(place) for place in dict.fromkeys(places)]
@@ -211,8 +214,8 @@ def load_plugins(
 ) -> None:
     """Import the entry points of a ``group`` that are not yet imported, or ``only`` one of them.
 
-    A module registers its parts on import; ``register`` is called with the name and the object of
-    other entry points. A broken one is logged by name, as a ``noun``, and left out.
+    A module registers its parts on import; for other entry points ``register`` is called with name
+    and object. A broken entry point is logged as a ``noun`` with its name, and left out.
     """
     for entry_point in entry_points(group=group):
         # each is tried once in a process
@@ -235,7 +238,7 @@ def load_plugins(
 
 
 def _reason(error: BaseException) -> str:
-    """``NameError: name 'x' is not defined (FILE, line 3)``, on one line."""
+    """Format an error on one line: ``NameError: name 'x' is not defined (FILE, line 3)``."""
     said = error.msg if isinstance(error, SyntaxError) else str(error)
     reason = f"{type(error).__name__}: {' '.join(said.split())}".removesuffix(": ")
     place = place_of(error)
@@ -243,12 +246,12 @@ def _reason(error: BaseException) -> str:
 
 
 def place_of(error: BaseException) -> str:
-    """Place, ``FILE, line N``, of the user's code from which an error was raised; "" without."""
+    """Place ``FILE, line N`` in the user's code that raised an error; "" if unknown."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     ours = (str(Path(__file__).parents[2] / name) for name in own_packages())
     passed = ("<", *ours, str(Path(importlib.__file__).parent))
-    # frames outside of our packages, those outside of installed libraries first
+    # frames outside our packages, preferably outside installed libraries
     places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
     places = [place for place in places if not place[0].startswith(passed)]
     own = [place for place in places if not place[0].startswith((*sysconfig.get_paths().values(),))]

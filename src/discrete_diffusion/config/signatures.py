@@ -1,6 +1,6 @@
-"""Signatures of constructors: names, kinds, bounds and defaults of their arguments.
+"""Signatures of constructors: names, types, bounds and defaults of their arguments.
 
-Annotations of a constructor say all of it, once:
+Annotations of a constructor state all of them:
 
     steps: Count = 100
     grid: Literal["auto", "uniform", "squared"] = "auto"
@@ -28,15 +28,15 @@ _TYPING = {
     **{each.__name__: each for each in (bool, int, float, str, tuple, list, dict)},
     **{"field": lambda **keys: keys.get("default", ...), "tuple": tuple},
 }
-"""Names in annotations and defaults that our modules do not define."""
+"""Names in annotations and defaults that are not defined in our modules."""
 
 Signature = dict[str, Parameter]
-"""Arguments by name with evaluated annotations, ``Any`` where that fails. ``**`` stays if there are
-unknown arguments."""
+"""Arguments by name, with evaluated annotations, or ``Any`` if that fails. It contains ``**`` if
+further arguments are unknown."""
 
 
 class _SignatureOfInit:
-    """Signature that ``inspect`` finds of a class in spite of ``Checked.__new__``."""
+    """Descriptor by which ``inspect`` finds a class's signature in spite of ``Checked.__new__``."""
 
     def __get__(self, made: Any, cls: type) -> inspect.Signature:
         if made is not None:
@@ -50,13 +50,13 @@ class _SignatureOfInit:
 class Checked:
     """Base class that checks its arguments against their annotations before ``__init__`` runs.
 
-    ``section``: of a config, for the key in the message."""
+    ``section``: config section, for the key in the message."""
 
     section: ClassVar[str] = ""
     __signature__ = _SignatureOfInit()
 
     def __new__(cls, *args: Any, **options: Any) -> Any:
-        """Raise ``ValueError`` naming the argument for a value of another kind or out of bounds."""
+        """Make the object; raise ``ValueError`` for arguments of wrong type or out of bounds."""
         known = _of_class(cls)
         for key, value in [*zip(known, args, strict=False), *options.items()]:
             if key in known:
@@ -69,8 +69,10 @@ _of_class: Callable[[Any], Signature] = cache(lambda cls: imported_signature(cls
 
 
 def check_value(key: str, value: Any, annotation: Any) -> None:
-    """Raise ``ValueError`` for a value that an annotation of int, float, bool or words, with or
-    without bounds and null, does not admit; other annotations admit any."""
+    """Raise ``ValueError`` for a value that its annotation does not admit.
+
+    Annotations of int, float, bool or words, also with bounds or null, are checked; others admit
+    any value."""
     limit = Limit.of(annotation)
     if limit is None or (limit.optional and value is None):
         return
@@ -84,8 +86,10 @@ def check_value(key: str, value: Any, annotation: Any) -> None:
 
 @dataclass(frozen=True)
 class Limit:
-    """Values that an annotation admits: a ``kind`` of number in its ``bounds``, or ``words``, or
-    ``others`` that are not checked; and null if ``optional``."""
+    """Values that an annotation admits.
+
+    ``kind``: type of number, within ``bounds``; ``words``: admitted words; ``others``: types that
+    are not checked; ``optional``: True if null is admitted."""
 
     kind: Any
     bounds: Bounds
@@ -117,7 +121,7 @@ class Limit:
 
     @property
     def text(self) -> str:
-        """``a whole number, at least 1``."""
+        """Describe the admitted values: ``a whole number, at least 1``."""
         said = " | ".join(self.words) or KINDS[self.kind][1] + self.bounds.text
         comma = "," * (self.bounds != Bounds())
         return said + f"{comma} or null" * self.optional
@@ -129,8 +133,9 @@ def takes_any(signature: Signature) -> bool:
 
 
 def imported_signature(build: Callable[..., Any]) -> Signature:
-    """Arguments of an imported class or function; annotations that are strings are evaluated with
-    the names of the modules of its bases."""
+    """Return the arguments of an imported class or function.
+
+    Annotations that are strings are evaluated with the names in the modules of its bases."""
     bases = inspect.getmro(build) if isinstance(build, type) else (build,)
     modules = [sys.modules.get(getattr(each, "__module__", None) or "") for each in bases]
     names = Names(*(vars(module) for module in modules if module is not None))
@@ -152,7 +157,7 @@ def imported_signature(build: Callable[..., Any]) -> Signature:
 
 
 class Names(dict[str, Any]):
-    """Names that annotations may have, those of ``typing`` included."""
+    """Names that annotations may use, including names of ``typing``."""
 
     def __init__(self, *known: Mapping[str, Any]) -> None:
         super().__init__()
@@ -160,7 +165,7 @@ class Names(dict[str, Any]):
             self.update(names)
 
     def evaluated(self, text: Any) -> Any:
-        """Evaluate an annotation or default; ``Any`` if it has unknown names."""
+        """Evaluate an annotation or default; return ``Any`` if it has unknown names."""
         text = text.__forward_arg__ if isinstance(text, typing.ForwardRef) else text
         if not isinstance(text, str):
             return text

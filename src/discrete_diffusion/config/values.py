@@ -13,7 +13,7 @@ _TYPES = {int: "a number", float: "a number", bool: "true or false", type(None):
 
 
 def unknown_name(kind: str, name: Any, known: Iterable[str]) -> str:
-    """``unknown noise schedule 'cosin'; did you mean 'cosine'? Available: cosine, ...``
+    """Message ``unknown noise schedule 'cosin'; did you mean 'cosine'? Available: cosine, ...``.
 
     A value that is not a string, such as YAML's ``nan``, is shown by its type."""
     names = sorted(known)
@@ -29,13 +29,13 @@ def unknown_name(kind: str, name: Any, known: Iterable[str]) -> str:
 
 
 def check_name(kind: str, name: Any, known: Iterable[str]) -> None:
-    """Raise ``ValueError`` with the closest name unless ``name`` is one of those ``known``."""
+    """Raise ``ValueError`` with the closest name unless ``name`` is in ``known``."""
     if name not in known:
         raise ValueError(unknown_name(kind, name, known))
 
 
 def counted(num: int, noun: str) -> str:
-    """``1 sample``, ``1,000 samples``, ``2 summaries``."""
+    """Format a number with its noun: ``1 sample``, ``1,000 samples``, ``2 summaries``."""
     if num != 1:
         noun = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}s"
     return f"{num:,} {noun}"
@@ -46,7 +46,7 @@ KINDS: dict[Any, tuple[type, str]] = {
     float: (Real, "a number"),
     bool: (bool, "true or false"),
 }
-"""Abstract types of the kinds of values, and words for them."""
+"""Abstract type of each type of values, and words for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class Bounds:
     below: float = math.inf
 
     def admit(self, value: float) -> bool:
-        """True for a number within."""
+        """True for a finite number within the bounds."""
         return self.least <= value <= self.most and self.above < value < self.below
 
     @property
@@ -77,7 +77,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Admitted ``words``, or the keys of a table. In an annotation:
+    """Admitted ``words``, such as the keys of a table. In an annotation:
     ``Annotated[str, OneOf(SCORES)]``."""
 
     words: Collection[str]
@@ -95,7 +95,7 @@ Positive = Annotated[float, Bounds(above=0)]
 NotNegative = Annotated[float, Bounds(least=0)]
 """Number from 0, and finite."""
 Share = Annotated[float, Bounds(above=0, most=1)]
-"""Share above 0, up to all."""
+"""Share above 0, at most 1."""
 
 
 def check_whole_number(key: str, value: Any, *, least: int, most: int | None = None) -> None:
@@ -106,9 +106,9 @@ def check_whole_number(key: str, value: Any, *, least: int, most: int | None = N
 
 
 def check_divides(num: int, width: int, what: str, *, key: str = "n_heads") -> None:
-    """Raise ``ValueError`` with the divisors of ``width`` unless ``num`` is one.
+    """Raise ``ValueError`` with the divisors of ``width`` unless ``num`` is a divisor.
 
-    ``key``: name of the number; ``what``: name and value of the width."""
+    ``key``: config key of the number; ``what``: name and value of the width."""
     if num < 1 or width % num:
         divisors = ", ".join(str(k) for k in range(1, width + 1) if width % k == 0)
         raise ValueError(f"{key}={num} does not divide {what}; choose {divisors}")
@@ -139,10 +139,10 @@ def are_whole_numbers(values: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """True for a number; false for true and false."""
+    """True for a number; bools do not count."""
     return is_a(Real, value)
 
 
 def is_a(kind: type, value: Any) -> bool:
-    """True for a value of the type; a bool is a number to Python, not to a user."""
+    """True for a value of the type; bools do not count as numbers."""
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

@@ -1,4 +1,4 @@
-"""Parts that every data set shares: samples in splits, batches of them, files, a cache."""
+"""Data sets: samples in splits, batches, files and a cache."""
 
 import lazy_loader
 

@@ -25,8 +25,10 @@ SPLITS = ("train", "val", "test")
 
 @dataclass(frozen=True)
 class Examples:
-    """Split with a sample per row: ``x0``, ``real``, ``log_num_orders`` (Float64 or None) and
-    ``conditions`` as in ``Batch``."""
+    """Samples of a split, one per row.
+
+    ``x0``, ``real``, ``log_num_orders`` (Float64 or None) and ``conditions`` are as in ``Batch``.
+    """
 
     x0: Tensor
     real: Tensor
@@ -49,12 +51,12 @@ class Examples:
 class Dataset(ABC):
     """Clean samples in three splits.
 
-    ``state``: of a sample, one of ``registry.STATES``.
+    ``state``: state of the samples, one of ``registry.STATES``.
     ``bound``: quantity that the mean NELBO of its batches bounds, per sample: ``ordered_random``
     (every batch relabels its samples at random), ``ordered_fixed`` (one order per sample),
     ``plain`` (sequences: order is part of the data) or, of real numbers, ``gaussian``.
-    ``levels``: values of a pixel of images, ascending, id k stands for level k; None for any.
-    ``size_unit``: unit of ``sizes``. ``per_split``: attributes that are tables by split.
+    ``levels``: ascending values of an image's pixel, id k stands for level k; None if unrestricted.
+    ``size_unit``: unit of ``sizes``. ``per_split``: names of attributes that are dicts by split.
     """
 
     state: ClassVar[str]
@@ -65,11 +67,11 @@ class Dataset(ABC):
     levels: tuple[float, ...] | None = None
 
     def augment(self, examples: Examples, generator: torch.Generator) -> Batch:
-        """Batch of examples; overridden if a sample has several equivalent forms."""
+        """Make a batch of examples; overridden if a sample has several equivalent forms."""
         return examples.batch()
 
     def sizes(self, examples: Examples) -> Tensor:
-        """Int64[M], size of each sample; samples of one size have equally many real positions."""
+        """Size of each sample, Int64[M]; it decides the number of real positions."""
         return examples.real.sum(dim=1)
 
     def size_counts(self) -> list[int]:
@@ -77,8 +79,9 @@ class Dataset(ABC):
         return torch.bincount(self.sizes(self.splits["train"])).tolist()
 
     def with_training_split(self, trained_on: Self | None) -> Self:
-        """Copy the data set with the training split of ``trained_on``, of the same class,
-        for a model that was trained on it; ``self`` for None."""
+        """Copy the data set with the training split of another data set of the same class.
+
+        ``trained_on``: data set of the model's training; None returns ``self``."""
         if trained_on is None:
             return self
         made = copy(self)
@@ -88,14 +91,13 @@ class Dataset(ABC):
         return made
 
     def identities(self, split: str) -> list[Hashable]:
-        """Keys of the samples of a split, equal for samples that differ only in their conditions
-        or by ``augment``."""
+        """Keys of the samples of a split; conditions and ``augment`` do not change a key."""
         rows = self.splits[split].x0.numpy()
         return [hashlib.blake2b(x.tobytes(), digest_size=16).digest() for x in rows]
 
     def losses(self, split: str) -> dict[str, Any]:
-        """Differences of a split from its source by name: number of cut samples, unknown words,
-        ...; {} without any."""
+        """Changes of a split from its source by name, such as the number of cut samples or unknown
+        words; {} if there are none."""
         return {}
 
     def fingerprint(self) -> str:
@@ -114,20 +116,20 @@ class Dataset(ABC):
         return digest.hexdigest()[:16]
 
     def _meaning(self) -> str:
-        """Text that defines the data's meaning, besides the numbers of samples."""
+        """Text that defines the meaning of the data, as part of the fingerprint."""
         return ""
 
     def _meaning_tensors(self) -> list[Tensor]:
-        """Tensors that define the data's meaning."""
+        """Tensors that define the meaning of the data, as part of the fingerprint."""
         return []
 
     def _condition_tensors(self, examples: Examples) -> list[Tensor]:
-        """Conditions that count as data, in order of their names."""
+        """Conditions that belong to the data, in the order of their names."""
         return [examples.conditions[name] for name in sorted(examples.conditions)]
 
     @abstractmethod
     def summary(self) -> str:
-        """Line for the log on the data and its splits."""
+        """Describe the data and its splits in a line for the log."""
 
 
 class TokenDataset(Dataset):
@@ -152,21 +154,23 @@ class TokenDataset(Dataset):
         return f"samples: {', '.join(parts)}"
 
     def exchangeable(self, examples: Examples, generator: torch.Generator) -> Batch:
-        """Batch of examples in random equivalent forms, also if ``augment`` keeps one form."""
+        """Make a batch of examples in random equivalent forms, even if ``augment`` does not."""
         return self.augment(examples, generator)
 
     def further_bounds(self, split: str, bound: BoundEstimate) -> dict[str, float]:
-        """Convert a ``bound`` of a whole split to further units, by name."""
+        """Convert a ``bound`` of a whole split to further units; returns values by name."""
         return {}
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
-        """Unit of bounds in comparisons of models, and its size in nats of a sample.
-        ``num_tokens``: mean of a sample."""
+        """Unit of bounds in comparisons of models, and the factor between it and nats per sample.
+
+        ``num_tokens``: mean number of tokens of a sample."""
         return "nats per sequence", 1.0
 
     def real_positions(self, sizes: Tensor) -> Tensor:
-        """Positions to fill for samples of ``sizes``, Int[B] -> Bool[B, L]; by default the first
-        ones that are not given."""
+        """Positions to fill for samples of given ``sizes``, Int[B] -> Bool[B, L].
+
+        By default they are the first positions that are not given."""
         return first_positions(self.layout.length, self.layout.num_given, sizes)
 
     def _meaning(self) -> str:
@@ -177,17 +181,17 @@ class TokenDataset(Dataset):
 
 
 def sample_sizes(counts: list[int], num: int, generator: torch.Generator) -> Tensor:
-    """Sample sizes, Int64[num], from their histogram."""
+    """Sample ``num`` sizes from their histogram ``counts``, Int64[num]."""
     log_counts = torch.tensor(counts, dtype=torch.float64).log().clamp(min=-1e9)
     return sample_categorical(log_counts.expand(num, -1), generator)
 
 
 def given_paths(config: Mapping[str, Any]) -> dict[str, str]:
-    """Files of a ``config.data`` by split, or the one of ``path``, to be split here; {} for none.
+    """Files in a ``config.data`` by split, or the file ``path`` of all splits; {} if none is given.
 
     Raises ``ValueError`` for paths that contradict each other.
     """
-    # a file for each split, or one for all
+    # a file for each split, or one file for all splits
     paths = {name: config.get(f"{name}_path") for name in SPLITS}
     given = {name: path for name, path in paths.items() if path is not None}
     if config["path"] is not None:
@@ -216,14 +220,14 @@ def shares_of(num: int, fractions: Sequence[float]) -> dict[str, slice]:
 
 
 _MOST_AT_ONCE = 4096
-"""Samples that are read at once, and that a fit to a split uses."""
+"""Largest number of samples to read at once, and to prepare an algorithm with."""
 
 
 class ExamplesOnDisk(Examples):
-    """``Examples`` on disk: rows are read as they are taken.
+    """``Examples`` on disk: rows are read when they are indexed.
 
-    ``read``: function from row numbers, Int64[B], to their examples. ``sizes``: Int64[M], number of
-    real positions of each row, an expanded number if all are equal.
+    ``read``: function from row numbers, Int64[B], to examples. ``sizes``: Int64[M], number of real
+    positions of each row, an expanded tensor if all are equal.
     """
 
     def __init__(self, read: Callable[[Tensor], Examples], sizes: Tensor) -> None:
@@ -244,11 +248,11 @@ class ExamplesOnDisk(Examples):
         return self.read(rows)
 
     def parts(self) -> list[Tensor]:
-        """Row numbers of the split in parts that fit into memory."""
+        """Divide the row numbers of the split into parts that fit into memory."""
         return list(torch.arange(len(self)).split(_MOST_AT_ONCE))
 
     def batch(self) -> Batch:
-        """Batch of the first rows, at most ``_MOST_AT_ONCE``."""
+        """Make a batch of the first rows, at most ``_MOST_AT_ONCE``."""
         return self[:_MOST_AT_ONCE].batch()
 
     def __getattr__(self, name: str) -> Tensor:

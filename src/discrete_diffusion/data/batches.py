@@ -1,4 +1,4 @@
-"""Batches of a data set: an endless stream to train on, and each split from end to end."""
+"""Batches of a data set: an endless stream for training, and passes over whole splits."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _ROUNDS = 6
 def bucket_batches(
     sizes: Tensor, batch_size: int, generator: torch.Generator | None = None
 ) -> list[Tensor]:
-    """Row indices in batches of samples of one size, which need no PAD.
+    """Group row indices into batches of samples of one size, which need no PAD.
 
-    ``sizes``: Int[M]. The remainders of all sizes go, smallest first, into mixed batches, fewer
-    than there are sizes; the last one is smaller if ``batch_size`` does not divide M. With a
-    generator, rows and batches come in random order; without, in a fixed one.
+    ``sizes``: Int[M], size of each sample. The remainders of all sizes fill mixed batches, smallest
+    first; the last batch is smaller if ``batch_size`` does not divide M. With a generator, rows and
+    batches are in random order, otherwise in a fixed order.
     """
     # whole batches of each size, then the remainders
     rows = torch.arange(len(sizes))
@@ -53,14 +53,14 @@ class BatchStream:
     """Endless batches of the training split; batch k is a function of (seed, k).
 
     Every batch has ``batch_size`` samples, or all if there are fewer. The stream passes over the M
-    samples again and again, each time in another random order. A round is all whole batches of M
-    samples, bucketed by size; it begins with the samples that the last round left over, so it may
-    hold a sample twice. After any round, the numbers of times that two samples were shown differ by
-    at most one. Samples on disk are not bucketed: pass k is a ``Permutation`` in O(1) memory.
+    samples repeatedly, each time in another random order. A round consists of all whole batches of
+    M samples, bucketed by size; it begins with the samples left over from the last round, so it may
+    contain a sample twice. After any round, the numbers of times that two samples were used differ
+    by at most one. Samples on disk are not bucketed: pass k is a ``Permutation`` in O(1) memory.
 
     An iteration is an epoch: the number of whole steps nearest to one pass, at least one. It begins
-    where the last one ended. A step is ``accumulate`` batches of each of ``world_size`` processes;
-    rank r takes every ``world_size``-th batch.
+    where the last epoch ended. A step is ``accumulate`` batches of each of ``world_size``
+    processes; rank r takes every ``world_size``-th batch.
 
     ``state_dict``: number of batches given to all ranks, so that an interrupted run resumes with
     the next batch, also with another number of ranks.
@@ -91,7 +91,7 @@ class BatchStream:
         self._round: tuple[int, list[Tensor]] | None = None
 
     def __len__(self) -> int:
-        """Batches of this rank in an epoch."""
+        """Number of batches of this rank in an epoch."""
         return self._length
 
     def __iter__(self) -> Iterator[Batch]:
@@ -105,7 +105,7 @@ class BatchStream:
         return self.dataset.augment(self.examples[self._rows(number)], generator)
 
     def _rows(self, number: int) -> Tensor:
-        """Samples of batch ``number`` of the stream, Int[batch_size]."""
+        """Row numbers of batch ``number`` of the stream, Int[batch_size]."""
         index, k = divmod(number, self._batches_per_round)
         if isinstance(self.examples, ExamplesOnDisk):
             return self._permuted_rows(number)
@@ -114,7 +114,7 @@ class BatchStream:
         return self._round[1][k]
 
     def _batches_of_round(self, index: int) -> list[Tensor]:
-        # the part of one pass, or of two that meet here
+        # a part of one pass, or the end of a pass and the beginning of the next
         num, size = self._batches_per_round * self.batch_size, len(self.examples)
         start, stop = index * num, (index + 1) * num
         passes = range(start // size, (stop - 1) // size + 1)
@@ -124,7 +124,7 @@ class BatchStream:
         return [rows[b] for b in bucket_batches(self._sizes[rows], self.batch_size, generator)]
 
     def _permuted_rows(self, number: int) -> Tensor:
-        """Samples of batch ``number`` on disk; each pass is a permutation."""
+        """Row numbers of batch ``number`` for samples on disk; each pass is a permutation."""
         size = len(self.examples)
         places = number * self.batch_size + torch.arange(self.batch_size)
         rows = torch.empty_like(places)
@@ -134,7 +134,7 @@ class BatchStream:
         return rows
 
     def _order(self, number: int) -> Tensor:
-        """Samples in the order of one pass, Int[M]."""
+        """Row numbers in the order of pass ``number``, Int[M]."""
         generator = make_generator(self.seed, _ORDER_STREAM, 0, number)
         return torch.randperm(len(self.examples), generator=generator)
 
@@ -143,7 +143,7 @@ class BatchStream:
         return self.dataset.sizes(self.examples)
 
     def state_dict(self) -> dict[str, int]:
-        """Position of the stream."""
+        """Return the position of the stream."""
         on_disk = {"permutation": 1} if isinstance(self.examples, ExamplesOnDisk) else {}
         return {"batches": self._given * self.world_size} | on_disk
 
@@ -161,7 +161,7 @@ class BatchStream:
 
 
 def with_fewer(dataset: D, split: str, most: int | None, seed: int) -> D:
-    """Copy a data set with ``most`` samples of a split at most, chosen by the seed."""
+    """Copy a data set with at most ``most`` samples in a split, chosen at random by the seed."""
     examples = dataset.splits[split]
     if most is None or most >= len(examples):
         return dataset
@@ -173,14 +173,15 @@ def with_fewer(dataset: D, split: str, most: int | None, seed: int) -> D:
 
 
 class SplitBatches:
-    """Batches with every sample of a split once, the same every time, of one size if possible.
+    """Batches with every sample of a split once, grouped by size; the same in every iteration.
 
     Rank r of ``world_size`` takes every ``world_size``-th batch. All ranks get equally many, so
     that processes make the same number of calls; a rank that runs out repeats earlier batches, for
     which ``counts`` is False.
 
     A batch is a function of (seed, its number): the seed decides the form of samples that have
-    several. ``sizes``: Int[M], of the samples in the order of the batches of all ranks.
+    several equivalent forms. ``sizes``: Int[M], sizes of the samples in the order of all ranks'
+    batches.
 
     Raises ``ValueError`` for a batch size below 1 or an empty split.
     """
@@ -197,14 +198,14 @@ class SplitBatches:
     ) -> None:
         self.examples = _examples(dataset, split, batch_size)
         self.dataset, self.seed, self.rank, self.world_size = dataset, seed, rank, world_size
-        # batches of all ranks, and those of this one
+        # batches of all ranks, and batches of this rank
         sizes = dataset.sizes(self.examples)
         self._batches = bucket_batches(sizes, batch_size)
         self.sizes = sizes[torch.cat(self._batches)]
         self._length = -(-len(self._batches) // world_size)
 
     def __len__(self) -> int:
-        """Batches of this rank."""
+        """Number of batches of this rank."""
         return self._length
 
     def counts(self, position: int) -> bool:
@@ -219,7 +220,7 @@ class SplitBatches:
 
 
 def _examples(dataset: Dataset, split: str, batch_size: int) -> Examples:
-    """Samples of a split; ``ValueError`` for an empty one, or a batch size below 1."""
+    """Return a split; raise ``ValueError`` if it is empty or the batch size is below 1."""
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: expected at least 1")
     examples = dataset.splits[split]
@@ -235,7 +236,7 @@ class Permutation:
     0..M-1 goes through it again (cycle walking: Black & Rogaway, "Ciphers with arbitrary finite
     domains", CT-RSA 2002). Not for secrets.
 
-    ``num``: M. ``seeds``: as of ``make_generator``.
+    ``num``: M. ``seeds``: seeds as for ``make_generator``.
     """
 
     def __init__(self, num: int, *seeds: int) -> None:
@@ -262,7 +263,7 @@ class Permutation:
 
 
 def _mixed(x: Tensor) -> Tensor:
-    """Bits of 32-bit numbers, mixed (the finaliser of MurmurHash3), as Int64."""
+    """Mix the bits of 32-bit numbers (finaliser of MurmurHash3), as Int64."""
     x = (x ^ (x >> 16)) * 0x85EBCA6B & 0xFFFFFFFF
     x = (x ^ (x >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
     return x ^ (x >> 16)

@@ -1,6 +1,6 @@
 """Canonical order of the nodes of a graph, and the number of its distinct orders.
 
-Nodes carry no order of their own. ``canonical_orders`` sorts them by type, then by the directions
+Nodes of a graph have no order. ``canonical_orders`` sorts them by type, then by the directions
 of their own edges, if edges have any, then by colour refinement, then by exact branching, so that
 graphs equal up to relabelling get identical tokens. Every step but the last is vectorised.
 
@@ -35,7 +35,7 @@ class CanonicalLabelling:
 
 
 def label_canonically(colours: Ints, pairs: Ints) -> CanonicalLabelling:
-    """Canonical order of one graph within its node colours, and the size of its group.
+    """Compute the canonical order of one graph within its node colours, and |Aut|.
 
     ``colours``: Int[n] ranks independent of the numbering of nodes; the order respects them.
     ``pairs``: Int[n, n] edge type of every ordered pair, the inverse type below the diagonal.
@@ -53,7 +53,7 @@ class _Leaf:
 
 
 class _Search:
-    """Search tree over one graph; ``automorphisms``: found so far."""
+    """Search tree over one graph; ``automorphisms``: automorphisms found so far."""
 
     def __init__(self, pairs: Ints) -> None:
         self.pairs = pairs.astype(np.int64)
@@ -61,7 +61,7 @@ class _Search:
         self.automorphisms: list[Ints] = []
 
     def refine(self, colours: Ints) -> Ints:
-        """Coarsest stable refinement, as dense ranks; exact, by sorting neighbour lists."""
+        """Compute the coarsest stable refinement as dense ranks, by sorting neighbour lists."""
         n = len(colours)
         num_colours = 0
         while True:
@@ -75,14 +75,14 @@ class _Search:
             num_colours = len(distinct)
 
     def individualise(self, colours: Ints, node: int) -> Ints:
-        """Refined colours after ``node`` got a new one just below that of its class."""
+        """Give ``node`` a new colour just below that of its class, and refine."""
         # a colour below the others of its class
         split = 2 * colours + 1
         split[node] -= 1
         return self.refine(np.unique(split, return_inverse=True)[1].reshape(-1))
 
     def target(self, colours: Ints) -> list[int]:
-        """Nodes of the first colour that several nodes share, or []."""
+        """Nodes of the first colour that several nodes share; [] if all colours differ."""
         shared = np.flatnonzero(np.bincount(colours) > 1)
         return np.flatnonzero(colours == shared[0]).tolist() if shared.size else []
 
@@ -98,8 +98,9 @@ class _Search:
         return self.leaf(colours)
 
     def smallest_leaf(self, colours: Ints) -> tuple[_Leaf, int]:
-        """Leaf with the smallest tokens under refined ``colours``, and |Aut| of that colouring:
-        |orbit of the first branch's node| times |Aut| of the first branch."""
+        """Find the leaf with the smallest tokens below refined ``colours``, and their |Aut|.
+
+        |Aut| is |orbit of the first branch's node| times |Aut| of the first branch."""
         target = self.target(colours)
         if not target:
             return self.leaf(colours), 1
@@ -141,8 +142,9 @@ class _Search:
         return True
 
     def orbits(self, colours: Ints) -> Ints:
-        """Smallest node of the orbit of each node, Int[n], under the found automorphisms that keep
-        ``colours``."""
+        """Smallest node in the orbit of each node, Int[n].
+
+        Orbits are under the found automorphisms that keep ``colours``."""
         # spread the smallest label along the automorphisms
         kept = [a for a in self.automorphisms if (colours[a] == colours).all()]
         label = np.arange(len(colours))
@@ -175,7 +177,7 @@ class CanonicalOrders:
 def canonical_orders(
     x0: Tensor, num_nodes: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG
 ) -> CanonicalOrders:
-    """Canonical order of the nodes of every graph, and ``log(n!/|Aut G|)``.
+    """Compute the canonical order of the nodes of every graph, and ``log(n!/|Aut G|)``.
 
     The key of a node is (type, scores, refined colour), with a score for each axis of
     ``vocab.edge_directions``, the sum of the signs of the node's edges. Tied nodes are ordered by

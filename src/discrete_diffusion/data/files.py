@@ -31,13 +31,15 @@ from discrete_diffusion.runtime.inputs import (
 
 
 class TableError(ValueError):
-    """Fault of a table, which names the line but not the file."""
+    """Error in a table; the message names the line but not the file."""
 
 
 @dataclass(frozen=True)
 class TextSource:
-    """``text`` with the ``name`` of its source: a path, the embedded text, or objects. ``kind``: of
-    the file, None if not recognised."""
+    """Text with its source.
+
+    ``name``: path of the file, or name of the objects or the embedded text; ``given``: objects that
+    replace a file; ``kind``: kind of the file, None if not recognised."""
 
     name: str
     text: str
@@ -45,7 +47,7 @@ class TextSource:
     kind: FileKind | None = None
 
     def place(self, line: int) -> str:
-        """Place of a line, for errors."""
+        """Name a line in an error message, see ``place_of_line``."""
         return place_of_line(self.name if self.given is None else self.given, line)
 
 
@@ -56,9 +58,10 @@ def split_lines(text: str) -> list[str]:
 
 
 def table_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Number of the last line and cells of each row of a table. Raises ``TableError`` for a quote
-    that is not closed, or has text behind it."""
-    # the first line of a faulty row is the one to name
+    """Yield (number of its last line, cells) for each row of a table.
+
+    Raises ``TableError`` for a quote that is not closed, or is followed by text."""
+    # an error names the first line of its row
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
     first = 1
     try:
@@ -72,8 +75,10 @@ def table_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list
 
 
 def load_json(text: str) -> Any:
-    """Parse JSON. Raises ``ValueError`` with one sentence for invalid JSON, too deep nesting, or a
-    key that comes twice."""
+    """Parse JSON.
+
+    Raises ``ValueError`` with one sentence for invalid JSON, too deep nesting, or a repeated key.
+    """
     try:
         return json.loads(text, object_pairs_hook=_object)
     except RecursionError as error:
@@ -92,12 +97,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def read_text(
     path: str | Path | GivenObjects, *own: FileKind, expected: str = "text"
 ) -> TextSource:
-    """Read the text of objects, or of a UTF-8 file, plain or compressed, with its line ends and
-    without a byte order mark.
+    """Read the text of objects, or of a UTF-8 file, plain or compressed.
 
-    ``own``: kinds of files that are read besides plain text; ``expected``: all of them in words.
-    Raises ``FileNotFoundError`` or ``ValueError`` with one sentence for a missing file, another
-    kind of file, a damaged or empty one, and one that is not UTF-8 (with the byte).
+    Line ends are kept, a byte order mark is dropped. ``own``: kinds of files that are allowed in
+    addition to plain text; ``expected``: description of the allowed files. Raises
+    ``FileNotFoundError`` or ``ValueError`` with one sentence for a file that is missing, of another
+    kind, damaged, empty or not UTF-8 (with the byte).
     """
     if isinstance(path, GivenObjects):
         return TextSource(str(path), path.text, path)
@@ -106,7 +111,7 @@ def read_text(
         raise ValueError(f"{path} is a folder; give one text file")
     if not path.exists():
         raise FileNotFoundError(f"no text file at {path.absolute()}")
-    # its kind, its bytes, then its characters
+    # kind of the file, then its bytes, then its characters
     kind = check_kind(path, own, expected)
     try:
         with open_unpacked(path) as file:
@@ -132,13 +137,13 @@ CACHE_VARIABLE = "DISCRETE_DIFFUSION_CACHE"
 """Environment variable that names the cache folder."""
 
 _PATTERNS = ("*-v*.npz", f".*-v*{UNFINISHED}*", "*-v*.sqlite3*")
-"""Names of cached files: ``KIND-vVERSION-...npz``, or ``.sqlite3`` and its journal."""
+"""Patterns of cached files: ``KIND-vVERSION-...npz``, or ``.sqlite3`` and its journal."""
 
 _UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 def cache_dir() -> Path:
-    """Folder that generated data is cached in; it need not exist.
+    """Return the folder in which generated data is cached; it need not exist.
 
     ``$DISCRETE_DIFFUSION_CACHE``, else ``$XDG_CACHE_HOME/discrete_diffusion``, else
     ``~/.cache/discrete_diffusion``.
@@ -160,11 +165,10 @@ def cached_arrays(
     compressed: bool = True,
 ) -> dict[str, NDArray[Any]]:
     """Read arrays from the ``.npz`` file ``path``, or compute them by ``draw()`` and write it.
-    ``expected``: type and shape of every array, None for any size; ``kind``: name of the data. No
-    pickle is loaded.
 
-    A file of other content is replaced, and a folder that cannot be written to is skipped; both are
-    logged as warnings.
+    ``expected``: type and shape of every array, None for any size; ``kind``: name of the data.
+    Pickles are not loaded. A file with other content is replaced; if the folder cannot be written
+    to, nothing is cached. Both are logged as warnings.
     """
     try:
         return _read_cached(path, expected)
@@ -174,7 +178,7 @@ def cached_arrays(
         logger.warning(
             "%s is not a readable cache file (%s); its %s are generated again", path, error, kind
         )
-    # compute, then keep them
+    # compute the arrays, then write them
     arrays = {name: array.astype(expected[name][0]) for name, array in draw().items()}
     write: Callable[..., None] = np.savez_compressed if compressed else np.savez
     try:
@@ -207,12 +211,12 @@ def _read_cached(
 
 
 def cached_files() -> list[Path]:
-    """Cached data of any generator version, and unfinished files of killed processes."""
+    """Cached files of any generator version, and unfinished files of killed processes."""
     return sorted({file for pattern in _PATTERNS for file in cache_dir().glob(pattern)})
 
 
 def clear_cache() -> list[Path]:
-    """Delete the cached data of any generator version; returns the files."""
+    """Delete the cached files of any generator version; return their paths."""
     files = cached_files()
     for file in files:
         file.unlink(missing_ok=True)
@@ -223,14 +227,14 @@ UNREADABLE = (
     *(OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error),
 )
-"""Errors of readers for arrays that are damaged, encrypted, or of impossible shapes."""
+"""Exceptions on reading arrays that are damaged, encrypted, or of impossible shapes."""
 
 _MOST, _MOST_TIMES = 1 << 30, 200
-"""Bytes of an array from which on its compression is limited, and the limit."""
+"""Size in bytes of an array from which on its compression ratio is limited, and the limit."""
 
 
 def check_members(file: NpzFile, source: str) -> None:
-    """Raise ``ValueError`` for a name that comes twice, and as ``check_expansion``."""
+    """Raise ``ValueError`` for a repeated array name, and as ``check_expansion``."""
     seen = set()
     for member in file.zip.infolist() if file.zip else ():
         if member.filename in seen:
@@ -240,7 +244,7 @@ def check_members(file: NpzFile, source: str) -> None:
 
 
 def check_expansion(num_bytes: int, num_stored: int, array: str) -> None:
-    """Raise ``ValueError`` for an ``array`` that is tiny in its file and would fill memory."""
+    """Raise ``ValueError`` for an ``array`` that is small in its file and would fill memory."""
     if num_bytes > max(_MOST, _MOST_TIMES * num_stored):
         raise ValueError(
             f"{array} is stored in {num_stored:,} bytes and takes {num_bytes:,} in memory; write "

@@ -1,4 +1,4 @@
-"""Graphs as token sequences, their relabelling, and data sets of them."""
+"""Graphs as token sequences, relabelling of nodes, and data sets of graphs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConf
 
 
 class TypedGraph(NamedTuple):
-    """Graph with the type of each of its ``nodes``, and ``edges`` (i, j, type), i < j. Types index
+    """Graph given by node types and typed edges.
+
+    ``nodes``: type of each node; ``edges``: (i, j, type) with i < j. Types index
     ``vocab.node_types`` and ``vocab.edge_types``; a pair that is not listed has no edge."""
 
     nodes: tuple[int, ...]
@@ -32,8 +34,8 @@ class EncodedGraphs:
     """Graphs as tokens.
 
     ``x0``: Int64[B, L] ids of the concatenated vocabulary, PAD wherever ``real`` is False.
-    ``real``: Bool[B, L] node k if k < n; pair (i, j) if both nodes are real.
-    ``num_nodes``: Int64[B].
+    ``real``: Bool[B, L], True for node k if k < n, and for pair (i, j) if both nodes are real.
+    ``num_nodes``: Int64[B], number n of nodes.
     ``facts``: Float32[B, S] or None, attributes of each graph.
     """
 
@@ -46,14 +48,14 @@ class EncodedGraphs:
         return self.x0.shape[0]
 
     def __getitem__(self, rows: Tensor | slice) -> EncodedGraphs:
-        """Graphs that an index, a mask or a slice selects."""
+        """Select graphs by an index, a mask or a slice."""
         facts = None if self.facts is None else self.facts[rows]
         return EncodedGraphs(self.x0[rows], self.real[rows], self.num_nodes[rows], facts)
 
     @staticmethod
     def joined(parts: Sequence[EncodedGraphs]) -> EncodedGraphs:
-        """Concatenate graphs, and their ``facts`` if all have some."""
-        # attributes of all parts, or none
+        """Concatenate graphs, and their ``facts`` if all parts have facts."""
+        # facts of all parts, or None
         held = [part for part in parts if len(part)]
         facts = [part.facts for part in held if part.facts is not None]
         x0, real, num_nodes = (
@@ -65,7 +67,7 @@ class EncodedGraphs:
 
 
 def encode_graphs(graphs: Sequence[TypedGraph], vocab: VocabConfig) -> EncodedGraphs:
-    """Encode graphs as node slots, then the upper triangle of pairs, row by row.
+    """Encode graphs as tokens: node slots, then the upper triangle of pairs row by row.
 
     Raises ``ValueError`` for a graph of more than ``vocab.n_max`` nodes.
     """
@@ -98,8 +100,8 @@ def encode_graphs(graphs: Sequence[TypedGraph], vocab: VocabConfig) -> EncodedGr
 def decode_graphs(tokens: Tensor, vocab: VocabConfig) -> list[TypedGraph]:
     """Decode tokens Int[B, L]; the size of a graph is its number of leading nodes before PAD.
 
-    Raises ``ValueError`` for another shape or dtype, and naming sample, position and id for a MASK,
-    a PAD or an illegal id at a real position, or another id than PAD elsewhere.
+    Raises ``ValueError`` for another shape or dtype. Also raises it, naming sample, position and
+    id, for a MASK, PAD or illegal id at a real position, and for an id other than PAD elsewhere.
     """
     num_nodes = count_nodes(tokens, vocab)
     tokens = tokens.cpu()
@@ -122,7 +124,7 @@ def decode_graphs(tokens: Tensor, vocab: VocabConfig) -> list[TypedGraph]:
 
 
 def count_nodes(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> Tensor:
-    """Number of leading node slots before PAD of tokens Int[B, L], Int64[B] on the CPU.
+    """Count the leading node slots before PAD in tokens Int[B, L]; Int64[B] on the CPU.
 
     Raises ``ValueError`` for another shape or dtype, or a sample without nodes.
     """
@@ -139,9 +141,9 @@ def count_nodes(tokens: Tensor, vocab: VocabConfig = RPLAN_VOCAB_CONFIG) -> Tens
 
 
 def random_orders(num_nodes: Tensor, n_max: int, generator: torch.Generator) -> Tensor:
-    """Random orders of the first n slots, Int64[B, n_max], uniform; other slots stay in place.
+    """Sample uniform orders of the first n slots, Int64[B, n_max]; other slots stay in place.
 
-    ``num_nodes``: Int[B]. The result is on its device.
+    ``num_nodes``: Int[B], n of each graph. The result is on the device of ``num_nodes``.
     """
     # sort random keys; slots from n on keep their places
     keys = uniform_draws((len(num_nodes), n_max), generator, num_nodes.device)
@@ -155,8 +157,8 @@ def relabel(
 ) -> Tensor:
     """Renumber the nodes of every graph: new node k of sample b is old node ``order[b, k]``.
 
-    A pair whose ends changed places takes ``vocab.edge_inverse`` of its type. MASK and PAD move
-    unchanged, so noisy tokens can be relabelled too.
+    If the ends of a pair are swapped, its type becomes ``vocab.edge_inverse`` of it. MASK and PAD
+    move unchanged, so noisy tokens can be relabelled too.
 
     ``x0``: Int[B, L] of the concatenated vocabulary; ``num_nodes``: Int[B]; ``order``:
     Int[B, n_max], a permutation of the first n slots, identity on the rest. Returns Int[B, L].
@@ -187,7 +189,7 @@ def relabel(
 
 
 def inverse_ids(vocab: VocabConfig) -> Tensor:
-    """Ids of edges read from their other ends, Int64[V], of the concatenated vocabulary."""
+    """Ids of edges read in the opposite direction, Int64[V], for the concatenated vocabulary."""
     ids = torch.arange(vocab.vocab_size)
     inverse = torch.tensor(vocab.edge_inverse)
     ids[vocab.edge_offset : vocab.edge_offset + vocab.num_edge_types] = vocab.edge_offset + inverse
@@ -200,13 +202,13 @@ NODE_ORDERS = ("random", "canonical", "given")
 class GraphDataset(TokenDataset):
     """Graphs in three splits.
 
-    ``node_order``: of the tokens. ``random`` relabels the nodes each time a graph is read;
-    ``canonical`` computes an order from the graph alone, so equal graphs get equal tokens;
-    ``given`` keeps the source's. A domain may order the nodes itself, and names such orders in
-    ``fixed_orders``.
+    ``node_order``: order of the nodes in the tokens. ``random`` relabels the nodes each time a
+    graph is read; ``canonical`` computes an order from the graph alone, so that equal graphs have
+    equal tokens; ``given`` keeps the order of the source. A domain may order the nodes itself, and
+    names such orders in ``fixed_orders``.
 
-    ``splits``: encoded graphs by split name, such as those of ``split_by_graph``.
-    ``log_num_orders``: by split, Float64[M] log(n!/|Aut G|), if known; else it is computed with the
+    ``splits``: encoded graphs by split name, such as the result of ``split_by_graph``.
+    ``log_num_orders``: log(n!/|Aut G|) by split, Float64[M], if known; else it is computed with the
     canonical order.
     """
 
@@ -240,7 +242,7 @@ class GraphDataset(TokenDataset):
         return Examples(x0, graphs.real, log_num_orders, conditions=self.conditions_of(graphs))
 
     def conditions_of(self, graphs: EncodedGraphs) -> dict[str, Tensor]:
-        """Conditions of graphs, which do not depend on the order of nodes."""
+        """Conditions of graphs, by name; they do not depend on the order of nodes."""
         return {}
 
     def augment(self, examples: Examples, generator: torch.Generator) -> Batch:
@@ -250,7 +252,7 @@ class GraphDataset(TokenDataset):
         return self.exchangeable(examples, generator)
 
     def exchangeable(self, examples: Examples, generator: torch.Generator) -> Batch:
-        """Batch of examples in uniformly random orders of their nodes."""
+        """Make a batch of examples in uniformly random orders of their nodes."""
         num_nodes = self.sizes(examples)
         order = random_orders(num_nodes, self.vocab.n_max, generator)
         x0 = relabel(examples.x0, num_nodes, order, self.vocab)
@@ -263,7 +265,7 @@ class GraphDataset(TokenDataset):
         return examples.real[:, : self.vocab.n_max].sum(dim=1)
 
     def identities(self, split: str) -> list[Hashable]:
-        """Keys that are equal for graphs equal up to relabelling."""
+        """Keys of the graphs of a split; graphs equal up to relabelling have equal keys."""
         examples = self.splits[split]
         if self.node_order == "canonical" or len(examples) == 0:
             return super().identities(split)
@@ -283,9 +285,10 @@ class GraphDataset(TokenDataset):
 def split_by_graph(
     graphs: EncodedGraphs, vocab: VocabConfig, *, fractions: Sequence[float], seed: int
 ) -> dict[str, EncodedGraphs]:
-    """Split graphs so that relabellings of one stay together; repeated graphs all stay.
+    """Split graphs such that all relabellings of a graph are in the same split.
 
-    ``fractions``: shares of train, val and test *distinct* graphs, summing to 1.
+    Repeated graphs are kept. ``fractions``: shares of train, val and test *distinct* graphs,
+    summing to 1.
     Raises ``ValueError`` for other fractions.
     """
     # shares of the distinct graphs
@@ -299,7 +302,7 @@ def split_by_graph(
 def remove_held_out(
     train: EncodedGraphs, held_out: Sequence[EncodedGraphs], vocab: VocabConfig
 ) -> EncodedGraphs:
-    """Training graphs that are not, up to relabelling, among the held-out ones."""
+    """Remove training graphs that equal a held-out graph up to relabelling."""
     if len(train) == 0:
         return train
     keys = distinct_keys(EncodedGraphs.joined([train, *held_out]), vocab)
@@ -307,7 +310,7 @@ def remove_held_out(
 
 
 def distinct_keys(graphs: EncodedGraphs, vocab: VocabConfig) -> Tensor:
-    """Numbers of distinct graphs up to relabelling, Int[M], from 0."""
+    """Number the distinct graphs up to relabelling: Int[M] from 0, equal for equal graphs."""
     if len(graphs) == 0:
         return torch.zeros(0, dtype=torch.long)
     orders = canonical_orders(graphs.x0, graphs.num_nodes, vocab).orders
