@@ -245,8 +245,9 @@ def summary_section(scores: Mapping[str, float]) -> TableSection:
     rows += [
         metric_row(name, scores, "share of summaries with this slot right; the model")
         for name in scores
-        if name.startswith("slot_") and not name.endswith("_standard_error")
-        if name not in _METRICS
+        if name.startswith("slot_")
+        and not name.endswith("_standard_error")
+        and name not in _METRICS
     ]
     return TableSection("summaries of dialogues", tuple(rows))
 

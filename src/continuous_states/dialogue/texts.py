@@ -275,10 +275,8 @@ def _pair(slots: Sequence[int], forms: Sequence[int]) -> DialoguePair:
     """Write a dialogue and its summary. ``slots``: indices into _PAIRS, _PLOTS, OBJECTS, _WHENS,
     PLACES. ``forms``: indices into _OPENINGS, _REPLIES, _MEETINGS, _CLOSINGS."""
     a, b = map(str.capitalize, _PAIRS[slots[0]])
-    verb, thing, when, place = (
-        *(_VERBS[slots[1]], OBJECTS[slots[2]]),
-        *(_WHENS[slots[3]], PLACES[slots[4]]),
-    )
+    verb, thing = _VERBS[slots[1]], OBJECTS[slots[2]]
+    when, place = _WHENS[slots[3]], PLACES[slots[4]]
     opening, reply, meeting, closing = forms
     # lines of the dialogue with names, object, day and place filled in
     request, preposition = _PLOTS[verb]

@@ -245,7 +245,16 @@ def _add_bar(
 ) -> None:
     """Add a colour bar under a column of panels."""
     rows, width = column.shape
-    place: dict[str, Any] = {"ax": column, "location": "bottom", "extend": extend}
-    place |= {"aspect": 16 * width, "shrink": 0.86 / width**0.5}
-    place |= {"fraction": 0.03, "pad": 0.08 / rows}
-    add_colour_bar(figure, panel.colours, panel.norm, label, **place)
+    add_colour_bar(
+        figure,
+        panel.colours,
+        panel.norm,
+        label,
+        ax=column,
+        location="bottom",
+        extend=extend,
+        aspect=16 * width,
+        shrink=0.86 / width**0.5,
+        fraction=0.03,
+        pad=0.08 / rows,
+    )

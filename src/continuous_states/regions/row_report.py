@@ -219,9 +219,18 @@ def plot_region_maps(
         label = f"{len(names)} features, alike ones together"
         axes.set_xlabel(label, fontsize=LABEL_POINTS, color=MUTED_TEXT)
     label = "standard deviations from the mean"
-    place: dict[str, Any] = {"ax": grid, "extend": "both", "fraction": 0.03, "pad": 0.015}
-    place |= {"aspect": 14 + 8 * num, "shrink": 0.6 if num > 1 else 0.9}
-    add_colour_bar(figure, DIFFERENCE_MAP, norm, label, **place)
+    add_colour_bar(
+        figure,
+        DIFFERENCE_MAP,
+        norm,
+        label,
+        ax=grid,
+        extend="both",
+        fraction=0.03,
+        pad=0.015,
+        aspect=14 + 8 * num,
+        shrink=0.6 if num > 1 else 0.9,
+    )
     return save_figure(figure, path)
 
 

@@ -156,11 +156,13 @@ class BD3LM(TokenAlgorithm):
             block = torch.where(waiting, self.blocks, self.blocks[-1]).amin(dim=1)
             return super().logits(self._one_block_noisy(x_t, x_t, real, block), t, real, given)
         # one call per block; each keeps the logits of its own positions
-        logits = x_t.new_zeros((*x_t.shape, 1), dtype=torch.float32)
+        logits = None
         for block in self.blocks.unique():
             x_b = self._one_block_noisy(x_t, clean, real, block.expand(len(x_t)))
+            of_block = super().logits(x_b, t, real, given)
             own = (self.blocks == block).unsqueeze(-1)
-            logits = torch.where(own, super().logits(x_b, t, real, given), logits)
+            logits = of_block if logits is None else torch.where(own, of_block, logits)
+        assert logits is not None  # there is a block
         return logits
 
     def _one_block_noisy(self, x_t: Tensor, clean: Tensor, real: Tensor, block: Tensor) -> Tensor:

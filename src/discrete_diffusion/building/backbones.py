@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from discrete_diffusion.building.algorithm import build_algorithm
 from discrete_diffusion.config.constructors import check_keys
-from discrete_diffusion.config.files import presets_of, shipped_config
-from discrete_diffusion.config.values import Bounds, Count, check_divides, check_whole_number, is_a
+from discrete_diffusion.config.files import presets_of
+from discrete_diffusion.config.values import Bounds, Count, check_divides, check_whole_number
 from discrete_diffusion.domains.registry import (
     build_layout,
     complete_data,
@@ -27,10 +27,15 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from torch import nn
 
-_RATIOS = ("mlp_ratio", "ffn_multiplier")
-"""Keys of ``model`` that may be fractions, although presets have whole numbers."""
-
-_SHARE = Annotated[float, Bounds(least=0, most=1)]
+_SIZES = {
+    **dict.fromkeys(("n_layers", "n_blocks", "n_heads", "num_layers", "num_heads"), Count),
+    **dict.fromkeys(("d_model", "d_pair", "hidden_size", "cond_dim", "latent_dim"), Count),
+    **dict.fromkeys(("embedding_dim", "frequency_embedding_size", "channels", "groups"), Count),
+    **dict.fromkeys(("attention_heads", "latent_seq_len", "prefix_len", "pool_layers"), Count),
+    **dict.fromkeys(("walk_length", "parameters", "counted_at"), Count),
+    "dropout": Annotated[float, Bounds(least=0, most=1)],
+}
+"""Types of keys of ``model``, the same for every network."""
 
 _ENOUGH = 0.1
 """A search for a number of parameters ends early at this share of the tolerance."""
@@ -80,21 +85,15 @@ def model_options(config: DictConfig, build: Callable[..., Any], *given: str) ->
 
 
 def check_sizes(config: DictConfig) -> None:
-    """Check the sizes and the dropout of a network that has shipped presets. Imports no torch.
+    """Check the sizes and the dropout of a network. Imports no torch.
 
-    A key that presets give as a whole number must be a whole number above 0, and heads must divide
-    the width.
+    Sizes must be whole numbers above 0, and heads must divide the width.
     Raises ``ValueError`` naming the key.
     """
     model, backbone = section(config, "model"), backbone_name(config)
     if backbone not in model.get("backbones", [backbone]):
         return
-    # whole numbers in the shipped presets
-    bounds: dict[str, Any] = {}
-    for preset in presets_of(backbone):
-        sizes = {k: v for k, v in shipped_config("model", preset).items() if k not in _RATIOS}
-        bounds |= {f"model.{key}": Count for key, value in sizes.items() if is_a(int, value)}
-    check_keys(config, {**bounds, "model.dropout": _SHARE} if bounds else {})
+    check_keys(config, {f"model.{key}": annotation for key, annotation in _SIZES.items()})
     # heads divide the width
     for width in ("d_model", "hidden_size"):
         if model.get(width) is not None and model.get("n_heads") is not None:

@@ -289,8 +289,14 @@ def read_checkpoint(
         names = ", ".join(map(repr, unused))
         logger.info("%s: not imported, nor needed: %s", contents.path, names)
     return Checkpoint(
-        *(algorithm.to(device).eval(), config, list(info["size_counts"]), info["step"]),
-        *(info["data_fingerprint"], contents.path, info, ema),
+        algorithm.to(device).eval(),
+        config,
+        list(info["size_counts"]),
+        info["step"],
+        info["data_fingerprint"],
+        contents.path,
+        info,
+        ema,
     )
 
 

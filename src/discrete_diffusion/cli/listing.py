@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import takewhile
 from typing import Any
 
@@ -42,7 +43,7 @@ _GROUPS = {"optimisers": "optim", "loggers": "logger", "experiments": "experimen
 """Config groups that ``list`` shows, by the word typed after it."""
 
 _DEFAULT = "*"
-"""Mark in front of the defaults of ``train``."""
+"""Mark behind the names of the defaults of ``train``."""
 
 
 def print_listing(kind: str | None = None) -> None:
@@ -54,11 +55,11 @@ def print_listing(kind: str | None = None) -> None:
     console = Console(highlight=False)
     if kind is not None:
         check_name("kind of parts", kind, [*_TABLES, *_GROUPS])
-        heads, rows = _TABLES.get(kind, ((f"{_GROUPS.get(kind)}=", "what it is"), None))
-        if rows is None:
-            console.print(_table(heads, _choices(_GROUPS[kind])))
+        if (group := _GROUPS.get(kind)) is not None:
+            console.print(_table((f"{group}=", "what it is"), _choices(group)))
             return
         # one table of all states
+        heads, rows = _TABLES[kind]
         every = [(*row, state) for state in STATES for row in rows(state)]
         several = len({row[-1] for row in every}) > 1
         heads = (*heads, "state") if several else heads
@@ -95,6 +96,7 @@ def _table(heads: tuple[str, ...], rows: Rows) -> Table:
     return table
 
 
+@cache
 def _defaults() -> dict[str, Any]:
     """Default choices of ``train`` by group, and the default backbone."""
     from omegaconf import OmegaConf

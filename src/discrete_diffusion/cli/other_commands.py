@@ -85,16 +85,16 @@ def _help(commands: dict[str, SubCommand], kind: str) -> str:
     about = "" if own and kind != "data" else ": look at data, convert it, build on it."
     lines = [f"discrete-diffusion {kind}{about}", ""]
     # commands of one kind of data together, under its title
-    titles = {
-        id(command): get_domain(name).title
-        for name in available_domains()
-        for command in get_domain(name).commands.get("data", {}).values()
-    }
+    titles: dict[str, str] = {}
+    if kind == "data":
+        for domain in map(get_domain, available_domains()):
+            titles |= dict.fromkeys(domain.commands.get(kind, {}), domain.title)
+        titles["cache"] = "the cache"
     last = ""
-    for name, each in sorted(commands.items(), key=lambda pair: titles.get(id(pair[1]), "~")):
-        title = titles.get(id(each), "the cache") if kind == "data" else ""
+    for name in sorted(commands, key=lambda name: (name == "cache", titles.get(name, ""))):
+        title = titles.get(name, "")
         lines += [""] * bool(last) + [f"{title}:"] if title != last else []
-        lines.append(f"  discrete-diffusion {kind} {name} {each.usage}")
+        lines.append(f"  discrete-diffusion {kind} {name} {commands[name].usage}")
         last = title
     # paragraphs on FILE in the docstrings of the commands' modules
     modules = dict.fromkeys(inspect.getmodule(each.run) for each in commands.values())

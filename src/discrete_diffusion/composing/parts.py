@@ -128,8 +128,9 @@ def with_algorithm(overrides: Sequence[str], places: Places = ()) -> tuple[list[
     given = {f"algo.{key}": value for key, value in leaves(keys)}
     words = [f"{key}={written(value)}" for key, value in given.items() if key not in said]
     # in place of algo=NAME, or at the beginning
-    split = (0, 0) if place is None else (place, place + 1)
-    before, after = overrides[: split[0]], overrides[split[1] :]
+    before, after = (
+        ([], overrides) if place is None else (overrides[:place], overrides[place + 1 :])
+    )
     path = f"{file.path.removeprefix('file://')}/algo/{name}.yaml"
     note = f"algo={name}: {algorithm}, with its defaults for what {path} does not say"
     return [*before, f"algo={algorithm}", *words, *after], note

@@ -94,10 +94,8 @@ def own_data(trained: TrainedModel, left_out: str = "") -> Any:
     try:
         return checkpoint_data(trained)
     except UnreadableDataError as error:
-        logger.warning(
-            "the checkpoint's training data cannot be read (%s)%s",
-            *(error.reason, left_out and f": {left_out} is left out"),
-        )
+        lost = f": {left_out} is left out" if left_out else ""
+        logger.warning("the checkpoint's training data cannot be read (%s)%s", error.reason, lost)
         return None
 
 

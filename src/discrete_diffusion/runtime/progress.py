@@ -177,8 +177,13 @@ class _Bar:
     def show(self, tasks: Sequence[Task]) -> None:
         if self._progress is None:
             self._begin()
-        state = {"total": tasks[-1].total, "completed": tasks[-1].done, "description": _text(tasks)}
-        self._progress.update(self._progress.task_ids[0], refresh=True, **state)
+        self._progress.update(
+            self._progress.task_ids[0],
+            total=tasks[-1].total,
+            completed=tasks[-1].done,
+            description=_text(tasks),
+            refresh=True,
+        )
 
     def _begin(self) -> None:
         from rich.console import Console

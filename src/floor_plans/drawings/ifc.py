@@ -171,14 +171,12 @@ class IfcModel:
         from shapely.geometry.polygon import orient
 
         # the border, and holes
-        rings = orient(polygon)
-        outer, *holes = (
-            self.new("IfcPolyline", [*corners, corners[0]])
-            for ring in (rings.exterior, *rings.interiors)
-            for corners in [
-                [self.new("IfcCartesianPoint", point) for point in frame.local(ring.coords)[:-1]]
-            ]
-        )
+        rings, curves = orient(polygon), []
+        for ring in (rings.exterior, *rings.interiors):
+            points = frame.local(ring.coords)[:-1]
+            corners = [self.new("IfcCartesianPoint", point) for point in points]
+            curves.append(self.new("IfcPolyline", [*corners, corners[0]]))
+        outer, *holes = curves
         if holes:
             return self.new("IfcArbitraryProfileDefWithVoids", "AREA", None, outer, holes)
         return self.new("IfcArbitraryClosedProfileDef", "AREA", None, outer)

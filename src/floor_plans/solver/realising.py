@@ -199,7 +199,8 @@ class PlanSearch:
     def proved(self, broken: Collection[str]) -> frozenset[str]:
         """Return the ``broken`` rules that the solver shows to be infeasible, with and without a
         hall."""
-        models = [self._model(hall=hall) for hall in (False, True)[: 1 + self._may_have_hall]]
+        halls = (False, True) if self._may_have_hall else (False,)
+        models = [self._model(hall=hall) for hall in halls]
         return frozenset(
             rule
             for rule in broken
@@ -230,7 +231,9 @@ def _search_plans(
             found = replace(found, excluded=search.excluded and bool(found.broken))
             best = found if best is None else min(best, found, key=lambda each: each.rank)
         # without a plan a hall does not help either
-        if (not best.rank[0]) if best is not None else not has_hall:
+        if best is None and not has_hall:
+            break
+        if best is not None and not best.rank[0]:
             break
     return ruled_out, best
 
