@@ -1,4 +1,4 @@
-"""Puts the configs of installed packages on the search path of ours."""
+"""Add the configs of installed packages to the search path of this package."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ class Distill(TokenAlgorithm):
     has_teacher = True
     evaluation_draw = "exact"
     process: Absorbing
-    call_order: Tensor
-    """Int[L]: the call, from 0, that samples a position."""
+    plan: Tensor
+    """``call_order``, by its name in checkpoints."""
 
     def __init__(
         self,
@@ -89,7 +89,12 @@ class Distill(TokenAlgorithm):
         self.provided_conditions = ("component",) if components > 1 else ()
         # before training: sets of equal size spread over the sequence
         device = self.layout.support.device
-        self.register_buffer("call_order", torch.arange(length, device=device) % calls)
+        self.register_buffer("plan", torch.arange(length, device=device) % calls)
+
+    @property
+    def call_order(self) -> Tensor:
+        """Int[L]: the call, from 0, that samples a position."""
+        return self.plan
 
     def before_first_step(self, train: Batch, generator: torch.Generator) -> None:
         """Choose the sets of positions from the predictions of the network, which still is the

@@ -81,13 +81,13 @@ def plot_plans(
     cell: float = 4.6,
     dpi: float = 200.0,
 ) -> Figure:
-    """Plot plans on one sheet, row by row, all to one scale, and write it to ``path`` if given.
+    """Plot plans row by row on one sheet, at the same scale, and write it to ``path`` if given.
 
     Walls are to scale, outer walls thicker, with doors and their swings; a triangle
     points into the front door. Every room has its name and area. If there is no space for both, the
     line below the plan states the area by name or number. Dimensions are in metres, between the
-    middles of walls. The hatched area lies inside the outline and belongs to no room. None among
-    the plans leaves a card empty.
+    middles of walls. The hatched area lies inside the outline and belongs to no room. A card
+    is empty if its plan is None.
 
     ``columns``: plans per row; by default the page is as square as possible. ``with_diagrams``:
     show the bubble diagram to the left of each plan. ``titles``: a line above each plan. ``scale``:

@@ -335,3 +335,11 @@ def test_moves_mend_what_one_order_cannot_cut(monkeypatch):
 def test_even_plans_use_every_call():
     student = Distill(Even(), bits(7), calls=3, components=1)
     assert student.call_order.bincount().tolist() == [3, 2, 2]
+
+
+def test_checkpoints_of_earlier_students_are_read():
+    """Their order of the calls is called ``plan``."""
+    made = student(plan=(2, 0, 1))
+    earlier = {**made.state_dict(), "plan": torch.tensor([1, 2, 0])}
+    made.load_state_dict(earlier)
+    assert made.call_order.tolist() == [1, 2, 0]
