@@ -62,7 +62,7 @@ def test_every_part_stands_under_its_state(capsys):
 def test_a_kind_of_parts_is_one_table_with_the_defaults_marked(capsys, failure):
     for kind, head, name in (
         ("samplers", "sampling=", "first-hitting*"),
-        ("experiments", "experiment=", "demo"),
+        ("experiments", "experiment=", "planar"),
     ):
         main(["list", kind])
         words = [line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()]
