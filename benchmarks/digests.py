@@ -85,7 +85,7 @@ CASES: dict[str, Case] = {
         samplers=("ancestral", "entropy-bounded", "margin", "remdm", "renoise"),
     ),
     "bubble_mdlm": on_plans("experiment=bubble_mdlm", "data.split=[0.6,0.2,0.2]"),
-    "flat": on_plans("model=bd_tiny", "noise=per_group"),
+    "flat": on_plans("model=bd_tiny", "schedule=per_group"),
     "real_plans": Case(
         (*STEPS, *SCORED, "experiment=real_plans", "data.path=plans.jsonl", "data.batch_size=16"),
         (("num_samples=4", "num_rooms=6"), completed("partial.jsonl")),

@@ -15,7 +15,7 @@ from discrete_diffusion.composing.parts import all_choices
 from discrete_diffusion.composing.search_path import written
 
 GROUPS = (
-    *("data", "model", "algo", "noise", "forward_process", "sampling", "optim"),
+    *("data", "model", "algo", "schedule", "forward_process", "sampling", "optim"),
     *("trainer", "callbacks"),
 )
 _KEY = re.compile(

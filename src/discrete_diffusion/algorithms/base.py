@@ -167,7 +167,7 @@ class Algorithm(Checked, nn.Module, ABC):
         if getattr(process.schedule, "learned", False) and not cls.learns_schedule:
             raise ValueError(
                 f"{cls.name} cannot learn a noise schedule: its gradient would be wrong; "
-                "use algo=meld, or a fixed schedule, such as noise=log_linear"
+                "use algo=meld, or a fixed schedule, such as schedule=log_linear"
             )
 
     def prepare(self, train: Batch) -> None:

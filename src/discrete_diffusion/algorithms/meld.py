@@ -61,7 +61,7 @@ class MELD(MDLM):
         if not isinstance(process.schedule, Learned):
             raise ValueError(
                 f"meld learns its schedule, but {type(process.schedule).__name__} has nothing to "
-                "learn; set noise=learned, or algo=mdlm to keep this schedule"
+                "learn; set schedule=learned, or algo=mdlm to keep this schedule"
             )
         self.gradient = gradient
 

@@ -52,7 +52,7 @@ def build_algorithm(config: DictConfig) -> Algorithm:
     """Build the algorithm of a composed config, with its backbone, process and schedule.
 
     ``config.algo`` holds ``name``, ``backbone`` and the constructor arguments of the algorithm;
-    ``config.noise`` and ``config.forward_process`` name the schedule and the process.
+    ``config.schedule`` and ``config.forward_process`` name the schedule and the process.
 
     Raises ``ValueError`` naming the remedy if the parts do not fit each other, for an unknown
     option, or if the backbone requires a condition that nothing provides.
@@ -84,7 +84,7 @@ def _build(config: DictConfig) -> Algorithm:
     given = [backbone]
     if num > 1:
         layout = build_layout(config.data)
-        schedule = build_schedule(config.noise, layout)
+        schedule = build_schedule(config.schedule, layout)
         given.append(build_forward_process(config.forward_process, layout, schedule))
     algorithm: Algorithm = build_part("algo", ALGORITHMS, options, *given)
     return algorithm

@@ -464,7 +464,7 @@ def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[str]
         "domain": ("data", "domain", lambda name: type(get_domain(name))),
         "backbone": ("algo", "backbone", backbone_builder),
         "algorithm": ("algo", "name", ALGORITHMS.find),
-        "noise schedule": ("noise", "name", SCHEDULES.find),
+        "noise schedule": ("schedule", "name", SCHEDULES.find),
         "forward process": ("forward_process", "name", PROCESSES.find),
         "sampler": ("sampling", "name", SAMPLERS.find),
     }

@@ -243,7 +243,7 @@ def check_zip(path: Path) -> None:
 
 FORMAT = 1
 
-_PARTS = ("data", "algo", "model", "noise", "forward_process")
+_PARTS = ("data", "algo", "model", "schedule", "forward_process")
 """Groups of a config that a model is built from."""
 
 _NAMES = {"algo": ("name", "backbone"), "sampling": ("name",), "data": ("domain",)}

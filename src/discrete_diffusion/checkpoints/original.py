@@ -196,7 +196,7 @@ def _config(
         "data": data,
         "algo": algo,
         "model": model,
-        "noise": shipped_config("noise", "log_linear"),
+        "schedule": shipped_config("schedule", "log_linear"),
         "forward_process": shipped_config("forward_process", parts.process),
         "sampling": shipped_config("sampling", parts.sampler),
     }

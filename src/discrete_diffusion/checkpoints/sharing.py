@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
     from discrete_diffusion.checkpoints.contents import Checkpoint
 
-_RECIPE = ("algo", "model", "noise", "forward_process", "optim", "trainer", "callbacks", "seed")
+_RECIPE = ("algo", "model", "schedule", "forward_process", "optim", "trainer", "callbacks", "seed")
 _NOT_SHOWN = ("_unweighted", "_standard_error", "_reference", "_training")
 """Suffixes of metrics that only describe other metrics, such as standard errors."""
 _MOST_SHOWN = 1000

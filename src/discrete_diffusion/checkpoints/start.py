@@ -270,7 +270,7 @@ def _sizes(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _KEPT = (
-    *("seed", "algo", "model", "noise", "forward_process", "optim"),
+    *("seed", "algo", "model", "schedule", "forward_process", "optim"),
     *("data.batch_size", "data.node_order", "data.symmetry", "callbacks.ema_decay"),
     *("trainer.precision", "trainer.gradient_clip_val", "trainer.gradient_clip_algorithm"),
     *("trainer.accumulate_grad_batches", "trainer.limit_train_batches", "trainer.overfit_batches"),

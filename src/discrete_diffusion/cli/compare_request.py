@@ -45,7 +45,7 @@ _SET_BY_CELL = {
     "eval.bound_draws": "bound_draws=N",
     "resume": "the same command again, which goes on by itself",
 }
-_OF_SOME = ("algo.", "noise.", "sampling.", "model.")
+_OF_SOME = ("algo.", "schedule.", "sampling.", "model.")
 """Prefixes of config keys that only some cells have."""
 
 _NO_SETTINGS = {

@@ -254,7 +254,7 @@ Train a denoiser with MDLM, then sample it:
 Every setting is a config value; key=value on the command line overrides it:
 
   algo.backbone=dit        another backbone        model=bd_base          a larger preset
-  noise=cosine             another schedule        sampling=ancestral     another sampler
+  schedule=cosine          another schedule        sampling=ancestral     another sampler
   optim=muon               another optimiser       logger=[csv,wandb]     several loggers
 {settings}\
   init.checkpoint=RUN      weights to start from; init.parts=[encoder] takes parts of them

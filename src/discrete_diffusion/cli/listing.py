@@ -189,7 +189,7 @@ def _schedules(state: str) -> Rows:
     learning = [key for key in algorithms_on("tokens") if _fact(key, "learns_schedule", False)]
     for name in SCHEDULES.names() if state == "tokens" else ():
         learned = getattr(SCHEDULES.entry(name), "learned", False)
-        yield name, ", ".join(learning) if learned else "any", _description("noise", name)
+        yield name, ", ".join(learning) if learned else "any", _description("schedule", name)
 
 
 def _samplers(state: str) -> Rows:
@@ -246,7 +246,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], Callable[[str], Rows]]] = {
     "backbones": (("algo.backbone=", "causal", "model="), _backbones),
     "algorithms": (("algo=", "forward processes", "backbones"), _algorithms),
     "processes": (("forward_process=", "algo=", "samplers", "what it does"), _processes),
-    "schedules": (("noise=", "algo=", "what it does"), _schedules),
+    "schedules": (("schedule=", "algo=", "what it does"), _schedules),
     "samplers": (("sampling=", "process", "algo=", "what it does"), _samplers),
 }
 """Heads of each table, and the function that makes its rows for a state, by ``list`` word."""

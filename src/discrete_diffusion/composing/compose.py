@@ -51,7 +51,7 @@ from discrete_diffusion.models.registry import default_models
 
 _KEYS_OF_TRAIN = (
     *("algo", "callbacks", "debug", "eval", "experiment", "forward_process", "init", "logger"),
-    *("model", "noise", "optim", "resume", "trainer"),
+    *("model", "schedule", "optim", "resume", "trainer"),
 )
 """Keys of ``train`` that ``sample`` and ``evaluate`` do not have."""
 
@@ -275,7 +275,7 @@ _LAST = "last.ckpt"
 _NOT_RESUMED = ("resume", "overwrite", "plugins", "callbacks.extra")
 """Keys that a resumed run does not take from the earlier run: file handling, and code."""
 
-_CHOSEN = ("data", "model", "algo", "noise", "forward_process", "sampling")
+_CHOSEN = ("data", "model", "algo", "schedule", "forward_process", "sampling")
 """Config groups whose choice is recorded as ``name`` in the config."""
 
 _WITH_ALGORITHM = ("forward_process", "sampling")
@@ -383,7 +383,7 @@ def _teacher_words(
     was, words = teacher.info["config"], []
     # choices of groups, and their keys that differ from the defaults
     other = typed.get("algo.backbone", was["algo"]["backbone"]) != was["algo"]["backbone"]
-    for group in ("data", "noise") if other else ("data", "noise", "model"):
+    for group in ("data", "schedule") if other else ("data", "schedule", "model"):
         name = was[group].get("name")
         if group in typed or name not in all_choices(group):
             continue

@@ -35,7 +35,7 @@ _WHOLE_CONFIG = ("experiment", "debug")
 PART_GROUPS = {
     "algo": "discrete_diffusion.algorithms.registry:ALGORITHMS",
     "forward_process": "discrete_diffusion.forward_process.registry:PROCESSES",
-    "noise": "discrete_diffusion.noise_schedules.registry:SCHEDULES",
+    "schedule": "discrete_diffusion.noise_schedules.registry:SCHEDULES",
     "sampling": "discrete_diffusion.sampling.registry:SAMPLERS",
 }
 """Config groups whose choices are the names of a registry."""
@@ -166,13 +166,13 @@ def check_parts(config: DictConfig) -> None:
             options = {key: value for key, value in options.items() if key not in BACKBONE_KEYS}
         elif group == "forward_process":
             num = 2
-        elif group == "noise":
+        elif group == "schedule":
             num = int("layout" in signature_of(build))
         check_options(group, name, build, options, given=num, also=also)
 
 
 def offer_part(config: str | None) -> bool:
-    """Register with Hydra a part for a missing config such as ``noise/mine``.
+    """Register with Hydra a part for a missing config such as ``schedule/mine``.
 
     Its config is its name and the defaults of its constructor, or the model preset of a package's
     backbone. Returns False if no such part is registered, or if Hydra knows it."""

@@ -251,7 +251,7 @@ def _read_function(module: str, args: ast.arguments, *, skip: int) -> Signature 
 _MAY_BE_NULL = ("trainer.", "callbacks.ema_decay", "init.", "resume", "size_tolerance")
 """Prefixes of keys for which null means "off"."""
 
-_OF_CONSTRUCTORS = ("algo.", "forward_process.", "noise.", "sampling.")
+_OF_CONSTRUCTORS = ("algo.", "forward_process.", "schedule.", "sampling.")
 """Prefixes of keys whose values are checked by a signature."""
 
 _OF_SEVERAL_KINDS = ("trainer.devices", "compile")

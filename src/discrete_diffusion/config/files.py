@@ -154,7 +154,7 @@ _MEANINGS = {
 """Plain explanations of errors of the YAML parser, by words in the error."""
 
 _EXAMPLE = "expected keys with values, as in trainer: {max_steps: 100}"
-_LIST = "expected a list, as in defaults: [override /noise: cosine]"
+_LIST = "expected a list, as in defaults: [override /schedule: cosine]"
 _HEADER = re.compile(r"# *@package +((_global_|_group_|[A-Za-z]\w*)(\.\w+)*) *")
 _ENTRY = re.compile(r"((?:override|optional) +)*(/?[\w/-]+)(@[\w.]*)?")
 _PLAIN_TAGS = frozenset(yaml.SafeLoader.yaml_constructors) | {"tag:yaml.org,2002:merge"}

@@ -54,7 +54,7 @@ class Schedule(Checked, nn.Module, ABC):
     near t = 0 and alpha near t = 1. Ratios that can overflow are computed only here.
     """
 
-    section = "noise"
+    section = "schedule"
     learned: ClassVar[bool] = False
     """True if the schedule has parameters; only some algorithms compute their gradient."""
 

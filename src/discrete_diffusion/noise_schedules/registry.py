@@ -41,7 +41,7 @@ register_noise_schedule = SCHEDULES.register
     class Mine(Schedule): ...
 
 Args:
-    name (str): the name that ``noise=`` takes.
+    name (str): the name that ``schedule=`` takes.
 
 Returns:
     decorator (Callable): returns its class or function unchanged.
@@ -67,6 +67,6 @@ def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
     from discrete_diffusion.noise_schedules.base import check_schedule
 
     takes_layout = "layout" in signature_of(SCHEDULES.find(config["name"]))
-    schedule: Schedule = build_part("noise", SCHEDULES, config, *[layout] * takes_layout)
+    schedule: Schedule = build_part("schedule", SCHEDULES, config, *[layout] * takes_layout)
     check_schedule(schedule, layout)
     return schedule

@@ -76,7 +76,7 @@ class SigmaSchedule(Schedule):
         super().__init__()
         if not 0 <= sigma_min < sigma_max or sigma_max - sigma_min > 80:
             raise ValueError(
-                f"noise.sigma_min={sigma_min}, noise.sigma_max={sigma_max}: expected "
+                f"schedule.sigma_min={sigma_min}, schedule.sigma_max={sigma_max}: expected "
                 "0 <= sigma_min < sigma_max, at most 80 apart"
             )
         self.sigma_min, self.sigma_max = float(sigma_min), float(sigma_max)
@@ -140,7 +140,7 @@ class Geometric(SigmaSchedule):
     def __init__(self, *, sigma_min: float = 1e-3, sigma_max: float = 10.0) -> None:
         super().__init__(sigma_min=sigma_min, sigma_max=sigma_max)
         if sigma_min <= 0:
-            raise ValueError("noise.sigma_min=0: noise=geometric needs more than 0; try 1e-3")
+            raise ValueError("schedule.sigma_min=0: schedule=geometric needs more than 0; try 1e-3")
         self.log_ratio = math.log(self.sigma_max / self.sigma_min)
 
     def rise(self, t: Tensor) -> Tensor:
@@ -237,14 +237,14 @@ class PerGroup(PowersPerToken):
         if set(exponents) != set(layout.group_names):
             wanted = ",".join(f"{name}:1" for name in layout.group_names)
             raise ValueError(
-                f"noise.exponents names the groups {', '.join(map(str, exponents)) or 'none'}, but "
-                f"this data has {', '.join(layout.group_names)}: give each of them one exponent, "
-                f"'~noise.exponents' '+noise.exponents={{{wanted}}}', or take another schedule, "
-                "such as noise=log_linear"
+                f"schedule.exponents names the groups {', '.join(map(str, exponents)) or 'none'}, "
+                f"but this data has {', '.join(layout.group_names)}: give each of them one "
+                f"exponent, '~schedule.exponents' '+schedule.exponents={{{wanted}}}', or take "
+                "another schedule, such as schedule=log_linear"
             )
         for name, w in exponents.items():
             if not is_number(w) or not 0 < w < float("inf"):
-                raise ValueError(f"noise.exponents.{name}={w}: expected a positive number")
+                raise ValueError(f"schedule.exponents.{name}={w}: expected a positive number")
         # w of each position, Float64[L]
         values = torch.tensor([exponents[name] for name in layout.group_names], dtype=torch.float64)
         group = layout.group.to(values.device)
@@ -292,8 +292,8 @@ class Learned(PowersPerToken):
         per = per or ("group" if num_groups > 1 else "token")
         if per == "group" and num_groups < 2:
             raise ValueError(
-                "noise.per=group learns one exponent per group, but this layout has one group "
-                f"({layout.group_names[0]}); set noise.per=token"
+                "schedule.per=group learns one exponent per group, but this layout has one group "
+                f"({layout.group_names[0]}); set schedule.per=token"
             )
         self.bound = math.log(largest_ratio) / 2
         # the theta of each position

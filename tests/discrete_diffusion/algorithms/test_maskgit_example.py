@@ -60,7 +60,7 @@ def test_its_commands_run_in_processes_of_their_own(site, tmp_path, monkeypatch)
 def test_its_config_builds_trains_and_samples(module):
     words, folder = ["algo=maskgit", "model=bd_tiny"], EXAMPLE / "my_configs"
     config = compose("train", words, user_config_dir=folder)
-    assert config.noise.name == "cosine"
+    assert config.schedule.name == "cosine"
     algorithm = build_algorithm(config)
     assert isinstance(algorithm, module.MaskGIT)
 

@@ -181,7 +181,7 @@ def test_construction_errors_name_the_fix():
     layout = toy_layout()
     backbone = ZeroBackbone()
     learned = Absorbing(layout, Learned(layout))
-    with pytest.raises(ValueError, match="set noise=learned"):
+    with pytest.raises(ValueError, match="set schedule=learned"):
         MELD(backbone, Absorbing(layout, LogLinear()))
     with pytest.raises(ValueError, match="did you mean 'unbiased'"):
         MELD(backbone, learned, gradient="unbised")

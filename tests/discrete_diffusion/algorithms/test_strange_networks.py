@@ -117,7 +117,7 @@ CONFIG = {
     "algo": {"name": "mdlm", "backbone": "strange"},
     "model": {},
     "data": {"domain": "bubble_diagrams", "name": "bubble_diagrams", "n_max": 4},
-    "noise": {"name": "log_linear"},
+    "schedule": {"name": "log_linear"},
     "forward_process": {"name": "absorbing"},
 }
 BLOCKWISE = {**CONFIG, "algo": {"name": "bd3lm", "backbone": "strange"}}

@@ -43,7 +43,7 @@ ODD = {
     "bytes": b"bytes",
     "tensor": torch.zeros(2),
 }
-GROUPS = ("data", "algo", "model", "noise", "forward_process", "sampling")
+GROUPS = ("data", "algo", "model", "schedule", "forward_process", "sampling")
 
 
 @pytest.fixture(scope="module")

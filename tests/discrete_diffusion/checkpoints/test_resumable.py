@@ -93,7 +93,7 @@ def test_a_dit_from_before_its_later_settings_is_as_it_was(tmp_path):
         ({"callbacks__ema_decay": None}, "callbacks.ema_decay 0.9999 -> None"),
         ({"model": {}}, "model.name bd_tiny -> absent"),
         ({"algo__draw": "uniform"}, "algo.draw forced_mask -> uniform"),
-        ({"noise__name": "cosine"}, "noise.name log_linear -> cosine"),
+        ({"schedule__name": "cosine"}, "schedule.name log_linear -> cosine"),
         ({"forward_process__name": "uniform"}, "forward_process.name absorbing -> uniform"),
         ({"trainer__precision": "bf16-mixed"}, "trainer.precision 32-true -> bf16-mixed"),
         ({"trainer__gradient_clip_val": None}, "trainer.gradient_clip_val 1.0 -> None"),

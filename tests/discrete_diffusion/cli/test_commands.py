@@ -111,7 +111,7 @@ def test_sampling_repeats_with_its_seed(finished_run, tmp_path):
 @pytest.mark.slow
 def test_mixed_precision_trains_with_clipping_and_a_schedule_per_group(tmp_path, monkeypatch):
     monkeypatch.setattr(devices, "multiplies_bfloat16", lambda: True)  # slowly, where it does not
-    words = ["trainer.precision=bf16-mixed", "noise=per_group", "hydra.run.dir=run"]
+    words = ["trainer.precision=bf16-mixed", "schedule=per_group", "hydra.run.dir=run"]
     main(["train", *TINY, *QUICK, *words])
     assert (tmp_path / "run" / "metrics.json").exists()
 

@@ -82,7 +82,7 @@ class Sized(torch.nn.Linear):
         (["out=/dev/null/a"], "/dev/null is a file"),
         (["trainer.max_steps=0"], "trainer.max_steps=0: expected at least 1"),
         (["algo.num_stps=9", "algos=[mdlm,d3pm]"], "did you mean 'num_steps'?"),
-        (["noise.eps=0.1"], "have no noise.eps, nor any other value under 'noise'"),
+        (["schedule.eps=0.1"], "have no schedule.eps, nor any other value under 'schedule'"),
         (["data=text", "backbones=[bd-denoiser]"], "backbones=[dit]"),
         (["algos=[udlm]", "forward_process=absorbing"], "absorbing; leave forward_process= out"),
         (["data.split=[0.99,0.01,0]", "data.num_plans=50"], "a larger share than data.split=[0.99"),
@@ -113,8 +113,8 @@ def test_an_option_goes_to_the_cells_that_have_it(caplog):
     before = plan(names)
     assert (mdlm.config, d3pm.config.optim) == (before[0].config, before[1].config.optim)
     caplog.clear()
-    cells = plan(names, "noise=polynomial", "noise.exponent=3")
-    assert [cell.config.noise.exponent for cell in cells] == [3, 3]
+    cells = plan(names, "schedule=polynomial", "schedule.exponent=3")
+    assert [cell.config.schedule.exponent for cell in cells] == [3, 3]
     assert not caplog.messages
 
 

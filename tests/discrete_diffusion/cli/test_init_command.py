@@ -93,7 +93,7 @@ def test_settings_that_make_no_sense(init, says):
 
 PAIR = [
     *("algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny", "model.d_pair=8", "model.n_layers=1"),
-    *("data.num_plans=200", "data.n_max=6", "data.num_rooms=[4,6]", "noise=cosine"),
+    *("data.num_plans=200", "data.n_max=6", "data.num_rooms=[4,6]", "schedule=cosine"),
 ]
 
 
@@ -109,7 +109,7 @@ def test_a_student_takes_after_its_teacher(teacher):
     words = ["algo=distill", f"init.checkpoint={teacher}", "calls=3", "algo.components=4", *QUICK]
     config = compose("train", [*words, "data.num_plans=100"])
     assert (config.model.d_pair, config.data.n_max, config.data.num_plans) == (8, 6, 100)
-    assert (config.noise.name, config.algo.backbone) == ("cosine", "bd-denoiser-pair")
+    assert (config.schedule.name, config.algo.backbone) == ("cosine", "bd-denoiser-pair")
     with pytest.raises(ValueError, match=r"set model.d_pair=8"):
         run("other", *words, "model=bd_pair_tiny")
     student = run("student", *words, *STILL)
@@ -130,12 +130,12 @@ def test_what_the_command_says_is_not_the_teachers(teacher):
     words = ["algo=distill", f"init.checkpoint={teacher}", "calls=3"]
     taught = compose("train", words)
     assert (taught.model.name, taught.data.n_max) == ("bd_pair_tiny", 6)
-    own = compose("train", [*words, "data=bubble_diagrams", "noise=log_linear"])
+    own = compose("train", [*words, "data=bubble_diagrams", "schedule=log_linear"])
     assert (own.data.n_max, own.data.num_rooms) == (8, compose("train").data.num_rooms)
-    assert (own.noise.name, own.model.d_pair) == ("log_linear", 8)
+    assert (own.schedule.name, own.model.d_pair) == ("log_linear", 8)
     other = compose("train", [*words, "algo.backbone=bd-denoiser"])
     assert "bd-denoiser" in other.model.backbones
-    assert (other.data.n_max, other.noise.name) == (6, "cosine")
+    assert (other.data.n_max, other.schedule.name) == (6, "cosine")
 
 
 @pytest.mark.slow
@@ -151,7 +151,7 @@ def test_a_student_takes_after_a_teacher_that_an_experiment_names(teacher, tmp_p
     said = f"defaults: [override /algo: distill]\ninit: {{checkpoint: {teacher}}}\ncalls: 3"
     config = of("mine", said)
     assert (config.model.d_pair, config.data.n_max, config.calls) == (8, 6, 3)
-    assert (config.noise.name, config.algo.backbone) == ("cosine", "bd-denoiser-pair")
+    assert (config.schedule.name, config.algo.backbone) == ("cosine", "bd-denoiser-pair")
     assert str(config.init.checkpoint) == str(teacher)
     own = of("own", f"{said}\ndata: {{num_plans: 50, n_max: 5}}")
     assert (own.data.num_plans, own.data.n_max, own.model.d_pair) == (50, 5, 8)
@@ -159,13 +159,13 @@ def test_a_student_takes_after_a_teacher_that_an_experiment_names(teacher, tmp_p
     assert (chosen.model.d_pair, chosen.data.n_max) == (compose("train", PAIR[:2]).model.d_pair, 6)
     told = of("mine", said, "data.n_max=7")
     assert (told.data.n_max, told.model.d_pair) == (7, 8)
-    assert of("mine", said, "init.checkpoint=null").noise.name == "log_linear"
+    assert of("mine", said, "init.checkpoint=null").schedule.name == "log_linear"
     assert of("nested", "defaults: [mine, _self_]\nseed: 3").model.d_pair == 8
     of_shell = said.replace(str(teacher), '"${oc.env:TEACHER}"')
     assert of("shell", of_shell).model.d_pair == 8
     assert of("gone", f"{said}\nresume: {teacher}").model.d_pair == 8
     other = said.replace("distill", "mdlm").removesuffix("\ncalls: 3")  # a key of distill's
-    assert of("other", other).noise.name == "log_linear"
+    assert of("other", other).schedule.name == "log_linear"
 
 
 @pytest.mark.parametrize("node_order", ["random", "given"])

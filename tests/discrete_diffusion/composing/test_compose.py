@@ -49,7 +49,7 @@ GOES_WITH = {
     ("forward_process", "marginal"): ["algo=marginal"],
     ("forward_process", "matrix"): ["algo=matrix"],
     ("forward_process", "hybrid"): ["algo=gidd"],
-    ("noise", "learned"): ["algo=meld"],
+    ("schedule", "learned"): ["algo=meld"],
     ("sampling", "autoregressive"): ["algo=ar"],
     ("sampling", "few-call"): ["algo=distill"],
     ("data", "text"): ["algo.backbone=dit"],
@@ -132,7 +132,7 @@ def test_a_short_run_is_validated_at_its_end(words, interval, tmp_path):
 
 def test_names_are_the_choices():
     """Files are called what users type, and what the registries know."""
-    for group in ("noise", "forward_process", "sampling", "algo"):
+    for group in ("schedule", "forward_process", "sampling", "algo"):
         for name in GROUPS[group]:
             config = OmegaConf.load(shipped_files(group)[name])
             own = config.get(group, config)  # a file that sets more has its own under its group

@@ -74,10 +74,10 @@ def module(clean_registry, site, tmp_path):
 
 
 def test_a_part_has_the_defaults_of_its_constructor():
-    words = [PLUGIN, "algo=d3pm", "forward_process=my-process", "noise=my-noise"]
+    words = [PLUGIN, "algo=d3pm", "forward_process=my-process", "schedule=my-noise"]
     config = compose("train", [*words, "forward_process.width=3", "sampling=my-sampler"])
     assert config.forward_process == {"name": "my-process", "width": 3}
-    assert config.noise == {"name": "my-noise", "exponent": 2.0}
+    assert config.schedule == {"name": "my-noise", "exponent": 2.0}
     shared = {"temperature": 1.0, "top_p": 1.0, "guidance": 1.0}
     own = {"tokens_per_call": 1, "share": 0.5}
     assert config.sampling == {"name": "my-sampler", **shared, **own}
@@ -106,7 +106,7 @@ def test_an_algorithm_brings_what_fits_it(algorithm, backbone, process, sampler)
 def test_files_of_ones_own_come_first_and_name_parts(tmp_path):
     for name, text in {
         "forward_process/my-process": "name: my-process\nwidth: 7.0\n",
-        "experiment/mine": "# @package _global_\ndefaults:\n  - override /noise: my-noise\n"
+        "experiment/mine": "# @package _global_\ndefaults:\n  - override /schedule: my-noise\n"
         "plugins: [my_parts]\n",
     }.items():
         path = tmp_path / "configs" / f"{name}.yaml"
@@ -118,7 +118,7 @@ def test_files_of_ones_own_come_first_and_name_parts(tmp_path):
     assert config.forward_process.width == 7
     words = ["experiment=mine", "algo=my-algorithm"]
     config = compose("train", words, user_config_dir=tmp_path / "configs")
-    assert (config.noise.name, config.forward_process.name) == ("my-noise", "my-process")
+    assert (config.schedule.name, config.forward_process.name) == ("my-noise", "my-process")
 
 
 @pytest.mark.slow
@@ -133,10 +133,10 @@ def test_those_of_other_packages_are_looked_up_when_they_are_named(site):
 
 def test_help_shows_them(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    main(["train", "--help", PLUGIN, "noise=my-noise"])
+    main(["train", "--help", PLUGIN, "schedule=my-noise"])
     shown = capsys.readouterr().out
-    assert re.search(r"noise=my-noise +.*my-noise", shown)
-    assert "noise.exponent=2.0" in shown
+    assert re.search(r"schedule=my-noise +.*my-noise", shown)
+    assert "schedule.exponent=2.0" in shown
 
 
 @pytest.mark.slow
@@ -151,8 +151,8 @@ def test_jobs_of_a_sweep_take_them():
     [
         (["forward_process=my-proces"], ["'my-process'", "none of plugins=[my_parts]"]),
         (["forward_process=my-process"], ["my-process", "mdlm", "algo=d3pm"]),
-        (["noise=my-noise", "noise.exponen=2"], ["'noise'", "'exponent'"]),
-        (["noise=my-noise", "noise.exponent=few"], ["noise.exponent=few", "a number"]),
+        (["schedule=my-noise", "schedule.exponen=2"], ["'schedule'", "'exponent'"]),
+        (["schedule=my-noise", "schedule.exponent=few"], ["schedule.exponent=few", "a number"]),
         (["algo=my-algorithm", "forward_process=uniform"], ["forward_process=my-process"]),
     ],
 )
@@ -162,10 +162,10 @@ def test_mistakes_are_named(words, named, failure):
 
 
 def test_names_without_a_yaml_are_choices_too(failure):
-    assert all_choices("noise") == choices("noise")
-    assert "plugins=[MODULE]" in failure("train", "noise=my-noise")
+    assert all_choices("schedule") == choices("schedule")
+    assert "plugins=[MODULE]" in failure("train", "schedule=my-noise")
     compose("train", [PLUGIN])
-    assert {*all_choices("noise")} - {*choices("noise")} == {"my-noise"}
+    assert {*all_choices("schedule")} - {*choices("schedule")} == {"my-noise"}
     assert all_choices("optim") == choices("optim")
 
 

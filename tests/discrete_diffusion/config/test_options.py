@@ -101,7 +101,7 @@ def test_whole_numbers():
     ("overrides", "sentence"),
     [
         (["+algo.block_size=2"], "mdlm has no setting 'block_size'; it has condition_dropout, dr"),
-        (["++noise.per=token"], "log_linear has no setting 'per'; it has none"),
+        (["++schedule.per=token"], "log_linear has no setting 'per'; it has none"),
         (["+forward_process.gamma=1"], "absorbing has no setting 'gamma'; it has none"),
         (["+sampling.steps=2"], "first-hitting has no setting 'steps'; it has guidance, temper"),
     ],

@@ -25,14 +25,14 @@ SLIPS = {
     "half": ("trainer: {max_steps: '${nowhere'}\n", 2, ["${nowhere"]),
     "no such resolver": ("trainer: {max_steps: '${none:1}'}\n", 2, ["trainer.max_steps", "none"]),
     "no such variable": ("data: {path: '${oc.env:NOWHERE_}'}\n", 2, ["data.path", "NOWHERE_"]),
-    "no such choice": ("defaults:\n  - override /noise: cosin\n", 3, ["'cosin'", "'cosine'"]),
+    "no such choice": ("defaults:\n  - override /schedule: cosin\n", 3, ["'cosin'", "'cosine'"]),
     "no such file": ("defaults:\n  - nowhere\n", 3, ["nowhere"]),
-    "no such group": ("defaults:\n  - override /nois: cosine\n", 3, ["'nois'", "'noise'"]),
+    "no such group": ("defaults:\n  - override /schedul: cosine\n", 3, ["'schedul'", "'schedule'"]),
     "a new group": ("defaults:\n  - /nowhere: cosine\n", 3, ["nowhere/cosine"]),
-    "no override": ("defaults:\n  - /noise: cosine\n", 3, ["override /noise: cosine"]),
-    "overide": ("defaults:\n  - overide /noise: cosine\n", 3, ["override /noise: cosine"]),
-    "no slash": ("defaults:\n  - override noise: cosine\n", 3, ["override /noise: cosine"]),
-    "defaults of keys": ("defaults:\n  noise: cosine\n", 3, ["defaults", "list"]),
+    "no override": ("defaults:\n  - /schedule: cosine\n", 3, ["override /schedule: cosine"]),
+    "overide": ("defaults:\n  - overide /schedule: cosine\n", 3, ["override /schedule: cosine"]),
+    "no slash": ("defaults:\n  - override schedule: cosine\n", 3, ["override /schedule: cosine"]),
+    "defaults of keys": ("defaults:\n  schedule: cosine\n", 3, ["defaults", "list"]),
     "list in defaults": ("defaults:\n  - [a, b]\n", 3, ["defaults", "list"]),
     "a list": ("trainer:\n  - max_steps: 2\n", 3, ["trainer", "{max_steps: 100}"]),
     "a number": ("trainer: 2\n", 2, ["trainer", "{max_steps: 100}"]),
@@ -97,7 +97,7 @@ def test_a_wrong_header_is_not_lost(header, write, failure):
         f"{GLOBAL}trainer:\n  max_steps: 7\n",
         "\n#@package _global_\n\ntrainer: {max_steps: 7}\nx: &x {devices: 1}\n",
         f"{GLOBAL}trainer: {{max_steps: '${{few}}'}}\nfew: 7\n",
-        f"{GLOBAL}defaults:\n  - override /noise: cosine\n  - _self_\ntrainer: {{max_steps: 7}}\n",
+        f"{GLOBAL}defaults:\n  - override /optim: muon\n  - _self_\ntrainer: {{max_steps: 7}}\n",
         f"{GLOBAL}trainer: &a {{max_steps: 7}}\ncallbacks: {{extra: {{}}}}\n",
         "# @package trainer\nmax_steps: 7\n",
         f"{GLOBAL}# Größe\ntrainer: {{max_steps: 7}}\n".replace("\n", "\r\n"),
@@ -132,7 +132,7 @@ def test_every_config_of_ours_is_right():
 
 def test_another_yaml_that_hydra_reads_is_named_too(failure, tmp_path):
     """One that no word chooses, of a package on the search path."""
-    Path("own/noise").mkdir(parents=True)
-    Path("own/noise/mine.yaml").write_text("name: cosine\nname: cosine\n")
-    error = failure("train", "hydra.searchpath=[own]", "noise=mine")
-    assert "own/noise/mine.yaml, line 2: " in error
+    Path("own/schedule").mkdir(parents=True)
+    Path("own/schedule/mine.yaml").write_text("name: cosine\nname: cosine\n")
+    error = failure("train", "hydra.searchpath=[own]", "schedule=mine")
+    assert "own/schedule/mine.yaml, line 2: " in error

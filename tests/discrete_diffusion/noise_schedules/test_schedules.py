@@ -114,16 +114,16 @@ def test_learned_exponents_are_per_group_where_there_are_several_and_per_token_e
     [
         (lambda: Learned(toy_layout(), per="tokens"), "did you mean 'token'"),
         (lambda: Learned(toy_layout(), largest_ratio=1.0), "a number above 1"),
-        (lambda: Learned(TEXT, per="group"), "set noise.per=token"),
+        (lambda: Learned(TEXT, per="group"), "set schedule.per=token"),
         (lambda: Polynomial(exponent=0), "expected a number above 0"),
         (lambda: Linear(sigma_min=3, sigma_max=2), "sigma_min < sigma_max"),
-        (lambda: Geometric(sigma_min=0.0, sigma_max=2), "noise=geometric needs more"),
+        (lambda: Geometric(sigma_min=0.0, sigma_max=2), "schedule=geometric needs more"),
         (lambda: PerGroup(toy_layout(), exponents={"node": 1.0}), "give each of them"),
         (lambda: PerGroup(toy_layout(), exponents={"node": 1, "edge": -1}), "positive"),
         (lambda: PerGroup(toy_layout(), exponents={"node": "2", "edge": 1}), "exponents.node=2: e"),
         (
             lambda: PerGroup(TEXT, exponents={"node": 2, "edge": 1}),
-            r"'\+noise\.exponents=\{token:1\}', or .* noise=log_linear",
+            r"'\+schedule\.exponents=\{token:1\}', or .* schedule=log_linear",
         ),
         (
             lambda: build_schedule({"name": "log_linear", "per": "token"}, TEXT),
@@ -131,9 +131,9 @@ def test_learned_exponents_are_per_group_where_there_are_several_and_per_token_e
         ),
         (
             lambda: build_schedule({"name": "learned", "largest_ratio": "9"}, TEXT),
-            "noise.largest_ratio=9: expected a number",
+            "schedule.largest_ratio=9: expected a number",
         ),
-        (lambda: build_schedule({"name": "per_group"}, TEXT), r"needs noise\.exponents=\.\.\."),
+        (lambda: build_schedule({"name": "per_group"}, TEXT), r"needs schedule\.exponents=\.\.\."),
         (lambda: build_schedule({"name": "cosin"}, toy_layout()), "did you mean 'cosine'"),
     ],
 )
