@@ -27,7 +27,7 @@ LIMITS = (
     "Floor-plan bubble diagrams of a procedural generator, not of real homes: room types, numbers "
     "and neighbours follow its rules, and those of livable plans (docs/floor_plans/files.md)."
 )
-BOUND = ("num_samples=2", "floor_draws=0", "verdicts=0", "pictures=false")
+BOUND = ("num_samples=2", "reference_repeats=0", "verdicts=0", "pictures=false")
 
 
 def measure(run: Path, folder: Path, threads: int) -> dict[str, Any]:

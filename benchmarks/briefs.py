@@ -83,7 +83,7 @@ def measure(name: str, words: list[str], out: Path) -> dict[str, Any]:
 
 def measure_told(run: Path, threads: int, folder: Path) -> dict[str, Any]:
     """What ``evaluate`` says of facts, and what the model is."""
-    options = ("num_samples=200", "seeds=1", "floor_draws=0", "verdicts=0", "pictures=false")
+    options = ("num_samples=200", "seeds=1", "reference_repeats=0", "verdicts=0", "pictures=false")
     found = evaluate(folder, f"checkpoint={run}", f"threads={threads}", *options)
     config = read_checkpoint(run).config
     kept = ("told", "told_num_held_out", "nelbo_unordered")

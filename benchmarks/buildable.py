@@ -42,7 +42,7 @@ from floor_plans.plans.buildable import EFFORT, DrawnDiagram, keep_buildable
 from floor_plans.plans.verdict import have_plans
 from record import Part, Record, Sections, earlier, markdown_table, percent, publish
 
-REFERENCE, FLOOR_DRAWS = 1000, 20
+REFERENCE, REFERENCE_REPEATS = 1000, 20
 WAYS = {
     "plain": "plain",
     "rejection": "`true`",
@@ -92,7 +92,7 @@ def weighted_relation_tv(
 def floors(known: Sequence[BubbleDiagram], num: int, num_reference: int) -> Scores:
     """What real plans score against others of their kind, mean over draws."""
     measured, found = DiagramSet(known).prepare(), []
-    for draw in range(FLOOR_DRAWS):
+    for draw in range(REFERENCE_REPEATS):
         order = np.random.default_rng([0, draw]).permutation(len(measured))
         ours, theirs = np.split(order[: num + num_reference], [num])
         found.append(distances(measured.select(ours), measured.select(theirs)))

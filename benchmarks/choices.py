@@ -38,7 +38,7 @@ SHORT_RUN = (
     "callbacks.num_samples=0",
     "logger=none",
     "eval.num_samples=1000",
-    "eval.bound_draws=4",
+    "eval.noise_samples=4",
 )
 FEATURES = {
     "the recipe, without features": ["model.features=[]"],
@@ -106,7 +106,7 @@ STUDIES: dict[str, dict[str, list[str]]] = {
         ],
     },
 }
-UNSAMPLED = ("callbacks.num_samples=0", "eval.num_samples=0", "eval.bound_draws=1")
+UNSAMPLED = ("callbacks.num_samples=0", "eval.num_samples=0", "eval.noise_samples=1")
 RECIPES: dict[str, Sequence[str]] = {
     "plan_features": ("experiment=real_plans", "data.batch_size=64", *UNSAMPLED),
     "large_plan_features": ("experiment=large_plans", *UNSAMPLED),
@@ -160,7 +160,13 @@ COLUMNS: dict[str, dict[str, str]] = {
         "mmd_clustering": "clustering MMD",
     },
 }
-EVALUATED = ("num_samples=1000", "seeds=1", "bound_draws=16", "floor_draws=0", "pictures=false")
+EVALUATED = (
+    "num_samples=1000",
+    "seeds=1",
+    "noise_samples=16",
+    "reference_repeats=0",
+    "pictures=false",
+)
 
 
 def run(folder: Path, words: Sequence[str], steps: int) -> dict[str, Any]:

@@ -59,11 +59,17 @@ ON_DIALOGUES = (
 )
 ON_LEVELS = (
     *("experiment=eit_levels", "data.size=16", "data.num_samples=4000", "data.batch_size=16"),
-    *("optim.warmup_steps=50", "eval.num_samples=20", "eval.draws=4", "bound_samples=200", *QUIET),
+    *(
+        "optim.warmup_steps=50",
+        "eval.num_samples=20",
+        "eval.samples_per_condition=4",
+        "num_held_out=200",
+        *QUIET,
+    ),
 )
 ON_TEXT = (
     *("backbones=[dit]", "model=dit_tiny", "data=text", "data.length=128", "data.batch_size=32"),
-    *("eval.num_samples=100", "bound_samples=400", *SHARED),
+    *("eval.num_samples=100", "num_held_out=400", *SHARED),
 )
 _ON_TEXT_ALL = (*ON_TEXT, "algos=[ar,mdlm,meld,sedd,gidd,udlm,bd3lm]")
 STUDIES: dict[str, tuple[str, ...]] = {
@@ -73,7 +79,7 @@ STUDIES: dict[str, tuple[str, ...]] = {
     "subwords": (*_ON_TEXT_ALL, "data.tokenizer=bpe:1024"),
     "wikitext": (
         *(*_ON_TEXT_ALL, "data.tokenizer=bpe:4096", "algo.block_size=16"),
-        *("eval.num_samples=32", "bound_samples=100"),
+        *("eval.num_samples=32", "num_held_out=100"),
     ),
     "letters": (*_ON_TEXT_ALL, "data.tokenizer=text8", "algo.block_size=4"),
     "dialogue": ON_DIALOGUES,
@@ -195,7 +201,7 @@ def _comparison(results: Row) -> RecordedComparison:
         measured=measurement.measures,
         columns=measurement.columns,
         split=results["split"],
-        bound_draws=results["terms"]["bound_draws"],
+        noise_samples=results["terms"]["bound_draws"],
         baselines=tuple(Baseline(row["name"], values(row), row) for row in baselines),
         found={_key(row): row for row in (*models, *baselines)},
     )

@@ -36,12 +36,12 @@ SHORT = (
 )
 STEPS = ("seed=3", *SHORT)
 ON_PLANS = ("data.num_plans=120", "data.batch_size=16", "callbacks.num_samples=4")
-SCORED = ("eval.num_samples=12", "eval.bound_draws=2")
+SCORED = ("eval.num_samples=12", "eval.noise_samples=2")
 PLANS = (*STEPS, *ON_PLANS, *SCORED)
 MAPS = (
     *("data.num_samples=40", "data.size=16", "data.mesh_rings=4", "data.num_boundary=8"),
     *("data.split=[0.8,0.1,0.1]", "data.batch_size=8", "callbacks.num_samples=2"),
-    *("eval.num_samples=2", "eval.draws=2"),
+    *("eval.num_samples=2", "eval.samples_per_condition=2"),
 )
 UNET = ("model.multipliers=[1,1]", "model.channels=8", "model.groups=4")
 WINDOWS = ("data.num_windows=40", "data.batch_size=8", "callbacks.num_samples=2")
@@ -50,7 +50,7 @@ TALKS = (
     *("callbacks.num_samples=2", "eval.num_samples=3"),
 )
 TEXT = ("data=text", "data.path=words.txt", "data.length=32", "data.batch_size=8")
-TABLES = ("floor_draws=2", "seeds=2", "num_samples=12", "bound_draws=2", "time_bins=2")
+TABLES = ("reference_repeats=2", "seeds=2", "num_samples=12", "noise_samples=2", "time_bins=2")
 GIVEN = {
     "partial.jsonl": {
         "rooms": ["LivingRoom", "Kitchen", None, "Bathroom"],
@@ -119,7 +119,7 @@ CASES: dict[str, Case] = {
 COMPARED: dict[str, tuple[str, ...]] = {
     "compare": (
         *(*SHORT, "seeds=[3]", "data.num_plans=120", "data.batch_size=16", "eval.num_samples=12"),
-        *("algos=[mdlm,udlm]", "model=bd_tiny", "bound_samples=12", "bound_draws=2"),
+        *("algos=[mdlm,udlm]", "model=bd_tiny", "num_held_out=12", "noise_samples=2"),
     ),
 }
 _TIMES = ("seconds", "per_second", "time", "path", "checkpoint", "version", "hardware", "folder")

@@ -44,7 +44,7 @@ RECIPE = (
     *("algo=distill", "data.batch_size=64", "optim.lr=1e-3", "optim.warmup_steps=50"),
     *("callbacks.ema_decay=0.999", "callbacks.num_samples=0", "eval.num_samples=0", "logger=none"),
 )
-BOUND_DRAWS, VERDICTS, KNOWN, FLOOR_DRAWS = 4, 300, 20_000, 20
+BOUND_DRAWS, VERDICTS, KNOWN, REFERENCE_REPEATS = 4, 300, 20_000, 20
 QUICK_STEPS, QUICK_VERDICTS = [4], 10
 FLOORS = ("relation_tv", "node_tv", "valid", "transitive", "mode_coverage_weighted")
 Cells = Sequence[Mapping[str, Any]]
@@ -146,7 +146,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     asked = {cell: verdicts for cell in cells if is_judged(cell, given.calls)}
     found = fill(models, cells, folder, "0/1", num, asked)
     assert found is not None  # one share
-    known, draws = (1000, 2) if given.quick else (KNOWN, FLOOR_DRAWS)
+    known, draws = (1000, 2) if given.quick else (KNOWN, REFERENCE_REPEATS)
     return {
         "num_samples": num,
         "num_reference": len(teacher.reference),

@@ -35,7 +35,7 @@ from runs import facts, kept_run
 
 PARTS = ("simulator", "recipes", "arms")
 NUM_IMAGES, FEWER_IMAGES, DRAWS, BATCH = 200, 100, 8, 256
-SHORT_RUN = ("callbacks.num_samples=1", "logger=none", "eval.num_samples=1", "eval.bound_draws=1")
+SHORT_RUN = ("callbacks.num_samples=1", "logger=none", "eval.num_samples=1", "eval.noise_samples=1")
 SHIFTS: dict[str, dict[str, Any]] = {
     "none": {},
     "tubes": {"phantoms": "tubes"},

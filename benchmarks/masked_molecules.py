@@ -45,7 +45,7 @@ SAMPLERS = {
     "first-hitting, one token a call": ONE_BY_ONE,
     **{f"ancestral, {k} steps": ("sampling=ancestral", f"steps={k}") for k in (100, 25, 10)},
 }
-MEASURED = ("num_samples=1000", "num_held_out=2000", "bound_draws=1", "pictures=false")
+MEASURED = ("num_samples=1000", "num_held_out=2000", "noise_samples=1", "pictures=false")
 
 
 def measure(

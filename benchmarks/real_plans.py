@@ -69,7 +69,7 @@ def measured(folder: Path, network: str, seeds: Sequence[int], words: list[str])
         runs.append({name: metrics[name] for name in KEPT} | cost(run))
         curves.append(validations(run, list(CURVES)))
     first = folder / f"{network}-{seeds[0]}"
-    options = ("num_samples=1000", "bound_draws=16")
+    options = ("num_samples=1000", "noise_samples=16")
     bounds = [run["nelbo_unordered"] for run in runs]
     return {
         "nelbo_unordered_mean": statistics.fmean(bounds),

@@ -41,7 +41,7 @@ MEASURED_ATAC, CONSTANT_ATAC = "accessibility measured", "accessibility 1 everyw
 EXPERIMENT = "experiment=regions"
 MASK_RATE, MASK_SEEDS = 0.5, range(4)
 DRAWS, DRAW_STEPS = 16, 20
-SHORT_RUN = ("callbacks.num_samples=1", "logger=none", "eval.num_samples=1", "eval.bound_draws=1")
+SHORT_RUN = ("callbacks.num_samples=1", "logger=none", "eval.num_samples=1", "eval.noise_samples=1")
 LITERAL_SIZE = (
     "model.d_model=64",
     "model.n_layers=2",

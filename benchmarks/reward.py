@@ -30,7 +30,7 @@ TUNING = (
     "optim.warmup_steps=5",
     "algo.path_calls=32",
     "eval.num_samples=2",
-    "eval.bound_samples=64",
+    "eval.num_held_out=64",
     "callbacks.num_samples=2",
 )
 OTHERS = {"room multisets covered, weighted": "mode_coverage_weighted", "novel": "novelty"}
@@ -52,7 +52,7 @@ def measure(
     words = (*words, f"trainer.val_check_interval={max(1, steps // 10)}", *data, *options[:1])
     run = kept_run(keep / "tuned", words)
     batch_size = OmegaConf.load(run / "config.yaml").data.batch_size
-    options = ("floor_draws=0", "pictures=false", *options)
+    options = ("reference_repeats=0", "pictures=false", *options)
     return {
         "reward": reward,
         "batch_size": batch_size,

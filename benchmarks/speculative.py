@@ -42,7 +42,7 @@ TRAINING = (
     *("data=text", "data.length=128", "data.batch_size=32", "algo=mdlm", "algo.backbone=dit"),
     *("model=dit_tiny", "model.dropout=0", "algo.time_conditioning=false", "optim.lr=1e-3"),
     *("optim.warmup_steps=50", "callbacks.ema_decay=0.999", "callbacks.num_samples=0"),
-    *("logger=none", "eval.num_samples=1", "eval.bound_draws=4", "threads=1"),
+    *("logger=none", "eval.num_samples=1", "eval.noise_samples=4", "threads=1"),
 )
 
 

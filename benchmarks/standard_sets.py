@@ -98,7 +98,7 @@ MOLECULES = {"qm9": 10_000, "zinc": 3_000}
 """Recipes on molecules, and the samples that are measured."""
 
 
-_ROUGH_BOUND = ("bound_draws=1", "time_bins=2")
+_ROUGH_BOUND = ("noise_samples=1", "time_bins=2")
 """Options of ``evaluate`` where tens of thousands are held out."""
 
 _VALID = Column("valid", "valid, %", 100, 1)
@@ -476,7 +476,7 @@ def sampled_parts(
         yield re.sub(r"\W+", "_", row), _replaced(options, chosen)
 
 
-_SAMPLES_ALONE = "bound_draws=0"
+_SAMPLES_ALONE = "noise_samples=0"
 """Option of ``evaluate`` for rows whose bound is that of another row."""
 
 

@@ -42,7 +42,7 @@ def measure(cell: Path, judge: Path, folder: Path, given: argparse.Namespace) ->
     config = OmegaConf.load(cell / "config.yaml")
     words = [f"checkpoint={cell / 'checkpoints' / 'last.ckpt'}", f"num_held_out={given.num}"]
     words += [f"judge={judge / 'checkpoints' / 'last.ckpt'}", f"num_samples={given.samples}"]
-    words += [f"threads={given.threads}", "bound_draws=64"]
+    words += [f"threads={given.threads}", "noise_samples=64"]
     if config.algo.name in MASKED:
         words += [f"orders={given.orders}", f"likelihood={ORDER}"]
     found = evaluate(folder, *words)

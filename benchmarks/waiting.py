@@ -34,7 +34,7 @@ WAYS = {
 }
 WORK = {
     "train": "train trainer.max_steps=10 data.num_plans=500 callbacks.num_samples=0 "
-    "eval.num_samples=2 eval.bound_draws=1 logger=none hydra.run.dir={out}",
+    "eval.num_samples=2 eval.noise_samples=1 logger=none hydra.run.dir={out}",
     "sample": "sample num_samples=40 out={out}",
 }
 _OTHERS = "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_NUM_THREADS"

@@ -11,7 +11,7 @@ from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 
 SHORT = (
     *("model=bd_tiny", "data.num_plans=200", "data.batch_size=32", "trainer.max_steps=2"),
-    *("callbacks.num_samples=0", "eval.num_samples=6", "bound_draws=1", "bound_samples=12"),
+    *("callbacks.num_samples=0", "eval.num_samples=6", "noise_samples=1", "num_held_out=12"),
     *("logger=none", "schedule=log_linear"),
 )
 TWO = ("algos=[mdlm]", "backbones=[bd-denoiser,dit]", "seeds=[0]")

@@ -20,8 +20,15 @@ from floor_plans import Diagrams, PlanRequest, generate_plans, realise_diagrams,
 from floor_plans.briefs import brief_of
 
 PARTIAL = {"rooms": ["LivingRoom", None], "relations": []}
-FEW = {"num": 6, "seeds": 1, "held_out": 8, "bound_draws": 1, "time_bins": 2, "floor_draws": 2}
-WORDS = ("num_samples=6", "seeds=1", "num_held_out=8", "bound_draws=1", "time_bins=2")
+FEW = {
+    "num": 6,
+    "seeds": 1,
+    "held_out": 8,
+    "noise_samples": 1,
+    "time_bins": 2,
+    "reference_repeats": 2,
+}
+WORDS = ("num_samples=6", "seeds=1", "num_held_out=8", "noise_samples=1", "time_bins=2")
 TIMES = ("seconds", "sampling_seconds")
 
 
@@ -102,7 +109,7 @@ def test_a_request_is_what_the_command_builds():
         (SampleRequest, {"batch_size": True}, "batch_size=True"),
         (SampleRequest, {"precision": "bf17"}, "precision=bf17"),
         (EvaluateRequest, {"num_held_out": 0}, "num_held_out=0"),
-        (EvaluateRequest, {"bound_draws": -1}, "bound_draws=-1"),
+        (EvaluateRequest, {"noise_samples": -1}, "noise_samples=-1"),
     ],
 )
 def test_what_no_request_may_be(build, fields, named):
@@ -138,7 +145,7 @@ def test_objects_stand_in_the_place_of_lines():
 
 @pytest.mark.slow
 def test_evaluate_measures_what_the_command_does(untrained, model, tmp_path, monkeypatch, request):
-    more = ["floor_draws=2", "verdicts=0", "pictures=false", f"out={tmp_path}/command"]
+    more = ["reference_repeats=2", "verdicts=0", "pictures=false", f"out={tmp_path}/command"]
     main(["evaluate", f"checkpoint={untrained}", *WORDS, *more])
     written = json.loads((tmp_path / "command" / "metrics.json").read_text())
     (tmp_path / "empty").mkdir()
@@ -161,7 +168,7 @@ def test_evaluate_measures_what_the_command_does(untrained, model, tmp_path, mon
 def test_evaluate_measures_files(tmp_path):
     file = tmp_path / "plans.jsonl"
     write_diagrams(file, generate_plans(20, 3))
-    options = {"reference": file, "floor_draws": 0, "verdicts": 0}
+    options = {"reference": file, "reference_repeats": 0, "verdicts": 0}
     found = evaluate(samples=file, domain="bubble_diagrams", **options).metrics()
     assert found["num_samples"] == 20
 
@@ -195,7 +202,7 @@ def test_settings_become_words():
 def test_a_model_is_trained_and_loaded(tmp_path):
     small = {"trainer": {"max_steps": 1, "num_sanity_val_steps": 0}, "data": {"num_plans": 100}}
     small |= {"model": {"d_model": 16, "cond_dim": 16}, "callbacks": {"num_samples": 0}}
-    small |= {"eval": {"num_samples": 2, "bound_samples": 4, "bound_draws": 1, "verdicts": 0}}
+    small |= {"eval": {"num_samples": 2, "num_held_out": 4, "noise_samples": 1, "verdicts": 0}}
     small["logger"] = "none"
     words = ["model=bd_tiny"]
     metrics = train(*words, folder=tmp_path / "run", **small)
@@ -213,6 +220,6 @@ def test_a_model_is_trained_and_loaded(tmp_path):
 @pytest.mark.slow
 def test_a_comparison_returns_its_results(tmp_path):
     words = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16", "trainer.max_steps=1"]
-    words += ["data.num_plans=100", "eval.num_samples=2", "bound_samples=4", "bound_draws=1"]
+    words += ["data.num_plans=100", "eval.num_samples=2", "num_held_out=4", "noise_samples=1"]
     found = discrete_diffusion.compare(*words, out=tmp_path, algos=["mdlm"], eval={"verdicts": 0})
     assert found == json.loads((tmp_path / "results.json").read_text())

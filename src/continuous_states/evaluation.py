@@ -17,7 +17,7 @@ from discrete_diffusion.config import counted
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.data import Dataset, Examples, SplitBatches
 from discrete_diffusion.evaluation import (
-    BOUND_DRAWS,
+    NOISE_SAMPLES,
     Comparison,
     EvaluateRequest,
     MeasurementSettings,
@@ -149,7 +149,7 @@ def held_out_bound(
     bounds = sample_bounds(
         algorithm,
         SplitBatches(data, split, batch_size=model.rows_at_once, seed=request.seed),
-        draws=BOUND_DRAWS if request.bound_draws is None else request.bound_draws,
+        draws=NOISE_SAMPLES if request.noise_samples is None else request.noise_samples,
         settings=MeasurementSettings((request.seed, *_BOUND), model.device, model.shard),
     )
     if bounds.tail is not None and bounds.tail.is_doubtful:

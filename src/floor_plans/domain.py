@@ -75,9 +75,9 @@ class BubbleDiagrams(Domain):
         "num_held_out": 200,
         "num_samples": 200,
         "seeds": 1,
-        "floor_draws": 5,
+        "reference_repeats": 5,
         "verdicts": 50,
-        "bound_draws": 1,
+        "noise_samples": 1,
         "time_bins": 5,
     }
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from discrete_diffusion.domains import (
     DATA,
-    FLOOR_DRAWS,
     LIKELIHOOD,
     ORDERS,
+    REFERENCE_REPEATS,
     SEEDS,
     TIME_BINS,
     Option,
@@ -132,7 +132,7 @@ EVALUATE = (
         of_files=True,
     ),
     SEEDS,
-    FLOOR_DRAWS,
+    REFERENCE_REPEATS,
     Option(
         "verdicts",
         "samples in all, and real plans, of which a solver decides whether they can be built; "

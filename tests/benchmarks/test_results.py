@@ -149,7 +149,7 @@ def test_a_comparison_is_shown_from_its_numbers_alone(num_seeds, tmp_path):
         measured=measurement.measures,
         columns=measurement.columns,
         split="test",
-        bound_draws=16,
+        noise_samples=16,
         baselines=(Baseline("a guess", values("rouge_l", num=0), {"exact_match": 0.125}),),
     )
     cells = {

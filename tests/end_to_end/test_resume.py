@@ -23,7 +23,7 @@ ARGUMENTS = [
     *("model=bd_tiny", "data.num_plans=400", "data.batch_size=16", "threads=1", "seed=5"),
     *(f"trainer.max_steps={STEPS}", f"trainer.val_check_interval={INTERVAL}"),
     *("trainer.log_every_n_steps=5", "callbacks.num_samples=0", "callbacks.ema_decay=0.99"),
-    *("eval.num_samples=20", "eval.bound_draws=1"),
+    *("eval.num_samples=20", "eval.noise_samples=1"),
 ]
 """20 batches an epoch, so that validations fall anywhere in it."""
 

@@ -20,7 +20,7 @@ from discrete_diffusion.cli import main
 ARGUMENTS = [
     *("model=bd_tiny", "model.dropout=0.1", "data.num_plans=150", "data.batch_size=16"),
     *("trainer.accelerator=cpu", "threads=1", "seed=3", "trainer.log_every_n_steps=1"),
-    *("callbacks.num_samples=2", "eval.num_samples=20", "eval.bound_draws=1"),
+    *("callbacks.num_samples=2", "eval.num_samples=20", "eval.noise_samples=1"),
 ]
 """Seven full training batches, of which an epoch of whole steps has six; one validation batch."""
 VARIABLES = ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "MASTER_PORT", "OMP_NUM_THREADS")

@@ -35,7 +35,13 @@ def numbers(folder: str) -> dict:
 @pytest.mark.slow
 def test_two_processes_draw_and_measure_as_one_does(checkpoint):
     words = [f"checkpoint={checkpoint}", "accelerator=cpu", "num_samples=40", "seeds=2"]
-    words += ["floor_draws=0", "bound_draws=1", "time_bins=2", "batch_size=8", "pictures=false"]
+    words += [
+        "reference_repeats=0",
+        "noise_samples=1",
+        "time_bins=2",
+        "batch_size=8",
+        "pictures=false",
+    ]
     main(["evaluate", *words, "out=one"])
     before = dict(os.environ)
     main(["evaluate", *words, "out=two", "devices=2", "threads=1"])

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 ARGUMENTS = [
     *("train", "model=bd_tiny", "data.num_plans=200", "data.batch_size=16", "threads=1"),
     *("trainer.max_steps=7", "trainer.val_check_interval=3", "trainer.log_every_n_steps=1"),
-    *("callbacks.num_samples=4", "eval.num_samples=4", "eval.bound_draws=1", "optim.lr=0.003"),
+    *("callbacks.num_samples=4", "eval.num_samples=4", "eval.noise_samples=1", "optim.lr=0.003"),
 ]
 
 PHASES = {

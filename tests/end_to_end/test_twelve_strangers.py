@@ -16,7 +16,7 @@ from discrete_diffusion.models.registry import register_backbone
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
 DATA = ["data.num_plans=80", "data.batch_size=8", "debug=default", "trainer.max_steps=2"]
-QUICK = ["logger=none", "callbacks.num_samples=0", "eval.num_samples=2", "eval.bound_samples=4"]
+QUICK = ["logger=none", "callbacks.num_samples=0", "eval.num_samples=2", "eval.num_held_out=4"]
 AR = ["algo=ar", "sampling=first-hitting"]
 BLOCKS = ["algo=bd3lm"]
 

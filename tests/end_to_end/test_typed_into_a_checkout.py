@@ -86,7 +86,7 @@ QUICK = [
     *("threads=1", "logger=none", "trainer.max_steps=1", "trainer.val_check_interval=1"),
     *("data.num_plans=100", "data.batch_size=4", "eval.num_samples=0"),
 ]
-FEW = ["callbacks.num_samples=0", "eval.bound_draws=1", "eval.bound_samples=4"]
+FEW = ["callbacks.num_samples=0", "eval.noise_samples=1", "eval.num_held_out=4"]
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_train(checkout, tmp_path, words, algorithm, backbone, parameters):
 
 
 def test_compare_and_list(checkout, tmp_path):
-    words = ["algos=[mdlm,my_mdlm]", "model=bd_tiny", "bound_samples=4", "bound_draws=1"]
+    words = ["algos=[mdlm,my_mdlm]", "model=bd_tiny", "num_held_out=4", "noise_samples=1"]
     run(checkout, "compare", *words, *QUICK, f"out={tmp_path}/compared")
     with (tmp_path / "compared" / "table.csv").open() as file:
         ours, own = csv.DictReader(file)

@@ -53,7 +53,7 @@ def has(config: DictConfig, key: str) -> bool:
 @pytest.mark.slow
 def test_every_key_that_a_message_names_can_be_typed():
     named, typed = named_keys(), set()
-    assert {"trainer.limit_val_batches", "callbacks.num_samples", "eval.bound_samples"} <= named
+    assert {"trainer.limit_val_batches", "callbacks.num_samples", "eval.num_held_out"} <= named
     for choice in [f"{g}={name}" for g in GROUPS for name in all_choices(g)]:
         config = compose_plainly("train", [choice])
         here = {key for key in named - typed if has(config, key)}

@@ -52,12 +52,12 @@ TRAINED = {
 """By kind, the config of a tiny model that is not trained."""
 
 QUICK = {
-    "plans": ["floor_draws=1", "verdicts=0", "seeds=1", "num_samples=4", "time_bins=2"],
-    "graphs": ["floor_draws=0", "seeds=1", "num_samples=4", "time_bins=2", "steps=2"],
+    "plans": ["reference_repeats=1", "verdicts=0", "seeds=1", "num_samples=4", "time_bins=2"],
+    "graphs": ["reference_repeats=0", "seeds=1", "num_samples=4", "time_bins=2", "steps=2"],
     "molecules": ["num_samples=4", "time_bins=2"],
     "text": ["time_bins=2"],
     "regions": ["seeds=1", "num_samples=2"],
-    "eit": ["draws=1", "num_samples=2", "steps=2"],
+    "eit": ["samples_per_condition=1", "num_samples=2", "steps=2"],
     "dialogue": ["num_samples=2"],
 }
 QUICK |= {"generated plans": QUICK["plans"], "eit-levels": QUICK["eit"]}
@@ -152,7 +152,7 @@ def trained(tmp_path_factory):
 
 
 def run(checkpoint: Path, kind: str, *words: str) -> dict:
-    given = ["pictures=false", "threads=1", "bound_draws=1", "overwrite=true", *QUICK[kind]]
+    given = ["pictures=false", "threads=1", "noise_samples=1", "overwrite=true", *QUICK[kind]]
     main(["evaluate", f"checkpoint={checkpoint}", *given, *words])
     return json.loads(Path("evaluation/metrics.json").read_text())
 

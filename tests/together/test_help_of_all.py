@@ -15,6 +15,6 @@ def test_a_key_of_several_packages_says_what_it_means_for_each(capsys):
         assert "\n given=" in own
     main(["compare", "--help"])
     said = capsys.readouterr().out
-    for title, key in (("diagrams", "verdicts"), ("images from maps", "draws")):
+    for title, key in (("diagrams", "verdicts"), ("images from maps", "samples_per_condition")):
         (own,) = re.findall(rf"^Keys for {title} alone.*?\n\s*\n", said, re.M | re.S)
         assert f"eval.{key}=" in own

@@ -35,7 +35,7 @@ from continuous_states.evaluation import (
 from discrete_diffusion.config import counted
 from discrete_diffusion.contracts import BoundEstimate
 from discrete_diffusion.evaluation import (
-    BOUND_DRAWS,
+    NOISE_SAMPLES,
     EvaluateRequest,
     Evaluation,
     Headline,
@@ -224,7 +224,7 @@ def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> Summa
         with next(parts):
             bound = held_out_bound(request, model, data, split)
         with next(parts):
-            draws = BOUND_DRAWS if request.bound_draws is None else request.bound_draws
+            draws = NOISE_SAMPLES if request.noise_samples is None else request.noise_samples
             gap = report.source_gap(model, request.num_held_out, draws=draws, seed=request.seed)
     # settings of the measurement
     facts = {

@@ -17,7 +17,7 @@ class Dialogue(Domain):
         *("source_tokenizer", "target_tokenizer"),
     )
     streamed_file = "samples.jsonl"
-    quick = {"num_held_out": 100, "num_samples": 50, "bound_draws": 1}
+    quick = {"num_held_out": 100, "num_samples": 50, "noise_samples": 1}
     options = {
         "sample": (
             Option(

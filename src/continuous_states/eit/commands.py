@@ -147,7 +147,7 @@ def field_notes(scores: Mapping[str, float]) -> list[str]:
 
 
 def _report(request: SampleRequest | EvaluateRequest, measured: MeasuredData) -> ImageReport:
-    draws = DRAWS if request.draws is None else request.draws
+    draws = DRAWS if request.samples_per_condition is None else request.samples_per_condition
     return ImageReport(measured.data, measured.split, draws=draws, trained_on=measured.trained_on)
 
 
@@ -249,7 +249,7 @@ class ImageCells(CellMeasurement):
     axes = (Column("relative L2", "relative_l2", 3),)
 
     def num_draws(self, config: DictConfig) -> int:
-        return int(config.eval.draws)
+        return int(config.eval.samples_per_condition)
 
     def refusal(self, algorithm: Algorithm, num_samples: int) -> str | None:
         if algorithm.state == "tokens" or num_samples:

@@ -10,7 +10,9 @@ from discrete_diffusion.domains import DATA, Domain, Option, register_domain
 
 _OPTIONS = (
     DATA,
-    Option("draws", "samples given every map, their mean is scored; null is 8", least=1),
+    Option(
+        "samples_per_condition", "samples given every map, their mean is scored; null is 8", least=1
+    ),
 )
 
 
@@ -29,13 +31,16 @@ class EIT(Domain):
         "evaluate": _OPTIONS,
         "train": (
             Option(
-                "draws", "drawn from every held-out map, their mean is scored", default=8, least=1
+                "samples_per_condition",
+                "drawn from every held-out map, their mean is scored",
+                default=8,
+                least=1,
             ),
         ),
     }
     token_steps = 20
     sample_files = ("samples.npz",)
-    quick = {"num_held_out": 100, "num_samples": 20, "draws": 2, "bound_draws": 1}
+    quick = {"num_held_out": 100, "num_samples": 20, "samples_per_condition": 2, "noise_samples": 1}
 
     complete = LazyEntry("continuous_states.eit.dataset:complete_eit")
     vocabulary = LazyEntry("continuous_states.eit.dataset:eit_vocabulary")

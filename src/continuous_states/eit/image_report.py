@@ -120,8 +120,8 @@ class ImageReport(Report):
 
 
 def report_of_training(data: Dataset, split: str, config: DictConfig) -> ImageReport:
-    """Report of a training run, with ``eval.draws`` samples per image."""
-    return ImageReport(data, split, draws=config.eval.draws)
+    """Report of a training run, with ``eval.samples_per_condition`` samples per image."""
+    return ImageReport(data, split, draws=config.eval.samples_per_condition)
 
 
 @dataclass(frozen=True)

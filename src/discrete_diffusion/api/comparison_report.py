@@ -205,7 +205,7 @@ def _comparison(
         measured=measurement.measures,
         columns=measurement.columns,
         split=found[cells[0].name]["split"],
-        bound_draws=protocol.bound_draws,
+        noise_samples=protocol.bound_draws,
         baselines=measurement.baselines(data, drawn[0]) if drawn else (),
         against=against,
     )

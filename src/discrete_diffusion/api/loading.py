@@ -82,7 +82,7 @@ _COUNT = "num_"
 _OF_BOTH = {"num", "seed", "steps", "sampling", "batch_size", "precision"}
 _FIELDS = {
     "sample": {*_OF_BOTH, "given"},
-    "evaluate": {*_OF_BOTH, "samples", "domain", "split", "held_out", "bound_draws", "quick"},
+    "evaluate": {*_OF_BOTH, "samples", "domain", "split", "held_out", "noise_samples", "quick"},
 }
 """Keywords that ``sample`` and ``evaluate`` take for every kind of data."""
 
@@ -209,7 +209,7 @@ def evaluate(
     steps: int | None = None,
     split: str | None = None,
     held_out: int | None = None,
-    bound_draws: int | None = None,
+    noise_samples: int | None = None,
     quick: bool = False,
     sampling: str | Mapping[str, Any] | None = None,
     batch_size: int | None = None,
@@ -228,7 +228,7 @@ def evaluate(
         steps: number of time steps, or of network calls if the sampler has no time steps.
         split: the split to measure on.
         held_out: number of samples of the split.
-        bound_draws: number of noise samples for each held-out sample.
+        noise_samples: number of noise samples for each held-out sample.
         quick: measure less, so that it takes about a minute.
         sampling: as for ``SampleFunction``.
         batch_size: as for ``SampleFunction``.
@@ -263,7 +263,7 @@ def evaluate(
         samples=tuple(files),
         split=split,
         num_held_out=held_out,
-        bound_draws=bound_draws,
+        noise_samples=noise_samples,
         quick=quick,
     )
     if checkpoint is None:

@@ -179,7 +179,7 @@ def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
     if not keys:
         raise ValueError(
             f"quick=true: {domain.title} have no quick evaluation; leave it out, and choose "
-            "how much is measured by num_samples=, bound_draws= and the like"
+            "how much is measured by num_samples=, noise_samples= and the like"
         )
     return {key: domain.quick[key] if request[key] is None else request[key] for key in keys}
 

@@ -164,11 +164,11 @@ def with_measurements(
     # work of training, in all and between two validations
     whole = samples_trained_on(config, num_train) * work.trained
     between = samples_between_validations(config, num_train) * work.trained
-    bounded, size = config.eval.bound_draws * work.bounded, config.data.batch_size
+    bounded, size = config.eval.noise_samples * work.bounded, config.data.batch_size
     # most, cost of one, allowed work, least
     amounts = {
         "eval.num_samples": (SAMPLES_DRAWN, work.sampled, _FINALLY * whole, _LEAST_SAMPLED),
-        "eval.bound_samples": (num_held_out, bounded, _FINALLY * whole, _LEAST_BOUNDED),
+        "eval.num_held_out": (num_held_out, bounded, _FINALLY * whole, _LEAST_BOUNDED),
         "callbacks.num_samples": (
             *(_AT_EACH_VALIDATION, work.sampled),
             *(_AT_VALIDATION * between, _LEAST_SAMPLED),
@@ -195,8 +195,8 @@ def with_terms(config: DictConfig) -> tuple[DictConfig, list[str]]:
     allowed = _FINALLY * samples_trained_on(config) * work.trained
     amounts = {
         "eval.num_samples": (SAMPLES_DRAWN, work.sampled, allowed, _LEAST_SAMPLED),
-        "bound_samples": (
-            *(_COMPARED, config.bound_draws * work.bounded),
+        "num_held_out": (
+            *(_COMPARED, config.noise_samples * work.bounded),
             *(allowed, _LEAST_BOUNDED),
         ),
     }

@@ -32,7 +32,7 @@ _LISTS = {
     "columns": "[nelbo,difference,valid]",
 }
 _OWN_KEYS = (
-    *(*_LISTS, "out", "bound_samples", "bound_draws", "size_tolerance", "overwrite"),
+    *(*_LISTS, "out", "num_held_out", "noise_samples", "size_tolerance", "overwrite"),
     "reference",
 )
 """Config keys of ``compare`` that ``train`` does not have."""
@@ -42,7 +42,7 @@ _SET_BY_CELL = {
     "algo.name": "algos=[...]",
     "algo.backbone": "backbones=[...]",
     "seed": "seeds=[...]",
-    "eval.bound_draws": "bound_draws=N",
+    "eval.noise_samples": "noise_samples=N",
     "resume": "the same command again, which goes on by itself",
 }
 _OF_SOME = ("algo.", "schedule.", "sampling.", "model.")
@@ -96,7 +96,7 @@ def shared_overrides(overrides: Sequence[str]) -> list[str]:
     """Select from the result of ``read_words`` the overrides of every cell's ``train``."""
     shared = [o for o in overrides if key_of(o) not in (*_OWN_KEYS, "eval.num_samples")]
     # compare measures once; sampling at validations only if requested
-    return ["callbacks.num_samples=0", *shared, "eval.num_samples=0", "eval.bound_draws=1"]
+    return ["callbacks.num_samples=0", *shared, "eval.num_samples=0", "eval.noise_samples=1"]
 
 
 def check_request(
@@ -136,7 +136,7 @@ def check_request(
             raise ValueError(f"seeds: got {seed}, expected whole numbers, at least 0")
     # numbers
     several = Annotated[int, Bounds(least=2)]
-    keys = {"bound_samples": several, "bound_draws": Count, "eval.num_samples": CountOrZero}
+    keys = {"num_held_out": several, "noise_samples": Count, "eval.num_samples": CountOrZero}
     check_keys(config, keys)
     tolerance = config.size_tolerance
     if tolerance is not None and not (is_number(tolerance) and 0 <= tolerance < 1):

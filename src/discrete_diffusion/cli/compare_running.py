@@ -40,8 +40,8 @@ def compare_cells(
     measurement = cells[0].measurement
     check_columns(config.columns or (), measurement.measures, measurement.columns)
     protocol = EvaluationProtocol(
-        bound_samples=config.bound_samples,
-        bound_draws=config.bound_draws,
+        bound_samples=config.num_held_out,
+        bound_draws=config.noise_samples,
         num_samples=config.eval.num_samples,
         draws=measurement.num_draws(config),
         verdicts=measurement.num_verdicts(config),

@@ -192,7 +192,7 @@ _OF_TRAINING = {
 _OF_RUNS = {
     **dict.fromkeys(("trainer.num_nodes", "trainer.accumulate_grad_batches", "threads"), Count),
     **dict.fromkeys(("data.batch_size", "data.length"), Count),
-    **dict.fromkeys(("eval.bound_samples", "eval.bound_draws"), Count),
+    **dict.fromkeys(("eval.num_held_out", "eval.noise_samples"), Count),
     **dict.fromkeys(("seed", "callbacks.num_samples", "eval.num_samples"), CountOrZero),
 }
 KEYS = _OF_TRAINING | _OF_RUNS

@@ -2,9 +2,9 @@ from .cell_measurement import CellMeasurement as CellMeasurement
 from .cell_measurement import SampleScore as SampleScore
 from .cell_measurement import TokenCells as TokenCells
 from .commands import DATA as DATA
-from .commands import FLOOR_DRAWS as FLOOR_DRAWS
 from .commands import LIKELIHOOD as LIKELIHOOD
 from .commands import ORDERS as ORDERS
+from .commands import REFERENCE_REPEATS as REFERENCE_REPEATS
 from .commands import SEEDS as SEEDS
 from .commands import TIME_BINS as TIME_BINS
 from .commands import Option as Option

@@ -96,8 +96,8 @@ DATA = Option(
 
 # options of evaluate, for kinds of data whose samples have distances and floors
 SEEDS = Option("seeds", "sampling seeds seed, seed + 1, ...; null is 5", least=1)
-FLOOR_DRAWS = Option(
-    "floor_draws",
+REFERENCE_REPEATS = Option(
+    "reference_repeats",
     "pairs of real sets that the floors are the mean of; null is 20, 0 leaves them out",
     least=0,
     of_files=True,

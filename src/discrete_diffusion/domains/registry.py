@@ -183,7 +183,7 @@ def _file_kinds() -> Iterator[FileKind]:
 WITH_CHECKPOINT = ("sample", "evaluate")
 """Commands that open a checkpoint."""
 
-_FOR_CHECKPOINTS = ("bound_draws", "num_samples", "steps")
+_FOR_CHECKPOINTS = ("noise_samples", "num_samples", "steps")
 """Fields that do not apply to a file of samples."""
 
 _Request = TypeVar("_Request", bound=Request)
@@ -234,9 +234,10 @@ def sample_request_of(domain: Domain, request: SampleRequest, path: str) -> Samp
 
 def evaluate_request_of(domain: Domain, request: EvaluateRequest, path: str) -> EvaluateRequest:
     """Complete a request to measure a model with the defaults of the kind of data."""
-    if request.bound_draws == 0 and "time_bins" not in options_of(domain, "evaluate"):
+    if request.noise_samples == 0 and "time_bins" not in options_of(domain, "evaluate"):
         raise ValueError(
-            f"bound_draws=0 (samples alone) does not go with {domain.title}; bound_draws=1 is least"
+            f"noise_samples=0 (samples alone) does not go with {domain.title}; it takes "
+            "noise_samples=1 or more"
         )
     return _with_options(domain, request, path, "evaluate")
 

@@ -9,7 +9,7 @@ from .comparison import Measure as Measure
 from .evaluation_protocol import EvaluationProtocol as EvaluationProtocol
 from .evaluation_protocol import HeldOutBounds as HeldOutBounds
 from .evaluation_protocol import held_out_bounds as held_out_bounds
-from .measured_data import BOUND_DRAWS as BOUND_DRAWS
+from .measured_data import NOISE_SAMPLES as NOISE_SAMPLES
 from .measured_data import MeasuredData as MeasuredData
 from .measured_data import RealData as RealData
 from .measured_data import UnreadableDataError as UnreadableDataError

@@ -89,9 +89,9 @@ class DrawTail:
         """Format a warning of a doubtful bound. ``whose``: the model, as in ``of mdlm``."""
         # what would do, and the sentence
         bound = f"The bound {whose}".strip()
-        remedy = f"bound_draws={self.enough} would do"
+        remedy = f"noise_samples={self.enough} would do"
         if self.enough > _MOST:
-            remedy = f"even bound_draws={_MOST} would not do"
+            remedy = f"even noise_samples={_MOST} would not do"
         return (
             f"{bound} hangs on a few of its {self.num_samples * self.draws:,} noise draws, so "
             f"neither it nor its error is to be trusted: the largest 1 % of them carry "

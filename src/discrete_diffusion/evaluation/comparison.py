@@ -203,7 +203,7 @@ def _bound_notes(comparison: Comparison) -> list[str]:
     num = comparison.reference("nelbo").values["nelbo"].shape[1]
     notes = [
         f"The bound is of {counted(num, 'sample')} of the {comparison.split} split, the same for "
-        f"all, {counted(comparison.bound_draws, 'noise draw')} each."
+        f"all, {counted(comparison.noise_samples, 'noise draw')} each."
     ]
     # models without a bound, or with a doubtful one
     without = dict.fromkeys(m.algorithm for m in comparison.models if "nelbo" not in m.values)
@@ -225,7 +225,7 @@ BOUND = Measure("the bound", lambda comparison: f"bound, {comparison.quantity}",
 class Comparison:
     """Models and ``baselines`` compared on the same held-out samples.
 
-    ``split``: split of the samples. ``bound_draws``: noise samples of the bound per sample.
+    ``split``: split of the samples. ``noise_samples``: noise samples of the bound per sample.
     ``measured``: measures by name; ``columns``: the metrics of the table. ``against``: algorithm
     that a model is compared with, at the same backbone; None: every model is compared with the
     first.
@@ -239,7 +239,7 @@ class Comparison:
     measured: Mapping[str, Measure]
     columns: tuple[Column, ...]
     split: str
-    bound_draws: int
+    noise_samples: int
     baselines: tuple[Baseline, ...] = ()
     against: str | None = None
 

@@ -37,8 +37,8 @@ D = TypeVar("D", bound=Dataset)
 HELD_OUT = ("test", "val")
 """Splits to measure on, the preferred one first."""
 
-BOUND_DRAWS = 4
-"""Default of ``bound_draws``: noise samples per held-out sample."""
+NOISE_SAMPLES = 4
+"""Default of ``noise_samples``: noise samples per held-out sample."""
 
 SEEDS = 5
 """Default number of sampling seeds."""

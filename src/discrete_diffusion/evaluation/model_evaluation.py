@@ -17,7 +17,7 @@ from torch import Tensor
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import SPLITS, TokenDataset
 from discrete_diffusion.evaluation.measured_data import (
-    BOUND_DRAWS,
+    NOISE_SAMPLES,
     SEEDS,
     MeasuredData,
     UnreadableDataError,
@@ -172,22 +172,22 @@ class ModelEvaluation(Evaluation):
 def num_passes(request: EvaluateRequest, length: int) -> int:
     """Largest number of network calls of ``measure_model`` per held-out sample of ``length``
     tokens."""
-    if request.bound_draws == 0:
+    if request.noise_samples == 0:
         return 0
-    bound_draws = BOUND_DRAWS if request.bound_draws is None else request.bound_draws
+    noise_samples = NOISE_SAMPLES if request.noise_samples is None else request.noise_samples
     time_bins = TIME_BINS if request.time_bins is None else request.time_bins
-    passes = int(bound_draws + time_bins + len(MASKED_SHARES))
+    passes = int(noise_samples + time_bins + len(MASKED_SHARES))
     return passes + num_path_passes(request, length)
 
 
 def measure_model(
     request: EvaluateRequest, model: Model, data: TokenDataset, split: str
 ) -> ModelScores | None:
-    """Measure a model as ``request`` says; None for ``bound_draws=0``.
+    """Measure a model as ``request`` says; None for ``noise_samples=0``.
 
-    Reads ``bound_draws``, ``time_bins``, ``likelihood``, ``orders`` and ``seed``.
+    Reads ``noise_samples``, ``time_bins``, ``likelihood``, ``orders`` and ``seed``.
     """
-    if request.bound_draws == 0:
+    if request.noise_samples == 0:
         return None
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
     # bound and calibration, then paths
@@ -195,7 +195,7 @@ def measure_model(
         model,
         data,
         split,
-        bound_draws=BOUND_DRAWS if request.bound_draws is None else request.bound_draws,
+        noise_samples=NOISE_SAMPLES if request.noise_samples is None else request.noise_samples,
         time_bins=TIME_BINS if request.time_bins is None else request.time_bins,
         seed=request.seed,
     )
@@ -213,10 +213,10 @@ def evaluate_token_model(
     model is measured.
     """
     # the data and a report on them
-    if report is None and request.bound_draws == 0:
+    if report is None and request.noise_samples == 0:
         name = trained.data_config.name
         raise ValueError(
-            f"bound_draws=0: no metrics of samples exist for data={name}; leave it out"
+            f"noise_samples=0: no metrics of samples exist for data={name}; leave it out"
         )
     measured_on = measured_data(request, trained)
     data, split = measured_on.data, measured_on.split

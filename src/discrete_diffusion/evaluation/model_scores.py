@@ -143,12 +143,12 @@ class PathScores:
 def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
     """Raise ``ValueError`` if the model cannot measure a requested ``likelihood`` or ``orders``.
 
-    Also raised with ``bound_draws=0``, which measures samples alone.
+    Also raised with ``noise_samples=0``, which measures samples alone.
     """
     for name in ("likelihood", "orders"):
-        if request.bound_draws == 0 and (value := request.get(name)) is not None:
+        if request.noise_samples == 0 and (value := request.get(name)) is not None:
             raise ValueError(
-                f"bound_draws=0 measures samples alone, {name}={value} the model; leave one out"
+                f"noise_samples=0 measures samples alone, {name}={value} the model; leave one out"
             )
     # orders that the model has
     if (order := request.get("likelihood")) is not None:
@@ -331,11 +331,11 @@ class ModelScores:
 
 
 def score_model(
-    model: Model, data: TokenDataset, split: str, *, bound_draws: int, time_bins: int, seed: int
+    model: Model, data: TokenDataset, split: str, *, noise_samples: int, time_bins: int, seed: int
 ) -> ModelScores:
     """Measure the algorithm of ``model`` on every sample of a split, on its device.
 
-    ``bound_draws``: noise samples per sample for the bound; ``time_bins``: number of bins of the
+    ``noise_samples``: noise samples per sample for the bound; ``time_bins``: number of bins of the
     bound by time, with one noise sample each. The blind bound is left out without training data.
     Raises ``ValueError`` if the split is empty.
     """
@@ -352,7 +352,7 @@ def score_model(
     if len(data.splits["train"]) == 0:
         baselines = {k: v for k, v in baselines.items() if not k.startswith("nelbo_blind")}
     # the bound of every sample
-    bounds = sample_bounds(algorithm, batches(), draws=bound_draws, settings=settings(_BOUND))
+    bounds = sample_bounds(algorithm, batches(), draws=noise_samples, settings=settings(_BOUND))
     bound = bounds.estimate(data.bound)
     return ModelScores(
         # bounds by size and in other units
@@ -486,7 +486,7 @@ def _model_section(scores: ModelScores) -> TableSection:
 def model_notes(scores: ModelScores | None) -> list[str]:
     """Notes on the numbers of ``model_sections``, in sentences."""
     if scores is None:
-        return ["bound_draws=0: the samples alone were measured, not the model on held-out data."]
+        return ["noise_samples=0: the samples alone were measured, not the model on held-out data."]
     num = scores.bound.num_samples
     notes = [f"± of the bound is its standard error over {num:,} held-out samples."]
     if scores.tail is not None and scores.tail.is_doubtful:

@@ -74,8 +74,8 @@ class EvaluateRequest(Request):
 
     ``samples``: files of samples; empty for a model. ``split``: split of the model's data; None:
     test, or val if test is empty. ``num_held_out``: number of held-out samples; None: all.
-    ``bound_draws``: noise samples for each; None: the default; 0: only samples are measured, if the
-    kind of data allows it. ``quick``: use the smaller defaults ``Domain.quick``, for an answer
+    ``noise_samples``: noise samples for each; None: the default; 0: only samples are measured, if
+    the kind of data allows it. ``quick``: use the smaller defaults ``Domain.quick``, for an answer
     within a minute. ``ema``: whether the weights are averaged, for the record. ``out``: folder into
     which samples are written as soon as they are made, or None.
     """
@@ -83,7 +83,7 @@ class EvaluateRequest(Request):
     samples: tuple[str, ...] = ()
     split: str | None = None
     num_held_out: Count | None = None
-    bound_draws: CountOrZero | None = None
+    noise_samples: CountOrZero | None = None
     quick: bool = False
     ema: bool = True
     out: Path | None = None

@@ -222,7 +222,7 @@ class TimeOfMeasuring(Callback):
     def measured(self, seconds: float) -> None:
         """Log the seconds of the final measurements if they took longer than the steps."""
         if LEAST_LOGGED <= seconds > self._stepping > 0:
-            keys = "a smaller eval.num_samples, eval.bound_samples or eval.bound_draws"
+            keys = "a smaller eval.num_samples, eval.num_held_out or eval.noise_samples"
             self._log_time("the final measurements", seconds, keys)
 
     def _log_time(self, task: str, seconds: float, keys: str) -> None:

@@ -187,16 +187,16 @@ class Run:
             step = self._take_best(trainer)
             bound = estimate_bound(
                 self.algorithm,
-                self.held_out(most=config.eval.bound_samples),
+                self.held_out(most=config.eval.num_held_out),
                 quantity=self.module.bound,
-                draws=config.eval.bound_draws,
+                draws=config.eval.noise_samples,
                 settings=MeasurementSettings((config.seed + BOUND_STREAM,), device, self.shard),
             )
             samples = self.draw(config.eval.num_samples)
             statistics = self.algorithm.statistics() | self.report.model_facts(
                 self.model,
                 config.eval.num_samples,
-                draws=config.eval.bound_draws,
+                draws=config.eval.noise_samples,
                 seed=config.seed + BOUND_STREAM,
             )
         if not trainer.is_global_zero:
@@ -236,7 +236,7 @@ class Run:
             read_contents(checkpoints.best).load_into(self.algorithm)
         if trainer.is_global_zero:
             settings, num = self.config.eval, len(self.data.splits["val"])
-            held_out = counted(min(settings.bound_samples or num, num), "held-out sample")
+            held_out = counted(min(settings.num_held_out or num, num), "held-out sample")
             logger.info(
                 "measuring best.ckpt, of step %s of %s: the NELBO of %s%s",
                 *(f"{steps if best is None else best:,}", f"{steps:,}", held_out),

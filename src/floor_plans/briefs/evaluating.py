@@ -169,10 +169,10 @@ def _notes_of(method: MethodScores, asked: int) -> list[str]:
 logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 256  # default of ``num_samples``
-FLOOR_DRAWS = 20  # default of ``floor_draws``
+REFERENCE_REPEATS = 20  # default of ``reference_repeats``
 GAMMA = 1.0  # default of ``gamma``
 
-_ELSEWHERE = ("seeds", "verdicts", "bound_draws", "time_bins", "likelihood", "orders")
+_ELSEWHERE = ("seeds", "verdicts", "noise_samples", "time_bins", "likelihood", "orders")
 """Keys that measure samples without a brief, or the model itself."""
 
 _OF_BRIEFS = ("method", "particles", "tries", "rejection_calls", "gamma")
@@ -303,7 +303,9 @@ def _answer_by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answ
 
 def _floors(request: EvaluateRequest, matches: Matches, size: int) -> RealVsReal | None:
     """Measure the metrics between real diagrams that meet the brief, ``size`` of them at a time."""
-    draws = FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws)
+    draws = (
+        REFERENCE_REPEATS if request.reference_repeats is None else int(request.reference_repeats)
+    )
     if not draws or not size or matches.reference is None or len(matches.known) < 2:
         return None
     return real_vs_real(

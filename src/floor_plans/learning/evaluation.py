@@ -67,7 +67,7 @@ def score_samples(
     *,
     training: Sequence[BubbleDiagram] | None = None,
     known: Sequence[BubbleDiagram] | None = None,
-    floor_draws: int = 20,
+    reference_repeats: int = 20,
     seed: int = 0,
     num_unreadable: int = 0,
 ) -> SampleScores:
@@ -75,8 +75,9 @@ def score_samples(
 
     A floor is the metrics of real diagrams instead of samples, on random subsets as large as the
     first set and the reference. ``training``: training data, for novelty. ``known``: real diagrams
-    for floors (default: the reference). ``floor_draws``: number of random subsets over which floors
-    are averaged, 0 for no floors. ``num_unreadable``: number of unreadable samples, for the notes.
+    for floors (default: the reference). ``reference_repeats``: number of random subsets over which
+    floors are averaged, 0 for no floors. ``num_unreadable``: number of unreadable samples, for the
+    notes.
 
     The value of real data is the floor for metrics in ``SIZE_DEPENDENT``, and the value of the
     reference for other metrics. Novelty has no such value, since held-out data are novel by
@@ -98,7 +99,7 @@ def score_samples(
     ]
     per_seed = {name: [scores[name] for scores in found] for name in found[0]}
     known = reference if known is None else known
-    floors = _floors(known, reference, len(sets[0]), draws=floor_draws, seed=seed)
+    floors = _floors(known, reference, len(sets[0]), draws=reference_repeats, seed=seed)
     real = structure_metrics(reference)
     if floors is not None:
         real |= {name: floors.mean[name] for name in SIZE_DEPENDENT}
@@ -308,8 +309,8 @@ def _mean_and_error(values: Tensor) -> tuple[float, float]:
 
 logger = logging.getLogger(__name__)
 
-FLOOR_DRAWS = 20
-"""Default of ``floor_draws``."""
+REFERENCE_REPEATS = 20
+"""Default of ``reference_repeats``."""
 
 NUM_SAMPLES = 2_000
 """Default of ``num_samples``."""
@@ -409,7 +410,9 @@ def evaluate_model(
 
 
 def _floor_draws(request: EvaluateRequest) -> int:
-    return FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws)
+    return (
+        REFERENCE_REPEATS if request.reference_repeats is None else int(request.reference_repeats)
+    )
 
 
 def _scored(
@@ -430,7 +433,7 @@ def _scored(
         real.reference,
         training=real.training,
         known=real.known,
-        floor_draws=_floor_draws(request),
+        reference_repeats=_floor_draws(request),
         seed=request.seed,
         num_unreadable=num_unreadable,
     )

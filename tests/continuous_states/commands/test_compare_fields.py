@@ -18,7 +18,12 @@ TINY = (
     *("data.num_samples=40", "data.size=16", "data.mesh_rings=4", "data.num_boundary=8"),
     *("data.split=[0.8,0.1,0.1]", "data.batch_size=8", "threads=1", "logger=none"),
     *("model=film_unet_tiny", "model.multipliers=[1,1]", "model.channels=8", "model.groups=4"),
-    *("trainer.max_steps=1", "eval.num_samples=2", "eval.draws=2", "bound_draws=1"),
+    *(
+        "trainer.max_steps=1",
+        "eval.num_samples=2",
+        "eval.samples_per_condition=2",
+        "noise_samples=1",
+    ),
     "sampling.steps=2",
 )
 

@@ -20,8 +20,8 @@ BOTH = "algos=[latent-seq2seq,mdlm]"
 NAMES = ["latent-seq2seq-latent-space-model-seed0", "mdlm-dit-seed0"]
 TINY = (
     *("data.num_samples=40", "data.split=[0.7,0.1,0.2]", "data.batch_size=8", "threads=1"),
-    *("logger=none", "trainer.max_steps=1", "eval.num_samples=3", "bound_draws=2"),
-    "bound_samples=6",
+    *("logger=none", "trainer.max_steps=1", "eval.num_samples=3", "noise_samples=2"),
+    "num_held_out=6",
 )
 TEST = sample_dialogues(40)[32:]
 
@@ -211,7 +211,7 @@ def test_without_samples_bounds_are_compared(finished, tmp_path, caplog):
     )  # those that there are stay
     assert "nothing to train: 2 cells finished" in caplog.messages
     assert kept["models"] == results["models"]
-    again = run_comparison(CompareRequest([*words, "eval.num_samples=0", "bound_draws=1"]))
+    again = run_comparison(CompareRequest([*words, "eval.num_samples=0", "noise_samples=1"]))
     assert "rouge_l" not in again["models"][0]
     assert again["models"][0]["nelbo"] == pytest.approx(results["models"][0]["nelbo"])  # exact
     assert not (tmp_path / "copy" / "summaries.md").exists()

@@ -392,7 +392,7 @@ def test_settings_that_make_no_sense(model, refused, command, words, sentence):
 
 @pytest.mark.slow
 def test_evaluate(model, capsys):
-    main(["evaluate", model, "seeds=3", "seed=2", "bound_draws=2", "out=mine", "threads=1"])
+    main(["evaluate", model, "seeds=3", "seed=2", "noise_samples=2", "out=mine", "threads=1"])
     said = capsys.readouterr().out
     found, made, table = read("mine"), arrays("mine"), Path("mine/table.md").read_text()
     assert {path.name for path in Path("mine").iterdir()} == {
@@ -431,8 +431,8 @@ def test_evaluate_quickly(model):
     assert (found["num_reference"], found["mask_rate"]) == (8, 0.3)
     assert found["intervals"]["per_motif_r"] == [None, None]
     assert found["network_calls_per_sample"] <= 2
-    assert found["quick"] == {"num_held_out": 5, "num_samples": 3, "seeds": 1, "bound_draws": 1}
-    for part in ("quick=true", "5 of 8 held-out samples", "num_samples=3", "bound_draws=1"):
+    assert found["quick"] == {"num_held_out": 5, "num_samples": 3, "seeds": 1, "noise_samples": 1}
+    for part in ("quick=true", "5 of 8 held-out samples", "num_samples=3", "noise_samples=1"):
         assert part in table
 
 
@@ -446,7 +446,7 @@ def test_a_model_whose_objective_is_ddpm(tmp_path, capsys):
     assert len(filled) == 4
     assert not np.allclose(filled[0], filled[1])
     assert read("samples")["network_calls_per_sample"] == 3
-    words = ["seeds=1", "bound_draws=1", "num_samples=2", "pictures=false", "steps=2"]
+    words = ["seeds=1", "noise_samples=1", "num_samples=2", "pictures=false", "steps=2"]
     main(["evaluate", model, *words, "threads=1"])
     assert read("evaluation")["nelbo_gaussian_given_observed"] > 0
     assert "hidden rows given the others" in Path("evaluation/table.md").read_text()

@@ -18,14 +18,19 @@ from discrete_diffusion.domains import build_data
 from discrete_diffusion.sampling import Ancestral
 from interrupting import stop_at_call, stopped
 
-QUICK = ["steps=1", "draws=1", "num_samples=4"]
+QUICK = ["steps=1", "samples_per_condition=1", "num_samples=4"]
 DATA = [
     *("data.num_samples=60", "data.size=16", "data.mesh_rings=6", "data.num_boundary=16"),
     *("data.split=[0.8,0.1,0.1]", "data.batch_size=8"),
 ]
 RUN = [
     *("threads=1", "logger=none", "trainer.max_steps=3", "trainer.val_check_interval=3"),
-    *("callbacks.num_samples=2", "eval.num_samples=3", "eval.draws=2", "eval.bound_draws=1"),
+    *(
+        "callbacks.num_samples=2",
+        "eval.num_samples=3",
+        "eval.samples_per_condition=2",
+        "eval.noise_samples=1",
+    ),
     *("model.multipliers=[1,1]", "model.channels=8", "model.groups=4", "model.d_model=16"),
 ]
 FIELD = ["algo=flow-matching", "sampling.steps=2", *DATA, *RUN]
@@ -84,7 +89,17 @@ def read(name: str) -> dict:
 
 @pytest.mark.slow
 def test_sample(model):
-    main(["sample", model, "num_samples=4", "draws=3", "steps=2", "out=mine", "threads=1"])
+    main(
+        [
+            "sample",
+            model,
+            "num_samples=4",
+            "samples_per_condition=3",
+            "steps=2",
+            "out=mine",
+            "threads=1",
+        ]
+    )
     found = read("mine")
     assert (found["num_samples"], found["draws_per_image"]) == (4, 3)
     assert found["network_calls_per_sample"] <= 2
@@ -99,13 +114,19 @@ def test_sample(model):
     own /= np.linalg.norm(truth.reshape(4, -1), axis=1)
     assert found["relative_l2"] == pytest.approx(own.mean(), rel=1e-5)
     assert Path("mine/samples.png").is_file()
-    drawn = load(model.removeprefix("checkpoint=")).sample(num=4, draws=3, steps=2)
+    drawn = load(model.removeprefix("checkpoint=")).sample(num=4, samples_per_condition=3, steps=2)
     assert np.array_equal(drawn.mean.numpy(), mean)
 
 
 @pytest.mark.slow
 def test_images_that_are_drawn_when_a_signal_comes_are_kept(trained, monkeypatch, capsys):
-    words = ["sample", f"checkpoint={trained('levels')}", "num_samples=4", "draws=2", "steps=2"]
+    words = [
+        "sample",
+        f"checkpoint={trained('levels')}",
+        "num_samples=4",
+        "samples_per_condition=2",
+        "steps=2",
+    ]
     words += ["batch_size=4", "threads=1"]
     main([*words, "out=whole"])
     whole = np.load("whole/samples.npz")["first"]
@@ -119,7 +140,14 @@ def test_images_that_are_drawn_when_a_signal_comes_are_kept(trained, monkeypatch
 
 @pytest.mark.slow
 def test_evaluate(model, capsys):
-    words = ["num_samples=4", "draws=2", "steps=2", "bound_draws=1", "out=ev", "threads=1"]
+    words = [
+        "num_samples=4",
+        "samples_per_condition=2",
+        "steps=2",
+        "noise_samples=1",
+        "out=ev",
+        "threads=1",
+    ]
     main(["evaluate", model, *words])
     said = capsys.readouterr().out
     found = read("ev")
@@ -135,7 +163,7 @@ def test_evaluate(model, capsys):
 @pytest.mark.slow
 def test_evaluate_on_other_phantoms(trained, caplog):
     """The images are others, the baselines those of the data that was trained on."""
-    words = [*QUICK, "bound_draws=1", "threads=1", "pictures=false"]
+    words = [*QUICK, "noise_samples=1", "threads=1", "pictures=false"]
     words += [f"checkpoint={trained('field')}", "data.phantoms=tubes", "data.noise_level=0.1"]
     main(["evaluate", *words])
     assert "fingerprint" not in caplog.text
@@ -203,7 +231,7 @@ def test_a_file_of_measurements(command):
         ("evaluate", "mask_rate=0.3", "CKPT"),
         ("evaluate", "seeds=2", "CKPT"),
         ("evaluate", "time_bins=9", "CKPT"),
-        ("sample", "draws=0", "at least 1"),
+        ("sample", "samples_per_condition=0", "at least 1"),
         ("evaluate", "reference=a.jsonl", "CKPT"),
         ("sample", "data.fantoms=tubes", "phantoms"),
         ("sample", "data.phantoms=cubes", "tubes"),

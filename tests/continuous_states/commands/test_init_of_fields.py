@@ -15,7 +15,7 @@ from discrete_diffusion.cli.train import TrainRequest, run_training
 
 QUICK = [
     *("threads=1", "logger=none", "trainer.max_steps=1", "trainer.val_check_interval=1"),
-    *("callbacks.num_samples=0", "eval.num_samples=0", "eval.bound_draws=1"),
+    *("callbacks.num_samples=0", "eval.num_samples=0", "eval.noise_samples=1"),
 ]
 STILL = ["optim.lr=1e-12", "optim.warmup_steps=0", "callbacks.ema_decay=null"]
 """Weights stay what they were at the start."""
@@ -28,7 +28,7 @@ UNET = [
     *("model.channels=8", "model.groups=4", "model.multipliers=[1]", "model.cond_dim=8"),
     "optim.lr_schedule=constant",
 ]
-SAMPLED = ["eval.num_samples=2", "eval.draws=2"]
+SAMPLED = ["eval.num_samples=2", "eval.samples_per_condition=2"]
 FLOW = ["experiment=eit", *EIT, *UNET, *STILL]
 
 

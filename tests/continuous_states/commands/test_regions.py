@@ -79,7 +79,7 @@ def test_a_step_of_the_published_recipe_at_reduced_size(tmp_path):
     words = ["experiment=get_region_literal", "model.d_model=64", "model.n_layers=2"]
     words += ["model.n_heads=4", "data.num_windows=20", "data.rows=12", "data.num_motifs=4"]
     words += ["data.peak_length=40", "trainer.max_steps=1", "eval.num_samples=2", "logger=none"]
-    words += ["eval.bound_draws=1", "callbacks.num_samples=1"]
+    words += ["eval.noise_samples=1", "callbacks.num_samples=1"]
     metrics = run_training(TrainRequest(compose("train", words), tmp_path))
     assert metrics["steps"] == 1
     assert metrics["dropped_columns"] == 1  # accessibility is constant

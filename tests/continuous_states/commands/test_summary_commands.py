@@ -26,7 +26,7 @@ PAIRS = sample_dialogues(30)
 VAL, TEST = slice(24, 27), slice(27, 30)
 RUN = [
     *("threads=1", "logger=none", "trainer.max_steps=1", "data.batch_size=4"),
-    *("callbacks.num_samples=2", "eval.bound_draws=1", "data.num_samples=30"),
+    *("callbacks.num_samples=2", "eval.noise_samples=1", "data.num_samples=30"),
     *("data.split=[0.8,0.1,0.1]", "model.hidden_size=16", "model.n_blocks=1", "model.n_heads=2"),
 ]
 IDS = ["algo=mdlm", "data=dialogue-tokens", "algo.backbone=dit", "model=dit_tiny", *RUN]
@@ -200,7 +200,7 @@ def test_dialogues_of_ones_own_need_the_checkpoint_alone(trained, command):
 
 @pytest.mark.slow
 def test_evaluate(command, kind, capsys):
-    command("evaluate", kind, "num_samples=2", "bound_draws=1", "batch_size=2")
+    command("evaluate", kind, "num_samples=2", "noise_samples=1", "batch_size=2")
     said, found = capsys.readouterr().out, numbers("evaluation")
     for name in ("shuffled_rouge_l", "another_rouge_l", "most_frequent_rouge_l", "exact_match"):
         assert name in said
@@ -217,7 +217,7 @@ def test_evaluate(command, kind, capsys):
     ("name", "word", "says"),
     [
         ("sample", "given=a.jsonl", r"a\.jsonl, line 2: dialogue"),
-        ("sample", "draws=3", "draws=3: CKPT"),
+        ("sample", "samples_per_condition=3", "samples_per_condition=3: CKPT"),
         ("sample", "mask_rate=0.3", r"mask_rate=0\.3: CKPT"),
         ("sample", "steps=4", "steps=4: .*sampling=generate"),
         ("evaluate", "seeds=2", "seeds=2: CKPT"),

@@ -429,7 +429,7 @@ def test_it_samples_scores_evaluates_and_is_passed_on(tmp_path):
     assert {type(each) for row in drawn for each in row} == {int}
     assert (model.log_prob(drawn, "left-to-right") < 0).all()
     np.save(tmp_path / "ids.npy", np.asarray(drawn).reshape(-1))
-    found = evaluate(model, data={"path": str(tmp_path / "ids.npy")}, bound_draws=2).metrics()
+    found = evaluate(model, data={"path": str(tmp_path / "ids.npy")}, noise_samples=2).metrics()
     assert found["bits_per_token"] > 0
     kept = load(model.save_pretrained(tmp_path / "kept"))
     with torch.no_grad():

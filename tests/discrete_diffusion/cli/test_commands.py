@@ -47,7 +47,7 @@ def test_a_run_folder_is_complete(finished_run):
 @pytest.mark.slow
 @pytest.mark.parametrize("length", ["trainer.max_steps=3", "trainer.max_epochs=1"])
 def test_runs_too_short_for_a_validation_leave_both_checkpoints(length, tmp_path, capsys):
-    words = ["model=bd_tiny", "data.num_plans=120", "eval.num_samples=2", "eval.bound_draws=1"]
+    words = ["model=bd_tiny", "data.num_plans=120", "eval.num_samples=2", "eval.noise_samples=1"]
     main(["train", *words, length, "hydra.run.dir=run", "logger=none", "callbacks.num_samples=2"])
     for name in ("best", "last"):
         load(tmp_path / "run" / "checkpoints" / f"{name}.ckpt")
@@ -172,7 +172,7 @@ def test_help_list_and_the_composed_config(capsys):
         ("evaluate checkpoint=a sampling=ancestrl", "did you mean 'ancestral'?"),
         ("train data=graphs data.skip_invlid=true", "did you mean 'skip_invalid'?"),
         ("train model=bd_tiny trainer.precision=bf16-true", "choose one of 32-true, bf16-mixed"),
-        ("train eval.bound_draws=0", "eval.bound_draws=0: "),
+        ("train eval.noise_samples=0", "eval.noise_samples=0: "),
         ("train callbacks.num_samples=-1", "callbacks.num_samples=-1"),
         ("train threads=0", "threads=0"),
         ("train seed=abc", "seed=abc: "),

@@ -92,7 +92,7 @@ class Sized(torch.nn.Linear):
         (["algo=udlm"], "give algos=[...]"),
         (["seed=1"], "give seeds=[...]"),
         (["trainer.devices=2"], "hydra/launcher=joblib"),
-        (["bound_samples=1"], "bound_samples=1: expected a whole number"),
+        (["num_held_out=1"], "num_held_out=1: expected a whole number"),
         (["model=bd_tiny", "data=graphs", "data.path=nowhere.jsonl"], "data.path=nowhere.jsonl"),
     ],
 )
@@ -213,7 +213,7 @@ def test_cells_are_measured_again_without_training(copy, finished):
     kept = measured.stat().st_mtime_ns
     again(*(copy, "sampling.temperature=0.25", "logger=csv"), f"threads={torch.get_num_threads()}")
     assert measured.stat().st_mtime_ns == kept
-    results = again(copy, "bound_draws=2", "eval.num_samples=0")
+    results = again(copy, "noise_samples=2", "eval.num_samples=0")
     assert "network_calls" not in results["models"][0]
     assert model.stat().st_mtime_ns == written.st_mtime_ns
     assert read_training_file(model)["discrete_diffusion"]["digest"] == digest

@@ -38,7 +38,7 @@ class MyNetwork(nn.Module):
 """
 TINY = (
     *("data.num_plans=100", "data.batch_size=16", "trainer.max_steps=1", "logger=none"),
-    *("callbacks.num_samples=0", "eval.num_samples=0", "bound_samples=4", "bound_draws=1"),
+    *("callbacks.num_samples=0", "eval.num_samples=0", "num_held_out=4", "noise_samples=1"),
 )
 
 

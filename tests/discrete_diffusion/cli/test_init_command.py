@@ -18,7 +18,7 @@ from discrete_diffusion.training.run import build_run
 
 QUICK = [
     *("threads=1", "logger=none", "trainer.max_steps=1", "trainer.val_check_interval=1"),
-    *("callbacks.num_samples=0", "eval.num_samples=0", "eval.bound_draws=1"),
+    *("callbacks.num_samples=0", "eval.num_samples=0", "eval.noise_samples=1"),
 ]
 STILL = ["optim.lr=1e-12", "optim.warmup_steps=0", "callbacks.ema_decay=null"]
 """Weights stay what they were at the start."""

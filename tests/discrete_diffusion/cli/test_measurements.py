@@ -23,7 +23,7 @@ PAGES = Work(trained=3 * 1024.0, bounded=1024.0, sampled=1024.0**2)
 def measured(*words: str, work: Work = PLANS) -> tuple[tuple[float, ...], list[str]]:
     """Samples drawn at the end, of the bound, drawn at validations; batches of one; the notes."""
     config, said = with_measurements(compose("train", words), **DATA, work=work)
-    drawn = config.eval.num_samples, config.eval.bound_samples, config.callbacks.num_samples
+    drawn = config.eval.num_samples, config.eval.num_held_out, config.callbacks.num_samples
     return (*drawn, config.trainer.limit_val_batches), said
 
 
@@ -49,7 +49,7 @@ def test_a_run_for_which_it_is_cheap_measures_all(words):
 def test_a_short_run_measures_its_share_and_says_so(words, expected):
     drawn, said = measured(*words)
     assert drawn == expected
-    names = ("eval.num_samples", "eval.bound_samples", "callbacks.num_samples")
+    names = ("eval.num_samples", "eval.num_held_out", "callbacks.num_samples")
     whole = dict(zip((*names, "trainer.limit_val_batches"), (1_000, 1_998, 200, 1.0), strict=True))
     less = [key for key, num in zip(whole, drawn, strict=True) if num != whole[key]]
     assert [line.split(":")[0] for line in said] == less
@@ -71,7 +71,7 @@ def test_long_samples_are_drawn_by_their_work():
 
 
 def test_a_number_that_is_given_is_obeyed():
-    given = ["eval.num_samples=700", "eval.bound_samples=9", "callbacks.num_samples=0"]
+    given = ["eval.num_samples=700", "eval.num_held_out=9", "callbacks.num_samples=0"]
     given += ["trainer.limit_val_batches=3"]
     assert measured("trainer.max_steps=2", *given, work=PAGES) == ((700, 9, 0, 3), [])
 
@@ -79,7 +79,7 @@ def test_a_number_that_is_given_is_obeyed():
 def test_batches_are_no_larger_than_the_data_and_nothing_held_out_is_no_work():
     config = compose("train", ["trainer.max_steps=1"])
     found, _ = with_measurements(config, num_train=1, num_held_out=0, work=PLANS)
-    assert (found.eval.bound_samples, found.trainer.limit_val_batches) == (0, 1.0)
+    assert (found.eval.num_held_out, found.trainer.limit_val_batches) == (0, 1.0)
     config = compose("train", ["trainer.max_steps=10"])
     assert samples_trained_on(config, 100) == 1_000
     assert samples_trained_on(config) == 2_560
@@ -96,10 +96,10 @@ def test_an_epoch_that_is_limited(limit, batches):
 
 def test_cells_are_measured_by_their_length():
     config, said = with_terms(compose("compare", ["trainer.max_steps=2"]))
-    assert (config.eval.num_samples, config.bound_samples) == (16, 56)
+    assert (config.eval.num_samples, config.num_held_out) == (16, 56)
     assert len(said) == 2
     config, said = with_terms(compose("compare", []))
-    assert (config.eval.num_samples, config.bound_samples, said) == (1_000, 600, [])
+    assert (config.eval.num_samples, config.num_held_out, said) == (1_000, 600, [])
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def test_it_is_sampled_and_measured():
     lines = Path("drawn/samples.txt").read_text().splitlines()[1::2]
     model = load(f"mdlm:theirs.ckpt?length={L}")
     assert [list(map(int, line.split())) for line in lines] == model.sample(num=3)
-    words = [f"checkpoint=mdlm:theirs.ckpt?length={L}", "data.path=ids.npy", "bound_draws=1"]
+    words = [f"checkpoint=mdlm:theirs.ckpt?length={L}", "data.path=ids.npy", "noise_samples=1"]
     main(["evaluate", *words, "out=measured"])
     found = json.loads(Path("measured/metrics.json").read_text())
     assert found["bits_per_token"] > 1

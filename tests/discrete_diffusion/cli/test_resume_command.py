@@ -276,7 +276,7 @@ def test_resume_alone_repeats_the_whole_run(tmp_path, capsys):
     words = [
         *("data=text", "data.length=16", "data.batch_size=8", "algo=udlm", "algo.backbone=dit"),
         *("model=dit_tiny", "schedule=cosine", "optim=muon", "optim.momentum=0.8", "logger=none"),
-        *("trainer.val_check_interval=2", "eval.bound_draws=1", "sampling.steps=3", "seed=5"),
+        *("trainer.val_check_interval=2", "eval.noise_samples=1", "sampling.steps=3", "seed=5"),
     ]
     main(["train", *words, "trainer.max_steps=4", "hydra.run.dir=whole"])
     main(["train", *words, "trainer.max_steps=2", "hydra.run.dir=half"])

@@ -128,7 +128,7 @@ def test_samples_of_more_and_of_fewer_tokens_than_a_window(text_run):
 
 @pytest.mark.slow
 def test_evaluate_measures_the_model_of_text(text_run):
-    words = ["bound_draws=1", "time_bins=2", "pictures=false", "num_samples=2", "num_held_out=3"]
+    words = ["noise_samples=1", "time_bins=2", "pictures=false", "num_samples=2", "num_held_out=3"]
     words += ["likelihood=left-to-right", "orders=2"]
     main(["evaluate", f"checkpoint={text_run}/run/checkpoints/best.ckpt", *words])
     metrics = read(Path("evaluation/metrics.json"))
@@ -158,7 +158,7 @@ def test_evaluate_quickly(text_run):
     words = ["quick=true", "num_held_out=3", "pictures=false"]
     main(["evaluate", f"checkpoint={text_run}/run/checkpoints/best.ckpt", *words])
     metrics = read(Path("evaluation/metrics.json"))
-    assert metrics["quick"] == {"num_held_out": 3, "bound_draws": 1, "time_bins": 5}
+    assert metrics["quick"] == {"num_held_out": 3, "noise_samples": 1, "time_bins": 5}
     assert (metrics["nelbo_num_samples"], metrics["num_held_out"]) == (3, 3)
     assert "quick=true: 3 of " in Path("evaluation/table.md").read_text()
 
@@ -202,7 +202,7 @@ def judge(text_run):
 @pytest.mark.slow
 def test_samples_are_judged(text_run, judge, capsys):
     run, words = f"checkpoint={text_run}/run", [f"judge={judge}", "num_samples=3"]
-    main(["evaluate", run, *words, "bound_draws=0", "out=judged", "pictures=false"])
+    main(["evaluate", run, *words, "noise_samples=0", "out=judged", "pictures=false"])
     metrics, table = read(Path("judged/metrics.json")), Path("judged/table.md").read_text()
     printed = capsys.readouterr().out
     for name in QUALITY:
@@ -231,7 +231,7 @@ def test_mauve_is_measured_under_a_judge_of_transformers(tmp_path, capsys):
     Path("long.txt").write_text("three small goats and a troll of the bridge\n" * 400)
     split = ["data.train_path=long.txt", "data.val_path=long.txt", "data.test_path=long.txt"]
     main(["train", *TINY, *split, "data.length=16", "hydra.run.dir=long"])
-    words = ["checkpoint=long", f"judge=hf:{judge}", "bound_draws=0", "pictures=false"]
+    words = ["checkpoint=long", f"judge=hf:{judge}", "noise_samples=0", "pictures=false"]
     main(["evaluate", *words, "num_samples=100", "out=mauve"])
     metrics = read(Path("mauve/metrics.json"))
     assert 0 <= metrics["mauve"] < 0.5 < metrics["mauve_real_data"] < 1.001
@@ -245,7 +245,7 @@ def test_mauve_is_measured_under_a_judge_of_transformers(tmp_path, capsys):
 def test_another_text_is_measured_in_units_of_any_tokenizer(text_run):
     other = "Three small goats, 7 trolls: a bridge.\n" * 3
     Path("other.txt").write_text(other)
-    words = ["data.path=other.txt", "bound_draws=1", "time_bins=2", "pictures=false"]
+    words = ["data.path=other.txt", "noise_samples=1", "time_bins=2", "pictures=false"]
     main(["evaluate", f"checkpoint={text_run}/run", *words, "out=shot"])
     metrics = read(Path("shot/metrics.json"))
     nats = metrics["nelbo_plain_per_token"] * len(other)

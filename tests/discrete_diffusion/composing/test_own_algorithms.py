@@ -22,7 +22,12 @@ tie_word_embeddings: true
 """
 QUICK = [
     *("threads=1", "logger=none", "trainer.max_steps=1", "trainer.val_check_interval=1"),
-    *("callbacks.num_samples=0", "eval.num_samples=0", "eval.bound_draws=1", "data.num_plans=100"),
+    *(
+        "callbacks.num_samples=0",
+        "eval.num_samples=0",
+        "eval.noise_samples=1",
+        "data.num_plans=100",
+    ),
 ]
 
 
@@ -90,8 +95,8 @@ def test_experiments_commands_and_the_search_path_choose_it():
 @pytest.mark.slow
 def test_compare_takes_them():
     words = ["algos=[mdlm,my_algo]", "backbones=[my-transformer]", "model=small"]
-    words += [word for word in QUICK if not word.startswith("eval.bound_draws")]
-    words += ["data.batch_size=8", "bound_draws=1", "bound_samples=4"]
+    words += [word for word in QUICK if not word.startswith("eval.noise_samples")]
+    words += ["data.batch_size=8", "noise_samples=1", "num_held_out=4"]
     main(["compare", "--config-dir", "configs", *words])
     assert "my_algo" in Path("comparison/table.md").read_text()
 

@@ -152,7 +152,7 @@ def test_completing_keeps_what_is_given(folder, capsys):
 
 @pytest.mark.slow
 def test_evaluating_measures_samples_beside_real_ones(folder, capsys):
-    short = ["time_bins=2", "bound_draws=1", "num_held_out=4", "orders=2"]
+    short = ["time_bins=2", "noise_samples=1", "num_held_out=4", "orders=2"]
     main([*words_of("evaluate"), "likelihood=left-to-right", *short])
     metrics = json.loads((folder / "evaluation" / "metrics.json").read_text())
     assert metrics["num_samples"] == 8
@@ -166,7 +166,7 @@ def test_evaluating_measures_samples_beside_real_ones(folder, capsys):
 
 @pytest.mark.slow
 def test_comparing_two_algorithms(folder):
-    small = ["bound_samples=20", "bound_draws=1", "eval.num_samples=8"]
+    small = ["num_held_out=20", "noise_samples=1", "eval.num_samples=8"]
     main([*words_of("compare"), *TINY, *small])
     results = json.loads((folder / "compared" / "results.json").read_text())
     assert [row["algorithm"] for row in results["models"]] == ["mdlm", "ar"]

@@ -48,7 +48,7 @@ def test_a_network_that_knows_nothing_costs_every_size_its_number_of_choices(dat
 def test_sizes_add_up_to_the_whole(data):
     algorithm = MDLM(Untrained(), Absorbing(VOCAB.layout(), LogLinear())).eval()
     model = Model(algorithm, None, batch_size=64)
-    scores = score_model(model, data, "val", bound_draws=1, time_bins=1, seed=1)
+    scores = score_model(model, data, "val", noise_samples=1, time_bins=1, seed=1)
     found = scores.as_dict()["nelbo_by_size"]
     assert (found["unit"], found["quantity"]) == ("nodes", "unordered")
     total = sum(n * x for n, x in zip(found["num_samples"], found["nelbo"], strict=True))

@@ -168,7 +168,7 @@ def test_tables_and_metrics_say_which_number_is_which():
     data = dataset("random")
     request = EvaluateRequest(options={"likelihood": "left-to-right", "orders": 3})
     paths = measure_paths(request, model(), data, "test")
-    scores = score_model(model(), data, "test", bound_draws=1, time_bins=1, seed=0)
+    scores = score_model(model(), data, "test", noise_samples=1, time_bins=1, seed=0)
     assert not scores.paths.as_dict()
     object.__setattr__(scores, "paths", paths)
     named = scores.as_dict()
@@ -223,7 +223,7 @@ def test_numbers_of_orders():
 
 def test_a_bound_that_a_few_draws_carry_is_told_beside_its_error():
     data = dataset("random")
-    found = score_model(model(), data, "test", bound_draws=60, time_bins=2, seed=0)
+    found = score_model(model(), data, "test", noise_samples=60, time_bins=2, seed=0)
     assert found.tail is not None
     heavy = replace(found, tail=DrawTail(0.8, 12.0, 0.4, len(data.splits["test"]), 4))
     for scores in (found, heavy):

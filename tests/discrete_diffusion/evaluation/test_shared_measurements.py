@@ -39,7 +39,7 @@ def test_scores_do_not_depend_on_the_number_of_processes(num):
 
     def scores(algorithm: MDLM, **options) -> dict:
         measured = Model(algorithm, None, batch_size=16, **options)
-        found = score_model(measured, data, "val", bound_draws=2, time_bins=3, seed=3)
+        found = score_model(measured, data, "val", noise_samples=2, time_bins=3, seed=3)
         return found.as_dict()
 
     alone, shared = model(), [model() for _ in range(num)]

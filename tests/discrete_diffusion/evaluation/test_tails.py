@@ -78,7 +78,12 @@ def test_a_heavy_tail_is_told_with_the_draws_that_would_do():
     assert few.shape == pytest.approx(0.85, abs=0.2)
     assert few.enough > 2
     said = few.warning("of gidd")
-    for each in ("of gidd", "1,200 noise draws", f"bound_draws={few.enough} ", f"{few.shape:.2f}"):
+    for each in (
+        "of gidd",
+        "1,200 noise draws",
+        f"noise_samples={few.enough} ",
+        f"{few.shape:.2f}",
+    ):
         assert each in said
     assert few.as_dict()["nelbo_draws_needed"] == few.enough
     largest = draws(scipy.stats.pareto(1 / 0.85), 2).flatten().sort().values
@@ -93,7 +98,7 @@ def test_the_number_of_draws_is_that_of_the_shape():
     assert DrawTail(0.8, 99.0, 0.3, 600, 2).enough == 170  # of 166.7, two figures
     hopeless = DrawTail(1.1, 99.0, 0.9, 600, 2)
     assert hopeless.is_doubtful
-    assert "even bound_draws=10000 would not do" in hopeless.warning()
+    assert "even noise_samples=10000 would not do" in hopeless.warning()
 
 
 def test_a_draw_that_makes_the_error_alone_is_told():

@@ -204,7 +204,7 @@ def test_notes_tell_few_distinct_samples_and_doubtful_bounds():
     made, notes = table()
     (few,) = [note for note in notes if "distinct" in note]
     assert few == "valid, relation TV of sedd: of few distinct samples, 12 of 400."
-    (tail,) = [note for note in notes if "bound_draws" in note]
+    (tail,) = [note for note in notes if "noise_samples" in note]
     assert "of udlm" in tail
     doubtful = {
         (i, j) for i, row in enumerate(made.rows) for j, cell in enumerate(row) if "few" in cell

@@ -136,4 +136,4 @@ def test_nothing_is_said_of_short_or_few_ones(times, tmp_path, caplog):
 def test_final_measurements(tmp_path, caplog):
     (line,) = lines(tmp_path, caplog, step=1.0, measured=90.0)
     assert line.startswith("the final measurements took 90 s, the steps 12 s; ")
-    assert all(key in line for key in ("eval.num_samples", "eval.bound_samples"))
+    assert all(key in line for key in ("eval.num_samples", "eval.num_held_out"))

@@ -36,7 +36,7 @@ num_rooms: 4-6
 """
 NEVER = "rooms:\n  Kitchen: 4\nnum_rooms: 4-6\n"
 """Can be met, and no plan of the embedded generator does."""
-EVALUATE = ["pictures=false", "floor_draws=2"]
+EVALUATE = ["pictures=false", "reference_repeats=2"]
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_a_brief_that_no_data_meet_leaves_the_shares(model):
 @pytest.mark.slow
 def test_few_data_that_meet_it_are_said(model):
     write_diagrams("plans.jsonl", generate_plans(40, seed=5))
-    words = ["num_samples=4", "floor_draws=0", "reference=plans.jsonl"]
+    words = ["num_samples=4", "reference_repeats=0", "reference=plans.jsonl"]
     found = evaluate(model, COMMON, *words)
     num = found["data"]["held_out"]["num_met"]
     table = Path("evaluation/table.md").read_text()

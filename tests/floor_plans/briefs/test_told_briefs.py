@@ -56,7 +56,7 @@ def test_the_network_is_told_and_every_diagram_meets_the_brief(model, brief, met
 @pytest.mark.slow
 def test_evaluate_conditions_the_network_too_and_names_what_the_data_do_not_show(model, brief):
     words = [f"checkpoint={model}", "brief=brief.yaml", "method=particles", "particles=16"]
-    words += ["num_samples=4", "floor_draws=0", "pictures=false", "rejection_calls=200"]
+    words += ["num_samples=4", "reference_repeats=0", "pictures=false", "rejection_calls=200"]
     main(["evaluate", *words, "sampling.guidance=2"])
     metrics = json.loads(Path("evaluation/metrics.json").read_text())
     assert metrics["told"] == ["Kitchen", "area", "outline"]

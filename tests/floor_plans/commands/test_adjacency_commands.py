@@ -13,7 +13,7 @@ from floor_plans import BubbleDiagram, read_diagrams, write_diagrams
 from floor_plans.diagrams.vocabulary import ADJACENCY, ADJACENT, DOOR, ROOM_TYPES
 
 CODES = [ROOM_TYPES.index(name) for name in ADJACENCY.room_types]
-QUICK = ["logger=none", "callbacks.num_samples=2", "eval.num_samples=4", "eval.bound_draws=1"]
+QUICK = ["logger=none", "callbacks.num_samples=2", "eval.num_samples=4", "eval.noise_samples=1"]
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_what_takes_directions_is_refused(run, capsys):
 
 @pytest.mark.slow
 def test_evaluate_compares_with_real_plans(run):
-    words = ["num_samples=8", "seeds=1", "bound_draws=1", "floor_draws=2", "time_bins=2"]
+    words = ["num_samples=8", "seeds=1", "noise_samples=1", "reference_repeats=2", "time_bins=2"]
     main(["evaluate", f"checkpoint={run}/run", *words, "out=evaluated"])
     metrics = json.loads(Path("evaluated/metrics.json").read_text())
     assert metrics["floors"]["conditional_pair_tv"] > 0
@@ -97,7 +97,7 @@ def test_evaluate_compares_with_real_plans(run):
     for name in ("samples.png", "adjacency.png", "relations.png", "histograms.png"):
         assert Path("evaluated", name).read_bytes()[:4] == b"\x89PNG"
     files = [f"samples={run}/run/samples.jsonl", f"reference={run}/plans.jsonl", "n_max=12"]
-    main(["evaluate", *files, "floor_draws=0", "out=files"])
+    main(["evaluate", *files, "reference_repeats=0", "out=files"])
     assert "valid" not in json.loads(Path("files/metrics.json").read_text())
 
 
@@ -106,7 +106,7 @@ def test_a_brief_is_measured_against_plans_without_directions(run, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     Path("brief.yaml").write_text("rooms:\n  Kitchen: at most 3\nnum_rooms: 10-12\n")
     words = [f"checkpoint={run}/run", "brief=brief.yaml", "num_samples=4", "method=rejection"]
-    main(["evaluate", *words, "floor_draws=2", "pictures=false"])
+    main(["evaluate", *words, "reference_repeats=2", "pictures=false"])
     found = json.loads(Path("evaluation/metrics.json").read_text())
     assert found["methods"]["rejection"]["num_met"] == 4
     assert "transitive" not in found["methods"]["rejection"]["metrics"]

@@ -119,7 +119,7 @@ def test_its_bound_is_what_the_card_says(measured, tmp_path):
             "num_held_out=200",
             "num_samples=2",
             "seeds=1",
-            "floor_draws=0",
+            "reference_repeats=0",
             "verdicts=0",
             "pictures=false",
             f"out={tmp_path / 'measured'}",
@@ -138,6 +138,6 @@ def test_it_and_its_kind_of_data_are_the_defaults(tmp_path, monkeypatch):
     assert compose("evaluate").domain is None
     monkeypatch.chdir(tmp_path)
     write_diagrams("plans.jsonl", load(NAME).sample(8))
-    quick = ["floor_draws=0", "verdicts=0", "pictures=false"]
+    quick = ["reference_repeats=0", "verdicts=0", "pictures=false"]
     main(["evaluate", "samples=plans.jsonl", "reference=plans.jsonl", *quick])
     assert json.loads(Path("evaluation/metrics.json").read_text())["num_samples"] == 8

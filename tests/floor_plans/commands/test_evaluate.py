@@ -31,10 +31,10 @@ from floor_plans.diagrams.metrics.structure import structure_metrics
 from floor_plans.learning import build
 from interrupting import stop_at_call, stop_when_measuring, stopped
 
-QUICK = ["floor_draws=2", "bound_draws=1", "time_bins=2", "num_samples=6", "seeds=2"]
+QUICK = ["reference_repeats=2", "noise_samples=1", "time_bins=2", "num_samples=6", "seeds=2"]
 QUICK.append("verdicts=0")
 PLAIN = [*QUICK, "pictures=false"]
-MODEL = ["bound_draws=1", "time_bins=2"]
+MODEL = ["noise_samples=1", "time_bins=2"]
 PICTURES = {"samples.png", "adjacency.png", "histograms.png", "relations.png"}
 BIG = [BubbleDiagram((0, *[3] * 8), ((0, 1, 2),))]
 MODEL_PICTURES = {"calibration.png", "nelbo_by_t.png"}
@@ -131,14 +131,14 @@ def test_a_checkpoint_against_what_it_held_out(plans_model, capsys):
 
 @pytest.mark.slow
 def test_samples_alone_are_measured_without_draws(plans_model):
-    main(["evaluate", f"checkpoint={plans_model}", *QUICK, "bound_draws=0", "out=alone"])
+    main(["evaluate", f"checkpoint={plans_model}", *QUICK, "noise_samples=0", "out=alone"])
     main(["evaluate", f"checkpoint={plans_model}", *QUICK, "out=both"])
     alone, both = metrics("alone"), metrics("both")
     assert not [name for name in alone if name.startswith(("nelbo", "calibration"))]
     assert {k: both[k] for k in alone if "seconds" not in k} == {
         k: v for k, v in alone.items() if "seconds" not in k
     }
-    assert "bound_draws=0" in Path("alone/table.md").read_text()
+    assert "noise_samples=0" in Path("alone/table.md").read_text()
     assert not {path.name for path in Path("alone").iterdir()} & set(MODEL_PICTURES)
 
 
@@ -183,13 +183,13 @@ def test_quick_measures_less_and_says_so(plans_model, capsys):
     found, head = metrics(), Path("evaluation/table.md").read_text().splitlines()[0]
     assert found["quick"] == {
         **{"num_held_out": 10, "num_samples": 6},  # what is given counts
-        **{"seeds": 1, "floor_draws": 5, "verdicts": 2, "bound_draws": 1, "time_bins": 5},
+        **{"seeds": 1, "reference_repeats": 5, "verdicts": 2, "noise_samples": 1, "time_bins": 5},
     }
     assert (found["num_reference"], found["nelbo_num_samples"], found["num_samples"]) == (10, 10, 6)
     assert found["floor_sizes"] == {"num_samples": 6, "num_reference": 10, "draws": 5}
     assert len(found["nelbo_by_t"]["t"]) == 5
     said = capsys.readouterr().out
-    for part in ("quick=true", "10 of 30 held-out samples", "num_samples=6", "floor_draws=5"):
+    for part in ("quick=true", "10 of 30 held-out samples", "num_samples=6", "reference_repeats=5"):
         assert part in head
         assert part in said
     assert "3 parts: sampling 1 x 6 samples; measuring the model on 10" in said
@@ -211,7 +211,7 @@ def test_quick_measures_files_against_fewer_plans(plans_model):
     words = ["samples=plans.jsonl", "reference=plans.jsonl", "num_held_out=20", "quick=true"]
     words.append("verdicts=0")
     main(["evaluate", *words, "pictures=false"])
-    assert metrics()["quick"] == {"num_held_out": 20, "floor_draws": 5, "verdicts": 0}
+    assert metrics()["quick"] == {"num_held_out": 20, "reference_repeats": 5, "verdicts": 0}
     assert metrics()["num_reference"] == 20
     assert "20 of 90 held-out samples" in Path("evaluation/table.md").read_text()
 
@@ -267,7 +267,7 @@ def test_samples_files_of_any_origin(capsys):
             "samples=[a.jsonl,b.jsonl]",
             "reference=real.jsonl",
             "training=a.jsonl",
-            "floor_draws=2",
+            "reference_repeats=2",
         ]
     )
     found = metrics()
@@ -297,7 +297,7 @@ def test_files_of_different_size_are_pointed_out(capsys):
             "verdicts=0",
             "samples=[a.jsonl,b.jsonl]",
             "reference=b.jsonl",
-            "floor_draws=0",
+            "reference_repeats=0",
             "pictures=false",
         ]
     )
@@ -309,7 +309,7 @@ def test_without_a_reference_fresh_plans_of_the_generator_are_it(monkeypatch, ca
     monkeypatch.setattr(build, "NUM_KNOWN", 120)
     monkeypatch.setattr(build, "NUM_REFERENCE", 30)
     write_diagrams("a.jsonl", generate_plans(10, seed=1))
-    main(["evaluate", "samples=a.jsonl", "floor_draws=2", "verdicts=0", "pictures=false"])
+    main(["evaluate", "samples=a.jsonl", "reference_repeats=2", "verdicts=0", "pictures=false"])
     found, seed = metrics(), build.REFERENCE_SEED
     name = f"30 fresh plans of the embedded generator, plan_seed={seed}, livable or not"
     assert found["reference"] == name
@@ -360,7 +360,7 @@ def test_unreadable_samples_are_counted(capsys):
             "samples=[a.jsonl,b.jsonl]",
             "reference=b.jsonl",
             "skip_invalid=true",
-            "floor_draws=0",
+            "reference_repeats=0",
             "pictures=false",
         ]
     )
@@ -503,7 +503,7 @@ def refused(defaults, **values) -> str:
             "split=val",
         ),
         ({"samples": "a.jsonl", "seeds": 0}, "seeds=0: "),
-        ({"samples": "a.jsonl", "floor_draws": -1}, "floor_draws=-1"),
+        ({"samples": "a.jsonl", "reference_repeats": -1}, "reference_repeats=-1"),
         ({"samples": "a.jsonl", "seeds": 3}, "seeds=3 is for checkpoint=FILE"),
         ({"samples": "a.jsonl", "steps": 3}, "steps=3 is for checkpoint=FILE"),
         ({"samples": "a.jsonl", "data": {"size": 3}}, "data.size=3 is for checkpoint=FILE"),
@@ -532,8 +532,8 @@ def test_what_is_refused_with_a_checkpoint(defaults, plans_model):
     for key, value in (("codes", "coarse"), ("unit", "metres"), ("threshold", 3)):
         error = sentence(**{key: value})
         assert error.startswith(f"{key}={value} is for the files of reference=FILE")
-    error = sentence(bound_draws=0, likelihood="entropy")
-    assert "bound_draws=0" in error
+    error = sentence(noise_samples=0, likelihood="entropy")
+    assert "noise_samples=0" in error
     assert "likelihood=entropy" in error
     error = sentence(reference="plans.jsonl", split="val")
     assert "leave it out with reference=FILE" in error

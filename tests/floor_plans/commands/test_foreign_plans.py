@@ -65,7 +65,7 @@ def test_named_they_are_read(capsys):
     assert shown.startswith("codes.jsonl (room codes of housegan): 40 diagrams from 40 lines; all")
     assert '"room_codes": [\n    "housegan"\n  ]' in shown
     assert "metres.jsonl: 40 diagrams from 40 lines" in shown
-    plain = ["pictures=false", "floor_draws=0", "verdicts=0"]
+    plain = ["pictures=false", "reference_repeats=0", "verdicts=0"]
     files = ["samples=codes.jsonl", "reference=names.jsonl", "training=metres.jsonl"]
     main(["evaluate", *files, "codes=housegan", "unit=metres", "threshold=0.6", *plain])
     shown = "".join(capsys.readouterr())

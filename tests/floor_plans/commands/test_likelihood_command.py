@@ -16,8 +16,8 @@ from floor_plans import BubbleDiagram
 from guide_code import DOCS, run_python
 
 PAGE = "measure.md"
-FEW = ("num_held_out=6", "num_samples=2", "seeds=1", "floor_draws=0", "verdicts=0")
-FEW += ("bound_draws=1", "time_bins=1", "pictures=false")
+FEW = ("num_held_out=6", "num_samples=2", "seeds=1", "reference_repeats=0", "verdicts=0")
+FEW += ("noise_samples=1", "time_bins=1", "pictures=false")
 
 
 def commands() -> list[list[str]]:

@@ -73,7 +73,7 @@ def test_compare_passes_them_on(tmp_path):
     words = [*SHORT[:2], "trainer.max_steps=1", "data=plans", f"data.path={name}.jsonl"]
     run_comparison(
         CompareRequest(
-            [*words, "algos=[mdlm]", f"out={name}", "bound_draws=1", "eval.num_samples=0"]
+            [*words, "algos=[mdlm]", f"out={name}", "noise_samples=1", "eval.num_samples=0"]
         )
     )
     assert Path(name, "results.json").exists()

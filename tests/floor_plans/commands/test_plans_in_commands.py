@@ -62,7 +62,7 @@ def test_the_demo_measures_all_and_less_of_it_a_share(words, expected):
         num_held_out=1_998,
         work=Work(trained=66.0, bounded=22.0, sampled=500.0),
     )
-    drawn = config.eval.num_samples, config.eval.bound_samples, config.callbacks.num_samples
+    drawn = config.eval.num_samples, config.eval.num_held_out, config.callbacks.num_samples
     assert (*drawn, config.trainer.limit_val_batches) == expected
     assert len(said) == (4 if words else 0)
 

@@ -21,7 +21,12 @@ SMALL = [
 ]
 SHORT = ["trainer.max_steps=2", "trainer.val_check_interval=2", "optim.warmup_steps=0"]
 SHORT += ["trainer.accelerator=cpu"]  # a GPU does not resume it bit by bit
-SHORT += ["callbacks.num_samples=0", "eval.num_samples=4", "eval.verdicts=0", "eval.bound_draws=1"]
+SHORT += [
+    "callbacks.num_samples=0",
+    "eval.num_samples=4",
+    "eval.verdicts=0",
+    "eval.noise_samples=1",
+]
 
 
 @pytest.fixture(autouse=True)

@@ -19,12 +19,12 @@ FEW = {
         *MODEL,
         *STEPS,
         "eval.num_samples=4",
-        "eval.bound_draws=1",
+        "eval.noise_samples=1",
         "callbacks.num_samples=2",
     ),
     "sample": ("num_samples=3",),
-    "evaluate": ("num_samples=12", "floor_draws=2", "bound_draws=1", "time_bins=2"),
-    "compare": (*MODEL, *STEPS, "eval.num_samples=4", "bound_samples=4", "bound_draws=1"),
+    "evaluate": ("num_samples=12", "reference_repeats=2", "noise_samples=1", "time_bins=2"),
+    "compare": (*MODEL, *STEPS, "eval.num_samples=4", "num_held_out=4", "noise_samples=1"),
 }
 """What is appended to each command of the page; of a key that stands twice the last one counts."""
 

@@ -26,7 +26,7 @@ SETS, REFERENCE, TRAINING = [PLANS[:60], PLANS[60:120]], PLANS[120:200], PLANS[2
 
 def test_means_intervals_and_floors():
     scores = score_samples(
-        SETS, REFERENCE, training=TRAINING, known=PLANS[120:], floor_draws=3, seed=1
+        SETS, REFERENCE, training=TRAINING, known=PLANS[120:], reference_repeats=3, seed=1
     )
     one, two = (bubble_metrics(s, REFERENCE, training=TRAINING) for s in SETS)
     for name in one:
@@ -52,12 +52,12 @@ def test_means_intervals_and_floors():
 
 
 def test_samples_from_training_are_not_novel():
-    scores = score_samples([TRAINING[:20]], REFERENCE, training=TRAINING, floor_draws=0)
+    scores = score_samples([TRAINING[:20]], REFERENCE, training=TRAINING, reference_repeats=0)
     assert scores.as_dict()["novelty"] == 0
 
 
 def test_one_set_has_intervals_of_shares_and_no_floors_if_none_are_asked_for():
-    scores = score_samples(SETS[:1], REFERENCE, floor_draws=0)
+    scores = score_samples(SETS[:1], REFERENCE, reference_repeats=0)
     found = scores.as_dict()
     assert found["intervals"]["node_tv"] == [None, None]
     low, high = found["intervals"]["valid"]
@@ -78,7 +78,9 @@ def test_a_single_sample_against_a_single_plan():
 
 
 def test_the_table_holds_every_metric_once_with_its_floor():
-    scores = score_samples(SETS, REFERENCE, training=TRAINING, known=PLANS[120:], floor_draws=2)
+    scores = score_samples(
+        SETS, REFERENCE, training=TRAINING, known=PLANS[120:], reference_repeats=2
+    )
     others, distances = scores.sections()
     rows = [*others.rows, *distances.rows]
     names = [row.name for row in rows]
@@ -102,20 +104,20 @@ def test_the_table_holds_every_metric_once_with_its_floor():
 
 
 def test_a_floor_of_zero_is_not_divided_by():
-    scores = score_samples(SETS, REFERENCE, known=PLANS, floor_draws=2)
+    scores = score_samples(SETS, REFERENCE, known=PLANS, reference_repeats=2)
     scores.real["node_tv"] = 0.0
     row = next(r for r in scores.sections()[1].rows if r.name == "node_tv")
     assert (row.real, row.ratio) == ("0.0000", "")
 
 
 def test_floors_of_other_sizes_are_pointed_out():
-    scores = score_samples(SETS, REFERENCE, floor_draws=2)  # 80 plans: two halves of 40
+    scores = score_samples(SETS, REFERENCE, reference_repeats=2)  # 80 plans: two halves of 40
     notes = scores.notes
     assert "too few real diagrams" in notes[-1]
 
 
 def test_sets_of_unequal_size_are_described_as_they_are():
-    scores = score_samples([PLANS[:5], PLANS[5:12]], REFERENCE, known=PLANS, floor_draws=2)
+    scores = score_samples([PLANS[:5], PLANS[5:12]], REFERENCE, known=PLANS, reference_repeats=2)
     notes = scores.notes
     assert notes[0].startswith("Samples: 5 + 7 against 80 real diagrams")
     assert "the floor is for the first" in notes[3]
@@ -123,9 +125,9 @@ def test_sets_of_unequal_size_are_described_as_they_are():
 
 
 def test_unreadable_samples_are_noted():
-    scores = score_samples(SETS, REFERENCE, floor_draws=0, num_unreadable=3)
+    scores = score_samples(SETS, REFERENCE, reference_repeats=0, num_unreadable=3)
     assert "3 of 123 samples could not be read" in scores.notes[2]
-    assert len(score_samples(SETS, REFERENCE, floor_draws=0).notes) == 2
+    assert len(score_samples(SETS, REFERENCE, reference_repeats=0).notes) == 2
 
 
 def test_a_row_of_the_markdown():

@@ -51,7 +51,12 @@ def test_evaluate_says_which_samples_can_be_built(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     write_diagrams("samples.jsonl", [*PLANS[:2], CIRCLE])
     write_diagrams("real.jsonl", PLANS)
-    words = ["samples=samples.jsonl", "reference=real.jsonl", "floor_draws=0", "pictures=false"]
+    words = [
+        "samples=samples.jsonl",
+        "reference=real.jsonl",
+        "reference_repeats=0",
+        "pictures=false",
+    ]
     main(["evaluate", *words, "verdicts=3"])
     assert "buildable" in capsys.readouterr().out
     metrics = json.loads(Path("evaluation/metrics.json").read_text())

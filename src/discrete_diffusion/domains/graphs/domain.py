@@ -199,7 +199,7 @@ EVALUATE_OPTIONS = (
         of_files=True,
     ),
     commands.SEEDS,
-    commands.FLOOR_DRAWS,
+    commands.REFERENCE_REPEATS,
     Option(
         "kind",
         "what makes a graph valid; null takes data.kind of the checkpoint",
@@ -320,8 +320,8 @@ class Graphs(Domain):
         "num_held_out": 40,
         "num_samples": 40,
         "seeds": 1,
-        "floor_draws": 5,
-        "bound_draws": 1,
+        "reference_repeats": 5,
+        "noise_samples": 1,
         "time_bins": 5,
     }
 

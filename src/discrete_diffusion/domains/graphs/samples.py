@@ -43,8 +43,8 @@ logger = logging.getLogger(__name__)
 SAMPLES, GRAPHML = "samples.jsonl", "graphml"
 """File of samples, and folder of samples as GraphML, a file each."""
 
-FLOOR_DRAWS = 20
-"""Default of ``floor_draws``."""
+REFERENCE_REPEATS = 20
+"""Default of ``reference_repeats``."""
 
 MAX_PLOTTED, MAX_COLUMNS = 36, 6
 """Most graphs on a page, and most completions of a line on it."""
@@ -263,7 +263,11 @@ class GraphSamples(SampleKind[TypedGraph]):
         # how to measure, and with which sets
         kind = self.validity if request.kind is None else request.kind
         kernel = request.kernel or metrics.default_kernel(kind)
-        draws = FLOOR_DRAWS if request.floor_draws is None else int(request.floor_draws)
+        draws = (
+            REFERENCE_REPEATS
+            if request.reference_repeats is None
+            else int(request.reference_repeats)
+        )
         reference, own = GraphSet(real.reference), partial(metrics.own_metrics, kind=kind)
         training = None if real.training is None else GraphSet(real.training)
         sizes = [len(each) + num for each, num in zip(sets, unreadable, strict=True)]

@@ -208,7 +208,13 @@ class Molecules(Domain):
     sample_files = ("samples.smi", "samples.jsonl")
     options = {"sample": SAMPLE_OPTIONS, "evaluate": EVALUATE_OPTIONS}
     commands = {"data": COMMANDS}
-    quick = {"num_held_out": 500, "num_samples": 500, "seeds": 1, "bound_draws": 1, "time_bins": 5}
+    quick = {
+        "num_held_out": 500,
+        "num_samples": 500,
+        "seeds": 1,
+        "noise_samples": 1,
+        "time_bins": 5,
+    }
 
     complete = LazyEntry("discrete_diffusion.domains.molecules.build:complete_molecules")
     report = LazyEntry("discrete_diffusion.domains.molecules.samples:MoleculeReport")

@@ -151,7 +151,7 @@ class Text(Domain):
     streamed_file = "samples.txt"
     options = {"sample": _SAMPLE, "evaluate": _EVALUATE}
     commands = {"data": {"tokenize": _TOKENIZE}}
-    quick = {"num_held_out": 100, "bound_draws": 1, "time_bins": 5}
+    quick = {"num_held_out": 100, "noise_samples": 1, "time_bins": 5}
     fixed_keys = (
         *("tokens", "tokenizer", "tokenizer_state", "length", "characters", "pack"),
         *("vocab_size", "mask_id", "pad_id", "bos_id", "eos_id", "document_mask"),

@@ -121,7 +121,7 @@ def test_sizes_that_a_model_was_not_trained_on(run, capsys):
         assert reason in capsys.readouterr().err
 
 
-QUICK = ["quick=true", "num_samples=6", "num_held_out=4", "floor_draws=2", "steps=3"]
+QUICK = ["quick=true", "num_samples=6", "num_held_out=4", "reference_repeats=2", "steps=3"]
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_samples_are_kept_if_the_measuring_is_stopped(run, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_evaluate_files(run, capsys):
-    words = [f"samples={run}/samples.jsonl", "domain=graphs", "floor_draws=0"]
+    words = [f"samples={run}/samples.jsonl", "domain=graphs", "reference_repeats=0"]
     main(["evaluate", *words, f"reference={run}/trees.json", "kind=tree", "out=one"])
     metrics = read("one/metrics.json")
     assert metrics["valid"] == 1
@@ -190,7 +190,7 @@ def test_evaluate_files(run, capsys):
 def test_compare(run):
     words = ["data=graphs", f"data.path={run}/trees.json", "data.kind=tree"]
     words += ["algos=[mdlm]", "backbones=[bd-denoiser-pair]", "model=bd_pair_tiny"]
-    words += ["trainer.max_steps=2", "eval.num_samples=4", "eval.bound_samples=3"]
+    words += ["trainer.max_steps=2", "eval.num_samples=4", "eval.num_held_out=3"]
     main(
         ["compare", *words, "sampling=ancestral", "sampling.steps=3", "logger=none", "out=compared"]
     )
@@ -201,7 +201,7 @@ def test_compare(run):
 
 def test_every_sample_of_a_file_counts(run):
     tree = '{"n": 3, "edges": [[0, 1], [1, 2]]}'
-    words = ["domain=graphs", "floor_draws=0", f"reference={run}/trees.json", "kind=tree"]
+    words = ["domain=graphs", "reference_repeats=0", f"reference={run}/trees.json", "kind=tree"]
     words += ["skip_invalid=true", "pictures=false", "overwrite=true", "out=counted"]
     Path("half.jsonl").write_text(f"{tree}\n\n{tree}\nnull\n")
     main(["evaluate", "samples=half.jsonl", *words])

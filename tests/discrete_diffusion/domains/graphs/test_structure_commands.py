@@ -75,7 +75,7 @@ def test_from_python(run, name):
 
 @pytest.mark.slow
 def test_evaluate(run):
-    words = ["quick=true", "num_samples=6", "num_held_out=4", "floor_draws=0", "steps=3"]
+    words = ["quick=true", "num_samples=6", "num_held_out=4", "reference_repeats=0", "steps=3"]
     main(["evaluate", f"checkpoint={run}", *words, "seeds=2", "structure=tree", "out=e"])
     metrics = read("e/metrics.json")
     assert (metrics["structure"], metrics["valid"]) == ("tree", 1)

@@ -167,7 +167,7 @@ def test_scaffolds_that_cannot_be_completed_are_named(run, capsys, text, error):
 
 @pytest.mark.slow
 def test_a_model_is_evaluated(run):
-    words = ["num_samples=20", "seeds=2", "bound_draws=1", "time_bins=2"]
+    words = ["num_samples=20", "seeds=2", "noise_samples=1", "time_bins=2"]
     main(["evaluate", f"checkpoint={run}", *words, "likelihood=entropy", "orders=2", "out=e"])
     metrics = read("e/metrics.json")
     assert {"nelbo_unordered_entropy", "nelbo_unordered_2_orders"} <= set(metrics)
