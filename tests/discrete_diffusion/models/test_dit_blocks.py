@@ -62,6 +62,7 @@ def test_flex_attention_sees_what_the_mask_lets_it_see(causal):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.filterwarnings("default")  # the compiler warns of itself
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
 def test_flex_attention_on_a_gpu_has_the_logits_and_gradients_of_a_mask(randomise, padded, causal):

@@ -231,6 +231,7 @@ def test_a_sampler_reads_nothing_back(words, sampling, monkeypatch):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.parametrize("name", ["first-hitting", "ancestral", "remdm", "margin", "confidence"])
 def test_a_sampler_on_a_gpu_waits_for_nothing(name):
     """What would block the host is an error there, once sizes are known."""
@@ -239,8 +240,8 @@ def test_a_sampler_on_a_gpu_waits_for_nothing(name):
     real = data.splits["train"].real[:8].to("cuda")
     free = torch.full(real.shape, -1, device="cuda")
     samples = PartialSamples.start(algorithm, real, free, make_generator(0, device="cuda"))
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         with torch.no_grad():
             build_sampler({"name": name}).run(samples)
     finally:

@@ -246,6 +246,7 @@ def test_shapes_that_come_again_are_not_compiled_again(monkeypatch):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_steps_on_a_gpu_wait_for_nothing(tmp_path):
     """Copies that block the host are errors here, from the second step on."""
 
