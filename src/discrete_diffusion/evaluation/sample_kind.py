@@ -107,9 +107,6 @@ class SampleKind(ABC, Generic[S]):
     ) -> None:
         """Plot the first samples; completions with their lines ``given``, and the ``inputs``."""
 
-    def write_copies(self, samples: Sequence[S], request: SampleRequest) -> None:
-        """Write the samples in the further formats that a request names."""
-
     @abstractmethod
     def shares(self, samples: Sequence[S]) -> dict[str, float]:
         """Metrics that need only the samples and no other data."""
@@ -353,7 +350,6 @@ def _unwritten(
     def write() -> SavedSamples:
         # write and plot
         note = kind.write(samples, request.out, **more)
-        kind.write_copies(samples, request)
         kind.plot(samples, request.out / request.picture, more.get("given"), inputs)
         if note:
             logger.info("%s", note)

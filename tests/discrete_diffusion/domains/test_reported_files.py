@@ -20,6 +20,7 @@ from scipy.sparse import csr_matrix, save_npz
 
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.domains import build_data, complete_data
+from discrete_diffusion.domains.graphs.readers import read_graphs
 from discrete_diffusion.domains.molecules.molecule import sanitised, smiles_of
 from discrete_diffusion.domains.molecules.reading import read_molecules
 from discrete_diffusion.domains.text import corpus_files, tokenizing
@@ -78,8 +79,8 @@ def test_ids_of_four_bytes_are_read_as_such(cases):
     assert (len(files), files.largest()) == (4000, 50255)
 
 
-def test_a_damaged_index_of_megatron_is_named(cases):
-    with pytest.raises(ValueError, match=r"my_text_document\.idx is damaged: .*type of ids 0"):
+def test_ids_with_an_index_are_refused(cases):
+    with pytest.raises(ValueError, match=r"my_text_document\.idx, which is not read"):
         TokenFiles.of(cases / "tokens" / "megatron")
 
 
@@ -90,6 +91,15 @@ def test_sdf_is_read_as_sdf(cases):
     assert [smiles_of(sanitised(m)) for m in found.molecules] == [
         smiles_of(sanitised(m)) for m in listed.molecules[:10]
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("gephi", "nodes.*is a table of nodes"), ("ogb_small", "of the raw files of OGB")],
+)
+def test_graphs_in_several_tables_are_refused(cases, name, reason):
+    with pytest.raises(ValueError, match=reason):
+        read_graphs(cases / "graphs" / name)
 
 
 def saved(array: np.ndarray) -> bytes:

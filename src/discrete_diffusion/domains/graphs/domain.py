@@ -118,8 +118,7 @@ EDGE_LIST = FileKind(
 NODE_TABLE = FileKind(
     "a table of nodes",
     _is_node_table,
-    "give a folder with it and a table of edges, whose columns are source and target, as data.path "
-    "of data=graphs",
+    "give the table of edges, whose columns are source and target, as data.path of data=graphs",
 )
 
 GRAPH_KINDS = (
@@ -175,12 +174,6 @@ SAMPLE_OPTIONS = (
         is_file=True,
     ),
     commands.completions("of each partial graph; null is 4"),
-    Option(
-        "graphml",
-        "true: also every sample as GraphML, graphml/0.graphml, ...",
-        default=False,
-        written=True,
-    ),
     _STRUCTURE,
 )
 EVALUATE_OPTIONS = (
@@ -314,7 +307,7 @@ class Graphs(Domain):
     commands = {"data": COMMANDS}
     graph_features = GRAPH_FEATURES
     group_titles = {"node": "nodes", "edge": "pairs"}
-    sample_files = ("samples.jsonl", "graphml")
+    sample_files = ("samples.jsonl",)
     streamed_file = "samples.jsonl"
     quick = {
         "num_held_out": 40,

@@ -10,6 +10,7 @@ import ast
 import csv
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -96,10 +97,11 @@ def checked_words(line: Line, types: GraphTypes, notes: Notes) -> list[str]:
         words.append(str(line.attributes[TYPE]))
     notes.drop((name for name in line.attributes if name != TYPE), "edge")
     # a number behind an edge without types is a weight
-    untyped = len(types.edges) == 2
-    if len(words) == 3 and untyped and words[2] not in types.edges and _is_real(words[2]):
-        notes.drop(["number in the third column"], "edge")
-        del words[2]
+    if len(words) == 3 and len(types.edges) == 2 and words[2] not in types.edges:
+        with suppress(ValueError):  # not a number
+            float(words[2])
+            notes.drop(["number in the third column"], "edge")
+            del words[2]
     # check the edge alone, so that its line can be named
     if len(words) > 1:
         try:
@@ -110,14 +112,6 @@ def checked_words(line: Line, types: GraphTypes, notes: Notes) -> list[str]:
                 reason = reason.replace("node 0", f"node {words[0]}")
             raise GraphError(f"line {line.number}: {reason}") from error
     return words
-
-
-def _is_real(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def are_numbers(words: Sequence[str]) -> bool:
@@ -213,7 +207,15 @@ def _named_columns(lines: list[Line]) -> tuple[list[Line], int]:
         ends = [pair for pair in _LETTERS if pair == tuple(header[:2])]
     # without names of ends the first line must be an edge
     if not ends:
-        titled = len(header) > 1 and (numeric or _is_title(lines))
+        # a title: a word without digits above a column of numbers
+        columns = ([line.words[k] for line in lines if k < len(line.words)] for k in (0, 1))
+        titled = len(header) > 1 and (
+            numeric
+            or any(
+                len(rows) > 1 and are_numbers(rows) and not _has_digit(first)
+                for first, *rows in filter(None, columns)
+            )
+        )
         if titled and not any(map(str.isdecimal, header)):
             raise GraphError(
                 f"line {lines[0].number}: {' '.join(lines[0].words)!r} fits two readings, a header "
@@ -227,15 +229,6 @@ def _named_columns(lines: list[Line]) -> tuple[list[Line], int]:
     others = {k: name for k, name in enumerate(lines[0].words) if k not in places}
     named = [_below_header(line, places, others, len(header)) for line in below]
     return named, len(lines) - len(below)
-
-
-def _is_title(lines: Sequence[Line]) -> bool:
-    """True if a column of nodes has only numbers below a first line without digits."""
-    columns = [[line.words[k] for line in lines if k < len(line.words)] for k in (0, 1)]
-    return any(
-        len(below) > 1 and are_numbers(below) and not _has_digit(first)
-        for first, *below in filter(None, columns)
-    )
 
 
 def _has_digit(word: str) -> bool:
@@ -267,8 +260,8 @@ def _refuse_labels(lines: Sequence[Line]) -> None:
     if are_numbers(nodes) and len({*nodes}) == len(nodes) and not any(map(_has_digit, labels)):
         raise GraphError(
             f"line {lines[0].number}: {' '.join(lines[0].words)!r} fits two readings, an edge and "
-            "a node with its label; add a header source,target above edges, or give a folder with "
-            "a table of nodes and one of edges"
+            "a node with its label; add a header source,target above edges, or give the table of "
+            "edges instead"
         )
 
 

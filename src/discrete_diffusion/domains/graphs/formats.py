@@ -1,4 +1,4 @@
-"""Graphs of files that networkx or numpy reads: GraphML, graph6, and adjacency matrices.
+"""Graphs of public formats: GraphML, graph6, adjacency matrices, and folders of the TU collection.
 
 Matrices are arrays of ``.npz`` and ``.npy``, or blocks as DiGress has them:
 
@@ -12,6 +12,10 @@ Matrices are arrays of ``.npz`` and ``.npy``, or blocks as DiGress has them:
 
 An entry of 0 means no edge, k the k-th type of edges; where there is one type, any positive whole
 number is a multiplicity, which is dropped, and other numbers are refused.
+
+TU: ``DS_A.txt``, a pair of nodes a line, ``DS_graph_indicator.txt``, the graph of every node, and
+labels, which are types if ``data.node_types`` or ``data.edge_types`` names them. Other content is
+dropped and counted.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from functools import partial
+from glob import escape
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError, fromstring
@@ -27,9 +32,10 @@ from xml.etree.ElementTree import ParseError, fromstring
 import numpy as np
 from numpy.typing import NDArray
 
-from discrete_diffusion.data.files import UNREADABLE, check_members, split_lines
+from discrete_diffusion.data.files import UNREADABLE, check_members, read_text, split_lines
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs import records
+from discrete_diffusion.domains.graphs.domain import EDGE_LIST
 from discrete_diffusion.domains.graphs.records import GraphError, GraphTypes, Notes, Records
 from discrete_diffusion.layout.vocab_config import MOST_NODES
 
@@ -38,6 +44,14 @@ _BLOCK = re.compile(r"N\s*=\s*(\d+)")
 
 _NUM_NODES = ("num_nodes", "n_nodes", "n", "sizes")
 """Names of arrays with the number of nodes of each matrix, without padding."""
+
+_TU_FILE = re.compile(r"(?P<name>.+)_(?P<part>A|graph_indicator|(node|edge|graph)_\w+)\.txt(\.gz)?")
+_TU_TABLES = ("A", "graph_indicator", "node_labels", "edge_labels")
+
+
+def graphml_records(text: str, types: GraphTypes, notes: Notes) -> Records:
+    """Yield the graph of a GraphML file."""
+    yield records.ALL, "", partial(parse_graphml, text, types, notes)
 
 
 def parse_graphml(text: str, types: GraphTypes, notes: Notes) -> TypedGraph:
@@ -66,20 +80,6 @@ def parse_graphml(text: str, types: GraphTypes, notes: Notes) -> TypedGraph:
             "with its id, once"
         )
     return _from_networkx(graph, types, notes, "GraphML")
-
-
-def to_graphml(graph: TypedGraph, types: GraphTypes) -> str:
-    """GraphML text, with the attribute ``type`` of nodes and edges where there are several."""
-    import networkx
-
-    # types only where there are several
-    record = records.graph_record(graph, types)
-    written = networkx.empty_graph(record["n"])
-    for node, name in enumerate(record.get("node_types", ())):
-        written.nodes[node][records.TYPE] = name
-    for i, j, *rest in record["edges"]:
-        written.add_edge(i, j, **dict(zip((records.TYPE,), rest, strict=False)))
-    return "\n".join(networkx.generate_graphml(written)) + "\n"
 
 
 def parse_graph6(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
@@ -302,3 +302,116 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
             raise ValueError(f"a matrix of {sparse.shape}, more than {MOST_NODES:,} nodes")
         return {"matrix": sparse.toarray()}
     return arrays
+
+
+def tu_part(path: Path) -> tuple[str, str] | None:
+    """Name of a data set of the TU collection and the part of it that a file holds; None for
+    another file, and for a file without other parts next to it."""
+    name = _TU_FILE.fullmatch(path.name)
+    if name is None:
+        return None
+    siblings = path.parent.glob(f"{escape(name['name'])}_*.txt*")
+    several = sum(_TU_FILE.fullmatch(each.name) is not None for each in siblings) > 1
+    return (name["name"], name["part"]) if several else None
+
+
+def tu_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Records:
+    """Yield a record for each graph of a TU folder. Raises ``GraphError`` naming file and line."""
+    # the parts of one data set
+    parts = {part: file for file in files if (part := tu_part(file)) is not None}
+    names = sorted({name for name, _ in parts})
+    if len(names) > 1:
+        raise GraphError(f"holds {len(names)} data sets, {', '.join(names)}; give one")
+    # two parts are required
+    folder = {part: file for (_, part), file in parts.items()}
+    if missing := {"A", "graph_indicator"} - folder.keys():
+        raise GraphError(f"has no {names[0]}_{min(missing)}.txt, and other parts of {names[0]}")
+    tables = {part: _table(file) for part, file in folder.items() if part in _TU_TABLES}
+    # labels that are not types, other parts and other files are dropped
+    for unit, noun, has_types in (
+        ("node", "node", len(types.nodes) > 1),
+        ("edge", "pair", len(types.edges) > 2),
+    ):
+        if not has_types and (labels := tables.pop(f"{unit}_labels", None)):
+            # shown with their values, which a user may name as types
+            values = sorted({row[0] for row in labels if row}, key=lambda v: (len(v), v))
+            shown = ", ".join(values[:10]) + ", ..." * (len(values) > 10)
+            named = f"{unit}_labels ({shown}; data.{unit}_types names what is kept)"
+            notes.drop([named], noun, len(labels))
+    for other in folder.keys() - {*_TU_TABLES}:
+        notes.drop([other], other.partition("_")[0], len(_table(folder[other])))
+    notes.drop([file.name for file in files if tu_part(file) is None], "file")
+    # one record for each graph
+    for number, record in _tu_graphs(tables, folder).items():
+        parse = partial(records.parse_graph, record, types, notes, "graph of a TU folder")
+        yield records.ALL, f", graph {number}", parse
+
+
+def _table(file: Path) -> list[list[str]]:
+    text = read_text(file, EDGE_LIST).text
+    return [[word for word in re.split(r"[\s,]+", line) if word] for line in split_lines(text)]
+
+
+def _tu_graphs(
+    tables: dict[str, list[list[str]]], folder: dict[str, Path]
+) -> dict[int, dict[str, Any]]:
+    """Records by number of the graph, of ``tables`` with the words of each line by part; nodes are
+    in the order of the file."""
+    # the graph of every node
+    rows, labels = tables["graph_indicator"], tables.get("node_labels")
+    while rows and not rows[-1]:
+        rows.pop()  # a blank line at the end
+    graph_of = [
+        _numbers_of(row, folder["graph_indicator"], k, 1)[0] for k, row in enumerate(rows, start=1)
+    ]
+    # a label for every node, if there are labels
+    if labels is not None and len(labels) < len(graph_of):
+        raise GraphError(
+            f"{folder['node_labels'].name} has {len(labels):,} lines; expected one for each of "
+            f"{len(graph_of):,} nodes"
+        )
+    # a node takes the next number of its graph
+    graphs: dict[int, dict[str, Any]] = {}
+    place = []
+    for node, graph in enumerate(graph_of):
+        record = graphs.setdefault(graph, {"n": 0, "edges": []})
+        place.append(record["n"])
+        record["n"] += 1
+        if labels is not None:
+            record.setdefault("node_types", []).append(labels[node][0] if labels[node] else "")
+    # edges, each with the line of its label
+    kinds = tables.get("edge_labels")
+    for k, row in enumerate(tables["A"], start=1):
+        if row:
+            u, v = _tu_edge(row, folder["A"], k, graph_of)
+            edge: list[Any] = [place[u], place[v]]
+            if kinds is not None:
+                if k > len(kinds) or not kinds[k - 1]:
+                    raise GraphError(
+                        f"{folder['edge_labels'].name} has no line {k}, for {folder['A'].name}, "
+                        f"line {k}: {u + 1}, {v + 1}"
+                    )
+                edge.append(kinds[k - 1][0])
+            graphs[graph_of[u]]["edges"].append(edge)
+    return dict(sorted(graphs.items()))
+
+
+def _tu_edge(row: Sequence[str], file: Path, line: int, graph_of: Sequence[int]) -> tuple[int, int]:
+    """Parse a line as two different nodes of one graph, numbered from 0."""
+    # numbers in the file begin at 1
+    u, v = (node - 1 for node in _numbers_of(row, file, line, 2))
+    where = f"{file.name}, line {line}: {u + 1}, {v + 1}"
+    if not all(0 <= node < len(graph_of) for node in (u, v)):
+        raise GraphError(f"{where}: expected nodes 1 to {len(graph_of):,}")
+    if graph_of[u] != graph_of[v]:
+        raise GraphError(f"{where}: one is of graph {graph_of[u]}, one of {graph_of[v]}")
+    if u == v:
+        raise GraphError(f"{where}: node {u + 1} is linked to itself; leave such edges out")
+    return u, v
+
+
+def _numbers_of(row: Sequence[str], file: Path, line: int, num: int) -> list[int]:
+    if len(row) != num or not all(word.isdecimal() for word in row):
+        expected = "two nodes" if num == 2 else "the number of a graph"
+        raise GraphError(f"{file.name}, line {line}: expected {expected}, got {' '.join(row)!r}")
+    return [int(word) for word in row]

@@ -16,7 +16,7 @@ import math
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, overload
@@ -239,7 +239,7 @@ def wavelet_histogram(eigenvalues: Floats, eigenvectors: Floats) -> Floats:
     """
     response = filter_bank(eigenvalues)  # (F, N)
     energy = response**2 @ (eigenvectors**2).T  # (F, N): sum_k g(lambda_k)^2 u_vk^2
-    ends = (0.0, _largest_response())
+    ends = (0.0, _LARGEST_RESPONSE)
     counts = [np.histogram(row, bins=NUM_BINS, range=ends)[0] for row in energy]
     return np.concatenate(counts).astype(np.float64)
 
@@ -266,10 +266,8 @@ def _wavelet(x: Floats) -> Floats:
     return np.where(x <= 1, x**2, np.where(x < 2, cubic, tail))
 
 
-@cache
-def _largest_response() -> float:
-    """Upper end of the histogram: the maximum of the filters on a grid, as published."""
-    return float(filter_bank(np.arange(0, 2, 0.01)).max())
+_LARGEST_RESPONSE = float(filter_bank(np.arange(0, 2, 0.01)).max())
+"""Upper end of the histogram: the maximum of the filters on a grid, as published."""
 
 
 class GraphSet(Sequence[TypedGraph]):
@@ -309,11 +307,11 @@ class GraphSet(Sequence[TypedGraph]):
     def statistics(self) -> dict[str, Floats]:
         """Statistics by name, Float[M, K]; shorter histograms are padded with zeros."""
         each = [statistics_of(graph) for graph in self.graphs]
-        return {s.name: _stacked([vectors[s.name] for vectors in each]) for s in STATISTICS}
-
-
-def _stacked(rows: Sequence[Floats]) -> Floats:
-    out: Floats = np.zeros((len(rows), max(map(len, rows), default=0)))
-    for k, row in enumerate(rows):
-        out[k, : len(row)] = row
-    return out
+        tables: dict[str, Floats] = {}
+        for statistic in STATISTICS:
+            rows = [vectors[statistic.name] for vectors in each]
+            table = np.zeros((len(rows), max(map(len, rows), default=0)))
+            for k, row in enumerate(rows):
+                table[k, : len(row)] = row
+            tables[statistic.name] = table
+        return tables

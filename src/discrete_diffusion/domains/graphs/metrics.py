@@ -19,14 +19,19 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs import graph_set
-from discrete_diffusion.domains.graphs.graph_set import STATISTICS, Floats, GraphSet, as_networkx
+from discrete_diffusion.domains.graphs.graph_set import (
+    STATISTICS,
+    Floats,
+    GraphSet,
+    Statistic,
+    as_networkx,
+)
 from discrete_diffusion.evaluation.sample_scores import Metric
 
 Ints = NDArray[np.int64]
@@ -52,26 +57,22 @@ _DECIMALS = 4
 ratios."""
 
 
-def mean_kernel(
-    x: Floats, y: Floats, *, kernel: str, bandwidth: float, bin_width: float | None
-) -> float:
+def mean_kernel(x: Floats, y: Floats, statistic: Statistic, kernel: str) -> float:
     """Mean of ``kernel_values`` over all pairs, in parts of bounded memory."""
     rows = max(1, _MAX_PAIRS // len(y))
-    values = partial(kernel_values, kernel=kernel, bandwidth=bandwidth, bin_width=bin_width)
     if len(x) <= rows:
-        return float(values(x, y).mean())
-    sums = (float(values(x[k : k + rows], y).sum()) for k in range(0, len(x), rows))
+        return float(kernel_values(x, y, statistic, kernel).mean())
+    parts = (x[k : k + rows] for k in range(0, len(x), rows))
+    sums = (float(kernel_values(part, y, statistic, kernel).sum()) for part in parts)
     return math.fsum(sums) / (len(x) * len(y))
 
 
-def kernel_values(
-    x: Floats, y: Floats, *, kernel: str, bandwidth: float, bin_width: float | None
-) -> Floats:
+def kernel_values(x: Floats, y: Floats, statistic: Statistic, kernel: str) -> Floats:
     """k(x, y) = exp(-d(x, y)^2 / (2 s^2)) of every row of ``x`` (M, K) and ``y`` (N, K'): (M, N).
 
-    The shorter rows are padded with zeros. ``bandwidth``: s. ``kernel``: ``tv`` has d = sum |x - y|
-    / 2; ``emd`` has the earth mover's distance of histograms on a line with bins ``bin_width``
-    apart, and the Euclidean distance where that is None.
+    The shorter rows are padded with zeros; s is the bandwidth of the statistic. ``kernel``: ``tv``
+    has d = sum |x - y| / 2; ``emd`` has the earth mover's distance of histograms on a line with
+    bins ``bin_width`` apart, and the Euclidean distance where that is None.
     """
     from scipy.spatial.distance import cdist  # slow to import
 
@@ -80,11 +81,11 @@ def kernel_values(
     # the distance that the kernel and the statistic call for
     if kernel == "tv":
         distance = cdist(x, y, "cityblock") / 2
-    elif bin_width is None:
+    elif statistic.bin_width is None:
         distance = cdist(x, y, "euclidean")
     else:
-        distance = cdist(x.cumsum(axis=1), y.cumsum(axis=1), "cityblock") * bin_width
-    return np.exp(distance**2 / (-2 * bandwidth**2))
+        distance = cdist(x.cumsum(axis=1), y.cumsum(axis=1), "cityblock") * statistic.bin_width
+    return np.exp(distance**2 / (-2 * statistic.bandwidth**2))
 
 
 def squared_mmds(samples: GraphSet, reference: GraphSet, kernel: str) -> dict[str, float]:
@@ -94,11 +95,8 @@ def squared_mmds(samples: GraphSet, reference: GraphSet, kernel: str) -> dict[st
     # means over pairs within and across the sets
     for each in STATISTICS:
         x, y = samples.statistics[each.name], reference.statistics[each.name]
-        options = {"kernel": kernel, "bandwidth": each.bandwidth, "bin_width": each.bin_width}
-        within_x, within_y, across = (
-            mean_kernel(*pair, **options)  # type: ignore[arg-type]
-            for pair in ((x, x), (y, y), (x, y))
-        )
+        pairs = ((x, x), (y, y), (x, y))
+        within_x, within_y, across = (mean_kernel(*pair, each, kernel) for pair in pairs)
         mmds[f"mmd_{each.name}"] = float(within_x + within_y - 2 * across)
     mmds["mmd_average"] = float(np.mean([mmds[name] for name in _AVERAGED]))
     return mmds
@@ -284,11 +282,11 @@ def graph_rewards(kind: str | None) -> dict[str, Callable[[list[TypedGraph]], li
     checks: dict[str, Callable[[TypedGraph], bool]] = {"connected": is_connected}
     if str(kind) in VALIDITY:
         checks["valid"] = VALIDITY[str(kind)]
-    return {name: partial(_score_each, check) for name, check in checks.items()}
 
+    def score_by(check: Callable[[TypedGraph], bool]) -> Callable[[list[TypedGraph]], list[bool]]:
+        return lambda graphs: [check(graph) for graph in graphs]
 
-def _score_each(check: Callable[[TypedGraph], bool], graphs: list[TypedGraph]) -> list[bool]:
-    return [check(graph) for graph in graphs]
+    return {name: score_by(check) for name, check in checks.items()}
 
 
 def find_blocks(adjacency: Floats) -> Ints:

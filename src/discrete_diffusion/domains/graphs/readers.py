@@ -1,5 +1,5 @@
-"""Graphs of files: JSON, GraphML, graph6, lists of edges, adjacency matrices, and folders of public
-collections; text plain or gzipped."""
+"""Graphs of files: JSON, GraphML, graph6, lists of edges, adjacency matrices, and folders of the TU
+collection; text plain or gzipped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.files import load_json, read_text, split_lines
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs import domain, folders, formats
+from discrete_diffusion.domains.graphs import domain, formats
 from discrete_diffusion.domains.graphs.edge_lists import edge_list_records
 from discrete_diffusion.domains.graphs.records import (
     ALL,
@@ -70,8 +70,7 @@ def read_graphs(
     The format is known by the content, then by the name: JSON lines, a graph a line; JSON, a list
     of graphs or an object with a list for each split; graph6 and sparse6, a graph a line; GraphML;
     ``.npz`` and ``.npy``, adjacency matrices; lists of edges; blocks ``N= X: E:``. A folder with
-    ``DS_A.txt`` is of the TU collection, a folder with ``edge.csv`` and ``num-node-list.csv`` of
-    OGB, and a table of nodes with a table of edges is a graph.
+    ``DS_A.txt`` is of the TU collection.
 
     Args:
         path: the file or folder.
@@ -88,7 +87,7 @@ def read_graphs(
     path, types, result = Path(path), types or GraphTypes(), ReadGraphs()
     # graphs of every file, or the first problem
     for file, kind, records in _sources(path, types, result.notes):
-        for split, place, parse in _with_faults(file, records):
+        for split, place, parse in records:
             try:
                 graph = parse()
                 if n_max is not None and len(graph.nodes) > n_max:
@@ -117,25 +116,17 @@ def _sources(
     path: Path, types: GraphTypes, notes: Notes
 ) -> Iterator[tuple[Path, FileKind | None, Records]]:
     """Yield each file with its kind, or a folder that is one data set, and its graphs."""
-    # a folder may be one data set
     files = _files_of(path)
-    read = None
-    if path.is_dir():
-        if any(map(folders.tu_part, files)):
-            read = folders.tu_records
-        elif any(map(folders.ogb_part, files)):
-            read = folders.ogb_records
-        elif all(folders.tables_of(files)):
-            read = folders.table_records
-    if read is not None:
-        yield path, None, read(files, types, notes)
+    if path.is_dir() and any(map(formats.tu_part, files)):
+        yield path, None, _with_faults(path, formats.tu_records(files, types, notes))
         return
     # the kinds of all files first, so that a foreign file is refused before any is read
     kinds = {file: _kind_of(file, path.is_dir()) for file in files}
-    # otherwise every file is read by itself
     for file, kind in kinds.items():
-        known = kind if isinstance(kind, FileKind) else None
-        yield file, known, _records(file, kind, types, notes)
+        if isinstance(kind, str):
+            yield file, None, iter([(ALL, "", failing(kind))])
+        else:
+            yield file, kind, _with_faults(file, _records(file, kind, types, notes))
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -168,17 +159,24 @@ def _with_faults(file: Path, records: Records) -> Records:
 def _kind_of(file: Path, in_folder: bool) -> FileKind | str:
     """Kind of a file, or why it cannot be read; ``ValueError`` for a part of a data set."""
     # a part of a data set needs its whole folder
-    part = folders.tu_part(file) or (("OGB", name) if (name := folders.ogb_part(file)) else None)
-    if part:
+    if part := formats.tu_part(file):
         raise ValueError(
             f"{file} is the part {part[1]} of the data set {part[0]}; give its folder, "
             f"{file.parent}"
         )
+    is_edges = file.name.startswith("edge.csv")
+    if is_edges and any(any(file.parent.glob(f"{other}.csv*")) for other in _WITH_EDGES):
+        raise ValueError(
+            f"{file} is of the raw files of OGB, whose edges do not say where a graph ends; write "
+            "the graphs as JSON lines"
+        )
     # the kind by content or name
     try:
-        kind = inputs.check_kind(file, tuple(_FORMATS), _EXPECTED)
+        kind = inputs.check_kind(file, (*_FORMATS, domain.NODE_TABLE), _EXPECTED)
     except ValueError as error:
         return str(error).removeprefix(f"{file} ")
+    if kind is domain.NODE_TABLE:
+        return f"is {kind.sentence()}"
     if kind is None:
         raise ValueError(
             f"{file}: expected {_EXPECTED}; call a list of edges .edges"
@@ -187,13 +185,9 @@ def _kind_of(file: Path, in_folder: bool) -> FileKind | str:
     return kind
 
 
-def _records(file: Path, kind: FileKind | str, types: GraphTypes, notes: Notes) -> Records:
-    """Yield the records of a file, as its ``kind`` is read. Raises ``GraphError`` if ``kind`` is
-    the reason why it cannot be read."""
-    if isinstance(kind, str):
-        raise GraphError(kind)
-    arrays = kind in (inputs.NPZ, inputs.NPY)
-    yield from _FORMATS[kind](file if arrays else read_text(file, kind).text, types, notes)
+def _records(file: Path, kind: FileKind, types: GraphTypes, notes: Notes) -> Records:
+    content = file if kind in (inputs.NPZ, inputs.NPY) else read_text(file, kind).text
+    yield from _FORMATS[kind](content, types, notes)
 
 
 def parse_json(text: str) -> Any:
@@ -239,27 +233,21 @@ def _parse_json_line(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
     return parse_graph(parse_json(line), types, notes)
 
 
-def _graphml(text: str, types: GraphTypes, notes: Notes) -> Records:
-    yield ALL, "", partial(formats.parse_graphml, text, types, notes)
-
-
-def _refused_node_table(text: str, types: GraphTypes, notes: Notes) -> Records:
-    yield ALL, "", failing(f"is {domain.NODE_TABLE.sentence()}")
-
-
 _FORMATS: dict[FileKind, Callable[..., Records]] = {
     inputs.NPZ: formats.array_records,
     inputs.NPY: formats.array_records,
     inputs.JSON_LINES: _graph_lines(_parse_json_line),
     inputs.JSON: _json,
     domain.GRAPH6: _graph_lines(formats.parse_graph6),
-    inputs.GRAPHML: _graphml,
+    inputs.GRAPHML: formats.graphml_records,
     domain.DIGRESS: formats.digress_records,
     domain.EDGE_TABLE: edge_list_records,
-    domain.NODE_TABLE: _refused_node_table,
     domain.EDGE_LIST: edge_list_records,
 }
 """Readers by kind of file; they take the path of a file of arrays, and the text of other files."""
+
+_WITH_EDGES = ("num-node-list", "num-edge-list", "node-feat", "edge-feat")
+"""Names of files that stand next to ``edge.csv`` among the raw files of OGB."""
 
 _EXPECTED = (
     "JSON, JSON lines, GraphML, graph6 or sparse6, lists of edges, blocks of DiGress, or adjacency "

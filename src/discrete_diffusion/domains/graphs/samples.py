@@ -21,7 +21,6 @@ from discrete_diffusion.domains.cell_measurement import TokenCells
 from discrete_diffusion.domains.graphs import metrics, records
 from discrete_diffusion.domains.graphs.build import GraphFileDataset
 from discrete_diffusion.domains.graphs.domain import STRUCTURES
-from discrete_diffusion.domains.graphs.formats import to_graphml
 from discrete_diffusion.domains.graphs.graph_set import Floats, GraphSet, as_networkx, library
 from discrete_diffusion.domains.graphs.readers import ReadGraphs, read_graphs
 from discrete_diffusion.domains.graphs.records import GraphTypes, Pair
@@ -29,19 +28,17 @@ from discrete_diffusion.evaluation import sample_scores
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.measured_data import RealData
 from discrete_diffusion.evaluation.report import Headline
-from discrete_diffusion.evaluation.requests import EvaluateRequest, SampleRequest
+from discrete_diffusion.evaluation.requests import EvaluateRequest
 from discrete_diffusion.evaluation.sample_kind import SampleFile, SampleKind, SampleKindReport
 from discrete_diffusion.evaluation.sample_scores import RealVsReal, SampleScores
 from discrete_diffusion.evaluation.tables import TableRow, TableSection
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.atomic_files import atomic_folder, put_aside, write_text
 from discrete_diffusion.viz.chart_style import TEXT, add_legend, new_figure, save_figure
 
 logger = logging.getLogger(__name__)
 
-SAMPLES, GRAPHML = "samples.jsonl", "graphml"
-"""File of samples, and folder of samples as GraphML, a file each."""
+SAMPLES = "samples.jsonl"
 
 REFERENCE_REPEATS = 20
 """Default of ``reference_repeats``."""
@@ -221,17 +218,6 @@ class GraphSamples(SampleKind[TypedGraph]):
             columns=columns,
         )
 
-    def write_copies(self, samples: Sequence[TypedGraph], request: SampleRequest) -> None:
-        """Write the folder ``GRAPHML``, if it is requested; an earlier one is put aside."""
-        folder = request.out / GRAPHML
-        say = partial(logger.info, "the earlier %s is now %s", folder)
-        if request.graphml:
-            with atomic_folder(folder, replaced=say) as unfinished:
-                for k, graph in enumerate(samples):
-                    write_text(unfinished / f"{k}.graphml", to_graphml(graph, self.types))
-        elif folder.exists():  # only with overwrite=true
-            say(put_aside(folder))
-
     def shares(self, samples: Sequence[TypedGraph]) -> dict[str, float]:
         return metrics.own_metrics(GraphSet(samples), kind=self.validity)
 
@@ -337,7 +323,14 @@ def _sample_scores(
     tables, further = {"real": of_real}, []
     if floors is not None:
         tables |= floors.as_dict()
-        further = [_floor_section(floors)]
+        rows = [
+            TableRow(
+                name, f"{mean:.5f} ({floors.sd[name]:.5f})", meaning=metrics.METRICS[name].meaning
+            )
+            for name, mean in floors.mean.items()
+        ]
+        title = "real graphs against real graphs (in brackets: standard deviation of a pair)"
+        further = [TableSection(title, tuple(rows))]
         notes.append(
             f"Floors: {floors.num_samples:,} real graphs against {floors.num_reference:,} "
             f"others, mean of {floors.draws} draws."
@@ -352,15 +345,6 @@ def _sample_scores(
         further=further,
         notes=notes,
     )
-
-
-def _floor_section(floors: RealVsReal) -> TableSection:
-    rows = [
-        TableRow(name, f"{mean:.5f} ({floors.sd[name]:.5f})", meaning=metrics.METRICS[name].meaning)
-        for name, mean in floors.mean.items()
-    ]
-    title = "real graphs against real graphs (in brackets: standard deviation of a pair)"
-    return TableSection(title, tuple(rows))
 
 
 def _shares_of(values: Mapping[str, float]) -> list[str]:

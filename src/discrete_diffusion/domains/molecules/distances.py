@@ -32,7 +32,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import as_file, files
 from importlib.util import find_spec
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -111,22 +110,10 @@ def activations(smiles: Sequence[str]) -> Activations:
         return {"mean": moments.mean, "covariance": moments.covariance}
 
     # from the disk, if they are there
-    arrays = cached_arrays(
-        _cache_path(smiles), "ChemNet activations", expected, computed, compressed=False
-    )
+    digest = hashlib.sha256(repr((texts, counts)).encode()).hexdigest()[:24]
+    path = cache_dir() / f"chemnet-v{_CACHE_VERSION}-{digest}.npz"
+    arrays = cached_arrays(path, "ChemNet activations", expected, computed, compressed=False)
     return Activations(arrays["mean"], arrays["covariance"])
-
-
-def is_known(smiles: Sequence[str]) -> bool:
-    """True if the activations of these SMILES are on disk."""
-    return _cache_path(smiles).is_file()
-
-
-def _cache_path(smiles: Sequence[str]) -> Path:
-    counted = sorted(Counter(smiles).items())
-    key = [text for text, _ in counted], [count for _, count in counted]
-    digest = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
-    return cache_dir() / f"chemnet-v{_CACHE_VERSION}-{digest}.npz"
 
 
 def _moments(texts: Sequence[str], counts: np.ndarray) -> Activations:
@@ -155,12 +142,6 @@ def _moments(texts: Sequence[str], counts: np.ndarray) -> Activations:
         num += more
         mean += more / num * apart
     return Activations(mean, squares / (num - 1))
-
-
-def activations_of(texts: Sequence[str]) -> np.ndarray:
-    """Activations of each molecule, Float32[M, 512]."""
-    with progress.task("ChemNet", len(texts), "molecules") as going:
-        return _run_network(texts, max(_MAX_LENGTH, 1 + max(map(len, texts))), going)
 
 
 def _activation_blocks(texts: Sequence[str]) -> Iterator[np.ndarray]:
@@ -221,7 +202,6 @@ MAX_KEPT = 24_000_000
 """Most entries that stay in memory."""
 
 _ENTRY = np.dtype([("key", np.int64), ("value", np.float64)])
-ENTRY_BYTES = _ENTRY.itemsize
 _RANGES = 64
 
 Features = dict[int, float]
@@ -341,8 +321,8 @@ class _Run:
         first, last = self.cuts[k], self.cuts[k + 1]
         if isinstance(self.place, np.ndarray):
             return self.place[first:last]
-        self.place.seek(self.start + first * ENTRY_BYTES)
-        return np.frombuffer(self.place.read((last - first) * ENTRY_BYTES), dtype=_ENTRY)
+        self.place.seek(self.start + first * _ENTRY.itemsize)
+        return np.frombuffer(self.place.read((last - first) * _ENTRY.itemsize), dtype=_ENTRY)
 
 
 class MeanFeatures:

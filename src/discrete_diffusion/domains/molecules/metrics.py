@@ -16,16 +16,10 @@ mends, such as a nitro group of five bonds, is valid by the other rules too.
 from __future__ import annotations
 
 import importlib.util
-import logging
 import math
-import shutil
-import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -44,8 +38,6 @@ from discrete_diffusion.domains.molecules.molecule import (
 )
 from discrete_diffusion.runtime import progress
 
-logger = logging.getLogger(__name__)
-
 PROPERTIES = {
     "logp": "Crippen's octanol-water partition coefficient",
     "qed": "drug-likeness (Bickerton et al., 2012), 0 to 1",
@@ -56,17 +48,6 @@ PROPERTIES = {
 
 MIN_RINGS = 2
 """Least number of rings of a scaffold that counts, as in MOSES (arXiv 1811.12823)."""
-
-MANY = 20_000
-"""Least number of different molecules for which the cost is logged."""
-
-_TRIED = 128
-"""Most molecules that are measured to estimate the time of all molecules."""
-
-_ALWAYS, _EACH = 0.5e9, 1e3
-"""Bytes that ChemNet takes at work, and bytes for the facts of a molecule."""
-
-_SYSTEM, _GROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -132,8 +113,9 @@ def _corrected(molecule: Molecule) -> str | None:
 
     # weaken one bond at a time
     mol = to_rdkit(molecule)
-    while (atom := _overloaded_atom(mol)) is not None:
-        bonds = list(mol.GetAtomWithIdx(atom).GetBonds())
+    of_valence = Chem.SanitizeFlags.SANITIZE_PROPERTIES
+    while problems := Chem.DetectChemistryProblems(mol, sanitizeOps=of_valence):
+        bonds = list(mol.GetAtomWithIdx(problems[0].GetAtomIdx()).GetBonds())
         if not bonds:
             return None
         strongest = max(bonds, key=lambda bond: bond.GetBondTypeAsDouble())
@@ -145,15 +127,6 @@ def _corrected(molecule: Molecule) -> str | None:
     # the largest fragment counts
     repaired = Chem.MolFromSmiles(max(Chem.MolToSmiles(mol).split("."), key=len))
     return None if repaired is None else smiles_of(repaired)
-
-
-def _overloaded_atom(mol: Any) -> int | None:
-    from rdkit import Chem
-
-    operation = Chem.SanitizeFlags.SANITIZE_PROPERTIES
-    for problem in Chem.DetectChemistryProblems(mol, sanitizeOps=operation):
-        return int(problem.GetAtomIdx())
-    return None
 
 
 def is_connected(molecule: Molecule) -> bool:
@@ -203,19 +176,19 @@ def sample_shares(verdicts: Sequence[Verdict], known: frozenset[str] | None) -> 
 def molecule_rewards() -> dict[str, SampleScore]:
     """Scores of molecules by name: ``valid``, ``valid_relaxed`` and ``connected``, 1 or 0, and the
     drug-likeness ``qed`` in [0, 1] of valid ones, 0 for others."""
+
+    def drug_likeness(molecules: list[Molecule]) -> list[float]:
+        smiles = [verdict.valid for verdict in judge(molecules)]
+        valid = [each for each in smiles if each is not None]
+        scores = dict(zip(valid, properties(valid)["qed"].tolist(), strict=True)) if valid else {}
+        return [0.0 if each is None else scores[each] for each in smiles]
+
     return {
         "valid": lambda molecules: [verdict.valid is not None for verdict in judge(molecules)],
         "valid_relaxed": lambda molecules: [each.relaxed is not None for each in judge(molecules)],
         "connected": lambda molecules: [verdict.connected for verdict in judge(molecules)],
-        "qed": _drug_likeness,
+        "qed": drug_likeness,
     }
-
-
-def _drug_likeness(molecules: list[Molecule]) -> list[float]:
-    smiles = [verdict.valid for verdict in judge(molecules)]
-    valid = [each for each in smiles if each is not None]
-    scores = dict(zip(valid, properties(valid)["qed"].tolist(), strict=True)) if valid else {}
-    return [0.0 if each is None else scores[each] for each in smiles]
 
 
 def properties(smiles: Sequence[str]) -> dict[str, np.ndarray]:
@@ -343,81 +316,3 @@ def graph_distances(
     if len(samples) and len(reference):
         found[f"nspdk_mmd{suffix}"] = distances.nspdk_mmd(samples.features, reference.features)
     return {name: value for name, value in found.items() if not math.isnan(value)}
-
-
-def log_cost(sets: Sequence[MoleculeSet]) -> None:
-    """Log the time to measure sets of many molecules, the reference included, and warn if memory
-    or temporary disk is short. Small sets are not mentioned."""
-    # distinct molecules, of which a few are tried
-    distinct = [list(dict.fromkeys(each.smiles)) for each in sets]
-    num = sum(map(len, distinct))
-    if num < MANY:
-        return
-    largest = max(distinct, key=len)
-    tried = largest[:: max(1, len(largest) // _TRIED)][:_TRIED]
-    # molecules whose activations are not on disk
-    new = num if distances.has_chemnet() else 0
-    if new:
-        known = zip(sets, distinct, strict=True)
-        new -= sum(len(texts) for each, texts in known if distances.is_known(each.smiles))
-    # room for all features, estimated from a few
-    features = sum(len(distances.features_of_smiles(text)) for text in tried) / len(tried) * num
-    kept, remedy = min(features, distances.MAX_KEPT), "take fewer reference molecules"
-    needed = _ALWAYS + _EACH * num + distances.ENTRY_BYTES * (kept + 4 * distances.MAX_SORTED)
-    warn_if_short(needed, f"measuring {num:,} molecules", remedy)
-    on_disk, folder = distances.ENTRY_BYTES * (features - kept), tempfile.gettempdir()
-    if on_disk > (free := shutil.disk_usage(folder).free):
-        logger.warning(
-            "NSPDK of %s molecules takes about %.1f GB in %s, where %.1f GB are free: set TMPDIR "
-            "to another folder, or %s",
-            *(f"{num:,}", on_disk / 1e9, folder, free / 1e9, remedy),
-        )
-
-    def seconds_each(measure: Callable[[], object]) -> float:
-        start = time.perf_counter()
-        measure()
-        return (time.perf_counter() - start) / len(tried)
-
-    # time of all, likewise
-    nspdk = seconds_each(lambda: [distances.features_of_smiles(text) for text in tried])
-    of_properties = seconds_each(lambda: MoleculeSet(tried).properties)
-    seconds = {"NSPDK": num * nspdk, "properties": num * of_properties}
-    if new:
-        seconds["ChemNet"] = new * seconds_each(lambda: distances.activations_of(tried))
-    clock = {name: str(timedelta(seconds=round(each))) for name, each in seconds.items()}
-    logger.info(
-        "about %s to measure %s different molecules: %s",
-        timedelta(seconds=round(sum(seconds.values()))),
-        f"{num:,}",
-        ", ".join(f"{name} {each}" for name, each in clock.items()),
-    )
-
-
-def warn_if_short(needed: float, purpose: str, remedy: str) -> None:
-    """Log a warning if ``needed`` bytes are more than are free.
-
-    ``purpose``: what needs the memory; ``remedy``: how to need less.
-    """
-    available = available_memory()
-    if available is not None and needed > available:
-        logger.warning(
-            "%s takes about %.1f GB of memory and %.1f GB are free: it may be killed; %s",
-            *(purpose, needed / 1e9, available / 1e9, remedy),
-        )
-
-
-def available_memory() -> int | None:
-    """Bytes of memory that the machine and the container of this process, if any, still allow; None
-    if the system does not say."""
-    limits: list[int] = []
-    # free memory of the machine
-    with suppress(OSError):
-        lines = _SYSTEM.read_text().splitlines()
-        limits = [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
-    # limit of the container
-    with suppress(OSError):
-        most, used = (
-            (_GROUP / name).read_text().strip() for name in ("memory.max", "memory.current")
-        )
-        limits += [max(0, int(most) - int(used))] if most.isdecimal() else []
-    return min(limits, default=None)

@@ -266,7 +266,6 @@ def score_molecules(
         raise ValueError("no samples to measure: give at least one set, of at least one sample")
     # distances of valid samples
     held_out = MoleculeSet(reference)
-    metrics.log_cost([held_out, *(MoleculeSet(_smiles(each, "valid")) for each in sets)])
     scores = [_measured(each, held_out, known) for each in progress.track(sets, "metrics", "sets")]
     # training molecules, by the same code
     num = min(len(sets[0]), len(training or ()))

@@ -138,7 +138,12 @@ def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
             texts = []
             for k, line in enumerate(lines, first + 1):
                 place = f"{path}, line {k:,}"
-                text = _decoded(line, place)
+                try:
+                    text = line.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    raise ValueError(
+                        f"{place} is not UTF-8; convert the file first, e.g. with iconv"
+                    ) from error
                 if text.strip():
                     texts.append(text if field is None else json_text(text, place, field))
             yield Part(texts, [True] * len(texts), after)
@@ -161,15 +166,6 @@ def _uncuttable(place: str) -> ValueError:
         f"{place} or behind it: {_MAX_LINE >> 30} GiB without an end of a line, which memory does "
         "not hold; cut the text into lines"
     )
-
-
-def _decoded(line: bytes, place: str) -> str:
-    try:
-        return line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{place} is not UTF-8; convert the file first, e.g. with iconv"
-        ) from error
 
 
 def _text(path: Path, start: int) -> Iterator[Part]:

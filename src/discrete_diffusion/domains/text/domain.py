@@ -16,10 +16,10 @@ from discrete_diffusion.runtime.inputs import FileKind, begins_with_bytes
 _HERE = "discrete_diffusion.domains.text"
 _tokenizing: Any = Later(f"{_HERE}.tokenizing")
 
-MEGATRON_MAGIC = b"MMIDIDX\x00\x00"
-LLMC_MAGICS = {20240520: "<u2", 20240801: "<u4"}
-"""Type of the ids in a file of llm.c, by the first Int32 of the file."""
+_LLMC_MAGICS = (20240520, 20240801)
+_INDEX_MAGICS = (b"MMIDIDX\x00\x00", b"TNTIDX")
 
+_AS_IDS = "write the ids as .npy"
 PARQUET = FileKind(
     "Parquet",
     begins_with_bytes(b"PAR1"),
@@ -28,23 +28,14 @@ PARQUET = FileKind(
 )
 LLMC = FileKind(
     "a file of token ids of llm.c",
-    begins_with_bytes(*(magic.to_bytes(4, "little") for magic in LLMC_MAGICS)),
-    "data=tokens reads it, under the name .bin",
+    begins_with_bytes(*(magic.to_bytes(4, "little") for magic in _LLMC_MAGICS)),
+    _AS_IDS,
     is_text=False,
 )
-MEGATRON_INDEX = FileKind(
-    "an index of Megatron",
-    begins_with_bytes(MEGATRON_MAGIC),
-    "give the .bin next to it as data.path of data=tokens",
-    is_text=False,
+IDS_INDEX = FileKind(
+    "an index of Megatron or fairseq", begins_with_bytes(*_INDEX_MAGICS), _AS_IDS, is_text=False
 )
-FAIRSEQ_INDEX = FileKind(
-    "an index of fairseq",
-    begins_with_bytes(b"TNTIDX"),
-    "write the ids as .npy or .bin",
-    is_text=False,
-)
-TEXT_KINDS = (PARQUET, LLMC, MEGATRON_INDEX, FAIRSEQ_INDEX)
+TEXT_KINDS = (PARQUET, LLMC, IDS_INDEX)
 
 PLAIN = (
     "text; documents in JSON lines or Parquet are read by discrete-diffusion data tokenize FILE... "

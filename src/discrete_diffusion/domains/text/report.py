@@ -94,17 +94,18 @@ def variety(rows: Sequence[Sequence[int]], units: Sequence[Sequence[Hashable]]) 
     ``rows``: the ids of each sample. ``units``: the elements of its n-grams, such as words. Samples
     that are too short are left out; NaN if none is left.
     """
-    scores = {"unigram_entropy": _mean([_entropy(row) for row in rows if len(row)])}
+    entropies = [
+        -sum(k / len(row) * math.log(k / len(row)) for k in Counter(row).values())
+        for row in rows
+        if len(row)
+    ]
+    scores = {"unigram_entropy": _mean(entropies)}
     for n in (1, 2, 3):
         grams = [gram for unit in units for gram in _grams(unit, n)]
         scores[f"distinct_{n}"] = len(set(grams)) / len(grams) if grams else math.nan
     runs = [_grams(unit, REPEATED) for unit in units]
     scores["repetition_share"] = _mean([1 - len(set(run)) / len(run) for run in runs if run])
     return scores
-
-
-def _entropy(row: Sequence[int]) -> float:
-    return -sum(k / len(row) * math.log(k / len(row)) for k in Counter(row).values())
 
 
 def _grams(unit: Sequence[Hashable], n: int) -> list[tuple[Hashable, ...]]:

@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import lzma
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -30,6 +31,9 @@ _BEGINNINGS = ("<s>", "<bos>", "<|begin_of_text|>", "[CLS]", END_OF_TEXT)
 
 _PIECE = 1 << 20
 """Characters that are encoded at once."""
+
+_CUT = re.compile(r"\n(?<=\S\n)(?=\S)")
+"""End of a line that ends with a word, before a line that begins with one."""
 
 _MAX_NAMED = 5
 
@@ -121,9 +125,11 @@ class SubwordVocabulary:
     def unknown(self, texts: Iterable[str]) -> dict[str, int]:
         """Counts of characters without a token."""
         counts: dict[str, int] = {}
+        unknown_token = getattr(self._tokenizer.model, "unk_token", None)
         for text in texts:
             for character in set(text) - self._known:
-                if self._has_token(character):
+                encoded = self._tokenizer.encode(character, add_special_tokens=False).tokens
+                if character.isspace() or (encoded and unknown_token not in encoded):
                     self._known.add(character)
                 else:
                     counts[character] = counts.get(character, 0) + text.count(character)
@@ -136,11 +142,6 @@ class SubwordVocabulary:
     def _first(self, names: Iterable[str]) -> int | None:
         ids = (self._tokenizer.token_to_id(name) for name in names)
         return next((each for each in ids if each is not None), None)
-
-    def _has_token(self, character: str) -> bool:
-        unknown = getattr(self._tokenizer.model, "unk_token", None)
-        tokens = self._tokenizer.encode(character, add_special_tokens=False).tokens
-        return character.isspace() or bool(tokens and unknown not in tokens)
 
     @cached_property
     def _known(self) -> set[str]:
@@ -223,21 +224,10 @@ def pieces(text: str, most: int = _PIECE) -> list[str]:
     A cut is between a line that ends with a word and a line that begins with one.
     """
     parts, begin = [], 0
-    while len(text) - begin > most:
-        cut = _next_cut(text, begin + most)
-        if cut is None:
-            break
-        parts.append(text[begin:cut])
-        begin = cut
+    while len(text) - begin > most and (cut := _CUT.search(text, begin + most)):
+        parts.append(text[begin : cut.end()])
+        begin = cut.end()
     return [*parts, text[begin:]] if begin < len(text) else parts
-
-
-def _next_cut(text: str, start: int) -> int | None:
-    while (line := text.find("\n", start)) >= 0 and line + 1 < len(text):
-        if not text[line - 1].isspace() and not text[line + 1].isspace():
-            return line + 1
-        start = line + 1
-    return None
 
 
 def tokenizers_library() -> Any:

@@ -1,12 +1,11 @@
-"""Token ids in files of any size, read in parts: NumPy's ``.npy``, ``.bin`` as nanoGPT, llm.c and
-Megatron write it, and folders of ``data tokenize``."""
+"""Token ids in files of any size, read in parts: NumPy's ``.npy``, ``.bin`` as nanoGPT writes it,
+and folders of ``data tokenize``."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from discrete_diffusion.data.files import UNREADABLE
-from discrete_diffusion.domains.text.domain import LLMC, LLMC_MAGICS, MEGATRON_MAGIC
+from discrete_diffusion.domains.text.domain import LLMC
 from discrete_diffusion.runtime.inputs import NPY, CompressedFileError, FileKind, Head, kind_of
 
 logger = logging.getLogger(__name__)
@@ -27,9 +26,8 @@ META, TOKENIZER = "meta.json", "tokenizer.json"
 ENDINGS = (".npy", ".bin")
 
 EXPECTED = (
-    ".npy of whole numbers, .bin of uint16 (uint32 above 65,536 ids), .bin of llm.c or of Megatron "
-    "with its .idx, or a folder of them; encode text first: discrete-diffusion data tokenize "
-    "FILE... --tokenizer NAME --out FOLDER"
+    ".npy of whole numbers, .bin of uint16 (uint32 above 65,536 ids), or a folder of them; encode "
+    "text first: discrete-diffusion data tokenize FILE... --tokenizer NAME --out FOLDER"
 )
 
 _MAX_UINT16, _MAX_ID = 1 << 16, 1 << 24
@@ -38,11 +36,6 @@ _NUM_PIECES, _PIECE = 256, 1 << 14
 
 _MAX_SCANNED = 1 << 28
 """Most bytes of files that are read whole for their largest id or for ends of documents."""
-
-_LLMC_HEADER = 1024
-_MEGATRON_TYPES = {1: "u1", 2: "i1", 3: "<i2", 4: "<i4", 5: "<i8", 8: "<u2"}
-_MEGATRON_HEADER = struct.Struct("<QBQQ")
-"""Version, type of ids, number of sequences, number of ends of documents."""
 
 _NUM_PROBES, _PROBE = 64, 1 << 12
 """Number and length of pieces that are inspected for the width of ids."""
@@ -126,10 +119,10 @@ class TokenFiles:
         return int(ids[most])
 
     def document_ends(self, eos_id: int | None) -> np.ndarray:
-        """Int64[D], the position after each document, from ``data tokenize`` or the file format,
-        else after every ``eos_id``. Raises ``ValueError`` if neither is known."""
+        """Int64[D], the position after each document, as ``data tokenize`` knows it, else after
+        every ``eos_id``. Raises ``ValueError`` if neither is known."""
         # ends that are stored
-        if self.meta or all(file.places is not None for file in self.files):
+        if self.meta or all(isinstance(file, TokensInMemory) for file in self.files):
             of_files = zip(self.files, self._starts, strict=False)
             return np.concatenate([file.ends + start for file, start in of_files])
         # ends by a token
@@ -166,16 +159,12 @@ class TokenFiles:
 
 @dataclass(frozen=True)
 class TokensInMemory:
-    """Ids Int64[N] in memory instead of in a file; ``places``: the position after each document."""
+    """Ids Int64[N] in memory instead of in a file; ``ends``: the position after each document."""
 
     ids: np.ndarray
-    places: np.ndarray
+    ends: np.ndarray
 
     num_bytes = 0  # on disk
-
-    @property
-    def ends(self) -> np.ndarray:
-        return self.places
 
     @property
     def num(self) -> int:
@@ -187,14 +176,12 @@ class TokensInMemory:
 
 @dataclass(frozen=True)
 class TokenFile:
-    """``num`` ids of type ``kind`` from byte ``offset`` of a file. ``places``: Int64[D], the
-    position after each document, if the format has it."""
+    """``num`` ids of type ``kind`` from byte ``offset`` of a file."""
 
     path: Path
     kind: np.dtype
     offset: int
     num: int
-    places: np.ndarray | None = None
 
     @property
     def num_bytes(self) -> int:
@@ -202,9 +189,7 @@ class TokenFile:
 
     @property
     def ends(self) -> np.ndarray:
-        """Int64[D], the position after each document, from the format or from ``data tokenize``."""
-        if self.places is not None:
-            return self.places
+        """Int64[D], the position after each document, as ``data tokenize`` wrote it."""
         ends: np.ndarray = np.load(documents_file(self.path))
         return ends
 
@@ -294,15 +279,15 @@ def open_tokens(path: Path, kind: np.dtype, *, is_known: bool = False) -> TokenF
         of_file = _PLAIN_IDS if path.suffix == ".bin" else None
     if of_file is NPY:
         return _open_npy(path)
-    if of_file is LLMC:
-        return _open_llmc(path)
     if of_file is not _PLAIN_IDS:
         what = "text" if of_file is None else of_file.sentence()
         raise ValueError(f"{path} is {what}; expected {EXPECTED}")
-    # plain ids, described by an index of Megatron or not at all
-    index = path.with_suffix(".idx")
-    if index.is_file() and not is_known:
-        return _open_megatron(path, index)
+    # plain ids
+    if (index := path.with_suffix(".idx")).is_file() and not is_known:
+        raise ValueError(
+            f"{path} are the ids of the index {index.name}, which is not read; write them as .npy, "
+            "or move the index elsewhere"
+        )
     size = path.stat().st_size
     if not size or size % kind.itemsize:
         raise ValueError(f"{path} has {size:,} bytes, which are not ids of type {kind}")
@@ -338,58 +323,6 @@ def _open_npy(path: Path) -> TokenFile:
             f"{path} holds {array.dtype}{[*array.shape]}; expected the ids of a text, Int[N]"
         )
     return TokenFile(path, array.dtype, int(array.offset), int(array.size))
-
-
-def _open_llmc(path: Path) -> TokenFile:
-    """Open a file of llm.c: a header of 256 numbers, the third of which is the number of ids, then
-    the ids."""
-    # type and number of ids
-    header = np.fromfile(path, "<i4", 3)
-    kind = np.dtype(LLMC_MAGICS[int(header[0])])
-    num = int(header[2]) if len(header) == 3 else 0
-    if num < 1 or path.stat().st_size != _LLMC_HEADER + num * kind.itemsize:
-        raise ValueError(
-            f"{path} has {path.stat().st_size:,} bytes, and its header, of llm.c, says {num:,} ids "
-            f"of {kind.itemsize} bytes behind {_LLMC_HEADER:,}; copy it anew"
-        )
-    return TokenFile(path, kind, _LLMC_HEADER, num)
-
-
-def _open_megatron(path: Path, index: Path) -> TokenFile:
-    """Open ids whose type and documents are in an index of Megatron."""
-    # magic number and header
-    content = index.read_bytes()
-    begin = len(MEGATRON_MAGIC)
-    head = content[begin : begin + _MEGATRON_HEADER.size]
-    if not content.startswith(MEGATRON_MAGIC) or len(head) < _MEGATRON_HEADER.size:
-        raise ValueError(
-            f"{index} is not an index of Megatron; move it elsewhere to read {path.name}"
-        )
-    version, code, num, num_places = _MEGATRON_HEADER.unpack(head)
-    begin += _MEGATRON_HEADER.size
-    too_short = len(content) < begin + 12 * num + 8 * num_places
-    if version != 1 or code not in _MEGATRON_TYPES or too_short:
-        raise ValueError(
-            f"{index} is damaged: version {version}, type of ids {code}, {num:,} sequences, "
-            f"{len(content):,} bytes; copy it anew, or move it elsewhere to read {path.name} alone"
-        )
-    # sizes of sequences, their offsets (not needed), and the sequences after which documents end
-    kind = np.dtype(_MEGATRON_TYPES[code])
-    sizes = np.frombuffer(content, "<i4", num, begin).astype(np.int64)
-    places = np.frombuffer(content, "<i8", num_places, begin + 12 * num)
-    if (
-        sizes.sum() * kind.itemsize != path.stat().st_size
-        or not len(places)
-        or (places.min() < 0 or places.max() > num)
-        or (sizes.min(initial=0) < 0 or (np.diff(places) < 0).any())
-    ):
-        raise ValueError(
-            f"{index} says {sizes.sum():,} ids of {kind.itemsize} bytes in documents up to "
-            f"sequence {places.max(initial=0):,} of {num:,}, and {path.name} has "
-            f"{path.stat().st_size:,} bytes; they do not belong together"
-        )
-    ends = np.append(0, np.cumsum(sizes))[places[1:]]
-    return TokenFile(path, kind, 0, int(sizes.sum()), ends)
 
 
 def _inferred_type(path: Path, kind: np.dtype) -> np.dtype:

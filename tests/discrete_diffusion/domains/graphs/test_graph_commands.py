@@ -43,18 +43,14 @@ def test_a_run(run):
 
 
 @pytest.mark.slow
-def test_samples_of_a_size_with_graphml(run):
-    words = ["num_samples=3", "nodes_per_graph=6", "graphml=true", "steps=4", "out=mine"]
+def test_samples_of_a_size(run):
+    words = ["num_samples=3", "nodes_per_graph=6", "steps=4", "out=mine"]
     main(["sample", f"checkpoint={run}/run", *words])
     graphs = read_graphs("mine/samples.jsonl").graphs
     assert [len(graph.nodes) for graph in graphs] == [6, 6, 6]
-    assert read_graphs("mine/graphml").graphs == graphs
     metrics = read("mine/metrics.json")
     assert (metrics["num_samples"], metrics["nodes_per_graph"]) == (3, 6)
     assert 0 <= metrics["valid"] <= 1
-    main(["sample", f"checkpoint={run}/run", "num_samples=2", "overwrite=true", *words[2:]])
-    assert len(read_graphs("mine/graphml").graphs) == 2
-    assert read_graphs("mine/graphml.replaced-1").graphs == graphs
     drawn = load(run / "run" / "checkpoints" / "best.ckpt").sample(num=3, steps=4)
     assert len(drawn) == 3
 

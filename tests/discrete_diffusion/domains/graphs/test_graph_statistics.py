@@ -13,6 +13,7 @@ from graph_examples import PATH3, TRIANGLE, graph, of_networkx
 from discrete_diffusion.domains.graphs import metrics as distances
 from discrete_diffusion.domains.graphs.graph_set import (
     GraphSet,
+    Statistic,
     adjacency_of,
     as_networkx,
     clustering_coefficients,
@@ -123,7 +124,7 @@ def test_kernels_are_what_they_are_called():
     x, y = np.array([[0.5, 0.5, 0.0]]), np.array([[0.0, 0.25, 0.0, 0.75]])
     tv, emd, far = 0.75, 0.5 + 0.75 + 0.75, np.sqrt(0.25 + 0.0625 + 0.5625)
     for kernel, width, distance in (("tv", 1.0, tv), ("emd", 0.1, 0.1 * emd), ("emd", None, far)):
-        (value,) = kernel_values(x, y, kernel=kernel, bandwidth=0.5, bin_width=width)[0]
+        (value,) = kernel_values(x, y, Statistic("", "", 0.5, width), kernel)[0]
         assert value == pytest.approx(np.exp(-(distance**2) / (2 * 0.25)))
 
 

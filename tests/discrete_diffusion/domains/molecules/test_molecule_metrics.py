@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import warnings
 from collections import Counter
@@ -11,14 +10,12 @@ import numpy as np
 import pytest
 from molecule_examples import SMILES
 
-from discrete_diffusion.domains.molecules import metrics as cost
-
 pytest.importorskip("rdkit")
 pytest.importorskip("fcd")
 
 from rdkit import Chem
 
-from discrete_diffusion.domains.molecules import distances, metrics
+from discrete_diffusion.domains.molecules import distances
 from discrete_diffusion.domains.molecules.distances import (
     COMPLEXITY,
     MeanFeatures,
@@ -221,46 +218,3 @@ def test_a_mean_of_nothing_is_nothing():
     some.add({-(2**63): 3.0, 5: 1.0, 2**63 - 1: 2.0}, count=4)
     assert nspdk_mmd(some, MeanFeatures()) == pytest.approx(14)
     assert nspdk_mmd(some, some) == 0
-
-
-def test_what_many_molecules_take_is_said_before(monkeypatch, caplog):
-    some = MoleculeSet(CANONICAL)
-    with caplog.at_level("INFO"):
-        metrics.log_cost([some])
-        assert not caplog.text
-        monkeypatch.setattr(metrics, "MANY", 10)
-        metrics.log_cost([some])
-        assert "to measure 26 different molecules: NSPDK" in caplog.text
-        assert "WARNING" not in caplog.text
-        monkeypatch.setattr(metrics, "available_memory", lambda: 10**8)
-        metrics.log_cost([some])
-    assert "0.1 GB are free: it may be killed; take fewer reference molecules" in caplog.text
-
-
-@pytest.fixture
-def system(tmp_path, monkeypatch):
-    (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable:    4000 kB\n")
-    monkeypatch.setattr(cost, "_SYSTEM", tmp_path / "meminfo")
-    monkeypatch.setattr(cost, "_GROUP", tmp_path)
-    return tmp_path
-
-
-def test_the_smaller_of_machine_and_container(system):
-    assert cost.available_memory() == 4000 * 1024
-    (system / "memory.current").write_text("1000\n")
-    (system / "memory.max").write_text("max\n")
-    assert cost.available_memory() == 4000 * 1024
-    (system / "memory.max").write_text("5000\n")
-    assert cost.available_memory() == 4000
-    for name in ("meminfo", "memory.max"):
-        (system / name).unlink()
-    assert cost.available_memory() is None
-
-
-def test_a_warning_names_what_takes_it_and_what_helps(system, caplog):
-    with caplog.at_level(logging.WARNING):
-        cost.warn_if_short(4e6, "measuring", "take fewer")
-        assert not caplog.text
-        cost.warn_if_short(5e9, "measuring", "take fewer")
-    assert "measuring takes about 5.0 GB" in caplog.text
-    assert "take fewer" in caplog.text
