@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,8 +19,7 @@ from discrete_diffusion.config import unknown_name
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, inverse_relation
 from floor_plans.diagrams.files.foreign_files import check_keys
-from floor_plans.plans.floor_plan import Box, FloorPlan
-from floor_plans.plans.floors import TOLERANCE
+from floor_plans.plans.floor_plan import TOLERANCE, Box, FloorPlan
 from floor_plans.rules.finding import HALL, kinds_of
 
 if TYPE_CHECKING:
@@ -139,15 +139,12 @@ class DrawnRoom:
 @dataclass(frozen=True)
 class DrawnDoor:
     """Door of a drawing. ``shape``: its opening, a line if the thickness of the wall is unknown.
-    ``rooms``: numbers of ``DrawnRoom``, or ``FRONT_DOOR``; None if the file does not state them."""
+    ``rooms``: numbers of ``DrawnRoom``, or ``FRONT_DOOR``; None if the file does not state them.
+    ``is_front``: a front door whose room is not stated."""
 
     shape: BaseGeometry
-    is_front: bool = False
     rooms: tuple[int, int] | None = None
-
-    @property
-    def box(self) -> Box:
-        return self.shape.bounds
+    is_front: bool = False
 
 
 EMBEDDED = "discrete_diffusion"
@@ -240,8 +237,11 @@ def wall_pieces(walls: BaseGeometry) -> list[Any]:
     first, then the rest of slanted walls."""
     import shapely
 
-    # a grid through all corners
-    xs, ys = _lines(walls)
+    # a grid through all corners; nearly equal coordinates are one
+    xs, ys = (
+        ordered[np.diff(ordered, prepend=-np.inf) > 2 * _ROUNDING]
+        for ordered in map(np.unique, shapely.get_coordinates(walls).T)
+    )
     left, top = np.meshgrid(xs[:-1], ys[:-1])
     right, bottom = np.meshgrid(xs[1:], ys[1:])
     cells = shapely.box(left, top, right, bottom)
@@ -250,25 +250,16 @@ def wall_pieces(walls: BaseGeometry) -> list[Any]:
     found = []
     # take the largest rectangle of cells within walls, again and again
     while inside.any():
-        first, last, low, high = _largest(inside, xs, ys)
+        first, last, low, high = _largest_rectangle(inside, xs, ys)
         inside[low:high, first:last] = False
         found.append(shapely.box(xs[first], ys[low], xs[last], ys[high]))
     rest = shapely.get_parts(walls.difference(shapely.union_all(found)))
     return found + [part for part in rest if part.area > SPECK]
 
 
-def _lines(walls: BaseGeometry) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates of all corners on either axis; nearly equal coordinates are merged."""
-    import shapely
-
-    found = []
-    for values in shapely.get_coordinates(walls).T:
-        ordered = np.unique(values)
-        found.append(ordered[np.diff(ordered, prepend=-np.inf) > 2 * _ROUNDING])
-    return found[0], found[1]
-
-
-def _largest(inside: np.ndarray, xs: np.ndarray, ys: np.ndarray) -> tuple[int, int, int, int]:
+def _largest_rectangle(
+    inside: np.ndarray, xs: np.ndarray, ys: np.ndarray
+) -> tuple[int, int, int, int]:
     """Rectangle of cells with the largest area: first and last column, then row."""
     best, area = (0, 0, 0, 0), 0.0
     # widest run of free columns for each range of rows
@@ -284,3 +275,94 @@ def _largest(inside: np.ndarray, xs: np.ndarray, ys: np.ndarray) -> tuple[int, i
             if (found := widths[k] * (ys[high] - ys[low])) > area + SPECK * _ROUNDING:
                 best, area = (int(edges[2 * k]), int(edges[2 * k + 1]), low, high), found
     return best
+
+
+_LEAST_GAIN = 0.02
+"""Share of the area of the boxes that rotating a plan must save; for square rooms that is half a
+degree."""
+
+_LEAST_SIDE = 0.2  # metres of a wall whose direction may be that of the plan
+_DIGITS = 6  # decimals, in metres, of a plan that was rotated
+
+
+def is_same(floor: BaseGeometry, other: BaseGeometry) -> bool:
+    """Return True if two shapes differ by at most a strip of ``TOLERANCE`` along their sides."""
+    return bool(floor.symmetric_difference(other).area <= TOLERANCE * max(floor.length, 1e-9))
+
+
+def drawn_floors(
+    floors: Sequence[BaseGeometry | None],
+    boxes: Sequence[BaseGeometry],
+    left: Sequence[BaseGeometry],
+    shared: Collection[int] = (),
+) -> tuple[BaseGeometry | None, ...]:
+    """Return ``FloorPlan.floors`` of rooms drawn as ``floors`` (None: drawn as their boxes).
+
+    ``left``: each box less the smaller boxes. ``shared``: rooms drawn over other rooms, whose floor
+    is stated even if it equals their box. Empty if the boxes alone yield the drawn floors.
+    """
+    # a floor that equals its box is not stated
+    own = [
+        None if floor is None or (k not in shared and is_same(floor, box)) else floor
+        for k, (floor, box) in enumerate(zip(floors, boxes, strict=True))
+    ]
+    # boxes alone yield these floors
+    if all(floor is None or is_same(floor, rest) for floor, rest in zip(own, left, strict=True)):
+        return ()
+    return tuple(own)
+
+
+def angle_of(floors: Sequence[BaseGeometry]) -> float:
+    """Angle by which a whole plan is rotated, in degrees, above -45 and at most 45.
+
+    Candidates are the directions of all walls and of the smallest rectangle around all floors. The
+    best one minimises the total area of the boxes of the rooms; 0 if that hardly saves any area.
+    """
+    import shapely
+
+    # candidates: directions of the smallest rectangle and of long walls
+    whole = shapely.union_all(floors)
+    around = shapely.minimum_rotated_rectangle(whole)
+    found = {_direction(*side) for side in pairwise(getattr(around, "exterior", around).coords)}
+    for part in shapely.get_parts(floors):
+        found |= {
+            _direction(*side)
+            for ring in shapely.get_rings(part)
+            for side in pairwise(ring.coords)
+            if math.dist(*side) >= _LEAST_SIDE
+        }
+    # the candidate with the smallest boxes
+    areas = dict.fromkeys({0.0, *found}, 0.0)
+    corners = [shapely.get_coordinates(floor) for floor in floors]
+    for angle in areas:
+        cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        for each in corners:
+            along, across = each @ (cos, sin), each @ (-sin, cos)
+            areas[angle] += float(along.max() - along.min()) * float(across.max() - across.min())
+    best = min(areas, key=lambda angle: (round(areas[angle], 6), abs(angle)))
+    return best if areas[best] < (1 - _LEAST_GAIN) * areas[0.0] else 0.0
+
+
+def _direction(start: Sequence[float], end: Sequence[float]) -> float:
+    """Direction of a line in degrees, up to quarter turns."""
+    angle = math.degrees(math.atan2(end[1] - start[1], end[0] - start[0])) % 90
+    return round(angle if angle <= 45 else angle - 90, _DIGITS)
+
+
+class Unrotate:
+    """Rotate shapes by ``-angle`` degrees, with the upper left corner of the floors at (0, 0)."""
+
+    def __init__(self, floors: Sequence[BaseGeometry], angle: float) -> None:
+        import shapely
+
+        cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        self._turn = ((cos, -sin), (sin, cos))
+        self._corner = (shapely.get_coordinates(floors) @ self._turn).min(axis=0)
+
+    def __call__(self, shape: BaseGeometry) -> BaseGeometry:
+        import shapely
+
+        def moved(corners: Any) -> Any:
+            return (corners @ self._turn - self._corner).round(_DIGITS) + 0.0  # no -0.0
+
+        return shapely.transform(shape, moved)

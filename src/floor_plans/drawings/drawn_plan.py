@@ -21,23 +21,17 @@ from floor_plans.diagrams.vocabulary import NO_EDGE, ROOM_TYPES
 from floor_plans.drawings.drawn_parts import (
     DrawnDoor,
     DrawnRoom,
+    Unrotate,
+    angle_of,
     are_close,
     boxes_of,
+    drawn_floors,
     read_embedded,
     relations_between,
     type_of,
     unmoved_rooms,
 )
-from floor_plans.plans.floor_plan import (
-    FRONT_DOOR,
-    Box,
-    Door,
-    FloorPlan,
-    Point,
-    adjacent_rooms,
-    ordered,
-)
-from floor_plans.plans.floors import Unrotate, angle_of, drawn_floors
+from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, adjacent_rooms, ordered
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -111,12 +105,8 @@ class Drawing:
 
     def scaled(self, drawn: DrawnIn) -> Drawing:
         """Return the drawing in metres, given its unit."""
-        import shapely
-
-        def move(shape: BaseGeometry) -> BaseGeometry:
-            return shapely.transform(shape, lambda corners: corners * drawn.metres)
-
-        return replace(self._moved(move), drawn=drawn)
+        moved = self._moved(lambda shape: scale_shape(shape, drawn.metres))
+        return replace(moved, drawn=drawn)
 
     def _moved(self, move: Callable[[BaseGeometry], BaseGeometry]) -> Drawing:
         """Apply ``move`` to the shapes of rooms, doors and boundary."""
@@ -154,45 +144,36 @@ class Drawing:
         # doors, boundary and floors
         bare = FloorPlan(BubbleDiagram(rooms, relations, tuple(boxes), metadata))
         doors = tuple(self._door(door, bare, embedded) for door in self.doors)
-        shared = shared_floors([room.floor for room in self.rooms])
+        drawn: list[BaseGeometry | None] = [room.floor for room in self.rooms]
+        shared = _shared_floors([room.floor for room in self.rooms])
+        if embedded is not None:
+            for k, number in unmoved.items():
+                drawn[k] = embedded.floors[number] if embedded.floors else None
         read = replace(
             bare,
             doors=doors,
             boundary=self._boundary(embedded),
             floors=drawn_floors(
-                self._floors(embedded, unmoved),
+                drawn,
                 bare.boxes,
                 left_of_boxes(bare),
                 {room for pair in shared for room in pair if room not in unmoved},
             ),
         )
-        overlaps = (overlap_note(read, *pair, area) for pair, area in shared.items())
+        # notes on pairs that overlap, groups far apart, and rooms that fill little of their box
+        notes = [*self.notes, *(_overlap_note(read, *pair, area) for pair, area in shared.items())]
+        notes += self._notes_on_groups()
+        for k, room in enumerate(self.rooms):
+            if k not in unmoved and room.box is None:
+                notes += fill_notes(k, room.room, room.floor.area / bare.boxes[k].area)
         return Plan(
             read.to_diagram(),
             (*self.left_out, *(MOVED,) * num_moved),
-            notes=(*self.notes, *overlaps, *self._far(), *self._loose(boxes, unmoved)),
+            notes=tuple(notes),
             drawn=None if unmoved else self.drawn,
         )
 
-    def _floors(
-        self, embedded: FloorPlan | None, unmoved: Mapping[int, int]
-    ) -> list[BaseGeometry | None]:
-        """Floor of every room; unmoved rooms have the embedded one."""
-        if embedded is None:
-            return [room.floor for room in self.rooms]
-        own = embedded.floors or (None,) * embedded.diagram.num_rooms
-        return [
-            own[unmoved[k]] if k in unmoved else room.floor for k, room in enumerate(self.rooms)
-        ]
-
-    def _loose(self, boxes: Sequence[Box], unmoved: Mapping[int, int]) -> Iterator[Note]:
-        """Notes on rooms that fill little of their box."""
-        for k, (room, (x0, y0, x1, y1)) in enumerate(zip(self.rooms, boxes, strict=True)):
-            share = room.floor.area / ((x1 - x0) * (y1 - y0))
-            if k not in unmoved and room.box is None:
-                yield from fill_notes(k, room.room, share)
-
-    def _far(self) -> Iterator[Note]:
+    def _notes_on_groups(self) -> Iterator[Note]:
         """Notes on groups of several rooms that are far from the largest group."""
         import shapely
 
@@ -217,8 +198,9 @@ class Drawing:
         if len(set(stated) & numbers.keys()) == 2:
             rooms = ordered(*(numbers[room] for room in stated))
         else:
-            rooms = adjacent_rooms(door.box, plan.rooms, is_front=door.is_front)
-        read = Door.from_box(rooms, checked_box(door.box, "doors"))
+            is_front = door.is_front or FRONT_DOOR in stated
+            rooms = adjacent_rooms(door.shape.bounds, plan.rooms, is_front=is_front)
+        read = Door.from_box(rooms, checked_box(door.shape.bounds, "doors"))
         # the embedded door, if it is still there
         for other in () if embedded is None else embedded.doors:
             if are_close(read.ends, Door.from_box(rooms, other.box(0)).ends):
@@ -281,7 +263,7 @@ def fill_notes(number: int, room: int, share: float) -> Iterator[Note]:
         yield Note(LOOSE, f"rooms[{number}], {ROOM_TYPES[room]}, fills {share:.0%}")
 
 
-def shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], float]:
+def _shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], float]:
     """Shared square metres of pairs of rooms that are drawn over each other. A room within another
     does not count, unless both are equal."""
     import shapely
@@ -297,7 +279,7 @@ def shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], float
     return dict(sorted(found.items()))
 
 
-def overlap_note(plan: FloorPlan, i: int, j: int, area: float) -> Note:
+def _overlap_note(plan: FloorPlan, i: int, j: int, area: float) -> Note:
     """Note on two rooms that share floor. It counts for the smaller one."""
     names = [f"rooms[{k}], {plan.diagram.room_names[k]} ({plan.areas[k]:.1f} m2)" for k in (i, j)]
     what = f"{' and '.join(names)} share {area:.1f} m2, which count for the smaller one"
@@ -307,6 +289,13 @@ def overlap_note(plan: FloorPlan, i: int, j: int, area: float) -> Note:
 def left_of_boxes(plan: FloorPlan) -> list[BaseGeometry]:
     """Part of each room's box that smaller rooms leave, in a plan without ``floors``."""
     return [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
+
+
+def scale_shape(shape: BaseGeometry, scale: float) -> BaseGeometry:
+    """Scale a shape about (0, 0)."""
+    import shapely
+
+    return shape if scale == 1 else shapely.transform(shape, lambda corners: corners * scale)
 
 
 def flip_y(shape: BaseGeometry) -> BaseGeometry:

@@ -18,9 +18,9 @@ from floor_plans.diagrams.files.code_tables import BEDROOM, CODE_TABLES
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.diagrams.files.records import Note
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, boxes_in_metres, metres_per
+from floor_plans.drawings.drawn_parts import Unrotate, angle_of, drawn_floors
 from floor_plans.drawings.drawn_plan import TURNED, drawn_floor, fill_notes, left_of_boxes
-from floor_plans.plans.floor_plan import FRONT_DOOR, Box, FloorPlan
-from floor_plans.plans.floors import TOLERANCE, Unrotate, angle_of, drawn_floors, rings_of
+from floor_plans.plans.floor_plan import FRONT_DOOR, TOLERANCE, Box, FloorPlan, rings_of
 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
@@ -46,10 +46,6 @@ _NEAREST = {**dict.fromkeys(_BEDROOMS, BEDROOM), "Wall-in": "Storage"}
 _CODES = {name: code for code, name in CODE_TABLES["houseganpp"].known.items()}
 
 
-_Wall = tuple[Box, int, int | None]
-"""Side of a node, its number, and the room behind it."""
-
-
 def nearest_type(room: str) -> str:
     """Room type of the format, or ``BEDROOM``, for a room type."""
     return _NEAREST.get(room, room)
@@ -71,7 +67,7 @@ class _Frame(NamedTuple):
         return x0, y0, x1, y1
 
 
-def _frame_of(boxes: Sequence[Box]) -> _Frame:
+def _frame_around(boxes: Sequence[Box]) -> _Frame:
     """Frame of RPLAN if the plan fits it; otherwise a frame as large, or larger, centred on the
     plan."""
     low = [min(box[a] for box in boxes) for a in (0, 1)]
@@ -127,13 +123,24 @@ def houseganpp_of(plan: FloorPlan) -> str:
     # rooms, then doors, as nodes
     doors = [door.box(_DOOR_THICKNESS * _METRES) for door in plan.doors]
     boxes = [*plan.diagram.boxes, *doors]
-    frame = _frame_of(boxes)
+    frame = _frame_around(boxes)
     kinds = ["front-door" if door.is_front else "interior-door" for door in plan.doors]
     codes = [_CODES[nearest_type(name)] for name in (*plan.diagram.room_names, *kinds)]
     # walls around them
     floors = [_to_pixels(drawn_floor(plan, k), frame) for k in range(plan.diagram.num_rooms)]
     openings = [_to_pixels(shapely.box(*box), frame) for box in doors]
-    walls = [*_walls_of_rooms(floors), *_walls_of_doors(plan, openings, floors)]
+    walls: list[tuple[Box, int, int | None]] = []  # a side, its node, and the room behind it
+    for k, floor in enumerate(floors):
+        for side, behind in _sides(floor):
+            # the other room with the most area behind this wall
+            areas = {j: behind.intersection(floors[j]).area for j in range(len(floors)) if j != k}
+            faced = max(areas, key=areas.__getitem__, default=None)
+            walls.append((side, k, faced if faced is not None and areas[faced] > 0 else None))
+    for k, (door, opening) in enumerate(zip(plan.doors, openings, strict=True), len(floors)):
+        # the rooms of a door are behind its long sides
+        rooms = [None if room == FRONT_DOOR else floors[room] for room in door.rooms]
+        for (side, _), leads in zip(_sides(opening), _rooms_of_sides(opening, rooms), strict=True):
+            walls.append((side, k, None if leads is None else door.rooms[leads]))
     # nodes, edges, and the frame if it is not the usual one
     data: dict[str, Any] = {
         "room_type": codes,
@@ -147,27 +154,6 @@ def houseganpp_of(plan: FloorPlan) -> str:
     if frame != _Frame():
         data[FRAME] = {"metres_per_pixel": frame.metres, "left": frame.left, "top": frame.top}
     return json.dumps(data) + "\n"
-
-
-def _walls_of_rooms(floors: Sequence[BaseGeometry]) -> Iterator[_Wall]:
-    """Walls around rooms; the room behind a wall faces most of it."""
-    for k, floor in enumerate(floors):
-        others = [number for number in range(len(floors)) if number != k]
-        for side, behind in _sides(floor):
-            # areas that other rooms have behind the wall
-            areas = {number: behind.intersection(floors[number]).area for number in others}
-            faced = max(areas, key=areas.__getitem__, default=None)
-            yield side, k, faced if faced is not None and areas[faced] > 0 else None
-
-
-def _walls_of_doors(
-    plan: FloorPlan, openings: Sequence[BaseGeometry], floors: Sequence[BaseGeometry]
-) -> Iterator[_Wall]:
-    """Sides of doors; the rooms of a door are behind its long sides."""
-    for number, (door, opening) in enumerate(zip(plan.doors, openings, strict=True), len(floors)):
-        rooms = [None if room == FRONT_DOOR else floors[room] for room in door.rooms]
-        for (side, _), leads in zip(_sides(opening), _rooms_of_sides(opening, rooms), strict=True):
-            yield side, number, None if leads is None else door.rooms[leads]
 
 
 def _to_pixels(shape: BaseGeometry, frame: _Frame) -> BaseGeometry:
@@ -301,11 +287,11 @@ def read_outlines(
     for wall, entry in zip(edges, nodes, strict=True):
         node = entry[0] if isinstance(entry, list) and entry else None
         if type(node) is int and 0 <= node < len(boxes):
-            walls[node].append(_side(data, wall))
+            walls[node].append(_ends_of_wall(data, wall))
         else:
             num_open += 1
     # polygons, and notes on nodes without one
-    shapes = [_outline(sides, box) for sides, box in zip(walls, boxes, strict=True)]
+    shapes = [_enclosed_polygon(sides, box) for sides, box in zip(walls, boxes, strict=True)]
     num_open += sum(len(walls[k]) for k, shape in enumerate(shapes) if shape is None)
     rooms = [k for k, door in enumerate(is_door) if not door]
     notes = tuple(
@@ -317,10 +303,10 @@ def read_outlines(
     is_slanted = any(
         side and side[0] != side[2] and side[1] != side[3] for sides in walls for side in sides
     )
-    return _turned_back(found, rooms) if is_slanted else found
+    return _rotated_back(found, rooms) if is_slanted else found
 
 
-def _turned_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
+def _rotated_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
     """Rotate a plan back if all its rooms have a polygon and are rotated by the same angle."""
     floors = [shape for k in rooms if (shape := found.shapes[k]) is not None]
     if not rooms or len(floors) < len(rooms) or not (angle := angle_of(floors)):
@@ -336,7 +322,7 @@ def _turned_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
     return replace(found, boxes=boxes, shapes=shapes, notes=(note, *found.notes))
 
 
-def _side(data: Mapping[str, Any], wall: object) -> Box | None:
+def _ends_of_wall(data: Mapping[str, Any], wall: object) -> Box | None:
     """Ends of a wall in pixels; None if they are invalid."""
     try:
         x0, y0, x1, y1 = (
@@ -348,7 +334,7 @@ def _side(data: Mapping[str, Any], wall: object) -> Box | None:
     return side if max(map(abs, side)) < _FAR else None
 
 
-def _outline(sides: Sequence[Box | None], box: Box) -> BaseGeometry | None:
+def _enclosed_polygon(sides: Sequence[Box | None], box: Box) -> BaseGeometry | None:
     """Polygon that all the sides of a node enclose inside its box, in metres; None if they do not
     close."""
     import shapely

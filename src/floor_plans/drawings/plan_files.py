@@ -75,9 +75,9 @@ WALLS = "walls"
 
 def room_codes(data: object) -> RoomCodes:
     """Codes of the rooms of a JSON object."""
-    if not isinstance(data, Mapping) or _format(data) in _DRAWING_READERS:
+    if not isinstance(data, Mapping) or _identifying_field(data) in _DRAWING_READERS:
         return RoomCodes()
-    own, _ = _FORMATS[_format(data)]
+    own, _ = _FORMATS[_identifying_field(data)]
     key = "rooms" if "rooms" in data and own is None else "room_type"
     return codes_of(data.get(key), data.get(CODES_FIELD, own))
 
@@ -107,7 +107,7 @@ def parse_plan(
     if foreign := foreign_object(data):
         raise DiagramError(*foreign)
     check_spelling(data, _FIELDS)
-    field = _format(data)
+    field = _identifying_field(data)
     # drawings in metres
     if field in _DRAWING_READERS:
         drawing = _DRAWING_READERS[field](data)
@@ -126,7 +126,7 @@ def parse_plan(
     return plan
 
 
-def _format(data: Mapping[str, Any]) -> str:
+def _identifying_field(data: Mapping[str, Any]) -> str:
     """Field that identifies the format of an object."""
     fields = _FORMATS if "rooms" in data else (*_FORMATS, *_DRAWING_READERS)
     return next((field for field in fields if field in data), "relations")
@@ -148,9 +148,9 @@ def _parse_rendered(data: Mapping[str, Any], codes: str, n_max: int, threshold: 
         raise DiagramError("duplicate", f"expected true or false, got {reprlib.repr(duplicate)}")
     places = [f"room_type[{k}]" for k in range(len(given))]
     # room types; areas show which bedroom is the master room
-    areas = partial(_pixels, data.get("area_px"), len(given))
+    areas = partial(_areas_in_pixels, data.get("area_px"), len(given))
     types = room_types(given, CODE_TABLES[codes], places, areas)
-    metadata = _rest(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD)
+    metadata = _unused_fields(data, "room_type", "boxes", "rel", "duplicate", CODES_FIELD)
     # a front door alone is a door as well
     if "front_door" in metadata and "doors" not in metadata:
         box = checked_box(metadata.pop("front_door"), "front_door")
@@ -164,7 +164,7 @@ def _parse_rendered(data: Mapping[str, Any], codes: str, n_max: int, threshold: 
     return Plan(diagram, duplicate=duplicate)
 
 
-def _pixels(areas: object, num_rooms: int) -> list[float]:
+def _areas_in_pixels(areas: object, num_rooms: int) -> list[float]:
     """Areas of ``area_px``, by which the largest bedroom is found."""
     if not isinstance(areas, list) or len(areas) != num_rooms:
         raise DiagramError("area_px", f"expected {num_rooms} areas, got {reprlib.repr(areas)}")
@@ -188,7 +188,7 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
     if len(boxes) != len(given):
         what = "rooms and doors" if table.doors else "rooms"
         raise DiagramError("boxes", f"{len(boxes)} boxes for {len(given)} {what}")
-    metadata = _rest(data, key, "boxes", CODES_FIELD, *walls)
+    metadata = _unused_fields(data, key, "boxes", CODES_FIELD, *walls)
     if table.doors and "doors" in metadata:
         raise DiagramError("doors", f"a plan of {table.name} lists its doors among its rooms")
     places = [f"{key}[{k}]" for k in range(len(given))]
@@ -220,12 +220,12 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
         floors, notes = outlines.floors(dict(zip(nodes, rooms, strict=True)))
         metadata |= {} if floors is None else {"floors": floors}
     bare = BubbleDiagram(tuple(rooms), (), tuple(checked[k] for k in nodes), metadata)
-    related = replace(bare, relations=_measured(bare, threshold, were_metres=bool(walls)))
+    related = replace(bare, relations=_measured_relations(bare, threshold, were_metres=bool(walls)))
     num_open = 0 if outlines is None else outlines.num_open
     return Plan(related, (WALLS,) * num_open, measured=True, notes=notes)
 
 
-def _measured(
+def _measured_relations(
     bare: BubbleDiagram, threshold: float, *, were_metres: bool
 ) -> tuple[tuple[int, int, int], ...]:
     """Relations of the boxes of a diagram. ``were_metres``: True for pixels made from metres."""
@@ -256,7 +256,7 @@ def _rooms_of_door(node: int, rooms: Sequence[int], walls: object) -> dict[str, 
     return {"rooms": found} if len(found) == 2 else {}
 
 
-def _rest(data: Mapping[str, Any], *used: str) -> dict[str, Any]:
+def _unused_fields(data: Mapping[str, Any], *used: str) -> dict[str, Any]:
     """Fields that are not used, for the metadata."""
     return {key: value for key, value in data.items() if key not in used}
 
@@ -341,15 +341,21 @@ def _file_records(
 
     # the content decides first, then the suffix
     if is_mat_file(path):
-        yield from _mat_records(path, n_max)
+        for number, values in enumerate(mat_records(path), start=1):
+            yield _mat_record(path, f"record {number}", values, n_max)
     elif foreign := foreign_format(path):
         raise DiagramError("", foreign)
     elif suffix == ".graphml":
         yield _graphml_record(path, n_max, names)
     elif suffix in _DRAWINGS:
         in_unit = {"unit": unit} if suffix == ".dxf" else {}  # WKT is always in metres
-        read = partial(_DRAWINGS[suffix], names=names, **in_unit)
-        yield _drawing_record(path, read, n_max, threshold * metres_per(unit))
+
+        def parse_drawing(codes: str | None) -> Plan:
+            with opened(path) as file:
+                drawing = _DRAWINGS[suffix](file.read(), names=names, **in_unit)
+            return drawing.plan(n_max=n_max, gap=threshold * metres_per(unit))
+
+        yield Record(path, "", RoomCodes(), parse_drawing)
     elif one_document(path) or (suffix in (".json", ".geojson") and not holds_lines(path)):
         yield from _document_records(path, parse)
     else:
@@ -363,16 +369,6 @@ def _file_records(
             what = f"none of its {len(lines):,} lines is a JSON object"
             raise DiagramError("", f"{what}; {WHAT_IS_READ}")
         yield from lines
-
-
-def records_of_lines(
-    path: Path,
-    room_codes_of: Callable[[Any], RoomCodes],
-    parse: Callable[[Any, str | None], Parsed],
-) -> Iterator[Record[Parsed]]:
-    """Records of the lines that are not blank, see ``record_of_line``."""
-    for number, line in numbered_lines(path):
-        yield record_of_line(path, f"line {number}", line, room_codes_of, parse)
 
 
 def record_of_line(
@@ -467,30 +463,11 @@ def _graphml_record(path: Path, n_max: int, names: OwnNames) -> Record[Plan]:
     return Record(path, "", codes_of(rooms), parse)
 
 
-def _drawing_record(
-    path: Path, read: Callable[[bytes], Drawing], n_max: int, gap: float
-) -> Record[Plan]:
-    """Record of a file that draws one plan."""
-
-    def parse(codes: str | None) -> Plan:
-        with opened(path) as file:
-            return read(file.read()).plan(n_max=n_max, gap=gap)
-
-    return Record(path, "", RoomCodes(), parse)
-
-
-def _mat_records(path: Path, n_max: int) -> Iterator[Record[Plan]]:
-    """Records of a MATLAB file."""
-    for number, values in enumerate(mat_records(path), start=1):
-        where = f"record {number}"
-        try:
-            plan = plan_of_record(values, n_max=n_max)
-        except DiagramError as error:
-            yield wrong_record(path, where, error)
-        else:
-            codes = RoomCodes(plan.diagram.rooms, table=OUR_TABLE)
-            yield Record(path, where, codes, partial(_return_plan, plan))
-
-
-def _return_plan(plan: Plan, codes: str | None) -> Plan:
-    return plan
+def _mat_record(path: Path, where: str, values: Any, n_max: int) -> Record[Plan]:
+    """Record of a MATLAB file."""
+    try:
+        plan = plan_of_record(values, n_max=n_max)
+    except DiagramError as error:
+        return wrong_record(path, where, error)
+    codes = RoomCodes(plan.diagram.rooms, table=OUR_TABLE)
+    return Record(path, where, codes, lambda _: plan)

@@ -98,7 +98,7 @@ def label_of(
     if floor is not None and floor.area > 0:
         grid = _Grid(floor)
         # the first form that fits
-        for lines, points, angle in _forms(name, plan.areas[room], largest, str(number)):
+        for lines, points, angle in _label_forms(name, plan.areas[room], largest, str(number)):
             width, height = (length / per_metre for length in block_size(lines, points))
             sides = (height, width) if angle else (width, height)
             spot = grid.place(*sides, [margin * points / per_metre for margin in _MARGINS])
@@ -109,7 +109,7 @@ def label_of(
     return Label((str(number),), _NUMBER_SIZES[-1], point.x, point.y)
 
 
-def _forms(
+def _label_forms(
     name: RoomName, area: float, largest: float, number: str
 ) -> Iterator[tuple[tuple[str, ...], float, int]]:
     """Yield forms of a label, best first; the best has the full name and the area, level, large."""
@@ -228,11 +228,15 @@ class PlanPen:
             shapes.railings, "railing", facecolor="white", edgecolor=WALL, linewidth=0.5, zorder=3
         )
         self._fill(shapes.walls, "wall", facecolor=WALL, zorder=4)
-        self._windows()
-        self._doors()
-        self._labels()
+        # a window: a break in the wall, a line along either face, and the glass in the middle
+        for k, (opening, window) in enumerate(zip(shapes.glazed, shapes.windows, strict=True)):
+            look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 4.5}
+            self._fill(opening, f"window-{k}", **look)
+            self._lines([(window.start, window.end)], 0.5)
+        self._plot_doors()
+        self._plot_labels()
         if self.plan.north is not None:
-            self._north(math.radians(self.plan.north))
+            self._plot_north(math.radians(self.plan.north))
 
     def page(self, points: Sequence[Corner]) -> np.ndarray:
         """Points of the plan in inches on the page."""
@@ -260,16 +264,7 @@ class PlanPen:
             drawn = LineCollection(pages, linewidths=width, **(look | style))
             self.axes.add_collection(drawn, autolim=False)
 
-    def _windows(self) -> None:
-        """Plot windows: a break in the wall, with a line along either face and the glass in the
-        middle."""
-        pairs = zip(self.shapes.glazed, self.shapes.windows, strict=True)
-        for k, (opening, window) in enumerate(pairs):
-            look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 4.5}
-            self._fill(opening, f"window-{k}", **look)
-            self._lines([(window.start, window.end)], 0.5)
-
-    def _doors(self) -> None:
+    def _plot_doors(self) -> None:
         """Plot leaves, arcs and panes of doors, and the arrows of front doors."""
         for swing in self.shapes.swings:
             self._lines([swing.leaf], 1.1, capstyle="projecting")
@@ -280,7 +275,7 @@ class PlanPen:
         for arrow in self.shapes.arrows:
             self._fill(Polygon(arrow), "front-door", facecolor=FRONT_DOOR, zorder=6)
 
-    def _labels(self) -> None:
+    def _plot_labels(self) -> None:
         """Plot the labels of rooms. The caption states areas that have no space on the floor."""
         per_metre = self.per_metre * POINTS_PER_INCH
         names = names_of_rooms(self.plan, self.language)
@@ -300,11 +295,15 @@ class PlanPen:
                 number += is_number
                 name = f"{label.lines[0]} {whole}" if is_number else label.lines[0]
                 captions.append(f"{name} {self.plan.areas[room]:.1f} m²")
-            self._label(label)
+            self._plot_label(label)
+        # the caption below the plan, as large as fits the card
         total = f"{word('Rooms', self.language)} {sum(self.plan.areas):.1f} m²"
-        self._caption("   ".join([total, *captions]))
+        text = "   ".join([total, *captions])
+        points = min(SMALL, SMALL * 0.94 * self.side * POINTS_PER_INCH / (text_width(text) * SMALL))
+        x, y = self.left + 0.03 * self.side, self.bottom - 0.07
+        self.axes.text(x, y, text, fontsize=points, **CAPTION)
 
-    def _label(self, label: Label) -> None:
+    def _plot_label(self, label: Label) -> None:
         """Plot a label line by line, so that each line is where it was measured."""
         x, y = self.page([(label.x, label.y)])[0]
         sizes = label.sizes
@@ -326,7 +325,7 @@ class PlanPen:
                 **style,
             )
 
-    def _north(self, turned: float) -> None:
+    def _plot_north(self, turned: float) -> None:
         """Plot a north arrow in the upper right corner of the card."""
         centre = np.array([self.left + self.side - _CORNER, self.top + _CORNER])
         along = np.array([math.sin(turned), -math.cos(turned)])  # y is downwards on the page
@@ -336,12 +335,6 @@ class PlanPen:
         self.axes.add_artist(PathPatch(arrow, facecolor=WALL, zorder=7, gid=f"{self.name}-north"))
         x, y = centre + 1.6 * _ARROW * along
         self.axes.text(x, y, "N", fontsize=SMALL, zorder=7, **LABEL)
-
-    def _caption(self, text: str) -> None:
-        """Plot the caption below the plan."""
-        points = min(SMALL, SMALL * 0.94 * self.side * POINTS_PER_INCH / (text_width(text) * SMALL))
-        y = self.bottom - 0.07
-        self.axes.text(self.left + 0.03 * self.side, y, text, fontsize=points, **CAPTION)
 
 
 _TICK = 0.035
@@ -360,27 +353,20 @@ def plot_dimensions(pen: PlanPen, *, chained: bool) -> None:
         at = pen.page([(right, bottom) if line.far else (left, top)])[0][1 - axis] + away
         origin = pen.page([(left, top)])[0][axis] - (left, top)[axis] * pen.per_metre
         marks = [origin + stop * pen.per_metre for stop in line.stops]
-        _draw_line(pen, axis, at, marks, line.stops)
-
-
-def _draw_line(
-    pen: PlanPen, axis: int, at: float, marks: Sequence[float], metres: Sequence[float]
-) -> None:
-    """Plot a line with a tick at each mark and the metres between marks."""
-    # along x, then exchanged for the other axis
-    lines = [[(marks[0], at), (marks[-1], at)]]
-    for mark in marks:
-        lines.append([(mark - _TICK, at + _TICK), (mark + _TICK, at - _TICK)])
-        lines.append([(mark, at - 2 * _TICK), (mark, at + 2 * _TICK)])
-    if axis == 1:
-        lines = [[(y, x) for x, y in line] for line in lines]
-    pen.axes.add_collection(
-        LineCollection(lines, colors=MUTED_TEXT, linewidths=0.6, zorder=3), autolim=False
-    )
-    style = LABEL | {"color": MUTED_TEXT, "rotation": 90 * axis, "rotation_mode": "anchor"}
-    # distances, as large as fits between marks
-    for (first, low), (last, high) in pairwise(zip(marks, metres, strict=True)):
-        text, middle = f"{high - low:.2f}", (first + last) / 2
-        points = min(SMALL, 0.92 * (last - first) * POINTS_PER_INCH / text_width(text))
-        x, y = (middle, at - 0.08) if axis == 0 else (at - 0.08, middle)
-        pen.axes.text(x, y, text, fontsize=points, zorder=3, **style)
+        # the line with a tick at each stop: along x, then exchanged for the other axis
+        lines = [[(marks[0], at), (marks[-1], at)]]
+        for mark in marks:
+            lines.append([(mark - _TICK, at + _TICK), (mark + _TICK, at - _TICK)])
+            lines.append([(mark, at - 2 * _TICK), (mark, at + 2 * _TICK)])
+        if axis == 1:
+            lines = [[(y, x) for x, y in ends] for ends in lines]
+        pen.axes.add_collection(
+            LineCollection(lines, colors=MUTED_TEXT, linewidths=0.6, zorder=3), autolim=False
+        )
+        # the metres between stops, as large as fits
+        style = LABEL | {"color": MUTED_TEXT, "rotation": 90 * axis, "rotation_mode": "anchor"}
+        for (first, low), (last, high) in pairwise(zip(marks, line.stops, strict=True)):
+            text, middle = f"{high - low:.2f}", (first + last) / 2
+            points = min(SMALL, 0.92 * (last - first) * POINTS_PER_INCH / text_width(text))
+            x, y = (middle, at - 0.08) if axis == 0 else (at - 0.08, middle)
+            pen.axes.text(x, y, text, fontsize=points, zorder=3, **style)

@@ -67,7 +67,7 @@ def plot_plan(
     """Plot one plan with the dimensions of the rooms on two sides; see ``plot_plans``."""
     path = checked_path(path)
     check_positive(scale=scale)
-    return _draw([plan], scale, _SheetStyle(cell=7.5, chained=True)).finish(path)
+    return _plan_sheet([plan], scale, cell=7.5, chained=True).finish(path)
 
 
 def plot_plans(
@@ -105,36 +105,38 @@ def plot_plans(
         raise ValueError("no plans to draw: a sheet needs at least one")
     if titles and len(titles) != len(plans):
         raise ValueError(f"{len(titles)} titles for {len(plans)} plans: give one for each, or none")
-    style = _SheetStyle(
-        cell=cell, columns=columns, with_diagrams=with_diagrams, titles=titles, dpi=dpi
+    sheet = _plan_sheet(
+        plans,
+        scale,
+        cell=cell,
+        columns=columns,
+        with_diagrams=with_diagrams,
+        titles=titles,
+        dpi=dpi,
     )
-    return _draw(plans, scale, style).finish(path)
+    return sheet.finish(path)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _SheetStyle:
-    """Options of a sheet, as for ``plot_plans``. ``chained``: True plots the dimensions of the
-    rooms on two sides."""
-
-    cell: float
-    columns: int | None = None
-    with_diagrams: bool = False
-    titles: Sequence[str] = ()
-    dpi: float = 200.0
-    chained: bool = False
-
-
-def _draw(cards: Sequence[FloorPlan | None], scale: int | None, style: _SheetStyle) -> Sheet:
-    """Plot plans on a sheet."""
-    with_diagrams, titles = style.with_diagrams, style.titles
+def _plan_sheet(
+    cards: Sequence[FloorPlan | None],
+    scale: int | None,
+    *,
+    cell: float,
+    columns: int | None = None,
+    with_diagrams: bool = False,
+    titles: Sequence[str] = (),
+    dpi: float = 200.0,
+    chained: bool = False,
+) -> Sheet:
+    """Plot plans on a sheet, as in ``plot_plans``; ``chained``: with the dimensions of rooms."""
     # scale, and size of the cards
     plans = [plan for plan in cards if plan is not None]
-    padding = _PADDING + (_CHAIN if style.chained else 0.0)
-    scale = scale or _largest_scale(plans, style.cell - padding)
+    padding = _PADDING + (_CHAIN if chained else 0.0)
+    scale = scale or _largest_scale(plans, cell - padding)
     per_metre = 1 / (scale * _METRES_PER_INCH)
-    cell = max(max(map(_longest, plans)) * per_metre + padding, _LEAST_CELL)
+    cell = max(max(map(_longer_side, plans)) * per_metre + padding, _LEAST_CELL)
     shown = 2 if with_diagrams else 1
-    rows, columns = grid_shape(len(cards), style.columns, aspect=shown)
+    rows, columns = grid_shape(len(cards), columns, aspect=shown)
     placements = place_all([plan.diagram for plan in plans]) if with_diagrams else []
     placed = iter(placements)
     # the cards: diagrams and plans
@@ -143,7 +145,7 @@ def _draw(cards: Sequence[FloorPlan | None], scale: int | None, style: _SheetSty
         shown * columns,
         placements,
         cell=cell,
-        dpi=style.dpi,
+        dpi=dpi,
         titled=bool(titles),
         footer=_FOOTER,
     )
@@ -158,15 +160,15 @@ def _draw(cards: Sequence[FloorPlan | None], scale: int | None, style: _SheetSty
         corner = sheet.empty_card(shown * (index + 1) - 1, title)
         pens.append(PlanPen(sheet.axes, *corner, cell, plan, per_metre, f"plan-{index}"))
         pens[-1].draw()
-        plot_dimensions(pens[-1], chained=style.chained)
+        plot_dimensions(pens[-1], chained=chained)
     # the footer explains the marks that occur
     front = any(pen.shapes.arrows for pen in pens)
     dead = any(pen.shapes.dead.area > _SPECK for pen in pens)
-    _draw_footer(sheet, scale, per_metre, front=front, dead=dead)
+    _plot_footer(sheet, scale, per_metre, front=front, dead=dead)
     return sheet
 
 
-def _longest(plan: FloorPlan) -> float:
+def _longer_side(plan: FloorPlan) -> float:
     """Longer side of a plotted plan, metres."""
     left, top, right, bottom = extent(plan)
     return max(right - left, bottom - top) + OUTER_WALL
@@ -174,12 +176,12 @@ def _longest(plan: FloorPlan) -> float:
 
 def _largest_scale(plans: Sequence[FloorPlan], inches: float) -> int:
     """Largest scale at which all plans fit."""
-    metres = max(map(_longest, plans))
+    metres = max(map(_longer_side, plans))
     fitting = [scale for scale in SCALES if metres <= inches * scale * _METRES_PER_INCH]
     return fitting[0] if fitting else SCALES[-1]
 
 
-def _draw_footer(sheet: Sheet, scale: int, per_metre: float, *, front: bool, dead: bool) -> None:
+def _plot_footer(sheet: Sheet, scale: int, per_metre: float, *, front: bool, dead: bool) -> None:
     """Plot the footer: a scale bar, the scale, and the marks for front doors and dead area."""
     axes, y = sheet.axes, sheet.bottom + 0.03
     # a bar of about 1.2 inches
@@ -284,16 +286,16 @@ def plot_sheet(plan: FloorPlan, style: DrawingStyle) -> Figure:
     frame += [(edge, height - edge), (edge, edge)]
     lines = [frame, [(edge, block), (width - edge, block)]]
     axes.add_collection(LineCollection(lines, colors=TEXT, linewidths=0.8), autolim=False)
-    _draw_block(axes, paper, plan, style.language)
+    _plot_title_block(axes, paper, plan, style.language)
     return figure
 
 
-def _draw_block(axes: Axes, paper: PaperSize, plan: FloorPlan, language: str) -> None:
+def _plot_title_block(axes: Axes, paper: PaperSize, plan: FloorPlan, language: str) -> None:
     """Plot the title block: name, scale with a bar, then rooms with their areas and the sum."""
     x, y = _EDGE + 4, paper.height - _EDGE - _BLOCK + 7
     name = str(plan.diagram.metadata.get("name") or word("Floor plan", language))
-    _write(axes, x, y, name, _fitting(name, 11.0, _COLUMN - 6), weight="bold")
-    _write(
+    _plot_text(axes, x, y, name, _fitting_size(name, 11.0, _COLUMN - 6), weight="bold")
+    _plot_text(
         axes, x, y + 1.6 * _LINE, f"{word('Scale', language)} 1 : {paper.scale}   {paper.name}", 9
     )
     # a bar of whole metres, about 20 mm long
@@ -302,7 +304,7 @@ def _draw_block(axes: Axes, paper: PaperSize, plan: FloorPlan, language: str) ->
     ticks = [[(at, level - 1), (at, level + 1)] for at, level in ends]
     bar = [[(a / _INCH, b / _INCH) for a, b in line] for line in (ends, *ticks)]
     axes.add_collection(LineCollection(bar, colors=TEXT, linewidths=1.2), autolim=False)
-    _write(axes, ends[1][0] + 2, ends[1][1] + 1, f"{metres} m", 8)
+    _plot_text(axes, ends[1][0] + 2, ends[1][1] + 1, f"{metres} m", 8)
     # rooms in columns, with smaller lines if there are many
     rows = list(zip(names_of_rooms(plan, language), plan.areas, strict=True))
     rows.append((word("Total", language), sum(plan.areas)))
@@ -314,16 +316,16 @@ def _draw_block(axes: Axes, paper: PaperSize, plan: FloorPlan, language: str) ->
         at = x + (column + 1) * _COLUMN + 4, y + line * step
         points = min(8.0, 8.0 * step / _LINE)
         look: dict[str, Any] = {"weight": "bold"} if number == len(rows) - 1 else {}
-        _write(axes, *at, text, _fitting(text, points, _COLUMN - 20), **look)
-        _write(axes, at[0] + _COLUMN - 6, at[1], f"{area:.1f} m²", points, ha="right", **look)
+        _plot_text(axes, *at, text, _fitting_size(text, points, _COLUMN - 20), **look)
+        _plot_text(axes, at[0] + _COLUMN - 6, at[1], f"{area:.1f} m²", points, ha="right", **look)
 
 
-def _fitting(text: str, points: float, width: float) -> float:
+def _fitting_size(text: str, points: float, width: float) -> float:
     """Size of bold letters for a text to fit ``width`` millimetres; at most ``points``."""
     return min(points, width / _INCH * POINTS_PER_INCH / (1.15 * text_width(text)))
 
 
-def _write(axes: Axes, x: float, y: float, text: str, points: float, **look: Any) -> None:
+def _plot_text(axes: Axes, x: float, y: float, text: str, points: float, **look: Any) -> None:
     """Plot a text at a place in millimetres."""
     axes.text(x / _INCH, y / _INCH, text, fontsize=points, **(CAPTION | {"color": TEXT} | look))
 

@@ -12,7 +12,8 @@ import io
 import json
 import math
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,7 +40,7 @@ from floor_plans.drawings.drawn_plan import (
     rooms_of_labels,
     scale_to_metres,
 )
-from floor_plans.plans.floor_plan import FRONT_DOOR, Box, FloorPlan, rooms_from_json, rooms_to_json
+from floor_plans.plans.floor_plan import Box, FloorPlan, rooms_from_json, rooms_to_json
 from floor_plans.rules.finding import ADDED, added_rooms
 
 if TYPE_CHECKING:
@@ -81,17 +82,33 @@ def parts_of(data: Any) -> list[Part]:
     A boundary that names no part belongs to all. Raises ``DiagramError`` naming a room or door
     that names no part, if other rooms name their parts.
     """
+    whole = [Part("", data, {})]
+    if not isinstance(data, Mapping) or "rooms" in data:
+        return whole
+    key = "features" if isinstance(data.get("features"), list) else "spaces"
+    items = data.get(key)
+    if not isinstance(items, list):
+        return whole
     # rooms, and the keys that state their parts
-    key, about, is_room = _drawn_items(data)
-    items = data[key] if key else []
-    facts = [about(item) for item in items]
-    rooms = [k for k, each in enumerate(facts) if is_room(each)]
+    facts = [_properties(item) if key == "features" else _as_mapping(item) for item in items]
+    rooms = [
+        k
+        for k, about in enumerate(facts)
+        if (
+            _kind(about) == "room"
+            if key == "features"
+            else "door" not in str(about.get("room_type"))
+        )
+    ]
     keys = level_keys([facts[k] for k in rooms])
     if not keys:
-        return [Part("", data, {})]
-    # doors name rooms by their ids, or by their places among all rooms
+        return whole
+    # doors name rooms by their ids, or else by their places among all rooms
     if key == "features":
-        items = _numbered(items, rooms)
+        ids = [items[k].get("id") for k in rooms]
+        if len({each for each in ids if type(each) is int}) < len(ids):
+            number = {k: n for n, k in enumerate(rooms)}
+            items = [{**f, "id": number[k]} if k in number else f for k, f in enumerate(items)]
     # items of each part, and items of all parts
     parts: dict[tuple[object, ...], list[int]] = {}
     everywhere = []
@@ -115,6 +132,20 @@ def parts_of(data: Any) -> list[Part]:
         those = [items[k] for k in sorted((*own, *everywhere))]
         found.append(Part(name, {**data, key: those}, dict(zip(keys, values, strict=True))))
     return found
+
+
+def _as_mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _properties(feature: Any) -> Mapping[str, Any]:
+    """Properties of a feature of GeoJSON; empty if it has none."""
+    return _as_mapping(_as_mapping(feature).get("properties"))
+
+
+def _kind(about: Mapping[str, Any]) -> object:
+    """Kind of a feature: stated, or "room" if it has a type of rooms."""
+    return about.get("kind", "room" if "room_type" in about else None)
 
 
 def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -152,47 +183,6 @@ def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
     }
     if listed:
         check_one_part([{key: listed[key][k] for key in listed} for k in range(num_rooms)])
-
-
-def _drawn_items(
-    data: Any,
-) -> tuple[str, Callable[[Any], Mapping[str, Any]], Callable[[Any], bool]]:
-    """Return the key of an object's drawn items, a function for the properties of an item, and a
-    test for rooms. The key is empty if nothing is drawn."""
-
-    def properties(feature: Any) -> Mapping[str, Any]:
-        about = feature.get("properties") if isinstance(feature, Mapping) else None
-        return about if isinstance(about, Mapping) else {}
-
-    def itself(space: Any) -> Mapping[str, Any]:
-        return space if isinstance(space, Mapping) else {}
-
-    if isinstance(data, Mapping) and "rooms" not in data:
-        if isinstance(data.get("features"), list):
-            return "features", properties, _is_room_feature
-        if isinstance(data.get("spaces"), list):
-            return "spaces", itself, _is_room_space
-    return "", itself, _is_room_space
-
-
-def _is_room_feature(about: Mapping[str, Any]) -> bool:
-    """Return True for a room of GeoJSON."""
-    return about.get("kind", "room" if "room_type" in about else None) == "room"
-
-
-def _is_room_space(about: Mapping[str, Any]) -> bool:
-    """Return True for a room of RLVR."""
-    return "door" not in str(about.get("room_type"))
-
-
-def _numbered(features: Sequence[Any], rooms: Iterable[int]) -> list[Any]:
-    """Return the features with an id for each room: its own, or its position among all rooms."""
-    # own ids, if all rooms have one
-    ids = [features[k].get("id") for k in rooms]
-    if len({each for each in ids if type(each) is int}) == len(ids):
-        return [*features]
-    number = {k: n for n, k in enumerate(rooms)}
-    return [{**f, "id": number[k]} if k in number else f for k, f in enumerate(features)]
 
 
 OTHERS = "features that are neither room nor door"
@@ -260,20 +250,20 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
         about = feature.get("properties") if isinstance(feature, Mapping) else None
         if not isinstance(about, Mapping):
             raise DiagramError(where, "expected a Feature with properties")
-        kind = about.get("kind", "room" if "room_type" in about else None)
+        kind = _kind(about)
         if kind == "room":
             ids.append(feature.get("id"))
             labels.append(about.get("room_type"))
             places.append(f"{where}.properties.room_type")
             room_code(labels[-1], places[-1])
-            floors.append(_shape(feature, where, "Polygon", "MultiPolygon"))
+            floors.append(_shape_of_feature(feature, where, "Polygon", "MultiPolygon"))
         elif kind == "door":
             stated = about.get("rooms")
             ends = None if stated is None else rooms_from_json(stated, math.inf)
-            line = _shape(feature, where, "LineString")
-            doors.append(DrawnDoor(line, ends is not None and ends[1] == FRONT_DOOR, ends))
+            line = _shape_of_feature(feature, where, "LineString")
+            doors.append(DrawnDoor(line, ends))
         elif kind == "boundary":
-            shape = _shape(feature, where, "Polygon")
+            shape = _shape_of_feature(feature, where, "Polygon")
             boundaries.append(check_boundary(shape, f"{where}.geometry"))
         elif kind != "outline":
             num_others += 1
@@ -282,35 +272,34 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
     # the drawing of these parts
     boundary, left_out = largest_boundary(boundaries)
     left_out += (OTHERS,) * num_others
-    rooms = map(DrawnRoom, rooms_of_labels(labels, floors, places), floors, _numbers(ids))
+    # doors refer to rooms by their ids, or by their places if not all have different ones
+    numbers = [each for each in ids if type(each) is int]
+    if len(set(numbers)) < len(ids):
+        numbers = [*range(len(ids))]
+    rooms = map(DrawnRoom, rooms_of_labels(labels, floors, places), floors, numbers)
     found = Drawing(tuple(rooms), tuple(doors), boundary, data.get(EMBEDDED), left_out)
     return scale_to_metres(found, data)
 
 
-def _numbers(ids: Sequence[object]) -> list[int]:
-    """Ids of rooms if all are different integers; otherwise their positions among rooms."""
-    # doors refer to rooms by these
-    numbers = [each for each in ids if type(each) is int]
-    return numbers if len(set(numbers)) == len(ids) else [*range(len(ids))]
-
-
-def _shape(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:
+def _shape_of_feature(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:
     """Geometry of a feature, y downwards. Raises ``DiagramError`` unless it is valid and of one of
     the ``types``."""
     from shapely.errors import ShapelyError
     from shapely.geometry import shape
 
-    given = feature.get("geometry")
-    try:
-        # of a type that is expected, and valid
+    given, found = feature.get("geometry"), None
+    with suppress(ShapelyError, AttributeError, IndexError, KeyError, TypeError, ValueError):
         found = shape(given)
-        is_sound = found.geom_type in types and not found.is_empty
-        is_sound = is_sound and found.is_valid
-    except (ShapelyError, AttributeError, IndexError, KeyError, TypeError, ValueError):
-        is_sound = False
-    if not is_sound:
+    return _checked_shape(found, given, f"{where}.geometry", types)
+
+
+def _checked_shape(
+    found: BaseGeometry | None, given: object, where: str, types: tuple[str, ...]
+) -> BaseGeometry:
+    """Flip a shape that was read from ``given``. Raises ``DiagramError`` unless it is sound."""
+    if found is None or found.geom_type not in types or found.is_empty or not found.is_valid:
         raise DiagramError(
-            f"{where}.geometry",
+            where,
             f"expected a {types[0]} in metres that does not cross itself, got "
             f"{reprlib.repr(given)}",
         )
@@ -334,17 +323,17 @@ def wkt_of(plan: FloorPlan) -> str:
     table.writerow(COLUMNS)
     # the outline, rooms and doors
     outline = "outline" if plan.boundary is None else "boundary"
-    table.writerow([outline, "", "", f"{plan.outline.area:.2f}", _text(plan.outline)])
+    table.writerow([outline, "", "", f"{plan.outline.area:.2f}", _text_of_shape(plan.outline)])
     for k, (name, area) in enumerate(zip(plan.diagram.room_names, plan.areas, strict=True)):
         box = " ".join(repr(float(side)) for side in flip_y(plan.boxes[k]).bounds)
-        table.writerow(["room", k, name, f"{area:.2f}", _text(drawn_floor(plan, k)), box])
+        table.writerow(["room", k, name, f"{area:.2f}", _text_of_shape(drawn_floor(plan, k)), box])
     for k, door in enumerate(plan.doors):
         rooms = " ".join(map(str, rooms_to_json(door.rooms)))
-        table.writerow(["door", k, rooms, "", _text(LineString([door.start, door.end]))])
+        table.writerow(["door", k, rooms, "", _text_of_shape(LineString([door.start, door.end]))])
     return file.getvalue()
 
 
-def _text(shape: BaseGeometry) -> str:
+def _text_of_shape(shape: BaseGeometry) -> str:
     """Well-known text of a shape, with y upwards."""
     import shapely
 
@@ -373,12 +362,13 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
             labels.append(names.room_type(row["type"]))
             room_code(labels[-1], where)
             floors.append(_shape_of_text(row["wkt"], where, "Polygon", "MultiPolygon"))
-            boxes.append(_box(row.get("box") or "", where))
+            boxes.append(_box_of_text(row.get("box") or "", where))
             places.append(where)
         elif row["kind"] == "door":
-            ends = _rooms(row["type"] or "")
+            words = (row["type"] or "").split()
+            ends = rooms_from_json([int(w) if w.isdecimal() else w for w in words], math.inf)
             line = _shape_of_text(row["wkt"], where, "LineString")
-            doors.append(DrawnDoor(line, ends[1] == FRONT_DOOR, ends))
+            doors.append(DrawnDoor(line, ends))
         elif row["kind"] == "boundary":
             boundaries.append(check_boundary(_shape_of_text(row["wkt"], where, "Polygon"), where))
         elif row["kind"] != "outline":
@@ -397,12 +387,7 @@ def read_wkt(content: bytes, names: OwnNames = NO_NAMES) -> Drawing:
     return Drawing(rooms, tuple(doors), boundary, left_out=left_out)
 
 
-def _rooms(text: str) -> tuple[int, int]:
-    """Numbers of the rooms of a door."""
-    return rooms_from_json([int(w) if w.isdecimal() else w for w in text.split()], math.inf)
-
-
-def _box(text: str, where: str) -> Box | None:
+def _box_of_text(text: str, where: str) -> Box | None:
     """Box of four numbers, y downwards; None for an empty text."""
     if not text:
         return None
@@ -420,14 +405,8 @@ def _shape_of_text(text: str | None, where: str, *types: str) -> BaseGeometry:
     ``types``."""
     import shapely
 
-    try:
-        with np.errstate(all="ignore"):  # numbers beyond float64 are refused below
-            found = shapely.from_wkt(text)
-    except shapely.GEOSException:
-        found = None
-    if found is None or found.geom_type not in types or found.is_empty or not found.is_valid:
-        raise DiagramError(
-            where,
-            f"expected a {types[0]} in metres that does not cross itself, got {reprlib.repr(text)}",
-        )
-    return flip_y(found)
+    found = None
+    # numbers beyond float64 are refused as infinite
+    with suppress(shapely.GEOSException), np.errstate(all="ignore"):
+        found = shapely.from_wkt(text)
+    return _checked_shape(found, text, where, types)

@@ -6,7 +6,7 @@ import logging
 import os
 import reprlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -45,12 +45,7 @@ from floor_plans.diagrams.files.records import (
 from floor_plans.diagrams.geometry import threshold_of
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.vocabulary import DIRECTIONS, PlanVocabulary
-from floor_plans.drawings.plan_files import (
-    count_other_files,
-    plan_records,
-    record_of_line,
-    records_of_lines,
-)
+from floor_plans.drawings.plan_files import count_other_files, plan_records, record_of_line
 from floor_plans.rules.finding import added_rooms
 from floor_plans.solver.requests import Diagrams
 
@@ -154,31 +149,24 @@ class Reading:
 
         Raises ``ValueError`` for the first such diagram, unless invalid plans are skipped.
         """
-        foreign = _foreign(self.diagrams, self.places, self.options.vocabulary)
+        vocabulary = self.options.vocabulary
+        if vocabulary is None:
+            # the vocabulary of the first diagram with relations
+            related = (diagram for diagram in self.diagrams if diagram.relations)
+            first = next(related, None) or next(iter(self.diagrams), None)
+            vocabulary = DIRECTIONS if first is None else first.vocabulary
+        foreign = {}
+        for k, (diagram, place) in enumerate(zip(self.diagrams, self.places, strict=True)):
+            try:
+                check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
+            except DiagramError as error:
+                where = place.rpartition(", ")[2]
+                foreign[k] = Problem(place, where, error.field, error.reason)
         if foreign and not self.options.skip_invalid:
             raise ValueError(next(iter(foreign.values())).sentence())
         self.problems += foreign.values()
         self.diagrams = [each for k, each in enumerate(self.diagrams) if k not in foreign]
         self.places = [place for k, place in enumerate(self.places) if k not in foreign]
-
-
-def _foreign(
-    diagrams: Sequence[BubbleDiagram], places: Sequence[str], vocabulary: PlanVocabulary | None
-) -> dict[int, Problem]:
-    """Problems, by index, of diagrams with rooms or relations outside ``vocabulary``."""
-    if vocabulary is None:
-        # the vocabulary of the first diagram with relations
-        related = (diagram for diagram in diagrams if diagram.relations)
-        first = next(related, None) or next(iter(diagrams), None)
-        vocabulary = DIRECTIONS if first is None else first.vocabulary
-    found = {}
-    for k, diagram in enumerate(diagrams):
-        try:
-            check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
-        except DiagramError as error:
-            place, where = places[k], places[k].rpartition(", ")[2]
-            found[k] = Problem(place, where, error.field, error.reason)
-    return found
 
 
 logger = logging.getLogger(__name__)
@@ -270,11 +258,14 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
     reading.leave_out_foreign()
     if path.is_dir() and (num_others := count_other_files(path)):
         reading.left_out[OTHER_FILES] = num_others
+    # lines or records, or plans if they are mixed
+    units = {record.where.split(" ")[0] for record in records}
+    unit = f"{units.pop()}s" if units in ({"line"}, {"record"}) else "plans"
     return ReadReport(
         path=path,
         diagrams=tuple(reading.diagrams),
         num_records=len(records),
-        unit=_unit_of(records),
+        unit=unit,
         problems=tuple(reading.problems),
         num_duplicates=reading.num_duplicates,
         left_out=dict(reading.left_out),
@@ -283,12 +274,6 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
         places=tuple(reading.places),
         remarks=remarks,
     )
-
-
-def _unit_of(records: Sequence[Record[Plan]]) -> str:
-    """Plural name of the records: lines or records, or plans if they are mixed."""
-    units = {record.where.split(" ")[0] for record in records}
-    return f"{units.pop()}s" if units in ({"line"}, {"record"}) else "plans"
 
 
 def read_partials(
@@ -331,11 +316,18 @@ def numbered_partials(
     check_table(codes)
     path = Path(str(given))
     parse = partial(_parse_partial, n_max=n_max, vocabulary=vocabulary)
-    # records of the lines, and the table of their room codes
-    try:
-        records = _partial_records(given, parse)
-    except DiagramError as error:
-        raise ValueError(f"{path}: {error.reason}") from error
+    # records of the lines that are not blank, and the table of their room codes
+    if isinstance(given, GivenObjects):
+        lines = {
+            number: (Path(place_of_line(given, number)), "", line)
+            for number, line in given.numbered_lines()
+        }
+    else:
+        _check_lines(path)
+        lines = {number: (path, f"line {number}", line) for number, line in numbered_lines(path)}
+    records = {
+        number: record_of_line(*place, _room_codes, parse) for number, place in lines.items()
+    }
     found = recognise_codes(path, records.values(), codes)
     # read each line
     partials = {}
@@ -344,7 +336,16 @@ def numbered_partials(
             partials[number] = record.read(found.table_of(record))
         except DiagramError as error:
             raise ValueError(record.problem(error).sentence()) from error
-    _report_other_keys(path, partials)
+    # keys that are neither part of a diagram nor labels, with their number of lines
+    counts = Counter(key for each in partials.values() for key in each.metadata)
+    others = {key: num for key, num in counts.items() if key not in _LABELS}
+    if others:
+        shown = [f"{reprlib.repr(key)} ({counted(num, 'line')})" for key, num in others.items()]
+        more = f" and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
+        logger.warning(
+            "%s: ignored, and copied to the completions unchanged: %s%s",
+            *(path, ", ".join(shown[:_MAX_NAMED]), more),
+        )
     return partials
 
 
@@ -367,54 +368,24 @@ def _parse_partial(
     return diagram
 
 
-def _partial_records(
-    given: str | os.PathLike[str] | GivenObjects,
-    parse: Callable[[Any, str | None], PartialDiagram],
-) -> dict[int, Record[PartialDiagram]]:
-    """Records of the lines that are not blank, by number. Raises ``DiagramError`` for a file of
-    another kind."""
-    if isinstance(given, GivenObjects):
-        return {
-            number: record_of_line(Path(place_of_line(given, number)), "", line, _room_codes, parse)
-            for number, line in given.numbered_lines()
-        }
-    path = Path(given)
-    _check_lines(path)
-    numbers = [number for number, _ in numbered_lines(path)]
-    return dict(zip(numbers, records_of_lines(path, _room_codes, parse), strict=True))
-
-
 def _check_lines(path: Path) -> None:
-    """Raise an error for a file of partial diagrams that does not hold a JSON object per line:
-    ``DiagramError``, ``ValueError`` for a folder, ``FileNotFoundError`` for no file."""
+    """Raise ``FileNotFoundError`` for no file of partial diagrams, ``ValueError`` for one that does
+    not hold a JSON object per line."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the path of a file of JSON lines")
     if not path.exists():
         raise FileNotFoundError(f"no file of partial diagrams at {path.absolute()}")
     # files of other formats, and documents of several lines
-    if foreign := foreign_format(path):
-        raise DiagramError("", foreign)
-    if one_document(path):
-        raise DiagramError(
-            "",
+    reason = foreign_format(path)
+    if not reason and one_document(path):
+        reason = (
             "one JSON text of several lines, or a list; expected one JSON object per line, a "
-            "partial diagram each",
+            "partial diagram each"
         )
-    if next(numbered_lines(path), None) is None:
-        raise DiagramError("", "the file is empty; expected one JSON object per line")
-
-
-def _report_other_keys(path: Path, partials: Mapping[int, PartialDiagram]) -> None:
-    """Log keys that are neither part of a diagram nor labels. Each has its number of lines."""
-    counts = Counter(key for partial in partials.values() for key in partial.metadata)
-    others = {key: num for key, num in counts.items() if key not in _LABELS}
-    if others:
-        shown = [f"{reprlib.repr(key)} ({counted(num, 'line')})" for key, num in others.items()]
-        more = f" and {len(shown) - _MAX_NAMED} more" if len(shown) > _MAX_NAMED else ""
-        logger.warning(
-            "%s: ignored, and copied to the completions unchanged: %s%s",
-            *(path, ", ".join(shown[:_MAX_NAMED]), more),
-        )
+    if not reason and next(numbered_lines(path), None) is None:
+        reason = "the file is empty; expected one JSON object per line"
+    if reason:
+        raise ValueError(f"{path}: {reason}")
 
 
 def _room_codes(data: object) -> RoomCodes:

@@ -88,14 +88,23 @@ def checked_files(
     ``read``: files that the command reads, by option. Raises ``ValueError`` for wrong options,
     missing packages, and files that would be overwritten.
     """
-    formats = _formats(options.formats)
+    words = options.formats.strip("[]").replace(" ", "").split(",")
+    formats = tuple(dict.fromkeys(word for word in words if word))
+    for name in formats:
+        if name not in FORMAT_NAMES:
+            known = unknown_name("format", name, FORMAT_NAMES)
+            raise ValueError(f"formats={options.formats}: {known}")
     picture = Path(options.picture)
     if picture.suffix not in _PICTURES or picture.name != options.picture:
         raise ValueError(
             f"picture={picture}: expected a name in {' or '.join(_PICTURES)}, without a folder"
         )
-    # threads and packages
-    threads = _cores() if options.threads is None else options.threads
+    # threads, by default one for each core that this process may use, and packages
+    threads = options.threads
+    if threads is None:
+        # macOS and Windows do not say which cores these are
+        has_affinity = hasattr(os, "sched_getaffinity")
+        threads = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     if threads < 1:
         raise ValueError(f"threads={threads}: expected at least 1")
     cp_sat()
@@ -105,7 +114,14 @@ def checked_files(
     # files that may be written
     style = DrawingStyle(options.language, options.layers, options.storey)
     files = PlanFiles(Path(options.out), options.picture, formats, style)
-    _check_folder(files, read, overwrite=options.overwrite)
+    for option, file in read.items():
+        refuse_overwriting(files.folder, files.names, option, [file])
+    there = [name for name in files.names if (files.folder / name).exists()]
+    if there and not options.overwrite:
+        raise ValueError(
+            f"out={files.folder} holds an earlier {', '.join(there)}; give overwrite=true to "
+            "replace them, or another out=DIR"
+        )
     return files, threads
 
 
@@ -113,47 +129,18 @@ def request_of(options: argparse.Namespace, *, variants: int = 1) -> PlanRequest
     """Request for plans with typical areas. Raises ``ValueError`` for wrong options."""
     return PlanRequest(
         total_area=options.total_area,
-        outline=_outline(options),
+        outline=_outline_of_options(options),
         tolerance=options.tolerance,
         variants=variants,
         seed=options.seed,
         rules=read_rules(options.rules),
         hall=options.hall,
-        front_door=_front_door(options.front_door),
+        front_door=_read_front_door(options.front_door),
         north=options.north,
     )
 
 
-def _cores() -> int:
-    """Number of cores that this process may use, or of all cores if the system does not say."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _formats(names: str) -> tuple[str, ...]:
-    """Names of formats in an option."""
-    words = names.strip("[]").replace(" ", "").split(",")
-    formats = tuple(dict.fromkeys(word for word in words if word))
-    for name in formats:
-        if name not in FORMAT_NAMES:
-            raise ValueError(f"formats={names}: {unknown_name('format', name, FORMAT_NAMES)}")
-    return formats
-
-
-def _check_folder(files: PlanFiles, read: Mapping[str, str | None], *, overwrite: bool) -> None:
-    """Raise ``ValueError`` if the folder holds an input or earlier plans."""
-    for option, file in read.items():
-        refuse_overwriting(files.folder, files.names, option, [file])
-    there = [name for name in files.names if (files.folder / name).exists()]
-    if there and not overwrite:
-        raise ValueError(
-            f"out={files.folder} holds an earlier {', '.join(there)}; give overwrite=true to "
-            "replace them, or another out=DIR"
-        )
-
-
-def _outline(options: argparse.Namespace) -> Outline:
+def _outline_of_options(options: argparse.Namespace) -> Outline:
     """Outline of the options: a boundary, in a file or as text, or a ratio."""
     if options.boundary is None:
         return Outline(ratio=options.ratio)
@@ -176,7 +163,7 @@ def _outline(options: argparse.Namespace) -> Outline:
     return Outline(boundary=corners, ratio=options.ratio)
 
 
-def _front_door(text: str | None) -> tuple[float, float] | None:
+def _read_front_door(text: str | None) -> tuple[float, float] | None:
     """Parse ``[5.5,9]`` as a point. Raises ``ValueError`` for anything else."""
     if text is None:
         return None
@@ -271,35 +258,32 @@ class RuleReport:
 
     def text(self) -> str:
         """Report as text."""
-        return "\n".join(self._lines())
-
-    def _lines(self) -> list[str]:
         num, missing = len(self.judgements), self.num_without_boxes
         lines = [f"rules={self.rules.name}: {counted(num, 'plan')} judged"]
         if missing:
             lines[0] += f"; {counted(missing, 'diagram')} without boxes left out"
         if not num:
-            return lines
-        lines += ["", *self._table(), "", *self._share_table()]
+            return lines[0]
+        lines += ["", *self._rule_table(), "", *self._share_table()]
         # the findings of each plan
         for name, judgement in zip(self._names, self.judgements, strict=True):
             if judgement.broken:
                 lines += ["", name]
                 lines += [f"  {rule}: {found.sentence()}" for rule, found in judgement.broken]
-        return lines
+        return "\n".join(lines)
 
     @property
     def _names(self) -> list[str]:
         """Places without the name of the file: ``line 3``."""
         return [place.removeprefix(f"{self.path}, ") for place in self.places]
 
-    def _table(self) -> list[str]:
+    def _rule_table(self) -> list[str]:
         """Table with a row for each plan and a column for each rule."""
         names = [name for name in self.shares if name != ALL]
         rows = [["plan", *names]]
         for place, judgement in zip(self._names, self.judgements, strict=True):
             rows.append([place, *(_CELLS[judgement.kept[name]] for name in names)])
-        return _aligned(rows)
+        return _aligned_lines(rows)
 
     def _share_table(self) -> list[str]:
         """Table with the share of plans that keep each rule."""
@@ -312,7 +296,7 @@ class RuleReport:
                 shown = [f"{found.mean:.1%}", f"{found.low:.1%} to {found.high:.1%}"]
             meaning = "every rule that applies" if name == ALL else RULES[name].meaning
             rows.append([name, f"{share.num_kept:,}", f"{share.num_judged:,}", *shown, meaning])
-        head = _aligned([row[:-1] for row in rows])
+        head = _aligned_lines([row[:-1] for row in rows])
         return [f"{line}  {row[-1].strip()}" for line, row in zip(head, rows, strict=True)]
 
 
@@ -367,7 +351,7 @@ def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
     )
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _aligned_lines(rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table; the first column is aligned to the left, other columns to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -49,7 +49,7 @@ class PlanFormat:
     is_read: bool = True
 
 
-def _ignore_style(text_of: Callable[[FloorPlan], str]) -> Callable[[FloorPlan, DrawingStyle], str]:
+def _without_style(text_of: Callable[[FloorPlan], str]) -> Callable[[FloorPlan, DrawingStyle], str]:
     """Wrap a writer without styles as a function that ignores its style."""
     return lambda plan, style: text_of(plan)
 
@@ -66,18 +66,12 @@ FORMATS = {
     "ifc": PlanFormat(".ifc", ifc_of, is_read=False),
     "pdf": PlanFormat(".pdf", lambda *plan: sheet_module().pdf_sheet(*plan), is_read=False),
     "svg": PlanFormat(".svg", lambda *plan: sheet_module().svg_sheet(*plan), is_read=False),
-    "geojson": PlanFormat(".geojson", _ignore_style(geojson_of)),
-    "wkt": PlanFormat(".wkt", _ignore_style(wkt_of)),
-    "houseganpp": PlanFormat(".houseganpp.json", _ignore_style(houseganpp_of)),
-    "rlvr": PlanFormat(".rlvr.json", _ignore_style(rlvr_of)),
+    "geojson": PlanFormat(".geojson", _without_style(geojson_of)),
+    "wkt": PlanFormat(".wkt", _without_style(wkt_of)),
+    "houseganpp": PlanFormat(".houseganpp.json", _without_style(houseganpp_of)),
+    "rlvr": PlanFormat(".rlvr.json", _without_style(rlvr_of)),
 }
 """Formats by name. A file of any of them holds one plan."""
-
-
-def check_format(name: str) -> None:
-    """Raise ``ValueError`` for an unknown format."""
-    if name not in FORMATS:
-        raise ValueError(f"format={name}: {unknown_name('format of plans', name, FORMATS)}")
 
 
 def write_plan(path: Path, plan: FloorPlan, format: str, style: DrawingStyle = DEFAULT) -> None:
@@ -87,7 +81,8 @@ def write_plan(path: Path, plan: FloorPlan, format: str, style: DrawingStyle = D
     Raises ``ValueError`` for an unknown format, for metadata that JSON cannot hold, for a room or
     door without a size, and without the extra ``plans`` (for IFC, ``ifc``).
     """
-    check_format(format)
+    if format not in FORMATS:
+        raise ValueError(f"format={format}: {unknown_name('format of plans', format, FORMATS)}")
     check_installed()
     check_extents(plan)
     # text or bytes, written whole
@@ -163,15 +158,21 @@ class PlanFiles:
         began = time.perf_counter() if began is None else began
         # lines and numbers, then the picture and other formats
         with ensured_folder(self.folder), note_of_complete_files(self.folder, self.names):
-            numbers, scores, shown = self._write_lines(jobs, plans, stop_asked, began)
+            numbers, scores, shown = self._write_plans_and_numbers(jobs, plans, stop_asked, began)
             (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
             if shown:
                 sheet_module().plot_realised(shown, scores, self.folder / self.picture)
+            # a folder for each format, and files by number of diagram: dxf/7.dxf, dxf/7-2.dxf
             for name in self.formats:
-                self._write_each(name, shown)
+                say = partial(logger.info, "the earlier %s is now %s", self.folder / name)
+                with atomic_folder(self.folder / name, replaced=say) as folder:
+                    for number, of_job in shown:
+                        for variant, plan in enumerate(of_job, start=1):
+                            path = folder / f"{_stem(number, variant)}{FORMATS[name].suffix}"
+                            write_plan(path, plan, name, self.style)
         return numbers
 
-    def _write_lines(
+    def _write_plans_and_numbers(
         self,
         jobs: Sequence[Job],
         plans: Iterable[Realised],
@@ -189,7 +190,7 @@ class PlanFiles:
                 if stop_asked() and not any_order.plans:
                     break  # the search was stopped
                 found, scored = ranked_variants(any_order)
-                append(lines := _lines(len(realised) + 1, job, found, scored))
+                append(lines := _lines_of_job(len(realised) + 1, job, found, scored))
                 realised.append(found)
                 scores.append(scored)
                 text += lines
@@ -197,7 +198,7 @@ class PlanFiles:
                     break
             write_text(self.folder / PLANS, text)
         # numbers on all plans
-        numbers = _numbers(realised) | {"seconds": time.perf_counter() - began}
+        numbers = _numbers_of_plans(realised) | {"seconds": time.perf_counter() - began}
         pairs = zip(jobs, realised, strict=False)
         if raised := sum(
             len(_rooms_at_least_area(job, found)) for job, found in pairs if found.plans
@@ -209,18 +210,8 @@ class PlanFiles:
         shown = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
         return numbers, [scored for scored in scores if scored], shown
 
-    def _write_each(self, name: str, plans: list[tuple[int, tuple[FloorPlan, ...]]]) -> None:
-        """Write a file for each plan, by the number of its diagram: ``dxf/7.dxf``,
-        ``dxf/7-2.dxf``."""
-        say = partial(logger.info, "the earlier %s is now %s", self.folder / name)
-        with atomic_folder(self.folder / name, replaced=say) as folder:
-            for number, of_job in plans:
-                for variant, plan in enumerate(of_job, start=1):
-                    path = folder / f"{_stem(number, variant)}{FORMATS[name].suffix}"
-                    write_plan(path, plan, name, self.style)
 
-
-def _lines(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:
+def _lines_of_job(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:
     """JSON lines of a job's plans, or of its diagram with the reason that it has none. "diagram" is
     its number, which names files of other formats."""
     # the diagram and the reason
@@ -252,7 +243,7 @@ def _rooms_at_least_area(job: Job, found: Realised) -> list[int]:
     return [room for room, (area, need) in pairs if area == need]
 
 
-def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
+def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
     """Numbers on the plans found: how many, what they miss, and their errors."""
     plans = [found for found in realised if found.plans]
     # errors of the first plan of each diagram
@@ -266,7 +257,7 @@ def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
         "given_up": dict(
             Counter(kind for found in plans for kind in {each.kind for each in found.given_up})
         ),
-        "broken": _broken_rules(realised),
+        "broken": _verdicts_on_rules(realised),
         "num_with_hall": sum(bool(added_rooms(plan.diagram)) for plan in first),
         "reasons": dict(Counter(found.reason.split(":")[0] for found in realised if found.reason)),
         "largest_area_error": {"median": _median(off), "max": max(off, default=None)},
@@ -275,7 +266,7 @@ def _numbers(realised: Sequence[Realised]) -> dict[str, Any]:
     }
 
 
-def _broken_rules(realised: Sequence[Realised]) -> list[dict[str, Any]]:
+def _verdicts_on_rules(realised: Sequence[Realised]) -> list[dict[str, Any]]:
     """Broken rules of each plan, by the name of its files, with the verdict on each rule. A diagram
     without a plan has no rules."""
     found: list[dict[str, Any]] = []

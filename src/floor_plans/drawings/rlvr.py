@@ -57,19 +57,23 @@ _THIN = 0.001
 
 
 def rlvr_of(plan: FloorPlan) -> str:
-    """Write a plan as RLVR JSON: ``spaces`` of rooms, then of doors (see ``_opening``), and
+    """Write a plan as RLVR JSON: ``spaces`` of rooms, then of doors (see ``_box_of_door``), and
     ``input_graph``, the labels related to each room and to the front door.
 
     ``room_count`` and ``total_area`` count rooms; ``width`` and ``height`` are those of floors. The
     plan's own JSON is under ``discrete_diffusion``.
     """
+    from shapely import Polygon
+
     # rooms, then doors
     names = [_NAMES[nearest_type(room)] for room in plan.diagram.room_names]
     names += [FRONT if door.is_front else INTERIOR for door in plan.doors]
-    shapes = [_one_ring(drawn_floor(plan, k)) for k in range(plan.diagram.num_rooms)]
-    shapes += [_opening(door, shapes[door.rooms[0]]) for door in plan.doors]
+    # a space is one ring, without holes; for a floor in parts the box around them
+    floors = [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
+    shapes = [Polygon(f.exterior) if f.geom_type == "Polygon" else f.envelope for f in floors]
+    shapes += [_box_of_door(door, shapes[door.rooms[0]]) for door in plan.doors]
     areas = [*plan.areas, *(shape.area for shape in shapes[plan.diagram.num_rooms :])]
-    labels = _labels(names)
+    labels = _numbered_labels(names)
     # the graph: relations, and the room of the front door
     pairs = [(i, j) for i, j, _ in plan.diagram.relations]
     first_door = plan.diagram.num_rooms
@@ -104,7 +108,7 @@ def rlvr_of(plan: FloorPlan) -> str:
     return json.dumps(data) + "\n"
 
 
-def _opening(door: Door, floor: BaseGeometry) -> BaseGeometry:
+def _box_of_door(door: Door, floor: BaseGeometry) -> BaseGeometry:
     """Box of a door. In a wall of no thickness it is a millimetre thick, on the side of its first
     room, as the format's own reader ignores a door over both rooms."""
     import shapely
@@ -119,14 +123,7 @@ def _opening(door: Door, floor: BaseGeometry) -> BaseGeometry:
     return max([opening, *moved], key=lambda each: round(each.intersection(floor).area, 9))
 
 
-def _one_ring(floor: BaseGeometry) -> BaseGeometry:
-    """Polygon without its holes; for several, the box around them."""
-    from shapely import Polygon
-
-    return Polygon(floor.exterior) if floor.geom_type == "Polygon" else floor.envelope
-
-
-def _labels(names: list[str]) -> list[str]:
+def _numbered_labels(names: list[str]) -> list[str]:
     """Labels ``kitchen``, or ``bedroom|0`` and ``bedroom|1`` if there are several."""
     counts, seen = Counter(names), Counter[str]()
     labels = []
@@ -153,14 +150,18 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
         where = f"spaces[{k}]"
         if not isinstance(space, Mapping):
             raise DiagramError(where, f"expected an object, got {reprlib.repr(space)}")
-        floor = _polygon(space.get("floor_polygon"), f"{where}.floor_polygon")
+        floor = _polygon_of_corners(space.get("floor_polygon"), f"{where}.floor_polygon")
         given = space.get("room_type")
         name = given if isinstance(given, str) else None
         if name in (FRONT, INTERIOR):
-            doors.append(DrawnDoor(floor, name == FRONT))
+            doors.append(DrawnDoor(floor, is_front=name == FRONT))
             continue
+        # another word for a room, such as "Living" or "Bedroom 2"
         if name is not None and name not in _TYPES:
-            name = _format_name(name)
+            found = None if is_numbered_bedroom(name) else room_type_of(name, ROOM_TYPES)
+            found = found or room_type_of(strip_number(name), ROOM_TYPES)
+            room = nearest_type(found) if found else ""
+            name = _NAMES.get(BEDROOM if room == "Bedroom" else room)
         if name is None or name not in _TYPES:
             known = ", ".join([*_TYPES, FRONT, INTERIOR])
             raise DiagramError(
@@ -177,19 +178,11 @@ def read_rlvr(data: Mapping[str, Any]) -> Drawing:
         for k, (room, floor, name) in enumerate(zip(types, floors, names, strict=True))
     ]
     embedded = data.get(EMBEDDED)
-    found = Drawing(tuple(rooms), tuple(doors), embedded=embedded, draws_boundary=False)
-    return scale_to_metres(found, data)
+    drawing = Drawing(tuple(rooms), tuple(doors), embedded=embedded, draws_boundary=False)
+    return scale_to_metres(drawing, data)
 
 
-def _format_name(word: str) -> str | None:
-    """Name in the format for a room called by another word: "Living", "Bedroom 2"."""
-    found = None if is_numbered_bedroom(word) else room_type_of(word, ROOM_TYPES)
-    found = found or room_type_of(strip_number(word), ROOM_TYPES)
-    room = nearest_type(found) if found else ""
-    return _NAMES.get(BEDROOM if room == "Bedroom" else room)
-
-
-def _polygon(corners: object, where: str) -> BaseGeometry:
+def _polygon_of_corners(corners: object, where: str) -> BaseGeometry:
     """Polygon of a list of corners. Raises ``DiagramError`` unless it is valid."""
     from shapely import Polygon
 

@@ -27,7 +27,6 @@ from floor_plans.diagrams.geometry import (
     threshold_of,
 )
 from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
-from floor_plans.plans.floors import read_floors, rings_of
 
 if TYPE_CHECKING:
     from shapely import Polygon
@@ -39,6 +38,8 @@ Box = tuple[float, float, float, float]
 
 FRONT_DOOR = -1  # number that stands for the outside among the rooms of a door
 _OUTSIDE = "outside"  # name of ``FRONT_DOOR`` in JSON
+
+TOLERANCE = 1e-3  # metres by which a shape that is read may differ from the one that was written
 
 _AROUND = 0.1
 """Metres around a door within which the areas of rooms are compared to find the rooms it joins."""
@@ -413,6 +414,51 @@ def validate_boundary(corners: Any) -> tuple[Point, ...]:
             f"not cross; got {reprlib.repr(corners)}",
         )
     return points
+
+
+def rings_of(floor: BaseGeometry) -> list[list[list[list[float]]]]:
+    """Return a list of parts, each a list of rings of corners [x, y], the outer ring first."""
+    import shapely
+
+    return [
+        [[[x, y] for x, y in ring.coords[:-1]] for ring in (part.exterior, *part.interiors)]
+        for part in shapely.get_parts(floor)
+    ]
+
+
+def read_floors(floors: Any, boxes: Sequence[BaseGeometry]) -> tuple[BaseGeometry | None, ...]:
+    """Read what ``rings_of`` writes for each room, or null, in metres. A floor lies within its box.
+
+    Raises ``DiagramError``.
+    """
+    from shapely import MultiPolygon, Polygon
+    from shapely.errors import ShapelyError
+
+    if not isinstance(floors, list | tuple) or len(floors) != len(boxes):
+        shown = reprlib.repr(floors)
+        raise DiagramError("floors", f"expected parts or null of {len(boxes)} rooms, got {shown}")
+    read: list[BaseGeometry | None] = []
+    for k, (parts, box) in enumerate(zip(floors, boxes, strict=True)):
+        if parts is None:
+            read.append(None)
+            continue
+        try:
+            # each part is an outer ring and its holes
+            polygons = [Polygon(outer, holes) for outer, *holes in parts]
+            floor = polygons[0] if len(polygons) == 1 else MultiPolygon(polygons)
+            sound = floor.is_valid and not floor.is_empty
+        except (ShapelyError, IndexError, TypeError, ValueError):
+            sound = False
+        if not sound:
+            raise DiagramError(
+                f"floors[{k}]",
+                "expected parts, each a list of rings of corners [x, y] in metres that do not "
+                f"cross, got {reprlib.repr(parts)}",
+            )
+        if not box.buffer(TOLERANCE).covers(floor):
+            raise DiagramError(f"floors[{k}]", "it reaches out of the box of its room")
+        read.append(floor)
+    return tuple(read)
 
 
 def floor_plans(diagrams: Sequence[BubbleDiagram], unit: str = "metres") -> list[FloorPlan]:

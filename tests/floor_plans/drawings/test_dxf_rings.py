@@ -8,8 +8,7 @@ import math
 import pytest
 
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.drawings.dxf_entities import ring_of
-from floor_plans.drawings.dxf_reading import LINES, plot_of_dxf, read_dxf
+from floor_plans.drawings.dxf_reading import LINES, plot_of_dxf, read_dxf, ring_of
 
 ezdxf = pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")

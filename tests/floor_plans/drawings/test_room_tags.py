@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from floor_plans.drawings.dxf_entities import entities_by_layer
+from floor_plans.drawings.dxf_reading import entities_by_layer
 from floor_plans.drawings.readers import ReadOptions, read_report
 from floor_plans.plans.floor_plan import FloorPlan
 
