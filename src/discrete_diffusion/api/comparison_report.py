@@ -21,7 +21,12 @@ from discrete_diffusion.domains.cell_measurement import CellMeasurement
 from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.evaluation.bound import DrawTail
 from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison, difference_name
-from discrete_diffusion.evaluation.comparison_table import TIED, comparison_table, table_notes
+from discrete_diffusion.evaluation.comparison_table import (
+    TIED,
+    comparison_table,
+    table_notes,
+    verdicts,
+)
 from discrete_diffusion.evaluation.evaluation_protocol import REAL_DRAWS, EvaluationProtocol
 from discrete_diffusion.evaluation.tables import (
     HEAD_WIDTH,
@@ -107,6 +112,8 @@ def write_comparison(
     written += plot_comparison(comparison, measurement.axes, out / "pareto.png", setting)
     written += measurement.show(comparison, out)
     _print_table(table if columns else _main_columns(comparison, table, scores))
+    for line in verdicts(comparison):
+        print(line)
     for note in notes:
         print(f"* {note}")
     logger.info("%s: %s", ", ".join(written), out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -130,7 +131,9 @@ def run_cells(
     """
     from hydra.core.utils import JobStatus
 
-    task = partial(run_cell, protocol=protocol, num_cells=len(cells))
+    # cells on other machines do not tell how long the others take
+    begun = None if launcher else time.perf_counter()
+    task = partial(run_cell, protocol=protocol, num_cells=len(cells), begun=begun)
     returned = _launched(cells, task, launcher, user_config_dir)
     # errors that users can mend, by cell; any other error is the cause
     failed, cause = [], None
@@ -201,10 +204,17 @@ def _launched(
     return returned
 
 
-def run_cell(config: DictConfig, *, protocol: EvaluationProtocol, num_cells: int) -> None:
+def run_cell(
+    config: DictConfig,
+    *,
+    protocol: EvaluationProtocol,
+    num_cells: int,
+    begun: float | None = None,
+) -> None:
     """Train or resume a cell, one of ``num_cells``, and measure it.
 
-    It runs in the folder that the launcher made for it.
+    It runs in the folder that the launcher made for it. ``begun``: start of the first cell, in
+    seconds of ``time.perf_counter``; the time left is estimated from the cells since then.
 
     Raises the errors of ``train``, and ``ValueError`` if training has diverged.
     """
@@ -213,7 +223,11 @@ def run_cell(config: DictConfig, *, protocol: EvaluationProtocol, num_cells: int
     folder = CellFolder(Path(HydraConfig.get().runtime.output_dir))
     folder.write_plan(config)
     number = int(HydraConfig.get().job.num) + 1
-    logger.info("--- %s, cell %d of %d", folder.path.name, number, num_cells)
+    left = ""
+    if begun is not None and number > 1:
+        seconds = (time.perf_counter() - begun) / (number - 1) * (num_cells - number + 1)
+        left = f", about {timedelta(seconds=round(seconds))} left for all"
+    logger.info("--- %s, cell %d of %d%s", folder.path.name, number, num_cells, left)
     cell = f"cell {number} of {num_cells}, {folder.path.name}"
     with progress.shown(logger.info, bar=False), progress.task(cell):
         _finish(config, folder, protocol)

@@ -180,6 +180,30 @@ def _measure_columns(comparison: Comparison, name: str) -> list[_Shown]:
     return [value, _Shown(TableColumn(difference_name(name), title, measure.up), difference)]
 
 
+def verdicts(comparison: Comparison) -> list[str]:
+    """Return a sentence per model on its difference to the baseline, in the first measure.
+
+    A difference within ``TIED`` standard errors is called no evidence; one that a few noise samples
+    dominate is called doubtful."""
+    name = comparison.measures[0]
+    measure, names = comparison.measured[name], comparison.short_names()
+    sentences = []
+    for label, model in zip(names, comparison.models, strict=True):
+        found, base = comparison.difference(model, name), comparison.base(model, name)
+        if found is None or base is None:
+            continue
+        grade = "better" if (found.mean > 0) is measure.up else "worse"
+        error = found.standard_error
+        sentence = f"{label} is {with_error(abs(found.mean), error, 3)} {grade} than "
+        sentence += f"{comparison.base_name(name)} in {measure.title}"
+        if is_doubtful(model, base, measure=name):
+            sentence += "; few noise samples dominate it, more noise_samples would tell"
+        elif not abs(found.mean) > TIED * error:
+            sentence += "; within its error, so no evidence of a difference"
+        sentences.append(f"{sentence}.")
+    return sentences
+
+
 def is_doubtful(*models: ComparedModel | Baseline | None, measure: str) -> bool:
     """Return True if a few noise samples dominate the bound of one of the models."""
     tails = [m.tail for m in models if isinstance(m, ComparedModel) and measure == "nelbo"]

@@ -11,11 +11,13 @@ import scipy.stats
 import torch
 
 from compared_models import BY, bounds, compared, model, shown
+from discrete_diffusion.evaluation.bound import DrawTail
 from discrete_diffusion.evaluation.comparison import paired_difference
 from discrete_diffusion.evaluation.comparison_table import (
     comparison_table,
     counted,
     table_notes,
+    verdicts,
     with_error,
 )
 from discrete_diffusion.evaluation.sample_scores import share_error
@@ -98,6 +100,25 @@ def test_rows_and_table_are_those_of_the_numbers():
     assert "over held-out samples and seeds; of a difference too, paired by sample and se" in notes
     assert "ar cannot use bd-denoiser" in notes
     assert comparison_table(comparison, {"valid": 1.0}).markdown().count("\n") == 5
+
+
+def test_a_verdict_names_the_models_the_direction_and_what_is_no_evidence():
+    base = bounds(1)
+    near = base + 0.5 * torch.randn(base.shape, dtype=base.dtype)
+    tail = DrawTail(shape=0.9, effective=2.0, largest_share=0.5, num_samples=64, draws=1)
+    few = replace(model("gidd", base + 3), tail=tail)
+    models = (
+        model("mdlm", base),
+        model("udlm", base + 3),
+        model("ar", base - 3),
+        model("d3pm", near),
+    )
+    worse, better, same, doubtful = verdicts(compared(*models, few))
+    assert worse.startswith("udlm is 3.000 ± 0.000 worse than mdlm")
+    assert better.startswith("ar is 3.000 ± 0.000 better than mdlm")
+    assert "no evidence" not in worse + better
+    assert "no evidence of a difference" in same
+    assert "noise_samples" in doubtful
 
 
 def test_one_seed_has_the_error_of_a_share_of_samples():
