@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.config import Later, LazyEntry
 from discrete_diffusion.domains import Domain, register_domain
-from floor_plans.briefs.command import BRIEF_COMMANDS
-from floor_plans.commands.data_commands import COMMANDS
+from floor_plans.commands.data_commands import BRIEF_COMMANDS, COMMANDS
 from floor_plans.diagrams.files.foreign_files import PLAN_KINDS
 from floor_plans.diagrams.vocabulary import DIRECTIONS, fact_sizes, vocabulary_named
 from floor_plans.options import EVALUATE, SAMPLE, TRAIN

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,12 +29,11 @@ from floor_plans.briefs.brief_request import (
 from floor_plans.briefs.chances import BriefConstraint
 from floor_plans.briefs.particles import Move, effective_samples, steered, systematic
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.files.graph_formats import lines_of
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.report import save_diagrams
-from floor_plans.learning.sampling import NUM_SAMPLES, sampled
+from floor_plans.learning.sampling import NUM_SAMPLES, append_kept, sampled
 from floor_plans.learning.ways import requested_rules
 from floor_plans.plans.buildable import Accepted, DrawnDiagram, Judge, accept
 from floor_plans.solver.habitable import LESS_STRICT, Habitable, counting_judge, new_accepted
@@ -91,7 +91,7 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
         method = request.method or ("rejection" if rules else asked.chosen())
         by_rejection = method == "rejection"
         answer = asked.answer_by_rejection() if by_rejection else asked.answer_by_particles()
-    # facts of the answer, logged as one sentence
+
     diagrams = Diagrams(answer.diagrams)
     keys = DiagramSet.of(diagrams, words).canonical_key_set
     facts = {
@@ -104,7 +104,14 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
         **({} if rules is None else {"habitable": rules.name}),
         **answer.facts,
     }
-    logger.info("%s", _summary(facts))
+    # one sentence on how they were drawn, and how rare the brief is
+    how = "exactly" if facts["exact"] else f"approximately ({facts['approximate_because']})"
+    given = f", conditioned on {', '.join(stated)}," if stated else ""
+    logger.info(
+        f"drawn {how}: {facts['network_calls_per_sample']:,.0f} network calls a diagram; about "
+        f"{facts['probability']:.2g} ± {facts['probability_standard_error']:.1g} of the model's "
+        f"diagrams{given} meet the brief{' and are habitable' if rules else ''}"
+    )
 
     def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
@@ -177,13 +184,7 @@ class BriefRequest:
         return torch.tensor([found is True for found in self.meets(decode(tokens, self.vocab))])
 
     def answer_by_rejection(self, most_calls: int | None = None) -> Answer:
-        """Sample until ``num`` diagrams meet the brief, or ``most_calls`` network calls are
-        spent."""
-
-        def write_kept(new: Sequence[DrawnDiagram]) -> None:
-            if self.trained.append is not None and self.shard.world_size == 1:
-                self.trained.append(lines_of(each.diagram for each in new))
-
+        """Sample until ``num`` diagrams meet the brief, or ``most_calls`` calls are spent."""
         # the judge: the brief, and the rules of living if requested
         tries, other = self.request.tries or TRIES, "method=particles"
         judge: Judge = self.meets
@@ -194,7 +195,8 @@ class BriefRequest:
             other = LESS_STRICT
         remedy = f"tries={tries}: raise it for more, or take {other}"
         # sample until enough are accepted
-        kept = accept(self._draw, judge, kept, tries=tries, remedy=remedy, on_kept=write_kept)
+        on_kept = partial(append_kept, self.trained, self.shard)
+        kept = accept(self._draw, judge, kept, tries=tries, remedy=remedy, on_kept=on_kept)
         p = kept.acceptance
         # the acceptance rate estimates the probability of the brief
         facts = {
@@ -320,15 +322,3 @@ class BriefRequest:
             f"had {100 * furthest:.0f} % of its tokens drawn. Of {len(first)} unconditional "
             f"samples most break {broken}. Raise particles=, or ask for less"
         )
-
-
-def _summary(facts: dict[str, Any]) -> str:
-    """Sentence on how the diagrams were sampled, and how rare the brief is."""
-    how = "exactly" if facts["exact"] else f"approximately ({facts['approximate_because']})"
-    given = f", conditioned on {', '.join(facts['told'])}," if facts["told"] else ""
-    error = facts["probability_standard_error"]
-    met = "the brief and are habitable" if "habitable" in facts else "the brief"
-    return (
-        f"drawn {how}: {facts['network_calls_per_sample']:,.0f} network calls a diagram; about "
-        f"{facts['probability']:.2g} ± {error:.1g} of the model's diagrams{given} meet {met}"
-    )

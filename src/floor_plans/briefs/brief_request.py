@@ -55,7 +55,6 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
     ):
         if request.get(key):
             raise ValueError(f"{key}={request[key]} does not go with brief=: {why}")
-    # values of buildable and habitable that fit a brief
     buildable = request.get("buildable")
     if buildable not in (None, False, True):
         raise ValueError(
@@ -188,10 +187,15 @@ class BriefChoice:
 
         Raises ``ValueError`` naming a line with too few completions.
         """
-        # the method of the request, or the faster one
         request, sampler = self.request, self.trained.sampler
         meets = BriefPredicate(self.brief, shard)
-        method = request.method or self._method(draw, meets, len(lines))
+        if (method := request.method) is None:
+            # rejection if enough of a few completions of every line meet the brief
+            met = meets(draw(sampler, _PILOT, (3,)).diagrams)
+            hits = [met[k : k + _PILOT].count(True) for k in range(0, len(met), _PILOT)]
+            common = min(hits) / _PILOT >= _LEAST_SHARE
+            is_particle = isinstance(sampler, FirstHitting) and not common
+            method = "particles" if is_particle else "rejection"
         if method == "rejection":
             tries = request.tries or TRIES
             found = choose_by_rejection(
@@ -206,19 +210,6 @@ class BriefChoice:
             found = choose_by_particles(pool, meets, lines, num, particles, request.seed)
         completed, facts = found
         return completed, {"brief": str(request.brief), "method": method, **facts}
-
-    def _method(self, draw: Draw, meets: BriefPredicate, num_lines: int) -> str:
-        """Return the method: rejection if enough of a few completions of every line meet the
-        brief, else particles."""
-        sampler = self.trained.sampler
-        # share of matches among a few completions of each line
-        met = meets(draw(sampler, _PILOT, (3,)).diagrams)
-        shares = [
-            sum(answer is True for answer in met[k * _PILOT : (k + 1) * _PILOT]) / _PILOT
-            for k in range(num_lines)
-        ]
-        common = min(shares) >= _LEAST_SHARE or not isinstance(sampler, FirstHitting)
-        return "rejection" if common else "particles"
 
 
 def choose_by_rejection(

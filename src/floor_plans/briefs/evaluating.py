@@ -15,7 +15,6 @@ from discrete_diffusion.evaluation import (
     TableRow,
     TableSection,
     checkpoint_facts,
-    real_vs_real,
     sample_fresh,
     sampling_facts,
 )
@@ -25,12 +24,13 @@ from floor_plans.briefs.brief_request import load_brief, stated_condition
 from floor_plans.briefs.method_scores import Matches, MethodScores, method_sections
 from floor_plans.briefs.particles import softly_steered
 from floor_plans.diagrams.files.graph_formats import write_diagrams
-from floor_plans.diagrams.metrics.diagrams import bubble_metrics, coverage_by_others
+from floor_plans.diagrams.metrics.diagrams import coverage_by_others
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
 from floor_plans.diagrams.pictures.statistics import plot_samples
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.build import real_data_for_model
+from floor_plans.learning.evaluation import num_repeats, real_floors
 
 if TYPE_CHECKING:
     from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
@@ -90,7 +90,7 @@ class BriefEvaluation(Evaluation):
         # notes on each method, then on what it is compared with
         asked = self.facts["num_samples"]
         for method in self.methods:
-            notes += _notes_of(method, asked)
+            notes += method.notes(asked)
         notes += self.facts["left_out"]
         # coverage and floors need data
         if (reference := self.matches.reference) is None:
@@ -140,36 +140,9 @@ class BriefEvaluation(Evaluation):
             plot_samples(drawn, reference.diagrams, folder)
 
 
-def _notes_of(method: MethodScores, asked: int) -> list[str]:
-    """Return sentences on a method: its exactness, and if it stopped early or broke the brief."""
-    name, num, facts = method.name.replace("_", " "), len(method.diagrams), method.facts
-    name = f"{name[0].upper()}{name[1:]}"
-    # exact or approximate
-    if facts["exact"]:
-        notes = [f"{name} draws from the model's own distribution given the brief."]
-    else:
-        notes = [f"{name} is approximate: {facts['approximate_because']}."]
-    # too few diagrams
-    if num < asked:
-        of_these = "; its coverage and distances are of these" if num else ""
-        key = "rejection_calls" if "rejection_calls" in facts else "tries"
-        notes.append(
-            f"{name} stopped with {counted(num, 'diagram')} of {asked:,}, after "
-            f"{facts['num_drawn']:,} samples and {method.network_calls:,.0f} network calls (raise "
-            f"{key}= for more){of_these}."
-        )
-    if method.num_met < num:
-        notes.append(
-            f"{name}: {num - method.num_met:,} of {num:,} diagrams break the brief; they count in "
-            "its distances."
-        )
-    return notes
-
-
 logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 256  # default of ``num_samples``
-REFERENCE_REPEATS = 20  # default of ``reference_repeats``
 GAMMA = 1.0  # default of ``gamma``
 
 _ELSEWHERE = ("seeds", "verdicts", "noise_samples", "time_bins", "likelihood", "orders")
@@ -216,21 +189,28 @@ def evaluate_brief(
         asked = BriefRequest(request, trained, model, vocab, brief, shard, num)
         answers, left_out = _answers(request, asked)
         verdicts = {name: asked.meets(answer.diagrams) for name, answer in answers.items()}
+
     # score each answer, with floors of real data sets of the same size
-    floors: dict[int, RealVsReal | None] = {}
-    scores = []
-    for name, answer in answers.items():
-        size = len(answer.diagrams)
-        if size not in floors:
-            floors[size] = _floors(request, matches, size)
-        scores.append(MethodScores.of(name, answer, verdicts[name], matches, words, floors[size]))
+    def floors_of(size: int) -> RealVsReal | None:
+        if not size or matches.reference is None or len(matches.known) < 2:
+            return None
+        known, num_reference = matches.known.measured, len(matches.reference)
+        return real_floors(known, size, num_reference, num_repeats(request), request.seed)
+
+    floors = {size: floors_of(size) for size in {len(a.diagrams) for a in answers.values()}}
+    scores = [
+        MethodScores.of(name, answer, verdicts[name], matches, words, floors[len(answer.diagrams)])
+        for name, answer in answers.items()
+    ]
     # coverage of the training data by held-out data, as a yardstick
-    by_held_out, train = None, matches.train
-    if train is not None and len(train) and real.on.split != "train":
-        size = len(scores[0].diagrams)
-        if len(matches.held_out) >= size:
-            others = matches.held_out.measured
-            by_held_out = coverage_by_others(others, train.measured, size)
+    by_held_out, train, size = None, matches.train, len(scores[0].diagrams)
+    if (
+        train is not None
+        and len(train)
+        and real.on.split != "train"
+        and len(matches.held_out) >= size
+    ):
+        by_held_out = coverage_by_others(matches.held_out.measured, train.measured, size)
     facts = {
         **checkpoint_facts(request, trained, real.on.data),
         **sampling_facts(request, trained),
@@ -299,20 +279,3 @@ def _answer_by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answ
         "network_calls_per_sample": drawn.network_calls,
     }
     return Answer(decode(drawn.tokens, asked.vocab), facts)
-
-
-def _floors(request: EvaluateRequest, matches: Matches, size: int) -> RealVsReal | None:
-    """Measure the metrics between real diagrams that meet the brief, ``size`` of them at a time."""
-    draws = (
-        REFERENCE_REPEATS if request.reference_repeats is None else int(request.reference_repeats)
-    )
-    if not draws or not size or matches.reference is None or len(matches.known) < 2:
-        return None
-    return real_vs_real(
-        matches.known.measured.prepare(),
-        bubble_metrics,
-        num_samples=size,
-        num_reference=len(matches.reference),
-        draws=draws,
-        seed=request.seed,
-    )

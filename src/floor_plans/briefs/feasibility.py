@@ -74,12 +74,12 @@ def no_counts(counts: Sequence[Count], choices: Sequence[Ways] = ()) -> bool:
     if prod(map(len, choices)) > _MOST_WAYS:
         choices = ()
     return all(
-        _none([*counts, *(count for way in chosen for count in way)])
+        _no_numbers([*counts, *(count for way in chosen for count in way)])
         for chosen in product(*choices)
     )
 
 
-def _none(counts: Sequence[Count]) -> bool:
+def _no_numbers(counts: Sequence[Count]) -> bool:
     """True if no numbers meet the counts, by depth-first search over groups of types."""
     # types that the same counts include form a group
     types = sorted({code for count in counts for code in count.types})
@@ -157,7 +157,11 @@ class _Refutation:
         degree = self.brief.degree
         if degree is not None and self.brief.connected is not None and degree.most <= 1:
             most = min(most, degree.most + 1)
-        if least > most or self._is_crowded() or self._is_circular():
+        if least > most or not all(self._pairs.values()) or self._is_circular():
+            return True
+        # a named room with more neighbours than allowed
+        adjacent = [first for (first, _), codes in self._pairs.items() if NO_EDGE not in codes]
+        if degree is not None and any(adjacent.count(name) > degree.most for name in adjacent):
             return True
         # all numbers of rooms together: of the brief, of its rules, and of named rooms
         counts = [Count(self.types, least, most)]
@@ -224,14 +228,6 @@ class _Refutation:
                     found[ends] = found.get(ends, self.codes) & self._allowed_codes(each)
         return found
 
-    def _is_crowded(self) -> bool:
-        """True if no relation remains for a pair, or a named room needs too many neighbours."""
-        if not all(self._pairs.values()):
-            return True
-        adjacent = [first for (first, _), codes in self._pairs.items() if NO_EDGE not in codes]
-        degree = self.brief.degree
-        return degree is not None and any(adjacent.count(name) > degree.most for name in adjacent)
-
     def _is_circular(self) -> bool:
         """True if named rooms form a cycle in one of the orders."""
         for _, signs in ORDERS:
@@ -275,7 +271,6 @@ def feasibility(
     n_max: int,
     vocabulary: PlanVocabulary = DIRECTIONS,
     *,
-    effort: float = EFFORT,
     exact: bool | None = None,
 ) -> Feasibility:
     """Decide if diagrams with at most ``n_max`` rooms can meet the brief.
@@ -296,41 +291,31 @@ def feasibility(
     def is_impossible(kept: Sequence[_Requirement]) -> bool | None:
         if is_refuted_by(kept):
             return True
-        answer, _ = _solve(_restricted(brief, kept), n_max, vocabulary, effort)
+        answer, _ = _find_diagram(_restricted(brief, kept), n_max, vocabulary)
         return None if answer is None else not answer
 
-    example = None
-    # not refuted by counting: the solver finds a diagram, or reduces the contradiction
-    if not is_refuted_by(requirements):
+    # refuted by counting: reduce the contradiction cheaply, and then by the solver
+    members = requirements
+    if is_refuted_by(requirements):
+        members, is_irreducible = _reduce(requirements, is_refuted_by)
         if not exact:
+            return Feasibility(False, tuple(each.source for each in members))
+    elif not exact:
+        return Feasibility(None)
+    else:
+        # the solver finds a diagram, of which ``buildable`` requires a floor plan
+        answer, example = _find_diagram(brief, n_max, vocabulary)
+        if answer is not False and not (answer and brief.buildable):
+            return Feasibility(answer, example=example)
+        for seed in _SEEDS if answer else ():
+            _, example = _find_diagram(brief, n_max, vocabulary, seed)
+            assert example is not None
+            if has_floor_plan(example):
+                return Feasibility(True, example=example)
+        if answer:
             return Feasibility(None)
-        answer, example = _solve(brief, n_max, vocabulary, effort)
-        if answer is not False:
-            return _check_plan(brief, answer, example, n_max, vocabulary, effort)
-        return _contradiction(*_reduce(requirements, is_impossible))
-    # refuted by counting: reduce the contradiction first cheaply, then by the solver
-    members, is_irreducible = _reduce(requirements, is_refuted_by)
-    if exact:
-        members, is_irreducible = _reduce(members, is_impossible)
-    return _contradiction(members, is_irreducible and exact)
-
-
-def contradiction(
-    brief: Brief, n_max: int, vocabulary: PlanVocabulary = DIRECTIONS
-) -> tuple[Source, ...] | None:
-    """Find rules that cannot hold together; None if the brief can be met, or if undecided."""
-    found = feasibility(brief, n_max, vocabulary)
-    return found.contradiction if found.can_be_met is False else None
-
-
-def drop_rules(brief: Brief, dropped: Sequence[Source]) -> Brief:
-    """Return the brief without the rules whose sources are ``dropped``.
-
-    A dropped named room may be of any type, and stays only if a relation names it.
-    """
-    keys = {source.key for source in dropped}
-    kept = [each for each in _requirements(brief) if each.source.key not in keys]
-    return _restricted(brief, kept)
+    members, is_irreducible = _reduce(members, is_impossible)
+    return Feasibility(False, tuple(each.source for each in members), is_irreducible)
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,7 +341,8 @@ def _requirements(brief: Brief) -> Iterator[_Requirement]:
 
 
 def _restricted(brief: Brief, kept: Sequence[_Requirement]) -> Brief:
-    """Return the brief with the ``kept`` requirements only."""
+    """Return the brief with the ``kept`` requirements only; other named rooms may be of any type,
+    and stay only if a relation names them."""
     rules = [each.rule for each in kept]
     relations = [rule for rule in rules if isinstance(rule, RelationRule)]
     in_relations = {name for rule in relations for name in rule.names}
@@ -402,13 +388,8 @@ def _reduce(
     return min(found, key=lambda each: (not each[1], len(each[0])))
 
 
-def _contradiction(members: Sequence[_Requirement], is_irreducible: bool) -> Feasibility:
-    """Build the result for contradictory requirements."""
-    return Feasibility(False, tuple(each.source for each in members), is_irreducible)
-
-
-def _solve(
-    brief: Brief, n_max: int, vocabulary: PlanVocabulary, effort: float, seed: int = 0
+def _find_diagram(
+    brief: Brief, n_max: int, vocabulary: PlanVocabulary, seed: int = 0
 ) -> tuple[bool | None, BubbleDiagram | None]:
     """Search for a diagram; return True and the diagram, False if none exists, None if
     undecided."""
@@ -421,34 +402,15 @@ def _solve(
     for rooms in MOST_ROOMS:
         if rooms >= least:
             model = GraphModel(brief, least=least, most=min(most, rooms), vocabulary=vocabulary)
-            answer, example = model.solve(effort, seed=seed)
+            answer, example = model.solve(EFFORT, seed=seed)
             if answer or answer is None or most <= rooms:
                 return answer, example
     return None, None
 
 
-def _check_plan(
-    brief: Brief,
-    answer: bool | None,
-    example: BubbleDiagram | None,
-    n_max: int,
-    vocabulary: PlanVocabulary,
-    effort: float,
-) -> Feasibility:
-    """Build the result for a brief without a contradiction; check ``buildable`` by floor plans."""
-    if not (answer and brief.buildable):
-        return Feasibility(answer, example=example)
-    for seed in _SEEDS:
-        _, example = _solve(brief, n_max, vocabulary, effort, seed)
-        assert example is not None
-        if has_floor_plan(example, effort):
-            return Feasibility(True, example=example)
-    return Feasibility(None)
-
-
-def has_floor_plan(diagram: BubbleDiagram, effort: float = EFFORT) -> bool:
+def has_floor_plan(diagram: BubbleDiagram) -> bool:
     """True if a floor plan without overlaps was found; False for a diagram without directions."""
     if not diagram.vocabulary.has_directions:
         return False
     graph = (diagram.num_rooms, diagram.relations)
-    return boxes_of(graph, rule=BoxRule(), buildable=True, effort=effort)[0] is True
+    return boxes_of(graph, rule=BoxRule(), buildable=True, effort=EFFORT)[0] is True

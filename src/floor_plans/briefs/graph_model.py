@@ -45,8 +45,18 @@ class GraphModel:
             for i in self._rooms:
                 adjacent = [self._related(i, j, ANY_RELATION) for j in self._rooms if j != i]
                 self.model.add(sum(adjacent) <= brief.degree.most)
-        if brief.connected is not None:
-            self._add_connected()
+        if brief.connected is None:
+            return
+        # connectivity: distance to the first room decreases along some adjacent room
+        steps = [self.model.new_int_var(0, most, "") for _ in self._rooms]
+        nearer: dict[int, list[Any]] = {i: [] for i in self._rooms}
+        for i, j in permutations(self._rooms, 2):
+            way = self._new()
+            self.model.add_implication(way, self._related(i, j, ANY_RELATION))
+            self.model.add(steps[j] < steps[i]).only_enforce_if(way)
+            nearer[i].append(way)
+        for i in self._rooms[1:]:
+            self.model.add_bool_or([*nearer[i], self._active[i].negated()])
 
     def solve(self, effort: float, *, seed: int = 0) -> tuple[bool | None, BubbleDiagram | None]:
         """Search for a diagram; return True and the diagram, False if infeasible, None if undecided
@@ -190,16 +200,3 @@ class GraphModel:
         if isinstance(end, str):
             return {self._names[end]: self._active[self._names[end]]}
         return {i: self._is(i, end) for i in self._rooms}
-
-    def _add_connected(self) -> None:
-        """Add constraints for connectivity: each room has a neighbour nearer to the first room."""
-        # distance to the first room decreases along some adjacent room
-        steps = [self.model.new_int_var(0, len(self._rooms), "") for _ in self._rooms]
-        nearer: dict[int, list[Any]] = {i: [] for i in self._rooms}
-        for i, j in permutations(self._rooms, 2):
-            way = self._new()
-            self.model.add_implication(way, self._related(i, j, ANY_RELATION))
-            self.model.add(steps[j] < steps[i]).only_enforce_if(way)
-            nearer[i].append(way)
-        for i in self._rooms[1:]:
-            self.model.add_bool_or([*nearer[i], self._active[i].negated()])

@@ -236,6 +236,32 @@ class MethodScores:
             found |= self.floors.as_dict()
         return found
 
+    def notes(self, asked: int) -> list[str]:
+        """Return sentences on exactness, and if the method stopped before ``asked`` diagrams or
+        broke the brief."""
+        num, facts = len(self.diagrams), self.facts
+        name = self.name.replace("_", " ").capitalize()
+        # exact or approximate
+        if facts["exact"]:
+            notes = [f"{name} draws from the model's own distribution given the brief."]
+        else:
+            notes = [f"{name} is approximate: {facts['approximate_because']}."]
+        # too few diagrams
+        if num < asked:
+            of_these = "; its coverage and distances are of these" if num else ""
+            key = "rejection_calls" if "rejection_calls" in facts else "tries"
+            notes.append(
+                f"{name} stopped with {counted(num, 'diagram')} of {asked:,}, after "
+                f"{facts['num_drawn']:,} samples and {self.network_calls:,.0f} network calls "
+                f"(raise {key}= for more){of_these}."
+            )
+        if self.num_met < num:
+            notes.append(
+                f"{name}: {num - self.num_met:,} of {num:,} diagrams break the brief; they count "
+                "in its distances."
+            )
+        return notes
+
     def share_cell(self) -> str:
         """Return ``share_met`` as text: ``100.0 %``, or ``61.2 ± 3.0 %``."""
         if not self.diagrams:

@@ -1,23 +1,34 @@
-"""``discrete-diffusion data describe | check | convert``: files of plans.
+"""Commands ``data describe | check | convert``, ``plans realise | make``, ``brief check``.
 
 FILE may be JSON lines (rooms and relations, or rooms and boxes), a JSON file, a House-GAN++ plan,
 Graph2Plan's data.mat, a GraphML file, a drawing (.dxf, .geojson, .wkt), or a folder of such files.
+A brief is YAML or JSON, see examples/briefs, or an OAS-Program in JSON.
 """
 
 from __future__ import annotations
 
 import argparse
-from types import ModuleType
+from typing import TYPE_CHECKING
 
+from discrete_diffusion.config import Later
 from discrete_diffusion.domains import SubCommand
 from floor_plans.box import MODEL
 from floor_plans.diagrams.files.code_tables import CODE_TABLES
 from floor_plans.diagrams.geometry import DEFAULT_THRESHOLD, UNITS
+from floor_plans.diagrams.vocabulary import DIRECTIONS, VOCABULARIES
 from floor_plans.drawings import FORMAT_NAMES
+
+if TYPE_CHECKING:
+    from floor_plans.briefs import checking, making
+    from floor_plans.commands import runs
+else:  # they import torch
+    checking = Later("floor_plans.briefs.checking")
+    making = Later("floor_plans.briefs.making")
+    runs = Later("floor_plans.commands.runs")
 
 
 def realise_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of ``plans realise``, except the options for reading plans."""
+    """Add the options of ``plans realise``."""
     parser.add_argument("file", metavar="FILE", help="diagrams, as sample writes them")
     # requests of the plans
     parser.add_argument(
@@ -48,6 +59,7 @@ def realise_options(parser: argparse.ArgumentParser) -> None:
         "there is none",
     )
     _plan_options(parser)
+    _reading_options(parser)
 
 
 def make_options(parser: argparse.ArgumentParser) -> None:
@@ -167,15 +179,11 @@ def _file_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace what DIR holds of these")
 
 
-_N_MAX = 8
-"""``RPLAN_VOCAB_CONFIG.n_max``, repeated because that module imports torch."""
-
-DIALECTS = ("houseganpp", "rlvr")
-"""Formats of dimensioned plans in .json, which share this suffix."""
+_N_MAX = 8  # ``RPLAN_VOCAB_CONFIG.n_max``, repeated because that module imports torch
+DIALECTS = ("houseganpp", "rlvr")  # formats of dimensioned plans in .json, which share this suffix
 
 
-def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
-    # sizes
+def _add_n_max(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n-max",
         type=int,
@@ -183,6 +191,10 @@ def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) 
         metavar="N",
         help="most rooms that a plan may have (default: %(default)s, as in training)",
     )
+
+
+def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
+    _add_n_max(parser)
     # names of rooms
     parser.add_argument(
         "--code-table",
@@ -278,47 +290,60 @@ def _convert_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace OUT if it is there")
 
 
-def _realise_options(parser: argparse.ArgumentParser) -> None:
-    realise_options(parser)
-    _reading_options(parser)
-
-
-def _runs() -> ModuleType:
-    """Import the module of the runs, which imports torch."""
-    from floor_plans.commands import runs
-
-    return runs
+def brief_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of ``brief check``: the brief, and the plans that it is compared with."""
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument(
+        "--plans",
+        metavar="PLANS",
+        help="a file or folder of plans, to count the share that meets the brief (default: the "
+        "embedded plans, data=bubble_diagrams); none: no plans",
+    )
+    _add_n_max(parser)
+    parser.add_argument(
+        "--relations",
+        default=DIRECTIONS.name,
+        metavar="WORDS",
+        help=f"the vocabulary of the plans, {' or '.join(VOCABULARIES)} (default: %(default)s)",
+    )
 
 
 def _describe(options: argparse.Namespace) -> None:
     """Describe a file of plans: counts of rooms, relations and types, repeats, sound plans."""
-    _runs().describe_file(options)
+    runs.describe_file(options)
 
 
 def _check(options: argparse.Namespace) -> None:
     """Read every plan and print the invalid ones with file, line, field and reason. Then warn of
     valid plans with relations that no arrangement of rooms has. With --rules, judge floor plans by
     named rules, and print remedies."""
-    _runs().check_file(options)
+    runs.check_file(options)
 
 
 def _convert(options: argparse.Namespace) -> None:
     """Write plans in another format; without --skip-invalid, only if all of IN can be read."""
-    _runs().convert_file(options)
+    runs.convert_file(options)
 
 
 def _realise(options: argparse.Namespace) -> None:
     """Find a dimensioned floor plan for every diagram of FILE: boxes whose relations are exactly
     the diagram's, with doors and areas near their targets. Writes plans.jsonl, a line for each
     diagram in their order, a picture, and numbers."""
-    _runs().realise_file(options)
+    runs.realise_file(options)
 
 
 def _make(options: argparse.Namespace) -> None:
     """Make floor plans: sample diagrams, of a brief if given, find a dimensioned plan of each under
     the rules of living, and keep the best, ranked by their scores. Writes plans.jsonl, best first,
     a picture, numbers, and files of other programs."""
-    _runs().make_files(options)
+    making.run_make(options)
+
+
+def _check_brief(options: argparse.Namespace) -> None:
+    """Explain a brief, with a sentence for each rule. Decide if any diagram meets it; if none does,
+    list the rules that contradict each other (exactly with OR-Tools, of the extra "plans"). Count
+    the share of plans that meet it."""
+    checking.check_brief(options)
 
 
 COMMANDS = {
@@ -340,7 +365,7 @@ COMMANDS = {
     ),
     "realise": SubCommand(
         "FILE out=DIR   dimensioned floor plans of diagrams",
-        _realise_options,
+        realise_options,
         _realise,
         writes_folder="out",
     ),
@@ -351,4 +376,13 @@ COMMANDS = {
         writes_folder="out",
     ),
 }
-"""Sub-commands of ``discrete-diffusion data``."""
+"""Sub-commands of ``discrete-diffusion data`` and ``plans``."""
+
+BRIEF_COMMANDS = {
+    "check": SubCommand(
+        "FILE   what it means, whether it can be met, how rare it is in plans",
+        brief_options,
+        _check_brief,
+    )
+}
+"""Sub-commands of ``discrete-diffusion brief``."""

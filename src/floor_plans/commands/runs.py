@@ -17,7 +17,6 @@ from rich.table import Table
 
 from discrete_diffusion.config import counted
 from discrete_diffusion.runtime import check_parent
-from floor_plans.briefs.making import run_make
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files import graph_formats
 from floor_plans.diagrams.files.foreign_files import refuse_features
@@ -50,8 +49,7 @@ SUFFIXES = (
     ".png",
 )
 PICTURES = (".svg", ".png")
-MAX_DRAWN = 100
-"""Most diagrams in one picture."""
+MAX_DRAWN = 100  # most diagrams in one picture
 
 
 def check_target(options: argparse.Namespace) -> None:
@@ -115,10 +113,15 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     if not taken:
         raise ValueError("no diagram was read, so nothing is written")
     items = taken if format is None else _plans(taken, options)
-    takes_one, write = _writer(options)
+    takes_one = format is not None or suffix == ".graphml" or (options.each and suffix in PICTURES)
+    write = _file_writer(options)
     in_folder = takes_one and (options.each or len(taken) > 1)
     if in_folder:
-        replaced = _print_place if options.overwrite else None
+
+        def print_place(aside: Path) -> None:
+            print(f"what was there is now {aside}")
+
+        replaced = print_place if options.overwrite else None
         graph_formats.write_each(folder, suffix, items, write, replaced=replaced)
     else:
         write(target, items[0] if takes_one else items)
@@ -130,21 +133,21 @@ def write_target(options: argparse.Namespace, diagrams: Sequence[BubbleDiagram])
     return f"{target}: {written}{left_out}"
 
 
-def _writer(options: argparse.Namespace) -> tuple[bool, Callable[[Path, Any], object]]:
-    """Return True if each diagram gets a separate file, and the function that writes a file."""
+def _file_writer(options: argparse.Namespace) -> Callable[[Path, Any], object]:
+    """Return the function that writes a file of the target's format."""
     suffix = Path(options.target).suffix.lower()
     # plans and pictures
     if (format := plan_format(options)) is not None:
-        return True, lambda path, plan: write_plan(path, plan, format)
+        return lambda path, plan: write_plan(path, plan, format)
     if suffix in PICTURES:
-        return options.each, partial(_draw, each=options.each)
+        return partial(_draw, each=options.each)
     # graphs and JSON
     if suffix == ".graphml":
-        return True, graph_formats.write_graphml
+        return graph_formats.write_graphml
     if options.node_link:
-        return False, graph_formats.write_networkx_json
+        return graph_formats.write_networkx_json
     write = graph_formats.write_diagrams if suffix == ".jsonl" else graph_formats.write_json_list
-    return False, partial(write, names=not options.codes)
+    return partial(write, names=not options.codes)
 
 
 def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> list[FloorPlan]:
@@ -174,10 +177,6 @@ def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> li
             ) from error
     check_units(plans, diagrams, options.unit)
     return plans
-
-
-def _print_place(aside: Path) -> None:
-    print(f"what was there is now {aside}")
 
 
 def _draw(path: Path, drawn: Any, *, each: bool) -> None:
@@ -310,17 +309,6 @@ def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> Read
     )
 
 
-def _read_with_directions(file: str, options: argparse.Namespace) -> ReadReport:
-    """Read a file of diagrams with directions; ``ValueError`` for others."""
-    report = _read(file, options, skip_invalid=options.skip_invalid)
-    if not all(diagram.vocabulary.has_directions for diagram in report.diagrams):
-        raise ValueError(
-            f"{file}: its plans say which rooms meet, not their directions (left-of, above, ...), "
-            "which a floor plan needs"
-        )
-    return report
-
-
 def describe_file(options: argparse.Namespace) -> None:
     """Print counts of ``file``, or of the embedded plans, as tables or JSON."""
     facts: dict[str, Any]
@@ -372,10 +360,13 @@ def check_file(options: argparse.Namespace) -> None:
     judged = judge_report(report, rules, options.unit) if rules.rules else None
     if judged is None or not options.json:
         _print_problems(report, num)
-    if judged is None:
-        _warn_of_units(report, options.unit)
     if judged is not None:
         print(json.dumps(judged.to_json(), indent=2) if options.json else judged.text())
+    else:
+        try:  # boxes in another unit than given; with rules this is an error
+            plans_with_boxes(report.diagrams, options.unit)
+        except ValueError as error:
+            print(f"warning: {report.path}: {error}")
     if report.problems or not (judged is None or judged.is_kept):
         raise SystemExit(1)
 
@@ -396,14 +387,6 @@ def _print_problems(report: ReadReport, num: int) -> None:
         print(f"floor plans were searched of the first {first}; --plans N: of the first N")
 
 
-def _warn_of_units(report: ReadReport, unit: str) -> None:
-    """Warn of boxes in another unit than given; with rules this is an error."""
-    try:
-        plans_with_boxes(report.diagrams, unit)
-    except ValueError as error:
-        print(f"warning: {report.path}: {error}")
-
-
 def convert_file(options: argparse.Namespace) -> None:
     """Write the plans of ``source`` as ``target``."""
     check_target(options)  # before anything is read
@@ -415,10 +398,16 @@ def convert_file(options: argparse.Namespace) -> None:
 
 
 def realise_file(options: argparse.Namespace) -> None:
-    """Find a floor plan for every diagram of ``file``."""
-    run_realise(options, partial(_read_with_directions, options=options))
+    """Find a floor plan for every diagram of ``file``; ``ValueError`` for diagrams without
+    directions."""
 
+    def read(file: str) -> ReadReport:
+        report = _read(file, options, skip_invalid=options.skip_invalid)
+        if not all(diagram.vocabulary.has_directions for diagram in report.diagrams):
+            raise ValueError(
+                f"{file}: its plans say which rooms meet, not their directions (left-of, above, "
+                "...), which a floor plan needs"
+            )
+        return report
 
-def make_files(options: argparse.Namespace) -> None:
-    """Sample diagrams, find their plans, write the best."""
-    run_make(options)
+    run_realise(options, read)

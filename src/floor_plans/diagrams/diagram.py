@@ -40,8 +40,7 @@ from floor_plans.diagrams.vocabulary import (
 _RESERVED_KEYS = ("rooms", "relations", "boxes", CODES_FIELD)
 
 
-_ROOMS_NAMED, _RELATIONS_NAMED = 12, 8
-"""Most rooms and relations that a ``repr`` names."""
+_ROOMS_NAMED, _RELATIONS_NAMED = 12, 8  # most rooms and relations that a ``repr`` names
 
 
 @dataclass(frozen=True, repr=False)

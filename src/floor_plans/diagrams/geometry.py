@@ -75,11 +75,8 @@ def closure(relation: Flags) -> Flags:
 DEFAULT_THRESHOLD = 9.0
 """Largest gap of neighbouring boxes, in pixels of a plan rendered on 256 x 256."""
 
-_METRES_PER_PIXEL = 18 / 256
-"""Size of a pixel of RPLAN, which renders 18 m on 256 pixels."""
-
-_STEPS = 128_000
-"""Steps in a metre: a millimetre has 128, a pixel of RPLAN 9,000."""
+_METRES_PER_PIXEL = 18 / 256  # size of a pixel of RPLAN, which renders 18 m on 256 pixels
+_STEPS = 128_000  # steps in a metre: a millimetre has 128, a pixel of RPLAN 9,000
 
 _PER_PIXEL = {
     "pixels": 1.0,
@@ -89,8 +86,7 @@ _PER_PIXEL = {
     "feet": _METRES_PER_PIXEL / 0.3048,
     "inches": _METRES_PER_PIXEL / 0.0254,
 }
-UNITS = tuple(_PER_PIXEL)
-"""Units that boxes may be given in."""
+UNITS = tuple(_PER_PIXEL)  # units that boxes may be given in
 
 _TYPICAL_SIDE, _LEAST_SIDE, _MOST_SIDE = 4.4, 2.0, 8.0
 """Median of the shorter sides of rooms, in thresholds (4.6 in 999 real plans, 4.3 in generated
@@ -106,8 +102,7 @@ OTHER_SCALE = 3.5
 pixels; within one unit it is at most 2.2 in 999 real plans and 2,000 generated ones."""
 
 _SAME_SCALE = 1.5
-_MOST_OTHERS = 0.02
-"""Largest share of plans in another unit that is tolerated."""
+_MOST_OTHERS = 0.02  # largest share of plans in another unit that is tolerated
 
 
 # Sector of the centre of u relative to the box of v. Rows: y of the centre before, on, between, on,
@@ -341,11 +336,8 @@ def plain(number: float, digits: int = 3) -> str:
     return np.format_float_positional(number, digits, unique=False, fractional=False, trim="-")
 
 
-_MOST_OFF = 10.0
-"""Largest ratio between rooms of one drawing and typical rooms."""
-
-_DEGREE = 111_320.0
-"""Length of a degree of latitude, in metres."""
+_MOST_OFF = 10.0  # largest ratio between rooms of one drawing and typical rooms
+_DEGREE = 111_320.0  # length of a degree of latitude, in metres
 
 
 class DrawnIn(NamedTuple):

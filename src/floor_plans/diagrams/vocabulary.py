@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.data import TypedGraph
     from discrete_diffusion.layout import VocabConfig
 
-NO_EDGE = RPLAN_RELATIONS.index("no-edge")
-"""Code of a pair without a relation."""
+NO_EDGE = RPLAN_RELATIONS.index("no-edge")  # code of a pair without a relation
 
 INSIDE, SURROUNDING = map(RPLAN_RELATIONS.index, ("inside", "surrounding"))
 
@@ -235,11 +234,8 @@ def codes_of(vocab: VocabConfig) -> Codes:
     )
 
 
-OF_ROOMS = ("num_rooms", "counts")
-"""Facts of the rooms of a diagram."""
-
-OF_PLANS = ("area", "outline", "front_door")
-"""Facts of a plan with boxes."""
+OF_ROOMS = ("num_rooms", "counts")  # facts of the rooms of a diagram
+OF_PLANS = ("area", "outline", "front_door")  # facts of a plan with boxes
 
 GRID, CELL = 20, 1.0
 """Cells per side of the grid of an outline, centred on its bounding box, and their size in

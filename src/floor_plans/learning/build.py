@@ -118,8 +118,7 @@ class DiagramDataset(GraphDataset):
 
 logger = logging.getLogger(__name__)
 
-_NUM_WITH_AREAS = 1000
-"""Generated plans from which areas of rooms are sampled."""
+_NUM_WITH_AREAS = 1000  # generated plans from which areas of rooms are sampled
 
 
 def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
@@ -297,14 +296,12 @@ def training_areas(config: DictConfig) -> RoomAreas:
     return RoomAreas(plans)
 
 
-REFERENCE_SEED = 271_828_182
-"""``plan_seed`` of generated reference plans; no recipe trains on it."""
+REFERENCE_SEED = 271_828_182  # ``plan_seed`` of generated reference plans; no recipe trains on it
 
 NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
 """Numbers of generated plans in the reference, and in the pool for floors."""
 
-RealDiagrams = RealData[BubbleDiagram]
-"""Real plans that diagrams are compared with."""
+RealDiagrams = RealData[BubbleDiagram]  # real plans that diagrams are compared with
 
 
 def read_measured(

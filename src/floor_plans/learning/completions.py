@@ -252,14 +252,9 @@ def approximations(
 
 logger = logging.getLogger(__name__)
 
-COMPLETIONS = 4
-"""Default of ``completions``."""
-
-MAX_COLUMNS = 8
-"""Most completions of a line in the picture."""
-
-MAX_NAMED = 5
-"""Most lines that get a warning of their own."""
+COMPLETIONS = 4  # default of ``completions``
+MAX_COLUMNS = 8  # most completions of a line in the picture
+MAX_NAMED = 5  # most lines that get a warning of their own
 
 
 def complete_file(

@@ -40,11 +40,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-FACTS_VERSION = 1
-"""Version of cached facts; raise it with every change of their numbers."""
-
-_SCALE = 10.0
-"""Unit of lengths in facts, in metres; that of areas is its square."""
+FACTS_VERSION = 1  # version of cached facts; raise it with every change of their numbers
+_SCALE = 10.0  # unit of lengths in facts, in metres; that of areas is its square
 
 
 @dataclass(frozen=True)

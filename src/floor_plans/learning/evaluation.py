@@ -99,7 +99,10 @@ def score_samples(
     ]
     per_seed = {name: [scores[name] for scores in found] for name in found[0]}
     known = reference if known is None else known
-    floors = _floors(known, reference, len(sets[0]), draws=reference_repeats, seed=seed)
+    floors = None
+    if len(known) > 1:
+        known = DiagramSet.of(known, words)
+        floors = real_floors(known, len(sets[0]), len(reference), reference_repeats, seed)
     real = structure_metrics(reference)
     if floors is not None:
         real |= {name: floors.mean[name] for name in SIZE_DEPENDENT}
@@ -168,33 +171,19 @@ def _notes(
     return notes
 
 
-def _floors(
-    known: Sequence[BubbleDiagram],
-    reference: DiagramSet,
-    num_samples: int,
-    *,
-    draws: int,
-    seed: int,
+def real_floors(
+    known: DiagramSet, num_samples: int, num_reference: int, draws: int, seed: int
 ) -> RealVsReal | None:
-    """Metrics of as many ``known`` diagrams as samples; None if ``draws`` is 0 or too few diagrams
-    are known."""
-    if not draws or len(known) < 2:
+    """Metrics of random parts of the ``known`` real diagrams, as many as samples, against others,
+    as many as the reference; None without ``draws``."""
+    if not draws:
         return None
-    return real_vs_real(
-        DiagramSet.of(known, reference.vocabulary).prepare(),
-        bubble_metrics,
-        num_samples=num_samples,
-        num_reference=len(reference),
-        draws=draws,
-        seed=seed,
-    )
+    sizes = {"num_samples": num_samples, "num_reference": num_reference}
+    return real_vs_real(known.prepare(), bubble_metrics, **sizes, draws=draws, seed=seed)
 
 
-NUM = 300
-"""Most held-out diagrams on whose facts the model is conditioned."""
-
-GUIDANCE = (1.0, 2.0)
-"""Guidance weights at which obedience is measured."""
+NUM = 300  # most held-out diagrams on whose facts the model is conditioned
+GUIDANCE = (1.0, 2.0)  # guidance weights at which obedience is measured
 
 _BOUND, _SAMPLES, _OTHERS = (31,), (32,), (33,)
 """Entropy of the random numbers for the bound, the samples and the exchanged facts."""
@@ -309,11 +298,8 @@ def _mean_and_error(values: Tensor) -> tuple[float, float]:
 
 logger = logging.getLogger(__name__)
 
-REFERENCE_REPEATS = 20
-"""Default of ``reference_repeats``."""
-
-NUM_SAMPLES = 2_000
-"""Default of ``num_samples``."""
+REFERENCE_REPEATS = 20  # default of ``reference_repeats``
+NUM_SAMPLES = 2_000  # default of ``num_samples``
 
 
 @dataclass(frozen=True)
@@ -399,7 +385,7 @@ def evaluate_model(
         on,
         num=NUM_SAMPLES,
         save=lambda drawn, folder: write_diagrams(folder / "samples.jsonl", decode(drawn, vocab)),
-        scoring=f"scoring the samples, with {_floor_draws(request)} draws for the floors",
+        scoring=f"scoring the samples, with {num_repeats(request)} draws for the floors",
         also=lambda model: conditioning.append(
             measure_conditioning(model, on.data, on.split, request.seed)
         ),
@@ -409,10 +395,9 @@ def evaluate_model(
         return replace(_scored(request, facts, real, sets, measured), conditioning=conditioning[0])
 
 
-def _floor_draws(request: EvaluateRequest) -> int:
-    return (
-        REFERENCE_REPEATS if request.reference_repeats is None else int(request.reference_repeats)
-    )
+def num_repeats(request: EvaluateRequest) -> int:
+    repeats = request.reference_repeats
+    return REFERENCE_REPEATS if repeats is None else int(repeats)
 
 
 def _scored(
@@ -433,7 +418,7 @@ def _scored(
         real.reference,
         training=real.training,
         known=real.known,
-        reference_repeats=_floor_draws(request),
+        reference_repeats=num_repeats(request),
         seed=request.seed,
         num_unreadable=num_unreadable,
     )

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.evaluation import SampleRequest, TrainedModel
     from discrete_diffusion.layout import VocabConfig
+    from discrete_diffusion.runtime import Shard
     from floor_plans.diagrams.partial import PartialDiagram
 
 logger = logging.getLogger(__name__)
@@ -120,8 +121,7 @@ def realise_samples(
     return numbers, summary(numbers, files)
 
 
-NUM_SAMPLES = 64
-"""Default of ``num_samples``."""
+NUM_SAMPLES = 64  # default of ``num_samples``
 
 
 def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
@@ -193,16 +193,12 @@ def _sample_rejecting(
             numbers = (drawn.nfe.tolist(), drawn.log_weights.tolist())
             return [DrawnDiagram(*each) for each in zip(found, *numbers, strict=True)]
 
-        def write_kept(kept: Sequence[DrawnDiagram]) -> None:
-            if trained.append is not None and shard.world_size == 1:
-                trained.append(lines_of(each.diagram for each in kept))
-
         # sample in rounds until enough are kept
-        tries = request.tries or TRIES
+        tries, on_kept = request.tries or TRIES, partial(append_kept, trained, shard)
         if habitable is None:
-            kept = keep_buildable(draw, num, tries=tries, shard=shard, on_kept=write_kept)
+            kept = keep_buildable(draw, num, tries=tries, shard=shard, on_kept=on_kept)
         else:
-            kept = keep_habitable(draw, num, habitable, tries=tries, on_kept=write_kept)
+            kept = keep_habitable(draw, num, habitable, tries=tries, on_kept=on_kept)
     diagrams = Diagrams(each.diagram for each in kept.samples)
     # facts of the sampling
     log_weights = torch.tensor([each.log_weight for each in kept.samples], dtype=torch.float64)
@@ -223,6 +219,12 @@ def _sample_rejecting(
         return sampled(request, trained, what, diagrams, facts, habitable)
 
     return Samples(diagrams, write)
+
+
+def append_kept(trained: TrainedModel, shard: Shard, kept: Sequence[DrawnDiagram]) -> None:
+    """Write the diagrams that a round kept, unless several processes sample."""
+    if trained.append is not None and shard.world_size == 1:
+        trained.append(lines_of(each.diagram for each in kept))
 
 
 def check_directions(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> None:

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from discrete_diffusion.runtime import Shard
     from discrete_diffusion.sampling import Model, Narrowing
 
-REJECTING = ("rejection", "narrowing")
-"""Ways that reject samples without a plan and sample again."""
+REJECTING = ("rejection", "narrowing")  # ways that reject samples without a plan and sample again
 
 _ROWS_AHEAD = 32
 """Batch size of the look-ahead, about half a minute's work; finished batches are written and shown

@@ -225,7 +225,7 @@ def test_reading_imports_no_torch():
     code = (
         "import sys; from floor_plans.briefs import read_brief; "
         "from floor_plans.briefs import feasibility, graph_model; "
-        "import floor_plans.briefs.command; "
+        "import floor_plans.commands.data_commands; "
         "print('torch' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -24,11 +24,8 @@ from floor_plans.diagrams.files.fields import (
 )
 from floor_plans.diagrams.vocabulary import DIRECTIONS
 
-CODES_FIELD = "codes"
-"""Field of a record that names the table of its codes."""
-
-OUR_TABLE = "rplan"
-"""The table of ``ROOM_TYPES``."""
+CODES_FIELD = "codes"  # field of a record that names the table of its codes
+OUR_TABLE = "rplan"  # the table of ``ROOM_TYPES``
 
 BEDROOM = "bedroom"
 """Name of a bedroom in tables with one code for all bedrooms; the largest is the MasterRoom."""

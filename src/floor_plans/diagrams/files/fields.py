@@ -93,14 +93,12 @@ def may_mean(word: str, names: Collection[str]) -> list[str]:
     return [name for name in _MAY_MEAN.get(plain(word), ()) if name in names]
 
 
-NUM_RELATIONS = NO_EDGE
-"""Number of relations with a direction (codes 0..9); code 10 is "no-edge"."""
+NUM_RELATIONS = NO_EDGE  # number of relations with a direction (codes 0..9); code 10 is "no-edge"
 
 _ROOM_CODES = {name: code for code, name in enumerate(ROOM_TYPES)}
 _RELATION_CODES = {name: code for code, name in enumerate(RELATIONS)}
 
-_LONGEST_FIELD = 80
-"""Most characters of a field's name that a message quotes."""
+_LONGEST_FIELD = 80  # most characters of a field's name that a message quotes
 
 
 class DiagramError(ValueError):

@@ -64,8 +64,7 @@ PLAN_KINDS = (
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-MAX_DEPTH = 64
-"""Deepest nesting of lists and objects in a diagram's metadata."""
+MAX_DEPTH = 64  # deepest nesting of lists and objects in a diagram's metadata
 
 
 class RepeatedKeys(dict[str, Any]):

@@ -25,15 +25,13 @@ from floor_plans.diagrams.files.fields import (
 )
 from floor_plans.diagrams.files.records import Plan
 
-SELF_LOOPS, REPEATED_PAIRS = "self-loops", "repeated pairs"
-UNUSABLE_BOXES = "unusable boxes"
-"""Names of the parts of a record that its diagram leaves out."""
+# names of the parts of a record that its diagram leaves out
+SELF_LOOPS, REPEATED_PAIRS, UNUSABLE_BOXES = "self-loops", "repeated pairs", "unusable boxes"
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 READER = Path(__file__).with_name("load_mat.py")
 
-Value = list[Any] | str | None
-"""Numbers in MATLAB's shape, text, or None for other values."""
+Value = list[Any] | str | None  # numbers in MATLAB's shape, text, or None for other values
 
 
 def is_mat_file(path: Path) -> bool:

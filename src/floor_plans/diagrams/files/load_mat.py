@@ -20,8 +20,7 @@ from scipy.io import loadmat, whosmat
 
 FIELDS = ("rType", "rEdge", "gtBoxNew", "name")
 
-_LARGEST_RATIO = 1032
-"""Largest compression ratio of zlib."""
+_LARGEST_RATIO = 1032  # largest compression ratio of zlib
 
 
 def limit_resources(size: int) -> None:

@@ -13,11 +13,8 @@ from typing import Any
 
 import yaml
 
-MAX_BYTES = 100_000
-"""Largest size of the file of a brief, in bytes."""
-
-_LONGEST_TEXT = 80
-"""Most characters of a rule that a message quotes."""
+MAX_BYTES = 100_000  # largest size of the file of a brief, in bytes
+_LONGEST_TEXT = 80  # most characters of a rule that a message quotes
 
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 

@@ -28,11 +28,8 @@ from floor_plans.diagrams.vocabulary import ADJACENCY, DIRECTIONS, PlanVocabular
 
 Floats = NDArray[np.float64]
 
-_CHUNK = 1 << 22
-"""Most kernel values in one block."""
-
-_DECIMALS = 13
-"""Decimals to which equal vectors agree; eigenvalues have rounding noise."""
+_CHUNK = 1 << 22  # most kernel values in one block
+_DECIMALS = 13  # decimals to which equal vectors agree; eigenvalues have rounding noise
 
 
 @dataclass(frozen=True)

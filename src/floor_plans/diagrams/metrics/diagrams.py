@@ -24,8 +24,7 @@ Diagrams = Sequence[BubbleDiagram]
 MIN_PER_TYPE_PAIR = 5
 """Least number of observations in the reference for a pair of room types to count."""
 
-MIN_PER_TYPE = 20
-"""Least number of rooms in the reference for a room type to count in degrees."""
+MIN_PER_TYPE = 20  # least number of rooms in the reference for a room type to count in degrees
 
 
 def total_variation(counts: Floats, others: Floats) -> Floats:

@@ -28,8 +28,7 @@ PROGRESS = "#8ea2c0"
 CARD, CARD_EDGE = "#fbfcfd", FAINT_LINE
 
 Dashes = tuple[int, tuple[float, float]]
-DOTS: Dashes = (0, (0.1, 2.6))
-"""Dots, for lines with round caps."""
+DOTS: Dashes = (0, (0.1, 2.6))  # dots, for lines with round caps
 DASHES: Dashes = (0, (2.5, 2.0))
 
 Knowledge = Literal["known", "wall", "unknown", "broken"]
@@ -103,12 +102,10 @@ def tint(colour: str, share: float) -> str:
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-ORDER_MARGIN = 0.3
-"""Least distance of centres along an axis on which a relation orders them."""
+ORDER_MARGIN = 0.3  # least distance of centres along an axis on which a relation orders them
 GAP, STRANGER_GAP = 0.34, 0.5
 """Free space between the bubbles of related rooms, and of rooms without a relation."""
-INNER_GAP = 0.1
-"""Free space between an inner bubble and the rim of its outer one."""
+INNER_GAP = 0.1  # free space between an inner bubble and the rim of its outer one
 FAR = 1e6
 
 _PACKING = (0.0, 1.0, 2.0, 2.155, 2.414, 2.702, 3.0, 3.0)

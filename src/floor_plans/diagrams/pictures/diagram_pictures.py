@@ -54,8 +54,7 @@ from floor_plans.diagrams.vocabulary import ADJACENT, DOOR, NO_EDGE
 Array = NDArray[np.float64]
 
 POINTS_PER_INCH = 72.0
-FONT = "DejaVu Sans"
-"""Font that ships with matplotlib, so that pictures are equal on every machine."""
+FONT = "DejaVu Sans"  # font that ships with matplotlib, so that pictures are equal on every machine
 _PLAIN: dict[str, Any] = {"family": FONT, "parse_math": False}
 LABEL = {**_PLAIN, "color": TEXT, "ha": "center", "va": "center_baseline"}
 CAPTION = {**_PLAIN, "color": MUTED_TEXT, "ha": "left", "va": "baseline", "zorder": 4}
@@ -168,8 +167,7 @@ def text_width(text: str) -> float:
     return float(outline.get_extents().width) / 100
 
 
-MARGIN = 0.16
-"""White border of a page, in inches."""
+MARGIN = 0.16  # white border of a page, in inches
 KEY_LINE, KEY_POINTS = 0.26, 8.0
 """Height of a line of the key in inches, and size of its letters in points."""
 
@@ -378,8 +376,7 @@ def _draw_entry(axes: Axes, entry: Entry, x: float, y: float) -> None:
     axes.text(x + entry.indent, y + 0.04, entry.name, fontsize=KEY_POINTS, **CAPTION)
 
 
-MAX_DRAWN = 36
-"""Most diagrams of a list that are plotted."""
+MAX_DRAWN = 36  # most diagrams of a list that are plotted
 
 
 def plot_diagram(diagram: Plan, path: str | Path | None = None) -> Figure:

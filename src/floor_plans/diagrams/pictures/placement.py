@@ -292,14 +292,11 @@ Pair = tuple[int, int]
 
 BENDS = np.array([0.0, 0.2, -0.2, 0.4, -0.4, 0.65, -0.65, 0.9, -0.9])
 """Candidate bends: offset of the control point, in lengths of the line."""
-CLEARANCE = 0.07
-"""Distance to a bubble below which a line is penalised."""
+CLEARANCE = 0.07  # distance to a bubble below which a line is penalised
 NUM_POINTS = 41
 
-LINE_HALO = 0.12
-"""Free space kept between a label and a line, in placement units."""
-FLATNESS = 2.2
-"""Weight of vertical against horizontal distances, since labels are wider than high."""
+LINE_HALO = 0.12  # free space kept between a label and a line, in placement units
+FLATNESS = 2.2  # weight of vertical against horizontal distances, since labels are wider than high
 
 
 @dataclass(frozen=True)

@@ -101,10 +101,8 @@ def _percent(counts: NDArray[np.float64], length: int) -> NDArray[np.float64]:
 
 Array = NDArray[np.float64]
 
-FEWEST_PAIRS = 50
-"""Least number of pairs of two room types to appear in the heat maps."""
-SMALLEST_SPAN = 0.1
-"""Least range of the colours of differences, so that noise stays pale."""
+FEWEST_PAIRS = 50  # least number of pairs of two room types to appear in the heat maps
+SMALLEST_SPAN = 0.1  # least range of the colours of differences, so that noise stays pale
 
 
 def plot_samples(

@@ -51,10 +51,8 @@ from floor_plans.diagrams.vocabulary import ADJACENT, INSIDE, NO_EDGE, SURROUNDI
 
 MAX_FRAMES = 100
 """Most frames of a GIF; twenty rooms have two hundred states, and frames are slow to draw."""
-PALETTE_FRAMES = 8
-"""Frames from which the colours of a GIF are chosen."""
-MAX_SHOWN = 8
-"""Most states in a film strip."""
+PALETTE_FRAMES = 8  # frames from which the colours of a GIF are chosen
+MAX_SHOWN = 8  # most states in a film strip
 SECONDS_PER_FRAME, SECONDS_AT_END = 0.12, 2.0
 
 
@@ -229,8 +227,7 @@ def _check_frames(frames: Sequence[PartialDiagram], name: str) -> None:
 
 Pixels = NDArray[np.uint8]
 
-NUM_COLOURS = 255
-"""Most colours of a palette: a GIF has 256, of which one marks unchanged pixels."""
+NUM_COLOURS = 255  # most colours of a palette: a GIF has 256, of which one marks unchanged pixels
 
 
 class Palette:

@@ -44,20 +44,11 @@ from floor_plans.diagrams.vocabulary import NO_EDGE
 GENERATOR_VERSION = 1
 """Version of the plans of a seed, part of the names of cached files; raise it with every change."""
 
-BLOCK_SIZE = 1024
-"""Plans in a block; each block has its own random stream (seed, block)."""
-
-MIN_ROOM_SIDE = 8
-"""Least side of a room, in pixels."""
-
-MAX_PLAN_SIDE = 256
-"""Largest width and height of a plan, in pixels."""
-
-SIDE_PER_ROOM = 16
-"""Pixels, about a metre, added to ``MAX_PLAN_SIDE`` for each room beyond eight."""
-
-LARGE = (4, 33)
-"""Least and most rooms that ``num_rooms`` may request."""
+BLOCK_SIZE = 1024  # plans in a block; each block has its own random stream (seed, block)
+MIN_ROOM_SIDE = 8  # least side of a room, in pixels
+MAX_PLAN_SIDE = 256  # largest width and height of a plan, in pixels
+SIDE_PER_ROOM = 16  # pixels, about a metre, added to ``MAX_PLAN_SIDE`` for each room beyond eight
+LARGE = (4, 33)  # least and most rooms that ``num_rooms`` may request
 
 _MAX_ROUNDS = 2000
 

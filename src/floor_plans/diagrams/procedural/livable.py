@@ -48,24 +48,17 @@ _DEPTH = np.array([48.0, 37.0, 22.0, 26.0, 50.0, 28.0, 60.0])
 _SPREAD = 0.2
 _MIN_CORE, _CORE_SPREAD = 49.0, 0.36
 _MAX_STRETCH = 1.14
-_ALIGNED = 0.6
-"""Probability that the rooms of a strip share one depth (a straight facade)."""
-_REACH = 0.95
-"""Probability that the living room reaches through the gap of a strip."""
-_REACH_FULL = 0.98
-"""Probability that it then reaches the facade."""
+_ALIGNED = 0.6  # probability that the rooms of a strip share one depth (a straight facade)
+_REACH = 0.95  # probability that the living room reaches through the gap of a strip
+_REACH_FULL = 0.98  # probability that it then reaches the facade
 _CORNER_OWNER = (0.25, 0.71, 0.04)
 """Probabilities that a corner between two strips belongs to the horizontal, the vertical, none."""
-_OVERHANG = 0.15
-"""Probability that a strip grows over a corner without other rooms."""
+_OVERHANG = 0.15  # probability that a strip grows over a corner without other rooms
 _GUEST_MODES = (0.6, 0.19, 0.21)
 """Probabilities that a guest other than a balcony is carved out of its host, outside or inside."""
 _CARVED, _OUTSIDE, _INSIDE = range(3)
-_MAX_CARVED = 0.6
-"""Largest share of its host's length and depth that a carved guest takes."""
-
-_RUNS_ON = 0.31
-"""Probability that a balcony in front of a host is longer than the host."""
+_MAX_CARVED = 0.6  # largest share of its host's length and depth that a carved guest takes
+_RUNS_ON = 0.31  # probability that a balcony in front of a host is longer than the host
 
 # half a wall, removed from each side of a box; less for the living room, so that a room within its
 # box is strictly within
@@ -264,8 +257,7 @@ def draw_walls(rooms: NDArray[np.int64], boxes: Array) -> NDArray[np.int64]:
     return np.where(there, drawn - np.tile(corner, 2), 0.0).astype(np.int64)
 
 
-METRE = 1 / metres_per("pixels")
-"""Pixels in a metre."""
+METRE = 1 / metres_per("pixels")  # pixels in a metre
 
 DOOR, FRONT_DOOR, PASSAGE, WINDOW = 0.9, 1.1, 1.0, 1.2
 """Metres of wall for a door with its frame, for the front door, for a passage between common rooms,

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
 N_MAX = RPLAN_VOCAB_CONFIG.n_max
-PAD = RPLAN_VOCAB_CONFIG.node_pad_id
-"""Code of unused room slots."""
+PAD = RPLAN_VOCAB_CONFIG.node_pad_id  # code of unused room slots
 
 NUM_ROOMS = (4, 5, 6, 7, 8)
 NUM_ROOMS_PROBS = (0.003, 0.072, 0.311, 0.362, 0.252)
@@ -39,8 +38,7 @@ _LOG_WEIGHTS = {
     "dining": (1.4, 0.35, -1.8),
     "lesser": (1.5, 0.5, -1.0),
 }
-_BATHROOM_SHARED_OUT = 2.0
-"""Extra log-weight of two or more bathrooms with three or more bedrooms."""
+_BATHROOM_SHARED_OUT = 2.0  # extra log-weight of two or more bathrooms with three or more bedrooms
 
 _BEDROOM_PROBS = {MASTER: 0.94, SECOND: 0.06}
 _OTHER_BEDROOM_PROBS = {SECOND: 0.77, CHILD: 0.09, STUDY: 0.08, GUEST: 0.06}
@@ -216,8 +214,7 @@ class Ring:
         return relation
 
 
-RING = Ring()
-"""Ring for plans of 4 to 8 rooms."""
+RING = Ring()  # ring for plans of 4 to 8 rooms
 
 _SHARE_OF_HOSTS = 0.72
 """Share of hosts among the rooms of a large plan; every other room shares the slot of a host."""
