@@ -15,7 +15,7 @@ import torch
 
 from discrete_diffusion import load
 from discrete_diffusion.cli import main
-from discrete_diffusion.domains.text import tokenizing
+from discrete_diffusion.domains.text import corpus_files
 from discrete_diffusion.domains.text.token_files import TokenFiles
 
 DOCUMENTS = [f"{k} little pigs\nand {k % 7} wolves: ½ a straw.\n" for k in range(400)]
@@ -86,12 +86,12 @@ def test_documents_come_back_from_every_kind_of_file(name, more, expected, files
 )
 def test_what_was_interrupted_goes_on(name, last, files, folder, tmp_path, monkeypatch, capsys):
     """Behind the second shard, or behind the last, which ends where the file does."""
-    monkeypatch.setattr("discrete_diffusion.domains.text.corpus_files._PART", 3000)
-    monkeypatch.setattr("discrete_diffusion.domains.text.corpus_files._ROWS", 30)
+    monkeypatch.setattr(corpus_files, "_PART", 3000)
+    monkeypatch.setattr(corpus_files, "_ROWS", 30)
     size = "1" if last else "900"  # 1: a shard of every part
     words = [str(files[name]), "--tokenizer", str(folder), "--shard-tokens", size]
     main(["data", "tokenize", *words, "--out", str(tmp_path / "whole")])
-    write, calls = tokenizing._Work._write, []
+    write, calls = corpus_files._Work._write, []
     most = len(meta(tmp_path / "whole")["shards"]) if last else 2
 
     def killed(work, *place):
@@ -102,7 +102,7 @@ def test_what_was_interrupted_goes_on(name, last, files, folder, tmp_path, monke
         if last and len(calls) == most:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(tokenizing._Work, "_write", killed)
+    monkeypatch.setattr(corpus_files._Work, "_write", killed)
     with pytest.raises((KeyboardInterrupt, SystemExit)):
         main(["data", "tokenize", *words, "--out", str(tmp_path / "ids")])
     assert not (tmp_path / "ids" / "meta.json").exists()
@@ -110,8 +110,8 @@ def test_what_was_interrupted_goes_on(name, last, files, folder, tmp_path, monke
     with pytest.raises(SystemExit):  # which would be another corpus
         main(["data", "tokenize", *words[:2], "bytes", "--out", str(tmp_path / "ids")])
     assert "other files or settings" in capsys.readouterr().err
-    monkeypatch.setattr("discrete_diffusion.domains.text.corpus_files._PART", 3000)
-    monkeypatch.setattr("discrete_diffusion.domains.text.corpus_files._ROWS", 30)
+    monkeypatch.setattr(corpus_files, "_PART", 3000)
+    monkeypatch.setattr(corpus_files, "_ROWS", 30)
     main(["data", "tokenize", *words, "--out", str(tmp_path / "ids")])
     assert meta(tmp_path / "ids") == meta(tmp_path / "whole")
     assert documents(tmp_path / "ids") == documents(tmp_path / "whole")

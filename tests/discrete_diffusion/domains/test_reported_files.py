@@ -23,7 +23,7 @@ from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.graphs.readers import read_graphs
 from discrete_diffusion.domains.molecules.molecule import sanitised, smiles_of
 from discrete_diffusion.domains.molecules.reading import read_molecules
-from discrete_diffusion.domains.text import corpus_files, tokenizing
+from discrete_diffusion.domains.text import corpus_files
 from discrete_diffusion.domains.text.corpus_files import parts_of
 from discrete_diffusion.domains.text.token_files import TokenFiles
 from discrete_diffusion.runtime import inputs
@@ -291,7 +291,7 @@ def test_a_file_that_grows_while_it_is_tokenized_is_named(tmp_path, monkeypatch,
         with path.open("ab") as file:
             file.write(LINE)
 
-    monkeypatch.setattr(tokenizing, "parts_of", growing)
+    monkeypatch.setattr(corpus_files, "parts_of", growing)
     with pytest.raises(SystemExit):
         tokenized(path, tmp_path / "ids")
     assert re.search(r"log\.txt changed.*remove --out", capsys.readouterr().err)

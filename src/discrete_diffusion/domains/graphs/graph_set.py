@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -270,8 +270,8 @@ _LARGEST_RESPONSE = float(filter_bank(np.arange(0, 2, 0.01)).max())
 """Upper end of the histogram: the maximum of the filters on a grid, as published."""
 
 
-class GraphSet(Sequence[TypedGraph]):
-    """Sequence of graphs that remembers their ``keys``, equal for isomorphic graphs, and their
+class GraphSet:
+    """Graphs that remember their ``keys``, equal for isomorphic graphs, and their
     ``statistics``."""
 
     def __init__(self, graphs: Iterable[TypedGraph]) -> None:
@@ -282,15 +282,6 @@ class GraphSet(Sequence[TypedGraph]):
 
     def __iter__(self) -> Iterator[TypedGraph]:
         return iter(self.graphs)
-
-    @overload
-    def __getitem__(self, index: int) -> TypedGraph: ...
-    @overload
-    def __getitem__(self, index: slice) -> GraphSet: ...
-    def __getitem__(self, index: int | slice) -> TypedGraph | GraphSet:
-        if isinstance(index, slice):
-            return GraphSet(self.graphs[index])
-        return self.graphs[index]
 
     def select(self, rows: Iterable[int]) -> GraphSet:
         """Graphs of these rows, with their statistics."""

@@ -13,19 +13,9 @@ from typing import Any
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.files import load_json, read_text, split_lines
 from discrete_diffusion.data.graph_tokens import TypedGraph
-from discrete_diffusion.domains.graphs import domain, formats
+from discrete_diffusion.domains.graphs import domain, formats, records
 from discrete_diffusion.domains.graphs.edge_lists import edge_list_records
-from discrete_diffusion.domains.graphs.records import (
-    ALL,
-    SPLIT_NAMES,
-    GraphError,
-    GraphTypes,
-    Notes,
-    Records,
-    failing,
-    is_node_link,
-    parse_graph,
-)
+from discrete_diffusion.domains.graphs.records import ALL, GraphError, GraphTypes, Notes, Records
 from discrete_diffusion.runtime import inputs
 from discrete_diffusion.runtime.inputs import FileKind
 
@@ -86,8 +76,8 @@ def read_graphs(
     """
     path, types, result = Path(path), types or GraphTypes(), ReadGraphs()
     # graphs of every file, or the first problem
-    for file, kind, records in _sources(path, types, result.notes):
-        for split, place, parse in records:
+    for file, kind, graphs in _sources(path, types, result.notes):
+        for split, place, parse in graphs:
             try:
                 graph = parse()
                 if n_max is not None and len(graph.nodes) > n_max:
@@ -124,7 +114,7 @@ def _sources(
     kinds = {file: _kind_of(file, path.is_dir()) for file in files}
     for file, kind in kinds.items():
         if isinstance(kind, str):
-            yield file, None, iter([(ALL, "", failing(kind))])
+            yield file, None, iter([(ALL, "", records.failing(kind))])
         else:
             yield file, kind, _with_faults(file, _records(file, kind, types, notes))
 
@@ -147,13 +137,13 @@ def _files_of(path: Path) -> list[Path]:
     return sorted((each for each in entries if each.is_file()), key=natural)
 
 
-def _with_faults(file: Path, records: Records) -> Records:
+def _with_faults(file: Path, content: Records) -> Records:
     """Yield records; content that cannot be split into graphs becomes a record that cannot be
     read."""
     try:
-        yield from records
+        yield from content
     except ValueError as error:  # also a number of thousands of digits
-        yield ALL, "", failing(str(error).removeprefix(f"{file} "))
+        yield ALL, "", records.failing(str(error).removeprefix(f"{file} "))
 
 
 def _kind_of(file: Path, in_folder: bool) -> FileKind | str:
@@ -203,17 +193,17 @@ def _json(text: str, types: GraphTypes, notes: Notes) -> Records:
     # a list of graphs, or one graph, has no splits
     if isinstance(content, list):
         content = {ALL: content}
-    if not isinstance(content, dict) or "edges" in content or is_node_link(content):
+    if not isinstance(content, dict) or "edges" in content or records.is_node_link(content):
         content = {ALL: [content]}
     # graphs by split
     for name, graphs in content.items():
-        split = SPLIT_NAMES.get(name)
+        split = records.SPLIT_NAMES.get(name)
         if split is None or not isinstance(graphs, list):
-            why = f"expected lists of graphs by split: {', '.join(SPLIT_NAMES)}"
-            yield ALL, f", {name!r}", failing(why)
+            why = f"expected lists of graphs by split: {', '.join(records.SPLIT_NAMES)}"
+            yield ALL, f", {name!r}", records.failing(why)
             continue
         for k, record in enumerate(graphs):
-            yield split, f", {name}[{k}]", partial(parse_graph, record, types, notes)
+            yield split, f", {name}[{k}]", partial(records.parse_graph, record, types, notes)
 
 
 def _graph_lines(
@@ -230,7 +220,7 @@ def _graph_lines(
 
 
 def _parse_json_line(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
-    return parse_graph(parse_json(line), types, notes)
+    return records.parse_graph(parse_json(line), types, notes)
 
 
 _FORMATS: dict[FileKind, Callable[..., Records]] = {

@@ -283,7 +283,7 @@ class GraphSamples(SampleKind[TypedGraph]):
             """Scores of a set, with shares of all samples, readable or not; only shares, of 0, if
             it has no graph."""
             if not samples:
-                return dict.fromkeys(_shares_of(own(reference[:1], training=training)), 0.0)
+                return dict.fromkeys(_shares_of(own(reference.select([0]), training=training)), 0.0)
             graphs = GraphSet(samples)
             values = own(graphs, training=training) | distances(graphs, reference)
             values |= {} if training is None else metrics.ratios(values, of_real)

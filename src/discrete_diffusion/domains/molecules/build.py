@@ -17,14 +17,9 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import SPLITS, TokenDataset, given_paths
 from discrete_diffusion.data.graph_tokens import GraphDataset
+from discrete_diffusion.domains.molecules import molecule as graphs
 from discrete_diffusion.domains.molecules.metrics import judge
-from discrete_diffusion.domains.molecules.molecule import (
-    Molecule,
-    check_installed,
-    decode,
-    encode,
-    parse_atom,
-)
+from discrete_diffusion.domains.molecules.molecule import Molecule
 from discrete_diffusion.domains.molecules.reading import ReadMolecules, read_molecules
 from discrete_diffusion.layout.vocab_config import VocabConfig
 
@@ -62,14 +57,14 @@ class MoleculeDataset(GraphDataset):
         log_num_orders: Mapping[str, Tensor] | None = None,
         source: str = "",
     ) -> None:
-        encoded = {name: encode(splits[name], vocab) for name in SPLITS}
+        encoded = {name: graphs.encode(splits[name], vocab) for name in SPLITS}
         super().__init__(encoded, vocab, node_order=node_order, log_num_orders=log_num_orders)
         self.source = source
 
     def molecules(self, split: str) -> list[Molecule]:
         """Molecules of a split."""
         x0 = self.splits[split].x0
-        return decode(x0, self.vocab) if len(x0) else []
+        return graphs.decode(x0, self.vocab) if len(x0) else []
 
     @cached_property
     def training_smiles(self) -> frozenset[str]:
@@ -104,7 +99,7 @@ def complete_molecules(config: DictConfig) -> None:
 
     Raises ``ValueError`` for unknown atoms, or charged atoms where charges are ignored.
     """
-    check_installed()
+    graphs.check_installed()
     # values that are not given are read from the training file
     if config.atoms is None or config.n_max is None:
         source = _read(_paths(config)["train"], config)
@@ -116,7 +111,7 @@ def complete_molecules(config: DictConfig) -> None:
         if config.n_max is None:
             config.n_max = max((len(molecule.atoms) for molecule in source.molecules), default=1)
     # atoms that were given may contradict the other keys
-    charged = [atom for atom in config.atoms if parse_atom(atom)[1] != 0]
+    charged = [atom for atom in config.atoms if graphs.parse_atom(atom)[1] != 0]
     if config.charges == "ignored" and charged:
         raise ValueError(
             f"data.atoms={list(config.atoms)}: {charged[0]} has a charge, and data.charges=ignored "

@@ -265,7 +265,7 @@ def place_scaffolds(
     partial = torch.tensor([place.tokens for place in placed])
     # the model chooses among proposals
     if proposals > 1:
-        chosen = _chosen(_log_weights(model, partial, vocab, seed).view(-1, proposals), seed)
+        chosen = _choose(model, partial, vocab, seed)
         partial, placed = partial[chosen], [placed[row] for row in chosen.tolist()]
     # sampled molecules numbered as the scaffold is
     real = vocab.real_positions(torch.tensor(num_atoms))
@@ -291,16 +291,9 @@ def _placed(
     return PlacedScaffold(order, slots, scaffold.tokens(order, slots, size, vocab))
 
 
-def _chosen(log_weights: Tensor, seed: int) -> Tensor:
-    """Sample one of P proposals for each row of log weights Float[M, P]; return flat indices
-    Int[M]."""
-    generator = make_generator(seed, _CHOICE)
-    picked = torch.multinomial(log_weights.softmax(dim=1), 1, generator=generator).squeeze(1)
-    return torch.arange(len(log_weights)) * log_weights.shape[1] + picked
-
-
-def _log_weights(model: Model, partial: Tensor, vocab: VocabConfig, seed: int) -> Tensor:
-    """Float64[R]: log-probability of the known tokens of each row."""
+def _choose(model: Model, partial: Tensor, vocab: VocabConfig, seed: int) -> Tensor:
+    """Int[M], one of every ``PROPOSALS`` rows of partial molecules Int[M * PROPOSALS, L], sampled
+    by the model's probability of their known tokens."""
     # known tokens that carry data
     real = partial != vocab.pad_id
     device = model.algorithm.layout.support.device
@@ -310,7 +303,10 @@ def _log_weights(model: Model, partial: Tensor, vocab: VocabConfig, seed: int) -
         generator=make_generator(seed, _SCORES, device=device),
         batch_size=model.rows_at_once,
     )
-    return estimate.log_prob.cpu()
+    log_weights = estimate.log_prob.cpu().view(-1, PROPOSALS)
+    generator = make_generator(seed, _CHOICE)
+    picked = torch.multinomial(log_weights.softmax(dim=1), 1, generator=generator).squeeze(1)
+    return torch.arange(len(log_weights)) * PROPOSALS + picked
 
 
 def _as_given(molecule: Molecule, order: Sequence[int], slots: Sequence[int]) -> Molecule:

@@ -28,14 +28,8 @@ import numpy as np
 
 from discrete_diffusion.domains.cell_measurement import SampleScore
 from discrete_diffusion.domains.molecules import distances
-from discrete_diffusion.domains.molecules.molecule import (
-    NOTHING,
-    Molecule,
-    sanitised,
-    smiles_of,
-    to_rdkit,
-    with_charged_atoms,
-)
+from discrete_diffusion.domains.molecules import molecule as graphs
+from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule
 from discrete_diffusion.runtime import progress
 
 PROPERTIES = {
@@ -82,16 +76,16 @@ def _judge(molecule: Molecule) -> Verdict:
         return Verdict(None, None, None, None, connected=False)
     connected = is_connected(molecule)
     # the strictest rule first
-    mol = sanitised(molecule)
+    mol = graphs.sanitised(molecule)
     if mol is not None:
-        whole = smiles_of(mol)
-        largest = whole if connected else smiles_of(_largest_fragment(mol))
+        whole = graphs.smiles_of(mol)
+        largest = whole if connected else graphs.smiles_of(_largest_fragment(mol))
         return Verdict(whole, largest, largest, largest, connected)
     # then with charges, then repaired
-    charged = with_charged_atoms(molecule)
-    mol = sanitised(charged)
+    charged = graphs.with_charged_atoms(molecule)
+    mol = graphs.sanitised(charged)
     if mol is not None:
-        relaxed = smiles_of(_largest_fragment(mol))
+        relaxed = graphs.smiles_of(_largest_fragment(mol))
         return Verdict(None, None, relaxed, relaxed, connected)
     return Verdict(None, None, None, _corrected(charged), connected)
 
@@ -112,7 +106,7 @@ def _corrected(molecule: Molecule) -> str | None:
     from rdkit import Chem
 
     # weaken one bond at a time
-    mol = to_rdkit(molecule)
+    mol = graphs.to_rdkit(molecule)
     of_valence = Chem.SanitizeFlags.SANITIZE_PROPERTIES
     while problems := Chem.DetectChemistryProblems(mol, sanitizeOps=of_valence):
         bonds = list(mol.GetAtomWithIdx(problems[0].GetAtomIdx()).GetBonds())
@@ -126,7 +120,7 @@ def _corrected(molecule: Molecule) -> str | None:
             mol.AddBond(start, end, Chem.BondType.values[order])
     # the largest fragment counts
     repaired = Chem.MolFromSmiles(max(Chem.MolToSmiles(mol).split("."), key=len))
-    return None if repaired is None else smiles_of(repaired)
+    return None if repaired is None else graphs.smiles_of(repaired)
 
 
 def is_connected(molecule: Molecule) -> bool:

@@ -5,11 +5,7 @@ from __future__ import annotations
 
 import io
 import json
-import logging
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,24 +13,16 @@ from discrete_diffusion.data.files import TableError, load_json, read_text, spli
 from discrete_diffusion.domains.molecules import molecule as graphs
 from discrete_diffusion.domains.molecules.domain import SDF, SMILES_TABLE
 from discrete_diffusion.domains.molecules.molecule import BONDS, NOTHING, Molecule, MoleculeError
+from discrete_diffusion.evaluation.sample_kind import SampleFile
 from discrete_diffusion.runtime.atomic_files import write_text
-from discrete_diffusion.runtime.inputs import (
-    JSON_LINES,
-    FileKind,
-    GivenObjects,
-    check_kind,
-    suffix_of,
-)
+from discrete_diffusion.runtime.inputs import JSON_LINES, GivenObjects, check_kind, suffix_of
 
 _MARKS = (",", "\t", ";")
 _END_OF_BLOCK = "$$$$"
-_DATA_FIELD = re.compile(r">.*<([^<>]+)>")
 
 _EXPECTED = "a list of SMILES, a table with a column smiles, or SDF"
 
 SMILES_FILE, GRAPH_FILE = "samples.smi", "samples.jsonl"
-
-logger = logging.getLogger(__name__)
 
 
 class Row(NamedTuple):
@@ -42,14 +30,6 @@ class Row(NamedTuple):
 
     line: int
     text: str
-
-
-def kind_of_molecules(path: str | Path) -> FileKind | None:
-    """Kind of a file: ``SDF``, ``SMILES_TABLE``, ``JSON_LINES`` of graphs, or None for a list of
-    SMILES; ``ValueError`` naming any other kind."""
-    if not Path(path).is_file():
-        return None  # the reader says so
-    return check_kind(Path(path), (SDF, SMILES_TABLE, JSON_LINES), _EXPECTED)
 
 
 def read_rows(
@@ -77,15 +57,21 @@ def read_rows(
             "file .csv or .tsv"
         )
     elif source.kind is SDF:
-        rows = _mol_blocks(path, source.text)
+        rows = _mol_blocks(source.text)
     else:
-        rows = list(_listed(source.text, keep_blank))
+        rows = []
+        for number, line in enumerate(split_lines(source.text), start=1):
+            words = line.split()
+            if not words and keep_blank:
+                rows.append(Row(number, ""))
+            elif words and not (number == 1 and words[0].lower() == "smiles"):
+                rows.append(Row(number, words[0]))
     if not rows:
         raise ValueError(f"{path} holds no SMILES; expected one per line")
     return rows
 
 
-def _mol_blocks(path: Path, text: str) -> list[Row]:
+def _mol_blocks(text: str) -> list[Row]:
     rows, first, lines = [], 1, split_lines(text)
     for number, line in enumerate([*lines, _END_OF_BLOCK], start=1):
         if line.startswith(_END_OF_BLOCK):
@@ -93,21 +79,7 @@ def _mol_blocks(path: Path, text: str) -> list[Row]:
             if block.strip():
                 rows.append(Row(first, block))
             first = number + 1
-    # data fields that follow a block
-    fields = Counter(field[1] for line in lines if (field := _DATA_FIELD.match(line)))
-    if fields:
-        named = ", ".join(f"{name} of {num:,}" for name, num in fields.items())
-        logger.info("%s: data fields that are not read: %s", path, named)
     return rows
-
-
-def _listed(text: str, keep_blank: bool) -> Iterator[Row]:
-    for number, line in enumerate(split_lines(text), start=1):
-        words = line.split()
-        if not words and keep_blank:
-            yield Row(number, "")
-        elif words and not (number == 1 and words[0].lower() == "smiles"):
-            yield Row(number, words[0])
 
 
 def _tabulated(path: Path, text: str, column: str | None, keep_blank: bool) -> Iterator[Row]:
@@ -151,28 +123,19 @@ def _column_index(path: Path, header: list[str], column: str | None) -> int:
     )
 
 
-@dataclass(frozen=True)
-class ReadSamples:
-    """Samples of a file: ``molecules``, with ``NOTHING`` for failed samples, of which ``num_blank``
-    are blank lines."""
-
-    molecules: list[Molecule]
-    num_blank: int
-
-
-def read_samples(path: str, *, skip_invalid: bool = False) -> ReadSamples:
+def read_samples(path: str, *, skip_invalid: bool = False) -> SampleFile[Molecule]:
     """Read the samples of a file, one for each line: graphs of JSON lines (``molecule_of_json``),
     or rows of ``read_rows``.
 
-    Blank lines and SMILES that rdkit refuses count as failed samples. So do wrong lines of JSON
-    with ``skip_invalid``; otherwise ``ValueError`` names their file, line and field.
+    Blank lines and SMILES that rdkit refuses count as failed samples, ``NOTHING``. So do wrong
+    lines of JSON with ``skip_invalid``; otherwise ``ValueError`` names their file, line and field.
     """
-    if kind_of_molecules(path) is not JSON_LINES:
-        rows = read_rows(path, keep_blank=True)
-        as_written = [_molecule_as_written(row.text) for row in rows]
-        return ReadSamples(as_written, sum(not row.text for row in rows))
-    lines = split_lines(read_text(path, JSON_LINES).text)
-    molecules = []
+    is_file = Path(path).is_file()  # the reader says so if it is not
+    kinds = (SDF, SMILES_TABLE, JSON_LINES)
+    if not is_file or check_kind(Path(path), kinds, _EXPECTED) is not JSON_LINES:
+        lines = [row.text for row in read_rows(path, keep_blank=True)]
+        return _sample_file(lines, list(map(_molecule_as_written, lines)))
+    lines, molecules = split_lines(read_text(path, JSON_LINES).text), []
     for number, line in enumerate(lines, start=1):
         try:
             molecules.append(molecule_of_json(load_json(line)) if line.strip() else NOTHING)
@@ -183,7 +146,12 @@ def read_samples(path: str, *, skip_invalid: bool = False) -> ReadSamples:
                     "that are not valid with skip_invalid=true"
                 ) from error
             molecules.append(NOTHING)
-    return ReadSamples(molecules, sum(not line.strip() for line in lines))
+    return _sample_file(lines, molecules)
+
+
+def _sample_file(lines: Sequence[str], molecules: list[Molecule]) -> SampleFile[Molecule]:
+    num_blank = sum(not line.strip() for line in lines)
+    return SampleFile(molecules, len(molecules), molecules.count(NOTHING), num_blank)
 
 
 def molecule_of_json(value: Any) -> Molecule:

@@ -147,8 +147,13 @@ def read_molecules(
     if len(rows) <= _FEW:
         arrays = _arrays(rows, charges, str(path))
     else:
+        from rdkit import __version__ as rdkit_version
+
+        # a cache of these rows, as this rdkit reads them
+        digest = hashlib.sha256(f"{rdkit_version} {charges}\n".encode())
+        digest.update("\n".join(f"{row.line} {row.text}" for row in rows).encode())
         arrays = cached_arrays(
-            _cache_path(rows, charges),
+            cache_dir() / f"molecules-v{VERSION}-{digest.hexdigest()[:24]}.npz",
             f"molecules of {path}",
             _CACHED,
             lambda: _arrays(rows, charges, str(path)),
@@ -196,14 +201,6 @@ def canonical(molecule: Molecule, *, keep_charges: bool) -> Molecule:
     if again is None:
         raise MoleculeError(f"rdkit cannot read the canonical SMILES it writes, {text}")
     return graphs.from_rdkit(again, keep_charges=keep_charges)
-
-
-def _cache_path(rows: Sequence[Row], charges: str) -> Path:
-    from rdkit import __version__ as rdkit_version
-
-    digest = hashlib.sha256(f"{rdkit_version} {charges}\n".encode())
-    digest.update("\n".join(f"{row.line} {row.text}" for row in rows).encode())
-    return cache_dir() / f"molecules-v{VERSION}-{digest.hexdigest()[:24]}.npz"
 
 
 def _arrays(rows: Sequence[Row], charges: str, name: str) -> dict[str, np.ndarray]:

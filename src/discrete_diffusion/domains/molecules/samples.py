@@ -218,9 +218,7 @@ class MoleculeSamples(SampleKind[Molecule]):
 
     def read(self, path: str, request: EvaluateRequest) -> SampleFile[Molecule]:
         """Samples of a file; lines without a molecule are ``NOTHING``, which is never valid."""
-        source = molecule_files.read_samples(path, skip_invalid=request.skip_invalid)
-        unreadable = source.molecules.count(NOTHING)
-        return SampleFile(source.molecules, len(source.molecules), unreadable, source.num_blank)
+        return molecule_files.read_samples(path, skip_invalid=request.skip_invalid)
 
     def score(
         self,

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from omegaconf import DictConfig
 
-from discrete_diffusion.config.values import counted, unknown_name
+from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import SPLITS, given_paths, shares_of
 from discrete_diffusion.data.files import TextSource, read_text
 from discrete_diffusion.domains.text import subwords, token_files, vocabulary
@@ -20,15 +19,17 @@ from discrete_diffusion.domains.text.corpus_files import encode_part, parts_of
 from discrete_diffusion.domains.text.dataset import Packing, Span, StoredTextDataset, TextDataset
 from discrete_diffusion.domains.text.domain import PLAIN
 from discrete_diffusion.domains.text.token_files import TokenFiles
-from discrete_diffusion.domains.text.vocabulary import IdVocabulary, TextVocabulary, vocabulary_of
+from discrete_diffusion.domains.text.vocabulary import (
+    IdVocabulary,
+    TextVocabulary,
+    named_tokenizer,
+    set_tokenizer,
+    vocabulary_of,
+)
 from discrete_diffusion.layout.vocab_config import Sequences
 from discrete_diffusion.runtime.inputs import HTML, NPY, kind_of
 
 logger = logging.getLogger(__name__)
-
-_TOKENIZERS = ("characters", "bytes", "text8", "bpe:8192", "a folder", "a tokenizer.json")
-_MIN_BPE = 257
-"""Least size of a BPE tokenizer: the 256 bytes and the end of a text."""
 
 
 def complete_text(config: DictConfig) -> None:
@@ -42,7 +43,15 @@ def complete_text(config: DictConfig) -> None:
     if is_stored(config):
         complete_stored(config)
     else:
-        set_tokenizer(config, lambda: _training_share(config))
+
+        def training_share() -> list[str]:
+            """Text that a tokenizer is trained on, in pieces, without the held-out shares."""
+            text = _training_text(config).text
+            if config.train_path is None:
+                text = text[shares_of(len(text), config.split)["train"]]
+            return subwords.pieces(text)
+
+        set_tokenizer(config, training_share)
     if config.tokens == "characters" and config.characters is None:
         config.characters = TextVocabulary.from_text(_training_text(config).text).characters
     known = vocabulary_of(config)
@@ -84,10 +93,7 @@ def build_text(config: DictConfig) -> TextDataset:
         fix = "more text or a smaller data.length"
     for split, part in ids.items():
         if len(part) < layout.length and (len(part) or split != "test"):
-            raise ValueError(
-                f"{names[split]} is {len(part):,} {config.tokens}, less than one window of "
-                f"data.length={layout.length}; give {fix}"
-            )
+            raise _too_short(names[split], len(part), config, fix)
     return TextDataset(ids, known, layout=layout, source=source)
 
 
@@ -107,10 +113,7 @@ def build_test_text(config: DictConfig) -> TextDataset:
         remedy="replace such characters, or train a model with data.tokens=bytes",
     )
     if len(ids) < layout.length:
-        raise ValueError(
-            f"{name} is {len(ids):,} {config.tokens}, less than one window of "
-            f"{layout.length}, which the model was trained on; give more text"
-        )
+        raise _too_short(name, len(ids), config)
     splits = {"train": nothing, "val": nothing, "test": ids}
     return TextDataset(splits, known, layout=layout, source=name)
 
@@ -124,14 +127,6 @@ def training_path(config: Mapping[str, Any]) -> str | None:
 def _training_text(config: DictConfig) -> TextSource:
     path = training_path(config)
     return embedded_text() if path is None else read_text(path, HTML, expected=PLAIN)
-
-
-def _training_share(config: DictConfig) -> list[str]:
-    """Return, in pieces, the text that a tokenizer is trained on, without the held-out shares."""
-    text = _training_text(config).text
-    if config.train_path is None:
-        text = text[shares_of(len(text), config.split)["train"]]
-    return subwords.pieces(text)
 
 
 def embedded_text() -> TextSource:
@@ -148,76 +143,6 @@ def embedded_text() -> TextSource:
         ) from error
     pages = (topics[name].strip() for name in sorted(topics))
     return TextSource("the help pages of Python (pydoc_data.topics)", "\n\n".join(pages) + "\n")
-
-
-def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dict[str, Any]:
-    """Keys of ``config.data`` that a tokenizer sets.
-
-    Args:
-        name: ``characters`` (or ``chars``), ``bytes``, ``text8`` (27 letters), ``bpe:SIZE``, a
-            folder of ``data tokenize``, or a path for ``state_of_file``.
-        texts: texts to train ``bpe:SIZE`` on; None if they are not given.
-
-    Returns:
-        ``tokenizer``, its name, or for a folder the name that made it; ``tokens``; and
-        ``characters`` or ``tokenizer_state`` where the name decides them.
-
-    Raises:
-        ValueError: an unknown name, a size that is too small, or a damaged file.
-        FileNotFoundError: nothing is at the path.
-    """
-    # built-in ones
-    if name in ("chars", "characters"):
-        return {"tokenizer": name, "tokens": "characters"}
-    if name == "bytes":
-        return {"tokenizer": name, "tokens": "bytes"}
-    if name == "text8":
-        return {"tokenizer": name, "tokens": "characters", "characters": vocabulary.LETTERS}
-    if bpe := re.fullmatch(r"bpe:(\d+)", name):
-        state = _trained(name, int(bpe[1]), texts)
-        return {"tokenizer": name, "tokens": "subwords", "tokenizer_state": state}
-    # files
-    folder = Path(name).expanduser()
-    meta = token_files.read_meta(folder) if folder.is_dir() else None
-    if meta is not None and meta["tokens"] != "subwords":
-        return {key: meta[key] for key in ("tokenizer", "tokens", "characters")}
-    if not folder.exists() and not re.search(r"[/\\.]", name):
-        raise ValueError(unknown_name("data.tokenizer", name, _TOKENIZERS))
-    state = subwords.state_of_file(name)
-    return {"tokenizer": name, "tokens": "subwords", "tokenizer_state": state}
-
-
-def _trained(name: str, size: int, texts: Callable[[], Iterable[str]] | None) -> str:
-    if texts is None:
-        raise ValueError(
-            f"data.tokenizer={name} is trained on text; encode it first: discrete-diffusion data "
-            f"tokenize FILE... --tokenizer {name} --out FOLDER"
-        )
-    if size < _MIN_BPE:
-        raise ValueError(f"data.tokenizer={name}: expected at least bpe:{_MIN_BPE}")
-    logger.info("training the tokenizer %s", name)
-    return subwords.trained_bpe(size, texts())
-
-
-def set_tokenizer(config: DictConfig, texts: Callable[[], Iterable[str]] | None) -> None:
-    """Set in ``config.data`` the keys of its ``tokenizer``, unless they are known already.
-
-    Raises the errors of ``named_tokenizer``, and ``ValueError`` if another key contradicts the
-    tokenizer.
-    """
-    name = config.get("tokenizer")
-    if name is None or config.get("tokenizer_state") is not None:
-        return
-    keys = named_tokenizer(str(name), texts)
-    if config.tokens == "bytes" != keys["tokens"]:
-        raise ValueError(f"data.tokens=bytes, but data.tokenizer={name}; give one of the two")
-    config.tokenizer = keys.pop("tokenizer")
-    for key, value in keys.items():
-        if config.get(key) not in (None, "characters", "ids", value):
-            raise ValueError(
-                f"data.{key} is given, and data.tokenizer={name} sets it; leave it out"
-            )
-        config[key] = value
 
 
 def is_stored(config: Mapping[str, Any]) -> bool:
@@ -279,10 +204,7 @@ def build_stored(config: DictConfig) -> StoredTextDataset:
     data = StoredTextDataset(spans, packing, layout=Sequences.of(config).layout(), source=source)
     for split, (files, start, stop) in spans.items():
         if len(data.splits[split]) == 0 and (stop > start or split != "test"):
-            raise ValueError(
-                f"the {split} split of {files.where} is {stop - start:,} tokens, less than one "
-                f"window of data.length={config.length}; give {fix}"
-            )
+            raise _too_short(f"the {split} split of {files.where}", stop - start, config, fix)
     return data
 
 
@@ -296,11 +218,18 @@ def build_stored_test(config: DictConfig) -> StoredTextDataset:
     layout = Sequences.of(config).layout()
     data = StoredTextDataset(spans, packing_of(config), layout=layout, source=str(config.path))
     if len(data.splits["test"]) == 0:
-        raise ValueError(
-            f"{files.where} is {len(files):,} tokens, less than one window of {config.length}, "
-            "which the model was trained on; give more text"
-        )
+        raise _too_short(files.where, len(files), config)
     return data
+
+
+def _too_short(where: str, num: int, config: DictConfig, fix: str = "") -> ValueError:
+    """Error of a text without a whole window; without a ``fix`` the model has set its length."""
+    unit = "tokens" if is_stored(config) else config.tokens
+    fix = fix or "more text, since the model was trained on such windows"
+    return ValueError(
+        f"{where} is {num:,} {unit}, less than one window of data.length={config.length}; give "
+        f"{fix}"
+    )
 
 
 def packing_of(config: Mapping[str, Any]) -> Packing:

@@ -14,7 +14,7 @@ from discrete_diffusion.domains.registry import register_domain
 from discrete_diffusion.runtime.inputs import FileKind, begins_with_bytes
 
 _HERE = "discrete_diffusion.domains.text"
-_tokenizing: Any = Later(f"{_HERE}.tokenizing")
+_corpus_files: Any = Later(f"{_HERE}.corpus_files")
 
 _LLMC_MAGICS = (20240520, 20240801)
 _INDEX_MAGICS = (b"MMIDIDX\x00\x00", b"TNTIDX")
@@ -115,7 +115,7 @@ def _tokenize(options: Namespace) -> None:
     Documents are followed by the tokenizer's end of text. The folder also has meta.json and the
     tokenizer. A command that was interrupted goes on when it is given again.
     """
-    _tokenizing.tokenize(options)
+    _corpus_files.tokenize(options)
 
 
 _TOKENIZE = SubCommand(

@@ -49,19 +49,12 @@ _REAL = 27
 
 
 def frequency_distance(p: Counter[Any], q: Counter[Any]) -> float:
-    """Total variation between the frequencies of two counts; NaN if either is empty."""
+    """Total variation 1/2 sum_c |p(c) - q(c)| between the frequencies of two counts, in [0, 1]; NaN
+    if either is empty."""
     if not p or not q:
         return float("nan")
     total_p, total_q = p.total(), q.total()
     return sum(abs(p[c] / total_p - q[c] / total_q) for c in sorted(p.keys() | q.keys())) / 2
-
-
-def character_distance(samples: Sequence[str], reference: Sequence[str]) -> float:
-    """Total variation between the character frequencies of two sets of texts, in [0, 1].
-
-    TV = 1/2 sum_c |p(c) - q(c)|; NaN if either holds no character.
-    """
-    return frequency_distance(Counter("".join(samples)), Counter("".join(reference)))
 
 
 def words_of(texts: Sequence[str]) -> list[str]:
@@ -251,7 +244,9 @@ class TextReport(TokenReport):
         texts = self.data.vocabulary.decode(samples)
         return {
             **quality,
-            "character_tv": character_distance(texts, self._reference),
+            "character_tv": frequency_distance(
+                Counter("".join(texts)), Counter("".join(self._reference))
+            ),
             "words_in_training": share_known(texts, self._known_words),
             "words_in_training_reference": self._reference_share,
         }

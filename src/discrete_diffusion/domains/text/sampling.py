@@ -30,7 +30,7 @@ from discrete_diffusion.domains.text.vocabulary import IdVocabulary, Vocabulary,
 from discrete_diffusion.evaluation import trained_model
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
 from discrete_diffusion.evaluation.requests import SampleRequest
-from discrete_diffusion.evaluation.trained_model import COMPLETIONS, TrainedModel
+from discrete_diffusion.evaluation.trained_model import COMPLETIONS, TokenSamples, TrainedModel
 from discrete_diffusion.runtime.inputs import JSON_LINES, GivenObjects, place_of_line
 from discrete_diffusion.sampling.exactness import exactness_facts
 from discrete_diffusion.sampling.model import Model
@@ -255,17 +255,8 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
             drawn = trained_model.sample_fresh(trained, model, num, entropy=entropy)
         else:
             drawn = trained_model.sample_tokens(size.model(model), size.real(num), entropy=entropy)
-    # texts, written only by the command
-    texts = vocabulary.lines(drawn.tokens)
-
-    def write() -> SavedSamples:
-        path = request.out / SAMPLE_TEXTS
-        write_texts(path, texts)
-        facts = {**drawn.facts, **size.facts, **_quality(vocabulary, drawn.tokens, judge)}
-        what = f"{counted(len(texts), 'sample')} in {drawn.seconds:.1f} s"
-        return SavedSamples(facts, f"{what}; {quality_line(facts)}; {path}" if texts else what)
-
-    return Samples(vocabulary.samples(drawn.tokens), write)
+    noun = counted(len(drawn.tokens), "sample")
+    return _unwritten(request, vocabulary, judge, noun, drawn, size.facts)
 
 
 def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
@@ -292,18 +283,34 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
         model = size.model(trained.model(shard, numbered))
         drawn = trained_model.complete_tokens(model, partial, real, entropy=(request.seed,))
     exact = exactness_facts(_approximations(trained, size, partial), of="completions")
-    # texts, written only by the command
+    facts = {"given": str(given), "num_inputs": len(prompts), "completions": each, **exact}
+    noun = f"{counted(len(drawn.tokens), 'completion')} of {counted(len(prompts), 'text')}"
+    of_rows = [lines[row] for row in drawn.rows.tolist()]
+    return _unwritten(request, vocabulary, judge, noun, drawn, size.facts, facts, of_rows)
+
+
+def _unwritten(
+    request: SampleRequest,
+    vocabulary: Vocabulary,
+    judge: Judge | None,
+    noun: str,
+    drawn: TokenSamples,
+    size_facts: dict[str, Any],
+    facts: Mapping[str, Any] | None = None,
+    lines: Sequence[int] | None = None,
+) -> Samples:
+    """Texts that only the command writes, with their quality, which includes prompts. ``noun``:
+    their number in words. ``lines``: for each, the line of the text that it completes."""
     texts = vocabulary.lines(drawn.tokens)
 
     def write() -> SavedSamples:
         path = request.out / SAMPLE_TEXTS
-        write_texts(path, texts, [lines[row] for row in drawn.rows.tolist()])
-        facts = {"given": str(given), "num_inputs": len(prompts), "completions": each}
-        facts |= {**exact, **drawn.facts, **size.facts}
-        facts |= _quality(vocabulary, drawn.tokens, judge)
-        what = f"{counted(len(texts), 'completion')} of {counted(len(prompts), 'text')}"
-        what = f"{what} in {drawn.seconds:.1f} s"
-        return SavedSamples(facts, f"{what}; {quality_line(facts)}; {path}" if texts else what)
+        write_texts(path, texts, lines)
+        named = {} if judge is None else {"judge": judge.name}
+        quality = text_quality(vocabulary, drawn.tokens, judge)
+        entries = {**(facts or {}), **drawn.facts, **size_facts, **named, **quality}
+        line = f"{noun} in {drawn.seconds:.1f} s"
+        return SavedSamples(entries, f"{line}; {quality_line(entries)}; {path}" if texts else line)
 
     return Samples(vocabulary.samples(drawn.tokens), write)
 
@@ -326,12 +333,6 @@ def _approximations(trained: TrainedModel, size: SampleLength, partial: Tensor) 
 
 def _judge(request: SampleRequest, trained: TrainedModel) -> Judge | None:
     return None if request.judge is None else read_judge(request.judge, trained)
-
-
-def _quality(vocabulary: Vocabulary, tokens: Tensor, judge: Judge | None) -> dict[str, Any]:
-    """Entries of ``metrics.json`` on the quality of samples, including their prompts."""
-    named = {} if judge is None else {"judge": judge.name}
-    return {**named, **text_quality(vocabulary, tokens, judge)}
 
 
 def _sample_length(request: SampleRequest, trained: TrainedModel) -> SampleLength:

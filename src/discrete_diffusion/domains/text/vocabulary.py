@@ -3,27 +3,31 @@ tokenizer, which are read and written as numbers."""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import torch
+from omegaconf import DictConfig
 from torch import Tensor
 
 from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.data.files import TextSource, read_text
+from discrete_diffusion.domains.text import subwords, token_files
 from discrete_diffusion.domains.text.domain import PLAIN
 from discrete_diffusion.domains.text.subwords import SubwordVocabulary, warn_of_lost
 from discrete_diffusion.runtime.inputs import HTML
 
-_NO_TOKENIZER = (
-    "the model has no tokenizer: its tokens are ids (data.tokens=ids); decode them with the "
-    "tokenizer that they were made with, or train with data.tokenizer=FOLDER"
-)
+logger = logging.getLogger(__name__)
+
+_TOKENIZERS = ("characters", "bytes", "text8", "bpe:8192", "a folder", "a tokenizer.json")
+_MIN_BPE = 257
+"""Least size of a BPE tokenizer: the 256 bytes and the end of a text."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,14 @@ class IdVocabulary:
             check_ids(np.asarray(sample), self, f"samples[{k}]")
         return torch.tensor([list(map(int, sample)) for sample in samples]).reshape(-1, length)
 
-    def decode(self, tokens: Tensor) -> list[str]:
+    def decode(self, tokens: Any) -> NoReturn:
         """Raise ``ValueError``, since a tokenizer is missing."""
-        raise ValueError(_NO_TOKENIZER)
+        raise ValueError(
+            "the model has no tokenizer: its tokens are ids (data.tokens=ids); decode them with "
+            "the tokenizer that they were made with, or train with data.tokenizer=FOLDER"
+        )
+
+    sizes = documents = decode
 
     def samples(self, tokens: Tensor) -> list[list[int]]:
         """Rows of tokens Int[B, L] as lists of ids."""
@@ -92,29 +101,8 @@ class IdVocabulary:
         """Rows of tokens Int[B, L] as lines, with spaces between ids."""
         return [" ".join(map(str, row)) for row in tokens.tolist()]
 
-    def sizes(self, ids: np.ndarray) -> tuple[int, int]:
-        """Raise ``ValueError``, like ``decode``."""
-        raise ValueError(_NO_TOKENIZER)
 
-    def documents(self, ids: np.ndarray) -> list[str]:
-        """Raise ``ValueError``, like ``decode``."""
-        raise ValueError(_NO_TOKENIZER)
-
-
-class HasIds(Protocol):
-    """Vocabulary of V ids, including MASK and perhaps PAD."""
-
-    @property
-    def vocab_size(self) -> int: ...
-
-    @property
-    def mask_id(self) -> int: ...
-
-    @property
-    def pad_id(self) -> int | None: ...
-
-
-def check_ids(ids: np.ndarray, vocabulary: HasIds, where: str, start: int = 0) -> None:
+def check_ids(ids: np.ndarray, vocabulary: Vocabulary, where: str, start: int = 0) -> None:
     """Raise ``ValueError`` naming ``where`` if an id is outside the vocabulary, MASK or PAD.
     ``start``: position of the first id, for the message."""
     # outside of V, or a special token
@@ -337,6 +325,66 @@ def vocabulary_of(data_config: Mapping[str, Any]) -> Vocabulary:
         raise ValueError("data.characters is not set; complete_data(config) reads it off the text")
     as_letters = data_config.get("tokenizer") == "text8"
     return TextVocabulary(str(data_config["characters"]), has_pad, as_letters)
+
+
+def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dict[str, Any]:
+    """Keys of ``config.data`` that a tokenizer sets: ``tokenizer``, its name, or for a folder of
+    ``data tokenize`` the name that made it; ``tokens``; and ``characters`` or ``tokenizer_state``
+    where the name decides them.
+
+    ``name``: ``characters`` (or ``chars``), ``bytes``, ``text8`` (27 letters), ``bpe:SIZE``, a
+    folder of ``data tokenize``, or a path for ``state_of_file``. ``texts``: texts to train
+    ``bpe:SIZE`` on; None if they are not given. Raises ``ValueError`` for an unknown name, a size
+    that is too small, or a damaged file, and ``FileNotFoundError`` for a path to nothing.
+    """
+    # built-in ones
+    if name in ("chars", "characters"):
+        return {"tokenizer": name, "tokens": "characters"}
+    if name == "bytes":
+        return {"tokenizer": name, "tokens": "bytes"}
+    if name == "text8":
+        return {"tokenizer": name, "tokens": "characters", "characters": LETTERS}
+    if bpe := re.fullmatch(r"bpe:(\d+)", name):
+        if texts is None:
+            raise ValueError(
+                f"data.tokenizer={name} is trained on text; encode it first: discrete-diffusion "
+                f"data tokenize FILE... --tokenizer {name} --out FOLDER"
+            )
+        if (size := int(bpe[1])) < _MIN_BPE:
+            raise ValueError(f"data.tokenizer={name}: expected at least bpe:{_MIN_BPE}")
+        logger.info("training the tokenizer %s", name)
+        state = subwords.trained_bpe(size, texts())
+        return {"tokenizer": name, "tokens": "subwords", "tokenizer_state": state}
+    # files
+    folder = Path(name).expanduser()
+    meta = token_files.read_meta(folder) if folder.is_dir() else None
+    if meta is not None and meta["tokens"] != "subwords":
+        return {key: meta[key] for key in ("tokenizer", "tokens", "characters")}
+    if not folder.exists() and not re.search(r"[/\\.]", name):
+        raise ValueError(unknown_name("data.tokenizer", name, _TOKENIZERS))
+    state = subwords.state_of_file(name)
+    return {"tokenizer": name, "tokens": "subwords", "tokenizer_state": state}
+
+
+def set_tokenizer(config: DictConfig, texts: Callable[[], Iterable[str]] | None) -> None:
+    """Set in ``config.data`` the keys of its ``tokenizer``, unless they are known already.
+
+    Raises the errors of ``named_tokenizer``, and ``ValueError`` if another key contradicts the
+    tokenizer.
+    """
+    name = config.get("tokenizer")
+    if name is None or config.get("tokenizer_state") is not None:
+        return
+    keys = named_tokenizer(str(name), texts)
+    if config.tokens == "bytes" != keys["tokens"]:
+        raise ValueError(f"data.tokens=bytes, but data.tokenizer={name}; give one of the two")
+    config.tokenizer = keys.pop("tokenizer")
+    for key, value in keys.items():
+        if config.get(key) not in (None, "characters", "ids", value):
+            raise ValueError(
+                f"data.{key} is given, and data.tokenizer={name} sets it; leave it out"
+            )
+        config[key] = value
 
 
 def _code_points(text: str) -> np.ndarray:

@@ -171,7 +171,10 @@ def test_floors_are_distances_of_disjoint_sets():
     assert (floors.mean, floors.sd) == (again.mean, again.sd)
     order = np.random.default_rng([1, 0]).permutation(len(real))
     one = real_vs_real(real, distances, **sizes, draws=1, seed=1)
-    ours, theirs = GraphSet(real[k] for k in order[:5]), GraphSet(real[k] for k in order[5:13])
+    ours, theirs = (
+        GraphSet(real.graphs[k] for k in order[:5]),
+        GraphSet(real.graphs[k] for k in order[5:13]),
+    )
     assert one.mean == pytest.approx(distances(ours, theirs))
     assert set(one.sd.values()) == {0.0}
     few = real_vs_real(real, distances, num_samples=40, num_reference=15, draws=1, seed=0)

@@ -54,7 +54,7 @@ def test_a_run(run):
     metrics = read(run / "metrics.json")
     assert {"valid", "valid_relaxed", "unique", "novel", "nelbo_unordered"} <= set(metrics)
     assert metrics["exact"] is True
-    assert len(read_samples(str(run / "samples.jsonl")).molecules) == metrics["num_samples"]
+    assert len(read_samples(str(run / "samples.jsonl")).samples) == metrics["num_samples"]
     assert (run / "samples.png").is_file()
     assert "N+, O-" in (run / "config.yaml").read_text().replace("\n  - ", ", ")
 
@@ -187,14 +187,14 @@ def test_a_student_draws_molecules_in_three_calls(run):
     words += ["debug=default", "trainer.max_steps=2", "logger=none", "hydra.run.dir=student"]
     main(["train", *words])
     main(["sample", "checkpoint=student", "num_samples=5", "out=s"])
-    assert len(read_samples("s/samples.jsonl").molecules) == 5
+    assert len(read_samples("s/samples.jsonl").samples) == 5
     assert read("s/metrics.json")["network_calls_per_sample"] <= 3
 
 
 def test_samples_are_kept_if_the_measuring_is_stopped(run, monkeypatch, capsys):
     stop_when_measuring(monkeypatch)
     stopped(capsys, "evaluate", f"checkpoint={run}", "num_samples=4")
-    assert len(read_samples("evaluation/samples.jsonl").molecules) == 4
+    assert len(read_samples("evaluation/samples.jsonl").samples) == 4
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from copy import copy
 
 import numpy as np
@@ -13,7 +14,7 @@ from discrete_diffusion.data.files import TextSource
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.report import (
     TextReport,
-    character_distance,
+    frequency_distance,
     share_known,
     variety,
     words_of,
@@ -86,12 +87,14 @@ def test_a_report_measures_and_writes_text(tmp_path):
     assert not (tmp_path / "pictures" / "step_1.png").exists()
 
 
-def test_character_distance_is_the_total_variation():
-    assert character_distance(["abab"], ["ba"]) == 0
-    assert character_distance(["aa"], ["bb", "b"]) == 1
-    # p = (3/4, 1/4, 0), q = (1/2, 1/4, 1/4)
-    assert character_distance(["aa", "ab"], ["aabc"]) == pytest.approx(0.25)
-    assert math.isnan(character_distance([""], ["a"]))
+@pytest.mark.parametrize(
+    ("samples", "reference", "distance"),
+    # of the last: p = (3/4, 1/4, 0), q = (1/2, 1/4, 1/4)
+    [("abab", "ba", 0), ("aa", "bbb", 1), ("aaab", "aabc", 0.25), ("", "a", math.nan)],
+)
+def test_the_distance_of_frequencies_is_the_total_variation(samples, reference, distance):
+    found = frequency_distance(Counter(samples), Counter(reference))
+    assert found == pytest.approx(distance, nan_ok=True)
 
 
 def test_words_that_touch_an_end_may_be_cut_off():
