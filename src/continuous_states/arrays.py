@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.lib.npyio import NpzFile
@@ -27,20 +27,17 @@ _HARMLESS = frozenset(
 example by unpickling."""
 
 
-class StoredArrays(Protocol):
-    """Arrays of an open file or folder. ``source``: path of the file or folder, for errors.
-    ``keys``: keys of all arrays; an array in a group has the key ``group/name``."""
+@dataclass(frozen=True)
+class StoredArrays:
+    """Arrays of an open file or folder, or of Python objects. ``source``: path of the file or
+    folder, or name of the objects, for errors. ``keys``: keys of all arrays; an array in a group
+    has the key ``group/name``. ``read``: function that reads the array of a key; raises
+    ``ValueError`` naming ``source`` and the key if the array is damaged or cannot be read without
+    running code."""
 
-    @property
-    def source(self) -> str: ...
-
-    @property
-    def keys(self) -> frozenset[str]: ...
-
-    def read(self, key: str) -> NDArray:
-        """Read the array of a key. Raises ``ValueError`` naming ``source`` and ``key`` if the array
-        is damaged or cannot be read without running code."""
-        ...
+    source: str
+    keys: frozenset[str]
+    read: Callable[[str], NDArray]
 
 
 def require_array(store: StoredArrays, key: str, expected: str) -> NDArray:
@@ -80,40 +77,6 @@ def numbers_of(array: NDArray, key: str, source: str) -> NDArray[np.float32]:
         return np.ascontiguousarray(array, dtype=np.float32)
 
 
-@dataclass(frozen=True)
-class ArraysInMemory:
-    """``StoredArrays`` of Python objects. ``source``: name of the objects in errors, such as
-    ``given[0]``."""
-
-    arrays: Mapping[str, NDArray]
-    source: str
-
-    @property
-    def keys(self) -> frozenset[str]:
-        return frozenset(self.arrays)
-
-    def read(self, key: str) -> NDArray:
-        return self.arrays[key]
-
-
-@dataclass(frozen=True)
-class _NpzArrays:
-    file: NpzFile
-    source: str
-    keys: frozenset[str]
-
-    def read(self, key: str) -> NDArray:
-        try:
-            return self.file[key]
-        except UNREADABLE as error:
-            if isinstance(error, ValueError) and "pickle" in str(error):
-                raise ValueError(
-                    f"{self.source}: {key} holds Python objects, which are never loaded; save it "
-                    "as numbers, or text as array.astype(str)"
-                ) from error
-            raise ValueError(f"{self.source}: {key} is damaged: {error}; copy it anew") from error
-
-
 @contextmanager
 def open_npz(path: Path) -> Iterator[StoredArrays]:
     """Open the arrays of a ``.npz`` file. Raises ``ValueError`` for any other file."""
@@ -128,9 +91,21 @@ def open_npz(path: Path) -> Iterator[StoredArrays]:
         # a single array, as numpy.save writes it, has no names
         if not isinstance(file, NpzFile):
             raise ValueError(f"{path} holds one array; expected an .npz file with several by name")
+
+        def read(key: str) -> NDArray:
+            try:
+                return file[key]
+            except UNREADABLE as error:
+                if isinstance(error, ValueError) and "pickle" in str(error):
+                    raise ValueError(
+                        f"{path}: {key} holds Python objects, which are never loaded; save it as "
+                        "numbers, or text as array.astype(str)"
+                    ) from error
+                raise ValueError(f"{path}: {key} is damaged: {error}; copy it anew") from error
+
         with file:
             check_members(file, str(path))
-            yield _NpzArrays(file, str(path), frozenset(file.files))
+            yield StoredArrays(str(path), frozenset(file.files), read)
 
 
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
@@ -140,36 +115,13 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
         np.savez_compressed(file, **arrays)
 
 
-@dataclass(frozen=True)
-class _ZarrArrays:
-    source: str
-    keys: frozenset[str]
-
-    def read(self, key: str) -> NDArray:
-        import zarr
-
-        folder = Path(self.source) / key
-        try:
-            # nothing is decoded before codecs and sizes are checked
-            _check_codecs(folder)
-            array = zarr.open_array(folder, mode="r")
-            files = (file.stat().st_size for file in folder.rglob("*") if file.is_file())
-            check_expansion(array.nbytes, sum(files), key)
-            return np.asarray(array[...])
-        except (*UNREADABLE, TypeError, AttributeError) as error:  # of descriptions
-            raise ValueError(
-                f"{self.source}: {key} cannot be read: {error}; write it anew as a plain "
-                "array of numbers or text"
-            ) from error
-
-
 @contextmanager
 def open_zarr(path: Path) -> Iterator[StoredArrays]:
     """Open the arrays of a zarr folder (format 2 or 3) and of its direct groups (the public layout
     of GET). Needs the extra ``regions``. Raises ``ValueError`` if zarr is not installed, or the
     folder is not a zarr group."""
     try:
-        import zarr  # noqa: F401
+        import zarr
     except ImportError as error:
         raise ValueError(
             f"{path} needs zarr, which is not installed: {install_command('regions')}"
@@ -184,19 +136,34 @@ def open_zarr(path: Path) -> Iterator[StoredArrays]:
         for folder in child.iterdir() if _is_group(child) else [child]:
             if _descriptions(folder) and not _is_group(folder):
                 keys.add(folder.relative_to(path).as_posix())
-    yield _ZarrArrays(str(path), frozenset(keys))
+
+    def read(key: str) -> NDArray:
+        folder = path / key
+        try:
+            # nothing is decoded before codecs and sizes are checked
+            for description in _descriptions(folder):
+                _check_codecs(description)
+            array = zarr.open_array(folder, mode="r")
+            files = (file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            check_expansion(array.nbytes, sum(files), key)
+            return np.asarray(array[...])
+        except (*UNREADABLE, TypeError, AttributeError) as error:  # of descriptions
+            raise ValueError(
+                f"{path}: {key} cannot be read: {error}; write it anew as a plain array of numbers "
+                "or text"
+            ) from error
+
+    yield StoredArrays(str(path), frozenset(keys), read)
 
 
-def _check_codecs(folder: Path) -> None:
-    """Raise ``ValueError`` for an array with a codec that is not ``_HARMLESS``."""
-    for path in _descriptions(folder):
-        described = json.loads(path.read_bytes())  # with escapes and encodings as zarr reads them
-        for name in _codecs(described):
-            if not isinstance(name, str) or name.removeprefix("numcodecs.") not in _HARMLESS:
-                raise ValueError(
-                    f"{path.name} names the codec {name!r}, which is not loaded, because a codec "
-                    f"may run code; those that are loaded: {', '.join(sorted(_HARMLESS))}"
-                )
+def _check_codecs(description: Path) -> None:
+    """Raise ``ValueError`` for a codec that is not ``_HARMLESS``."""
+    for name in _codecs(json.loads(description.read_bytes())):  # decodes it as zarr does
+        if not isinstance(name, str) or name.removeprefix("numcodecs.") not in _HARMLESS:
+            raise ValueError(
+                f"{description.name} names the codec {name!r}, which is not loaded, because a "
+                f"codec may run code; those that are loaded: {', '.join(sorted(_HARMLESS))}"
+            )
 
 
 def _codecs(described: Any) -> Iterator[Any]:

@@ -96,8 +96,9 @@ def sample_conditional(
         try:
             parts = model.shard.map(sample_batch, enumerate(batches))
         except Stop:
-            # keep the finished samples before the first gap
-            total = _num_before_gap([rows for rows, _ in finished])
+            # keep the finished samples before the first gap, behind which no row equals its place
+            rows = torch.cat([torch.arange(0), *(rows for rows, _ in finished)]).sort().values
+            total = int((rows == torch.arange(len(rows))).sum())
             if total == 0:
                 raise
             batches, parts = map(list, zip(*finished, strict=True))
@@ -106,12 +107,6 @@ def sample_conditional(
     order = torch.cat(batches).argsort()[:total]
     joined = {k: torch.cat([part.values[k] for part in parts])[order] for k in parts[0].values}
     return ConditionalSamples(joined, sum(part.seconds for part in parts))
-
-
-def _num_before_gap(batches: Sequence[Tensor]) -> int:
-    """Number of rows 0, 1, 2, ... in the batches, up to the first missing row."""
-    rows = torch.cat([torch.zeros(0, dtype=torch.long), *batches]).sort().values
-    return int((rows == torch.arange(len(rows))).sum())  # behind a gap no row equals its place
 
 
 def sampled_from_others(

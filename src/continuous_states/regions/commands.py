@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -108,16 +108,33 @@ class RowEvaluation(Evaluation):
         return {name: confidence_interval(values) for name, values in self.seed_scores.items()}
 
     def sections(self) -> list[TableSection]:
+        # metrics of each method that was measured
+        methods = []
+        for prefix, (name, meaning) in _METHODS.items():
+            if prefix + _METRICS[0] in self.intervals:
+                r, r2, mse = (self.intervals[prefix + metric].text(4) for metric in _METRICS)
+                methods.append(TableRow(name, r, r2, mse, meaning))
+        # per_motif_r: a line per mask rate, a column per method
+        rates = []
+        for scores in self.by_rate:
+            columns = [plus_minus(each.mean_r, None, 4) for each in scores.by_name.values()]
+            rates.append(TableRow(f"{100 * scores.mask_rate:g} %", *columns))
+        _, *others = (name.replace("_", " ") for name in self.by_rate[0].by_name)
+        # bound per window and per row
         bound, of = self.bound, "a window's rows"
         if bound.quantity == "gaussian_given_observed":
             of = "a window's hidden rows given the others, at all mask rates"
         name = f"nelbo_{bound.quantity}_per_token"
-        rows = (
+        bounds = (
             bound_row(bound, f"{of}, scaled"),
             TableRow(name, f"{bound.per_token:.4f}", meaning="the bound per row"),
         )
-        held_out = TableSection("the model on held-out data", rows)
-        return [_row_section(self.intervals), _rate_section(self.by_rate), held_out]
+        heads = ("hidden rows predicted by", *_METRICS), ("hidden", "per_motif_r", *others)
+        return [
+            TableSection("hidden rows, from those observed", tuple(methods), heads[0]),
+            TableSection("by how much is hidden", tuple(rates), heads[1]),
+            TableSection("the model on held-out data", bounds),
+        ]
 
     def notes(self) -> list[str]:
         # numbers of hidden rows, which differ by seed
@@ -231,38 +248,12 @@ def _fill_by_seed(
     return fillings[0], tuple(scores), facts
 
 
-def _row_section(intervals: Mapping[str, Interval]) -> TableSection:
-    """Table of the metrics of each method that predicts hidden rows."""
-    # methods that were measured
-    rows = []
-    for prefix, (name, meaning) in _METHODS.items():
-        if prefix + _METRICS[0] in intervals:
-            r, r2, mse = (intervals[prefix + metric].text(4) for metric in _METRICS)
-            rows.append(TableRow(name, r, r2, mse, meaning))
-    heads = ("hidden rows predicted by", *_METRICS)
-    return TableSection("hidden rows, from those observed", tuple(rows), heads)
-
-
-def _rate_section(by_rate: Sequence[FillingScores]) -> TableSection:
-    """Table of ``per_motif_r`` by mask rate."""
-    # a line per mask rate, a column per method
-    rows = []
-    for scores in by_rate:
-        r = [plus_minus(each.mean_r, None, 4) for each in scores.by_name.values()]
-        rows.append(TableRow(f"{100 * scores.mask_rate:g} %", *r))
-    _, *others = by_rate[0].by_name
-    heads = ("hidden", "per_motif_r", *(name.replace("_", " ") for name in others))
-    return TableSection("by how much is hidden", tuple(rows), heads)
-
-
 def sample_rows(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Fill hidden rows of the first ``num_samples`` windows that the checkpoint held out, or of all
     windows of ``given``, each ``completions`` times. The ``Filling`` is saved as ``samples.npz``
     and ``samples.png``; observed rows are unchanged, bit for bit."""
-    return (_fill_held_out if request.given is None else _fill_given)(request, trained)
-
-
-def _fill_held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
+    if request.given is not None:
+        return _fill_given(request, trained)
     data = readable_data(trained, _GIVE)
     split = held_out_split(data, remedy=_GIVE)
     rate = MASK_RATE if request.mask_rate is None else request.mask_rate
@@ -297,8 +288,26 @@ def _fill_given(request: SampleRequest, trained: TrainedModel) -> Samples:
         scaling=trained.algorithm.scaling,
     )
     completions = _num_completions(request, trained)
+    # windows as long as those of training, without the hidden values
+    num_rows, start = given.masked.shape[1], time.perf_counter()
+    everywhere, padding = torch.ones_like(given.masked), config.rows - num_rows
+    windows = {
+        "rows": pad(torch.where(given.masked.unsqueeze(-1), 0.0, given.rows), (0, 0, 0, padding)),
+        "masked": pad(given.masked, (0, padding)),
+        "real": pad(everywhere, (0, padding)),
+    }
+    several = {name: repeat(x, "w ... -> (c w) ...", c=completions) for name, x in windows.items()}
     with trained.sharing() as shard:
-        filling = _fill(given, trained.model(shard), config.rows, completions, request.seed)
+        model = trained.model(shard)
+        predicted = predict_rows(model, windows)[:, :num_rows]
+        filled = fill_rows(model, several, (request.seed, _GIVEN_STREAM))
+    # as many rows as were given, of the windows that are finished
+    tensors = given.rows, everywhere, given.masked, predicted
+    truth, real, masked, predicted = (
+        repeat(x, "w ... -> (c w) ...", c=completions)[: len(filled)] for x in tensors
+    )
+    rows, seconds = filled.values["rows"][:, :num_rows], time.perf_counter() - start
+    filling = Filling(truth, real, masked, predicted, rows, filled.values["nfe"], seconds)
     # a signal may have left fewer: whole completions count
     given = given[: len(filling)]
     completions = len(filling) // len(given)
@@ -385,29 +394,6 @@ def _num_completions(request: SampleRequest, trained: TrainedModel) -> int:
             "its rows are filled; set sampling.temperature=1 to sample from the model"
         )
     return int(request.completions)
-
-
-def _fill(given: GivenRows, model: Model, most_rows: int, completions: int, seed: int) -> Filling:
-    """Fill all windows ``completions`` times."""
-    start = time.perf_counter()
-    num_rows = given.masked.shape[1]
-    everywhere, padding = torch.ones_like(given.masked), most_rows - num_rows
-    # windows as long as those of training, without the hidden values
-    windows = {
-        "rows": pad(torch.where(given.masked.unsqueeze(-1), 0.0, given.rows), (0, 0, 0, padding)),
-        "masked": pad(given.masked, (0, padding)),
-        "real": pad(everywhere, (0, padding)),
-    }
-    several = {name: repeat(x, "w ... -> (c w) ...", c=completions) for name, x in windows.items()}
-    predicted = predict_rows(model, windows)[:, :num_rows]
-    filled = fill_rows(model, several, (seed, _GIVEN_STREAM))
-    # as many rows as were given, of the windows that are finished
-    tensors = given.rows, everywhere, given.masked, predicted
-    truth, real, masked, predicted = (
-        repeat(x, "w ... -> (c w) ...", c=completions)[: len(filled)] for x in tensors
-    )
-    rows, seconds = filled.values["rows"][:, :num_rows], time.perf_counter() - start
-    return Filling(truth, real, masked, predicted, rows, filled.values["nfe"], seconds)
 
 
 def _scores_of_given(

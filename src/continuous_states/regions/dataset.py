@@ -139,7 +139,21 @@ def build_regions(config: DictConfig) -> RegionDataset:
         )
     # simulated or read, and refused without anything to predict
     dataset = _simulate(config) if config.path is None else _read(config)
-    _check_splits(dataset, config)
+    if not any(len(examples) for examples in dataset.splits.values()):
+        raise ValueError(
+            f"{dataset.source}: no window of at least {FEWEST_ROWS} peaks with aTPM above 0 is "
+            "left; give another cell type or a larger data.max_span"
+        )
+    # every split with a share has a window
+    fix = "give more data.num_windows or another data.split"
+    if config.path is not None:
+        fix = "give more peaks or another data.split: each share needs two neighbouring peaks"
+    for (name, examples), share in zip(dataset.splits.items(), config.split, strict=True):
+        if share > 0 and len(examples) == 0:
+            raise ValueError(
+                f"{dataset.source}: the {name} share of data.split={list(config.split)} has no "
+                f"window; {fix}"
+            )
     if len(dataset.constant_features) == len(dataset.feature_names):
         raise ValueError(
             f"{dataset.source}: all {len(dataset.feature_names)} features have one value in the "
@@ -219,26 +233,6 @@ def _read(config: DictConfig) -> RegionDataset:
     )
 
 
-def _check_splits(dataset: RegionDataset, config: DictConfig) -> None:
-    """Raise ``ValueError`` if a split with a share has no window."""
-    fix = "give more data.num_windows or another data.split"
-    if config.path is not None:
-        fix = "give more peaks or another data.split: each share needs two neighbouring peaks"
-    # no windows at all
-    if not any(len(examples) for examples in dataset.splits.values()):
-        raise ValueError(
-            f"{dataset.source}: no window of at least {FEWEST_ROWS} peaks with aTPM above 0 is "
-            "left; give another cell type or a larger data.max_span"
-        )
-    # a split without a window
-    for (name, examples), share in zip(dataset.splits.items(), config.split, strict=True):
-        if share > 0 and len(examples) == 0:
-            raise ValueError(
-                f"{dataset.source}: the {name} share of data.split={list(config.split)} has no "
-                f"window; {fix}"
-            )
-
-
 @dataclass(frozen=True)
 class PeakPositions:
     """Positions of P peaks. ``chromosome``: Int64[P], numbered in natural order (chr2 before
@@ -271,16 +265,15 @@ def read_positions(names: Sequence[str], source: str) -> PeakPositions:
             raise ValueError(f"{place} is in line {first + 1} too; give every peak once")
         chromosomes.append(match[1])
         ends[row] = int(match[2]), int(match[3])
-    # chromosomes in natural order
-    numbers = {name: k for k, name in enumerate(sorted(set(chromosomes), key=_natural_key))}
+
+    def natural(chromosome: str) -> list[tuple[bool, int, str]]:
+        # runs of digits compare as numbers and come before letters
+        parts = re.findall(r"[0-9]+|[^0-9]+", chromosome)
+        return [(not p.isdigit(), int(p) if p.isdigit() else 0, p) for p in parts]
+
+    numbers = {name: k for k, name in enumerate(sorted(set(chromosomes), key=natural))}
     chromosome = np.array([numbers[name] for name in chromosomes], np.int64)
     return PeakPositions(chromosome, ends[:, 0], ends[:, 1])
-
-
-def _natural_key(name: str) -> list[tuple[bool, int, str]]:
-    """Sorting key in which runs of digits compare as numbers and come before letters."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return [(not p.isdigit(), int(p) if p.isdigit() else 0, p) for p in parts]
 
 
 def cut_table(
@@ -314,7 +307,14 @@ def cut_table(
             peaks = peaks if access is None else peaks[access[peaks] > 0]
             windows = cut_windows(peaks, positions, rows, max_span)
             num_left_out += len(peaks) - int((windows >= 0).sum())
-            x0.append(_features(table.scores, access if quantitative_atac else None, windows))
+            # rows that exist, with accessibility behind the scores; 0 past the end of a window
+            rows_of = np.zeros((*windows.shape, table.scores.shape[1] + 1), np.float32)
+            real = windows >= 0
+            rows_of[real, :-1] = table.scores[windows[real]]
+            rows_of[real, -1] = 1.0
+            if access is not None and quantitative_atac:
+                rows_of[real, -1] = access[windows[real]]
+            x0.append(rows_of)
             cut.append(windows)
             kinds.append(np.full(len(windows), cell_type))
         peaks = np.concatenate(cut)
@@ -353,16 +353,3 @@ def cut_windows(peaks: Ints, positions: PeakPositions, rows: int, max_span: int)
             windows.append(np.pad(peaks[first : first + num], (0, rows - num), constant_values=-1))
         first += num
     return np.array(windows, np.int64).reshape(len(windows), rows)
-
-
-def _features(
-    scores: NDArray[np.float32], access: NDArray[np.float32] | None, windows: Ints
-) -> NDArray[np.float32]:
-    """Features Float32[W, N, K + 1], with accessibility (1 if None) last; 0 past the end of a
-    window."""
-    # rows that exist, with accessibility behind the scores
-    real = windows >= 0
-    x0 = np.zeros((*windows.shape, scores.shape[1] + 1), np.float32)
-    x0[real, :-1] = scores[windows[real]]
-    x0[real, -1] = 1.0 if access is None else access[windows[real]]
-    return x0

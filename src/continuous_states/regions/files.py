@@ -21,7 +21,6 @@ from torch import Tensor
 
 from continuous_states.algorithms.gaussian import RowScaling
 from continuous_states.arrays import (
-    ArraysInMemory,
     StoredArrays,
     names_of,
     numbers_of,
@@ -121,8 +120,16 @@ def read_regions(path: str | Path, *, cell_types: Sequence[str] | None = None) -
         unused = sorted(key for key in store.keys - {*_KEYS} if not key.startswith(_ATPM))
         if unused:
             logger.info("%s: not used: %s", source, first_names(unused, most=8))
-        # the arrays of the chosen cell types
-        chosen = _chosen_cell_types(store, cell_types)
+        # cell types in the requested order; all, sorted by name, if not requested
+        known = sorted(key.removeprefix(_ATPM) for key in store.keys if key.startswith(_ATPM))
+        if cell_types is not None and not known:
+            raise ValueError(
+                f"{source} has no arrays {_ATPM}CELLTYPE to choose from; leave out data.cell_types"
+            )
+        chosen = known if cell_types is None else list(dict.fromkeys(cell_types))
+        for name in chosen:
+            if name not in known:
+                raise ValueError(f"{source}: {unknown_name('cell type', name, known)}")
         return RegionTable(
             scores=numbers_of(_require(store, "data"), "data", source),
             peak_names=names_of(_require(store, "peak_names"), "peak_names", source),
@@ -194,23 +201,6 @@ def _check_motif_names(names: Sequence[str], source: str) -> None:
         raise ValueError(f"{source}: motif_names has '{twice}' twice; give each motif one name")
 
 
-def _chosen_cell_types(store: StoredArrays, cell_types: Sequence[str] | None) -> list[str]:
-    """Cell types to read, in the requested order; all, sorted by name, if not requested."""
-    # cell types of the file
-    known = sorted(key.removeprefix(_ATPM) for key in store.keys if key.startswith(_ATPM))
-    if cell_types is None:
-        return known
-    if not known:
-        raise ValueError(
-            f"{store.source} has no arrays {_ATPM}CELLTYPE to choose from; leave out "
-            "data.cell_types"
-        )
-    for name in cell_types:
-        if name not in known:
-            raise ValueError(f"{store.source}: {unknown_name('cell type', name, known)}")
-    return list(dict.fromkeys(cell_types))
-
-
 @dataclass(frozen=True)
 class GivenRows:
     """W windows to fill, of N rows of M raw features. ``rows``: Float32[W, N, M], 0 in masked rows
@@ -230,10 +220,11 @@ class GivenRows:
 
 @dataclass(frozen=True)
 class _Windows:
-    """Array ``rows`` of a file, Float32[W, N, M]. ``single``: True if the stored array lacks the
-    axis W."""
+    """Array ``rows`` of a file, Float32[W, N, M], and rows to fill, ``masked`` Bool[W, N].
+    ``single``: True if the stored array lacks the axis W."""
 
     values: Floats
+    masked: Flags
     single: bool
     source: str
 
@@ -265,9 +256,7 @@ def read_given_rows(
     """
 
     def read(store: StoredArrays) -> GivenRows:
-        # rows, and the rows to fill
         windows = _read_windows(store, len(feature_names), most_rows)
-        masked = _read_masks(store, windows)
         if "feature_names" in store.keys:
             names = names_of(store.read("feature_names"), "feature_names", store.source)
             _check_names(names, feature_names, store.source)
@@ -277,15 +266,16 @@ def read_given_rows(
                 *(store.source, first_names(others, most=8), ", ".join(_ARRAYS)),
             )
         # values that cannot be, or that training has never seen
-        _check_windows(windows, masked)
-        _check_sizes(windows, masked, scaling, feature_names)
+        _check_windows(windows)
+        _check_sizes(windows, scaling, feature_names)
         # masked rows without values become 0
-        known = np.isfinite(windows.values)
-        filled = np.where(masked[..., None] & ~known, np.float32(0), windows.values)
+        values, masked = windows.values, windows.masked
+        known = np.isfinite(values)
+        filled = np.where(masked[..., None] & ~known, np.float32(0), values)
         return GivenRows(torch.from_numpy(filled), torch.from_numpy(masked), bool(known.all()))
 
     if isinstance(given, GivenObjects):
-        return _join([read(store) for store in _object_stores(given, len(feature_names))], given)
+        return _joined_windows(map(read, _object_stores(given, len(feature_names))), given)
     # a file: refuse other formats before numpy reads it
     path = Path(str(given))
     if not path.is_file():
@@ -300,7 +290,7 @@ def read_given_rows(
         return read(store)
 
 
-def _object_stores(given: GivenObjects, num_features: int) -> list[ArraysInMemory]:
+def _object_stores(given: GivenObjects, num_features: int) -> list[StoredArrays]:
     """Arrays of every object or JSON line. Raises ``ValueError`` naming an object without
     arrays."""
     stores = []
@@ -326,7 +316,7 @@ def _object_stores(given: GivenObjects, num_features: int) -> list[ArraysInMemor
                 raise ValueError(
                     f"{place}: {key} has parts of different lengths; expected an array"
                 ) from error
-        stores.append(ArraysInMemory(arrays, place))
+        stores.append(StoredArrays(place, frozenset(arrays), arrays.__getitem__))
     return stores
 
 
@@ -339,8 +329,9 @@ def _with_nan(rows: Any, num_features: int) -> Any:
     return [missing if part is None else _with_nan(part, num_features) for part in rows]
 
 
-def _join(parts: Sequence[GivenRows], given: GivenObjects) -> GivenRows:
-    """Join the windows of all parts. Raises ``ValueError`` for different numbers of rows."""
+def _joined_windows(windows: Iterable[GivenRows], given: GivenObjects) -> GivenRows:
+    """Join the windows of all objects. Raises ``ValueError`` for different numbers of rows."""
+    parts = list(windows)
     lengths = [part.masked.shape[1] for part in parts]
     for k, length in enumerate(lengths):
         if length != lengths[0]:
@@ -376,24 +367,19 @@ def _read_windows(store: StoredArrays, num_features: int, most_rows: int) -> _Wi
             f"{source}: a window has {num_rows} rows, the model was trained on {most_rows} at "
             "most; cut it into several windows"
         )
-    single = values.ndim == 2
-    return _Windows(values[None] if single else values, single, source)
-
-
-def _read_masks(store: StoredArrays, windows: _Windows) -> Flags:
-    """Rows to fill, Bool[W, N]: rows of only NaN, and rows flagged by ``masked``."""
-    masked = np.asarray(np.isnan(windows.values).all(axis=2))
-    if "masked" not in store.keys:
-        return masked
-    # rows that are named in addition
-    named = store.read("masked")
-    expected = masked.shape[windows.single :]
-    if named.dtype != np.bool_ or named.shape != expected:
-        raise ValueError(
-            f"{store.source}: masked is {named.dtype} of shape {named.shape}; expected bool of "
-            f"shape {expected}, one per row"
-        )
-    return masked | named.reshape(masked.shape)
+    # rows to fill: rows of only NaN, and rows flagged by ``masked``
+    masked = np.asarray(np.isnan(values).all(axis=-1))
+    if "masked" in store.keys:
+        flags = store.read("masked")
+        if flags.dtype != np.bool_ or flags.shape != masked.shape:
+            raise ValueError(
+                f"{source}: masked is {flags.dtype} of shape {flags.shape}; expected bool of shape "
+                f"{masked.shape}, one per row"
+            )
+        masked |= flags
+    if values.ndim == 2:
+        return _Windows(values[None], masked[None], True, source)
+    return _Windows(values, masked, False, source)
 
 
 def _check_names(names: Sequence[str], expected: Sequence[str], source: str) -> None:
@@ -410,11 +396,11 @@ def _check_names(names: Sequence[str], expected: Sequence[str], source: str) -> 
             )
 
 
-def _check_windows(windows: _Windows, masked: Flags) -> None:
+def _check_windows(windows: _Windows) -> None:
     """Raise an error if an observed row is not finite, or a window lacks observed or hidden
     rows."""
     # an observed row that is not finite
-    unclear = ~np.isfinite(windows.values).all(axis=2) & ~masked
+    unclear = ~np.isfinite(windows.values).all(axis=2) & ~windows.masked
     if unclear.any():
         w, n = np.argwhere(unclear)[0].tolist()
         partly = np.isnan(windows.values[w, n]).any()
@@ -422,7 +408,7 @@ def _check_windows(windows: _Windows, masked: Flags) -> None:
         remedy = "give all of its numbers, or make all of them NaN to have the row filled"
         raise windows.error((w, n), f"{what}; {remedy}")
     # a window with rows of one kind
-    for window, hidden in enumerate(masked):
+    for window, hidden in enumerate(windows.masked):
         if not hidden.any():
             remedy = "make rows NaN throughout, or name them in a bool array 'masked'"
             raise windows.error((window,), f"has no row to fill; {remedy}")
@@ -431,14 +417,12 @@ def _check_windows(windows: _Windows, masked: Flags) -> None:
             raise windows.error((window,), f"has no observed row, {remedy}")
 
 
-def _check_sizes(
-    windows: _Windows, masked: Flags, scaling: RowScaling, feature_names: Sequence[str]
-) -> None:
+def _check_sizes(windows: _Windows, scaling: RowScaling, feature_names: Sequence[str]) -> None:
     """Raise an error if an observed number is too far from those of training."""
     # distance from training, in units of its scale
     values = windows.values
     scaled = scaling(torch.from_numpy(values).to(scaling.scale.device)).cpu().numpy()
-    far = (np.abs(scaled) > FARTHEST) & ~masked[..., None]
+    far = (np.abs(scaled) > FARTHEST) & ~windows.masked[..., None]
     if far.any():
         w, n, k = np.argwhere(far)[0].tolist()
         limit = {

@@ -103,9 +103,7 @@ def sample_motifs(num: int, rng: np.random.Generator) -> Motifs:
     return Motifs(np.where(inside[..., None], probs, 1 / NUM_LETTERS), lengths)
 
 
-def scan(
-    dna: NDArray[np.uint8], motifs: Motifs, *, peaks_at_once: int = PEAKS_AT_ONCE
-) -> NDArray[np.float32]:
+def scan(dna: NDArray[np.uint8], motifs: Motifs) -> NDArray[np.float32]:
     """Score motifs in ``dna`` UInt8[P, L], L at least the longest motif; return raw scores
     Float32[P, K] in bits.
 
@@ -114,13 +112,13 @@ def scan(
         score[p, k] = sum over i <= L - J_k and V in (W, W') of
                       max(0, sum_j V[k, j, dna[p, i + j]] - threshold[k])
 
-    A convolution in float32, ``peaks_at_once`` peaks at a time. Every sum is a multiple of 1/64 bit
-    below 2^18, so scores do not depend on ``peaks_at_once``, threads or machine.
+    A convolution in float32, ``PEAKS_AT_ONCE`` peaks at a time. Every sum is a multiple of 1/64 bit
+    below 2^18, so scores do not depend on this number, threads or machine.
     """
     filters, bias, outside = _filters(motifs)
     past_end, scores = filters.shape[3] - 1, []
     with torch.inference_mode():
-        for chunk in torch.from_numpy(dna).split(peaks_at_once):
+        for chunk in torch.from_numpy(dna).split(PEAKS_AT_ONCE):
             # letters as channels, with room for motifs that reach past the end
             num_peaks, length = chunk.shape
             letters = torch.zeros(num_peaks, 1, length + past_end, NUM_LETTERS)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from einops import rearrange
 
+from continuous_states.regions import simulator
 from continuous_states.regions.simulator import (
     LONGEST_MOTIF,
     Motifs,
@@ -168,9 +169,11 @@ def test_scores_are_those_of_a_double_loop(motifs: Motifs) -> None:
     assert np.array_equal(scores, expected)  # multiples of 1/64 bit: nothing is rounded
 
 
-def test_scores_do_not_depend_on_the_chunk(motifs: Motifs) -> None:
+def test_scores_do_not_depend_on_the_chunk(motifs: Motifs, monkeypatch) -> None:
     dna = random_dna(20, 80)
-    assert np.array_equal(scan(dna, motifs, peaks_at_once=7), scan(dna, motifs))
+    at_once = scan(dna, motifs)
+    monkeypatch.setattr(simulator, "PEAKS_AT_ONCE", 7)
+    assert np.array_equal(scan(dna, motifs), at_once)
     assert scan(dna[:0], motifs).shape == (0, 6)
 
 
