@@ -89,9 +89,8 @@ def build_dtn_regressor(config: DictConfig, channels: int) -> nn.Module:
 
 
 def _build_dtn_encoder(config: DictConfig, *, time_conditioning: bool) -> DtNEncoder:
-    given = ("num_boundary", "time_conditioning", "pos")
-    options = model_options(config, networks.DtNEncoder, *given)
     num = _check_boundary(config)
+    options = model_options(config, networks.DtNEncoder, "num_boundary", "time_conditioning")
     return networks.DtNEncoder(num_boundary=num, time_conditioning=time_conditioning, **options)
 
 

@@ -412,7 +412,11 @@ class Generate(Sampler[LatentSeq2Seq]):
         # texts of PAD, EOS at once where the latents say stop
         targets = torch.full((num, target_length), algorithm.pad_id, device=device)
         calls = torch.ones(num, dtype=torch.long, device=device)
-        stopped = self._is_stop(latents, model.stop_latent())
+        stopped = torch.zeros(num, dtype=torch.bool, device=device)
+        if self.stop_cosine is not None:
+            stop = model.stop_latent().mean(dim=0)  # (D,)
+            cosine = F.cosine_similarity(latents.mean(dim=1), stop, dim=-1)  # (B,)
+            stopped = cosine >= self.stop_cosine
         targets[stopped, 0] = algorithm.eos_id
         # samples that have not ended, and what the decoder reads of them next
         rows = (~stopped).nonzero().squeeze(1)
@@ -433,11 +437,3 @@ class Generate(Sampler[LatentSeq2Seq]):
                 cache.batch_select_indices(going)
             read = model.decoder.embed(ids.unsqueeze(1))
         return SampleOutput(targets, calls, torch.zeros_like(calls).double())
-
-    def _is_stop(self, latents: Tensor, stop: Tensor) -> Tensor:
-        """Bool[B]: True for latents Float[B, K, D] that are close to the stop latent Float[K,
-        D]."""
-        if self.stop_cosine is None:
-            return torch.zeros(len(latents), dtype=torch.bool, device=latents.device)
-        cosine = F.cosine_similarity(latents.mean(dim=1), stop.mean(dim=0), dim=-1)
-        return cosine >= self.stop_cosine

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Annotated, Literal
 
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 
-from continuous_states.algorithms.gaussian import FieldScaling, StraightPath
+from continuous_states.algorithms.gaussian import FieldScaling
 from discrete_diffusion.algorithms import Algorithm, Dropout, sample_times
 from discrete_diffusion.config import OneOf, check_name
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
@@ -27,7 +28,7 @@ SMALLEST_T = 0.05
 
 
 class FlowMatching(Algorithm):
-    """x-prediction on the straight path x_t = (1 - t) x0 + t eps (``StraightPath``).
+    """x-prediction on the straight path x_t = (1 - t) x0 + t eps, eps ~ N(0, I).
 
         loss = E_t E_eps  w(t) * mean over pixels of  (xhat(x_t, t, condition) - x0)^2,
 
@@ -67,7 +68,7 @@ class FlowMatching(Algorithm):
         super().__init__(
             backbone, time_conditioning=time_conditioning, condition_dropout=condition_dropout
         )
-        self.path, self.scaling = StraightPath(), FieldScaling(channels)
+        self.scaling = FieldScaling(channels)
         self.weighting, self.t_draw = weighting, t_draw
 
     def prepare(self, train: Batch) -> None:
@@ -109,13 +110,16 @@ class FlowMatching(Algorithm):
     ) -> Tensor:
         """Squared errors |xhat(x_t) - x0|^2 of the images, Float32[B]."""
         noise = torch.randn(x0.shape, generator=generator, device=generator.device).to(x0)
-        xhat = self.denoise(self.path.corrupt(x0, t, noise), t, conditions)
+        share = rearrange(t.to(x0), "b -> b 1 1 1")
+        xhat = self.denoise((1 - share) * x0 + share * noise, t, conditions)
         return (xhat - x0).square().flatten(1).sum(dim=1)
 
     def denoise(self, xt: Tensor, t: Tensor, conditions: Conditions | None = None) -> Tensor:
         """Predict clean images xhat Float32[B, C, H, W] from noisy ones at times t Float[B]; both
-        scaled."""
-        sigma = self.path.sigma(t) if self.time_conditioning else None
+        scaled. The backbone gets sigma = -log(1 - t), from which it reads t."""
+        sigma = None
+        if self.time_conditioning:
+            sigma = -torch.log1p(-t.double().clamp(max=1 - 1e-4)).float()
         return self.apply_backbone(xt, sigma, conditions)
 
 

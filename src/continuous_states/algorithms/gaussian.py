@@ -190,27 +190,6 @@ class LinearGaussian(Checked, nn.Module):
         return from_x0 * x0 + from_xk * xk, variance
 
 
-class StraightPath:
-    """x_t = (1 - t) x0 + t eps with eps ~ N(0, I): t = 0 is data, t = 1 is noise.
-
-    The velocity dx/dt = eps - x0 = (x_t - x0) / t runs along it (flow matching, arXiv 2210.02747;
-    rectified flow, arXiv 2209.03003, where time runs backwards). Its signal-to-noise ratio is
-    (1 - t)^2 / t^2. Times are Float[B], numbers Float[B, C, H, W].
-    """
-
-    @staticmethod
-    def corrupt(x0: Tensor, t: Tensor, noise: Tensor) -> Tensor:
-        """Compute x_t from x0 and standard normal ``noise``."""
-        share = rearrange(t.to(x0), "b -> b 1 1 1")
-        return (1 - share) * x0 + share * noise
-
-    @staticmethod
-    def sigma(t: Tensor) -> Tensor:
-        """sigma = -log(1 - t), Float32[B], with t at most 1 - 1e-4, so that a backbone reads 1 -
-        exp(-sigma) = t."""
-        return -torch.log1p(-t.double().clamp(max=1 - 1e-4)).float()
-
-
 def _spread(num: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """Evenly spread numbers Float64[num] in [0, 1): (u + i / num) mod 1 with one random u, in
     random order."""

@@ -139,8 +139,13 @@ class LatentSeq2Seq(Algorithm):
         y = self.backbone.middle(z)
         # stages without text: the distance of latents alone
         if self.stage in _WITHOUT_TEXT:
-            target = z if self.stage == "autoencode" else self._target(batch)
-            return self._latent_loss(y, target.detach())
+            target = (z if self.stage == "autoencode" else self._target(batch)).detach()
+            # the bound leaves out the stop latent, which is the last
+            squares = (y - target)[:-1].detach().float().square().flatten(1).sum(dim=1)  # (B,)
+            numbers = target[0].numel()
+            nelbo = squares / 2 + numbers / 2 * math.log(2 * math.pi)
+            num_real = torch.full_like(squares, numbers, dtype=torch.long)
+            return LossOutput(self._distance(y, target), nelbo, num_real)
         # stages with text: the cost of the targets, and in joint training the distance of latents
         output = self._token_loss(y[:-1], batch)
         if self.stage == "adapter" or self.latent_weight == 0:
@@ -174,15 +179,6 @@ class LatentSeq2Seq(Algorithm):
     def _distance(self, y: Tensor, target: Tensor) -> Tensor:
         squares = F.mse_loss(y.float(), target.detach().float())
         return squares + self.infonce_weight * info_nce(y, target)
-
-    def _latent_loss(self, y: Tensor, target: Tensor) -> LossOutput:
-        """Loss between latents y and target, Float[B + 1, K, D], of which the last is the stop
-        latent's."""
-        numbers = target[0].numel()
-        squares = (y - target)[:-1].detach().float().square().flatten(1).sum(dim=1)  # (B,)
-        nelbo = squares / 2 + numbers / 2 * math.log(2 * math.pi)
-        num_real = torch.full_like(squares, numbers, dtype=torch.long)
-        return LossOutput(self._distance(y, target), nelbo, num_real)
 
     def _token_loss(self, latents: Tensor, batch: Batch) -> LossOutput:
         """Loss of the targets given latents Float[B, K, D]."""

@@ -84,7 +84,12 @@ class MaskedFeatures(Algorithm):
             )
         # the network must read the flags of hidden or noised rows
         self.provided_conditions = ("masked" if objective == "mask" else "noisy", "real")
-        self._check_backbone()
+        if missing := [name for name in self.provided_conditions if not self.takes(name)]:
+            raise ValueError(
+                f"{type(backbone).__name__}.forward has no argument "
+                f"{' and no '.join(missing)}; a backbone of features takes x_t, sigma, masked or "
+                "noisy (Bool[B, N]), and real"
+            )
         if mask_rate is not None and weighting == "elbo" and objective == "mask":
             raise ValueError(
                 "algo.weighting=elbo is a mean over all mask rates, and "
@@ -109,7 +114,13 @@ class MaskedFeatures(Algorithm):
         x0 = self.scaling(batch.x0)  # (B, N, M)
         masked, weight = self.sample_rows(batch.real, generator, draw)
         if self.objective == "mask":
-            xhat = self._predict_hidden(x0, masked, batch, generator)
+            if self.t_source == "random" and self.training:
+                # a time that says nothing about the mask
+                k = self.gaussian.sample_steps(len(x0), generator, x0.device)
+                given = {**batch.conditions, "masked": masked}
+                xhat = self._predict_rows(x0, self.gaussian.sigma(k), batch.real, given)
+            else:
+                xhat = self.denoise_masked(x0, masked, batch.real, batch.conditions)
             constant = weight.sum(dim=1) * (x0.shape[-1] / 2 * math.log(2 * math.pi))
         else:
             for_bound = draw is not None or self.weighting == "elbo"
@@ -181,16 +192,6 @@ class MaskedFeatures(Algorithm):
         drawn = sample_masks(draw or self.draw, self.process, rows, generator)
         return (drawn.xt == self.process.layout.mask_id) & real, drawn.weight
 
-    def _predict_hidden(
-        self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator
-    ) -> Tensor:
-        """Predict xhat Float32[B, N, M] from scaled rows x0, of which ``masked`` are hidden."""
-        if self.t_source == "random" and self.training:
-            # a time that says nothing about the mask
-            sigma = self.gaussian.sigma(self.gaussian.sample_steps(len(x0), generator, x0.device))
-            return self._predict_rows(x0, sigma, batch.real, {**batch.conditions, "masked": masked})
-        return self.denoise_masked(x0, masked, batch.real, batch.conditions)
-
     def _predict_noised(
         self, x0: Tensor, masked: Tensor, batch: Batch, generator: torch.Generator, for_bound: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -209,29 +210,18 @@ class MaskedFeatures(Algorithm):
         noise = send(noise, x0.device)
         xt = torch.where(masked.unsqueeze(-1), gaussian.corrupt(x0, k, noise), x0)
         xhat = self.denoise_noised(xt, masked, k, batch.real, batch.conditions)
+        # KL(q(x_{T-1} | x0) || N(0, I)) of the masked rows, Float64[B]
+        kept, num_masked = gaussian.kept[-1], masked.sum(dim=1)
+        squares = (x0.double().square().sum(dim=-1) * masked).sum(dim=1)
+        numbers = num_masked * num_features
+        prior_kl = (kept * squares - numbers * (kept + torch.log1p(-kept))) / 2
         # x0 given x_0 is N(xhat, beta_start), and every later step costs a KL divergence
         spread = num_features / 2 * math.log(2 * math.pi * gaussian.beta_start)
-        constant = times * (k == 0) * masked.sum(dim=1) * spread + self._prior_kl(x0, masked)
+        constant = times * (k == 0) * num_masked * spread + prior_kl
         return xhat, rearrange(times * gaussian.precision[k], "b -> b 1") * masked, constant
-
-    def _prior_kl(self, x0: Tensor, masked: Tensor) -> Tensor:
-        """KL(q(x_{T-1} | x0) || N(0, I)) of the masked rows, Float64[B]."""
-        kept = self.gaussian.kept[-1]
-        squares = (x0.double().square().sum(dim=-1) * masked).sum(dim=1)
-        numbers = masked.sum(dim=1) * x0.shape[-1]
-        return (kept * squares - numbers * (kept + torch.log1p(-kept))) / 2
 
     def _predict_rows(
         self, xt: Tensor, sigma: Tensor | None, real: Tensor, conditions: Conditions
     ) -> Tensor:
         sigma = sigma if self.time_conditioning else None
         return self.apply_backbone(xt, sigma, {**conditions, "real": real})
-
-    def _check_backbone(self) -> None:
-        """Raise ``ValueError`` if the network has no input for which rows are hidden or noised."""
-        if missing := [name for name in self.provided_conditions if not self.takes(name)]:
-            raise ValueError(
-                f"{type(self.backbone).__name__}.forward has no argument "
-                f"{' and no '.join(missing)}; a backbone of features takes x_t, sigma, masked or "
-                "noisy (Bool[B, N]), and real"
-            )

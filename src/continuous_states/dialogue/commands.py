@@ -92,7 +92,7 @@ class SummaryReport(Report):
     def __init__(
         self, data: PairDataset, split: str = "val", config: DictConfig | None = None
     ) -> None:
-        self.data, self.split, self.config = data, split, config
+        self.data, self.split = data, split
 
     def sample(self, model: Model, num: int, seed: int, stream: tuple[int, ...] = ()) -> Summaries:
         return summarise_held_out(model, self.data, self.split, num=num, seed=seed + sum(stream))
@@ -184,8 +184,13 @@ class SummaryEvaluation(Evaluation):
         return [summary_section(self.scores), held_out]
 
     def notes(self) -> list[str]:
-        notes = [f"Dialogues: {self.facts['reference']}.", *self.measured_on.notes()]
-        notes += summary_notes(self.scores)
+        notes = [
+            f"Dialogues: {self.facts['reference']}.",
+            *self.measured_on.notes(),
+            f"{self.scores['num_summaries']:,} held-out dialogues, one summary each, "
+            f"{self.scores['network_calls_per_summary']:g} network calls a summary; ± is the "
+            "standard error over summaries.",
+        ]
         if self.gap is not None:
             notes.append("Nats are per summary: as ids it has more tokens, as EOS fills it up.")
         return notes
@@ -252,24 +257,12 @@ def summary_section(scores: Mapping[str, float]) -> TableSection:
     return TableSection("summaries of dialogues", tuple(rows))
 
 
-def summary_notes(scores: Mapping[str, float]) -> list[str]:
-    """Sentences about the samples from which the numbers of ``summary_section`` are computed."""
-    return [
-        f"{scores['num_summaries']:,} held-out dialogues, one summary each, "
-        f"{scores['network_calls_per_summary']:g} network calls a summary; ± is the standard error "
-        "over summaries."
-    ]
-
-
 def sample_summaries(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Summarise the first ``num_samples`` dialogues that the checkpoint held out, or each dialogue
     of ``given`` ``completions`` times. The ``Summaries`` are saved as ``samples.jsonl``, and the
     first of them are logged."""
-    summarise = _summarise_held_out if request.given is None else _summarise_given
-    return summarise(request, trained)
-
-
-def _summarise_held_out(request: SampleRequest, trained: TrainedModel) -> Samples:
+    if request.given is not None:
+        return _summarise_given(request, trained)
     data = readable_data(trained, "give the dialogues as given=FILE")
     split = held_out_split(data)
     num = NUM_SAMPLED if request.num_samples is None else request.num_samples
@@ -314,7 +307,13 @@ def _summarise_given(request: SampleRequest, trained: TrainedModel) -> Samples:
     def write() -> SavedSamples:
         found.write(request.out, keys[: len(found)])
         facts = {"given": path, "num_inputs": len(given), "completions": times}
-        facts |= {"unknown_words": unknown, **_scores(found)}
+        facts |= {"unknown_words": unknown}
+        # scores of the summaries that have a reference
+        both = zip(found.generated, found.references, strict=True)
+        if pairs := [(text, reference) for text, reference in both if reference]:
+            texts, references = map(list, zip(*pairs, strict=True))
+            scores = score_summaries(texts, references)
+            facts |= {"num_references": len(pairs), **scores.as_dict()}
         return _saved(request, trained, found, facts)
 
     return Samples(found, write)
@@ -354,17 +353,6 @@ def _lines(
         nfe=samples["nfe"],
     )
     return part.lines(keys and [keys[row] for row in rows.tolist()])
-
-
-def _scores(found: Summaries) -> dict[str, float]:
-    """Scores of the summaries that have a reference; empty if no summary has."""
-    # summaries with a reference
-    both = zip(found.generated, found.references, strict=True)
-    pairs = [(text, reference) for text, reference in both if reference]
-    if not pairs:
-        return {}
-    texts, references = map(list, zip(*pairs, strict=True))
-    return {"num_references": len(pairs), **score_summaries(texts, references).as_dict()}
 
 
 def _warn_of_stage(trained: TrainedModel) -> None:

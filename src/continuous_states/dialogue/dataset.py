@@ -318,7 +318,18 @@ def build_dialogue(config: DictConfig, pairs: Pairs | None = None) -> PairDatase
         data = DialogueTokens(pairs, _vocabulary(config), lengths)
     else:
         data = DialogueData(pairs, _tokenizers(config), lengths)
-        _check_ids(data, config)
+        for each in data.ids.values():
+            for ids, size in (
+                (each.sources, config.source_vocab_size),
+                (each.encoded_targets, config.source_vocab_size),
+                (each.targets, config.vocab_size),
+            ):
+                if (ids >= size).any():
+                    raise ValueError(
+                        f"{data.source}: a text holds a special token of the tokenizer, id "
+                        f"{int(ids.max())}, but the network was built for {size} ids; take the "
+                        "token out of the text"
+                    )
     _warn_of_losses(data)
     return data
 
@@ -334,23 +345,6 @@ def build_test_dialogues(config: DictConfig) -> PairDataset:
     """Data set of a model with this config, with the pairs of ``path`` as its test split."""
     pairs = Pairs({"train": [], "val": [], "test": read_dialogues(config.path)}, str(config.path))
     return build_dialogue(config, pairs)
-
-
-def _check_ids(data: DialogueData, config: DictConfig) -> None:
-    """Raise ``ValueError`` for an id outside the vocabulary of the config."""
-    # ids of each kind of text, and the size that limits them
-    for each in data.ids.values():
-        for ids, key in (
-            (each.sources, "source_vocab_size"),
-            (each.encoded_targets, "source_vocab_size"),
-            (each.targets, "vocab_size"),
-        ):
-            if (ids >= config[key]).any():
-                raise ValueError(
-                    f"{data.source}: a text holds a special token of the tokenizer, id "
-                    f"{int(ids.max())}, but the network was built for {config[key]} ids; take the "
-                    "token out of the text"
-                )
 
 
 def _warn_of_losses(data: PairDataset) -> None:
@@ -408,7 +402,7 @@ def _vocabulary(config: DictConfig) -> WordVocabulary:
             texts = (text for pair in train for text in (pair.dialogue, pair.summary))
             vocabulary = WordVocabulary.from_texts(texts, config.max_words)
         config.words = vocabulary.line
-    return WordVocabulary.from_line(str(config.words))
+    return WordVocabulary(str(config.words).split())
 
 
 def _read(config: DictConfig) -> Pairs:

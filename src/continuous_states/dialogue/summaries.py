@@ -104,6 +104,12 @@ def score_summaries(
             f"{len(generated)} summaries and {len(references)} references; expected as many of "
             "both, at least one"
         )
+    from torchmetrics.functional.text.rouge import rouge_score  # takes seconds to import
+
+    # by default rouge_score reads a-z and 0-9 alone
+    score = partial(rouge_score, normalizer=str.lower, tokenizer=_WORD.findall, rouge_keys="rougeL")
+    texts = zip(generated, references, strict=True)
+    rouge_l = [score(*each)["rougeL_fmeasure"] for each in texts]
     # words and punctuation marks of both
     found, expected = ([tokens_of(text) for text in texts] for texts in (generated, references))
     pairs = list(zip(found, expected, strict=True))
@@ -115,7 +121,7 @@ def score_summaries(
         )
 
     return SummaryScores(
-        rouge_l=_rouge_l(generated, references),
+        rouge_l=torch.stack(rouge_l).double(),
         exact=_flags(a == b for a, b in pairs),
         slots={name: same_filling(words) for name, words in (slots or {}).items()},
         distinct=len({tuple(tokens) for tokens in found}) / len(found),
@@ -128,15 +134,6 @@ def most_frequent(texts: Sequence[str]) -> str:
     counts = Counter(tuple(tokens_of(text)) for text in texts)
     most = counts.most_common(1)[0][0]
     return next(text for text in texts if tuple(tokens_of(text)) == most)
-
-
-def _rouge_l(generated: Sequence[str], references: Sequence[str]) -> Tensor:
-    from torchmetrics.functional.text.rouge import rouge_score  # takes seconds to import
-
-    # by default rouge_score reads a-z and 0-9 alone
-    score = partial(rouge_score, normalizer=str.lower, tokenizer=_WORD.findall, rouge_keys="rougeL")
-    found = [score(*texts)["rougeL_fmeasure"] for texts in zip(generated, references, strict=True)]
-    return torch.stack(found).double()
 
 
 def _flags(values: Iterable[bool]) -> Tensor:

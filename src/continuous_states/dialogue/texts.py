@@ -150,11 +150,6 @@ class WordVocabulary(Tokenizer):
         frequent = sorted(counts, key=lambda word: (-counts[word], word))[:max_words]
         return cls(sorted(frequent))
 
-    @classmethod
-    def from_line(cls, line: str) -> WordVocabulary:
-        """Vocabulary of the words of ``line``, separated by spaces."""
-        return cls(line.split())
-
     @property
     def line(self) -> str:
         """The words, separated by spaces."""
@@ -268,23 +263,21 @@ def sample_dialogues(num: int, seed: int = 0) -> list[DialoguePair]:
     # wording, independent of the slots
     forms = [len(each) for each in (_OPENINGS, _REPLIES, _MEETINGS, _CLOSINGS)]
     talk = rng.integers(forms, size=(num, len(forms))).tolist()
-    return [_pair(chosen, style) for chosen, style in zip(slots, talk, strict=True)]
-
-
-def _pair(slots: Sequence[int], forms: Sequence[int]) -> DialoguePair:
-    """Write a dialogue and its summary. ``slots``: indices into _PAIRS, _PLOTS, OBJECTS, _WHENS,
-    PLACES. ``forms``: indices into _OPENINGS, _REPLIES, _MEETINGS, _CLOSINGS."""
-    a, b = map(str.capitalize, _PAIRS[slots[0]])
-    verb, thing = _VERBS[slots[1]], OBJECTS[slots[2]]
-    when, place = _WHENS[slots[3]], PLACES[slots[4]]
-    opening, reply, meeting, closing = forms
-    # lines of the dialogue with names, object, day and place filled in
-    request, preposition = _PLOTS[verb]
-    words = {"a": a, "b": b, "when": when, "place": place, "reply": _REPLIES[reply]}
-    lines = "\n".join((_OPENINGS[opening], _MEETINGS[meeting], _CLOSINGS[closing]))
-    dialogue = lines.format(request=request.format(object=thing), **words)
-    summary = f"{a} will {verb} the {thing} {preposition} {b} on {when} at the {place}."
-    return DialoguePair(dialogue, summary)
+    pairs = []
+    for (names, verb_id, thing, when, place), chosen in zip(slots, talk, strict=True):
+        a, b = map(str.capitalize, _PAIRS[names])
+        verb, opening = _VERBS[verb_id], _OPENINGS[chosen[0]]
+        request, preposition = _PLOTS[verb]
+        words = {"a": a, "b": b, "object": OBJECTS[thing], "when": _WHENS[when]}
+        words |= {"place": PLACES[place], "reply": _REPLIES[chosen[1]]}
+        # the request is part of the opening, and names the object
+        opening = opening.replace("{request}", request)
+        dialogue = "\n".join((opening, _MEETINGS[chosen[2]], _CLOSINGS[chosen[3]]))
+        summary = (
+            f"{{a}} will {verb} the {{object}} {preposition} {{b}} on {{when}} at the {{place}}."
+        )
+        pairs.append(DialoguePair(dialogue.format(**words), summary.format(**words)))
+    return pairs
 
 
 @dataclass(frozen=True)

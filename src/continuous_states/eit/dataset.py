@@ -248,7 +248,15 @@ def _read(config: DictConfig, remedy: str) -> Phantoms:
 
 def _build(phantoms: Phantoms, config: DictConfig) -> FieldDataset | EITLevels:
     source, noise, transform = phantoms.source, config.noise_level, config.dtn_transform
-    dtn = _add_noise(phantoms.dtn, noise, config.phantom_seed)
+    if not is_number(noise) or not 0 <= noise < np.inf:
+        raise ValueError(f"data.noise_level={noise}: expected a number, at least 0")
+    # every entry times 1 + noise_level e with its own e ~ N(0, 1), from a stream per map
+    dtn = phantoms.dtn
+    if noise > 0:
+        dtn = np.empty_like(phantoms.dtn)
+        for k, matrix in enumerate(phantoms.dtn):
+            rng = np.random.default_rng([config.phantom_seed, _NOISE_STREAM, k])
+            dtn[k] = matrix * (1 + noise * rng.standard_normal(matrix.shape))
     # relative to the map of conductivity 1, entry by entry; symmetric maps stay symmetric
     if transform != "none" and phantoms.background is not None:
         ratio = transform == "ratio"
@@ -274,22 +282,6 @@ def _build(phantoms: Phantoms, config: DictConfig) -> FieldDataset | EITLevels:
     x0 = rearrange(conductivity_to_levels(media), "m h w -> m (h w)")
     splits = _splits(config, source, x0, maps, num_positions=x0.shape[1])
     return EITLevels(splits, source=source, made_by=made_by)
-
-
-def _add_noise(dtn: Floats, noise_level: float, seed: int) -> Floats:
-    """Multiply every entry of maps Float32[M, n, n] by 1 + noise_level e with its own e ~ N(0, 1).
-    Noisy maps are not symmetric, and their rows do not sum to 0. Raises ``ValueError`` for a level
-    below 0."""
-    if not is_number(noise_level) or not 0 <= noise_level < np.inf:
-        raise ValueError(f"data.noise_level={noise_level}: expected a number, at least 0")
-    if noise_level == 0:
-        return dtn
-    noisy = np.empty_like(dtn)
-    # a stream of random numbers per map
-    for k, matrix in enumerate(dtn):
-        rng = np.random.default_rng([seed, _NOISE_STREAM, k])
-        noisy[k] = matrix * (1 + noise_level * rng.standard_normal(matrix.shape))
-    return noisy
 
 
 def _splits(

@@ -116,8 +116,16 @@ def sample_shapes(kind: ShapeKind, rng: np.random.Generator) -> Shapes:
     num = int(rng.integers(1, kind.most + 1))
     levels = rng.integers(1, len(LEVELS), num)
     while True:
-        # candidates one after the other, as far as they fit
-        ends, radius = _sample_candidates(kind, rng)
+        # candidates: discs, or tubes with half their length on each side, in any direction
+        centre = rng.uniform(-kind.spread, kind.spread, (_CANDIDATES, 2))
+        radius = rng.uniform(*kind.radius, _CANDIDATES)
+        arm = np.zeros_like(centre)
+        if kind.length is not None:
+            half = rng.uniform(*kind.length, _CANDIDATES) / 2 - radius
+            angle = rng.uniform(0, np.pi, _CANDIDATES)
+            arm = half[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        ends = np.stack([centre - arm, centre + arm], axis=1)  # (C, 2, 2)
+        # one after the other, as far as they fit
         chosen: list[int] = []
         fits = (np.linalg.norm(ends, axis=-1) + radius[:, None] <= 1 - MARGIN).all(axis=1)
         while fits.any() and len(chosen) < num:
@@ -139,19 +147,6 @@ def rasterise(shapes: Sequence[Shapes], size: int) -> NDArray[np.uint8]:
         for ends, radius, level in zip(phantom.ends, phantom.radius, phantom.levels, strict=True):
             image[_point_distance(pixels, ends[0], ends[1]) <= radius] = level
     return images
-
-
-def _sample_candidates(kind: ShapeKind, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Sample ends Float64[C, 2, 2] and radii Float64[C] of shapes that may touch."""
-    centre = rng.uniform(-kind.spread, kind.spread, (_CANDIDATES, 2))
-    radius = rng.uniform(*kind.radius, _CANDIDATES)
-    if kind.length is None:
-        return np.stack([centre, centre], axis=1), radius
-    # tubes: half the length between the ends, in any direction
-    half = rng.uniform(*kind.length, _CANDIDATES) / 2 - radius
-    angle = rng.uniform(0, np.pi, _CANDIDATES)
-    arm = half[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    return np.stack([centre - arm, centre + arm], axis=1), radius
 
 
 def _segment_distance(segment: Floats, others: Floats) -> Floats:
@@ -257,7 +252,13 @@ class DtNSolver:
     def __init__(self, mesh: Mesh) -> None:
         self.num_triangles = len(mesh.triangles)
         self._layers = _layers(mesh)
-        local = _local_stiffness(mesh)
+        # stiffness of each triangle, Float64[T, 3, 3]: the integral of grad phi_i . grad phi_j is
+        # e_i . e_j / (4 area), with e_i the edge opposite to node i
+        corners = mesh.points[mesh.triangles]
+        edges = np.roll(corners, -1, axis=1) - np.roll(corners, 1, axis=1)
+        (x0, y0), (x1, y1) = edges[:, 0].T, edges[:, 1].T
+        area = abs(x0 * y1 - y0 * x1) / 2
+        local = edges @ edges.transpose(0, 2, 1) / (4 * area[:, None, None])
         # terms of S within each layer, and between neighbours
         self._own = [_block(mesh, local, layer, layer) for layer in self._layers]
         self._outwards = [
@@ -310,17 +311,6 @@ def _layers(mesh: Mesh) -> list[NDArray[np.int64]]:
 def _pairs(mesh: Mesh) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows and columns of the 9 T entries that triangles add to S."""
     return np.repeat(mesh.triangles, 3, axis=1).ravel(), np.tile(mesh.triangles, 3).ravel()
-
-
-def _local_stiffness(mesh: Mesh) -> Floats:
-    """Stiffness matrices Float64[T, 3, 3] of the triangles: integral over T of grad phi_i . grad
-    phi_j = e_i . e_j / (4 area), with e_i the edge opposite to node i."""
-    corners = mesh.points[mesh.triangles]
-    # edges opposite to the nodes, and the area
-    edges = np.roll(corners, -1, axis=1) - np.roll(corners, 1, axis=1)
-    (x0, y0), (x1, y1) = edges[:, 0].T, edges[:, 1].T
-    area = abs(x0 * y1 - y0 * x1) / 2
-    return edges @ edges.transpose(0, 2, 1) / (4 * area[:, None, None])
 
 
 def _block(

@@ -25,8 +25,6 @@ from discrete_diffusion.models import (
     zeroed,
 )
 
-POSITIONS = ("sinusoidal", "none")
-
 
 @dataclass(frozen=True)
 class EncodedDtN:
@@ -57,7 +55,6 @@ class DtNEncoder(nn.Module):
     ``pool_layers``: number of layers of ``score``, 1 or 2.
     ``token_dropout``: probability that the embedding of a column is set to 0 in training.
     ``time_conditioning``: if false, ``time_proj`` is left out, and t is not read.
-    ``pos``: ``sinusoidal``, or ``none``, with which permuted columns give the same vector.
 
     Deviation: the entries of maps are standardised by those of training; the description reads raw
     maps.
@@ -83,17 +80,14 @@ class DtNEncoder(nn.Module):
         token_dropout: float = 0.0,
         time_conditioning: bool = True,
         time_scale: float = 1000.0,
-        pos: str = "sinusoidal",
     ) -> None:
         super().__init__()
-        if pos not in POSITIONS:
-            raise ValueError(f"pos={pos!r}; choose {' or '.join(POSITIONS)}")
         if d_model % 2:
             raise ValueError(f"sinusoids need an even d_model, got {d_model}; choose {d_model + 1}")
         if not 0 <= token_dropout < 1:
             raise ValueError(f"token_dropout={token_dropout}: expected a share in [0, 1)")
         # standardisation of the entries
-        self.num_boundary, self.d_model, self.pos = num_boundary, d_model, pos
+        self.num_boundary, self.d_model = num_boundary, d_model
         self.token_dropout, self.time_scale = token_dropout, time_scale
         self.register_buffer("shift", torch.zeros(num_boundary, num_boundary))
         self.register_buffer("scale", torch.ones(num_boundary, num_boundary))
@@ -144,10 +138,9 @@ class DtNEncoder(nn.Module):
         if self.time_proj is not None and t is not None:
             waves = sinusoid(self.time_scale * process_t(t, len(dtn), dtn.device), self.d_model)
             x = x + self.time_proj(waves.to(weight.dtype)).unsqueeze(1)
-        if self.pos == "sinusoidal":
-            exact = torch.promote_types(weight.dtype, torch.float32)
-            index = torch.arange(self.num_boundary, device=x.device, dtype=exact)
-            x = x + sinusoid(index, self.d_model).to(weight.dtype)
+        exact = torch.promote_types(weight.dtype, torch.float32)
+        index = torch.arange(self.num_boundary, device=x.device, dtype=exact)
+        x = x + sinusoid(index, self.d_model).to(weight.dtype)
         for block in self.blocks:
             x = block(x)
         return self.pooling(x)

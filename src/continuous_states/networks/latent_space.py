@@ -311,19 +311,32 @@ class LatentSpaceModel(nn.Module):
         *,
         encoder: TextEncoder,
         decoder: TextDecoder,
-        compression: LatentEncoder | None = None,
-        middle: MiddleTransformer | None = None,
-        adapter: PrefixAdapter | None = None,
-        stop_latent: StopLatent | None = None,
+        compression: LatentEncoder,
+        middle: MiddleTransformer,
+        adapter: PrefixAdapter,
+        stop_latent: StopLatent,
     ) -> None:
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
-        self.compression = compression or LatentEncoder()
-        self.middle = middle or MiddleTransformer()
-        self.adapter = adapter or PrefixAdapter()
-        self.prefix_norm = rms_norm(self.adapter.decoder_dim)
-        self.stop_latent = stop_latent or StopLatent()
-        self._check_widths()
+        self.compression, self.middle, self.adapter = compression, middle, adapter
+        self.prefix_norm = rms_norm(adapter.decoder_dim)
+        self.stop_latent = stop_latent
+        # the widths of the parts must fit each other
+        latent = [f"{part}.latent_dim" for part in ("compression", "middle", "adapter")]
+        shared = {
+            "states": ["encoder.hidden_size", "compression.hidden_dim"],
+            "latent vectors": [*latent, "stop_latent.latent_dim"],
+            "sequences of latent vectors": [
+                "compression.latent_seq_len",
+                "stop_latent.latent_seq_len",
+            ],
+            "embeddings": ["adapter.decoder_dim", "decoder.hidden_size"],
+        }
+        for what, names in shared.items():
+            widths = [attrgetter(name)(self) for name in names]
+            if len({*widths}) > 1:
+                found = ", ".join(f"{n}={width}" for n, width in zip(names, widths, strict=True))
+                raise ValueError(f"the parts disagree on their {what}: {found}; make them equal")
 
     def encode(self, source: Tensor, real: Tensor) -> Tensor:
         """Encode source Int[B, L], where ``real`` Bool[B, L], as latents Float[B, K, D]."""
@@ -356,21 +369,3 @@ class LatentSpaceModel(nn.Module):
         latents = self.middle(source_latents)
         logits = self.token_logits(self.prefix(latents), target)
         return LatentOutput(source_latents, latents, logits)
-
-    def _check_widths(self) -> None:
-        """Raise ``ValueError`` if the widths of the parts do not fit each other."""
-        latent = [f"{part}.latent_dim" for part in ("compression", "middle", "adapter")]
-        shared = {
-            "states": ["encoder.hidden_size", "compression.hidden_dim"],
-            "latent vectors": [*latent, "stop_latent.latent_dim"],
-            "sequences of latent vectors": [
-                "compression.latent_seq_len",
-                "stop_latent.latent_seq_len",
-            ],
-            "embeddings": ["adapter.decoder_dim", "decoder.hidden_size"],
-        }
-        for what, names in shared.items():
-            widths = [attrgetter(name)(self) for name in names]
-            if len({*widths}) > 1:
-                found = ", ".join(f"{n}={width}" for n, width in zip(names, widths, strict=True))
-                raise ValueError(f"the parts disagree on their {what}: {found}; make them equal")

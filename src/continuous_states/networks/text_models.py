@@ -203,7 +203,6 @@ def _read(part: str, kind: Any, path: str, vocab_size: int, download: bool) -> A
             library = transformers_library(f"the {part} is read")
             config = library.AutoConfig.from_pretrained(path, dtype=torch.float32, **options)
             return kind.from_config(config, trust_remote_code=False)
-        # weights that are missing or of another shape are refused
         network, found = kind.from_pretrained(
             path,
             dtype=torch.float32,
@@ -212,7 +211,17 @@ def _read(part: str, kind: Any, path: str, vocab_size: int, download: bool) -> A
             output_loading_info=True,
             **options,
         )
-        _check_weights(found)
+        # weights of another shape, then weights that are missing and not tied
+        for name, held, needed in sorted(found["mismatched_keys"]):
+            raise ValueError(
+                f"its weights {name} are {tuple(held)}, config.json makes them {tuple(needed)}"
+            )
+        if missing := sorted(k for k in found["missing_keys"] if not k.startswith(_UNREAD)):
+            more = ", ..." if len(missing) > 3 else ""
+            raise ValueError(
+                f"{len(missing)} weights that the network needs are not there: "
+                f"{', '.join(missing[:3])}{more}"
+            )
         return network
 
     # a folder, or a name on the hub
@@ -227,22 +236,6 @@ def _read(part: str, kind: Any, path: str, vocab_size: int, download: bool) -> A
             "ids; use the tokenizer that belongs to it"
         )
     return network
-
-
-def _check_weights(found: dict[str, Any]) -> None:
-    """Raise ``ValueError`` for weights of another shape, and for missing weights that are not tied.
-    ``found``: loading info of ``transformers``."""
-    # weights of another shape, then weights that are missing
-    for name, held, needed in sorted(found["mismatched_keys"]):
-        raise ValueError(
-            f"its weights {name} are {tuple(held)}, config.json makes them {tuple(needed)}"
-        )
-    if missing := sorted(k for k in found["missing_keys"] if not k.startswith(_UNREAD)):
-        more = ", ..." if len(missing) > 3 else ""
-        raise ValueError(
-            f"{len(missing)} weights that the network needs are not there: "
-            f"{', '.join(missing[:3])}{more}"
-        )
 
 
 @torch.no_grad()

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from continuous_states.algorithms.fields import SMALLEST_T, FlowMatching
-from continuous_states.algorithms.gaussian import StraightPath
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from gaussian_images import GaussianImages, exact_flow
@@ -107,14 +106,6 @@ def test_scaling_is_that_of_the_training_images():
     assert float(scaled.mean()) == pytest.approx(0.0, abs=1e-5)
     assert float(scaled.std()) == pytest.approx(1.0, abs=1e-3)
     assert torch.allclose(model.scaling.inverse(scaled), x0, atol=1e-5)
-
-
-def test_the_path_from_data_to_noise():
-    path, x0, noise = StraightPath(), torch.randn(3, 1, 2, 2), torch.randn(3, 1, 2, 2)
-    t = torch.tensor([0.1, 0.5, 1.0])
-    xt = path.corrupt(x0, t, noise)
-    assert torch.equal(xt[2], noise[2])
-    assert torch.allclose(-torch.expm1(-path.sigma(t)), t.clamp(max=1 - 1e-4), atol=1e-6)
 
 
 @pytest.mark.parametrize(

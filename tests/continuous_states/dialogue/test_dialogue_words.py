@@ -31,7 +31,7 @@ def test_words_are_ids():
     assert VOCABULARY.encode("Don't, A  coffee!") == [3, 1, 2, UNK, 0]
     assert VOCABULARY.decode([3, 1, 2, UNK, 0, EOS, 4, PAD]) == "don't, a <unknown>!"
     assert VOCABULARY.decode([MASK, 4, PAD, 2]) == "tea a"  # unfinished
-    assert WordVocabulary.from_line(VOCABULARY.line).words == VOCABULARY.words
+    assert WordVocabulary(VOCABULARY.line.split()).words == VOCABULARY.words
 
 
 @given(st.text(max_size=20))

@@ -71,14 +71,6 @@ def test_pooling_weights_sum_to_one_and_make_the_vector(randomise, options):
     assert encoder.reads_time != torch.equal(encoded.vector, blind.vector)
 
 
-def test_without_positions_permuted_columns_are_the_same(randomise):
-    order = torch.tensor([4, 0, 5, 2, 1, 3])
-    encoder = randomise(DtNEncoder(**ENCODER, pos="none"))
-    plain, permuted = encoder(maps()), encoder(maps()[:, :, order])
-    torch.testing.assert_close(permuted.vector, plain.vector)
-    torch.testing.assert_close(permuted.weights, plain.weights[:, order])
-
-
 def test_a_time_that_was_saved_but_never_read_is_left_out():
     saved = network(time_conditioning=True).state_dict()
     model = network(time_conditioning=False)
@@ -250,7 +242,6 @@ def test_bad_arguments_are_refused():
     with pytest.raises(ValueError, match=r"tokens of width 10, the encoder has d_model=12; make"):
         network({"token_dim": 10})
     for options, message in (
-        ({"pos": "rotary"}, "pos='rotary'; choose sinusoidal or none"),
         ({"d_model": 9}, "sinusoids need an even d_model, got 9; choose 10"),
         ({"token_dropout": 1.0}, r"token_dropout=1.0: expected a share in \[0, 1\)"),
         ({"n_heads": 5}, "n_heads=5 does not divide d_model=12; choose 1, 2, 3, 4, 6, 12"),

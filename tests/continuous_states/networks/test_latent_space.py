@@ -33,6 +33,17 @@ def count(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
+def with_defaults(encoder: nn.Module, decoder: nn.Module, **compression: int) -> LatentSpaceModel:
+    return LatentSpaceModel(
+        encoder=encoder,
+        decoder=decoder,
+        compression=LatentEncoder(**compression),
+        middle=MiddleTransformer(),
+        adapter=PrefixAdapter(),
+        stop_latent=StopLatent(),
+    )
+
+
 def test_defaults_are_the_published_sizes():
     with torch.device("meta"):
         parts = LatentEncoder(), MiddleTransformer(), PrefixAdapter(), StopLatent()
@@ -41,7 +52,7 @@ def test_defaults_are_the_published_sizes():
     encoder, decoder = Words(), Sums()
     encoder.hidden_size, decoder.hidden_size = 768, 640
     with torch.device("meta"):
-        model = LatentSpaceModel(encoder=encoder, decoder=decoder)
+        model = with_defaults(encoder, decoder)
     assert count(model) - count(encoder) - count(decoder) == 12_478_848 + 2_048
 
 
@@ -210,15 +221,11 @@ def test_unit_rows_of_zeros_are_zeros_with_a_bounded_gradient():
             "even width per head; 8 over n_heads=8 is 1",
         ),
         (
-            lambda: LatentSpaceModel(encoder=Words(), decoder=Sums()),
+            lambda: with_defaults(Words(), Sums()),
             r"their states: encoder\.hidden_size=12, compression",
         ),
         (
-            lambda: LatentSpaceModel(
-                encoder=Words(),
-                decoder=Sums(),
-                compression=LatentEncoder(hidden_dim=C, latent_dim=D, latent_seq_len=K),
-            ),
+            lambda: with_defaults(Words(), Sums(), hidden_dim=C, latent_dim=D, latent_seq_len=K),
             r"vectors: compression\.latent_dim=8, middle\.latent",
         ),
         (lambda: SwiGLU(d_model=6, mlp_ratio=0.1), r"mlp_ratio=0\.1 leaves no hidden unit at d_m"),
