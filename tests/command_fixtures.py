@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Iterator
 
 import pytest
+from omegaconf import OmegaConf
 
-from discrete_diffusion.cli import main
+from discrete_diffusion.cli import compose, evaluate, main, sample
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +24,14 @@ def closed_output_is_not_logged_to() -> Iterator[None]:
     for handler in logging.root.handlers[:]:
         if type(handler) is logging.StreamHandler:
             logging.root.removeHandler(handler)
+
+
+def run_plainly(name: str, *words: str) -> None:
+    """``sample`` or ``evaluate``, without Hydra in front of it."""
+    config = compose(name)
+    OmegaConf.set_struct(config, False)  # what data there is, the checkpoint knows
+    commands = {"sample": sample, "evaluate": evaluate}
+    commands[name].run(OmegaConf.merge(config, OmegaConf.from_dotlist([*words])))
 
 
 @pytest.fixture

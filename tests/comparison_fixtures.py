@@ -1,4 +1,5 @@
-"""A comparison of two backbones that is made once, and copies of it."""
+"""Cells of a comparison as the command plans them; a comparison of two backbones that is made once,
+and copies of it."""
 
 from __future__ import annotations
 
@@ -7,7 +8,12 @@ from importlib.util import find_spec
 
 import pytest
 
+from discrete_diffusion.api.cells import Cell
+from discrete_diffusion.building.measurements import with_terms
+from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
+from discrete_diffusion.cli.compare_planning import plan_cells
+from discrete_diffusion.cli.compare_request import read_words, shared_overrides
 
 SHORT = (
     *("model=bd_tiny", "data.num_plans=200", "data.batch_size=32", "trainer.max_steps=2"),
@@ -15,6 +21,12 @@ SHORT = (
     *("logger=none", "schedule=log_linear"),
 )
 TWO = ("algos=[mdlm]", "backbones=[bd-denoiser,dit]", "seeds=[0]")
+
+
+def plan(*overrides: str, user_config_dir: str | None = None) -> list[Cell]:
+    words = read_words(overrides)
+    config = compose("compare", words, user_config_dir=user_config_dir)
+    return plan_cells(with_terms(config)[0], shared_overrides(words), user_config_dir)
 
 
 @pytest.fixture(scope="module")

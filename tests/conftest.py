@@ -20,12 +20,14 @@ from filelock import FileLock
 from hydra.core.config_store import ConfigStore
 from hypothesis import settings
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from omegaconf import DictConfig, OmegaConf
+from torch import nn
 
-from backbone_fixtures import make_config, randomise  # noqa: F401
 from discrete_diffusion.algorithms import registry as algorithms
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.composing.parts import PART_GROUPS, registry_of
 from discrete_diffusion.config import plugins
+from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.domains import registry as domains
 from discrete_diffusion.forward_process import registry as forward_process
 from discrete_diffusion.models import registry
@@ -163,3 +165,42 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     importlib.invalidate_caches()
     yield folder
     forget_imports(tmp_path)
+
+
+@pytest.fixture
+def randomise() -> Callable[..., nn.Module]:
+    """Give every parameter a random non-zero value, large enough that neighbours matter: fresh
+    networks start at 0, which any check of invariance passes."""
+
+    def apply(model: nn.Module, seed: int = 0) -> nn.Module:
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                noise = torch.empty_like(parameter).normal_(generator=generator)
+                if parameter.ndim > 1:
+                    parameter.copy_(noise / parameter.shape[-1] ** 0.5)
+                else:
+                    is_norm = name.endswith("weight")
+                    parameter.copy_(is_norm + 0.2 * noise)
+        return model.eval()
+
+    return apply
+
+
+@pytest.fixture
+def make_config() -> Callable[..., DictConfig]:
+    """A config as the command line composes it, with a preset of ``configs/model``; its data are
+    those the preset is counted with, else graphs of 8 nodes."""
+
+    def make(backbone: str, preset: str | None, data: dict | None = None, **algo) -> DictConfig:
+        model = OmegaConf.load(shipped_files("model")[preset]) if preset else OmegaConf.create()
+        if data is None:
+            data = model.get("counted_with", {"n_max": 8})
+        known = {"n_max": "bubble_diagrams", "num_boundary": "eit"}
+        domain = next((name for key, name in known.items() if key in data), "text")
+        states = {"eit": "eit-levels" if "length" in data else "eit"}
+        data = {"domain": domain, "name": states.get(domain), **data}
+        config = {"algo": {"backbone": backbone, **algo}, "model": model}
+        return OmegaConf.create({**config, "data": data})
+
+    return make

@@ -12,7 +12,7 @@ proved: values (no number is computed), memory, what a kernel of CUDA's does ins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -72,27 +72,3 @@ class Unread(TorchDispatchMode):
     def _refuse_copy(x: Tensor, device: torch.device) -> None:
         if x.device.type == "cpu" and torch.device(device).type == "meta":
             raise WaitsForDevice("a copy from the host that blocks it; give non_blocking=True")
-
-
-WAITS: dict[str, Callable[[Tensor], Any]] = {
-    "item": lambda x: x[0].item(),
-    "bool": lambda x: bool(x.any()),
-    "int": lambda x: int(x.sum()),
-    "tolist": lambda x: x.tolist(),
-    "cpu": lambda x: x.cpu(),
-    "numpy": lambda x: x.numpy(),
-    "nonzero": lambda x: x.nonzero(),
-    "unique": lambda x: x.unique(),
-    "equal": lambda x: torch.equal(x, x),
-    "allclose": lambda x: torch.allclose(x, x),
-    "mask": lambda x: x[x > 0],
-    "assignment to a mask": lambda x: x.index_put_((x > 0,), torch.zeros(2, device=x.device)),
-    "masked_select": lambda x: x.masked_select(x > 0),
-    "repeat_interleave": lambda x: x.repeat_interleave(x.long()),
-    "bincount": lambda x: x.long().bincount(),
-    "an index that is a tensor": lambda x: torch.zeros(4, device=x.device)[x[0].long()],
-    "copy to the host": lambda x: torch.zeros(3).copy_(x),
-    "copy from the host": lambda x: torch.zeros(3).to(x.device),
-    "copy into": lambda x: x.copy_(torch.zeros(3)),
-}
-"""What must raise under ``Unread``, of a tensor Float[3] on the meta device."""

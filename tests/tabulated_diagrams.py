@@ -13,7 +13,7 @@ from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from floor_plans import BubbleDiagram, PartialDiagram, encode
-from tabulated_model import TabulatedBackbone, tabulated_graphs
+from graph_worlds import TabulatedBackbone, tabulated_graphs
 
 
 def random_diagrams(num: int, num_rooms: int, seed: int) -> list[BubbleDiagram]:

@@ -8,10 +8,10 @@ import shutil
 import numpy as np
 import pytest
 
+from comparison_fixtures import plan
 from discrete_diffusion.cli import compose
 from discrete_diffusion.cli.compare import CompareRequest, run_comparison
 from discrete_diffusion.domains import build_data, complete_data
-from planned import plan
 
 ALGORITHMS = "algos=[mdlm,flow-matching]"
 TINY = (

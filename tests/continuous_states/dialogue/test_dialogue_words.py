@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +11,6 @@ from continuous_states.dialogue.texts import (
     NUM_COMBINATIONS,
     SLOTS,
     WORDS,
-    PretrainedTokenizer,
     WordVocabulary,
     joined,
     sample_dialogues,
@@ -51,12 +48,6 @@ def test_the_most_frequent_words_are_kept():
 def test_words_that_are_no_vocabulary_are_refused(words):
     with pytest.raises(ValueError, match=r"data\.words"):
         WordVocabulary(words)
-
-
-def test_without_transformers_the_error_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(ValueError, match=r"pip install .*\[text\]"):
-        PretrainedTokenizer("folder")
 
 
 PAIRS = sample_dialogues(2000, seed=3)

@@ -199,8 +199,6 @@ def test_fingerprints_of_data_without_conditions_stay() -> None:
         ({"dtn_transform": "ration"}, "unknown data.dtn_transform 'ration'; did you mean 'ratio'"),
         ({"noise_level": -0.1}, "data.noise_level=-0.1: expected a number, at least 0"),
         ({"noise_level": "much"}, "data.noise_level=much: expected a number"),
-        ({"phantoms": "cubes"}, "unknown data.phantoms 'cubes'; did you mean 'tubes'"),
-        ({"mesh_rings": 20}, "data.num_boundary=12: expected a multiple of 4, at least 40"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes: dict, sentence: str) -> None:
@@ -333,8 +331,6 @@ REFUSED = [
     ({"dtn": np.ones((20, 12, 11))}, r"dtn has shape \(20, 12, 11\); expected \(20, n, n\)"),
     ({"dtn": np.ones((19, 12, 12))}, r"dtn has shape \(19, 12, 12\); expected \(20, n, n\)"),
     ({"background": np.ones((11, 11))}, r"background has shape \(11, 11\); expected \(12, 12\)"),
-    ({"media": np.full((20, 16, 16), "x")}, "media is <U1; expected numbers"),
-    ({"dtn": np.full((20, 12, 12), None)}, "dtn holds Python objects, which are never loaded"),
     (with_value("media", (1, 2, 3), 0), r"media\[1, 2, 3\] is 0.0; expected a positive number"),
     (with_value("media", (1, 2, 3), np.inf), r"media\[1, 2, 3\] is inf"),
     (with_value("dtn", (4, 0, 1), np.nan), r"dtn\[4, 0, 1\] is nan; expected a finite number"),
@@ -363,19 +359,12 @@ def test_wrong_files_are_refused(change: dict, sentence: str, tmp_path: Path) ->
 def test_paths_that_hold_no_phantoms_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"no phantoms at .*no\.npz; data.path=null simula"):
         build(file_config(tmp_path / "no.npz"))
-    for name, sentence in [
-        ("text.npz", "text.npz is not an .npz file, or damaged"),
-        ("table.pt", "table.pt: expected FILE.npz"),
-    ]:
-        (tmp_path / name).write_bytes(b"text")
-        with pytest.raises(ValueError, match=sentence):
-            build(file_config(tmp_path / name))
-    np.savez(
-        tmp_path / "few.npz", **{k: v[:3] if k != "background" else v for k, v in arrays().items()}
-    )
-    with pytest.raises(
-        ValueError, match=r"few.npz: the test share of .* has no sample; give more sam"
-    ):
+    (tmp_path / "table.pt").touch()
+    with pytest.raises(ValueError, match=r"table.pt: expected FILE.npz"):
+        build(file_config(tmp_path / "table.pt"))
+    few = {k: v[:3] if k != "background" else v for k, v in arrays().items()}
+    np.savez(tmp_path / "few.npz", **few)
+    with pytest.raises(ValueError, match=r"few.npz: the test share of .* has no sample; give more"):
         build(file_config(tmp_path / "few.npz"))
 
 

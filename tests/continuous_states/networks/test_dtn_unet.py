@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from continuous_states.networks.dtn_unet import DtNEncoder, DtNRegressor, DtNUNet
+from continuous_states.networks.dtn_unet import DtNEncoder, DtNRegressor, DtNUNet, FilmUNetTokens
 from continuous_states.networks.film_unet import FiLMUNet
 from discrete_diffusion.models import build_backbone
 
@@ -235,10 +235,6 @@ def test_bad_arguments_are_refused():
         model(images(), SIGMA, maps()[:, :5])
     with pytest.raises(ValueError, match=r"dtn has shape \(6, 6\)"):
         model.fit_conditions({"dtn": maps()[0]})
-    with pytest.raises(ValueError, match=r"x has shape \(3, 4, 8\); expected \(B, 1, H, W\)"):
-        model(images()[:, 0], SIGMA)
-    with pytest.raises(ValueError, match="images of 3 x 8 pixels cannot be halved 1 times"):
-        model(images()[:, :, :3], SIGMA)
     with pytest.raises(ValueError, match=r"tokens of width 10, the encoder has d_model=12; make"):
         network({"token_dim": 10})
     for options, message in (
@@ -304,7 +300,7 @@ def test_its_encoder_fits_the_u_net_whose_encoder_reads_no_time(make_config):
     network.encoder.load_state_dict(model.encoder.state_dict())
 
 
-def test_what_a_regressor_refuses(make_config):
+def test_what_a_regressor_refuses():
     with pytest.raises(ValueError, match="give an encoder without time_conditioning"):
         regressor(time_conditioning=True)
     with pytest.raises(ValueError, match=r"head_widths=\[8, 0\]: expected numbers of at least 1"):
@@ -313,5 +309,74 @@ def test_what_a_regressor_refuses(make_config):
         regressor()(torch.zeros(3, *SHAPE))
     with pytest.raises(ValueError, match=r"maps of shape \(3, 6, 6\); expected \(B, 2, 4, 8\)"):
         regressor()(torch.zeros(3, 2, 4, 4), dtn=maps())
-    with pytest.raises(ValueError, match=r"'dtn-regressor' reads Dir.* data.num_boundary"):
-        build_backbone(make_config("dtn-regressor", "dtn_regressor_tiny", {}), 1)
+
+
+PIXELS = {"length": 64, "vocab_size": 7, "mask_id": 6, "num_boundary": 8}
+
+
+def over_ids(make_config, data: dict | None = None, **model) -> FilmUNetTokens:
+    config = make_config("film-unet-tokens", "film_unet_tiny", {**PIXELS, **(data or {})})
+    config.model.update({"channels": 8, "d_model": 16, "cond_dim": 12, "multipliers": [1, 2]})
+    config.model.update(model)
+    return build_backbone(config, 7)
+
+
+def ids_and_maps() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return (
+        torch.randint(0, 7, (3, 64), generator=generator),
+        torch.randn(3, 8, 8, generator=generator),
+    )
+
+
+def test_logits_are_the_u_net_of_the_embedded_pixels(make_config, randomise):
+    (ids, dtn), model = ids_and_maps(), randomise(over_ids(make_config))
+    logits = model(x_t=ids, sigma=SIGMA, dtn=dtn)
+    assert logits.shape == (3, 64, 7)
+    assert logits.std() > 0.1
+    image = model.embedding.weight[ids.reshape(3, 8, 8)].permute(0, 3, 1, 2)
+    expected = model.network(image, SIGMA, dtn)  # (B, V, H, W)
+    torch.testing.assert_close(logits, expected.permute(0, 2, 3, 1).reshape(3, 64, 7))
+    for form in (0.7, SIGMA[1:2].repeat(3, 1)):  # a number, (B, 1)
+        same = model(ids, SIGMA[1:2].repeat(3), dtn)
+        torch.testing.assert_close(model(ids, form, dtn), same)
+
+
+def test_neighbours_the_map_and_time_are_read(make_config, randomise):
+    (ids, dtn), model = ids_and_maps(), randomise(over_ids(make_config))
+    logits = model(ids, SIGMA, dtn)
+    changed = ids.clone()
+    changed[:, 0] = (ids[:, 0] + 1) % 7
+    assert (model(changed, SIGMA, dtn) - logits)[:, 1].abs().max() > 1e-3
+    assert (model(ids, SIGMA, -dtn) - logits).abs().max() > 1e-3
+    assert (model(ids, 2 * SIGMA, dtn) - logits).abs().max() > 1e-3
+    assert (model(ids, SIGMA) - logits).abs().max() > 1e-3
+    for sigma in (None, torch.zeros(3)):
+        assert model(ids, sigma, dtn).isfinite().all()
+
+
+def test_the_first_prediction_is_uniform_and_a_step_moves_it(make_config):
+    (ids, dtn), model = ids_and_maps(), over_ids(make_config)
+    assert (model(ids, SIGMA, dtn) == 0).all()
+    model.fit_conditions({"dtn": dtn})
+    torch.testing.assert_close(model.network.encoder.shift, dtn.mean(dim=0))
+    loss = torch.nn.functional.cross_entropy(model(ids, SIGMA, dtn).transpose(1, 2), ids)
+    loss.backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    assert model(ids, SIGMA, dtn).abs().max() > 0
+    assert "time_film" in model.diagnostics()
+
+
+def test_data_that_it_cannot_read_are_refused(make_config):
+    with pytest.raises(ValueError, match=r"square images, but data.length=72 is not 8 x 8 pixels"):
+        over_ids(make_config, {"length": 72})
+    with pytest.raises(ValueError, match=r"data.length=64 is not 9 x 9 pixels; set data.size"):
+        over_ids(make_config, {"size": 9})
+    with pytest.raises(ValueError, match=r"needs data.num_boundary, .*; choose data=eit-levels"):
+        over_ids(make_config, {"num_boundary": None})
+    with pytest.raises(ValueError, match="every pixel of which is real, but the data has pad_id=5"):
+        over_ids(make_config, {"pad_id": 5})
+    with pytest.raises(
+        ValueError, match=r"x_t has shape \(3, 63\); expected \(B, 64\), the pixels"
+    ):
+        over_ids(make_config)(ids_and_maps()[0][:, :63])

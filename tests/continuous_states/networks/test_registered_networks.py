@@ -1,4 +1,4 @@
-"""The networks by name: what they are registered as, which presets fit, what the config sets."""
+"""The parts by name: how they are listed and chosen, which presets fit, what the config sets."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import torch
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.checkpoints import export_onnx
 from discrete_diffusion.cli import compose
+from discrete_diffusion.composing.compose import compose_plainly
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.models import build_backbone
 from discrete_diffusion.models.registry import BackboneSpec, backbone_spec
+from listed_parts import listed
 
 
 @pytest.mark.parametrize(
@@ -92,9 +94,7 @@ def test_a_network_that_is_told_no_time_has_an_encoder_without(make_config, rand
     assert build_backbone(config, 7).encoder_reads_time
 
 
-def test_dtn_unet_wants_maps_and_images_it_can_halve(make_config):
-    with pytest.raises(ValueError, match=r"'dtn-unet' reads Dir.* data.num_boundary, .* data=eit$"):
-        build_backbone(make_config("dtn-unet", "dtn_unet_tiny", {}), 1)
+def test_dtn_unet_wants_images_it_can_halve(make_config):
     data = {"num_boundary": 8, "field_size": 30}
     with pytest.raises(ValueError, match="images of 30 x 30 pixels cannot be halved 2 times"):
         build_backbone(make_config("dtn-unet", "dtn_unet_tiny", data), 1)
@@ -121,3 +121,40 @@ def test_a_network_that_needs_more_than_tokens_is_refused(words, why, tmp_path):
     with pytest.raises(ValueError, match=f"format=onnx .*x_t and sigma.*{why}"):
         export_onnx(algorithm, {}, tmp_path / "network.onnx")
     assert not (tmp_path / "network.onnx").exists()
+
+
+def test_every_one_of_these_parts_stands_under_its_state(capsys):
+    states = listed(capsys)
+    assert list(states) == ["tokens", "features", "field", "latent"]
+    assert states["latent"] == {
+        "data=": ["dialogue"],
+        "algo.backbone=": ["latent-space-model"],
+        "algo=": ["latent-seq2seq"],
+        "sampling=": ["generate"],
+    }
+    assert states["features"] == {
+        "data=": ["regions"],
+        "algo.backbone=": ["get-region"],
+        "algo=": ["masked-features"],
+        "sampling=": ["row-ancestral"],
+    }
+    assert states["field"] == {
+        "data=": ["eit"],
+        "algo.backbone=": ["dtn-regressor", "dtn-unet"],
+        "algo=": ["flow-matching", "regression"],
+        "sampling=": ["direct", "ode"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sampler"),
+    [
+        ([], "ancestral"),
+        (["sampling=margin"], "margin"),
+        (["algo=ar"], "autoregressive"),
+        (["algo=distill"], "few-call"),
+    ],
+)
+def test_levels_bring_theirs_unless_the_algorithm_or_the_user_does(overrides, sampler):
+    config = compose_plainly("train", ["data=eit-levels", *overrides])
+    assert config.sampling.name == sampler

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from region_tables import made_table, peak_names, region_config, table_config
+from toy_regions import made_table, peak_names, region_config, table_config
 
 from continuous_states.regions import simulator
 from continuous_states.regions.dataset import (
@@ -87,7 +87,6 @@ def test_completing_counts_the_features() -> None:
     ("changes", "sentence"),
     [
         ({"split": [0.5, 0.6, 0.1]}, r"data.split=\[0.5, 0.6, 0.1\]"),
-        ({"split": [0.5, 0.5]}, r"data.split=\[0.5, 0.5\]"),
         (
             {"num_windows": 2},
             "the val share .*more data.num_windows or another data.split",
@@ -95,7 +94,6 @@ def test_completing_counts_the_features() -> None:
         ({"quantitative_atac": "no"}, "data.quantitative_atac=no"),
         ({"cell_types": ["b_cell"]}, "data.cell_types .*data.path"),
         ({"rows": 1}, "data.rows=1: .*at least 2"),
-        ({"peak_length": 5}, "data.peak_length=5: .*at least 14"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes: dict, sentence: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from region_tables import made_table, table_config
+from toy_regions import made_table, table_config
 
 from continuous_states.arrays import write_npz
 from continuous_states.regions.dataset import build_regions

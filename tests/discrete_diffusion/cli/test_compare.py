@@ -14,7 +14,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import MissingConfigException
 from omegaconf import OmegaConf
 
-from comparison_fixtures import SHORT, TWO, again
+from comparison_fixtures import SHORT, TWO, again, plan
 from discrete_diffusion.api.cells import config_digest
 from discrete_diffusion.checkpoints.files import read_training_file
 from discrete_diffusion.cli import compose, main
@@ -22,7 +22,6 @@ from discrete_diffusion.cli.compare_request import is_option, read_words
 from discrete_diffusion.cli.errors import explain
 from discrete_diffusion.domains import cell_measurement
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
-from planned import plan
 
 
 @pytest.mark.slow

@@ -10,11 +10,11 @@ import shlex
 import pytest
 from torch import nn
 
+from comparison_fixtures import plan
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.config.files import shipped_presets
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS, register_backbone
 from guide_code import DOCS
-from planned import plan
 
 pytestmark = pytest.mark.usefixtures("clean_registry", "site")
 

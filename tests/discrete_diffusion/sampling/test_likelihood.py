@@ -28,7 +28,7 @@ from discrete_diffusion.sampling.likelihood import (
     random_order_log_probs,
 )
 from discrete_diffusion.sampling.unmasking import ONE_PATH
-from tabulated_model import tabulated_graphs
+from graph_worlds import tabulated_graphs
 from toy_graphs import random_graphs
 from toy_samplers import absorbing, draw_from, exact, record_calls
 from toy_world import FULL, LENGTH, PADDED, ExactBackbone, ToyWorld, noise_floor, total_variation
