@@ -106,7 +106,7 @@ def write_comparison(
     _write_tables(out, table, notes)
     _write_csv(out / "table.csv", results["models"], columns)
     write_json(out / "results.json", results)
-    from discrete_diffusion.evaluation.pictures import plot_comparison
+    from discrete_diffusion.evaluation.comparison_figure import plot_comparison
 
     written = ["table.md", "table.csv", "table.tex", "results.json"]
     written += plot_comparison(comparison, measurement.axes, out / "pareto.png", setting)

@@ -44,7 +44,6 @@ class Examples:
         return Examples(self.x0[rows], self.real[rows], orders, conditions=conditions)
 
     def batch(self) -> Batch:
-        """Batch of all samples."""
         return Batch(self.x0, self.real, self.log_num_orders, dict(self.conditions))
 
 
@@ -206,17 +205,12 @@ def given_paths(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def shares_of(num: int, fractions: Sequence[float]) -> dict[str, slice]:
-    """Slices of train, val and test among ``num`` items in order.
-
-    Raises ``ValueError`` for shares that do not sum to 1.
-    """
+    """Slices of train, val and test of ``num`` items; ``ValueError`` unless shares sum to 1."""
     if len(fractions) != 3 or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
         raise ValueError(f"data.split={list(fractions)}: expected three shares that sum to 1")
     # ends of train and val
-    first, second = (round(num * s) for s in (fractions[0], fractions[0] + fractions[1]))
-    return dict(
-        zip(SPLITS, (slice(0, first), slice(first, second), slice(second, num)), strict=True)
-    )
+    first, second = round(num * fractions[0]), round(num * (fractions[0] + fractions[1]))
+    return {"train": slice(0, first), "val": slice(first, second), "test": slice(second, num)}
 
 
 _MOST_AT_ONCE = 4096

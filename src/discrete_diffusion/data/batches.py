@@ -19,9 +19,6 @@ D = TypeVar("D", bound=Dataset)
 _ORDER_STREAM, _AUGMENT_STREAM, _CHOICE_STREAM = 10, 11, 12
 """Streams of random numbers, different from those of training steps with the same seed."""
 
-_ROUNDS = 6
-"""Rounds of the network of ``Permutation``."""
-
 
 def bucket_batches(
     sizes: Tensor, batch_size: int, generator: torch.Generator | None = None
@@ -91,52 +88,41 @@ class BatchStream:
         self._round: tuple[int, list[Tensor]] | None = None
 
     def __len__(self) -> int:
-        """Number of batches of this rank in an epoch."""
-        return self._length
+        return self._length  # batches of this rank in an epoch
 
     def __iter__(self) -> Iterator[Batch]:
         for given in range(self._given, self._given + len(self)):
             # before the yield: a loop that knows our length does not go on after it
             self._given = given + 1
-            yield self._batch(given * self.world_size + self.rank)
-
-    def _batch(self, number: int) -> Batch:
-        generator = make_generator(self.seed, _AUGMENT_STREAM, number)
-        return self.dataset.augment(self.examples[self._rows(number)], generator)
+            number = given * self.world_size + self.rank
+            generator = make_generator(self.seed, _AUGMENT_STREAM, number)
+            yield self.dataset.augment(self.examples[self._rows(number)], generator)
 
     def _rows(self, number: int) -> Tensor:
         """Row numbers of batch ``number`` of the stream, Int[batch_size]."""
-        index, k = divmod(number, self._batches_per_round)
-        if isinstance(self.examples, ExamplesOnDisk):
-            return self._permuted_rows(number)
-        if self._round is None or self._round[0] != index:
-            self._round = (index, self._batches_of_round(index))
-        return self._round[1][k]
-
-    def _batches_of_round(self, index: int) -> list[Tensor]:
-        # a part of one pass, or the end of a pass and the beginning of the next
-        num, size = self._batches_per_round * self.batch_size, len(self.examples)
-        start, stop = index * num, (index + 1) * num
-        passes = range(start // size, (stop - 1) // size + 1)
-        first = passes[0] * size
-        rows = torch.cat([self._order(k) for k in passes])[start - first : stop - first]
-        generator = make_generator(self.seed, _ORDER_STREAM, 1, index)
-        return [rows[b] for b in bucket_batches(self._sizes[rows], self.batch_size, generator)]
-
-    def _permuted_rows(self, number: int) -> Tensor:
-        """Row numbers of batch ``number`` for samples on disk; each pass is a permutation."""
         size = len(self.examples)
-        places = number * self.batch_size + torch.arange(self.batch_size)
-        rows = torch.empty_like(places)
-        for k in range(int(places[0]) // size, int(places[-1]) // size + 1):
-            own = places // size == k
-            rows[own] = Permutation(size, self.seed, _ORDER_STREAM, 2, k)(places[own] - k * size)
-        return rows
-
-    def _order(self, number: int) -> Tensor:
-        """Row numbers in the order of pass ``number``, Int[M]."""
-        generator = make_generator(self.seed, _ORDER_STREAM, 0, number)
-        return torch.randperm(len(self.examples), generator=generator)
+        # on disk each pass is a permutation
+        if isinstance(self.examples, ExamplesOnDisk):
+            places = number * self.batch_size + torch.arange(self.batch_size)
+            rows = torch.empty_like(places)
+            for k in range(int(places[0]) // size, int(places[-1]) // size + 1):
+                own = places // size == k
+                permutation = Permutation(size, self.seed, _ORDER_STREAM, 2, k)
+                rows[own] = permutation(places[own] - k * size)
+            return rows
+        # a round is a part of one pass, or the end of a pass and the beginning of the next
+        index, k = divmod(number, self._batches_per_round)
+        if self._round is None or self._round[0] != index:
+            num = self._batches_per_round * self.batch_size
+            start, stop = index * num, (index + 1) * num
+            passes = range(start // size, (stop - 1) // size + 1)
+            seeds = [make_generator(self.seed, _ORDER_STREAM, 0, each) for each in passes]
+            orders = torch.cat([torch.randperm(size, generator=each) for each in seeds])
+            rows = orders[start - passes[0] * size : stop - passes[0] * size]
+            generator = make_generator(self.seed, _ORDER_STREAM, 1, index)
+            buckets = bucket_batches(self._sizes[rows], self.batch_size, generator)
+            self._round = (index, [rows[bucket] for bucket in buckets])
+        return self._round[1][k]
 
     @cached_property
     def _sizes(self) -> Tensor:
@@ -205,7 +191,6 @@ class SplitBatches:
         self._length = -(-len(self._batches) // world_size)
 
     def __len__(self) -> int:
-        """Number of batches of this rank."""
         return self._length
 
     def counts(self, position: int) -> bool:
@@ -241,10 +226,9 @@ class Permutation:
 
     def __init__(self, num: int, *seeds: int) -> None:
         self.num = num
-        # bits of half a number, and random keys
-        self._half = max(1, -(-max(num - 1, 1).bit_length() // 2))  # bits
-        generator = make_generator(*seeds)
-        self._keys = torch.randint(1 << 31, (_ROUNDS,), generator=generator).tolist()
+        # bits of half a number, and a random key for each of six rounds
+        self._half = max(1, -(-max(num - 1, 1).bit_length() // 2))
+        self._keys = torch.randint(1 << 31, (6,), generator=make_generator(*seeds)).tolist()
 
     def __call__(self, places: Tensor) -> Tensor:
         """Map places in 0..M-1, Int64[B], to the numbers there, Int64[B]."""
@@ -258,12 +242,9 @@ class Permutation:
         mask = (1 << self._half) - 1
         left, right = x >> self._half, x & mask
         for key in self._keys:
-            left, right = right, left ^ (_mixed(right ^ key) & mask)
+            # finaliser of MurmurHash3 for 32-bit numbers
+            mixed = right ^ key
+            mixed = (mixed ^ (mixed >> 16)) * 0x85EBCA6B & 0xFFFFFFFF
+            mixed = (mixed ^ (mixed >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
+            left, right = right, left ^ ((mixed ^ (mixed >> 16)) & mask)
         return (left << self._half) | right
-
-
-def _mixed(x: Tensor) -> Tensor:
-    """Mix the bits of 32-bit numbers (finaliser of MurmurHash3), as Int64."""
-    x = (x ^ (x >> 16)) * 0x85EBCA6B & 0xFFFFFFFF
-    x = (x ^ (x >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
-    return x ^ (x >> 16)

@@ -92,11 +92,6 @@ class _Search:
         # bytes that sort like the integers
         return _Leaf(order, tokens.astype(">u4").tobytes())
 
-    def first_leaf(self, colours: Ints) -> _Leaf:
-        while target := self.target(colours):
-            colours = self.individualise(colours, target[0])
-        return self.leaf(colours)
-
     def smallest_leaf(self, colours: Ints) -> tuple[_Leaf, int]:
         """Find the leaf with the smallest tokens below refined ``colours``, and their |Aut|.
 
@@ -114,7 +109,10 @@ class _Search:
             if any(orbits[node] == orbits[other] for other in explored):
                 continue
             branch = self.individualise(colours, node)
-            first = self.first_leaf(branch)
+            finer = branch
+            while tied := self.target(finer):
+                finer = self.individualise(finer, tied[0])
+            first = self.leaf(finer)
             if explored and self.found_automorphism(leaves, first):
                 continue
             # search the branch, and compare its leaf with the best
@@ -247,8 +245,11 @@ def _orders(types: Ints, pairs: Ints, vocab: VocabConfig) -> tuple[Ints, NDArray
         rank_in_class = np.tril(twins, k=-1).sum(-1)
         group = (log_factorial[twins.sum(-1)] * (rank_in_class == 0)).sum(-1)
         for k, row in enumerate(rows.tolist()):
-            # ranks by key, twins apart; then a search if ties are left
-            ranks = _ranks(orders[row], [*(key[row] for key in keys), colours[row]])
+            # ranks step wherever a key changes, twins apart; then a search if ties are left
+            by_key = np.stack([key[row, orders[row]].astype(np.uint64) for key in (*keys, colours)])
+            step = (by_key[:, 1:] != by_key[:, :-1]).any(0)
+            ranks = np.empty_like(orders[row])
+            ranks[orders[row]] = np.concatenate([[0], np.cumsum(step)])
             ranks = ranks * n + rank_in_class[k]
             orders[row] = np.argsort(ranks)
             if len(np.unique(ranks)) < n:
@@ -257,16 +258,6 @@ def _orders(types: Ints, pairs: Ints, vocab: VocabConfig) -> tuple[Ints, NDArray
                 group[k] += math.log(labelling.num_automorphisms)
         log_num_automorphisms[rows] = group
     return orders, log_num_automorphisms
-
-
-def _ranks(order: Ints, keys: list[NDArray]) -> Ints:
-    """Dense ranks (n,) of the nodes of one graph by their keys, ``order`` being sorted by them."""
-    # a step wherever a key changes
-    by_key = np.stack([key[order].astype(np.uint64) for key in keys])
-    step = (by_key[:, 1:] != by_key[:, :-1]).any(0)
-    ranks = np.empty_like(order)
-    ranks[order] = np.concatenate([[0], np.cumsum(step)])
-    return ranks
 
 
 def _twins(types: Ints, pairs: Ints, vocab: VocabConfig) -> NDArray[np.bool_]:

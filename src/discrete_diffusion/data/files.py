@@ -75,23 +75,20 @@ def table_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list
 
 
 def load_json(text: str) -> Any:
-    """Parse JSON.
+    """Parse JSON; ``ValueError`` if it is invalid, nested too deeply, or repeats a key."""
 
-    Raises ``ValueError`` with one sentence for invalid JSON, too deep nesting, or a repeated key.
-    """
+    def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in pairs]
+        if twice := [key for key in keys if keys.count(key) > 1]:
+            raise ValueError(
+                f"the key {twice[0]!r} is given twice in one object; leave one of them out"
+            )
+        return dict(pairs)
+
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=without_repeats)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in found if keys.count(key) > 1)
-        raise ValueError(f"the key {twice!r} is given twice in one object; leave one of them out")
-    return found
 
 
 def read_text(
@@ -139,7 +136,11 @@ CACHE_VARIABLE = "DISCRETE_DIFFUSION_CACHE"
 _PATTERNS = ("*-v*.npz", f".*-v*{UNFINISHED}*", "*-v*.sqlite3*")
 """Patterns of cached files: ``KIND-vVERSION-...npz``, or ``.sqlite3`` and its journal."""
 
-_UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+"""Exceptions on reading arrays that are damaged, encrypted, or of impossible shapes."""
 
 
 def cache_dir() -> Path:
@@ -171,10 +172,21 @@ def cached_arrays(
     to, nothing is cached. Both are logged as warnings.
     """
     try:
-        return _read_cached(path, expected)
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
+            cached = {name: file[name] for name in expected}
+        # types and shapes as expected
+        for name, (dtype, shape) in expected.items():
+            array = cached[name]
+            sizes = zip(array.shape, shape, strict=False)
+            fits = array.ndim == len(shape) and all(m is None or n == m for n, m in sizes)
+            if not fits or array.dtype != dtype:
+                raise ValueError(
+                    f"{name} is {array.dtype} {array.shape}, expected {np.dtype(dtype)} {shape}"
+                )
+        return cached
     except (FileNotFoundError, NotADirectoryError):
         logger.info("generating %s, once; kept in %s", kind, path.parent)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         logger.warning(
             "%s is not a readable cache file (%s); its %s are generated again", path, error, kind
         )
@@ -192,24 +204,6 @@ def cached_arrays(
     return arrays
 
 
-def _read_cached(
-    path: Path, expected: Mapping[str, tuple[DTypeLike, tuple[int | None, ...]]]
-) -> dict[str, NDArray[Any]]:
-    arrays = {}
-    with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
-        for name, (dtype, shape) in expected.items():
-            array = file[name]
-            # type and shape as expected
-            sizes = zip(array.shape, shape, strict=False)
-            fits = array.ndim == len(shape) and all(m is None or n == m for n, m in sizes)
-            if not fits or array.dtype != dtype:
-                raise ValueError(
-                    f"{name} is {array.dtype} {array.shape}, expected {np.dtype(dtype)} {shape}"
-                )
-            arrays[name] = array
-    return arrays
-
-
 def cached_files() -> list[Path]:
     """Cached files of any generator version, and unfinished files of killed processes."""
     return sorted({file for pattern in _PATTERNS for file in cache_dir().glob(pattern)})
@@ -222,12 +216,6 @@ def clear_cache() -> list[Path]:
         file.unlink(missing_ok=True)
     return files
 
-
-UNREADABLE = (
-    *(OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error),
-)
-"""Exceptions on reading arrays that are damaged, encrypted, or of impossible shapes."""
 
 _MOST, _MOST_TIMES = 1 << 30, 200
 """Size in bytes of an array from which on its compression ratio is limited, and the limit."""

@@ -1,10 +1,8 @@
-"""Pictures of the scores of a model on held-out data, and of compared models."""
+"""Pictures of the scores of a model on held-out data."""
 
 from __future__ import annotations
 
-import math
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
 
@@ -15,8 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
-from discrete_diffusion.evaluation.comparison import Column, Comparison
-from discrete_diffusion.evaluation.comparison_table import is_doubtful
 from discrete_diffusion.evaluation.model_scores import ModelScores
 from discrete_diffusion.evaluation.noise_levels import BoundByTime, Calibration
 from discrete_diffusion.evaluation.sample_scores import plus_minus
@@ -32,7 +28,6 @@ from discrete_diffusion.viz.chart_style import (
     save_figure,
     style_axes,
 )
-from discrete_diffusion.viz.pareto import ModelPoint, QualityAxis, plot_pareto
 
 FEWEST_EVENTS = 100
 """Fewest events of a bin that is shown: the standard error is at most 5 points."""
@@ -41,9 +36,6 @@ _MASKED_MAP = LinearSegmentedColormap.from_list(
     "masked", ["#f2c14e", "#e07a5f", "#a64d79", "#5b3a78", "#22223b"]
 )
 """Colours of masked shares: from yellow to dark purple, monotone in lightness."""
-
-_TITLE_WIDTH = 78
-"""Characters per line of the title of a comparison."""
 
 
 def plot_model(
@@ -220,56 +212,3 @@ def _highest(*values: NDArray[np.float64]) -> float:
 
 def _title(group: str, titles: Mapping[str, str]) -> str:
     return titles.get(group, f"{group}s")
-
-
-def plot_comparison(
-    comparison: Comparison, axes: Sequence[Column], path: Path, setting: str
-) -> list[str]:
-    """Plot a comparison, if there is anything to show; return the names of the written files.
-
-    ``axes``: candidates for the quality axis, of which the first measured is shown; ``setting``:
-    title.
-    """
-    # quality of samples
-    models, measure = comparison.models, comparison.measures[0]
-    names = {name for model in models for name in (*model.values, *model.metrics)}
-    quality = next((each for each in axes if each.name in names), None)
-    if len(models) == 1 and quality is None:
-        path.unlink(missing_ok=True)
-        return []
-    # a point for each model
-    points = []
-    for model, label in zip(models, comparison.short_names(), strict=True):
-        base = comparison.base(model, measure)
-        is_base = base is model
-        error = math.nan
-        if quality is not None:
-            value = comparison.value(model, quality.name) or model.estimate(quality)
-            error = value.standard_error
-        apart, none = comparison.difference(model, measure), 0.0 if is_base else math.nan
-        points.append(
-            ModelPoint(
-                label=label,
-                difference=none if apart is None else apart.mean,
-                error=none if apart is None else apart.standard_error,
-                calls=model.mean("network_calls"),
-                quality=math.nan if quality is None else comparison.mean(model, quality.name),
-                quality_error=error,
-                replaced=model.instead_of is not None,
-                is_reference=is_base,
-                is_doubtful=is_doubtful(model, base, measure=measure),
-            )
-        )
-    title = comparison.measured[measure].title.removeprefix("the ")
-    # differences of the measure, and this quality
-    plot_pareto(
-        points,
-        path,
-        measure=title[:1].upper() + title[1:],
-        quantity=str(comparison.quantity) if measure == "nelbo" else title,
-        quality=QualityAxis()
-        if quality is None
-        else QualityAxis(quality.head, quality.share, bool(quality.up)),
-        title=textwrap.fill(setting, _TITLE_WIDTH, break_on_hyphens=False),
-    )
-    return [path.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -14,6 +15,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
+from discrete_diffusion.evaluation.comparison import Column, Comparison
+from discrete_diffusion.evaluation.comparison_table import is_doubtful
 from discrete_diffusion.viz.chart_style import (
     LABEL_POINTS,
     LINE,
@@ -28,8 +31,12 @@ from discrete_diffusion.viz.chart_style import (
     style_axes,
 )
 
+_TITLE_WIDTH = 78
+"""Characters per line of the title."""
+
 _FAINT = 0.5
 """Opacity of a doubtful difference."""
+
 _LABEL_GAP = 0.062
 """Least distance of two labels, as a share of the axes' height."""
 
@@ -56,13 +63,54 @@ class ModelPoint:
     is_doubtful: bool = False
 
 
-@dataclass(frozen=True)
-class QualityAxis:
-    """Axis of the quality of samples, called ``name``; in percent if it is a share."""
+def plot_comparison(
+    comparison: Comparison, axes: Sequence[Column], path: Path, setting: str
+) -> list[str]:
+    """Plot a comparison, if there is anything to show; return the names of the written files.
 
-    name: str = ""
-    is_share: bool = False
-    more_is_better: bool = True
+    ``axes``: candidates for the quality axis, of which the first measured is shown; ``setting``:
+    title.
+    """
+    # quality of samples
+    models, measure = comparison.models, comparison.measures[0]
+    names = {name for model in models for name in (*model.values, *model.metrics)}
+    quality = next((each for each in axes if each.name in names), None)
+    if len(models) == 1 and quality is None:
+        path.unlink(missing_ok=True)
+        return []
+    # a point for each model
+    points = []
+    for model, label in zip(models, comparison.short_names(), strict=True):
+        base = comparison.base(model, measure)
+        apart, none = comparison.difference(model, measure), 0.0 if base is model else math.nan
+        mean = error = math.nan
+        if quality is not None:
+            mean = comparison.mean(model, quality.name)
+            value = comparison.value(model, quality.name) or model.estimate(quality)
+            error = value.standard_error
+        points.append(
+            ModelPoint(
+                label=label,
+                difference=none if apart is None else apart.mean,
+                error=none if apart is None else apart.standard_error,
+                calls=model.mean("network_calls"),
+                quality=mean,
+                quality_error=error,
+                replaced=model.instead_of is not None,
+                is_reference=base is model,
+                is_doubtful=is_doubtful(model, base, measure=measure),
+            )
+        )
+    title = comparison.measured[measure].title.removeprefix("the ")
+    plot_pareto(
+        points,
+        path,
+        measure=title[:1].upper() + title[1:],
+        quantity=str(comparison.quantity) if measure == "nelbo" else title,
+        quality=quality,
+        title=textwrap.fill(setting, _TITLE_WIDTH, break_on_hyphens=False),
+    )
+    return [path.name]
 
 
 def plot_pareto(
@@ -70,7 +118,7 @@ def plot_pareto(
     path: str | Path | None = None,
     *,
     quantity: str,
-    quality: QualityAxis,
+    quality: Column | None,
     measure: str = "Bound",
     title: str = "",
 ) -> Figure:
@@ -81,55 +129,57 @@ def plot_pareto(
     the measure. The second panel is left out if no quality is known. Raises ``ValueError`` for an
     empty list, or nothing to plot.
     """
-    # what is measured
+    # what is measured, shares as percent
     if not points:
         raise ValueError("no models to plot: give at least one point")
     shown = [p for p in points if math.isfinite(p.calls) and math.isfinite(p.quality)]
-    if quality.is_share:
+    if quality is not None and quality.share:
+        percent = [100 * min(max(p.quality, 0.0), 1.0) for p in shown]
         shown = [
-            replace(
-                p, quality=100 * min(max(p.quality, 0.0), 1.0), quality_error=100 * p.quality_error
-            )
-            for p in shown
+            replace(p, quality=each, quality_error=100 * p.quality_error)
+            for p, each in zip(shown, percent, strict=True)
         ]
     num_panels = (len(points) > 1) + bool(shown)
     if num_panels == 0:
         raise ValueError("nothing to plot: one model without samples; give another, or samples")
-    front = _front(shown, quality.more_is_better) if len(shown) > 2 else []
+    # points that no other one beats in both quality and calls, by calls
+    front: list[ModelPoint] = []
+    sign = 1 if quality is not None and quality.up else -1
+    for p in sorted(shown, key=lambda p: (p.calls, -sign * p.quality)) if len(shown) > 2 else ():
+        if not front or sign * p.quality > sign * front[-1].quality:
+            front.append(p)
     # differences at the left, quality at the right
     figure = new_figure(10.4 if num_panels == 2 else 6.2, max(3.6, 0.42 * len(points) + 2.2))
     panels = figure.subplots(1, num_panels, squeeze=False)[0]
+    references = " or ".join(point.label for point in points if point.is_reference)
     if len(points) > 1:
         _plot_differences(panels[0], [p for p in points if math.isfinite(p.difference)])
         style_axes(
             panels[0],
-            title=f"{measure}, difference to {_references(points)}",
+            title=f"{measure}, difference to {references}",
             xlabel=f"{quantity}, ± one standard error (left is better)",
             grid="x",
         )
         panels[0].tick_params(axis="y", length=0, labelcolor=TEXT, labelsize=LABEL_POINTS)
         panels[0].spines["left"].set_visible(False)
-    if shown:
-        _plot_quality(panels[-1], shown, front)
-        _style_quality(panels[-1], quality)
-        _label(panels[-1], shown)
+    if quality is not None and shown:
+        _plot_quality(panels[-1], shown, front, quality)
     # title and legend
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=TITLE_POINTS, color=MUTED_TEXT)
-    if handles := _legend(points, has_front=len(front) > 1):
+    if handles := _legend(points, references, has_front=len(front) > 1):
         add_legend(figure, handles=handles, loc="outside lower center", ncols=len(handles))
     return save_figure(figure, path)
 
 
-def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
+def _legend(points: Sequence[ModelPoint], references: str, *, has_front: bool) -> list[Line2D]:
     """Legend of the reference, stand-ins, doubtful differences and the front, if there are any."""
-    # markers
     marker: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 6}
     hollow = {**marker, "markerfacecolor": "white", "markeredgewidth": 1.6}
     handles = []
     # entries that occur
     if len(points) > 1:
-        label = f"{_references(points)}, the reference"
+        label = f"{references}, the reference"
         handles.append(Line2D([], [], color=SAMPLED, label=label, **marker))
     if any(point.replaced for point in points):
         handles.append(Line2D([], [], color=REAL, label="another backbone in place", **hollow))
@@ -140,11 +190,6 @@ def _legend(points: Sequence[ModelPoint], *, has_front: bool) -> list[Line2D]:
         label = "front: no model is both better and cheaper"
         handles.append(Line2D([], [], color=LINE, linewidth=1.6, label=label))
     return handles
-
-
-def _references(points: Sequence[ModelPoint]) -> str:
-    """Labels of the models that differences are measured against."""
-    return " or ".join(point.label for point in points if point.is_reference)
 
 
 def _colours(points: Sequence[ModelPoint]) -> tuple[list[str], list[str]]:
@@ -182,32 +227,20 @@ def _plot_differences(axes: Axes, points: Sequence[ModelPoint]) -> None:
     axes.margins(x=0.08)
 
 
-def _plot_quality(axes: Axes, points: Sequence[ModelPoint], front: Sequence[ModelPoint]) -> None:
+def _plot_quality(
+    axes: Axes, points: Sequence[ModelPoint], front: Sequence[ModelPoint], quality: Column
+) -> None:
     axes.plot(
         [p.calls for p in front], [p.quality for p in front], color=LINE, linewidth=1.6, zorder=1
     )
+    # points with error bars below them
+    calls, heights = [p.calls for p in points], [p.quality for p in points]
     edges, faces = _colours(points)
-    axes.scatter(
-        [p.calls for p in points],
-        [p.quality for p in points],
-        s=42,
-        color=faces,
-        edgecolors=edges,
-        linewidths=1.6,
-        clip_on=False,
-        zorder=3,
-    )
-    # error bars below the points
-    axes.errorbar(
-        [p.calls for p in points],
-        [p.quality for p in points],
-        yerr=[p.quality_error if math.isfinite(p.quality_error) else 0.0 for p in points],
-        fmt="none",
-        ecolor=TEXT,
-        elinewidth=1.2,
-        capsize=3,
-        zorder=2,
-    )
+    style: dict[str, Any] = {"color": faces, "edgecolors": edges, "linewidths": 1.6}
+    axes.scatter(calls, heights, s=42, clip_on=False, zorder=3, **style)
+    errors = [p.quality_error if math.isfinite(p.quality_error) else 0.0 for p in points]
+    bars: dict[str, Any] = {"ecolor": TEXT, "elinewidth": 1.2, "capsize": 3}
+    axes.errorbar(calls, heights, yerr=errors, fmt="none", zorder=2, **bars)
     # calls on a log scale
     axes.set_xscale("log")
     axes.margins(x=0.12, y=0.16)
@@ -216,36 +249,22 @@ def _plot_quality(axes: Axes, points: Sequence[ModelPoint], front: Sequence[Mode
     axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
-
-
-def _style_quality(axes: Axes, quality: QualityAxis) -> None:
     # shares stay within 0 and 100 %
-    if quality.is_share:
+    if quality.share:
         bottom, top = axes.get_ylim()
         axes.set_ylim(max(bottom, 0.0), min(top, 100.0))
-    unit = f"{quality.name}, %" if quality.is_share else quality.name
-    better = "up" if quality.more_is_better else "down"
+    unit = f"{quality.head}, %" if quality.share else quality.head
     style_axes(
         axes,
-        title=f"Samples and their cost: {quality.name}",
+        title=f"Samples and their cost: {quality.head}",
         xlabel="network calls per sample, log scale (left is better)",
-        ylabel=f"{unit}, ± one standard error ({better} is better)",
+        ylabel=f"{unit}, ± one standard error ({'up' if quality.up else 'down'} is better)",
         grid="both",
     )
+    _write_labels(axes, points)
 
 
-def _front(points: Sequence[ModelPoint], more_is_better: bool) -> list[ModelPoint]:
-    """Points that no other point beats in both quality and calls, sorted by calls."""
-    sign = 1 if more_is_better else -1
-    front: list[ModelPoint] = []
-    # better than all cheaper ones
-    for point in sorted(points, key=lambda p: (p.calls, -sign * p.quality)):
-        if not front or sign * point.quality > sign * front[-1].quality:
-            front.append(point)
-    return front
-
-
-def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
+def _write_labels(axes: Axes, points: Sequence[ModelPoint]) -> None:
     """Write names to the right of points; names within a factor of 1.8 in calls are moved apart."""
     # columns of points with similar numbers of calls
     columns: list[list[ModelPoint]] = []
@@ -254,15 +273,20 @@ def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
             columns[-1].append(point)
         else:
             columns.append([point])
-    # labels of each, apart in height
+    # labels of each, a label's height apart, back to their mean within the axes
+    bottom, top = axes.get_ylim()
+    gap = _LABEL_GAP * (top - bottom)
     for column in columns:
         column.sort(key=lambda p: p.quality)
-        heights = _spread([point.quality for point in column], axes.get_ylim())
-        for point, height in zip(column, heights, strict=True):
+        values = [point.quality for point in column]
+        moved = list(accumulate(values, lambda below, value: max(value, below + gap)))
+        shift = sum(values) / len(values) - sum(moved) / len(moved)
+        shift = max(min(shift, top - gap / 2 - moved[-1]), bottom + gap / 2 - moved[0])
+        for point, height in zip(column, moved, strict=True):
             axes.annotate(
                 point.label,
                 (point.calls, point.quality),
-                (point.calls * 1.13, height),
+                (point.calls * 1.13, height + shift),
                 fontsize=LABEL_POINTS,
                 color=TEXT,
                 va="center",
@@ -270,15 +294,3 @@ def _label(axes: Axes, points: Sequence[ModelPoint]) -> None:
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.6},
                 arrowprops={"arrowstyle": "-", "color": MUTED_TEXT, "linewidth": 0.6, "shrinkB": 4},
             )
-
-
-def _spread(values: Sequence[float], limits: tuple[float, float]) -> list[float]:
-    """Move ascending ``values`` apart by the height of a label, within ``limits``."""
-    bottom, top = limits
-    # a label's height
-    gap = _LABEL_GAP * (top - bottom)
-    moved = list(accumulate(values, lambda below, value: max(value, below + gap)))
-    # back to the mean, within the limits
-    shift = sum(values) / len(values) - sum(moved) / len(moved)
-    shift = max(min(shift, top - gap / 2 - moved[-1]), bottom + gap / 2 - moved[0])
-    return [value + shift for value in moved]
