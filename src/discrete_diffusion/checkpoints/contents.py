@@ -27,7 +27,7 @@ import logging
 import math
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +58,7 @@ from discrete_diffusion.config.files import as_list, renamed_settings
 from discrete_diffusion.config.plugins import own_packages
 from discrete_diffusion.domains.registry import domain_of, get_domain
 from discrete_diffusion.forward_process.registry import PROCESSES
-from discrete_diffusion.hub import OriginalCheckpoint, original_checkpoint
+from discrete_diffusion.hub import original_checkpoint
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.models.registry import backbone_builder
 from discrete_diffusion.noise_schedules.registry import SCHEDULES
@@ -162,22 +162,35 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
     ``FileNotFoundError`` or ``ValueError`` with one sentence. ``of_folder``: name of the file to
     read in a run folder, see ``checkpoint_file``. Modules named in the file are not imported.
     """
-    if (original := original_checkpoint(path)) is not None:
-        return _contents_of_original(original)
-    # both kinds of file have an info and the averaged weights
-    path, state = checkpoint_file(path, of_folder), None
-    if is_weights_file(path):
-        info, weights = read_weights_file(path)
-    else:
-        state = read_training_file(path)
-        info, weights = state.get(INFO_KEY), algorithm_weights(state.get("state_dict"))
-    check_header(info, weights, path)
-    _check_data(info, path)
-    # renamed settings get their present names
+    # other code wrote no info
+    if (other := original_checkpoint(path)) is not None:
+        original = read_original(other)
+        sizes = [0] * original.length + [1]
+        info = checkpoint_info(original.config, sizes, data_fingerprint=None)
+        info |= {"step": original.step, "scheduled_steps": None, "machine": {}}
+        weights = {f"backbone.{name}": value for name, value in original.weights.items()}
+        trained = {f"algorithm.backbone.{name}": value for name, value in original.trained.items()}
+        state = {"current_model_state": trained}
+        return Contents(original.path, with_new_digest(info, weights), weights, state)
+    # our own info is checked, and renamed settings get their present names
+    contents = _unchecked_contents(path, of_folder)
+    info = contents.info
+    check_header(info, contents.weights, contents.path)
+    _check_data(info, contents.path)
     config = _disable_downloads(info["config"])
     if "sampling" in config:
         config["sampling"] = renamed_settings(config["sampling"])
-    return Contents(path, {**info, "config": config}, weights, state)
+    return replace(contents, info={**info, "config": config})
+
+
+def _unchecked_contents(path: str | Path, of_folder: str = BEST) -> Contents:
+    """Read a file of either kind, whose info may be anything."""
+    path = checkpoint_file(path, of_folder)
+    if is_weights_file(path):
+        return Contents(path, *read_weights_file(path), None)
+    state = read_training_file(path)
+    weights = algorithm_weights(state.get("state_dict"))
+    return Contents(path, state.get(INFO_KEY, {}), weights, state)
 
 
 def _disable_downloads(value: Any) -> Any:
@@ -187,33 +200,20 @@ def _disable_downloads(value: Any) -> Any:
     return [_disable_downloads(each) for each in value] if isinstance(value, list) else value
 
 
-def _contents_of_original(checkpoint: OriginalCheckpoint) -> Contents:
-    original = read_original(checkpoint)
-    sizes = [0] * original.length + [1]
-    info = checkpoint_info(original.config, sizes, data_fingerprint=None)
-    info |= {"step": original.step, "scheduled_steps": None, "machine": {}}
-    weights = {f"backbone.{name}": value for name, value in original.weights.items()}
-    trained = {f"algorithm.backbone.{name}": value for name, value in original.trained.items()}
-    state = {"current_model_state": trained}
-    return Contents(original.path, with_new_digest(info, weights), weights, state)
-
-
 def remembered_modules(path: str | Path) -> list[str]:
-    """Read from a checkpoint the names of the modules with its parts, see ``modules_of``.
+    """Read names of modules: a checkpoint's ``plugins=[...]``, and parts without a package.
 
     The modules are not imported. Empty for a file that cannot be read.
     """
     try:
-        # the info of either kind of file
-        file = checkpoint_file(path)
-        weights = is_weights_file(file)
-        info: Any = (
-            read_weights_file(file)[0] if weights else read_training_file(file).get(INFO_KEY)
-        )
-        check_schema(info, file)
+        contents = _unchecked_contents(path)
+        check_schema(contents.info, contents.path)
     except (ValueError, OSError):
         return []
-    return modules_of(info)
+    # each once, without scripts and notebooks
+    named = as_list(contents.info["config"].get("plugins"))
+    own = [each["module"] for each in contents.info.get("plugins", ()) if "package" not in each]
+    return list(dict.fromkeys([*named, *(module for module in own if module != "__main__")]))
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ def read_checkpoint(
     contents.check_plugged_in()
     info = contents.info
 
-    # a network with random weights, which may not be much larger than the weights in the file
+    # a network with random weights, at most somewhat larger than the weights in the file
     try:
         config = OmegaConf.create(info["config"])
         with torch.random.fork_rng(devices=[]), _Bounded(contents.weights):
@@ -327,11 +327,17 @@ def _check_data(info: Mapping[str, Any], path: Path) -> None:
 
     # the vocabulary in the file
     for key in ours:
-        if written.get(key) == ours[key]:
+        there, here = written.get(key), ours[key]
+        if there == here:
             continue
+        # of lists the first entry that differs
+        difference = f"{there} there and {here} here"
+        if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+            k = next(k for k in range(len(here)) if there[k] != here[k])
+            difference = f"number {k} is {there[k]} there and {here[k]} here"
         raise ValueError(
             f"{path} was written by version {info.get('version', '?')} with other {key}: "
-            f"{_first_difference(written.get(key), ours[key])}; read it with that version"
+            f"{difference}; read it with that version"
         )
 
 
@@ -345,13 +351,6 @@ def _settings_note(info: Mapping[str, Any]) -> str:
     """End of an error, ``; its settings that are not as shipped: ...``: possible reasons."""
     unusual = unusual_settings(info["config"])
     return f"; its settings that are not as shipped: {unusual}" if unusual else ""
-
-
-def _first_difference(written: Any, ours: Any) -> str:
-    if isinstance(written, list) and isinstance(ours, list) and len(written) == len(ours):
-        k = next(k for k in range(len(ours)) if written[k] != ours[k])
-        return f"number {k} is {written[k]} there and {ours[k]} here"
-    return f"{written} there and {ours} here"
 
 
 def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -370,13 +369,6 @@ def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
             packages = packages_distributions().get(top, [])
             parts.append({**part, "package": packages[0]} if packages else part)
     return parts
-
-
-def modules_of(info: Mapping[str, Any]) -> list[str]:
-    """Modules in a checkpoint's ``plugins=[...]``, and modules of its parts without a package."""
-    named = as_list(info["config"].get("plugins"))
-    own = [part["module"] for part in info.get("plugins", ()) if "package" not in part]
-    return list(dict.fromkeys([*named, *(module for module in own if module != "__main__")]))
 
 
 def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS) -> str | None:
@@ -400,7 +392,10 @@ def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS)
 
         # the package to install, the script to make a module of, or the module to trust
         package = part.get("package")
-        if package is not None and not _is_installed(package):
+        try:
+            if package is not None:
+                distribution(package)
+        except (PackageNotFoundError, ValueError):
             return f"needs the package {_shown(package)}, which has its {noun} '{name}'; install it"
         if module == "__main__":
             return (
@@ -448,14 +443,6 @@ def _shown(name: Any) -> str:
 
 def _module_of(builder: Any) -> str:
     return str(getattr(builder, "__module__", __name__))  # a partial function has none
-
-
-def _is_installed(package: str) -> bool:
-    try:
-        distribution(package)
-    except (PackageNotFoundError, ValueError):
-        return False
-    return True
 
 
 def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[str], Any]]]:

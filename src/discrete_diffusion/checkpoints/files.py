@@ -149,9 +149,16 @@ def check_readable(state: Mapping[str, Any]) -> None:
     # classes are tried by writing and reading one value
     for place, value in _leaves("", state):
         kind = type(value)
-        if kind not in allowed:
-            allowed[kind] = issubclass(kind, Tensor) or _is_read_back(value)
-        if not allowed[kind]:
+        if kind not in allowed and not issubclass(kind, Tensor):
+            file = io.BytesIO()
+            try:
+                torch.save(value, file)
+                file.seek(0)
+                torch.load(file, weights_only=True)
+                allowed[kind] = True
+            except Exception:  # pickle calls the class, whose code may raise anything
+                allowed[kind] = False
+        if not allowed.get(kind, True):
             name = f"{kind.__module__}.{kind.__qualname__}"
             raise ValueError(
                 f"the checkpoint would hold {place}, a {name}, which cannot be read back without "
@@ -169,17 +176,6 @@ def _leaves(place: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _leaves(f"{place}[{k}]", each)
     else:
         yield place, value
-
-
-def _is_read_back(value: Any) -> bool:
-    file = io.BytesIO()
-    try:
-        torch.save(value, file)
-        file.seek(0)
-        torch.load(file, weights_only=True)
-    except Exception:  # pickle calls the class, whose code may raise anything
-        return False
-    return True
 
 
 def read_weights_file(path: Path) -> tuple[Any, dict[str, Tensor]]:
@@ -275,23 +271,22 @@ def _is_list_of(kind: type, value: Any) -> bool:
     return isinstance(value, list | tuple) and all(is_a(kind, each) for each in value)
 
 
-def _is_part(part: Any) -> bool:
-    """Return True for an entry of ``plugins``, see ``contents.plugged_in``."""
-    return (
-        isinstance(part, Mapping)
-        and part.keys() >= {"noun", "name", "module"}
-        and all(isinstance(value, str) for value in part.values())
-    )
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
 
 
 _SCHEMA: dict[str, tuple[Callable[[Any], bool], str]] = {
     "version": (lambda value: isinstance(value, str), "a text"),
-    "config": (lambda value: isinstance(value, Mapping), "keys, such as data and model"),
+    "config": (_is_mapping, "keys, such as data and model"),
     "plugins": (
-        lambda value: _is_list_of(object, value) and all(map(_is_part, value)),
+        lambda value: (
+            _is_list_of(Mapping, value)
+            and all(part.keys() >= {"noun", "name", "module"} for part in value)
+            and all(isinstance(each, str) for part in value for each in part.values())
+        ),
         "a list of parts, each with the texts noun, name and module",
     ),
-    "vocabulary": (lambda value: isinstance(value, Mapping), "keys, such as n_max"),
+    "vocabulary": (_is_mapping, "keys, such as n_max"),
     "size_counts": (
         lambda value: _is_list_of(int, value) and all(map(_is_count, value)) and any(value),
         "a list of whole numbers, at least 0, not all of them 0",
@@ -302,7 +297,7 @@ _SCHEMA: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: value is None or _is_count(value),
         "a whole number, at least 0, or null",
     ),
-    "machine": (lambda value: isinstance(value, Mapping), "keys, such as threads"),
+    "machine": (_is_mapping, "keys, such as threads"),
 }
 """Check of each key of an info except ``format`` and ``digest``, and its value in words."""
 
@@ -330,7 +325,6 @@ def check_header(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
 
     Raises ``ValueError`` naming file and key.
     """
-    _check_format(info, path)
     _check_plain(info, path)
     # a digest of the info and the weights
     if not is_a(str, info.get("digest")):
@@ -360,7 +354,6 @@ def check_schema(info: Any, path: Path) -> None:
     Every value must be of its type: as in ``_SCHEMA``, and in the config's groups as in the shipped
     defaults.
     """
-    _check_format(info, path)
     _check_plain(info, path)
     # keys of the info and their values
     if missing := [key for key in _SCHEMA if key not in info and key not in _OPTIONAL]:
@@ -384,10 +377,30 @@ def check_schema(info: Any, path: Path) -> None:
             f"{path}: config.plugins is {_shown(plugins)}; expected a list of names of modules"
         )
     for group in (*_PARTS, *(["sampling"] if "sampling" in config else [])):
-        _check_group(config[group], group, path)
+        keys = config[group]
+        if not isinstance(keys, Mapping):
+            raise ValueError(
+                f"{path}: config.{group} is {_shown(keys)}; expected keys, such as name"
+            )
+        # names, then bounds of numbers, then types as in the shipped config of this name
+        for key in _NAMES.get(group, ("name",)):
+            if not is_a(str, keys.get(key)) and (key in keys or group in _NAMES):
+                found = _shown(keys.get(key))
+                raise ValueError(f"{path}: {group}.{key} is {found}; expected a text")
+        for key, value in leaves(keys, f"{group}."):
+            if is_a(int, value) and abs(value) > _LARGEST:
+                raise ValueError(f"{path}: {key} is {_shown(value)}; expected at most {_LARGEST}")
+        try:
+            check_kinds_of({group: keys}, {group: shipped_config(group, keys.get("name", ""))})
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
 
-def _check_format(info: Any, path: Path) -> None:
+def _check_plain(info: Any, path: Path) -> None:
+    """Raise ``ValueError`` for another format, or values that JSON lacks, such as a tensor.
+
+    Also for interpolations, which the config library would replace.
+    """
     written: Any = info.get("format") if isinstance(info, dict) else None
     if not is_a(int, written) or written < 1:
         raise ValueError(f"{path} is not a checkpoint of discrete_diffusion: it names no format")
@@ -397,15 +410,7 @@ def _check_format(info: Any, path: Path) -> None:
             f"{info.get('version', '?')}; this version ({__version__}) reads up to {FORMAT}: "
             "upgrade discrete-diffusion"
         )
-
-
-def _check_plain(info: dict[str, Any], path: Path) -> None:
-    """Raise ``ValueError`` for values that JSON lacks, such as a tensor or a recursive list.
-
-    Also for interpolations, which the config library would replace.
-    """
     for key, value in info.items():
-        # an interpolation would be resolved by the config library
         text = _as_json(key, value, path)
         _, live, rest = text.partition("${")
         if key == "config" and (live or '"???"' in text):
@@ -437,23 +442,6 @@ def _as_json(key: str, value: Any, path: Path) -> str:
             f"{path}: {key} holds more than keys, lists, numbers and texts: {error}"
         ) from error
     raise ValueError(f"{path}: {key} holds more values, or longer ones, than any checkpoint does")
-
-
-def _check_group(keys: Any, group: str, path: Path) -> None:
-    """Check a group of a config against the shipped one of its name, if there is one."""
-    if not isinstance(keys, Mapping):
-        raise ValueError(f"{path}: config.{group} is {_shown(keys)}; expected keys, such as name")
-    # names, then bounds of numbers, then types as in the shipped config
-    for key in _NAMES.get(group, ("name",)):
-        if not is_a(str, keys.get(key)) and (key in keys or group in _NAMES):
-            raise ValueError(f"{path}: {group}.{key} is {_shown(keys.get(key))}; expected a text")
-    for key, value in leaves(keys, f"{group}."):
-        if is_a(int, value) and abs(value) > _LARGEST:
-            raise ValueError(f"{path}: {key} is {_shown(value)}; expected at most {_LARGEST}")
-    try:
-        check_kinds_of({group: keys}, {group: shipped_config(group, keys.get("name", ""))})
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def unusual_settings(config: Mapping[str, Any]) -> str:

@@ -106,34 +106,7 @@ def read_original(checkpoint: OriginalCheckpoint) -> OriginalModel:
     Raises the errors of ``_read_file``, and ``ValueError`` for another kind of network and for
     settings that do not fit the network.
     """
-    # the file and the settings, where settings in the name come first
-    file = _read_file(checkpoint)
-    _check_kind(checkpoint.kind, file)
-    settings = {**file.settings, **checkpoint.settings}
-    config = _config(checkpoint, file, settings)
-    data = config["data"]
-    trained = to_dit(file.weights)
-    averaged = trained if file.averaged is None else to_dit(file.averaged)
-
-    # the id of MASK has zero weights, as uniform noise never produces it
-    if checkpoint.kind == "duo":
-        trained, averaged = (
-            {
-                name: torch.cat([value, torch.zeros_like(value[:1])]) if name in IDS else value
-                for name, value in weights.items()
-            }
-            for weights in (trained, averaged)
-        )
-    logger.info(
-        "%s: %s ids, MASK %d, length %d%s%s",
-        *(checkpoint.name, f"{data['vocab_size']:,}", data["mask_id"], data["length"]),
-        "" if "length" in settings else ", that of the published ones; ?length=N sets another",
-        "" if file.averaged is None else "; averaged weights",
-    )
-    return OriginalModel(file.path, config, averaged, trained, data["length"], file.step)
-
-
-def _check_kind(kind: str, file: OriginalFile) -> None:
+    file, kind = _read_file(checkpoint), checkpoint.kind
     # autoregressive networks do not read sigma
     causal = file.sizes.cond_dim is None
     if causal != (kind == "ar"):
@@ -142,15 +115,33 @@ def _check_kind(kind: str, file: OriginalFile) -> None:
         others = "ar:PATH" if causal else "mdlm:PATH, sedd:PATH or duo:PATH"
         raise ValueError(f"{file.path} has {weight}; load it as {others}, not as {kind}:")
     # variants of SEDD that this package cannot compute
-    if kind == "sedd" and (file.settings.get("noise") == "uniform"):
-        raise ValueError(
-            f"{file.path} has graph.type=uniform; sedd: reads checkpoints of absorbing noise alone"
-        )
-    if kind == "sedd" and file.settings.get("scale_by_sigma") is False:
-        raise ValueError(
-            f"{file.path} has model.scale_by_sigma=false; sedd: reads networks whose output is "
-            "scaled, model.scale_by_sigma=true"
-        )
+    for name, value, other in (
+        ("graph.type", file.settings.get("noise"), "uniform"),
+        ("model.scale_by_sigma", file.settings.get("scale_by_sigma"), False),
+    ):
+        if kind == "sedd" and value == other:
+            raise ValueError(
+                f"{file.path} has {name}={str(value).lower()}; sedd: reads checkpoints of "
+                "absorbing noise, whose output is scaled by sigma, alone"
+            )
+    # settings in the name come first
+    settings = {**file.settings, **checkpoint.settings}
+    config = _config(checkpoint, file, settings)
+    data = config["data"]
+    trained = to_dit(file.weights)
+    averaged = {**trained} if file.averaged is None else to_dit(file.averaged)
+
+    # the id of MASK has zero weights, as uniform noise never produces it
+    for weights in (trained, averaged) if kind == "duo" else ():
+        for name in {*IDS} & weights.keys():
+            weights[name] = torch.cat([weights[name], torch.zeros_like(weights[name][:1])])
+    logger.info(
+        "%s: %s ids, MASK %d, length %d%s%s",
+        *(checkpoint.name, f"{data['vocab_size']:,}", data["mask_id"], data["length"]),
+        "" if "length" in settings else ", that of the published ones; ?length=N sets another",
+        "" if file.averaged is None else "; averaged weights",
+    )
+    return OriginalModel(file.path, config, averaged, trained, data["length"], file.step)
 
 
 def _config(
@@ -266,7 +257,14 @@ def _read_file(checkpoint: OriginalCheckpoint) -> OriginalFile:
         path = file
 
     # settings in config.json, as on the Hub, and in the pickle, then the tensors
-    settings = _settings_of_folder(path.parent)
+    settings, config = {}, path.parent / CONFIG
+    if config.is_file():
+        try:
+            settings = _known_settings(json.loads(config.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise ValueError(
+                f"{config} is not valid JSON; repair it, or put it elsewhere"
+            ) from error
     if is_weights_file(path):
         state: Mapping[str, Any] = read_weights_file(path)[1]
     else:
@@ -358,17 +356,6 @@ def _averaged(ema: Any, sizes: Sizes) -> dict[str, Tensor] | None:
                 f"ema.shadow_params[{k}] is {tuple(shadow[k].shape)}, but {key} is {shape}"
             )
     return dict(zip(shapes, shadow, strict=False))
-
-
-def _settings_of_folder(folder: Path) -> dict[str, Any]:
-    """Read the settings in the ``config.json`` next to the weights, as on the Hub."""
-    config = folder / CONFIG
-    if not config.is_file():
-        return {}
-    try:
-        return _known_settings(json.loads(config.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise ValueError(f"{config} is not valid JSON; repair it, or put it elsewhere") from error
 
 
 def _known_settings(settings: Any) -> dict[str, Any]:

@@ -69,20 +69,22 @@ AS_PUBLISHED = {
 class Parts:
     """Names of the parts of this package that a kind of checkpoint needs.
 
-    ``time_conditioning``: whether the network reads sigma if the file does not say.
+    ``time_conditioning``: whether the network reads sigma if the file does not say;
+    ``parameterization``: the original name of the algorithm.
     """
 
     algo: str
     process: str
     sampler: str
     time_conditioning: bool
+    parameterization: str
 
 
 PARTS = {
-    "mdlm": Parts("mdlm", "absorbing", "first-hitting", False),
-    "sedd": Parts("sedd", "absorbing", "first-hitting", True),
-    "duo": Parts("udlm", "uniform", "ancestral", True),
-    "ar": Parts("ar", "absorbing", "autoregressive", False),
+    "mdlm": Parts("mdlm", "absorbing", "first-hitting", False, "subs"),
+    "sedd": Parts("sedd", "absorbing", "first-hitting", True, "sedd"),
+    "duo": Parts("udlm", "uniform", "ancestral", True, "mean"),
+    "ar": Parts("ar", "absorbing", "autoregressive", False, "ar"),
 }
 
 
@@ -176,12 +178,6 @@ def to_dit(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {_rename(key, _NAMES): value.float() for key, value in learned.items()}
 
 
-def from_dit(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Convert weights of a ``DiT`` to original weights in float32, by name."""
-    back = {name: key for key, name in _NAMES.items()}
-    return {_rename(name, back): value.float() for name, value in weights.items()}
-
-
 def _rename(name: str, parts: Mapping[str, str]) -> str:
     """Replace the part at the start of a name, or after its ``blocks.i``."""
     block = re.match(r"blocks\.\d+\.", name)
@@ -191,11 +187,6 @@ def _rename(name: str, parts: Mapping[str, str]) -> str:
         if rest == part or rest.startswith(f"{part}."):
             return head + other + rest.removeprefix(part)
     return name
-
-
-_PARAMETERIZATIONS = {"mdlm": "subs", "sedd": "sedd", "duo": "mean", "ar": "ar"}
-_LIGHTNING = "2.2.1"
-"""Version of Lightning that MDLM requires, written into exported checkpoints."""
 
 
 def export_original(
@@ -213,7 +204,9 @@ def export_original(
     """
     # weights by the original names, checked against the original sizes
     kind = _kind_of(algorithm, config)
-    state = from_dit(_drop_special_ids(algorithm, kind))
+    names = {name: key for key, name in _NAMES.items()}
+    weights = _drop_special_ids(algorithm, kind)
+    state = {_rename(name, names): value.float() for name, value in weights.items()}
     sizes = Sizes.of(state)
     sizes.check(state)
     model = config["model"]
@@ -235,7 +228,7 @@ def export_original(
     }
     others = {
         "time_conditioning": algorithm.time_conditioning,
-        "parameterization": _PARAMETERIZATIONS[kind],
+        "parameterization": PARTS[kind].parameterization,
     }
     epochs = {"current": {"completed": 0}}
     content = {
@@ -245,7 +238,7 @@ def export_original(
         "global_step": step,
         "epoch": 0,
         "loops": {"fit_loop": {"epoch_progress": epochs, "epoch_loop.batch_progress": epochs}},
-        "pytorch-lightning_version": _LIGHTNING,
+        "pytorch-lightning_version": "2.2.1",  # required by MDLM
     }
     with atomic_write(path) as unfinished:
         torch.save(content, unfinished)

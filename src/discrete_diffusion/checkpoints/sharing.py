@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 _RECIPE = ("algo", "model", "schedule", "forward_process", "optim", "trainer", "callbacks", "seed")
 _NOT_SHOWN = ("_unweighted", "_standard_error", "_reference", "_training")
 """Suffixes of metrics that only describe other metrics, such as standard errors."""
-_MOST_SHOWN = 1000
-"""Largest number of characters of a text that the card shows whole."""
 
 _NO_METRICS = {"step", "steps", "seed", "parameters", "skipped_steps", "seconds", "threads"}
 
@@ -101,6 +99,11 @@ def model_card(info: Mapping[str, Any], num_parameters: int, about: CardFacts) -
         "tags": ["discrete-diffusion", str(algo["name"]), str(algo["backbone"])],
     }
     recipe = {key: config[key] for key in _RECIPE if key in config}
+    # long texts, such as tokenizers, by their beginnings
+    data = {
+        k: f"{v[:40]}... ({len(v):,} characters)" if isinstance(v, str) and len(v) > 1000 else v
+        for k, v in config["data"].items()
+    }
     sizes = [n for n, count in enumerate(info["size_counts"]) if count]
     seen = f"samples of size {sizes[0]} to {sizes[-1]}" if sizes else "no samples"
     limits = "" if about.limits is None else f"{about.limits} "
@@ -115,7 +118,7 @@ def model_card(info: Mapping[str, Any], num_parameters: int, about: CardFacts) -
         f'model = load("{about.name}")\nsamples = model.sample(16)\n```',
         "## Data",
         f"Fingerprint `{info['data_fingerprint'] or 'unknown'}`:",
-        f"```yaml\n{_yaml({k: _short(value) for k, value in config['data'].items()})}```",
+        f"```yaml\n{_yaml(data)}```",
         "## Recipe",
         *([] if about.recipe is None else [f"```\n{about.recipe}\n```"]),
         f"```yaml\n{_yaml(recipe)}```",
@@ -155,12 +158,6 @@ def _metrics(metrics: Mapping[str, Any]) -> str:
         "of a distance."
     )
     return "\n".join(["| | value | | real data |", "|---|---:|---:|---:|", *rows, "", about])
-
-
-def _short(value: Any) -> Any:
-    """Replace a long text, such as a tokenizer, by its beginning and length."""
-    is_long = isinstance(value, str) and len(value) > _MOST_SHOWN
-    return f"{value[:40]}... ({len(value):,} characters)" if is_long else value
 
 
 def _yaml(values: Any) -> str:
@@ -203,8 +200,13 @@ def save_pretrained(
     taken = [name for name in names if (folder / name).exists()]
     if taken and not overwrite:
         raise ValueError(f"{folder} has {', '.join(taken)}; overwrite=True replaces them")
-    if not isinstance(metrics, Mapping):
-        metrics = _metrics_of_run(checkpoint) if metrics is None else read_metrics(metrics)
+    if metrics is None:
+        # those of the run, if they are of this step and of averaged weights
+        path = checkpoint.path.parent.parent / "metrics.json"
+        metrics = read_metrics(path) if path.is_file() and checkpoint.ema else {}
+        metrics = metrics if metrics.get("step") == checkpoint.step else {}
+    elif not isinstance(metrics, Mapping):
+        metrics = read_metrics(metrics)
 
     # contents of the three files
     weights = _weights(checkpoint.algorithm, dtype)
@@ -265,13 +267,6 @@ def push_to_hub(
                 f"{repo_id} could not be pushed to the Hugging Face Hub: {reason}"
             ) from error
     return str(address)
-
-
-def _metrics_of_run(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Metrics of the checkpoint's run, if they are of the same step and of averaged weights."""
-    path = checkpoint.path.parent.parent / "metrics.json"
-    metrics = read_metrics(path) if path.is_file() else {}
-    return metrics if checkpoint.ema and metrics.get("step") == checkpoint.step else {}
 
 
 def _weights(algorithm: nn.Module, dtype: str | None) -> dict[str, Tensor]:
@@ -354,11 +349,20 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
     with atomic_write(path) as unfinished:
         program.save(unfinished)
         session = onnxruntime.InferenceSession(str(unfinished), providers=["CPUExecutionProvider"])
-        gaps = [_gap(network, session, _example(algorithm, rows)) for rows in (1, _ROWS, 8)]
-        gap, largest = (max(each) for each in zip(*gaps, strict=True))
-        if not gap <= TOLERANCE * max(1, largest):
-            raise ValueError(f"format=onnx: logits of up to {largest:.3g} differ by {gap:.1g}")
-    return gap
+        pairs = []
+        for x_t, sigma in (_example(algorithm, rows) for rows in (1, _ROWS, 8)):
+            (exported,) = session.run(None, {"x_t": x_t.numpy(), "sigma": sigma.numpy()})
+            with torch.no_grad():
+                logits = network(x_t, sigma)
+            legal = logits[logits > neg_inf(logits.dtype) / 2]
+            gap = (torch.from_numpy(exported) - logits).abs().max()
+            pairs.append(torch.stack([gap, legal.abs().max()]))
+        difference, largest = torch.stack(pairs).max(dim=0).values.tolist()
+        if not difference <= TOLERANCE * max(1, largest):
+            raise ValueError(
+                f"format=onnx: logits of up to {largest:.3g} differ by {difference:.1g}"
+            )
+    return float(difference)
 
 
 def _example(algorithm: TokenAlgorithm, rows: int) -> tuple[Tensor, Tensor]:
@@ -368,13 +372,3 @@ def _example(algorithm: TokenAlgorithm, rows: int) -> tuple[Tensor, Tensor]:
     x = torch.multinomial(weight.cpu(), rows, replacement=True, generator=generator).T
     hidden = torch.rand(x.shape, generator=generator) < 0.5
     return x.masked_fill(hidden, layout.mask_id), torch.linspace(0.05, 3.0, rows)
-
-
-def _gap(network: nn.Module, session: Any, example: tuple[Tensor, Tensor]) -> tuple[float, float]:
-    """Return the largest difference between logits, and the largest logit, over legal ids."""
-    x_t, sigma = example
-    (exported,) = session.run(None, {"x_t": x_t.numpy(), "sigma": sigma.numpy()})
-    with torch.no_grad():
-        logits = network(x_t, sigma)
-    legal = logits[logits > neg_inf(logits.dtype) / 2]
-    return float((torch.from_numpy(exported) - logits).abs().max()), float(legal.abs().max())

@@ -6,7 +6,7 @@ An interrupted run can be resumed only with the same settings.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -134,17 +134,29 @@ def initialise(
             for name in module.state_dict()
         }
         added = zeros - start.weights.keys()
-        _check_same(start, state.keys() - added, config)
         parts, sources = (), {name: name for name in state if name not in added}
+        # settings that explain a difference, then parts to name
+        if other := sorted(start.weights.keys() ^ sources.keys()):
+            own = ", ".join(sorted({name.split(".")[0] for name in start.weights}))
+            differing = _differing(start.config, config)
+            settings = f"set {', '.join(differing)} as it has, or " if differing else ""
+            name = start.config["algo"].get("backbone")
+            if name != config["algo"].get("backbone"):
+                settings = f"set algo.backbone={name}, or "
+            raise ValueError(
+                f"init.checkpoint={start.path} holds another backbone, {name}: only one of the two "
+                f"has {other[0]}; {settings}name parts to take with init.parts=[...], of {own}"
+            )
     # a part may be at another depth in the checkpoint
     for part in parts:
         there = _nearest(part, start.weights, f"the backbone of {start.path}")
         here = _nearest(part, state, "this backbone")
-        own = {name: there + name.removeprefix(here) for name in _inside(here, state)}
-        if start.weights.keys().isdisjoint(own.values()):
+        of_part = {name: there + name.removeprefix(here) for name in _inside(here, state)}
+        inside = _inside(there, start.weights)
+        if {*inside}.isdisjoint(of_part.values()):
             raise ValueError(f"init.parts: '{part}' has no tensor in common with {start.path}")
-        unused += [name for name in _inside(there, start.weights) if name not in own.values()]
-        sources |= own
+        unused += [name for name in inside if name not in of_part.values()]
+        sources |= of_part
 
     # copy the tensors, and collect which were not copied
     loaded = {
@@ -181,22 +193,8 @@ def _nearest(part: str, names: Iterable[str], owner: str) -> str:
 
 
 def _inside(path: str, names: Iterable[str]) -> list[str]:
+    """Names of a module's tensors, or of the tensor itself."""
     return [name for name in names if name == path or name.startswith(f"{path}.")]
-
-
-def _check_same(start: StartingWeights, names: Set[str], config: Mapping[str, Any]) -> None:
-    # settings that explain the difference, then parts to name
-    if other := sorted(start.weights.keys() ^ names):
-        parts = ", ".join(sorted({name.split(".")[0] for name in start.weights}))
-        differing = _differing(start.config, config)
-        settings = f"set {', '.join(differing)} as it has, or " if differing else ""
-        backbone = start.config["algo"].get("backbone")
-        if backbone != config["algo"].get("backbone"):
-            settings = f"set algo.backbone={backbone}, or "
-        raise ValueError(
-            f"init.checkpoint={start.path} holds another backbone, {backbone}: only one of the two "
-            f"has {other[0]}; {settings}name parts to take with init.parts=[...], of {parts}"
-        )
 
 
 def _check_shapes(
@@ -239,24 +237,20 @@ def other_meanings(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Settings ``key=value`` of ``was`` that decide shapes, differ in ``now`` and can be set."""
-    there, here = _sizes(was), _sizes(now)
-    differing = [k for k in there if k in here and there[k] != here[k]]
-    return [f"{k}={there[k]}" for k in differing if _can_be(now, k, there[k])]
-
-
-def _can_be(config: Mapping[str, Any], key: str, value: Any) -> bool:
-    """Return False if the data decides the value, such as the number of ids of a text."""
     from omegaconf import OmegaConf
 
-    section, _, name = key.partition(".")
-    if section != "data":
-        return True
-    data = OmegaConf.create({**config["data"], name: value})
-    try:
-        domain_of(config["data"]).complete(data)
-    except (ValueError, OSError):
-        return False
-    return True
+    there, here = _sizes(was), _sizes(now)
+    settings = []
+    for key in (k for k in there if k in here and there[k] != here[k]):
+        section, _, name = key.partition(".")
+        try:
+            # the data may decide a value, such as the number of ids of a text
+            if section == "data":
+                domain_of(now["data"]).complete(OmegaConf.create({**now["data"], name: there[key]}))
+            settings.append(f"{key}={there[key]}")
+        except (ValueError, OSError):
+            continue
+    return settings
 
 
 def _sizes(config: Mapping[str, Any]) -> dict[str, Any]:
