@@ -20,7 +20,12 @@ from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.cell_measurement import CellMeasurement
 from discrete_diffusion.domains.registry import domain_of
 from discrete_diffusion.evaluation.bound import DrawTail
-from discrete_diffusion.evaluation.comparison import ComparedModel, Comparison, difference_name
+from discrete_diffusion.evaluation.comparison import (
+    IDENTITY,
+    ComparedModel,
+    Comparison,
+    difference_name,
+)
 from discrete_diffusion.evaluation.comparison_table import (
     TIED,
     comparison_table,
@@ -39,9 +44,6 @@ from discrete_diffusion.evaluation.tables import (
 from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
 
 logger = logging.getLogger(__name__)
-
-_IDENTITY = ("algorithm", "backbone", "instead_of", "model", "parameters", "quantity")
-"""Keys that every row of ``table.csv`` has."""
 
 _WITH_ERRORS = ("", "_standard_error", "_error_over_samples", "_error_over_seeds", "_low", "_high")
 """Endings of column names: of a number, of its errors and of its interval."""
@@ -153,7 +155,7 @@ def _write_csv(
     names = list(dict.fromkeys(name for row in rows for name in row))
     if columns is not None:
         chosen = [f"{name}{ending}" for name in columns for ending in _WITH_ERRORS]
-        names = [*_IDENTITY, *(n for n in chosen if n in names and n not in _IDENTITY)]
+        names = [*IDENTITY, *(n for n in chosen if n in names and n not in IDENTITY)]
     with atomic_write(path) as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.DictWriter(file, names, extrasaction="ignore")
         writer.writeheader()

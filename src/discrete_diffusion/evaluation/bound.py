@@ -19,23 +19,8 @@ from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.runtime import progress
 from discrete_diffusion.runtime.processes import Shard
 
-_FEWEST = 100
-"""Fewest noise samples whose tail is fitted, the largest 20 of them."""
-
 _MOST = 10_000
 """Most noise samples per sample that are recommended."""
-
-_FEW = 5
-"""Effective number of noise samples below which a few of them carry the bound."""
-
-_MANY = 50
-"""Effective number of noise samples that is enough."""
-
-_LEAST_SHARE = 0.01
-"""Share of the bound: a tail that carries less may have any shape."""
-
-_PRIOR = 10
-"""Weight of the prior that the shape is 1/2, in samples of the tail."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +48,18 @@ class DrawTail:
         """Number of noise samples needed per sample, at most ``_MOST + 1``.
 
         It is 10^(1 / (1 - k)) in all (arXiv 1507.02646, sec. 3), if the tail is a relevant share of
-        the bound. If fewer than ``_FEW`` are effective, it is enough for ``_MANY`` effective ones.
+        the bound. If fewer than 5 are effective, it is enough for 50 effective ones.
         """
-        # by the shape of the tail
-        counts = self.expected_share is None or self.expected_share > _LEAST_SHARE
-        shape = (self.shape or 0.0) if counts else 0.0
+        # a tail that is 1 % of the bound may have any shape
+        counts = self.expected_share is None or self.expected_share > 0.01
+        shape = max(0.0, self.shape or 0.0) if counts else 0.0
         most = math.log10((_MOST + 1) * self.num_samples)
         if shape >= 1 - 1 / most:
             return _MOST + 1
-        num = max(1, math.ceil(10 ** (1 / (1 - max(0.0, shape))) / self.num_samples))
+        num = max(1, math.ceil(10 ** (1 / (1 - shape)) / self.num_samples))
         # by the effective number
-        if self.effective < _FEW:
-            num = max(num, math.ceil(self.draws * _MANY / self.effective))
+        if self.effective < 5:
+            num = max(num, math.ceil(self.draws * 50 / self.effective))
         if num > _MOST:
             return _MOST + 1
         step = 10 ** max(0, len(str(num)) - 2)
@@ -87,7 +72,6 @@ class DrawTail:
 
     def warning(self, whose: str = "") -> str:
         """Format a warning of a doubtful bound. ``whose``: the model, as in ``of mdlm``."""
-        # what would do, and the sentence
         bound = f"The bound {whose}".strip()
         remedy = f"noise_samples={self.enough} would do"
         if self.enough > _MOST:
@@ -112,10 +96,10 @@ class DrawTail:
 def draw_tail(draws: Tensor, num_real: Tensor) -> DrawTail | None:
     """Fit the tail of bounds ``draws`` Float[M, D], nats, of samples of ``num_real`` Int[M] tokens.
 
-    None if there are too few values, or all are the same.
+    None if there are fewer than 100 values, whose tail is the largest 20, or all are the same.
     """
     num = draws.numel()
-    if num < _FEWEST or not bool(draws.isfinite().all()):
+    if num < 100 or not bool(draws.isfinite().all()):
         return None
     # excesses of the largest over a threshold
     per_token = (draws.double() / num_real.clamp(min=1).unsqueeze(1)).flatten().sort().values
@@ -157,10 +141,10 @@ def pareto_fit(excess: Tensor) -> tuple[float | None, float]:
     theta = 1 / excess[-1] + grid / (3 * excess[(n + 2) // 4 - 1])  # (m,)
     k = torch.log1p(-theta.unsqueeze(1) * excess).mean(dim=1)
     log_profile = n * ((-theta / k).log() - k - 1)
-    # posterior mean, and the prior of the shape
+    # posterior mean, and the prior of the shape, which weighs as 10 samples
     best = (log_profile.softmax(dim=0) * theta).sum()
     likely = float(torch.log1p(-best * excess).mean())
-    shape = (likely * n + 0.5 * _PRIOR) / (n + _PRIOR)
+    shape = (likely * n + 0.5 * 10) / (n + 10)
     return shape, -likely / float(best) / (1 - shape) if shape < 1 else math.inf
 
 
@@ -189,9 +173,6 @@ def uncertain_positions(process: ForwardProcess, xt: Tensor, real: Tensor) -> Te
     whether a noisy token is the clean token, so every real position counts.
     """
     return (xt == process.layout.mask_id) & real if process.absorbing else real
-
-
-_ORDERS_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -386,15 +367,15 @@ def blind_bounds(
     """
     # relabelled data
     layout = data.layout
-    train = data.exchangeable(data.splits["train"], make_generator(_ORDERS_SEED, *stream, 0))
-    held_out = data.exchangeable(data.splits[split], make_generator(_ORDERS_SEED, *stream, 1))
-    # id frequencies of each group
-    log_marginal = torch.stack(
-        [
-            _log_frequencies(train, layout.group == g, layout.vocab_size)
-            for g in range(len(layout.group_names))
-        ]
-    )  # (groups, V)
+    train = data.exchangeable(data.splits["train"], make_generator(0, *stream, 0))
+    held_out = data.exchangeable(data.splits[split], make_generator(0, *stream, 1))
+    # add-one smoothed id frequencies of each group, (groups, V)
+    counts = []
+    for g in range(len(layout.group_names)):
+        columns = layout.group == g
+        ids = train.x0[:, columns][train.real[:, columns]]
+        counts.append(torch.bincount(ids, minlength=layout.vocab_size))
+    log_marginal = (torch.stack(counts).double() + 1).log()
     # both distributions at every position
     legal = layout.support.double() / layout.num_legal.unsqueeze(1)
     blind = log_marginal[layout.group].masked_fill(~layout.support, -math.inf)
@@ -407,13 +388,6 @@ def blind_bounds(
         log_orders = float(held_out.log_num_orders.mean())
         bounds |= {f"{name}_{data.bound}": value + log_orders for name, value in bounds.items()}
     return bounds
-
-
-def _log_frequencies(batch: Batch, columns: Tensor, vocab_size: int) -> Tensor:
-    """Add-one log counts of the ids in some columns of a batch, Float64[V]."""
-    # ids at real positions
-    ids = batch.x0[:, columns][batch.real[:, columns]]
-    return (torch.bincount(ids, minlength=vocab_size).double() + 1).log()
 
 
 def _independent_nelbo(batch: Batch, log_probs: Tensor) -> float:

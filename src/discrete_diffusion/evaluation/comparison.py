@@ -106,6 +106,10 @@ class Column:
     counted: str = "num_samples"
 
 
+IDENTITY = ("algorithm", "backbone", "instead_of", "model", "parameters", "quantity")
+"""Fields of ``ComparedModel`` that every row of a file has."""
+
+
 @dataclass(frozen=True)
 class ComparedModel:
     """One algorithm with one backbone, trained with S seeds.
@@ -327,10 +331,12 @@ class Comparison:
         if base is None or model is base or column.name not in model.metrics:
             return None
         # a baseline has no error
-        if isinstance(model, Baseline):
-            known = Estimate(model.metrics[column.name], 0.0, 0.0 if len(self.seeds) > 1 else None)
-            return known.minus(base.estimate(column))
-        return model.estimate(column).minus(base.estimate(column))
+        own = (
+            Estimate(model.metrics[column.name], 0.0, 0.0 if len(self.seeds) > 1 else None)
+            if isinstance(model, Baseline)
+            else model.estimate(column)
+        )
+        return own.minus(base.estimate(column))
 
     def _repeat_for_seeds(self, values: Tensor) -> Tensor:
         """Repeat the values of a baseline for all seeds: Float64[S, M]."""
@@ -338,39 +344,23 @@ class Comparison:
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows of ``table.csv`` and ``results.json``: numbers of each model, means over seeds."""
-        return [
-            {
-                # names and sizes
-                "algorithm": model.algorithm,
-                "backbone": model.backbone,
-                "instead_of": model.instead_of,
-                "model": model.model,
-                "parameters": model.parameters,
-                "quantity": model.quantity,
-                # numbers and their errors
-                **self._numbers(model),
-                **({} if model.tail is None else model.tail.as_dict()),
-                **{name: model.mean(name) for name in model.metrics},
-                **{
-                    k: v
-                    for column in self.columns
-                    for k, v in self._metric_entries(model, column).items()
-                },
-            }
-            for model in self.models
-        ]
+        rows = []
+        for model in self.models:
+            row = {name: getattr(model, name) for name in IDENTITY} | self._numbers(model)
+            row |= {} if model.tail is None else model.tail.as_dict()
+            row |= {name: model.mean(name) for name in model.metrics}
+            # errors and differences of metrics
+            for column in self.columns:
+                row |= model.errors(column)
+                apart, name = self.metric_difference(model, column), difference_name(column.name)
+                if apart is not None and not math.isnan(apart.mean):
+                    row |= {name: apart.mean, f"{name}_standard_error": apart.standard_error}
+            rows.append(row)
+        return rows
 
     def baseline_rows(self) -> list[dict[str, Any]]:
         """Rows of the baselines in the same form as ``rows``."""
         return [{"name": b.name, **self._numbers(b), **b.metrics} for b in self.baselines]
-
-    def _metric_entries(self, model: ComparedModel, column: Column) -> dict[str, float | None]:
-        """Entries of a metric: its errors, and its difference."""
-        apart, name = self.metric_difference(model, column), difference_name(column.name)
-        if apart is None or math.isnan(apart.mean):
-            return model.errors(column)
-        error = {f"{name}_standard_error": apart.standard_error}
-        return {**model.errors(column), name: apart.mean, **error}
 
     def _numbers(self, model: ComparedModel | Baseline) -> dict[str, float | None]:
         """Entries of all measures: values and differences, with errors."""
@@ -378,16 +368,12 @@ class Comparison:
         for name in self.measures:
             value, apart = self.value(model, name), self.difference(model, name)
             difference = difference_name(name)
-            # values, then differences
-            for key, estimate, part in (
-                (name, value, "mean"),
-                (f"{name}_standard_error", value, "standard_error"),
-                (difference, apart, "mean"),
-                (f"{difference}_standard_error", apart, "standard_error"),
-                (f"{difference}_error_over_samples", apart, "over_samples"),
-                (f"{difference}_error_over_seeds", apart, "over_seeds"),
-            ):
-                out[key] = getattr(estimate, part, None)
+            out[name] = getattr(value, "mean", None)
+            out[f"{name}_standard_error"] = getattr(value, "standard_error", None)
+            out[difference] = getattr(apart, "mean", None)
+            out[f"{difference}_standard_error"] = getattr(apart, "standard_error", None)
+            out[f"{difference}_error_over_samples"] = getattr(apart, "over_samples", None)
+            out[f"{difference}_error_over_seeds"] = getattr(apart, "over_seeds", None)
         return out
 
 

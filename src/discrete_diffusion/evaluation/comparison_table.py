@@ -20,9 +20,6 @@ from discrete_diffusion.evaluation.comparison import (
 from discrete_diffusion.evaluation.sample_scores import error_text
 from discrete_diffusion.evaluation.tables import Table, TableColumn
 
-MISSING = "–"
-"""Stands for a missing value."""
-
 COST = (
     Column("network calls per sample", "network_calls", 1),
     Column("s of training", "seconds_training", 0),
@@ -30,20 +27,11 @@ COST = (
 )
 """Last columns, without errors; real data and baselines have none of them."""
 
-EQUAL_SIZES = 0.05
-"""Largest relative difference in parameters that the notes do not mention."""
-
-FEW_DISTINCT = 100
-"""Fewest distinct samples that the notes do not mention."""
-
 TIED = 1.96
 """Numbers within so many standard errors of their difference are tied."""
 
 TEXTS = {"algorithm": "algorithm", "backbone": "backbone", "model": "model (parameters)"}
 """Titles of the columns of text, by name."""
-
-_LARGE = 1e6
-"""Numbers from this one on are shown as 1.234e+08."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +49,15 @@ class _Shown:
     apart: Callable[[ComparedModel, ComparedModel], Estimate | None] | None = None
 
 
-def column_names(measured: Mapping[str, Measure], columns: Sequence[Column]) -> list[str]:
-    """Names of the columns that a table can have besides ``algorithm``."""
-    names = [*measured, *(column.name for column in columns)]
-    with_differences = [each for name in names for each in (name, difference_name(name))]
-    return [*list(TEXTS)[1:], *with_differences, *(column.name for column in COST)]
-
-
 def check_columns(
     names: Sequence[str], measured: Mapping[str, Measure], columns: Sequence[Column]
 ) -> None:
-    """Raise ``ValueError``, with the nearest name, for a name that is not in ``column_names``."""
+    """Raise ``ValueError``, with the nearest name, for a column that a table cannot have."""
+    numbers = [*measured, *(column.name for column in columns)]
+    differences = map(difference_name, numbers)
+    known = [*TEXTS, *numbers, *differences, *(column.name for column in COST)]
     for name in names:
-        check_name("column in columns=", name, ["algorithm", *column_names(measured, columns)])
+        check_name("column in columns=", name, known)
 
 
 def comparison_table(
@@ -101,7 +85,7 @@ def comparison_table(
         for column in (*comparison.columns, *COST)
         if any(math.isfinite(model.mean(column.name)) for model in models)
     ]
-    metrics = [_metric_column(comparison, column, real) for column in there]
+    metrics = [_metric_column(column, real) for column in there]
     texts = _texts(comparison, with_backbones=columns is not None and "backbone" not in columns)
     hidden = [_metric_difference(comparison, c) for c in there if len(models) > 1 and c not in COST]
     shown_columns = [*texts, *of_measures, *metrics, *hidden]
@@ -156,7 +140,7 @@ def _measure_columns(comparison: Comparison, name: str) -> list[_Shown]:
 
     def text(row: ComparedModel | Baseline) -> str:
         cell = _estimate_text(comparison.value(row, name), digits)
-        return cell + doubt(row) if cell else MISSING
+        return cell + doubt(row) if cell else "–"
 
     def difference(row: ComparedModel | Baseline) -> str:
         cell = _estimate_text(comparison.difference(row, name), digits, sign="+")
@@ -210,7 +194,7 @@ def is_doubtful(*models: ComparedModel | Baseline | None, measure: str) -> bool:
     return any(tail is not None and tail.is_doubtful for tail in tails)
 
 
-def _metric_column(comparison: Comparison, column: Column, real: Mapping[str, float]) -> _Shown:
+def _metric_column(column: Column, real: Mapping[str, float]) -> _Shown:
     title = f"{column.head}{', %' if column.share else ''}"
     return _Shown(
         TableColumn(column.name, title, column.up),
@@ -251,19 +235,12 @@ def _best_cells(
             continue
         top = (max if shown.column.up else min)(there, key=lambda model: values[model.label])
         for row, model in enumerate(models, first):
-            if model in there and _is_tied(shown, model, top):
+            if model not in there:
+                continue
+            tied, apart = shown.text(model) == shown.text(top), shown.apart(model, top)
+            if tied or (apart is not None and abs(apart.mean) <= TIED * apart.standard_error):
                 best.add((row, k))
     return frozenset(best)
-
-
-def _is_tied(shown: _Shown, model: ComparedModel, best: ComparedModel) -> bool:
-    """Return True for the best model, and if the difference to the best is within its error."""
-    assert shown.apart is not None
-    if model is best or shown.text(model) == shown.text(best):
-        return True
-    # within the error of their difference
-    apart = shown.apart(model, best)
-    return apart is not None and abs(apart.mean) <= TIED * apart.standard_error
 
 
 def _estimate_text(estimate: Estimate | None, digits: int, scale: float = 1, sign: str = "") -> str:
@@ -317,7 +294,14 @@ def table_notes(comparison: Comparison) -> list[str]:
     )
     # caveats
     notes += _distinct_notes(comparison)
-    notes += _size_notes(comparison)
+    first, *others = zip(comparison.short_names(), models, strict=True)
+    base = first[1].parameters
+    notes += [
+        f"{name} has {abs(model.parameters / base - 1):.1%} "
+        f"{'more' if model.parameters > base else 'fewer'} parameters than {first[0]}."
+        for name, model in others
+        if abs(model.parameters / base - 1) > 0.05
+    ]
     notes += [
         f"{model.algorithm} cannot use {model.instead_of}: it has {model.backbone} "
         f"({model.model}, {model.parameters:,} parameters) in its place."
@@ -328,36 +312,22 @@ def table_notes(comparison: Comparison) -> list[str]:
 
 
 def _distinct_notes(comparison: Comparison) -> list[str]:
-    """Notes on columns of a model that are measured on few distinct samples."""
+    """Notes on columns of a model that are measured on fewer than 100 distinct samples."""
     notes = []
     for name, model in zip(comparison.short_names(), comparison.models, strict=True):
         # columns by their number of samples
         few: dict[tuple[int, int], list[str]] = {}
         for column in comparison.columns:
-            # fewest distinct samples of the column
             num = model.mean(column.counted)
             distinct = model.mean("num_distinct") if column.counted == "num_samples" else num
             fewest = min(num, distinct) if math.isfinite(distinct) else num
-            if math.isfinite(model.mean(column.name)) and fewest < FEW_DISTINCT:
+            if math.isfinite(model.mean(column.name)) and fewest < 100:
                 few.setdefault((round(fewest), round(num)), []).append(column.head)
         notes += [
             f"{', '.join(heads)} of {name}: of few distinct samples, {distinct:,} of {num:,}."
             for (distinct, num), heads in few.items()
         ]
     return notes
-
-
-def _size_notes(comparison: Comparison) -> list[str]:
-    """Notes on sizes of models that differ from the first one's."""
-    # sizes relative to the first
-    first, *others = zip(comparison.short_names(), comparison.models, strict=True)
-    base = first[1].parameters
-    return [
-        f"{name} has {abs(model.parameters / base - 1):.1%} "
-        f"{'more' if model.parameters > base else 'fewer'} parameters than {first[0]}."
-        for name, model in others
-        if abs(model.parameters / base - 1) > EQUAL_SIZES
-    ]
 
 
 def _error_note(comparison: Comparison) -> str:
@@ -389,4 +359,4 @@ def _shown(value: Any, digits: int, sign: str = "") -> str:
         return ""
     if round(value, digits) == 0:  # neither below nor above: no sign
         value, sign = 0.0, ""
-    return f"{value:{sign}.4g}" if abs(value) >= _LARGE else f"{value:{sign},.{digits}f}"
+    return f"{value:{sign}.4g}" if abs(value) >= 1e6 else f"{value:{sign},.{digits}f}"
