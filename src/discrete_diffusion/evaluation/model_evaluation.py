@@ -31,14 +31,14 @@ from discrete_diffusion.evaluation.measured_data import (
 )
 from discrete_diffusion.evaluation.model_scores import (
     ModelScores,
-    measure_paths,
+    measure_likelihood,
+    measure_orders,
     model_notes,
     model_sections,
-    num_path_passes,
     score_model,
 )
 from discrete_diffusion.evaluation.noise_levels import MASKED_SHARES
-from discrete_diffusion.evaluation.pictures import plot_model
+from discrete_diffusion.evaluation.pictures import plot_bound_by_time, plot_calibration
 from discrete_diffusion.evaluation.report import Evaluation, Samples, SavedSamples
 from discrete_diffusion.evaluation.sample_scores import (
     Interval,
@@ -113,7 +113,6 @@ class MeasuredSamples:
 
     def section(self) -> TableSection:
         """Table of the samples with real data."""
-        # metrics with those of real data
         shares = self.shares
         rows = [
             TableRow(
@@ -166,18 +165,20 @@ class ModelEvaluation(Evaluation):
 
     def plot(self, folder: Path) -> None:
         if self.scores is not None:
-            plot_model(self.scores, folder, absorbing=self.absorbing, titles=self.group_titles)
+            titles, token = self.group_titles, "masked token" if self.absorbing else "token"
+            plot_calibration(self.scores.calibration, titles, folder / "calibration.png")
+            by_time = self.scores.by_time
+            plot_bound_by_time(by_time, titles, folder / "nelbo_by_t.png", token=token)
 
 
 def num_passes(request: EvaluateRequest, length: int) -> int:
-    """Largest number of network calls of ``measure_model`` per held-out sample of ``length``
-    tokens."""
+    """Most network calls of ``measure_model`` for a held-out sample of ``length`` tokens."""
     if request.noise_samples == 0:
         return 0
     noise_samples = NOISE_SAMPLES if request.noise_samples is None else request.noise_samples
     time_bins = TIME_BINS if request.time_bins is None else request.time_bins
-    passes = int(noise_samples + time_bins + len(MASKED_SHARES))
-    return passes + num_path_passes(request, length)
+    paths = (request.get("likelihood") is not None) + (request.get("orders") or 0)
+    return int(noise_samples + time_bins + len(MASKED_SHARES) + paths * length)
 
 
 def measure_model(
@@ -185,21 +186,25 @@ def measure_model(
 ) -> ModelScores | None:
     """Measure a model as ``request`` says; None for ``noise_samples=0``.
 
-    Reads ``noise_samples``, ``time_bins``, ``likelihood``, ``orders`` and ``seed``.
+    Paths of samplers, for ``likelihood`` and ``orders``, are a function of ``seed``, the data and
+    the number of the order: they are the same for all models and batch sizes.
     """
     if request.noise_samples == 0:
         return None
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
-    # bound and calibration, then paths
+    # bound and calibration, then paths of samplers
+    on, seed = (model, data, split), request.seed
+    order, num = request.get("likelihood"), request.get("orders")
     scores = score_model(
-        model,
-        data,
-        split,
+        *on,
         noise_samples=NOISE_SAMPLES if request.noise_samples is None else request.noise_samples,
         time_bins=TIME_BINS if request.time_bins is None else request.time_bins,
-        seed=request.seed,
+        seed=seed,
     )
-    return replace(scores, paths=measure_paths(request, model, data, split))
+    nll = None if order is None else measure_likelihood(*on, order, seed)
+    return replace(
+        scores, likelihood=nll, orders=None if num is None else measure_orders(*on, num, seed)
+    )
 
 
 def evaluate_token_model(
@@ -213,45 +218,33 @@ def evaluate_token_model(
     model is measured.
     """
     # the data and a report on them
+    name, samples = trained.data_config.name, None
     if report is None and request.noise_samples == 0:
-        name = trained.data_config.name
         raise ValueError(
             f"noise_samples=0: no metrics of samples exist for data={name}; leave it out"
         )
     measured_on = measured_data(request, trained)
     data, split = measured_on.data, measured_on.split
-    if report is None:
-        name = trained.data_config.name
-        logger.info("no metrics of samples exist for data=%s; measuring the model", name)
+    facts = {**checkpoint_facts(request, trained, data), **measured_on.facts(request)}
     made = None if report is None else report(data, split, trained.config)
     # samples, then the model
     with trained.sharing() as shard:
         model = trained.model(shard)
-        drawn = None if made is None else draw_samples(request, model, made)
-        if made is not None and drawn is not None:
+        if made is None:
+            logger.info("no metrics of samples exist for data=%s; measuring the model", name)
+        else:
+            num = NUM_EVALUATED if request.num_samples is None else request.num_samples
+            logger.info("sampling %s samples", f"{num:,}")
+            drawn = made.sample_with_calls(model, num, request.seed)
             keep_samples(request, shard, partial(made.save, drawn.tokens))
         scores = measure_model(request, model, some_held_out(request, data, split), split)
-    samples = None
-    if made is not None and drawn is not None:
+    # the result
+    if made is not None:
+        facts |= sampling_facts(request, trained)
         real = made.measure_real(len(drawn.tokens))
         samples = MeasuredSamples(drawn, made, made.measure(drawn.tokens), real)
-    # the result
-    facts = {
-        **checkpoint_facts(request, trained, data),
-        **measured_on.facts(request),
-        **({} if samples is None else sampling_facts(request, trained)),
-    }
-    absorbing = trained.algorithm.process.absorbing
-    titles = trained.domain.group_titles
-    name = measured_on.name
-    return ModelEvaluation(facts, name, scores, absorbing, titles, samples, measured_on)
-
-
-def draw_samples(request: EvaluateRequest, model: Model, report: TokenReport) -> TokenSamples:
-    """Sample ``num_samples`` times with ``seed``, as ``request`` says."""
-    num = NUM_EVALUATED if request.num_samples is None else request.num_samples
-    logger.info("sampling %s samples", f"{num:,}")
-    return report.sample_with_calls(model, num, request.seed)
+    absorbing, titles = trained.algorithm.process.absorbing, trained.domain.group_titles
+    return ModelEvaluation(facts, measured_on.name, scores, absorbing, titles, samples, measured_on)
 
 
 def sample_and_measure(
@@ -415,11 +408,13 @@ def sample_token_model(
             measured = made.measure(drawn.tokens)
         except UnreadableDataError as error:
             logger.warning("%s: the samples are written and not measured", error)
-            made = report(_no_data(trained), SPLITS[-1], trained.config)
-        # write, plot, and log
+            empty = torch.zeros(0, trained.algorithm.layout.length, dtype=torch.long)
+            nothing = TokenDataset.from_rows(empty, vocabulary.layout(), (0, 0, 1))
+            nothing.vocab = vocabulary
+            made = report(nothing, SPLITS[-1], trained.config)
         made.save(drawn.tokens, request.out)
         made.plot(drawn.tokens, request.out / request.picture)
-        # the log line
+        # the line for the log
         shown = [e.format(measured[e.name]) for e in made.headlines if e.name in measured]
         what = counted(len(drawn.tokens), "sample" if given is None else "completion")
         line = "; ".join([f"{what} in {drawn.seconds:.1f} s", *shown, str(request.out)])
@@ -447,13 +442,3 @@ def _given_tokens(trained: TrainedModel, given: str | GivenObjects) -> Tensor:
         except ValueError as error:
             raise ValueError(f"{place_of_line(given, number)}: {error}") from error
     return torch.cat(found)
-
-
-def _no_data(trained: TrainedModel) -> TokenDataset:
-    """Build an empty data set with the vocabulary of a model."""
-    vocabulary = trained.domain.vocabulary(trained.data_config)
-    layout = vocabulary.layout()
-    nothing = torch.zeros(0, layout.length, dtype=torch.long)
-    made = TokenDataset.from_rows(nothing, layout, (0, 0, 1))
-    made.vocab = vocabulary
-    return made

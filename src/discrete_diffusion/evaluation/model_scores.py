@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -127,19 +127,6 @@ class BoundByOrders:
         }
 
 
-@dataclass(frozen=True)
-class PathScores:
-    """Measurements along paths of samplers; a measurement that was not requested is None."""
-
-    likelihood: OrderLikelihood | None = None
-    orders: BoundByOrders | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Values for ``metrics.json``."""
-        likelihood = {} if self.likelihood is None else self.likelihood.as_dict()
-        return likelihood | ({} if self.orders is None else self.orders.as_dict())
-
-
 def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
     """Raise ``ValueError`` if the model cannot measure a requested ``likelihood`` or ``orders``.
 
@@ -155,28 +142,6 @@ def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
         order_sampler(algorithm, order)
     if request.get("orders") is not None:
         check_orders(algorithm)
-
-
-def num_path_passes(request: EvaluateRequest, length: int) -> int:
-    """Largest number of network calls of ``measure_paths`` per held-out sample of ``length``
-    tokens."""
-    paths = (request.get("likelihood") is not None) + (request.get("orders") or 0)
-    return int(paths * length)
-
-
-def measure_paths(
-    request: EvaluateRequest, model: Model, data: TokenDataset, split: str
-) -> PathScores:
-    """Measure ``likelihood`` and ``orders`` of a request, on every sample of a split.
-
-    Forms and orders are a function of ``seed``, the data and the number of the order: they are the
-    same for all models and batch sizes.
-    """
-    order, num = request.get("likelihood"), request.get("orders")
-    on = (model, data, split)
-    nll = None if order is None else measure_likelihood(*on, order, request.seed)
-    bound = None if num is None else measure_orders(*on, num, request.seed)
-    return PathScores(nll, bound)
 
 
 def measure_likelihood(
@@ -297,8 +262,8 @@ class ModelScores:
     """Measurements of a model on a split.
 
     ``by_size``: the bound by size; ``baselines``: the blind and uniform bounds; ``further``: the
-    bound in further units; ``paths``: measurements along paths of samplers; ``tail``: tail of the
-    bound over noise samples, None if they are too few.
+    bound in further units; ``tail``: tail of the bound over noise samples, None if they are too
+    few. ``likelihood``, ``orders``: measurements along paths of samplers, None unless requested.
     """
 
     bound: BoundEstimate
@@ -307,8 +272,9 @@ class ModelScores:
     baselines: dict[str, float]
     by_time: BoundByTime
     calibration: Calibration
-    paths: PathScores = field(default_factory=PathScores)
     tail: DrawTail | None = None
+    likelihood: OrderLikelihood | None = None
+    orders: BoundByOrders | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Scores by name; ``calibration_error_GROUP`` is the mean over masked shares."""
@@ -326,7 +292,8 @@ class ModelScores:
             "calibration": self.calibration.as_dict(),
             "nelbo_by_size": self.by_size.as_dict(),
             "nelbo_by_t": self.by_time.as_dict(),
-            **self.paths.as_dict(),
+            **({} if self.likelihood is None else self.likelihood.as_dict()),
+            **({} if self.orders is None else self.orders.as_dict()),
         }
 
 
@@ -373,65 +340,44 @@ def model_sections(scores: ModelScores | None) -> list[TableSection]:
     """Tables of the bound and the calibration errors, and of the bound by size if sizes differ."""
     if scores is None:
         return []
-    several = len(scores.by_size.estimates) > 1
-    by_size = [_sizes_section(scores.by_size)] if several else []
-    by_orders = [] if scores.paths.orders is None else [_orders_section(scores.paths.orders)]
-    return [_model_section(scores), *by_size, *by_orders]
-
-
-def _orders_section(by_orders: BoundByOrders) -> TableSection:
-    rows = []
-    # a row per number of orders
-    for num, bound in by_orders.bounds.items():
-        _, value, error = bound.headline
-        below = plus_minus(*by_orders.below[num]) if num > 1 else ""
-        rows.append(TableRow(str(num), plus_minus(value, error), below))
-    return TableSection(
-        "the bound by number of orders",
-        tuple(rows),
-        heads=("orders", f"nelbo_{by_orders.quantity}", "below one order"),
-    )
-
-
-def _likelihood_rows(scores: OrderLikelihood) -> list[TableRow]:
-    # of the sequence
-    nll = scores.nll
-    rows = [
-        TableRow(
-            f"nll_{nll.quantity}_{scores.name}",
-            plus_minus(nll.per_sample, nll.standard_error),
-            meaning=f"-log p of the sequence under {scores.sampler}, nats (± standard error)",
-        )
-    ]
-    # of the unordered sample
-    if nll.unordered is not None:
-        rows.append(
-            TableRow(
-                f"nelbo_unordered_{scores.name}",
-                plus_minus(nll.unordered, nll.unordered_standard_error),
-                meaning="the bound on -log p of the unordered sample that follows, nats",
-            )
-        )
-    return rows
-
-
-def _sizes_section(by_size: BoundBySize) -> TableSection:
-    rows = []
+    heads: tuple[str, ...]
+    sections = [_model_section(scores)]
     # a row per size
-    for size, estimate in by_size.estimates.items():
-        quantity, value, error = estimate.headline
-        shown = plus_minus(value, error)
-        per_token = f"{estimate.headline_per_token:.4f}"
-        rows.append(TableRow(str(size), shown, f"{estimate.num_samples:,}", per_token))
-    return TableSection(
-        f"the model by number of {by_size.unit}",
-        tuple(rows),
-        heads=(by_size.unit, f"nelbo_{quantity}", "held-out samples", "per token"),
-    )
+    if len(scores.by_size.estimates) > 1:
+        unit, rows = scores.by_size.unit, []
+        for size, estimate in scores.by_size.estimates.items():
+            quantity, value, error = estimate.headline
+            num, per_token = f"{estimate.num_samples:,}", f"{estimate.headline_per_token:.4f}"
+            rows.append(TableRow(str(size), plus_minus(value, error), num, per_token))
+        heads = (unit, f"nelbo_{quantity}", "held-out samples", "per token")
+        sections.append(TableSection(f"the model by number of {unit}", tuple(rows), heads))
+    # a row per number of orders
+    if (by_orders := scores.orders) is not None:
+        rows = []
+        for each, bound in by_orders.bounds.items():
+            _, value, error = bound.headline
+            below = plus_minus(*by_orders.below[each]) if each > 1 else ""
+            rows.append(TableRow(str(each), plus_minus(value, error), below))
+        heads = ("orders", f"nelbo_{by_orders.quantity}", "below one order")
+        sections.append(TableSection("the bound by number of orders", tuple(rows), heads))
+    return sections
+
+
+_MEANINGS = {
+    "bits_per_character": "the bound per character in bits, each window by itself",
+    "bits_per_character_standard_error": "its standard error over windows",
+    "bits_per_byte": "the bound per byte in bits",
+    "perplexity_per_word": "exp of the bound per word, each window by itself",
+    "nelbo_blind": "what knowing only the frequencies of ids costs, nats",
+    "nelbo_uniform": "what knowing nothing costs, nats",
+    "nelbo_blind_ordered_fixed": "the same in one order, as the bound of the model is, nats",
+    "nelbo_uniform_ordered_fixed": "the same in one order: the model before training, nats",
+}
+"""Meanings of bounds in further units and of baselines."""
 
 
 def _model_section(scores: ModelScores) -> TableSection:
-    bound, base = scores.bound, scores.baselines
+    bound = scores.bound
     quantity, value, error = bound.headline
     # the bound
     of = "the unordered sample" if quantity == "unordered" else "the sequence"
@@ -447,28 +393,25 @@ def _model_section(scores: ModelScores) -> TableSection:
             meaning="the bound of the sequence in its node order, nats per token",
         ),
     ]
-    # meanings of further numbers
-    meanings = {
-        "bits_per_character": "the bound per character in bits, each window by itself",
-        "bits_per_character_standard_error": "its standard error over windows",
-        "bits_per_byte": "the bound per byte in bits",
-        "perplexity_per_word": "exp of the bound per word, each window by itself",
-        "nelbo_blind": "what knowing only the frequencies of ids costs, nats",
-        "nelbo_uniform": "what knowing nothing costs, nats",
-        "nelbo_blind_ordered_fixed": "the same in one order, as the bound of the model is, nats",
-        "nelbo_uniform_ordered_fixed": "the same in one order: the model before training, nats",
-    }
     # a doubtful bound
     if scores.tail is not None and scores.tail.is_doubtful:
         meaning = "effective number of noise samples of the bound; see below"
         shown = f"{scores.tail.effective:.1f}"
         rows.append(TableRow("nelbo_effective_draws", shown, meaning=meaning))
-    # likelihoods, other units and baselines
-    rows += [] if scores.paths.likelihood is None else _likelihood_rows(scores.paths.likelihood)
-    rows += [
-        TableRow(k, f"{v:.4f}", meaning=meanings.get(k, "")) for k, v in scores.further.items()
-    ]
-    rows += [TableRow(k, f"{v:.3f}", meaning=meanings.get(k, "")) for k, v in base.items()]
+    # the likelihood of the sequence, and of the unordered sample
+    if (likelihood := scores.likelihood) is not None:
+        nll, name = likelihood.nll, likelihood.name
+        shown = plus_minus(nll.per_sample, nll.standard_error)
+        meaning = f"-log p of the sequence under {likelihood.sampler}, nats (± standard error)"
+        rows.append(TableRow(f"nll_{nll.quantity}_{name}", shown, meaning=meaning))
+        if nll.unordered is not None:
+            shown = plus_minus(nll.unordered, nll.unordered_standard_error)
+            meaning = "the bound on -log p of the unordered sample that follows, nats"
+            rows.append(TableRow(f"nelbo_unordered_{name}", shown, meaning=meaning))
+    # other units, and baselines
+    others = {k: f"{v:.4f}" for k, v in scores.further.items()}
+    others |= {k: f"{v:.3f}" for k, v in scores.baselines.items()}
+    rows += [TableRow(k, shown, meaning=_MEANINGS.get(k, "")) for k, shown in others.items()]
     # calibration
     gaps = scores.calibration.error.nanmean(dim=0)
     rows += [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,7 +14,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
-from discrete_diffusion.evaluation.model_scores import ModelScores
 from discrete_diffusion.evaluation.noise_levels import BoundByTime, Calibration
 from discrete_diffusion.evaluation.sample_scores import plus_minus
 from discrete_diffusion.viz.chart_style import (
@@ -38,25 +38,13 @@ _MASKED_MAP = LinearSegmentedColormap.from_list(
 """Colours of masked shares: from yellow to dark purple, monotone in lightness."""
 
 
-def plot_model(
-    scores: ModelScores, folder: Path, *, absorbing: bool, titles: Mapping[str, str]
-) -> None:
-    """Plot ``calibration.png`` and ``nelbo_by_t.png``.
-
-    ``absorbing``: True if noise masks tokens, False if it changes them. ``titles``: plural names of
-    token groups; a group without an entry gets its name with an s.
-    """
-    plot_calibration(scores.calibration, titles, folder / "calibration.png")
-    token = "masked token" if absorbing else "token"
-    plot_bound_by_time(scores.by_time, titles, folder / "nelbo_by_t.png", token=token)
-
-
 def plot_calibration(
     calibration: Calibration, titles: Mapping[str, str], path: Path | None = None
 ) -> Figure:
     """Plot a reliability diagram per token group that has events, then the calibration errors.
 
-    The figure is written to ``path`` if given. The masked shares are evenly spaced and increasing.
+    ``titles``: plural names of token groups; a group without an entry gets its name with an s. The
+    figure is written to ``path`` if given. The masked shares are evenly spaced and increasing.
     """
     # groups that have events
     shares = calibration.shares
@@ -144,64 +132,47 @@ def plot_bound_by_time(
     """
     figure = new_figure(9.6, 4.1)
     left, right = figure.subplots(1, 2)
-    _plot_integrand(left, by_time, titles)
-    _plot_cross_entropy(right, by_time, titles, token)
-    return save_figure(figure, path)
-
-
-def _plot_integrand(axes: Axes, by_time: BoundByTime, titles: Mapping[str, str]) -> None:
-    # groups stacked on each other
     edges, standard_error = by_time.edges.numpy(), by_time.standard_error.numpy()
     middle, width = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
-    below = np.zeros(len(middle))
+    below, uniform = np.zeros(len(middle)), by_time.uniform.numpy()
+    # groups stacked on each other at the left; curves and uniform guesses at the right
     for g, (group, colour) in enumerate(zip(by_time.groups, cycle(GROUP_COLOURS), strict=False)):
-        integrand = by_time.integrand[:, g].numpy()
-        axes.stairs(
+        integrand, title = by_time.integrand[:, g].numpy(), _title(group, titles)
+        label = f"{title}: {(integrand * width).sum():.2f} nats"
+        left.stairs(
             below + integrand,
             edges,
             baseline=below,
             fill=True,
             color=colour,
             alpha=0.85,
-            label=f"{_title(group, titles)}: {(integrand * width).sum():.2f} nats",
+            label=label,
         )
         below = below + integrand
-    # error of their sum
-    axes.errorbar(
-        middle, below, yerr=standard_error, fmt="none", ecolor=TEXT, elinewidth=0.9, capsize=1.5
-    )
+        entropy = by_time.cross_entropy[:, g].numpy()
+        right.plot(middle, entropy, color=colour, marker="o", markersize=3.6, label=title)
+        right.axhline(uniform[g], color=colour, linewidth=1.0, linestyle=(0, (2, 2)))
+    # error of the sum
+    bars: dict[str, Any] = {"ecolor": TEXT, "elinewidth": 0.9, "capsize": 1.5}
+    left.errorbar(middle, below, yerr=standard_error, fmt="none", **bars)
     area = plus_minus(float((below * width).sum()), by_time.nelbo_standard_error, 2)
+    xlabel = "time t (0 clean, 1 noise)"
     style_axes(
-        axes,
+        left,
         title=f"The bound by time: area {area} nats",
-        xlabel="time t (0 clean, 1 noise)",
+        xlabel=xlabel,
         ylabel="NELBO integrand (nats per unit of t)",
     )
-    axes.set(xlim=(0, 1), ylim=(0, 1.22 * _highest(below + standard_error)))
-    add_legend(axes, loc="upper center", ncols=2)
-
-
-def _plot_cross_entropy(
-    axes: Axes, by_time: BoundByTime, titles: Mapping[str, str], token: str
-) -> None:
-    """Plot the cross-entropy of each group; a uniform guess is dashed."""
-    edges, uniform = by_time.edges.numpy(), by_time.uniform.numpy()
-    middle = (edges[1:] + edges[:-1]) / 2
-    # curves and guesses of each group
-    for g, (group, colour) in enumerate(zip(by_time.groups, cycle(GROUP_COLOURS), strict=False)):
-        entropy, title = by_time.cross_entropy[:, g].numpy(), _title(group, titles)
-        axes.plot(middle, entropy, color=colour, marker="o", markersize=3.6, label=title)
-        axes.axhline(uniform[g], color=colour, linewidth=1.0, linestyle=(0, (2, 2)))
-    style_axes(
-        axes,
-        title=f"Mean cross-entropy per {token}",
-        xlabel="time t (0 clean, 1 noise)",
-        ylabel="nats per token",
-    )
-    guess = uniform.max()
-    axes.text(0.01, guess, "uniform guess", va="bottom", fontsize=TICK_POINTS, color=MUTED_TEXT)
-    axes.set(xlim=(0, 1), ylim=(0, 1.1 * _highest(by_time.cross_entropy.numpy(), uniform)))
-    add_legend(axes, loc="lower right")
+    left.set(xlim=(0, 1), ylim=(0, 1.22 * _highest(below + standard_error)))
+    add_legend(left, loc="upper center", ncols=2)
+    # height of the guesses
+    title = f"Mean cross-entropy per {token}"
+    style_axes(right, title=title, xlabel=xlabel, ylabel="nats per token")
+    guess = {"va": "bottom", "fontsize": TICK_POINTS, "color": MUTED_TEXT}
+    right.text(0.01, uniform.max(), "uniform guess", **guess)
+    right.set(xlim=(0, 1), ylim=(0, 1.1 * _highest(by_time.cross_entropy.numpy(), uniform)))
+    add_legend(right, loc="lower right")
+    return save_figure(figure, path)
 
 
 def _highest(*values: NDArray[np.float64]) -> float:

@@ -12,11 +12,11 @@ import torch
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.graph_tokens import EncodedGraphs, GraphDataset, relabel
 from discrete_diffusion.evaluation.bound import DrawTail
+from discrete_diffusion.evaluation.model_evaluation import measure_model
 from discrete_diffusion.evaluation.model_scores import (
     check_paths,
     measure_likelihood,
     measure_orders,
-    measure_paths,
     model_notes,
     model_sections,
     numbers_up_to,
@@ -166,11 +166,9 @@ def test_a_likelihood_is_of_the_order_that_nodes_have_and_the_unordered_number_i
 
 def test_tables_and_metrics_say_which_number_is_which():
     data = dataset("random")
-    request = EvaluateRequest(options={"likelihood": "left-to-right", "orders": 3})
-    paths = measure_paths(request, model(), data, "test")
-    scores = score_model(model(), data, "test", noise_samples=1, time_bins=1, seed=0)
-    assert not scores.paths.as_dict()
-    object.__setattr__(scores, "paths", paths)
+    options = {"likelihood": "left-to-right", "orders": 3, "time_bins": 1}
+    request = EvaluateRequest(noise_samples=1, options=options)
+    scores = measure_model(request, model(), data, "test")
     named = scores.as_dict()
     assert named["nelbo_by_orders"]["orders"] == [1, 2, 3]
     assert named["nelbo_by_orders"]["quantity"] == "unordered"
