@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor
 
@@ -24,8 +24,6 @@ from discrete_diffusion.runtime.processes import end_if_stopping
 from discrete_diffusion.sampling.exactness import exactness_facts
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
     from discrete_diffusion.evaluation.trained_model import KindOfData, TrainedModel
     from discrete_diffusion.runtime.processes import Shard
 
@@ -134,14 +132,6 @@ def held_out_split(
     return split
 
 
-def name_of_split(trained: TrainedModel, data: Dataset, split: str) -> str:
-    """Name of the samples of a split of ``checkpoint_data``, in words."""
-    name, expected = f"the {split} split of the checkpoint's data", trained.data_fingerprint
-    if expected is None or data.fingerprint() == expected:
-        return name
-    return f"{name}, which has changed since it was trained, so it may have been trained on"
-
-
 def held_out_rows(request: EvaluateRequest, available: int) -> Tensor:
     """Choose samples to measure among ``available`` samples: Int[num], ascending.
 
@@ -166,12 +156,6 @@ def some_held_out(request: EvaluateRequest, data: D, split: str) -> D:
     some = copy(data)
     some.splits = {**data.splits, split: examples[rows]}
     return some
-
-
-def held_out_facts(request: EvaluateRequest, data: Dataset, split: str) -> dict[str, int]:
-    """Entries of ``metrics.json``: numbers of held-out samples available and measured."""
-    num, available = num_held_out(request, data, split), len(data.splits[split])
-    return {"num_held_out": num, "num_held_out_available": available}
 
 
 def sampling_seeds(request: EvaluateRequest, default: int = SEEDS) -> list[int]:
@@ -246,15 +230,12 @@ class MeasuredData:
 
     def facts(self, request: Request) -> dict[str, Any]:
         """Entries of ``metrics.json`` on the data and the number of samples measured."""
-        some = {}
+        available = len(self.data.splits[self.split])
+        facts = {"reference": self.name, "num_reference": available}
         if isinstance(request, EvaluateRequest):  # ``sample`` uses the whole split
-            some = held_out_facts(request, self.data, self.split)
-        return {
-            "reference": self.name,
-            "num_reference": len(self.data.splits[self.split]),
-            **some,
-            **self.found,
-        }
+            facts["num_held_out"] = num_held_out(request, self.data, self.split)
+            facts["num_held_out_available"] = available
+        return facts | self.found
 
     def notes(self) -> list[str]:
         """Notes on reading the numbers if other data was measured."""
@@ -328,8 +309,11 @@ def measured_data(
         data = readable_data(trained, remedy or put_back)
         another = "choose another split"
         split = held_out_split(data, asked, another if remedy is None else f"{another} or {remedy}")
-        return MeasuredData(data, split, name_of_split(trained, data, split))
-    # other data
+        name = f"the {split} split of the checkpoint's data"
+        if trained.data_fingerprint not in (None, data.fingerprint()):
+            name += ", which has changed since it was trained, so it may have been trained on"
+        return MeasuredData(data, split, name)
+    # other data, all of a file or a split
     changed, file = changed_config(changes, trained)
     whole = file is not None and "split" not in changes
     if whole and asked is not None:
@@ -337,7 +321,13 @@ def measured_data(
             f"split={asked} chooses among the data of a checkpoint; all of data.path={file} is "
             "measured; leave it out"
         )
-    data = _read(changed.data, trained, whole)
+    try:
+        if not whole:
+            trained.domain.complete(changed.data)
+        build = trained.domain.test_data if whole else trained.domain.build
+        data = build(changed.data)
+    except OmegaConfBaseException as error:
+        raise ValueError(str(error).split("\n")[0]) from error
     _check_vocabulary(data, changed.data, trained, file)
     split = held_out_split(data, "test" if whole else asked)
     # compare it with the data that was trained on
@@ -345,7 +335,7 @@ def measured_data(
         trained_on = readable_data(trained, put_back)
     else:
         trained_on = own_data(trained, "what is measured against it, such as novelty,")
-    name = _name(changes, file, split, whole)
+    name = _describe_source(changes, file, split, whole)
     logger.info("measured on %s: %s", name, data.summary())
     found = {
         "data_fingerprint": data.fingerprint(),
@@ -358,17 +348,6 @@ def measured_data(
     return MeasuredData(data, split, name, changes, found, trained_on)
 
 
-def _read(data: DictConfig, trained: TrainedModel, whole: bool) -> Any:
-    """Build the data set of a changed ``config.data``; a ``whole`` file is a test split."""
-    try:
-        if whole:
-            return trained.domain.test_data(data)
-        trained.domain.complete(data)
-        return trained.domain.build(data)
-    except OmegaConfBaseException as error:
-        raise ValueError(str(error).split("\n")[0]) from error
-
-
 def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[DictConfig, str | None]:
     """Change ``data`` of a checkpoint's config; return ``data`` and the file that it names, or
     None.
@@ -376,10 +355,14 @@ def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[Dict
     The file stands under ``data.path``, the other paths are null. Raises ``ValueError`` for a key
     that cannot be changed.
     """
-    # keys of the data set, or of one that is read from files
     domain, was = trained.domain, trained.data_config
-    data = _config_of_files(domain, was) if {*changes} & {*_PATHS} else was.copy()
-    _check(changes, domain, data)
+    data = was.copy()
+    # a data set without files has a counterpart with files, which takes over the common keys
+    name = domain.data_sets_of_files.get(str(was.get("name"))) if {*changes} & {*_PATHS} else None
+    if name is not None:
+        data = DictConfig(OmegaConf.load(shipped_files("data")[name]))
+        data.update({key: was[key] for key in data if key in was and key != "name"})
+    _check_changes(changes, domain, data)
     OmegaConf.set_struct(data, False)
     data.update(changes)
     # the file stands for all splits
@@ -394,21 +377,7 @@ def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[Dict
     return config, files[0] if files else None
 
 
-def _config_of_files(domain: KindOfData, was: DictConfig) -> DictConfig:
-    """Find the ``config.data`` of files with samples like those of ``was``.
-
-    A data set without files has a counterpart with files, which takes over the common keys.
-    """
-    name = domain.data_sets_of_files.get(str(was.get("name")))
-    if name is None:
-        return was.copy()
-    found = OmegaConf.load(shipped_files("data")[name])
-    assert OmegaConf.is_dict(found)
-    found.update({key: was[key] for key in found if key in was and key != "name"})
-    return found  # type: ignore[return-value]
-
-
-def _check(changes: dict[str, Any], domain: KindOfData, data: DictConfig) -> None:
+def _check_changes(changes: dict[str, Any], domain: KindOfData, data: DictConfig) -> None:
     """Check the ``changes`` of ``data``: keys, fixed values and types of values."""
     # keys, and values that the model fixes
     for key, value in changes.items():
@@ -470,7 +439,7 @@ def _overlap(data: Any, split: str, trained_on: Any, name: str) -> dict[str, int
     return {"num_trained_on": known}
 
 
-def _name(changes: dict[str, Any], file: str | None, split: str, whole: bool) -> str:
+def _describe_source(changes: dict[str, Any], file: str | None, split: str, whole: bool) -> str:
     """Name of the measured data, in words."""
     # given keys, but for paths
     other = {k: v for k, v in changes.items() if file is None or k not in _PATHS}

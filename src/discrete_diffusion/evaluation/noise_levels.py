@@ -120,14 +120,9 @@ def bound_by_time(
         parts = settings.shard.map(measure, enumerate(batches))
     if not any(part.integrand.shape[1] for part in parts):
         raise ValueError("no samples to measure the bound on; give a split that is not empty")
-    return _averaged(parts, algorithm)
-
-
-def _averaged(parts: Sequence[_Measured], algorithm: TokenAlgorithm) -> BoundByTime:
-    """Average the measurements of all batches over samples."""
+    # means over samples, and over uncertain tokens
     integrand = torch.cat([part.integrand for part in parts], dim=1)  # (T, M, G)
     total = integrand.sum(dim=2)  # (T, M)
-    # mean over uncertain tokens
     cross_entropy = torch.stack([part.cross_entropy for part in parts]).sum(dim=0)  # (T, G)
     num_tokens = torch.stack([part.num_tokens for part in parts]).sum(dim=0)
     log_k = algorithm.layout.num_legal.double().log()
@@ -218,7 +213,6 @@ class Calibration:
 
     def as_dict(self) -> list[dict[str, Any]]:
         """One record per group and masked share, for ``metrics.json``."""
-        # a record per group and share
         error = self.error
         return [
             {
@@ -262,7 +256,14 @@ def measure_calibration(
         for s, time in enumerate(times):
             # events of one share, by group
             generator = settings.generator(b, s)
-            probs, uncertain = _predict(algorithm, moved, time, generator)
+            t = torch.full((len(moved),), time, dtype=torch.float64, device=moved.x0.device)
+            xt = algorithm.process.corrupt(moved.x0, t, moved.real, generator)
+            conditions = algorithm.teacher_forcing(moved)
+            prediction = algorithm.predict(
+                xt, t, torch.zeros_like(t), moved.real, conditions=conditions
+            )
+            probs = prediction.log_probs.double().exp()  # (B, L, V)
+            uncertain = uncertain_positions(algorithm.process, xt, moved.real)
             for g in range(len(layout.group_names)):
                 rows = uncertain & (layout.group == g)
                 sums[:, s, g] = _binned(probs, moved.x0, rows, layout.support)
@@ -298,22 +299,6 @@ def time_of_share(process: ForwardProcess, share: float) -> float:
         else:
             high = middle
     return (low + high) / 2
-
-
-def _predict(
-    algorithm: TokenAlgorithm, batch: Batch, time: float, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Predict p(x0 | xt) Float64[B, L, V] of a batch corrupted at one time.
-
-    Returns the probabilities, and the uncertain positions Bool[B, L].
-    """
-    t = torch.full((len(batch),), time, dtype=torch.float64, device=batch.x0.device)
-    xt = algorithm.process.corrupt(batch.x0, t, batch.real, generator)
-    prediction = algorithm.predict(
-        xt, t, torch.zeros_like(t), batch.real, conditions=algorithm.teacher_forcing(batch)
-    )
-    uncertain = uncertain_positions(algorithm.process, xt, batch.real)
-    return prediction.log_probs.double().exp(), uncertain
 
 
 def _binned(probs: Tensor, x0: Tensor, rows: Tensor, support: Tensor) -> Tensor:

@@ -16,9 +16,6 @@ from torch import Tensor
 from discrete_diffusion.evaluation.tables import COLUMNS, TableRow, TableSection
 from discrete_diffusion.runtime import progress
 
-_ALPHA = 0.05
-"""Level of the test whether seeds differ by more than their samples explain."""
-
 
 @dataclass(frozen=True)
 class Interval:
@@ -98,13 +95,12 @@ def share_interval(values: Sequence[float], num: float, level: float = 0.95) -> 
     from scipy.special import chdtri, ndtri, stdtrit  # slow
 
     # both errors
-
     z, several, used = float(ndtri((1 + level) / 2)), len(values) - 1, num
     over_samples, over_seeds = share_error(mean, num), _error_of_mean(values) if several else None
     # fewer samples count where seeds differ by more
     if over_seeds is not None:
         ratio = over_seeds / over_samples
-        if several * ratio**2 > float(chdtri(several, _ALPHA)):
+        if several * ratio**2 > float(chdtri(several, 0.05)):
             used = num * min(1.0, (z / (float(stdtrit(several, (1 + level) / 2)) * ratio)) ** 2)
     return Interval(mean, *_wilson(mean, used, z), over_samples, over_seeds)
 
@@ -227,17 +223,21 @@ class SampleScores:
 
         Wilson's interval for shares ``of_each`` sample, otherwise Student's over the sets.
         """
-        return {name: self._interval(name) for name in self.per_seed}
-
-    def _interval(self, name: str) -> Interval:
-        metric, values, num = self.metrics.get(name), self.per_seed[name], None
-        # a share of the samples that have the shares ``of``
-        if metric is not None and metric.share:
+        intervals = {}
+        for name, values in self.per_seed.items():
+            metric = self.metrics.get(name)
+            if metric is None or not metric.share:
+                intervals[name] = confidence_interval(values)
+                continue
+            # a share of the samples that have the shares ``of``
             shares = (self.per_seed[each] for each in metric.of)
             num = max(1, sum(map(math.prod, zip(self.sizes, *shares, strict=True))))
-            if metric.of_each:
-                return share_interval(values, num)
-        return confidence_interval(values, num=num)
+            intervals[name] = (
+                share_interval(values, num)
+                if metric.of_each
+                else confidence_interval(values, num=num)
+            )
+        return intervals
 
     def as_dict(self) -> dict[str, Any]:
         """Values for ``metrics.json``: means by name, then facts, intervals and tables."""
@@ -309,11 +309,8 @@ class RealVsReal:
     def as_dict(self) -> dict[str, Any]:
         """Values for ``metrics.json``."""
         sizes = ("num_samples", "num_reference", "draws")
-        return {
-            "floors": self.mean,
-            "floor_sd": self.sd,
-            "floor_sizes": {name: getattr(self, name) for name in sizes},
-        }
+        of_sets = {name: getattr(self, name) for name in sizes}
+        return {"floors": self.mean, "floor_sd": self.sd, "floor_sizes": of_sets}
 
 
 def real_vs_real(

@@ -8,6 +8,7 @@ import math
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,6 @@ def markdown(sections: Sequence[TableSection], notes: Sequence[str], head: str =
 HEAD_WIDTH = 16
 """Characters per line of a head."""
 
-_WIDTH = 10_000
-"""Most characters of a printed row: more than any row takes."""
-
 _ARROWS = {True: " ↑", False: " ↓", None: ""}
 """Arrow behind a head: the direction that is better."""
 
@@ -139,30 +137,30 @@ class Table:
         r"""Format as a ``tabular`` for ``\input``, with booktabs and ``notes`` as comments."""
         comments = [r"\usepackage{booktabs} % in the preamble", *notes]
         widths = "".join("l" if column.is_text else "r" for column in self.columns)
-        heads = [_latex_head(column) for column in self.columns]
+        # long heads have several lines
+        heads = []
+        for side, column in zip(widths, self.columns, strict=True):
+            stacked = [escaped(line) for line in textwrap.wrap(column.head, HEAD_WIDTH)]
+            head = r"\\".join(stacked)
+            heads.append(rf"\shortstack[{side}]{{{head}}}" if len(stacked) > 1 else head)
+        # cells: a minus sign for numbers, the best in bold
+        rows = []
+        for row, cells in enumerate(self.rows):
+            shown = []
+            for k, text in enumerate(cells):
+                minus = text.startswith("-") and not self.columns[k].is_text
+                cell = "$-$" + escaped(text[1:]) if minus else escaped(text)
+                shown.append(rf"\textbf{{{cell}}}" if (row, k) in self.best else cell)
+            rows.append(" & ".join(shown) + r" \\")
         # heads, then groups of rows between rules
-        lines = [r"\begin{tabular}{" + widths + "}", r"\toprule", _latex_row(heads)]
-        first = 0
-        # rows of a group
-        for num in filter(None, self.groups):
-            lines.append(r"\midrule")
-            lines += [
-                _latex_row([self._latex_cell(row, k) for k in range(len(self.columns))])
-                for row in range(first, first + num)
-            ]
-            first += num
+        lines = [r"\begin{tabular}{" + widths + "}", r"\toprule", " & ".join(heads) + r" \\"]
+        for num, end in zip(self.groups, accumulate(self.groups), strict=True):
+            lines += [r"\midrule", *rows[end - num : end]] if num else []
         lines += [r"\bottomrule", r"\end{tabular}"]
         return "\n".join([*(f"% {' '.join(note.split())}" for note in comments), *lines]) + "\n"
 
-    def _latex_cell(self, row: int, k: int) -> str:
-        text = self.rows[row][k]
-        minus = text.startswith("-") and not self.columns[k].is_text
-        shown = "$-$" + escaped(text[1:]) if minus else escaped(text)
-        return rf"\textbf{{{shown}}}" if (row, k) in self.best else shown
-
     def chosen(self, names: Sequence[str]) -> Table:
         """Choose the columns of these names, in this order; unknown names are left out."""
-        # their places
         places = {column.name: k for k, column in enumerate(self.columns)}
         kept = [places[name] for name in names if name in places]
         return replace(
@@ -188,31 +186,18 @@ def print_table(
     from rich.console import Console
     from rich.table import Table as PrintedTable
 
-    # no line breaks in cells
+    # no line breaks in cells, nor in rows, which are all shorter than the console
     table = PrintedTable(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for k, head in enumerate(heads):
         table.add_column(head, justify="left" if k in left else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    Console(highlight=False, width=_WIDTH).print(table)
+    Console(highlight=False, width=10_000).print(table)
 
 
 def escaped(text: str) -> str:
     """Escape a text for LaTeX."""
     return text.translate(_LATEX)
-
-
-def _latex_row(cells: Sequence[str]) -> str:
-    return " & ".join(cells) + r" \\"
-
-
-def _latex_head(column: TableColumn) -> str:
-    # long heads have several lines
-    lines = [escaped(line) for line in textwrap.wrap(column.head, HEAD_WIDTH)]
-    if len(lines) < 2:
-        return "".join(lines)
-    stacked, side = "\\\\".join(lines), "l" if column.is_text else "r"
-    return rf"\shortstack[{side}]{{{stacked}}}"
 
 
 logger = logging.getLogger(__name__)
