@@ -39,8 +39,8 @@ from discrete_diffusion.domains import CellMeasurement, build_data, complete_dat
 from discrete_diffusion.domains.registry import get_domain
 from discrete_diffusion.evaluation import Baseline, Comparison
 from discrete_diffusion.evaluation.comparison import ComparedModel, Estimate
+from discrete_diffusion.evaluation.comparison_figure import plot_comparison
 from discrete_diffusion.evaluation.comparison_table import comparison_table
-from discrete_diffusion.evaluation.pictures import plot_comparison
 from record import Figures, Part, Record, Sections, publish
 
 QUIET = ("callbacks.num_samples=0", "logger=none")

@@ -208,23 +208,21 @@ def read_data(cells: Sequence[Cell]) -> dict[str, Dataset]:
     configs: dict[str, DictConfig] = {}
     for cell in cells:
         configs.setdefault(cell.data, cell.config)
-    first, *others = found = {name: _read(config) for name, config in configs.items()}
+    found: dict[str, Dataset] = {}
+    for name, config in configs.items():
+        data = found[name] = build_data(complete_data(config))
+        # at least two held-out samples
+        remedy = f"give it a larger share than data.split={config.data.get('split')}, or more data"
+        split = held_out_split(data, remedy=remedy)
+        if (num := len(data.splits[split])) < 2:
+            raise ValueError(
+                f"{config.data.get('path') or f'data={name}'}: the {split} split holds {num}, "
+                f"expected at least two samples to compare models on; {remedy}"
+            )
+    first, *others = found
     for name in others:
         cells[0].measurement.check_same(found[first], found[name])
     return found
-
-
-def _read(config: DictConfig) -> Dataset:
-    data = build_data(complete_data(config))
-    remedy = f"give it a larger share than data.split={config.data.get('split')}, or more data"
-    # at least two held-out samples
-    split = held_out_split(data, remedy=remedy)
-    if (num := len(data.splits[split])) < 2:
-        raise ValueError(
-            f"{config.data.get('path') or f'data={config.data.name}'}: the {split} split holds "
-            f"{num}, expected at least two samples to compare models on; {remedy}"
-        )
-    return data
 
 
 def check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite: bool) -> None:

@@ -72,94 +72,91 @@ def write_comparison(
     real = _real_data(out / "real_data.json", first_data, comparison, measurement, protocol)
     scores = real.get("metrics", {})
     table = comparison_table(comparison, scores, columns=columns, with_sizes=True, mark_best=True)
-    # everything that the numbers depend on
-    setting = _setting(comparison, first["steps"])
-    # notes below the table
-    missing = [name for name in columns or () if name not in {c.name for c in table.columns}]
-    notes = [
-        _data_note(comparison, setting, first_data.summary()),
-        *table_notes(comparison),
-        *([_real_data_note(comparison, real)] if real else []),
-        *([f"Not measured of any model: {', '.join(missing)}."] if missing else []),
-        *measurement.notes(comparison),
-        f"{first['hardware']}.",
-    ]
-    results = finite_or_none(
-        {
-            "command": shlex.join(["discrete-diffusion", "compare", *overrides]),
-            "domain": domain_of(cells[0].config.data).name,
-            "setting": setting,
-            "seeds": list(comparison.seeds),
-            "versions": first["versions"],
-            "hardware": sorted({result["hardware"] for result in found.values()}),
-            "quantity": comparison.quantity,
-            "ordering": next((r["ordering"] for r in found.values() if r["ordering"]), None),
-            "split": first["split"],
-            "data_fingerprint": first["data_fingerprint"],
-            "terms": protocol.as_dict(),
-            "models": comparison.rows(),
-            "baselines": comparison.baseline_rows(),
-            "real_data": real,
-            "cells": {name: _summary(result, measurement) for name, result in found.items()},
-            "notes": notes,
-        }
-    )
-    # files
-    _write_tables(out, table, notes)
-    _write_csv(out / "table.csv", results["models"], columns)
-    write_json(out / "results.json", results)
+    # notes below the table, with everything that the numbers depend on
+    setting, seeds = _setting(comparison, first["steps"]), ", ".join(map(str, comparison.seeds))
+    summary, path = first_data.summary(), str(cells[0].config.data.get("path") or "")
+    summary = summary.replace(path, Path(path).name) if path else summary
+    trained = f"{setting}, seed{'s' * (len(comparison.seeds) > 1)} {seeds}"
+    notes = [f"{trained}. Data: {summary}.", *table_notes(comparison)]
+    if real:
+        notes.append(
+            f"Real data: {real['num_samples']:,} training samples in place of a model's, against "
+            f"the same {comparison.split} split, mean of {real['draws']} draws."
+        )
+    if missing := [name for name in columns or () if name not in {c.name for c in table.columns}]:
+        notes.append(f"Not measured of any model: {', '.join(missing)}.")
+    notes += [*measurement.notes(comparison), f"{first['hardware']}."]
+    results = {
+        "command": shlex.join(["discrete-diffusion", "compare", *overrides]),
+        "domain": domain_of(cells[0].config.data).name,
+        "setting": setting,
+        "seeds": list(comparison.seeds),
+        "versions": first["versions"],
+        "hardware": sorted({result["hardware"] for result in found.values()}),
+        "quantity": comparison.quantity,
+        "ordering": next((r["ordering"] for r in found.values() if r["ordering"]), None),
+        "split": first["split"],
+        "data_fingerprint": first["data_fingerprint"],
+        "terms": protocol.as_dict(),
+        "models": comparison.rows(),
+        "baselines": comparison.baseline_rows(),
+        "real_data": real,
+        "cells": {name: _summary(result, measurement) for name, result in found.items()},
+        "notes": notes,
+    }
+    results = finite_or_none(results)
+    # files, and the table
+    written = _write_tables(out, table, results, columns)
     from discrete_diffusion.evaluation.comparison_figure import plot_comparison
 
-    written = ["table.md", "table.csv", "table.tex", "results.json"]
     written += plot_comparison(comparison, measurement.axes, out / "pareto.png", setting)
     written += measurement.show(comparison, out)
-    _print_table(table if columns else _main_columns(comparison, table, scores))
-    for line in verdicts(comparison):
-        print(line)
-    for note in notes:
-        print(f"* {note}")
+    _print_table(comparison, scores, notes, table if columns else None)
     logger.info("%s: %s", ", ".join(written), out)
-    first_run = shlex.quote(str(cells[0].folder.path))
-    logger.info("next: discrete-diffusion sample checkpoint=%s", first_run)
+    folder = shlex.quote(str(cells[0].folder.path))
+    logger.info("next: discrete-diffusion sample checkpoint=%s", folder)
     return results
 
 
-def _main_columns(comparison: Comparison, table: Table, scores: Mapping[str, float]) -> Table:
-    """Table that fits a terminal: algorithm, bound, difference and first metric."""
-    bound = next(iter(comparison.measures), "")
-    wanted = (bound, difference_name(bound), *(column.name for column in comparison.columns[:1]))
-    shown = [column.name for column in table.columns if column.name in wanted]
-    return comparison_table(comparison, scores, columns=shown) if bound else table
-
-
-def _print_table(table: Table) -> None:
+def _print_table(
+    comparison: Comparison, scores: Mapping[str, float], notes: Sequence[str], table: Table | None
+) -> None:
+    """Print a table, verdicts and notes; without a table: algorithm, bound, difference and first metric."""
+    if table is None:
+        bound = comparison.measures[0]
+        metrics = [column.name for column in comparison.columns[:1]]
+        wanted = [bound, difference_name(bound), *metrics]
+        table = comparison_table(comparison, scores, columns=wanted)
     texts = [k for k, column in enumerate(table.columns) if column.is_text]
     print_table([textwrap.fill(head, HEAD_WIDTH) for head in table.heads], table.rows, left=texts)
+    for line in (*verdicts(comparison), *(f"* {note}" for note in notes)):
+        print(line)
 
 
-def _write_tables(out: Path, table: Table, notes: Sequence[str]) -> None:
+def _write_tables(
+    out: Path, table: Table, results: Mapping[str, Any], columns: Sequence[str] | None
+) -> list[str]:
+    """Write the table in each format and the results; return the names of the files.
+
+    The CSV has a column for every name; with ``columns`` only for the chosen numbers, their errors,
+    and the names that identify a model.
+    """
+    notes, rows = results["notes"], results["models"]
     listed = "\n".join(f"* {note}" for note in notes)
     write_text(out / "table.md", f"{table.markdown()}\n{listed}\n")
     bold = f"Bold: the best of the models, and what is within {TIED:g} standard errors of it."
     write_text(out / "table.tex", table.latex([*notes, bold]))
-
-
-def _write_csv(
-    path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None
-) -> None:
-    """Write the rows as CSV.
-
-    All names have a column; with ``columns`` only the chosen numbers, their errors, and the names
-    that identify a model."""
-    # columns of the file
+    # columns of the CSV
     names = list(dict.fromkeys(name for row in rows for name in row))
     if columns is not None:
         chosen = [f"{name}{ending}" for name in columns for ending in _WITH_ERRORS]
         names = [*IDENTITY, *(n for n in chosen if n in names and n not in IDENTITY)]
-    with atomic_write(path) as unfinished, unfinished.open("w", newline="") as file:
+    with atomic_write(out / "table.csv") as unfinished, unfinished.open("w", newline="") as file:
         writer = csv.DictWriter(file, names, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)
+    write_json(out / "results.json", results)
+    return ["table.md", "table.csv", "table.tex", "results.json"]
 
 
 def _comparison(
@@ -179,10 +176,14 @@ def _comparison(
         grouped.setdefault((cell.algorithm, cell.backbone), []).append(cell)
     # numbers of all seeds of a model
     measurement, models = cells[0].measurement, []
-    # measures that all cells share
-    measures = [name for name in measurement.measures if name == "nelbo" or _same(name, found)]
+    # the bound, and measures of equally many samples in equally many repetitions
+    measures = []
+    for name in measurement.measures:
+        drawn = {(len(r.get(name) or ()), r["terms"].get("draws")) for r in found.values()}
+        measures += [name] if name == "nelbo" or len(drawn) == 1 else []
     for group in grouped.values():
         results, first = [found[cell.name] for cell in group], group[0]
+        tails = [DrawTail(**result["tail"]) for result in results if result.get("tail") is not None]
         models.append(
             ComparedModel(
                 algorithm=first.algorithm,
@@ -203,11 +204,11 @@ def _comparison(
                 },
                 config=first.config,
                 folder=first.folder.path,
-                tail=_heaviest([result.get("tail") for result in results]),
+                tail=max(tails, key=lambda tail: tail.enough, default=None),
             )
         )
     # baselines for the samples per condition
-    drawn = [m.values[name].shape[1] for m in models for name in m.values if name != "nelbo"]
+    num_drawn = [m.values[name].shape[1] for m in models for name in m.values if name != "nelbo"]
     return Comparison(
         models=tuple(models),
         seeds=tuple(dict.fromkeys(cell.seed for cell in cells)),
@@ -215,21 +216,9 @@ def _comparison(
         columns=measurement.columns,
         split=found[cells[0].name]["split"],
         noise_samples=protocol.bound_draws,
-        baselines=measurement.baselines(data, drawn[0]) if drawn else (),
+        baselines=measurement.baselines(data, num_drawn[0]) if num_drawn else (),
         against=against,
     )
-
-
-def _heaviest(found: Sequence[Mapping[str, Any] | None]) -> DrawTail | None:
-    """Return the tail of the seed whose bound needs the most noise samples."""
-    tails = [DrawTail(**each) for each in found if each is not None]
-    return max(tails, key=lambda tail: tail.enough, default=None)
-
-
-def _same(measure: str, found: Mapping[str, dict[str, Any]]) -> bool:
-    """True if all cells measured the same number of samples, in the same number of repetitions."""
-    drawn = {(len(r.get(measure) or ()), r["terms"].get("draws")) for r in found.values()}
-    return len(drawn) == 1
 
 
 def _numbers(values: Sequence[float | None]) -> list[float]:
@@ -285,18 +274,4 @@ def _setting(comparison: Comparison, steps: int) -> str:
     return (
         f"{' and '.join(dict.fromkeys(str(each.name) for each in data))}, {counted(steps, 'step')} "
         f"of batch size {data[0].batch_size}, {shown}"
-    )
-
-
-def _data_note(comparison: Comparison, setting: str, summary: str) -> str:
-    if path := str(comparison.models[0].config.data.get("path") or ""):
-        summary = summary.replace(path, Path(path).name)
-    seeds = ", ".join(map(str, comparison.seeds))
-    return f"{setting}, seed{'s' * (len(comparison.seeds) > 1)} {seeds}. Data: {summary}."
-
-
-def _real_data_note(comparison: Comparison, real: Mapping[str, Any]) -> str:
-    return (
-        f"Real data: {real['num_samples']:,} training samples in place of a model's, against the "
-        f"same {comparison.split} split, mean of {real['draws']} draws."
     )

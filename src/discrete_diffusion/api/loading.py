@@ -246,7 +246,13 @@ def evaluate(
     files = as_list(samples)
     if (model is None) == (not files):
         raise ValueError("evaluate needs a model or samples=FILE, one of the two")
-    checkpoint = None if model is None else _checkpoint_of(model)
+    checkpoint = None
+    if isinstance(model, str | Path):
+        checkpoint = read_checkpoint(model, ema=True, device="cpu")
+    elif model is not None:
+        checkpoint = getattr(getattr(model, "sample", None), "checkpoint", None)
+        if checkpoint is None:
+            raise TypeError(f"expected a path or what load(path) returns, got {type(model)}")
     if checkpoint is None and domain is None:
         known = ", ".join(available_domains())
         raise ValueError(f"samples={files[0]}: give domain=NAME, their kind of data: {known}")
@@ -269,16 +275,6 @@ def evaluate(
     if checkpoint is None:
         return evaluate_files(request, kind)[0]
     return evaluate_model(request, trained_model_here(request, checkpoint))[0]
-
-
-def _checkpoint_of(model: Any) -> Checkpoint:
-    """Return the checkpoint of a path or of a loaded model."""
-    if not isinstance(model, str | Path):
-        found = getattr(model, "sample", None)
-        if not isinstance(found, SampleFunction):
-            raise TypeError(f"expected a path or what load(path) returns, got {type(model)}")
-        return found.checkpoint
-    return read_checkpoint(model, ema=True, device="cpu")
 
 
 def _settings(sampling: str | Mapping[str, Any] | None) -> Mapping[str, Any]:

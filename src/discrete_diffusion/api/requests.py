@@ -114,14 +114,13 @@ def trained_model_here(request: Request, checkpoint: Checkpoint) -> TrainedModel
     """Combine a checkpoint with the requested sampler, to run in this process alone."""
     device = next(checkpoint.algorithm.parameters()).device
     check_units("precision", request.precision, on_gpu=device.type == "cuda")
-    sharing = partial(_alone, request.precision, str(device))
+
+    @contextmanager
+    def sharing() -> Iterator[Shard]:
+        with computed_in(request.precision, str(device)):
+            yield Shard()
+
     return with_sampler(request, checkpoint, device=str(device), sharing=sharing)
-
-
-@contextmanager
-def _alone(precision: str, device: str) -> Iterator[Shard]:
-    with computed_in(precision, device):
-        yield Shard()
 
 
 def sample(request: SampleRequest, trained: TrainedModel) -> Samples:
@@ -141,12 +140,11 @@ def evaluate_model(
     """Measure a model; return the measurements and the settings of ``Domain.quick``, if requested.
 
     Raises ``ValueError`` for a request that does not fit the model."""
-    # checked options, then those that quick chooses
     domain = domain_of(trained.data_config)
     request = evaluate_request_of(domain, request, trained.path)
     check_paths(request, trained.algorithm)
-    chosen = _quick(request, domain)
-    return domain.evaluate(_changed(request, chosen), trained), chosen
+    request, chosen = _with_quick(request, domain)
+    return domain.evaluate(request, trained), chosen
 
 
 def evaluate_files(request: EvaluateRequest, domain: Domain) -> tuple[Evaluation, dict[str, int]]:
@@ -158,17 +156,16 @@ def evaluate_files(request: EvaluateRequest, domain: Domain) -> tuple[Evaluation
             f"samples={request.samples}: files of {domain.title} cannot be measured; give "
             "checkpoint=FILE"
         )
-    request = files_request_of(domain, request)
-    chosen = _quick(request, domain)
-    return domain.evaluate(_changed(request, chosen), None), chosen
+    request, chosen = _with_quick(files_request_of(domain, request), domain)
+    return domain.evaluate(request, None), chosen
 
 
-def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
-    """Settings of a quick evaluation: values of the request, else of ``Domain.quick``.
+def _with_quick(request: EvaluateRequest, domain: Domain) -> tuple[EvaluateRequest, dict[str, int]]:
+    """Copy a request with settings of ``Domain.quick`` for missing values; return these settings.
 
-    Returns {} without ``quick``; raises ``ValueError`` if the kind of data has no such settings."""
+    Without ``quick`` there are none. Raises ``ValueError`` if the kind of data has none."""
     if not request.quick:
-        return {}
+        return request, {}
     # settings that apply, to a model or to files
     own = options_of(domain, "evaluate")
     keys = [
@@ -181,13 +178,9 @@ def _quick(request: EvaluateRequest, domain: Domain) -> dict[str, int]:
             f"quick=true: {domain.title} have no quick evaluation; leave it out, and choose "
             "how much is measured by num_samples=, noise_samples= and the like"
         )
-    return {key: domain.quick[key] if request[key] is None else request[key] for key in keys}
-
-
-def _changed(request: EvaluateRequest, values: dict[str, int]) -> EvaluateRequest:
-    """Copy a request with new values of fields and options."""
+    chosen = {key: domain.quick[key] if request[key] is None else request[key] for key in keys}
     # fields of the request, and options of the kind of data
     names = {field.name for field in fields(request)}
-    options = {key: value for key, value in values.items() if key not in names}
-    others: dict[str, Any] = {key: value for key, value in values.items() if key in names}
-    return replace(request, options={**request.options, **options}, **others)
+    others: dict[str, Any] = {key: value for key, value in chosen.items() if key in names}
+    options = {key: value for key, value in chosen.items() if key not in names}
+    return replace(request, options={**request.options, **options}, **others), chosen

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 import reprlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithm_state, algorithms_on
 from discrete_diffusion.config.constructors import build_part
@@ -35,7 +35,7 @@ from discrete_diffusion.noise_schedules.registry import build_schedule
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from discrete_diffusion.algorithms.base import Algorithm
     from discrete_diffusion.domains.cell_measurement import SampleScore
@@ -57,26 +57,33 @@ def build_algorithm(config: DictConfig) -> Algorithm:
     Raises ``ValueError`` naming the remedy if the parts do not fit each other, for an unknown
     option, or if the backbone requires a condition that nothing provides.
     """
-    from discrete_diffusion.models.calling import OWN_CONDITIONS
+    from discrete_diffusion.models.calling import OWN_CONDITIONS, BackboneCall
 
     check_states(config)
-    algorithm = _build(config)
-    # conditions of the data, and those the backbone declares
-    declared = {*(backbone_spec(config.algo.backbone).conditions or ())} - OWN_CONDITIONS
-    algorithm.check_conditions({*domain_of(config.data).conditions(config.data), *declared})
-    return algorithm
-
-
-def _build(config: DictConfig) -> Algorithm:
     options = {key: value for key, value in config.algo.items() if key not in BACKBONE_KEYS}
     state = data_state(config.data)
+    # ids, features or channels that the backbone predicts; of latents, target ids
+    if state == "tokens":
+        size = build_layout(config.data).vocab_size
+    else:
+        key = {"features": "num_features", "field": "channels", "latent": "vocab_size"}[state]
+        if config.data.get(key) is None:
+            raise ValueError(
+                f"data.{key} is not set; give it, or call complete_data(config), which takes it "
+                "from the data"
+            )
+        size = int(config.data[key])
 
-    # the network, and what its signature says if it declares no conditions
-    size = _size(config.data, state)
+    # the network; one that declares no conditions has those that ``forward`` takes by name
     backbone = build_backbone(config, size)
     spec = backbone_spec(config.algo.backbone)
     if spec.conditions is None:
-        _check_needs(config, replace(spec, conditions=_conditions_of(backbone, state)))
+        conditions: set[str] = set()
+        if state != "latent":  # its parts are called, not the whole
+            call = BackboneCall.of(backbone)
+            conditions |= call.conditions
+            conditions |= OWN_CONDITIONS - {"condition"} if call.takes_any else set()
+        _check_needs(config, replace(spec, conditions=tuple(sorted(conditions))))
 
     # the process, where the state has one, and the algorithm
     num, keys = given_to(state)
@@ -87,6 +94,9 @@ def _build(config: DictConfig) -> Algorithm:
         schedule = build_schedule(config.schedule, layout)
         given.append(build_forward_process(config.forward_process, layout, schedule))
     algorithm: Algorithm = build_part("algo", ALGORITHMS, options, *given)
+    # conditions of the data, and those the backbone declares
+    declared = {*(spec.conditions or ())} - OWN_CONDITIONS
+    algorithm.check_conditions({*domain_of(config.data).conditions(config.data), *declared})
     return algorithm
 
 
@@ -102,30 +112,6 @@ def given_to(state: str) -> tuple[int, tuple[str, ...]]:
         "features": ("num_features",),
     }
     return (1 if state in ("field", "latent") else 2), keys.get(state, ())
-
-
-def _conditions_of(backbone: nn.Module, state: str) -> tuple[str, ...]:
-    """Conditions that ``forward`` takes by name; also those of algorithms if it takes any name."""
-    from discrete_diffusion.models.calling import OWN_CONDITIONS, BackboneCall
-
-    if state == "latent":  # its parts are called, not the whole
-        return ()
-    call = BackboneCall.of(backbone)
-    of_algorithms = OWN_CONDITIONS - {"condition"} if call.takes_any else frozenset()
-    return tuple(sorted(call.conditions | of_algorithms))
-
-
-def _size(data_config: Mapping[str, Any], state: str) -> int:
-    """Number of ids, features or channels that a backbone predicts; of latents, target ids."""
-    if state == "tokens":
-        return build_layout(data_config).vocab_size
-    key = {"features": "num_features", "field": "channels", "latent": "vocab_size"}[state]
-    if data_config.get(key) is None:
-        raise ValueError(
-            f"data.{key} is not set; give it, or call complete_data(config), which takes it from "
-            "the data"
-        )
-    return int(data_config[key])
 
 
 def check_states(config: DictConfig) -> None:

@@ -40,9 +40,6 @@ _SIZES = {
 _ENOUGH = 0.1
 """A search for a number of parameters ends early at this share of the tolerance."""
 
-_TRIES = 128
-"""Most values around a guess to try, one of which must be legal."""
-
 _REFUSED = (ValueError, TypeError, AssertionError, RuntimeError, ArithmeticError)
 """Errors that networks raise for impossible sizes, such as heads that do not divide a width."""
 
@@ -245,7 +242,11 @@ def value_for(target: int, count: Callable[[int], int], start: int, tolerance: f
         best = min((low, high), key=lambda value: apart(count(value), target))
         if apart(count(best), target) <= _ENOUGH * tolerance:
             return best
-        guess = _power_law_guess(low, high, target, count) if by_power_law else (low + high) // 2
+        guess = (low + high) // 2
+        below, above = math.log(count(low) or 1), math.log(count(high) or 1)
+        if by_power_law and above > below:
+            share = (math.log(target) - below) / (above - below)
+            guess = round(low * (high / low) ** min(max(share, 0.0), 1.0))
         middle = _nearest_legal(guess, low, high, count)
         if middle is None:
             return best
@@ -270,17 +271,8 @@ def _bracket(target: int, count: Callable[[int], int], start: int) -> tuple[int,
     return (previous, value) if upwards else (value, previous)
 
 
-def _power_law_guess(low: int, high: int, target: int, count: Callable[[int], int]) -> int:
-    """Value at which a power law through ``count`` of two values reaches the target."""
-    below, above = math.log(count(low) or 1), math.log(count(high) or 1)
-    if above <= below:
-        return (low + high) // 2
-    share = (math.log(target) - below) / (above - below)
-    return round(low * (high / low) ** min(max(share, 0.0), 1.0))
-
-
 def _nearest_legal(guess: int, low: int, high: int, count: Callable[[int], int]) -> int | None:
-    """Legal value nearest to the guess, strictly between ``low`` and ``high``; None if there is
-    none."""
+    """Legal value nearest to the guess, strictly between ``low`` and ``high``; None if none of the
+    nearest 128 is."""
     inside = sorted(range(low + 1, high), key=lambda value: abs(value - guess))
-    return next((value for value in inside[:_TRIES] if count(value)), None)
+    return next((value for value in inside[:128] if count(value)), None)
