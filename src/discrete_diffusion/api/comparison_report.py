@@ -121,7 +121,7 @@ def write_comparison(
 def _print_table(
     comparison: Comparison, scores: Mapping[str, float], notes: Sequence[str], table: Table | None
 ) -> None:
-    """Print a table, verdicts and notes; without a table: algorithm, bound, difference and first metric."""
+    """Print a table, verdicts and notes; without a table algorithm, bound, difference, metric."""
     if table is None:
         bound = comparison.measures[0]
         metrics = [column.name for column in comparison.columns[:1]]
