@@ -100,16 +100,25 @@ class BriefConstraint(Constraint):
         found = torch.full((len(x), self.vocab.vocab_size), -torch.inf, dtype=torch.float64)
         is_node = position < self.vocab.n_max
         probabilities = self._probabilities(x, log_d0)
-        # next tokens are rooms or relations, with worlds of their own
-        for rows, worlds, first in (
-            (is_node.nonzero().squeeze(1), self._room_worlds, 0),
-            ((~is_node).nonzero().squeeze(1), self._edge_worlds, self.vocab.edge_offset),
-        ):
-            if len(rows):
-                rooms, relations = self._views(probabilities[rows])
-                beliefs, slot = worlds(rooms, relations, position[rows])
-                num = self.vocab.num_edge_types if first else self.vocab.num_node_types
-                found[rows, first : first + num] = self._chances(beliefs, slot).log()
+        # next tokens that are rooms: a world per type of the room at the position
+        if len(rows := is_node.nonzero().squeeze(1)):
+            rooms, relations = self._views(probabilities[rows])
+            num, slot = self.vocab.num_node_types, position[rows]
+            rooms = rooms.repeat(1, num, 1, 1)
+            rooms[torch.arange(len(rows)), :, slot] = torch.eye(num, dtype=rooms.dtype)
+            beliefs = Beliefs(rooms, relations, self.vocab)
+            found[rows, :num] = self._chances(beliefs, slot).log()
+        # next tokens that are relations: a world per relation of the pair, read from both rooms
+        if len(rows := (~is_node).nonzero().squeeze(1)):
+            rooms, relations = self._views(probabilities[rows])
+            num, row = self.vocab.num_edge_types, torch.arange(len(rows))
+            i, j = self._ends[position[rows] - self.vocab.n_max].unbind(dim=1)
+            relations = relations.repeat(1, num, 1, 1, 1)
+            every = torch.eye(num, dtype=rooms.dtype)
+            relations[row, :, i, j] = every
+            relations[row, :, j, i] = every[self._inverse]
+            first, beliefs = self.vocab.edge_offset, Beliefs(rooms, relations, self.vocab)
+            found[rows, first : first + num] = self._chances(beliefs, None).log()
         return found.to(device)
 
     def _probabilities(self, x: Tensor, log_d0: Tensor | None) -> Tensor:
@@ -134,27 +143,6 @@ class BriefConstraint(Constraint):
         relations[:, i, j] = edges
         relations[:, j, i] = edges[..., self._inverse]
         return rooms.unsqueeze(1), relations.unsqueeze(1)
-
-    def _room_worlds(
-        self, rooms: Tensor, relations: Tensor, position: Tensor
-    ) -> tuple[Beliefs, Tensor]:
-        """Return beliefs with a world per type of the room at ``position`` Int[R], and its slot."""
-        num = self.vocab.num_node_types
-        rooms = rooms.repeat(1, num, 1, 1)
-        rooms[torch.arange(len(rooms)), :, position] = torch.eye(num, dtype=rooms.dtype)
-        return Beliefs(rooms, relations, self.vocab), position
-
-    def _edge_worlds(
-        self, rooms: Tensor, relations: Tensor, position: Tensor
-    ) -> tuple[Beliefs, None]:
-        """Return beliefs with a world per relation of the pair at ``position`` Int[R]."""
-        num, row = self.vocab.num_edge_types, torch.arange(len(rooms))
-        i, j = self._ends[position - self.vocab.n_max].unbind(dim=1)
-        relations = relations.repeat(1, num, 1, 1, 1)
-        every = torch.eye(num, dtype=rooms.dtype)
-        relations[row, :, i, j] = every
-        relations[row, :, j, i] = every[self._inverse]
-        return Beliefs(rooms, relations, self.vocab), None
 
     def _chances(self, beliefs: Beliefs, slot: Tensor | None) -> Tensor:
         """Float64[R, W]: chance of all rules; ``slot`` Int[R]: the room in which worlds differ."""

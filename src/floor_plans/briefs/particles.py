@@ -134,7 +134,13 @@ class Particles(Steered):
                 samples.log_weights.isfinite().any()
                 and effective_number(samples.log_weights) < least
             ):
-                _resample(samples, call, t, log_h, log_r, chance)
+                # each particle gets the mean weight
+                kept = systematic(samples.log_weights, num, samples.generator)
+                for tensor in (samples.x, call, t, log_h, log_r, chance):
+                    tensor.copy_(tensor[kept])
+                samples.real, samples.free = samples.real[kept], samples.free[kept]
+                samples.ancestors = samples.ancestors[kept]
+                samples.log_weights.fill_(log_mean(samples.log_weights))
             rows, position = _alive(samples, call, k)  # without particles that died just now
             # sample the token, and keep its h
             tokens = sample_categorical(log_r[rows].log_softmax(dim=-1), samples.generator)
@@ -225,17 +231,6 @@ def _alive(samples: PartialSamples, call: Tensor, k: int) -> tuple[Tensor, Tenso
     has_call = call.amax(dim=1) >= k
     rows = (has_call & samples.log_weights.isfinite()).nonzero().squeeze(1)
     return rows, (call[rows] == k).int().argmax(dim=1)
-
-
-def _resample(samples: PartialSamples, *carried: Tensor) -> None:
-    """Resample particles, and ``carried`` tensors, by weight; set weights to their mean."""
-    assert samples.ancestors is not None
-    kept = systematic(samples.log_weights, len(samples.x), samples.generator)
-    for tensor in (samples.x, *carried):
-        tensor.copy_(tensor[kept])
-    samples.real, samples.free = samples.real[kept], samples.free[kept]
-    samples.ancestors = samples.ancestors[kept]
-    samples.log_weights.fill_(log_mean(samples.log_weights))
 
 
 def effective_samples(parts: Sequence[SampleOutput], vocab_size: int) -> float:

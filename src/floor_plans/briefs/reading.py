@@ -257,8 +257,8 @@ def _brief_of_program(root: Node) -> Brief:
         if usage is None or not isinstance(usage.value, str):
             got = "nothing" if usage is None else usage.shown
             raise room.error(f"expected a usage, such as 'bedroom', got {got}")
-        name = _id_of(room, usage.value, kinds)
-        kinds[name], by_name[name] = _kind_of(usage, usage.value), room
+        name = _id_of_room(room, usage.value, kinds)
+        kinds[name], by_name[name] = _kind_of_usage(usage, usage.value), room
         sources[f"named.{name}"] = Source(usage.key, f"{name}: {usage.value}", usage.line)
     # both rooms of a pair may state the same relation; it is kept once
     relations: dict[RelationRule, None] = {}
@@ -283,7 +283,7 @@ def _brief_of_program(root: Node) -> Brief:
     )
 
 
-def _id_of(room: Node, usage: str, taken: Mapping[str, Kind]) -> str:
+def _id_of_room(room: Node, usage: str, taken: Mapping[str, Kind]) -> str:
     """Id of a room; without an id, its usage with a number."""
     if "id" not in room.value:
         names = (f"{usage} {k}" for k in range(1, len(taken) + 2))
@@ -296,7 +296,7 @@ def _id_of(room: Node, usage: str, taken: Mapping[str, Kind]) -> str:
     return node.value
 
 
-def _kind_of(node: Node, usage: str) -> Kind:
+def _kind_of_usage(node: Node, usage: str) -> Kind:
     """Kind of rooms for a usage such as "kitchen"; a joined usage allows each of its kinds."""
     groups = built_in_groups()
     if found := kind_named(usage, groups):

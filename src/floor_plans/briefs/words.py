@@ -163,9 +163,14 @@ def relation_rule(
     ``groups`` and ``named``: kinds that the rule may name. Raises ``BriefError`` for other content.
     """
     if isinstance(node.value, tuple):
-        quantity, first, relation, second = _parse_list(node)
+        words, quantity = [_alternatives(item) for item in node.value], Quantity.SOME
+        if len(words) == 4 and words[0].casefold() in QUANTITIES:
+            quantity = Quantity(QUANTITIES[words.pop(0).casefold()])
+        if len(words) != 3:
+            raise node.error(f"expected a rule such as {_EXAMPLE}, got a list of {len(words)}")
+        first, relation, second = words
     elif isinstance(node.value, str):
-        quantity, first, relation, second = _parse_sentence(node, node.value)
+        quantity, first, relation, second = parse_sentence(node, node.value)
     else:
         raise node.error(f"expected a rule such as {_EXAMPLE}, got {node.shown}")
     # ends are named rooms or kinds
@@ -180,18 +185,6 @@ def relation_rule(
     return RelationRule(quantity, subject, codes, target, node.source)
 
 
-def _parse_list(node: Node) -> tuple[Quantity, str, str, str]:
-    """Quantity, subject, relation and object of a list."""
-    words = [_alternatives(item) for item in node.value]
-    quantity = Quantity.SOME
-    # an optional quantity
-    if len(words) == 4 and words[0].casefold() in QUANTITIES:
-        quantity = Quantity(QUANTITIES[words.pop(0).casefold()])
-    if len(words) != 3:
-        raise node.error(f"expected a rule such as {_EXAMPLE}, got a list of {len(words)}")
-    return quantity, words[0], words[1], words[2]
-
-
 def _alternatives(node: Node) -> str:
     """Convert a list of relations, ``[below, left-below]``, to ``below|left-below``."""
     if isinstance(node.value, tuple):
@@ -201,7 +194,7 @@ def _alternatives(node: Node) -> str:
     return node.words
 
 
-def _parse_sentence(node: Node, text: str) -> tuple[Quantity, str, str, str]:
+def parse_sentence(node: Node, text: str) -> tuple[Quantity, str, str, str]:
     """Quantity, subject, relation and object of a sentence."""
     words, quantity = text.split(), Quantity.SOME
     if words and words[0].casefold() in QUANTITIES:

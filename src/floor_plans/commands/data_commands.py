@@ -231,13 +231,13 @@ def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) 
         )
 
 
-def _describe_options(parser: argparse.ArgumentParser) -> None:
+def describe_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", nargs="?", metavar="FILE", help="default: the embedded plans")
     _reading_options(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
-def _check_options(parser: argparse.ArgumentParser) -> None:
+def check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE")
     _reading_options(parser, may_skip=False)
     # what is checked besides reading
@@ -260,7 +260,7 @@ def _check_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _convert_options(parser: argparse.ArgumentParser) -> None:
+def convert_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="IN", help="a file or folder of plans")
     parser.add_argument(
         "target",
@@ -349,17 +349,17 @@ def _check_brief(options: argparse.Namespace) -> None:
 COMMANDS = {
     "describe": SubCommand(
         "[FILE]   counts of its plans; without FILE, of the embedded plans",
-        _describe_options,
+        describe_options,
         _describe,
     ),
     "check": SubCommand(
         "FILE        plans that cannot be read, and why; with --rules, broken rules",
-        _check_options,
+        check_options,
         _check,
     ),
     "convert": SubCommand(
         "IN OUT    write it in another format: .jsonl, .json, .graphml, .dxf, .svg, ...",
-        _convert_options,
+        convert_options,
         _convert,
         writes_file="target",
     ),

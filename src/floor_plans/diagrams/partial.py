@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -78,8 +78,14 @@ def check_contradictions(stated: Iterable[StatedRelation]) -> None:
     by_pair: dict[tuple[int, int], StatedRelation] = {}
     graphs = [networkx.DiGraph() for _ in ORDERS]
     for relation in stated:
-        if relation.pair in by_pair:
-            _refuse_second(relation, by_pair[relation.pair])
+        # a second relation of a pair
+        if (before := by_pair.get(relation.pair)) is not None:
+            name, rooms = RELATIONS[relation.code], f"rooms {relation.i} and {relation.j}"
+            wording = RELATIONS[before.seen_from(relation.i)]
+            if wording == name:
+                raise DiagramError(relation.field, f"{rooms} are listed twice, see {before.field}")
+            reason = f"{rooms}: {name}, but {before.field} says {wording}"
+            raise DiagramError(relation.field, reason)
         by_pair[relation.pair] = relation
         # add an arc to the graph of each order, and look for a path back
         for (what, signs), graph in zip(ORDERS, graphs, strict=True):
@@ -96,15 +102,6 @@ def check_contradictions(stated: Iterable[StatedRelation]) -> None:
                     f"room {relation.i} {RELATIONS[relation.code]} room {relation.j} contradicts "
                     f"{others}: room {first} would be {what} itself",
                 )
-
-
-def _refuse_second(relation: StatedRelation, before: StatedRelation) -> NoReturn:
-    name = RELATIONS[relation.code]
-    wording = RELATIONS[before.seen_from(relation.i)]
-    rooms = f"rooms {relation.i} and {relation.j}"
-    if wording == name:
-        raise DiagramError(relation.field, f"{rooms} are listed twice, see {before.field}")
-    raise DiagramError(relation.field, f"{rooms}: {name}, but {before.field} says {wording}")
 
 
 _MASTER = "MasterRoom"

@@ -95,10 +95,25 @@ class ArrangementTree:
 
     def choices(self, arrangements: Arrangements, step: int) -> Choices:
         """All ways to place the token of ``step`` in ``arrangements`` of the previous steps."""
-        known = self.steps[step]
-        if isinstance(known, tuple):
-            return self._relation_choices(arrangements, *known)
-        return self._type_choices(arrangements, known, num_left=len(self._types) - step)
+        known, n = self.steps[step], self.partial.num_rooms
+        if not isinstance(known, tuple):
+            # a type: slots after the last type, with space for the types to come
+            slot, num_left = torch.arange(n), len(self._types) - step
+            has_type = arrangements.tokens[:, :n] != self.vocab.mask_id
+            last = torch.where(has_type, slot, -1).amax(dim=1, keepdim=True)
+            parents, positions = ((slot > last) & (slot <= n - num_left)).nonzero(as_tuple=True)
+            tokens = torch.full_like(positions, known)
+            return Choices(parents, positions, tokens, arrangements.slots[parents])
+        # a relation: pairs of distinct slots for both rooms
+        i, j, r = known
+        at_i, at_j = self._free(arrangements, i), self._free(arrangements, j)
+        both = at_i.unsqueeze(2) & at_j.unsqueeze(1)  # (R, slot of i, slot of j)
+        both.diagonal(dim1=1, dim2=2).zero_()
+        parents, slot_i, slot_j = both.nonzero(as_tuple=True)
+        slots = arrangements.slots[parents]
+        slots[:, i], slots[:, j] = slot_i, slot_j
+        positions = self._positions[slot_i, slot_j]
+        return Choices(parents, positions, self._tokens_of(r)[slot_i, slot_j], slots)
 
     def outlook(
         self, arrangements: Arrangements, choices: Choices, step: int, log_d0: Tensor
@@ -130,28 +145,6 @@ class ArrangementTree:
             free = self._free(Arrangements(arrangements.tokens, slots), room)
             slots[:, room] = free.long().argmax(dim=1)
         return Arrangements(arrangements.tokens, slots)
-
-    def _type_choices(self, arrangements: Arrangements, known: int, num_left: int) -> Choices:
-        """Choices of a slot for a type; ``num_left``: number of types to place, with this one."""
-        n = self.partial.num_rooms
-        slot = torch.arange(n)
-        # slots after the last type, with space for the types to come
-        shown = arrangements.tokens[:, :n] != self.vocab.mask_id
-        last = torch.where(shown, slot, -1).amax(dim=1, keepdim=True)
-        parents, positions = ((slot > last) & (slot <= n - num_left)).nonzero(as_tuple=True)
-        tokens = torch.full_like(positions, known)
-        return Choices(parents, positions, tokens, arrangements.slots[parents])
-
-    def _relation_choices(self, arrangements: Arrangements, i: int, j: int, r: int) -> Choices:
-        at_i, at_j = self._free(arrangements, i), self._free(arrangements, j)
-        # pairs of distinct slots for both rooms
-        both = at_i.unsqueeze(2) & at_j.unsqueeze(1)  # (R, slot of i, slot of j)
-        both.diagonal(dim1=1, dim2=2).zero_()
-        parents, slot_i, slot_j = both.nonzero(as_tuple=True)
-        slots = arrangements.slots[parents]
-        slots[:, i], slots[:, j] = slot_i, slot_j
-        positions = self._positions[slot_i, slot_j]
-        return Choices(parents, positions, self._tokens_of(r)[slot_i, slot_j], slots)
 
     def _tokens_of(self, r: int) -> Tensor:
         """Int64[n, n]: token of "i r j" for i in the first slot and j in the second."""

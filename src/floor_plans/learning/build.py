@@ -6,7 +6,7 @@ Data come from the embedded generator, from files, or from the held-out plans of
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -38,7 +38,6 @@ from floor_plans.diagrams.files.fields import SizeError
 from floor_plans.diagrams.files.foreign_files import refuse_features
 from floor_plans.diagrams.files.records import ReadReport
 from floor_plans.diagrams.procedural.generator import (
-    PlanArrays,
     cache_file,
     cached_plans,
     checked_range,
@@ -58,8 +57,6 @@ from floor_plans.plans.floor_plan import floor_plans, plans_with_boxes
 from floor_plans.solver.spec import RoomAreas
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from omegaconf import DictConfig
     from torch import Tensor
 
@@ -185,20 +182,15 @@ def _generated(
     graphs = plans.encode(vocab)
     if facts is not None and facts.plan_names:
         path = cache_file(*generated, livable=livable)
-        graphs = replace(graphs, facts=_cached_facts(facts, plans, path))
+        name = f"facts-v{FACTS_VERSION}-{'-'.join(facts.plan_names)}-of-{path.name}"
+        arrays = cached_arrays(
+            path.with_name(name),
+            "facts of plans",
+            {"facts": (np.float32, (len(plans), None))},
+            lambda: {"facts": facts.plan_facts(plans.to_diagrams(), "pixels").numpy()},
+        )
+        graphs = replace(graphs, facts=torch.from_numpy(arrays["facts"]))
     return _split(graphs, config, vocab)
-
-
-def _cached_facts(facts: Facts, plans: PlanArrays, plans_file: Path) -> Tensor:
-    """Values of ``facts`` in generated plans, cached in the folder of ``plans_file``."""
-    name = f"facts-v{FACTS_VERSION}-{'-'.join(facts.plan_names)}-of-{plans_file.name}"
-    arrays = cached_arrays(
-        plans_file.with_name(name),
-        "facts of plans",
-        {"facts": (np.float32, (len(plans), None))},
-        lambda: {"facts": facts.plan_facts(plans.to_diagrams(), "pixels").numpy()},
-    )
-    return torch.from_numpy(arrays["facts"])
 
 
 def _from_files(
@@ -374,6 +366,14 @@ def real_data_for_model(
     Training data are ``training=FILE``, or the checkpoint's own if still readable.
     """
     decoded: dict[str, list[BubbleDiagram]] = {}
+
+    def with_images(data: DiagramDataset, split: str) -> list[BubbleDiagram]:
+        """Diagrams of a split, including the images added by ``symmetry``."""
+        examples, originals = data.splits[split], decoded.get(split)
+        if originals is not None and len(originals) == len(examples):
+            return originals
+        return _decoded(examples, vocab)
+
     # a file as the test split
     if request.reference is not None:
         check_reference(request, of_files=False)
@@ -394,14 +394,14 @@ def real_data_for_model(
         own = on.data
         known_splits = (on.split,) if on.changes else SPLITS
         decoded = {each: _decoded(own.originals(each), vocab) for each in known_splits}
-        reference = _with_images(own, on.split, decoded, vocab)
+        reference = with_images(own, on.split)
         known = list(chain.from_iterable(decoded.values()))
     # training data, for novelty
     training = None
     if request.training is not None:
         training = _plans(request.training, request, trained_for=vocab)
     elif own is not None:
-        training = _with_images(own, "train", decoded, vocab) or None
+        training = with_images(own, "train") or None
     measured = some_held_out(request, on.data, on.split)
     if measured is not on.data:
         reference = _decoded(measured.splits[on.split], vocab)
@@ -417,17 +417,3 @@ def _plans(
 
 def _decoded(examples: Examples, vocab: VocabConfig) -> list[BubbleDiagram]:
     return decode(examples.x0, vocab) if len(examples) else []
-
-
-def _with_images(
-    data: DiagramDataset,
-    split: str,
-    originals: Mapping[str, list[BubbleDiagram]],
-    vocab: VocabConfig,
-) -> list[BubbleDiagram]:
-    """Diagrams of a split, including the images added by ``symmetry``."""
-    examples = data.splits[split]
-    found = originals.get(split)
-    if found is not None and len(found) == len(examples):
-        return found
-    return _decoded(examples, vocab)

@@ -268,11 +268,15 @@ def complete_file(
     completed.
     """
     # check the request and every line before sampling
-    _check_file(request, trained)
+    if Path(str(request.given)).suffix == ".npz":
+        raise ValueError(
+            f"given={request.given}: {trained.path} was trained on diagrams; give partial "
+            "diagrams, JSON lines (docs/floor_plans/briefs.md)"
+        )
     check_directions(request, trained, vocab)
     way = Way("", vocab) if choose is not None else Way.requested(request, vocab)
     completion = CompletionRequest(
-        partials=_partials(request, vocab, way),
+        partials=read_given(request, vocab, way),
         vocab=vocab,
         node_order=trained.data_config.node_order,
         num=COMPLETIONS if request.completions is None else request.completions,
@@ -300,7 +304,9 @@ def complete_file(
     if weights:
         logger.info("%s", way.summary(weights))
     # facts of the sampling
-    why = _approximations(trained, completed, choice_facts.get("num_particles"))
+    why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
+    if (num := choice_facts.get("num_particles")) is not None:
+        why.append(f"{num} particles of each line represent the whole distribution")
     facts = {
         "completions": completion.num,
         "seconds": seconds,
@@ -314,27 +320,11 @@ def complete_file(
     )
 
 
-def _check_file(request: SampleRequest, trained: TrainedModel) -> None:
-    """Raise ``ValueError`` if ``given`` is a file of another domain."""
-    if Path(str(request.given)).suffix == ".npz":
-        raise ValueError(
-            f"given={request.given}: {trained.path} was trained on diagrams; give partial "
-            "diagrams, JSON lines (docs/floor_plans/briefs.md)"
-        )
+def read_given(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int, PartialDiagram]:
+    """Read the partial diagrams of ``given`` by line, and check that they can be completed.
 
-
-def _approximations(
-    trained: TrainedModel, completed: Completions, num_particles: int | None
-) -> list[str]:
-    """Reasons why completions are approximate; empty if they are exact."""
-    why = approximations(trained.sampler, trained.algorithm, completed, trained.steps)
-    if num_particles is not None:
-        why.append(f"{num_particles} particles of each line represent the whole distribution")
-    return why
-
-
-def _partials(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int, PartialDiagram]:
-    """Read the partial diagrams of ``given`` by line, and check that they can be completed."""
+    Warns of lines without a valid completion, with reasons for the first few.
+    """
     check_realise(request)
     words = vocabulary_of_graph(vocab)
     partials = numbered_partials(
@@ -345,8 +335,15 @@ def _partials(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int,
     # a floor plan has to be possible
     for line, partial in partials.items() if way.name else ():
         check_partial(partial, place_of_line(request.given, line))
-    if words.has_directions:
-        _warn_of_never_valid(request.given, partials)
+    if not words.has_directions:
+        return partials
+    reasons = {line: why for line, partial in partials.items() if (why := never_valid(partial))}
+    for line, why in [*reasons.items()][:MAX_NAMED]:
+        place = place_of_line(request.given, line)
+        logger.warning("%s: no completion can be valid: %s", place, why)
+    if len(reasons) > MAX_NAMED:
+        more = counted(len(reasons) - MAX_NAMED, "more line")
+        logger.warning("%s: nor can those of %s", request.given, more)
     return partials
 
 
@@ -387,17 +384,6 @@ def _write_completed(
     }
     what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
     return sampled(request, trained, what, diagrams, facts)
-
-
-def _warn_of_never_valid(given: object, partials: Mapping[int, PartialDiagram]) -> None:
-    """Warn of lines without a valid completion, with reasons for the first few."""
-    reasons = {line: why for line, partial in partials.items() if (why := never_valid(partial))}
-    for line, why in [*reasons.items()][:MAX_NAMED]:
-        place = place_of_line(given, line)
-        logger.warning("%s: no completion can be valid: %s", place, why)
-    if len(reasons) > MAX_NAMED:
-        more = counted(len(reasons) - MAX_NAMED, "more line")
-        logger.warning("%s: nor can those of %s", given, more)
 
 
 def _draw(

@@ -139,24 +139,24 @@ class Facts:
             [boxes_in_metres(boxed[k].boxes or (), units[k]) for k in known],
             [units[k] for k in known],
         )
-        numbered = enumerate(progress.track(diagrams, "measuring plans", "plans"))
-        return torch.stack([self._one_plan(diagram, unit, number) for number, diagram in numbered])
-
-    def _one_plan(self, diagram: BubbleDiagram, unit: str, number: int) -> Tensor:
-        if diagram.boxes is None:
-            return self._numbers(None, None, None)
-        try:
-            plan = FloorPlan.of(diagram, unit)
-        except DiagramError as error:
-            raise ValueError(
-                f"data.condition={','.join(self.names)} reads boxes and doors; plan {number} of "
-                f"the data, counted from 0, has a wrong {error}"
-            ) from error
-        # front door and outline, if the plan has them
-        front = next((door for door in plan.doors if door.is_front), None)
-        door = None if front is None else _middle(front.start, front.end)
-        outline = plan.outline if plan.boundary is not None else _around(plan.boxes)
-        return self._numbers(outline.area, outline, door)
+        found = []
+        for number, diagram in enumerate(progress.track(diagrams, "measuring plans", "plans")):
+            if diagram.boxes is None:
+                found.append(self._numbers(None, None, None))
+                continue
+            try:
+                plan = FloorPlan.of(diagram, unit)
+            except DiagramError as error:
+                raise ValueError(
+                    f"data.condition={','.join(self.names)} reads boxes and doors; plan {number} "
+                    f"of the data, counted from 0, has a wrong {error}"
+                ) from error
+            # front door and outline, if the plan has them
+            front = next((door for door in plan.doors if door.is_front), None)
+            door = None if front is None else _middle(front.start, front.end)
+            outline = plan.outline if plan.boundary is not None else _around(plan.boxes)
+            found.append(self._numbers(outline.area, outline, door))
+        return torch.stack(found)
 
     def _numbers(
         self, area: float | None, outline: BaseGeometry | None, front_door: Point | None

@@ -261,17 +261,21 @@ def measure_conditioning(
             settings=MeasurementSettings((seed, *_BOUND), model.device, model.shard),
         ).nelbo
     right = bounds.pop("told all")
-    more = {name: _mean_and_error(found - right) for name, found in bounds.items()}
+    changes = {name: found - right for name, found in bounds.items()}
+    more = {
+        name: (float(change.mean()), float(change.std()) / len(change) ** 0.5)
+        for name, change in changes.items()
+    }
     # samples conditioned on counts only
     obeyed = {}
     if "counts" in facts.names:
         masks = [facts.columns(name) for name in facts.names if name in OF_ROOMS]
         asked = condition.masked_fill(~torch.stack(masks).any(dim=0), torch.nan)
-        obeyed = {w: _obeyed(model, facts, asked, examples.real, w, seed) for w in GUIDANCE}
+        obeyed = {w: share_obeyed(model, facts, asked, examples.real, w, seed) for w in GUIDANCE}
     return ConditioningScores(len(examples), more, obeyed)
 
 
-def _obeyed(
+def share_obeyed(
     model: Model, facts: Facts, asked: Tensor, real: Tensor, weight: float, seed: int
 ) -> float:
     """Share of samples that have the facts of their row of ``asked``."""
@@ -290,10 +294,6 @@ def _derangement(num: int, seed: int) -> Tensor:
     """Int[num]: a random derangement, which assigns another row to each row."""
     order = torch.randperm(num, generator=make_generator(seed, *_OTHERS))
     return order[(order.argsort() + 1) % num]
-
-
-def _mean_and_error(values: Tensor) -> tuple[float, float]:
-    return float(values.mean()), float(values.std()) / len(values) ** 0.5
 
 
 logger = logging.getLogger(__name__)

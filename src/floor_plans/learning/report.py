@@ -37,6 +37,12 @@ NUM_LARGE_VERDICTS = 40
 since each takes seconds."""
 
 
+def usual_verdicts(num_samples: int, n_max: int) -> int:
+    """Default number of samples that the solver tries to build: a fifth, few of large plans."""
+    is_large = n_max > RPLAN_VOCAB_CONFIG.n_max
+    return min(num_samples // 5, NUM_LARGE_VERDICTS if is_large else num_samples)
+
+
 class DiagramReport(TokenReport):
     """Metrics of sampled diagrams against a split, and a picture."""
 
@@ -59,10 +65,8 @@ class DiagramReport(TokenReport):
     def __init__(
         self, data: DiagramDataset, split: str = "val", *, num_verdicts: int | None = None
     ) -> None:
-        """Build a report; ``num_verdicts``: number of samples that the solver tries to build.
-
-        None means a fifth of the samples, at most ``NUM_LARGE_VERDICTS`` for large plans.
-        """
+        """Build a report; ``num_verdicts``: number of samples that the solver tries to build, see
+        ``usual_verdicts`` for None."""
         super().__init__(data, split)
         self.num_verdicts = num_verdicts
 
@@ -88,10 +92,8 @@ class DiagramReport(TokenReport):
         """Number of samples, of ``num_samples``, that the solver tries to build."""
         if not self.data.vocab.edge_directions:
             return 0  # any relations without direction may have a plan
-        if self.num_verdicts is not None:
-            return self.num_verdicts
-        is_large = self.data.vocab.n_max > RPLAN_VOCAB_CONFIG.n_max
-        return min(num_samples // 5, NUM_LARGE_VERDICTS if is_large else num_samples)
+        usual = usual_verdicts(num_samples, self.data.vocab.n_max)
+        return usual if self.num_verdicts is None else self.num_verdicts
 
     def save(self, samples: Tensor, folder: Path) -> None:
         if len(samples):
@@ -142,16 +144,14 @@ class DiagramCells(TokenCells):
     def num_verdicts(self, config: DictConfig) -> int:
         """Number of samples with a verdict of the solver: ``eval.verdicts``, or 0 without OR-Tools.
 
-        Null means a fifth of the samples, at most ``NUM_LARGE_VERDICTS`` for large plans, and 0 for
-        few samples.
+        Null means ``usual_verdicts``, and 0 for few samples.
         """
         asked, num_samples = config.eval.verdicts, int(config.eval.num_samples)
         if not is_installed():
             return 0
         if asked is None:
-            is_large = config.data.n_max > RPLAN_VOCAB_CONFIG.n_max
-            most = NUM_LARGE_VERDICTS if is_large else num_samples
-            return min(num_samples // 5, most) if num_samples >= _FEWEST_SAMPLES else 0
+            enough = num_samples >= _FEWEST_SAMPLES
+            return usual_verdicts(num_samples, config.data.n_max) if enough else 0
         return min(num_samples, int(asked))
 
     def report(self, data: DiagramDataset, verdicts: int = 0) -> DiagramReport:

@@ -184,7 +184,8 @@ def _sample_rejecting(
     """
     start, vocab = time.perf_counter(), way.vocab
     with trained.sharing() as shard:
-        model, habitable = way.apply_to(trained.model(shard)), way.judge(shard)
+        model = way.apply_to(trained.model(shard))
+        habitable = None if way.rules is None else Habitable(way.rules, shard)
 
         def draw(turn: int, asked: int) -> list[DrawnDiagram]:
             stream = (turn,) if turn else ()

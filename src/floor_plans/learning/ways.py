@@ -19,7 +19,6 @@ from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.plans.box_model import BoxRule, boxes_of, cp_sat
 from floor_plans.plans.buildable import EFFORT, LookAhead, NoCircles, SolverWork, unknown_pairs
 from floor_plans.rules.rule_set import RuleSet, read_rules, shipped_sets
-from floor_plans.solver.habitable import Habitable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,10 +81,6 @@ class Way:
             cp_sat()
         return cls(name, vocab, rules)
 
-    def judge(self, shard: Shard) -> Habitable | None:
-        """Return an object that judges samples by the requested rules; None without rules."""
-        return None if self.rules is None else Habitable(self.rules, shard)
-
     @property
     def weighs(self) -> bool:
         """True if samples have weights."""
@@ -100,13 +95,11 @@ class Way:
         self._work.append(SolverWork())
         return LookAhead(self.vocab, threads=torch.get_num_threads(), work=self._work[-1])
 
-    def rows_at_once(self, batch_size: int | None) -> int | None:
-        """Batch size, or the default of this way."""
-        return _ROWS_AHEAD if batch_size is None and self.name == "lookahead" else batch_size
-
     def apply_to(self, model: Model) -> Model:
         """Return the model with the sampling options of this way."""
-        rows = self.rows_at_once(model.batch_size)
+        rows = model.batch_size
+        if rows is None and self.name == "lookahead":
+            rows = _ROWS_AHEAD
         return replace(model, narrowing=self.narrowing, batch_size=rows)
 
     def work(self, shard: Shard) -> SolverWork:

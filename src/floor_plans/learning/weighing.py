@@ -309,15 +309,14 @@ class _Network:
         batches = distinct.to(self.algorithm.layout.support.device).split(self.batch_size)
         self.num_scored += len(distinct)
         self.num_batches += len(batches)
-        found = torch.cat([self._denoised(x) for x in batches]).double().cpu()
-        check_weighed(self.algorithm, found)
-        return found[which]
-
-    def _denoised(self, x: Tensor) -> Tensor:
-        layout = self.algorithm.layout
-        real = layout.is_real(x)
-        t = time_of_masked_share(self.algorithm, x == layout.mask_id, real)
-        return self.algorithm.denoise(x, t, real)
+        found, layout = [], self.algorithm.layout
+        for x in batches:
+            real = layout.is_real(x)
+            t = time_of_masked_share(self.algorithm, x == layout.mask_id, real)
+            found.append(self.algorithm.denoise(x, t, real))
+        log_d0 = torch.cat(found).double().cpu()
+        check_weighed(self.algorithm, log_d0)
+        return log_d0[which]
 
 
 @dataclass(frozen=True)

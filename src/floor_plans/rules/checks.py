@@ -188,9 +188,14 @@ def shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
     if not related and not plan.doors:
         return None
     found = []
-    # space between related rooms
+    # space between related rooms whose boxes face each other; diagonal rooms may be apart
     for i, j in related:
-        gap = _void(plan.rooms[i], plan.rooms[j], parameters["facing"])
+        one, other = plan.rooms[i], plan.rooms[j]
+        if one.is_empty or other.is_empty:
+            continue
+        (ax0, ay0, ax1, ay1), (bx0, by0, bx1, by1) = one.bounds, other.bounds
+        along = max(min(ax1, bx1) - max(ax0, bx0), min(ay1, by1) - max(ay0, by0))
+        gap = float(one.distance(other)) if along >= parameters["facing"] - TOLERANCE else 0.0
         if gap > parameters["wall"] + TOLERANCE:
             what = f"{gap:.2f} m of nothing between {names_of(plan, (i, j))}"
             change = f"move them together, or enlarge one, to {parameters['wall']:.2f} m or less"
@@ -198,23 +203,13 @@ def shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
     # doors off the walls
     for door in plan.doors:
         rooms = rooms_of_door(door)
-        if not all(_on_wall(door, plan.rooms[room], parameters) for room in rooms):
+        if not all(lies_on_wall(door, plan.rooms[room], parameters) for room in rooms):
             what = f"{name_of_door(plan, door)} is off their walls"
             found.append(Finding(rooms, what, "move it into a wall, or the rooms to it"))
     return tuple(found)
 
 
-def _void(one: BaseGeometry, other: BaseGeometry, facing: float) -> float:
-    """Metres between floors that face each other along ``facing``; 0 if they are diagonal."""
-    if one.is_empty or other.is_empty:
-        return 0.0
-    (ax0, ay0, ax1, ay1), (bx0, by0, bx1, by1) = one.bounds, other.bounds
-    # length along which the boxes face each other
-    along = max(min(ax1, bx1) - max(ax0, bx0), min(ay1, by1) - max(ay0, by0))
-    return float(one.distance(other)) if along >= facing - TOLERANCE else 0.0
-
-
-def _on_wall(door: Door, floor: BaseGeometry, parameters: Parameters) -> bool:
+def lies_on_wall(door: Door, floor: BaseGeometry, parameters: Parameters) -> bool:
     """Return True if enough of a door lies on the walls of a floor."""
     from shapely import LineString
 

@@ -135,27 +135,22 @@ def _rules_of(path: Path) -> dict[str, Parameters]:
         root = read_node(path, "file of rules", "base: and width:")
         entries = dict(root.entries(f"rules ({', '.join(RULES)}) with their parameters"))
         # start from the base set, then change it
-        rules = _base(entries.pop(BASE, None))
+        rules: dict[str, Parameters] = {}
+        if (base := entries.pop(BASE, None)) is not None:
+            names = [name for name in shipped_sets() if name != NONE]
+            if not isinstance(base.value, str):
+                raise base.error(f"expected a name, one of {', '.join(names)}")
+            _check_name(base, "rules", base.value, names)
+            rules = dict(read_rules(base.value).rules)
         for name, node in entries.items():
             _check_name(node, "rule", name, RULES)
             if node.value is False:
                 rules.pop(name, None)
             else:
-                rules[name] = _parameters(node, name, rules.get(name, {}))
+                rules[name] = read_parameters(node, name, rules.get(name, {}))
     except BriefError as error:
         raise error.located(path) from error
     return rules
-
-
-def _base(node: Node | None) -> dict[str, Parameters]:
-    """Rules of the set that a file modifies."""
-    if node is None:
-        return {}
-    names = [name for name in shipped_sets() if name != NONE]
-    if not isinstance(node.value, str):
-        raise node.error(f"expected a name, one of {', '.join(names)}")
-    _check_name(node, "rules", node.value, names)
-    return dict(read_rules(node.value).rules)
 
 
 def _check_name(node: Node, noun: str, name: Any, known: Iterable[str]) -> None:
@@ -164,21 +159,21 @@ def _check_name(node: Node, noun: str, name: Any, known: Iterable[str]) -> None:
         raise node.error(unknown_name(noun, name, known))
 
 
-def _parameters(node: Node, rule: str, base: Parameters) -> Parameters:
+def read_parameters(node: Node, rule: str, base: Parameters) -> Parameters:
     """Read the parameters of a rule; ``base``: default values."""
     types = RULES[rule].parameters
     read: dict[str, Any] = dict(base)
     # given parameters replace those of the base
     for name, each in node.entries(f"parameters: {', '.join(types)}").items():
         _check_name(each, f"parameter of {rule}", name, types)
-        value = _value(each, types[name])
+        value = read_parameter(each, types[name])
         read[name] = {**base.get(name, {}), **value} if isinstance(value, dict) else value
     if missing := [name for name in types if name not in read]:
         raise node.error(f"needs {', '.join(missing)}, or base: default, which has defaults")
     return read
 
 
-def _value(node: Node, kind: ParameterType) -> float | tuple[str, ...] | dict[str, float]:
+def read_parameter(node: Node, kind: ParameterType) -> float | tuple[str, ...] | dict[str, float]:
     """Read one parameter of type ``kind``."""
     # lists, numbers by kind, and numbers
     if kind == KINDS:

@@ -7,7 +7,7 @@ import difflib
 import math
 import os
 import reprlib
-from collections.abc import Callable, Collection, KeysView, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -154,8 +154,13 @@ def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes
         # refuse an unknown name with a guess
         close = difflib.get_close_matches(value, codes, n=1, cutoff=0.5)
         guess = f"; did you mean {close[0]!r}?" if close else "."
-        if close and close[0] not in (*DIRECTIONS.room_types, *DIRECTIONS.relations):
-            guess = _guess_of_several(close[0], codes.keys())
+        without_directions = "LivingRoom" in codes and not {*codes} >= {*DIRECTIONS.room_types}
+        is_other = close and close[0] not in (*DIRECTIONS.room_types, *DIRECTIONS.relations)
+        if is_other and not without_directions:
+            # a word of plans without directions, and what it is in others
+            meant = may_mean(close[0], codes)
+            others = f"; in others it is {' or '.join(meant)}" if meant else ""
+            guess = f"; plans with data.relations=adjacency have {close[0]!r}{others}."
         if several := may_mean(strip_number(value), codes):
             guess = f"; it may be {' or '.join(several)}: write which."
         listed = ", ".join(codes)
@@ -168,15 +173,6 @@ def _code(value: object, codes: dict[str, int], what: str, field: str, num_codes
     if not 0 <= code < num_codes:
         raise DiagramError(field, f"{what} code {reprlib.repr(code)} is not in 0..{num_codes - 1}")
     return code
-
-
-def _guess_of_several(close: str, codes: KeysView[str]) -> str:
-    """Text that suggests ``close``, a room type without directions, and its meaning with them."""
-    if not codes >= set(DIRECTIONS.room_types) and "LivingRoom" in codes:
-        return f"; did you mean {close!r}?"  # of plans without directions
-    several = may_mean(close, codes)
-    others = f"; in others it is {' or '.join(several)}" if several else ""
-    return f"; plans with data.relations=adjacency have {close!r}{others}."
 
 
 def checked_integer(value: object, field: str, what: str = "an integer") -> int:
@@ -386,24 +382,24 @@ class OwnNames:
         for key in ("rooms", "room_type"):
             if isinstance(data.get(key), list):
                 translated[key] = [self.room_type(room) for room in data[key]]
-        translated |= _each_translated(data, "spaces", self._translate_room)
-        return translated | _each_translated(data, "features", self._translate_feature)
 
-    def _translate_room(self, facts: Any) -> Any:
-        if not isinstance(facts, Mapping) or "room_type" not in facts:
-            return facts
-        return {**facts, "room_type": self.room_type(facts["room_type"])}
+        # rooms of RLVR, and of GeoJSON
+        def translate_room(facts: Any) -> Any:
+            return _changed(facts, "room_type", self.room_type)
 
-    def _translate_feature(self, feature: Any) -> Any:
-        if not isinstance(feature, Mapping) or "properties" not in feature:
-            return feature
-        return {**feature, "properties": self._translate_room(feature["properties"])}
+        def translate_feature(feature: Any) -> Any:
+            return _changed(feature, "properties", translate_room)
+
+        for key, translate in (("spaces", translate_room), ("features", translate_feature)):
+            if isinstance(data.get(key), list):
+                translated[key] = [translate(each) for each in data[key]]
+        return translated
 
 
-def _each_translated(
-    data: Mapping[str, Any], key: str, change: Callable[[Any], Any]
-) -> dict[str, Any]:
-    return {key: [change(each) for each in data[key]]} if isinstance(data.get(key), list) else {}
+def _changed(data: Any, key: str, change: Callable[[Any], Any]) -> Any:
+    """Change the value of a key; data without the key stay unchanged."""
+    has_key = isinstance(data, Mapping) and key in data
+    return {**data, key: change(data[key])} if has_key else data
 
 
 NO_NAMES = OwnNames({})

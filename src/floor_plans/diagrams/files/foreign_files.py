@@ -74,6 +74,15 @@ class RepeatedKeys(dict[str, Any]):
         super().__init__(values)
         self.repeated = repeated
 
+    @classmethod
+    def of(cls, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Object of these pairs; an ordinary one if each key is there once."""
+        found = dict(pairs)
+        if len(found) == len(pairs):
+            return found
+        counts = Counter(key for key, _ in pairs)
+        return cls(found, repeated=next(key for key, num in counts.items() if num > 1))
+
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
@@ -139,7 +148,7 @@ def load_json(text: bytes) -> Any:
     if not text.strip():
         raise DiagramError("", "empty; expected a JSON object")
     try:
-        return json.loads(text.decode("utf-8"), object_pairs_hook=_object)
+        return json.loads(text.decode("utf-8"), object_pairs_hook=RepeatedKeys.of)
     # each error of the decoder becomes one sentence
     except UnicodeDecodeError as error:
         byte = text[error.start]
@@ -151,29 +160,19 @@ def load_json(text: bytes) -> Any:
         if error.msg == "Extra data" and "\r" in between and "\n" not in between:
             reason = "its lines end in CR alone, which ends no line here; save the file with LF"
             raise DiagramError("", reason) from error
-        raise DiagramError("", f"not valid JSON{_reason(error)}") from error
+        # the text ends too early, or is wrong at a line and character
+        if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
+            end = error.doc.rstrip()
+            shown = end if len(end) <= 20 else f"...{end[-20:]}"
+            reason = f", or cut short: it ends too early, after {shown!r}"
+        else:
+            line = f"line {error.lineno}, " if error.lineno > 1 else ""
+            reason = f": {error.msg} at {line}character {error.colno - 1}"
+        raise DiagramError("", f"not valid JSON{reason}") from error
     except ValueError as error:  # an integer of more digits than Python reads
         raise DiagramError("", f"not valid JSON: {error}") from error
     except RecursionError as error:
         raise DiagramError("", "not valid JSON: nested too deeply") from error
-
-
-def _reason(error: json.JSONDecodeError) -> str:
-    """Describe a decoding error: the text ends too early, or its line and character."""
-    if error.msg.startswith("Unterminated string") or not error.doc[error.pos :].strip():
-        end = error.doc.rstrip()
-        shown = end[-20:] if len(end) <= 20 else f"...{end[-20:]}"
-        return f", or cut short: it ends too early, after {shown!r}"
-    line = f"line {error.lineno}, " if error.lineno > 1 else ""
-    return f": {error.msg} at {line}character {error.colno - 1}"
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    counts = Counter(key for key, _ in pairs)
-    return RepeatedKeys(found, repeated=next(key for key, num in counts.items() if num > 1))
 
 
 def check_keys(data: Mapping[str, Any]) -> None:
@@ -193,7 +192,7 @@ def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
         if key in fields:
             continue
         # fields that the key may have been meant for
-        meant = [field for field in fields if _is_one_letter_off(key.casefold(), field)]
+        meant = [field for field in fields if _differs_by_one_letter(key.casefold(), field)]
         if "relations" not in data:
             meant += difflib.get_close_matches(key.casefold(), ["relations"], n=1, cutoff=0.8)
         if meant:
@@ -202,7 +201,7 @@ def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
             raise DiagramError(key, f"unknown; did you mean {meant[0]!r}?{both}")
 
 
-def _is_one_letter_off(word: str, other: str) -> bool:
+def _differs_by_one_letter(word: str, other: str) -> bool:
     """True if words are equal, or differ by one letter inserted, removed or replaced."""
     k = next((k for k, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), None)
     k = min(len(word), len(other)) if k is None else k
@@ -250,7 +249,7 @@ def foreign_format(path: Path) -> str | None:
     with opened(path) as file:
         head = file.read(_HEAD_BYTES)
     # text of tags is recognised by its root tag
-    if markup := _markup(head, suffix_of(path)):
+    if markup := markup_format(head, suffix_of(path)):
         return f"{markup} ({WHAT_IS_READ})"
     # other formats by name and first bytes
     kind = kind_of(path, _PLANS)
@@ -272,7 +271,7 @@ _MARKUP = {
 _TAG = re.compile(rb"<(?![?!])\s*(?:[\w.-]+:)?([\w.-]+)")
 
 
-def _markup(head: bytes, suffix: str) -> str | None:
+def markup_format(head: bytes, suffix: str) -> str | None:
     """Format of a text that begins with a tag; None for GraphML and any other text."""
     text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if not text.startswith(b"<"):

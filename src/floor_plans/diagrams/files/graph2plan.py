@@ -107,12 +107,21 @@ def plan_of_record(record: list[Value], *, n_max: int) -> Plan:
             raise DiagramError(f"rType[{k}]", reason)
     # relations and boxes, without their unusable parts
     left_out: list[str] = []
-    diagram = BubbleDiagram(
-        rooms=tuple(rooms),
-        relations=tuple(_relations(_integers(edges, "rEdge"), len(rooms), left_out)),
-        boxes=_boxes(boxes, len(rooms), left_out),
-        metadata=_name(name),
-    )
+    relations = tuple(_relations(_integers(edges, "rEdge"), len(rooms), left_out))
+    box, listed = np.array(boxes), None
+    if box.dtype.kind in "iuf" and box.size:  # empty: set in other records only
+        box = box.astype(np.float64)
+        fits = box.shape == (len(rooms), 4) and np.isfinite(box).all()
+        if fits and (box[:, 2:] >= box[:, :2]).all():
+            listed = tuple(map(tuple, box.tolist()))
+        else:
+            left_out.append(UNUSABLE_BOXES)
+    # the name is text, or a number that MATLAB made of it
+    metadata = {"name": name} if isinstance(name, str) and name else {}
+    if isinstance(name, list) and np.size(name) == 1:
+        number = np.array(name).item()
+        metadata = {"name": str(number)} if isinstance(number, int) else {}
+    diagram = BubbleDiagram(tuple(rooms), relations, listed, metadata)
     return Plan(diagram, tuple(left_out))
 
 
@@ -148,23 +157,3 @@ def _integers(value: Value, field: str) -> NDArray[np.int64]:
         shown = "a value of another kind" if value is None else reprlib.repr(value)
         raise DiagramError(field, f"expected whole numbers, got {shown}")
     return numbers.astype(np.int64)
-
-
-def _boxes(
-    value: Value, n: int, left_out: list[str]
-) -> tuple[tuple[float, float, float, float], ...] | None:
-    box = np.array(value)
-    if box.dtype.kind not in "iuf" or box.size == 0:  # empty: set in other records only
-        return None
-    box = box.astype(np.float64)
-    if box.shape == (n, 4) and np.isfinite(box).all() and (box[:, 2:] >= box[:, :2]).all():
-        return tuple(map(tuple, box.tolist()))
-    left_out.append(UNUSABLE_BOXES)
-    return None
-
-
-def _name(value: Value) -> dict[str, str]:
-    if isinstance(value, list) and np.size(value) == 1:
-        number = np.array(value).item()
-        return {"name": str(number)} if isinstance(number, int) else {}
-    return {"name": value} if isinstance(value, str) and value else {}

@@ -92,11 +92,23 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
     if codes != OUR_TABLE:
         areas = partial(areas_of, boxes) if len(boxes) == len(rooms) else None
         rooms = room_types(rooms, CODE_TABLES[codes], places, areas)
+    # the attribute ``metadata`` of the graph, merged with all other attributes
+    metadata = graph.graph.get("metadata", {})
+    if not isinstance(metadata, Mapping):
+        raise DiagramError("metadata", f"expected a mapping, got {reprlib.repr(metadata)}")
+    others = {
+        name: value
+        for name, value in graph.graph.items()
+        if name != "metadata" and (value or name not in _DEFAULTS)
+    }
+    if twice := metadata.keys() & others.keys():
+        name = min(map(str, twice))
+        raise DiagramError(name, "is both a graph attribute and a key of the metadata")
     diagram = BubbleDiagram(
         rooms=tuple(room_code(room, where) for room, where in zip(rooms, places, strict=True)),
         relations=read_relations(relations, len(rooms), "relations"),
         boxes=tuple(map(tuple, boxes)) if boxes else None,
-        metadata=_metadata(graph.graph),
+        metadata={**metadata, **others},
     )
     return Plan(diagram, tuple(left_out))
 
@@ -115,22 +127,6 @@ def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
             attribute of a node, an edge or the graph is missing or wrong.
     """
     return read_networkx(graph).diagram
-
-
-def _metadata(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata of a diagram: the graph attribute ``metadata`` merged with all other attributes."""
-    metadata = attributes.get("metadata", {})
-    if not isinstance(metadata, Mapping):
-        raise DiagramError("metadata", f"expected a mapping, got {reprlib.repr(metadata)}")
-    others = {
-        name: value
-        for name, value in attributes.items()
-        if name != "metadata" and (value or name not in _DEFAULTS)
-    }
-    if twice := metadata.keys() & others.keys():
-        name = min(map(str, twice))
-        raise DiagramError(name, "is both a graph attribute and a key of the metadata")
-    return {**metadata, **others}
 
 
 def to_node_link(diagram: BubbleDiagram) -> dict[str, Any]:

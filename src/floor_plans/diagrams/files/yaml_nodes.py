@@ -173,24 +173,22 @@ def parse(text: str, noun: str = "brief", keys: str = "rooms: and relations:") -
         character = ascii(chr(error.character))
         raise BriefError(f"the character {character} is not a text character", line=line) from error
     except yaml.MarkedYAMLError as error:
-        raise _not_yaml(text, error, noun) from error
+        mark = error.problem_mark or error.context_mark
+        number = None if mark is None else mark.line + 1
+        lines = text.splitlines()
+        if number is not None and number <= len(lines) and re.match(r" *\t", lines[number - 1]):
+            reason = "a tab; indent with spaces"
+        elif error.problem and "but found another document" in error.problem:
+            reason = f"a second document begins; write one {noun} per file"
+        else:
+            problems = "; ".join(filter(None, (error.context, error.problem)))
+            reason = f"neither YAML nor JSON: {problems}"
+        raise BriefError(reason, line=number) from error
     except RecursionError as error:
         raise BriefError(f"nested too deeply for a {noun}") from error
     if root is None:
         raise BriefError(f"the file is empty; expected keys such as {keys}")
     return _Reading(text).node(root, "", root)
-
-
-def _not_yaml(text: str, error: yaml.MarkedYAMLError, noun: str) -> BriefError:
-    mark = error.problem_mark or error.context_mark
-    line = None if mark is None else mark.line + 1
-    lines = text.splitlines()
-    if line is not None and line <= len(lines) and re.match(r" *\t", lines[line - 1]):
-        return BriefError("a tab; indent with spaces", line=line)
-    if error.problem and "but found another document" in error.problem:
-        return BriefError(f"a second document begins; write one {noun} per file", line=line)
-    reason = "; ".join(filter(None, (error.context, error.problem)))
-    return BriefError(f"neither YAML nor JSON: {reason}", line=line)
 
 
 class _Reading:
@@ -212,7 +210,13 @@ class _Reading:
             items = enumerate(source.value)
             value = tuple(self.node(item, f"{key}[{k}]", item) for k, item in items)
         else:
-            value = _scalar(source)
+            value, kind = source.value, source.tag.rpartition(":")[2]
+            if kind == "null":
+                value = None
+            elif kind == "bool" and value.lower() in (*_TRUE, *_FALSE):
+                value = value.lower() in _TRUE
+            elif kind == "int" and re.fullmatch(r"[+-]?\d{1,9}", value):
+                value = int(value)
         self._open.pop()
         text, own = self._written(first, source), self._written(source, source)
         words = source.value if isinstance(source, yaml.ScalarNode) else own
@@ -236,17 +240,6 @@ class _Reading:
             last = first
         written = self._text[first.start_mark.index : last.end_mark.index]
         return " ".join(written.split())[:_LONGEST_TEXT]
-
-
-def _scalar(source: Any) -> str | int | bool | None:
-    kind, word = source.tag.rpartition(":")[2], source.value
-    if kind == "null":
-        return None
-    if kind == "bool" and word.lower() in (*_TRUE, *_FALSE):
-        return word.lower() in _TRUE
-    if kind == "int" and re.fullmatch(r"[+-]?\d{1,9}", word):
-        return int(word)
-    return word
 
 
 def _joined(key: str, name: str) -> str:

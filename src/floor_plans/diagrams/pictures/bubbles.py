@@ -176,23 +176,18 @@ def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
             order[b, i, j] = RELATION_X_ORDER[r], RELATION_Y_ORDER[r]
             related[b, i, j] = related[b, j, i] = r != NO_EDGE
             contained[b, i, j], contained[b, j, i] = r == INSIDE, r == SURROUNDING
-    # contradictory orders and cycles of containment are dropped
-    order = _break_cycles(order - order.swapaxes(1, 2))
+    # orders on a cycle that contradict a nearly sorted sequence are dropped
+    order = order - order.swapaxes(1, 2)
+    before = (order < 0).transpose(0, 3, 1, 2)  # [b, axis, i, j]: i comes before j
+    has_cycle = closure(before).diagonal(axis1=2, axis2=3).any(axis=2)
+    for b, axis in np.argwhere(has_cycle):
+        place = _nearly_sorted(before[b, axis])
+        order[b, :, :, axis] *= np.sign(place[:, None] - place) == order[b, :, :, axis]
+    # so are cycles of containment
     on_cycle = closure(contained).swapaxes(1, 2)
     inside = closure(contained & ~on_cycle)
     base = np.array([[room_style(room).radius for room in d.rooms] for d in diagrams])
     return _constraints(order, related, inside, _grown_radii(base, inside))
-
-
-def _break_cycles(order: Array) -> Array:
-    """Remove entries from an order Float[B, n, n, 2] that contradict the others on their axis."""
-    before = (order < 0).transpose(0, 3, 1, 2)  # [b, axis, i, j]: i comes before j
-    has_cycle = closure(before).diagonal(axis1=2, axis2=3).any(axis=2)
-    kept = order.copy()
-    for b, axis in np.argwhere(has_cycle):
-        place = _nearly_sorted(before[b, axis])
-        kept[b, :, :, axis] *= np.sign(place[:, None] - place) == order[b, :, :, axis]
-    return kept
 
 
 def _nearly_sorted(before: Mask) -> NDArray[np.int64]:

@@ -194,6 +194,19 @@ class Entry:
         """Width in inches."""
         return 0.18 + self.indent + text_width(self.name) * KEY_POINTS / POINTS_PER_INCH
 
+    def draw(self, axes: Axes, x: float, y: float) -> None:
+        """Draw the entry from (x, y) to the right."""
+        if self.is_line:
+            dashes = LINE_STYLES[self.shown][1]
+            axes.plot([x - 0.02, x + 0.14], [y, y], color=self.colour, linestyle=dashes)
+        else:
+            edge = shade(self.colour, 0.84)
+            axes.add_patch(Circle((x + 0.06, y), 0.06, facecolor=self.colour, edgecolor=edge))
+        if self.shown == "unknown":
+            dotted: dict[str, Any] = {"linestyle": DOTS, "dash_capstyle": "round"}
+            axes.plot([x + 0.16, x + 0.34], [y, y], color=HINT_LINE, linewidth=1.2, **dotted)
+        axes.text(x + self.indent, y + 0.04, self.name, fontsize=KEY_POINTS, **CAPTION)
+
 
 def key_entries(
     plans: Iterable[Plan], *, unknown: bool = False, broken: str = ""
@@ -245,7 +258,7 @@ class Sheet:
         self.header = 0.16 + 0.035 * cell if titled else 0.0
         width = columns * (cell + self.gutter) - self.gutter + 2 * MARGIN
         self.bottom = rows * (self.header + cell + self.gutter) - self.gutter + 2 * MARGIN
-        self.key = _wrapped(key, width - 2 * MARGIN)
+        self.key = wrap_entries(key, width - 2 * MARGIN)
         height = self.bottom + KEY_LINE * len(self.key) + footer
         self.figure = Figure(figsize=(width, height), dpi=dpi, facecolor="white")
         FigureCanvasAgg(self.figure)
@@ -301,7 +314,7 @@ class Sheet:
             y = self.bottom - MARGIN / 2 + (number + 0.5) * KEY_LINE
             x = self.middle - sum(entry.width for entry in row) / 2 + 0.08
             for entry in row:
-                _draw_entry(self.axes, entry, x, y)
+                entry.draw(self.axes, x, y)
                 x += entry.width
         # without dates, so that equal pictures are equal files
         if path is not None:
@@ -341,7 +354,7 @@ def check_positive(**numbers: float | None) -> None:
             raise ValueError(f"{name}={value} must be positive")
 
 
-def _wrapped(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
+def wrap_entries(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
     """Wrap entries into the fewest rows of at most ``width`` inches, of about equal length."""
     total = sum(entry.width for entry in entries)
     # length of rows if they were all equal
@@ -355,25 +368,6 @@ def _wrapped(entries: Sequence[Entry], width: float) -> list[list[Entry]]:
         rows[-1].append(entry)
         filled += entry.width
     return rows
-
-
-def _draw_entry(axes: Axes, entry: Entry, x: float, y: float) -> None:
-    if entry.is_line:
-        _, dashes = LINE_STYLES[entry.shown]
-        axes.plot([x - 0.02, x + 0.14], [y, y], color=entry.colour, linestyle=dashes)
-    else:
-        edge = shade(entry.colour, 0.84)
-        axes.add_patch(Circle((x + 0.06, y), 0.06, facecolor=entry.colour, edgecolor=edge))
-    if entry.shown == "unknown":
-        axes.plot(
-            [x + 0.16, x + 0.34],
-            [y, y],
-            color=HINT_LINE,
-            linewidth=1.2,
-            linestyle=DOTS,
-            dash_capstyle="round",
-        )
-    axes.text(x + entry.indent, y + 0.04, entry.name, fontsize=KEY_POINTS, **CAPTION)
 
 
 MAX_DRAWN = 36  # most diagrams of a list that are plotted

@@ -89,11 +89,11 @@ def place_all(diagrams: Sequence[Plan]) -> list[Placement]:
         for start in range(0, len(same_count), chunk):
             indices = same_count[start : start + chunk]
             group = [diagrams[index] for index in indices]
-            placements.update(zip(indices, _place_group(group), strict=True))
+            placements.update(zip(indices, place_together(group), strict=True))
     return [placements[index] for index in range(len(diagrams))]
 
 
-def _place_group(diagrams: Sequence[Plan]) -> list[Placement]:
+def place_together(diagrams: Sequence[Plan]) -> list[Placement]:
     """Place diagrams with the same number of rooms, together as one batch."""
     problem = build_constraints(diagrams)
     # optimise several starts of each diagram, enforce hard constraints, choose the best start
@@ -101,27 +101,27 @@ def _place_group(diagrams: Sequence[Plan]) -> list[Placement]:
     points = _descend(_starts(problem), repeated)
     points = _project(points, repeated, PROJECTION_STEPS, orders=True)
     points = _project(points, repeated, PROJECTION_STEPS // 4, orders=False)
-    points = _spread(points, repeated)
+    # scale each placement up, at most twofold, until bubbles that must be apart do not overlap;
+    # scaling would break containment
+    _, distance = _gaps(points)
+    clear = np.where(repeated.apart, repeated.touching / distance, 1.0).max(axis=(1, 2))
+    scale = np.where(repeated.inside.any(axis=(1, 2)), 1.0, clear.clip(1.0, 2.0) + 1e-9)
+    points = points * scale[:, None, None]
     # best start of each diagram
     best = _badness(points, repeated).reshape(len(diagrams), NUM_STARTS).argmin(axis=1)
     chosen = points.reshape(len(diagrams), NUM_STARTS, -1, 2)[np.arange(len(diagrams)), best]
-    return [
-        _finish(diagram, centres, radii, inside)
-        for diagram, centres, radii, inside in zip(
-            diagrams, chosen, problem.radii, problem.inside, strict=True
-        )
-    ]
-
-
-def _finish(diagram: Plan, centres: Array, radii: Array, inside: NDArray[np.bool_]) -> Placement:
-    # centre the bounding box on the origin
-    low = (centres - radii[:, None]).min(axis=0)
-    high = (centres + radii[:, None]).max(axis=0)
-    centres = centres - (low + high) / 2
-    broken = tuple(
-        (i, j, r) for i, j, r in diagram.relations if not is_honoured(centres, radii, i, j, r)
-    )
-    return Placement(centres, radii, inside.sum(axis=1), inside, broken)
+    # centre the bounding boxes on the origin
+    low = (chosen - problem.radii[..., None]).min(axis=1, keepdims=True)
+    high = (chosen + problem.radii[..., None]).max(axis=1, keepdims=True)
+    chosen = chosen - (low + high) / 2
+    found = []
+    for diagram, centres, radii, inside in zip(
+        diagrams, chosen, problem.radii, problem.inside, strict=True
+    ):
+        listed = diagram.relations
+        broken = tuple((i, j, r) for i, j, r in listed if not is_honoured(centres, radii, i, j, r))
+        found.append(Placement(centres, radii, inside.sum(axis=1), inside, broken))
+    return found
 
 
 def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> bool:
@@ -200,31 +200,27 @@ def _gaps(points: Array) -> tuple[Array, Array]:
 
 def _descend(points: Array, problem: Constraints) -> Array:
     """Minimise the sum of squared hinges, hard and soft, by Adam."""
-    first, second = np.zeros_like(points), np.zeros_like(points)
+    first, second, order = np.zeros_like(points), np.zeros_like(points), problem.order
     for step in range(DESCENT_STEPS):
         progress = step / DESCENT_STEPS
-        # hard constraints gain weight during the descent
-        gradient = _gradient(points, problem, hardness=0.3 + 1.7 * progress)
+        hardness = 0.3 + 1.7 * progress  # hard constraints gain weight
+        # hinges along the axes: ordered centres, and straight corridors
+        delta, distance = _gaps(points)
+        short = np.maximum(problem.soft_margin - order * delta, 0)
+        force = -hardness * order * short * np.abs(order)
+        force += 0.25 * np.sign(delta) * np.maximum(np.abs(delta) - problem.corridor, 0)
+        # hinges on distances: too close, too far
+        too_close = np.maximum(problem.soft_least - distance, 0)
+        too_far = np.maximum(distance - problem.soft_most, 0)
+        radial = (problem.pull * too_far - hardness * problem.push * too_close) / distance
+        gradient = 2 * (force + radial[..., None] * delta).sum(axis=2)
+        # the step
         first = 0.85 * first + 0.15 * gradient
         second = 0.97 * second + 0.03 * gradient**2
         correction = np.sqrt(1 - 0.97 ** (step + 1)) / (1 - 0.85 ** (step + 1))
         rate = 0.12 * (1 - progress) + 0.004
         points = points - rate * correction * first / (np.sqrt(second) + 1e-6)
     return points
-
-
-def _gradient(points: Array, problem: Constraints, hardness: float) -> Array:
-    """Gradient Float[B, n, 2] of the sum; ``hardness``: weight of hard constraints."""
-    delta, distance = _gaps(points)
-    # hinges along the axes: ordered centres, and straight corridors
-    order = problem.order
-    force = -hardness * order * np.maximum(problem.soft_margin - order * delta, 0) * np.abs(order)
-    force += 0.25 * np.sign(delta) * np.maximum(np.abs(delta) - problem.corridor, 0)
-    # hinges on distances: too close, too far
-    too_close = np.maximum(problem.soft_least - distance, 0)
-    too_far = np.maximum(distance - problem.soft_most, 0)
-    radial = (problem.pull * too_far - hardness * problem.push * too_close) / distance
-    return 2 * (force + radial[..., None] * delta).sum(axis=2)
 
 
 def _project(points: Array, problem: Constraints, steps: int, *, orders: bool) -> Array:
@@ -243,17 +239,6 @@ def _project(points: Array, problem: Constraints, steps: int, *, orders: bool) -
         shift = shift + (radial / distance)[..., None] * delta
         points = points + 0.62 * shift.sum(axis=2) / np.maximum(wrong, 1)[..., None] ** 0.7
     return points
-
-
-def _spread(points: Array, problem: Constraints) -> Array:
-    """Scale each placement up, at most twofold, until bubbles that must be apart do not overlap.
-
-    Placements with nested bubbles are left alone, since scaling would break containment.
-    """
-    _, distance = _gaps(points)
-    clear = np.where(problem.apart, problem.touching / distance, 1.0).max(axis=(1, 2))
-    scale = np.where(problem.inside.any(axis=(1, 2)), 1.0, clear.clip(1.0, 2.0) + 1e-9)
-    return points * scale[:, None, None]
 
 
 def _badness(points: Array, problem: Constraints) -> Array:
@@ -320,13 +305,14 @@ def route_lines(placement: Placement, pairs: Iterable[Pair]) -> dict[Pair, Line]
     for i, j in pairs:
         if placement.inside[i, j] or placement.inside[j, i]:
             continue
-        points = _route(placement, i, j)
+        points = best_curve(placement, i, j)
         if len(points) > 0:
             lines[i, j] = Line(points, int(max(placement.depth[i], placement.depth[j])))
     return lines
 
 
-def _route(placement: Placement, i: int, j: int) -> Array:
+def best_curve(placement: Placement, i: int, j: int) -> Array:
+    """Float[P, 2]: points of the line of two bubbles, see ``route_lines``; none if they touch."""
     # candidate curves, one for each bend
     centres, radii = placement.centres, placement.radii
     start, end = centres[i], centres[j]
@@ -342,13 +328,10 @@ def _route(placement: Placement, i: int, j: int) -> Array:
     hidden = np.maximum(radii[others] + CLEARANCE - away, 0).sum(axis=(1, 2)) / NUM_POINTS
     off_page = np.maximum(np.abs(curves) - max(placement.extent) / 2, 0).sum(axis=(1, 2))
     cost = hidden * np.linalg.norm(normal) + off_page + 0.05 * np.abs(BENDS)
-    return _cut_at_rims(curves[cost.argmin()], radii[i], radii[j])
-
-
-def _cut_at_rims(curve: Array, start_radius: float, end_radius: float) -> Array:
-    """Cut a curve to its part outside the discs around its ends; empty if these meet."""
-    from_start = np.linalg.norm(curve - curve[0], axis=1) - start_radius
-    from_end = np.linalg.norm(curve - curve[-1], axis=1) - end_radius
+    curve = curves[cost.argmin()]
+    # its part outside the discs around its ends; empty if these meet
+    from_start = np.linalg.norm(curve - curve[0], axis=1) - radii[i]
+    from_end = np.linalg.norm(curve - curve[-1], axis=1) - radii[j]
     outside = np.flatnonzero((from_start > 0) & (from_end > 0))
     if len(outside) == 0:
         return curve[:0]

@@ -67,30 +67,27 @@ def plot_bars(panels: Sequence[BarPanel], path: str | Path | None = None) -> Fig
     grid = figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0]
     # panels, then one legend
     for axes, panel, length in zip(grid, panels, longest, strict=True):
-        _plot_panel(axes, panel, length)
+        real, sampled = _percent(panel.real, length), _percent(panel.sampled, length)
+        # skip leading empty bars
+        start = 0
+        if panel.names is None and (real + sampled).any():
+            start = int((real + sampled).nonzero()[0][0])
+        at = np.arange(start, length)
+        axes.bar(at - 0.2, real[start:], width=0.38, color=REAL, label="real")
+        axes.bar(at + 0.2, sampled[start:], width=0.38, color=SAMPLED, label="sampled")
+        of = f"share of {panel.of} (%)"
+        style_axes(axes, title=panel.title, xlabel=panel.xlabel, ylabel=of)
+        # ticks: numbers, at most _MAX_TICKS, or names
+        if panel.names is None:
+            axes.set_xticks(at[:: -(-len(at) // _MAX_TICKS)])
+        else:
+            axes.set_xticks(at, panel.names, rotation=40, ha="right", rotation_mode="anchor")
+        axes.tick_params(axis="x", length=0)
+        axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
+        axes.margins(x=0.02)
     handles, labels = grid[0].get_legend_handles_labels()
     add_legend(figure, handles=handles, labels=labels, loc="outside upper right", ncols=2)
     return save_figure(figure, path)
-
-
-def _plot_panel(axes: Axes, panel: BarPanel, length: int) -> None:
-    real, sampled = _percent(panel.real, length), _percent(panel.sampled, length)
-    # skip leading empty bars
-    start = 0
-    if panel.names is None and (real + sampled).any():
-        start = int((real + sampled).nonzero()[0][0])
-    at = np.arange(start, length)
-    axes.bar(at - 0.2, real[start:], width=0.38, color=REAL, label="real")
-    axes.bar(at + 0.2, sampled[start:], width=0.38, color=SAMPLED, label="sampled")
-    style_axes(axes, title=panel.title, xlabel=panel.xlabel, ylabel=f"share of {panel.of} (%)")
-    # ticks: numbers, at most _MAX_TICKS, or names
-    if panel.names is None:
-        axes.set_xticks(at[:: -(-len(at) // _MAX_TICKS)])
-    else:
-        axes.set_xticks(at, panel.names, rotation=40, ha="right", rotation_mode="anchor")
-    axes.tick_params(axis="x", length=0)
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=True))
-    axes.margins(x=0.02)
 
 
 def _percent(counts: NDArray[np.float64], length: int) -> NDArray[np.float64]:

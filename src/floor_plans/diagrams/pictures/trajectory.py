@@ -104,7 +104,11 @@ class _Film:
             around = {self.known(pair, relation.get(pair)) for pair in self.outer[room]}
             rim: Knowledge = "unknown" if "unknown" in around else "known"
             pen.room(room, code, *self.spots[room], "broken" if "broken" in around else rim)
-        pen.progress(_settled(frame, self.finished))
+        # share of rooms and pairs that equal the finished diagram
+        rooms = sum(a == b for a, b in zip(frame.rooms, self.finished.rooms, strict=True))
+        pairs = len(set(frame.relations) & set(self.finished.relations))
+        all_tokens = len(self.finished.rooms) + len(self.finished.relations)
+        pen.progress((rooms + pairs) / all_tokens)
 
 
 def plot_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = None) -> Figure:
@@ -191,13 +195,6 @@ def _key(films: Sequence[_Film]) -> tuple[Entry, ...]:
         unknown=not all(frame.is_complete for frame in frames),
         broken="Contradicts the positions" if broken else "",
     )
-
-
-def _settled(frame: PartialDiagram, finished: PartialDiagram) -> float:
-    """Share of rooms and pairs that equal the finished diagram."""
-    rooms = sum(a == b for a, b in zip(frame.rooms, finished.rooms, strict=True))
-    pairs = len(set(frame.relations) & set(finished.relations))
-    return (rooms + pairs) / (len(finished.rooms) + len(finished.relations))
 
 
 def _evenly(count: int, most: int) -> list[int]:
@@ -309,8 +306,9 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
         if earlier:
             logger.info("removed, as they show earlier samples: %s", ", ".join(map(str, earlier)))
         return
-    # states of each sample, written as GIF and film strip
-    states = [_own_states(decode_partial(x, vocab)) for x in trajectory.unbind(dim=1)]
+    # states of each sample that differ from the previous one, since others may change in between
+    all_states = [decode_partial(x, vocab) for x in trajectory.unbind(dim=1)]
+    states = [own[:1] + [new for old, new in pairwise(own) if new != old] for own in all_states]
     count = max(map(len, states))
     shown = f", {MAX_FRAMES} of {count:,} states" if count > MAX_FRAMES else ""
     frames = counted(min(count, MAX_FRAMES), "frame")
@@ -318,11 +316,6 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
     animate(states, animation)
     plot_film_strip(states[0], strip)
     logger.info("on the way out of the noise: %s, %s", animation, strip)
-
-
-def _own_states(states: list[PartialDiagram]) -> list[PartialDiagram]:
-    """States that differ from the previous one, since other samples may change in between."""
-    return states[:1] + [new for old, new in pairwise(states) if new != old]
 
 
 @dataclass(frozen=True)

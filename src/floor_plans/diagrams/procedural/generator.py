@@ -267,10 +267,13 @@ def _sound_plans(
         real = pending != PAD
         both_real = real[:, :, None] & real[:, None, :]
         related = np.where(both_real, relations_from_boxes(drawn), NO_EDGE)
-        # all conditions on plans
+        # all conditions on plans: no room too narrow, no plan too large, ...
+        sides = drawn[..., 2:] - drawn[..., :2]
+        most = MAX_PLAN_SIDE + SIDE_PER_ROOM * (real.sum(axis=1) - N_MAX).clip(min=0)
         sound = (
             _are_disjoint(drawn, both_real)
-            & _are_well_sized(drawn, real)
+            & ((sides >= MIN_ROOM_SIDE).all(-1) | ~real).all(-1)
+            & (drawn <= most[:, None, None]).all(axis=(1, 2))
             & is_connected(neighbours(related), real.sum(axis=1))
             & is_inside_valid(pending, related)
         )
@@ -282,14 +285,6 @@ def _sound_plans(
             break
     assert len(todo) == 0, f"{len(todo)} plans still unsound after {_MAX_ROUNDS} rounds"
     return PlanArrays(rooms, (rooms != PAD).sum(1), boxes, relations)
-
-
-def _are_well_sized(boxes: Ints, real: Flags) -> Flags:
-    """Bool[P]: no room is too narrow, and the plan is not too large."""
-    sides = boxes[..., 2:] - boxes[..., :2]
-    most = MAX_PLAN_SIDE + SIDE_PER_ROOM * (real.sum(axis=1) - N_MAX).clip(min=0)
-    fits = np.all(boxes <= most[:, None, None], axis=(1, 2))
-    return ((sides >= MIN_ROOM_SIDE).all(-1) | ~real).all(-1) & fits
 
 
 def _are_disjoint(boxes: Ints, both_real: Flags) -> Flags:

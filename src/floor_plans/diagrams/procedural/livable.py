@@ -96,7 +96,7 @@ def _groups(
     return group.reshape(shape), there.reshape(shape)
 
 
-def _measure(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -> _Strips:
+def _size_hosts(rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator) -> _Strips:
     """Sample the size of every host; an absent room has length and depth 0."""
     group, present = _groups(rooms, sites.hosts)
     noise = np.exp(_SPREAD * rng.standard_normal((2, *group.shape)))
@@ -132,15 +132,6 @@ def _corners(strips: _Strips, rng: np.random.Generator) -> Array:
     return extension
 
 
-def _core(strips: _Strips, extension: Array, rng: np.random.Generator) -> Array:
-    """Float[P, 2]: width and height of the core, large enough for the strips around it."""
-    # length that opposite strips need
-    need = strips.length.sum(2) - extension.sum(2)  # (P, 4)
-    need = np.stack([need[:, :2].max(1), need[:, 2:].max(1)], axis=1)
-    least = _MIN_CORE * np.exp(_CORE_SPREAD * rng.standard_normal(need.shape))
-    return np.maximum(need * rng.uniform(0.9, 1.05, need.shape), least)
-
-
 def _lay_strips(
     strips: _Strips, extension: Array, core: Array, ring: Ring, rng: np.random.Generator
 ) -> tuple[_Rects, Array]:
@@ -158,14 +149,6 @@ def _lay_strips(
     filler = gap[..., None] * absent / np.maximum(absent.sum(2, keepdims=True), 1.0)
     end = np.cumsum(length + filler, axis=2) - extension[:, :, :1]
     return _Rects(end - length - filler, end, np.zeros_like(end), strips.depth), gap
-
-
-def _reach(strips: _Strips, gap: Array, rng: np.random.Generator) -> Array:
-    """Float[P, 4]: depth by which the living room extends through the gap of each side."""
-    facade = np.where(strips.outdoors, 0.0, strips.depth).max(2)  # balconies lie in front of it
-    share = np.where(rng.random(gap.shape) < _REACH_FULL, 1.0, rng.random(gap.shape))
-    reaches = (gap > 12.0) & (rng.random(gap.shape) < _REACH)
-    return np.where(reaches, facade * share, 0.0)
 
 
 def _turn(rects: _Rects, core: Array) -> Array:
@@ -227,11 +210,18 @@ def dissect(
     the walls; values of unused slots are arbitrary.
     """
     # strips around the core, then the living room's extensions, then guests
-    strips = _measure(rooms, sites, rng)
+    strips = _size_hosts(rooms, sites, rng)
     extension = _corners(strips, rng)
-    core = _core(strips, extension, rng)
+    # the core has the length that opposite strips need
+    need = strips.length.sum(2) - extension.sum(2)  # (P, 4)
+    need = np.stack([need[:, :2].max(1), need[:, 2:].max(1)], axis=1)
+    least = _MIN_CORE * np.exp(_CORE_SPREAD * rng.standard_normal(need.shape))
+    core = np.maximum(need * rng.uniform(0.9, 1.05, need.shape), least)
     rects, gap = _lay_strips(strips, extension, core, ring, rng)
-    reach = _reach(strips, gap, rng)
+    # the living room extends through gaps, mostly to the facade; balconies lie in front of it
+    facade = np.where(strips.outdoors, 0.0, strips.depth).max(2)
+    share = np.where(rng.random(gap.shape) < _REACH_FULL, 1.0, rng.random(gap.shape))
+    reach = np.where((gap > 12.0) & (rng.random(gap.shape) < _REACH), facade * share, 0.0)
     host, guest = _seat_guests(*_groups(rooms, sites.guests), rects, rng)
 
     # boxes in the order of rooms
@@ -310,7 +300,10 @@ class Cells:
         # absent rooms get the living room's box, which adds no new edges
         there = (rooms != PAD)[..., None]
         boxes = np.where(there, np.rint(boxes), np.rint(boxes[:, :1]))
-        x, y = (_edges(boxes[..., [axis, axis + 2]].reshape(num, 2 * n)) for axis in range(2))
+        # sorted edges along both axes, with a margin before the first and after the last
+        edges = np.sort(boxes.reshape(num, n, 2, 2).transpose(3, 0, 1, 2).reshape(2, num, 2 * n))
+        low, high = edges[..., :1] - METRE, edges[..., -1:] + METRE
+        x, y = np.concatenate([low, edges, high], axis=-1)
         in_x = _lies_in(x, boxes[..., 0], boxes[..., 2]) & there
         in_y = _lies_in(y, boxes[..., 1], boxes[..., 3]) & there
         # owner of each cell: the smallest box around its middle
@@ -323,7 +316,7 @@ class Cells:
         owner = np.take_along_axis(owner, _filled(width)[:, None, :], axis=2)
         owner = np.take_along_axis(owner, _filled(height)[:, :, None], axis=1)
         # free cells that the margin does not reach are pockets
-        pocket = (owner == n) & ~_outside(owner == n)
+        pocket = (owner == n) & ~_joined_to_margin(owner == n)
         return cls(np.where(pocket, n + 1, owner), height, width)
 
     def walls(self, n: int) -> Array:
@@ -356,12 +349,6 @@ class Cells:
         return (corner + 2 * crossing).sum((1, 2)), area
 
 
-def _edges(edges: Array) -> Array:
-    """Sorted edges Float[P, K], with a margin before the first and after the last."""
-    ordered = np.sort(edges, axis=1)
-    return np.concatenate([ordered[:, :1] - METRE, ordered, ordered[:, -1:] + METRE], axis=1)
-
-
 def _lies_in(edges: Array, low: Array, high: Array) -> Flags:
     """Bool[P, N, K - 1]: spans between edges Float[P, K] that lie within low and high Float[P,
     N]."""
@@ -375,7 +362,7 @@ def _filled(size: Array) -> Ints:
     return np.maximum.accumulate(spans, axis=1)
 
 
-def _outside(free: Flags) -> Flags:
+def _joined_to_margin(free: Flags) -> Flags:
     """Bool[P, Y, X]: free cells that are connected with the margin by free cells."""
     found = np.zeros_like(free)
     found[:, 0] = True

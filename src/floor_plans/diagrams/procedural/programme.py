@@ -56,18 +56,6 @@ _LARGE_SHARES = {
 a bedroom, a kitchen and a bathroom."""
 
 
-def _combinations() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Group counts Int[C, 6] with 4 to 8 rooms in total, and their log-weights Float[C]."""
-    # all combinations of counts, with the sum of their log-weights
-    tables = [np.array(table) for table in _LOG_WEIGHTS.values()]
-    counts = np.array(list(product(*(range(len(table)) for table in tables))))
-    log_weight = sum(table[counts[:, g]] for g, table in enumerate(tables))
-    log_weight = log_weight + _BATHROOM_SHARED_OUT * ((counts[:, 0] >= 3) & (counts[:, 2] >= 2))
-    total = 1 + counts.sum(1)
-    fits = (total >= NUM_ROOMS[0]) & (total <= NUM_ROOMS[-1]) & np.isfinite(log_weight)
-    return counts[fits], log_weight[fits]
-
-
 def _draw(probs: NDArray[np.float64], u: NDArray[np.float64]) -> NDArray[np.int64]:
     """Sample indices by inverting the cumulative sum of ``probs`` Float[K] at u in [0, 1)."""
     cumulative = np.cumsum(probs)
@@ -85,9 +73,13 @@ def sample_programmes(num: int, rng: np.random.Generator) -> NDArray[np.int64]:
     room, first, and at most one entrance; ``PAD`` in unused slots.
     """
     # sample a combination of group counts: first n, then the counts given n
-    counts, log_weight = _combinations()
+    tables = [np.array(table) for table in _LOG_WEIGHTS.values()]
+    counts = np.array(list(product(*(range(len(table)) for table in tables))))
+    log_weight = sum(table[counts[:, g]] for g, table in enumerate(tables))
+    log_weight = log_weight + _BATHROOM_SHARED_OUT * ((counts[:, 0] >= 3) & (counts[:, 2] >= 2))
     total = 1 + counts.sum(1)
-    weight = np.exp(log_weight)
+    fits = (total >= NUM_ROOMS[0]) & (total <= NUM_ROOMS[-1]) & np.isfinite(log_weight)
+    counts, total, weight = counts[fits], total[fits], np.exp(log_weight[fits])
     per_n = np.array([weight[total == n].sum() for n in NUM_ROOMS])
     probs = weight * (np.array(NUM_ROOMS_PROBS) / per_n)[total - NUM_ROOMS[0]]
     chosen = counts[_draw(probs, rng.random(num))]
@@ -288,18 +280,6 @@ class Sites:
     guests: NDArray[np.int64]
 
 
-def _influence(ring: Ring) -> NDArray[np.float32]:
-    """Float[group placed, slot placed, group, slot]: log-weights that a placed room adds."""
-    # symmetric affinities, except within a slot
-    affinity = np.zeros((NUM_GROUPS, NUM_GROUPS, 5))
-    affinity[:, :, 0] = _NEVER
-    for (a, b), values in _AFFINITY.items():
-        affinity[a, b, :4] = values
-        affinity[b, a, 1:4] = values[1:]
-    influence = affinity[:, :, ring.relation]  # (placed, group, slot placed, slot)
-    return np.ascontiguousarray(influence.transpose(0, 2, 1, 3), dtype=np.float32)
-
-
 def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator, ring: Ring = RING) -> Sites:
     """Sample a slot of the ``ring`` for every room but the living room.
 
@@ -311,8 +291,15 @@ def choose_sites(rooms: NDArray[np.int64], rng: np.random.Generator, ring: Ring 
     # room 0 is the living room, without a slot
     rank = np.where(rooms == PAD, NUM_GROUPS, GROUP_OF_TYPE[rooms])
     order = np.argsort(_PLACING_ORDER[rank[:, 1:]], axis=1, kind="stable") + 1
+    # log-weights that a placed room adds: affinities are symmetric, except within a slot
+    affinity = np.zeros((NUM_GROUPS, NUM_GROUPS, 5))
+    affinity[:, :, 0] = _NEVER
+    for (a, b), values in _AFFINITY.items():
+        affinity[a, b, :4] = values
+        affinity[b, a, 1:4] = values[1:]
+    influence = affinity[:, :, ring.relation].transpose(0, 2, 1, 3)  # (placed, slot, group, slot)
+    influence = np.ascontiguousarray(influence, dtype=np.float32)
     # log-weights of every slot for every group
-    influence = _influence(ring)
     start = np.where(ring.used, _SLOT_PREFERENCE[:, ring.kind], 2 * _NEVER).astype(np.float32)
     log_weight = np.broadcast_to(start, (num, NUM_GROUPS, num_slots)).copy()
     hosts, guests = (np.full((num, num_slots), NO_ROOM) for _ in range(2))
