@@ -267,11 +267,7 @@ class Feasibility:
 
 
 def feasibility(
-    brief: Brief,
-    n_max: int,
-    vocabulary: PlanVocabulary = DIRECTIONS,
-    *,
-    exact: bool | None = None,
+    brief: Brief, n_max: int, vocabulary: PlanVocabulary = DIRECTIONS, *, exact: bool | None = None
 ) -> Feasibility:
     """Decide if diagrams with at most ``n_max`` rooms can meet the brief.
 

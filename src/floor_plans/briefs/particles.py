@@ -308,18 +308,15 @@ class Move:
         real: Tensor,
         *,
         generator: torch.Generator,
-        fixed: Tensor | None = None,
         conditions: Conditions | None = None,
     ) -> tuple[SampleOutput, Tensor]:
         """Move samples x Int[B, L]. Returns the new samples in ``x0``, and Bool[B], True for
         accepted moves.
 
-        ``fixed``: Bool[B, L], positions that are never hidden. ``conditions``: conditions of p, one
-        row per sample.
+        ``conditions``: conditions of p, one row per sample.
         """
         # hide random positions, and sample them given the rest
-        free = real if fixed is None else real & ~fixed
-        hidden = (uniform_draws(tuple(x.shape), generator, x.device) < self.share) & free
+        hidden = (uniform_draws(tuple(x.shape), generator, x.device) < self.share) & real
         sampled = hidden | ~real
         sampled[:, : self.algorithm.layout.num_given] = False  # not real, and yet known
         clamp = x.masked_fill(sampled, -1)

@@ -120,9 +120,7 @@ def _plan_options(parser: argparse.ArgumentParser) -> None:
         'such a list; a line\'s own "boundary" counts first',
     )
     parser.add_argument(
-        "--front-door",
-        metavar="XY",
-        help="its place on the boundary, in metres: [5.5,9]",
+        "--front-door", metavar="XY", help="its place on the boundary, in metres: [5.5,9]"
     )
     parser.add_argument(
         "--north",

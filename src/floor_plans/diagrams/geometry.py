@@ -109,13 +109,7 @@ _MOST_OTHERS = 0.02  # largest share of plans in another unit that is tolerated
 # after the two y edges of the box (y grows downwards); columns: the same for x. A centre on the
 # line through an edge belongs to a single sector; the table is invariant under quarter turns.
 SECTORS = np.array(
-    [
-        [0, 3, 3, 8, 8],
-        [0, 0, 3, 8, 7],
-        [2, 2, 4, 7, 7],
-        [2, 1, 6, 9, 9],
-        [1, 1, 6, 6, 9],
-    ]
+    [[0, 3, 3, 8, 8], [0, 0, 3, 8, 7], [2, 2, 4, 7, 7], [2, 1, 6, 9, 9], [1, 1, 6, 6, 9]]
 )
 
 

@@ -68,11 +68,7 @@ RELATION_Y_ORDER = (*RPLAN_Y_ORDER, 0, 0)
 relations without direction."""
 
 _CONTAINMENT = tuple({"inside": -1, "surrounding": 1}.get(name, 0) for name in RELATIONS)
-ORDERS = (
-    ("left of", RELATION_X_ORDER),
-    ("above", RELATION_Y_ORDER),
-    ("inside", _CONTAINMENT),
-)
+ORDERS = (("left of", RELATION_X_ORDER), ("above", RELATION_Y_ORDER), ("inside", _CONTAINMENT))
 """Orders by name, each with a sign for every relation code of rooms i and j: -1 if i comes before
 j, 1 if j comes before i, 0 if neither."""
 

@@ -128,10 +128,7 @@ def score_samples(
 
 
 def _notes(
-    sizes: Sequence[int],
-    reference: DiagramSet,
-    num_unreadable: int,
-    floors: RealVsReal | None,
+    sizes: Sequence[int], reference: DiagramSet, num_unreadable: int, floors: RealVsReal | None
 ) -> list[str]:
     """Notes on the table."""
     # sizes and errors

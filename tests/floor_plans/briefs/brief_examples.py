@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
+from discrete_diffusion.layout import VocabConfig
+from floor_plans import BubbleDiagram
 from floor_plans.briefs.brief import (
     ANY_RELATION,
     Brief,
@@ -70,3 +72,18 @@ PAIRS: dict[str, Brief] = {
     for a, b in combinations(PARTS, 2)
     if (brief := _joined(PARTS[a], PARTS[b])) is not None
 }
+
+
+VOCAB = VocabConfig(n_max=3)
+CODES = (2, 6, 7)
+
+
+def all_diagrams(num_rooms: int) -> list[BubbleDiagram]:
+    pairs = [(i, j) for i in range(num_rooms) for j in range(i + 1, num_rooms)]
+    return [
+        BubbleDiagram(
+            rooms, tuple((*pair, r) for pair, r in zip(pairs, codes, strict=True) if r is not None)
+        )
+        for rooms in product(range(3), repeat=num_rooms)
+        for codes in product((None, *CODES), repeat=len(pairs))
+    ]

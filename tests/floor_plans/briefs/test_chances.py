@@ -8,8 +8,7 @@ from itertools import product
 
 import pytest
 import torch
-from brief_examples import BRIEFS, KITCHEN, LIVING, PAIRS
-from brief_worlds import VOCAB, all_diagrams
+from brief_examples import BRIEFS, KITCHEN, LIVING, PAIRS, VOCAB, all_diagrams
 
 from discrete_diffusion.categorical import effective_number, log_mean, make_generator
 from floor_plans import decode, encode

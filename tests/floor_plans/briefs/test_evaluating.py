@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from brief_examples import BRIEFS
-from brief_worlds import VOCAB, all_diagrams
+from brief_examples import BRIEFS, VOCAB, all_diagrams
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import main

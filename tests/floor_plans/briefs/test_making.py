@@ -189,7 +189,7 @@ def test_the_command_writes_what_plans_realise_writes_of_the_best(command, capsy
     assert line["rooms"] == best.plan.to_json()["rooms"]
     assert line["scores"] == best.scores.to_json()
     assert sorted(path.name for path in Path("made").iterdir()) == [
-        *("geojson", "plans.json", "plans.jsonl", "plans.svg"),
+        *("geojson", "plans.json", "plans.jsonl", "plans.svg")
     ]
     assert "the best 1 plan of 2 different diagrams" in capsys.readouterr().out
     with pytest.raises(SystemExit):

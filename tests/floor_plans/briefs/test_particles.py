@@ -8,15 +8,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import effective_number, log_mean, make_generator
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling import FirstHitting, build_sampler
 from floor_plans.briefs.particles import Move, Particles, systematic
 from toy_constraints import CONSTRAINTS, Toy, conditional
-from toy_samplers import absorbing, exact, record_calls
-from toy_world import FULL, PADDED, ExactBackbone, noise_floor, total_variation
+from toy_samplers import exact
+from toy_world import FULL, PADDED, noise_floor, total_variation
 
 
 def run(name, guess, num, seed, *, padded=False, **options):
@@ -137,16 +136,6 @@ def test_a_move_leaves_the_conditional_unchanged(padded):
     assert total_variation(world.distribution(x), law) < noise_floor(law, num)
 
 
-def test_fixed_positions_do_not_move():
-    world, law, _ = conditional("one three")
-    x = world.x0[torch.multinomial(law, 200, replacement=True, generator=make_generator(0))]
-    fixed = torch.tensor([False, True, False]).expand(200, -1)
-    sampler = build_sampler({"name": "first-hitting"})
-    move = Move(sampler, exact("mdlm"), Toy("one three", "possible", FULL), share=1.0)
-    output, _ = move(x, FULL.expand(200, -1), generator=make_generator(1), fixed=fixed)
-    assert torch.equal(output.x0[:, 1], x[:, 1])
-
-
 def test_given_positions_stay_given():
     """Those before the text of a ``num_given`` layout are not real, and known to the network."""
     seen = []
@@ -177,22 +166,3 @@ def test_systematic_resampling_rounds_expected_numbers():
 def test_wrong_options_are_refused(options, named):
     with pytest.raises(ValueError, match=named):
         Particles(constraint=Toy("equal", "exact", FULL), **options)
-
-
-def test_each_token_is_told_its_own_time_in_descending_order():
-    """That the first-hitting sampler tells, whose times these are."""
-    process = absorbing("per_group")
-    algorithm = MDLM(ExactBackbone(process, tilt=3.0), process).eval()
-    told = {}
-    for sampler in (
-        FirstHitting(),
-        Particles(constraint=Toy("equal", "possible", FULL), resample=0),
-    ):
-        calls = record_calls(algorithm)
-        sampler.sample(algorithm, FULL.expand(2000, -1), generator=make_generator(1))
-        told[type(sampler)] = torch.stack([call.t for call in calls]).double()  # (3, B)
-    assert (told[Particles].diff(dim=0) < 0).all()
-    for t in (0.2, 0.5, 0.8):
-        of_each = [(times < t).sum(dim=0).double() for times in told.values()]
-        error = sum(float(left.var()) / 2000 for left in of_each) ** 0.5
-        assert abs(float(of_each[0].mean() - of_each[1].mean())) < 5 * error

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from brief_examples import BRIEFS, PAIRS
-from brief_worlds import VOCAB, all_diagrams
+from brief_examples import BRIEFS, PAIRS, VOCAB, all_diagrams
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.runtime import Shard

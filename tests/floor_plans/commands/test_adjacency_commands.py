@@ -72,14 +72,8 @@ def test_what_takes_directions_is_refused(run, capsys):
             "say which rooms meet",
         ),
         (["evaluate", f"samples={run}/plans.jsonl", "n_max=12"], "give reference=FILE"),
-        (
-            ["train", *plans],
-            "data.relations=adj",
-        ),
-        (
-            ["train", *plans, "data.relations=adjacency", "data.symmetry=mirror"],
-            "leave it at none",
-        ),
+        (["train", *plans], "data.relations=adj"),
+        (["train", *plans, "data.relations=adjacency", "data.symmetry=mirror"], "leave it at none"),
     ):
         with pytest.raises(SystemExit):
             main(words)

@@ -110,12 +110,6 @@ def test_lines_that_no_valid_plan_completes_are_named_and_completed(
     assert len(read_diagrams(tmp_path / "samples" / "samples.jsonl")) == 3
 
 
-def test_one_completion_is_counted_as_one(mdlm_checkpoint, tmp_path, capsys):
-    write_lines(tmp_path / "p.jsonl", [LINES[2]])
-    main(["sample", f"checkpoint={mdlm_checkpoint}", "given=p.jsonl", "completions=1"])
-    assert "1 completion of 1 partial diagram in " in capsys.readouterr().out
-
-
 def test_blank_lines_count_but_are_not_completed(mdlm_checkpoint, tmp_path, capsys):
     write_lines(tmp_path / "partial.jsonl", [None, LINES[0], None, LINES[2], None])
     words = [f"checkpoint={mdlm_checkpoint}", "given=partial.jsonl", "max_arrangements=1"]
@@ -126,16 +120,6 @@ def test_blank_lines_count_but_are_not_completed(mdlm_checkpoint, tmp_path, caps
     metrics = json.loads((tmp_path / "samples" / "metrics.json").read_text())
     assert list(metrics["arrangement_errors"]) == ["2"]
     assert metrics["exact"] is False
-
-
-@pytest.mark.slow
-def test_completing_what_is_complete_changes_and_costs_nothing(mdlm_checkpoint, tmp_path):
-    plan = BubbleDiagram((7, 2, 0), ((0, 1, 3), (1, 2, 3)))
-    write_lines(tmp_path / "whole.jsonl", [PartialDiagram.from_diagram(plan).to_json()])
-    main(["sample", f"checkpoint={mdlm_checkpoint}", "given=whole.jsonl", "completions=1"])
-    assert read_diagrams(tmp_path / "samples" / "samples.jsonl") == [plan]
-    metrics = json.loads((tmp_path / "samples" / "metrics.json").read_text())
-    assert metrics["network_calls_per_sample"] == metrics["scoring_calls_per_sample"] == 0
 
 
 @pytest.mark.slow
@@ -196,11 +180,6 @@ def test_what_is_refused(mdlm_checkpoint, defaults, tmp_path, words, message):
     assert message in str(error.value)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "samples").exists()
-
-
-def test_an_error_ends_with_a_sentence(mdlm_checkpoint, failure):
-    words = [f"checkpoint={mdlm_checkpoint}", "given=nowhere.jsonl"]
-    assert "nowhere.jsonl" in failure("sample", *words)
 
 
 def test_text_has_no_rooms_to_complete(tmp_path, failure):

@@ -25,12 +25,7 @@ def _folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("out.dxf", []),
-        ("out.geojson", []),
-        ("out.json", ["--format", "rlvr"]),
-    ],
+    ("name", "options"), [("out.dxf", []), ("out.geojson", []), ("out.json", ["--format", "rlvr"])]
 )
 def test_a_file_each_that_is_read_back(capsys, name, options):
     main(["data", "convert", "plans.jsonl", name, *options])

@@ -6,7 +6,6 @@ import argparse
 import json
 import subprocess
 import sys
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +15,6 @@ from discrete_diffusion.domains import SubCommand
 from discrete_diffusion.domains import registry as domains
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import install_command
-from discrete_diffusion.runtime.progress import shown
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams, write_diagrams
 from floor_plans.commands.data_commands import COMMANDS
 from floor_plans.diagrams.procedural.generator import cached_plans
@@ -48,18 +46,6 @@ def spoil(path) -> None:
     with path.open("a") as file:
         file.write('{"rooms": ["LivingRoom", "Kitchn"], "relations": []}\n')
         file.write(json.dumps(NINE.to_json()) + "\n")
-
-
-@pytest.mark.slow
-def test_reading_says_how_far_it_is(monkeypatch, capsys):
-    told = partial(shown, first=0.0, every=0.001)
-    monkeypatch.setattr(sys.modules["discrete_diffusion.cli.main"], "shown", told)
-    write_diagrams("many.jsonl", PLANS * 300)
-    main(["data", "check", "many.jsonl"])
-    found = capsys.readouterr()
-    assert "reading many.jsonl, " in found.err
-    assert " of 1,800 plans" in found.err
-    assert "reading" not in found.out
 
 
 def test_describe_prints_counts_and_shares(capsys):

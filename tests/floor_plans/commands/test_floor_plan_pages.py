@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
 import shutil
@@ -11,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from discrete_diffusion.cli.main import main
+from discrete_diffusion.hub import CARD
 from floor_plans import BubbleDiagram, read_diagrams, read_partials
 from floor_plans.commands.data_commands import COMMANDS
-from guide_code import DOCS, EXAMPLES, blocks
+from guide_code import DOCS, EXAMPLES, blocks, run_python
 
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in (DOCS / "floor_plans").glob("*.md"))
 
@@ -110,3 +112,26 @@ def test_the_brief_of_the_page_is_checked_as_printed(capsys):
     printed = capsys.readouterr().out
     shown = blocks("floor_plans/briefs.md", "text")[0].split("\n\n")[0]
     assert printed.startswith(shown)
+
+
+@pytest.mark.slow
+def test_the_code_of_the_page_trains_a_run_that_loads(tmp_path):
+    scope = run_python("commands.md", word="run_training")
+    written = json.loads((tmp_path / "runs" / "notebook" / "metrics.json").read_text())
+    assert scope["metrics"] == written
+    assert scope["load"]("runs/notebook").sample(num=2, seed=1)
+
+
+METRICS = {"valid": 0.97, "step": 7}
+
+
+@pytest.mark.slow
+def test_the_page_of_sharing_says_what_works(untrained, hub, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "first" / "checkpoints").mkdir(parents=True)
+    shutil.copy(untrained, tmp_path / "runs" / "first" / "checkpoints" / "best.ckpt")
+    (tmp_path / "runs" / "first" / "metrics.json").write_text(json.dumps(METRICS))
+    monkeypatch.setenv("HF_TOKEN", "hf_none")
+    run_python("commands.md", word="save_pretrained")
+    assert "me/first" in hub.models
+    assert "| valid | 0.97 |" in (tmp_path / "first" / CARD).read_text()

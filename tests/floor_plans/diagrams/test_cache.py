@@ -131,8 +131,3 @@ def test_what_a_killed_process_left_is_shown_and_cleared(folder: Path) -> None:
     assert cached_files() == sorted([left, cache_file(3)])
     assert clear_cache() == sorted([left, cache_file(3)])
     assert cached_files() == []
-
-
-def test_negative_arguments_are_refused(folder: Path) -> None:
-    with pytest.raises(ValueError, match="num=-3"):
-        cached_plans(-3)

@@ -55,10 +55,7 @@ def test_an_object_of_plans_by_id(tmp_path, name):
             "says None",
         ),
         (
-            {
-                "graph": {"Bath_1": {"Bath_2": 3}, "Bath_2": {}},
-                "room_type_count": {"Bath": 2},
-            },
+            {"graph": {"Bath_1": {"Bath_2": 3}, "Bath_2": {}}, "room_type_count": {"Bath": 2}},
             r"'graph\[Bath_1\]\[Bath_2\]': expected 1 .* or 2 .*, got 3",
         ),
         (

@@ -181,8 +181,3 @@ def test_matplotlib_is_left_as_it_was(tmp_path):
         "assert matplotlib.rcParams.copy() == before, 'settings were changed'\n"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "a.png")], check=True)
-
-
-def test_importing_the_package_does_not_import_matplotlib():
-    program = "import sys, discrete_diffusion; assert 'matplotlib' not in sys.modules"
-    subprocess.run([sys.executable, "-c", program], check=True)

@@ -159,12 +159,7 @@ NOT_COMPACT: dict[str, dict[str, Box]] = {
     "two steps more": {"Storage": (6.0, 3.0, 8.0, 5.0), "MasterRoom": (0.0, 5.0, 4.0, 9.0)},
     "a long kitchen": {"Kitchen": (6.0, 0.0, 30.0, 3.0)},
 }
-WRONG = {
-    "reached": NOT_REACHED,
-    "lit": NOT_LIT,
-    "wide": NOT_WIDE,
-    "compact": NOT_COMPACT,
-}
+WRONG = {"reached": NOT_REACHED, "lit": NOT_LIT, "wide": NOT_WIDE, "compact": NOT_COMPACT}
 
 
 def home(**moved: Box) -> tuple[Ints, Array, Ints]:

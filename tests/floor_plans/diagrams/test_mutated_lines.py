@@ -175,21 +175,6 @@ def test_the_strict_reading_ends_at_the_first_problem_with_its_sentence(tmp_path
             read_report(path, ReadOptions(codes="rplan"))
 
 
-@pytest.mark.slow
-def test_mutated_json_files_are_accounted_for(tmp_path, mutants):
-    """The same plans as a file each and as one list, House-GAN++ plans among them."""
-    path = tmp_path / "plan.json"
-    for line in mutants[::50]:
-        path.write_bytes(line)
-        report = read_report(path, ReadOptions(skip_invalid=True, codes="rplan"))
-        accounted = len(report.diagrams) + len(report.problems) + report.num_duplicates
-        assert report.num_records == accounted >= 1
-    whole = [line.removeprefix(b"\xef\xbb\xbf") for line in mutants if is_object(line)]
-    path.write_bytes(b"[" + b",".join(whole) + b"]")
-    report = read_report(path, ReadOptions(skip_invalid=True, codes="rplan"))
-    assert report.num_records == len(whole)
-
-
 def test_a_key_given_twice_is_never_dropped_silently():
     for text in ('{"a": 1, "b": 2, "a": 1}', '{"a": {}, "a": []}'):
         data = load_json(text.encode())

@@ -203,10 +203,7 @@ def test_a_wrong_line_is_named(write, line, message):
             "'relations[3]': room 2 left-below room 0 contradicts relations[0] (room 0 left-of "
             "room 1), relations[2] (room 1 left-above room 2): room 2 would be left of itself",
         ),
-        (
-            [[0, 1, "above"], [2, 1, "below"], [2, 0, "right-above"]],
-            "room 2 would be above itself",
-        ),
+        ([[0, 1, "above"], [2, 1, "below"], [2, 0, "right-above"]], "room 2 would be above itself"),
         (
             [[0, 1, "inside"], [2, 1, "surrounding"], [2, 0, "inside"]],
             "'relations[2]': room 2 inside room 0 contradicts relations[0] (room 0 inside room 1), "

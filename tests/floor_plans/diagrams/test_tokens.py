@@ -11,7 +11,6 @@ from discrete_diffusion.data import inverse_ids, relabel
 from discrete_diffusion.data.graph_tokens import random_orders
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
 from floor_plans import BubbleDiagram, decode, encode
-from floor_plans.diagrams.partial import count_nodes
 
 ROOMS_14 = VocabConfig(n_max=14)
 MOLECULES = VocabConfig(n_max=5, node_types=("C", "N"), edge_types=("single", "double", "none"))
@@ -158,11 +157,6 @@ def test_decoding_names_sample_and_position(position, token, message):
 def test_decoding_refuses_other_tensors(tokens, message):
     with pytest.raises(ValueError, match=message):
         decode(tokens)
-
-
-def test_nodes_are_counted_up_to_the_first_pad():
-    tokens = encode([BubbleDiagram((0,) * n, ()) for n in (1, 4, 8)]).x0
-    assert count_nodes(tokens).tolist() == [1, 4, 8]
 
 
 def test_relabelling_refuses_orders_that_touch_pad():

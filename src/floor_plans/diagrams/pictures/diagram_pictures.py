@@ -113,12 +113,7 @@ class Pen:
         )
 
     def room(
-        self,
-        room: int,
-        code: int | None,
-        spot: Array,
-        chord: float,
-        known: Knowledge = "known",
+        self, room: int, code: int | None, spot: Array, chord: float, known: Knowledge = "known"
     ) -> None:
         """Draw the bubble of a room of type ``code``, and its label.
 

@@ -207,12 +207,7 @@ def _add_scale(
 
 
 def _draw_map(
-    axes: Axes,
-    shares: Array,
-    labels: Sequence[str],
-    title: str,
-    colours: Colormap,
-    norm: Normalize,
+    axes: Axes, shares: Array, labels: Sequence[str], title: str, colours: Colormap, norm: Normalize
 ) -> None:
     """Draw the lower triangle of a symmetric array, with its values as text."""
     lower = np.tril(np.ones_like(shares, dtype=bool))

@@ -102,11 +102,7 @@ class PlanArrays:
 
 
 def generate_plans(
-    num: int,
-    seed: int = 0,
-    num_rooms: tuple[int, int] | None = None,
-    *,
-    livable: bool = False,
+    num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None, *, livable: bool = False
 ) -> list[BubbleDiagram]:
     """Generate ``num`` procedural floor plans with boxes; see ``sample_plans``.
 
@@ -117,11 +113,7 @@ def generate_plans(
 
 
 def sample_plans(
-    num: int,
-    seed: int = 0,
-    num_rooms: tuple[int, int] | None = None,
-    *,
-    livable: bool = False,
+    num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None, *, livable: bool = False
 ) -> PlanArrays:
     """Sample ``num`` procedural floor plans as arrays.
 
@@ -175,11 +167,7 @@ def checked_range(num_rooms: Sequence[int] | int) -> tuple[int, int]:
 
 
 def cache_file(
-    num: int,
-    seed: int = 0,
-    num_rooms: tuple[int, int] | None = None,
-    *,
-    livable: bool = False,
+    num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None, *, livable: bool = False
 ) -> Path:
     """Path of the cached plans of ``cached_plans``."""
     kind = "" if num_rooms is None else f"-r{num_rooms[0]}-{num_rooms[1]}"
@@ -188,11 +176,7 @@ def cache_file(
 
 
 def cached_plans(
-    num: int,
-    seed: int = 0,
-    num_rooms: tuple[int, int] | None = None,
-    *,
-    livable: bool = False,
+    num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None, *, livable: bool = False
 ) -> PlanArrays:
     """Read plans of ``sample_plans`` from the cache, or sample and cache them.
 
