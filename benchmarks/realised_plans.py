@@ -35,7 +35,7 @@ from floor_plans.plans.floor_plan import FloorPlan, floor_plans
 from floor_plans.plans.outline import FREE, Outline
 from floor_plans.rules.checks import filled_share
 from floor_plans.rules.finding import rooms_of
-from floor_plans.rules.rule_set import ALL, RULES, RuleSet, judge, read_rules, shares
+from floor_plans.rules.rule_set import ALL, RULES, RuleSet, judge, kept_shares, read_rules
 from floor_plans.solver.realised import Job, Realised
 from floor_plans.solver.realising import realise
 from floor_plans.solver.requests import PlanRequest
@@ -166,7 +166,7 @@ def measure_rules(
     if keep is not None:
         keep.write_text("".join(json.dumps(plan.to_json()) + "\n" for plan in plans))
     seconds = sorted(each for _, each in outcomes)
-    kept = shares([judge(plan, rules) for plan in plans], rules)
+    kept = kept_shares([judge(plan, rules) for plan in plans], rules)
     return {
         "num": len(jobs),
         "found": len(plans),

@@ -3,7 +3,6 @@ from .diagrams.files.graph_formats import from_graphml as from_graphml
 from .diagrams.files.graph_formats import from_networkx as from_networkx
 from .diagrams.files.graph_formats import to_graphml as to_graphml
 from .diagrams.files.graph_formats import to_networkx as to_networkx
-from .diagrams.files.graph_formats import to_node_link as to_node_link
 from .diagrams.files.graph_formats import write_diagrams as write_diagrams
 from .diagrams.partial import PartialDiagram as PartialDiagram
 from .diagrams.procedural.generator import generate_plans as generate_plans

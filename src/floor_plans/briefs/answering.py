@@ -27,13 +27,13 @@ from floor_plans.briefs.brief_request import (
     stated_condition,
 )
 from floor_plans.briefs.chances import BriefConstraint
-from floor_plans.briefs.particles import Move, effective_samples, steered, systematic
+from floor_plans.briefs.particles import Move, effective_samples, steered_particles, systematic_rows
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.report import save_diagrams
-from floor_plans.learning.sampling import NUM_SAMPLES, append_kept, sampled
+from floor_plans.learning.sampling import NUM_SAMPLES, append_kept, report_samples
 from floor_plans.learning.ways import requested_rules
 from floor_plans.plans.buildable import Accepted, DrawnDiagram, Judge, accept
 from floor_plans.solver.habitable import LESS_STRICT, Habitable, counting_judge, new_accepted
@@ -116,7 +116,7 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
     def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
         what = f"{counted(len(diagrams), 'diagram')} that meet the brief, {len(keys)} distinct,"
-        return sampled(request, trained, what, diagrams, facts, asked.habitable)
+        return report_samples(request, trained, what, diagrams, facts, asked.habitable)
 
     return Samples(diagrams, write)
 
@@ -230,7 +230,7 @@ class BriefRequest:
             raise ValueError(self._too_rare(parts))
         # resample by weight, then move, so that copies of one particle differ again
         generator = make_generator(self.request.seed, 2)
-        rows = systematic(log_weights, self.num, generator)
+        rows = systematic_rows(log_weights, self.num, generator)
         kept = torch.cat([part.x0 for part in parts])[rows]
         kept = kept[torch.randperm(len(kept), generator=generator)]
         kept, calls, accepted = self._moved(kept, generator)
@@ -275,7 +275,7 @@ class BriefRequest:
         # one progress bar for all sets
         tokens = sum(int(each.sum()) for each in real)
         with progress.task("steering particles", tokens, "tokens") as drawing:
-            sampler = steered(trained.sampler, self.constraint, trained.path)
+            sampler = steered_particles(trained.sampler, self.constraint, trained.path)
             sampler.on_sampled = lambda new: drawing.advance(new * self.shard.world_size)
             return self.shard.map(draw, range(REPEATS))
 

@@ -15,9 +15,9 @@ from discrete_diffusion.runtime import GivenObjects
 from discrete_diffusion.sampling import FirstHitting
 from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.chances import BriefConstraint
-from floor_plans.briefs.checking import verdict
+from floor_plans.briefs.checking import brief_verdict
 from floor_plans.briefs.feasibility import feasibility
-from floor_plans.briefs.particles import steered, systematic
+from floor_plans.briefs.particles import steered_particles, systematic_rows
 from floor_plans.briefs.reading import brief_of, read_brief
 from floor_plans.diagrams.vocabulary import OF_PLANS, vocabulary_of_graph
 from floor_plans.learning.conditions import Facts
@@ -89,7 +89,7 @@ def check_brief(brief: Brief, vocab: VocabConfig, shown: str) -> Brief:
     words = vocabulary_of_graph(vocab)
     found = feasibility(brief, vocab.n_max, words)
     if found.can_be_met is False:
-        raise ValueError(verdict(found, brief, vocab.n_max, words, shown))
+        raise ValueError(brief_verdict(found, brief, vocab.n_max, words, shown))
     return brief
 
 
@@ -203,7 +203,9 @@ class BriefChoice:
             )
         else:
             # particles of all lines in one batch
-            steering = steered(sampler, BriefConstraint(self.brief, self.vocab), self.trained.path)
+            steering = steered_particles(
+                sampler, BriefConstraint(self.brief, self.vocab), self.trained.path
+            )
             steering = replace(steering, resample=0.0)  # a row keeps its line and its arrangement
             particles = request.particles or PARTICLES
             pool = draw(steering, particles, (1,))
@@ -291,7 +293,7 @@ def choose_by_particles(
                 f"line {line}: none of {particles:,} particles met the brief; raise particles=, or "
                 "ask for less"
             )
-        some = systematic(of_line, num, make_generator(seed, 2, k))
+        some = systematic_rows(of_line, num, make_generator(seed, 2, k))
         chosen += [(pool, k * particles + row) for row in some.tolist()]
     return _gathered(chosen), {
         "num_particles": particles,

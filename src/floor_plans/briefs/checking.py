@@ -54,16 +54,16 @@ def check_brief(options: argparse.Namespace) -> None:
     # a real plan is a better example than the solver's
     if found.example is not None and met and not brief.buildable:
         found = replace(found, example=met[0])
-    print(f"\n{verdict(found, brief, options.n_max, vocabulary, options.file)}")
+    print(f"\n{brief_verdict(found, brief, options.n_max, vocabulary, options.file)}")
     if found.can_be_met is False:
         raise SystemExit(1)
     if title:
-        print(rarity(brief, met, len(plans), title))
+        print(brief_rarity(brief, met, len(plans), title))
     elif options.plans is None:
         print("how rare it is was not counted; --plans FILE: in the plans of a file")
 
 
-def verdict(
+def brief_verdict(
     found: Feasibility, brief: Brief, n_max: int, vocabulary: PlanVocabulary, file: str
 ) -> str:
     """Return sentences on whether a brief can be met, with a line per contradictory rule."""
@@ -94,13 +94,13 @@ def verdict(
     return "\n".join(lines)
 
 
-def rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> str:
+def brief_rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> str:
     """Return a sentence on the share of plans that meet a brief, with an exact interval.
 
     With ``buildable`` it also counts floor plans of the first matches.
     """
     # share with its confidence interval
-    low, high = interval(len(met), num)
+    low, high = exact_interval(len(met), num)
     confidence = f"{100 * _CONFIDENCE:.0f} %"
     aside = ", buildable aside" if brief.buildable else ""
     if not met:
@@ -121,7 +121,7 @@ def rarity(brief: Brief, met: Sequence[BubbleDiagram], num: int, title: str) -> 
     return text
 
 
-def interval(hits: int, num: int) -> tuple[float, float]:
+def exact_interval(hits: int, num: int) -> tuple[float, float]:
     """Exact confidence interval of a share, for ``hits`` among ``num`` (Clopper and Pearson 1934);
     one-sided at 0 and ``num`` hits."""
     from scipy.special import betaincinv

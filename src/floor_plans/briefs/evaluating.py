@@ -22,7 +22,7 @@ from discrete_diffusion.sampling import FirstHitting
 from floor_plans.briefs.answering import Answer, BriefRequest
 from floor_plans.briefs.brief_request import load_brief, stated_condition
 from floor_plans.briefs.method_scores import Matches, MethodScores, method_sections
-from floor_plans.briefs.particles import softly_steered
+from floor_plans.briefs.particles import soft_guidance
 from floor_plans.diagrams.files.graph_formats import write_diagrams
 from floor_plans.diagrams.metrics.diagrams import coverage_by_others
 from floor_plans.diagrams.pictures.diagram_pictures import MAX_DRAWN, plot_grid
@@ -233,7 +233,7 @@ def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, A
     soft, left_out = None, []
     if isinstance(asked.trained.sampler, FirstHitting):
         gamma = GAMMA if request.gamma is None else request.gamma
-        soft = softly_steered(asked.trained.sampler, asked.constraint, gamma)
+        soft = soft_guidance(asked.trained.sampler, asked.constraint, gamma)
     else:
         left_out.append(
             "soft_guidance is left out: it draws tokens one by one, and the sampler "

@@ -204,7 +204,7 @@ class _Refutation:
             codes &= {NO_EDGE}
         # subtract the relations of rules with "no" that cover this one
         rules = [each for each in self.brief.relations if each.quantity is Quantity.NO]
-        for other in (*rules, *map(turned, rules)):
+        for other in (*rules, *map(swap_ends, rules)):
             if self._covers(other.subject, rule.subject) and self._covers(
                 other.object, rule.object
             ):
@@ -223,7 +223,7 @@ class _Refutation:
         found: dict[tuple[str, str], frozenset[int]] = {}
         for rule in self.required:
             if isinstance(rule.subject, str) and isinstance(rule.object, str):
-                for each in (rule, turned(rule)):
+                for each in (rule, swap_ends(rule)):
                     ends = (str(each.subject), str(each.object))
                     found[ends] = found.get(ends, self.codes) & self._allowed_codes(each)
         return found
@@ -244,7 +244,7 @@ class _Refutation:
         return False
 
 
-def turned(rule: RelationRule) -> RelationRule:
+def swap_ends(rule: RelationRule) -> RelationRule:
     """Return the rule with subject and object swapped. For "every" this is another rule on the same
     pairs."""
     codes = frozenset(INVERSE[code] for code in rule.relations)

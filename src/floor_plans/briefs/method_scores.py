@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from discrete_diffusion.config import counted
 from discrete_diffusion.evaluation import TableRow, TableSection, plus_minus, share_error
 from discrete_diffusion.runtime import progress
-from floor_plans.briefs.checking import interval
+from floor_plans.briefs.checking import exact_interval
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import (
     DISTANCES,
@@ -65,7 +65,7 @@ class Matching:
             "num": self.num,
             "num_met": len(self),
             "share": self.share,
-            "share_interval": list(interval(len(self), self.num)),
+            "share_interval": list(exact_interval(len(self), self.num)),
         }
 
 

@@ -135,7 +135,7 @@ class Particles(Steered):
                 and effective_number(samples.log_weights) < least
             ):
                 # each particle gets the mean weight
-                kept = systematic(samples.log_weights, num, samples.generator)
+                kept = systematic_rows(samples.log_weights, num, samples.generator)
                 for tensor in (samples.x, call, t, log_h, log_r, chance):
                     tensor.copy_(tensor[kept])
                 samples.real, samples.free = samples.real[kept], samples.free[kept]
@@ -206,7 +206,7 @@ class SoftGuidance(Steered):
                 self.on_sampled(len(rows))
 
 
-def steered(sampler: Any, constraint: Constraint, path: str) -> Particles:
+def steered_particles(sampler: Any, constraint: Constraint, path: str) -> Particles:
     """Build ``Particles`` with the options of ``sampler``; raise ``ValueError`` unless it is
     first-hitting."""
     if not isinstance(sampler, FirstHitting):
@@ -217,7 +217,7 @@ def steered(sampler: Any, constraint: Constraint, path: str) -> Particles:
     return Particles(constraint=constraint, **_options(sampler))
 
 
-def softly_steered(sampler: FirstHitting, constraint: Constraint, gamma: float) -> SoftGuidance:
+def soft_guidance(sampler: FirstHitting, constraint: Constraint, gamma: float) -> SoftGuidance:
     """Build the soft-guidance baseline with the options of ``sampler``."""
     return SoftGuidance(constraint=constraint, gamma=gamma, **_options(sampler))
 
@@ -278,7 +278,7 @@ def effective_samples(parts: Sequence[SampleOutput], vocab_size: int) -> float:
     return max(1.0, min(most, correction * spread / apart))
 
 
-def systematic(log_weights: Tensor, num: int, generator: torch.Generator) -> Tensor:
+def systematic_rows(log_weights: Tensor, num: int, generator: torch.Generator) -> Tensor:
     """Int[num]: rows sampled in proportion to weights Float64[N] by systematic resampling: row k
     occurs num w_k times, rounded down or up."""
     # equally spaced points in the cumulative weights

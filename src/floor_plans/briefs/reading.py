@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +33,13 @@ from floor_plans.briefs.words import (
     built_in_groups,
     codes_of_relation,
     degrees_of,
-    either,
     kind_named,
     kind_of,
     numbers_of,
     outline_of,
     point_of,
     relation_rule,
+    union_of_kinds,
 )
 from floor_plans.diagrams.files.yaml_nodes import BriefError, Node, Source, node_of, read_node
 from floor_plans.diagrams.vocabulary import ROOM_TYPES
@@ -87,20 +86,13 @@ def _brief(root: Node) -> Brief:
     return _Reading().brief(root)
 
 
-@dataclass
 class _Reading:
-    """Parts of a brief that have been read so far."""
+    """Groups, named rooms, and arguments of the ``Brief`` that have been read so far."""
 
-    groups: dict[str, Kind] = field(default_factory=built_in_groups)
-    num_rooms: Numbers = field(default_factory=lambda: Numbers(1))
-    counts: list[CountRule] = field(default_factory=list)
-    relations: list[RelationRule] = field(default_factory=list)
-    named: dict[str, Kind] = field(default_factory=dict)
-    degree: DegreeRule | None = None
-    connected: ConnectedRule | None = None
-    buildable: bool = False
-    plan_facts: PlanFacts = field(default_factory=PlanFacts)
-    sources: dict[str, Source] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.groups, self.named = built_in_groups(), dict[str, Kind]()
+        self.sources, self.facts = dict[str, Source](), dict[str, Any]()
+        self.parts: dict[str, Any] = {}
 
     def brief(self, root: Node) -> Brief:
         """Read all keys, groups and names before the rules that use them."""
@@ -111,8 +103,8 @@ class _Reading:
         for key, read in _READERS.items():
             if key in root.value:
                 read(self, root.value[key])
-        parts = {name: value for name, value in vars(self).items() if name != "groups"}
-        return Brief(**parts | {"counts": tuple(self.counts), "relations": tuple(self.relations)})
+        facts = PlanFacts(**self.facts)
+        return Brief(**self.parts, named=self.named, sources=self.sources, plan_facts=facts)
 
     def read_groups(self, node: Node) -> None:
         for name, members in node.entries("names, each with a list of room types").items():
@@ -123,30 +115,32 @@ class _Reading:
             types = [code for kind in kinds for code in kind.types]
             if len(types) > len(set(types)):
                 raise members.error("a room type is in it twice; leave one out")
-            self.groups[name] = Kind(name, either(kinds).types)
+            self.groups[name] = Kind(name, union_of_kinds(kinds).types)
 
     def read_num_rooms(self, node: Node) -> None:
         numbers = numbers_of(node)
         if numbers.most == 0:
             raise node.error("0 rooms: a plan has at least one room")
-        self.num_rooms = Numbers(max(1, numbers.least), numbers.most)
+        self.parts["num_rooms"] = Numbers(max(1, numbers.least), numbers.most)
         self.sources[node.key] = node.source
 
     def read_rooms(self, node: Node) -> None:
         seen: dict[frozenset[int], Node] = {}
+        counts = []
         for name, number in node.entries("room types or groups, each with a number").items():
             # two names of the same rooms are a mistake
             kind = kind_of(number, name, self.groups)
             if before := seen.get(kind.types):
                 raise number.error(f"means the same rooms as {_place_of(before)}; leave one out")
             seen[kind.types] = number
-            self.counts.append(CountRule(kind, numbers_of(number), number.source))
+            counts.append(CountRule(kind, numbers_of(number), number.source))
+        self.parts["counts"] = tuple(counts)
 
     def read_named(self, node: Node) -> None:
         for name, kind in node.entries("names, each with a room type or a group").items():
             self._check_new(kind, name)
             words = kind.value if isinstance(kind.value, tuple) and kind.value else (kind,)
-            self.named[name] = either(_kind(each, self.groups) for each in words)
+            self.named[name] = union_of_kinds(_kind(each, self.groups) for each in words)
             self.sources[kind.key] = kind.source
 
     def read_relations(self, node: Node) -> None:
@@ -156,35 +150,34 @@ class _Reading:
             if before := seen.get(rule):
                 raise item.error(f"says the same as {_place_of(before)}; leave one out")
             seen[rule] = item
-            self.relations.append(rule)
+        self.parts["relations"] = tuple(seen)
 
     def read_max_degree(self, node: Node) -> None:
         if type(node.value) is not int or node.value < 0:
             raise node.error(f"expected a number from 0 on, got {node.shown}")
-        self.degree = DegreeRule(node.value, node.source)
+        self.parts["degree"] = DegreeRule(node.value, node.source)
 
     def read_connected(self, node: Node) -> None:
         if _flag(node):
-            self.connected = ConnectedRule(node.source)
+            self.parts["connected"] = ConnectedRule(node.source)
 
     def read_buildable(self, node: Node) -> None:
         if "buildable" in self.sources:
             raise node.error("means the same as 'buildable'; leave one out")
         self.sources["buildable"] = node.source
-        self.buildable = _flag(node)
+        self.parts["buildable"] = _flag(node)
 
     def read_fact(self, node: Node) -> None:
         readers = {"area": area_of, "outline": outline_of, "north": degrees_of}
-        fact: dict[str, Any] = {node.key: readers[node.key](node)}
-        self.plan_facts = replace(self.plan_facts, **fact)
+        self.facts[node.key] = readers[node.key](node)
 
     def read_front_door(self, node: Node) -> None:
-        if self.plan_facts.outline is None:
+        if "outline" not in self.facts:
             raise node.error("a front door has its place in an outline; give outline: too")
         door = point_of(node)
-        if why := front_door_problem(door, self.plan_facts.outline):
+        if why := front_door_problem(door, self.facts["outline"]):
             raise node.error(f"{list(door)}: {why}")
-        self.plan_facts = replace(self.plan_facts, front_door=door)
+        self.facts["front_door"] = door
 
     def _check_new(self, node: Node, name: str) -> None:
         """Raise ``BriefError`` for a name that is taken, has a meaning in rules or is not one
@@ -304,7 +297,7 @@ def _kind_of_usage(node: Node, usage: str) -> Kind:
     parts = [kind_named(part, groups) for part in re.split(r"[\W_]+", usage) if part != "and"]
     several = [kind for kind in parts if kind is not None]
     if len(several) == len(parts) > 1:
-        return either(several)
+        return union_of_kinds(several)
     return kind_of(node, usage, groups)
 
 

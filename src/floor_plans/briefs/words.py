@@ -100,7 +100,7 @@ def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[s
     # alternatives
     if "|" in word:
         kinds = [kind_of(node, each.strip(), groups, names) for each in word.split("|")]
-        return either(kinds)
+        return union_of_kinds(kinds)
     # a group or a room type
     if found := kind_named(word, groups):
         return found
@@ -112,7 +112,7 @@ def kind_of(node: Node, word: str, groups: Mapping[str, Kind], names: Iterable[s
     raise node.error(unknown_name(noun, word, known))
 
 
-def either(kinds: Iterable[Kind]) -> Kind:
+def union_of_kinds(kinds: Iterable[Kind]) -> Kind:
     """Union of several kinds of rooms."""
     kinds = list(kinds)
     types = frozenset(code for kind in kinds for code in kind.types)

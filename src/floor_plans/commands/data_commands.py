@@ -272,9 +272,7 @@ def convert_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--codes", action="store_true", help=".jsonl and .json: codes instead of names"
     )
-    parser.add_argument(
-        "--node-link", action="store_true", help=".json: the node-link objects of networkx"
-    )
+
     parser.add_argument(
         "--format",
         choices=DIALECTS,

@@ -59,18 +59,14 @@ def check_target(options: argparse.Namespace) -> None:
     if suffix not in SUFFIXES:
         raise ValueError(f"'{name}': expected a name that ends in {', '.join(SUFFIXES)}")
     # options have to fit the format
-    if options.format is not None and (suffix != ".json" or options.node_link or options.codes):
-        raise ValueError(
-            f"--format {options.format} writes .json, without --codes and --node-link; got '{name}'"
-        )
+    if options.format is not None and (suffix != ".json" or options.codes):
+        raise ValueError(f"--format {options.format} writes .json, without --codes; got '{name}'")
     if (format := plan_format(options)) is not None:
         check_installed()
         if format == "ifc":
             check_ifc()
-    if options.codes and (suffix not in (".jsonl", ".json") or options.node_link):
+    if options.codes and suffix not in (".jsonl", ".json"):
         raise ValueError(f"--codes is for .jsonl and .json; '{name}' is written with names")
-    if options.node_link and suffix != ".json":
-        raise ValueError(f"--node-link writes .json; got '{name}'")
     if options.each and suffix not in PICTURES:
         raise ValueError(f"--each is for pictures, .svg and .png; got '{name}'")
     if options.first is not None and options.first < 1:
@@ -144,8 +140,7 @@ def _file_writer(options: argparse.Namespace) -> Callable[[Path, Any], object]:
     # graphs and JSON
     if suffix == ".graphml":
         return graph_formats.write_graphml
-    if options.node_link:
-        return graph_formats.write_networkx_json
+
     write = graph_formats.write_diagrams if suffix == ".jsonl" else graph_formats.write_json_list
     return partial(write, names=not options.codes)
 
@@ -213,7 +208,7 @@ class Description:
     relation_types: dict[str, int]
 
 
-def describe(diagrams: Sequence[BubbleDiagram]) -> Description:
+def describe_diagrams(diagrams: Sequence[BubbleDiagram]) -> Description:
     """Count rooms, relations and types; ``ValueError`` for an empty set."""
     if not diagrams:
         raise ValueError("no diagrams to describe; give a file with at least one")
@@ -330,7 +325,7 @@ def describe_file(options: argparse.Namespace) -> None:
             "remarks": {remark.kind: remark.num for remark in report.remarks},
         }
     # counts and metrics, as JSON or tables
-    counts, structure = describe(diagrams), structure_metrics(diagrams)
+    counts, structure = describe_diagrams(diagrams), structure_metrics(diagrams)
     if options.json:
         print(json.dumps({**facts, **asdict(counts), "structure": structure}, indent=2))
     else:

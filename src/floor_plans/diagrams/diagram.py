@@ -65,7 +65,7 @@ class BubbleDiagram:
 
     def __repr__(self) -> str:
         """Text such as ``BubbleDiagram(LivingRoom, Kitchen; LivingRoom left-of Kitchen)``."""
-        return f"BubbleDiagram({named(self.rooms, self.relations)})"
+        return f"BubbleDiagram({named_parts(self.rooms, self.relations)})"
 
     def _repr_svg_(self) -> str:
         """SVG picture for notebooks."""
@@ -235,7 +235,7 @@ class BubbleDiagram:
             if key not in data:
                 raise DiagramError(key, "missing; a diagram has the fields 'rooms' and 'relations'")
         data = translate_codes(data, codes)
-        rooms = read_rooms(data["rooms"], "rooms")
+        rooms = read_rooms(data["rooms"])
         # boxes and relations refer to rooms by number
         boxes = data.get("boxes")
         if boxes is not None and not isinstance(boxes, list | tuple):
@@ -244,7 +244,7 @@ class BubbleDiagram:
         # plans with directions distinguish numbered bedrooms by size
         if any(r < NO_EDGE for _, _, r in relations):  # or any bedroom is a Bedroom
             areas = None if boxes is None else partial(areas_of, boxes)
-            rooms = read_rooms(number_bedrooms(data["rooms"], areas), "rooms")
+            rooms = read_rooms(number_bedrooms(data["rooms"], areas))
         return cls(
             rooms=rooms,
             relations=relations,
@@ -253,7 +253,7 @@ class BubbleDiagram:
         )
 
 
-def named(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]) -> str:
+def named_parts(rooms: Sequence[int | None], relations: Sequence[tuple[int, int, int]]) -> str:
     """Text of rooms and relations by name, with numbers for repeated types and ``?`` for None."""
     types = ["?" if room is None else ROOM_TYPES[room] for room in rooms]
     # number rooms of a type that occurs several times

@@ -36,7 +36,7 @@ def is_connected(related: Flags, num_rooms: Ints) -> Flags:
 
     ``related``: result of ``neighbours``. ``num_rooms``: Int[M].
     """
-    reached = closure(related)[:, 0, :]
+    reached = transitive_closure(related)[:, 0, :]
     reached[:, 0] = True
     return np.equal(reached.sum(axis=1), num_rooms)
 
@@ -48,7 +48,7 @@ def is_acyclic(relations: Ints, order_of_relation: Sequence[int]) -> Flags:
     """
     # arc i -> j if i has the smaller coordinate
     order = np.array(order_of_relation)[relations]
-    paths = closure((order < 0) | (order > 0).swapaxes(1, 2))
+    paths = transitive_closure((order < 0) | (order > 0).swapaxes(1, 2))
     return np.logical_not(np.diagonal(paths, axis1=1, axis2=2).any(axis=1))
 
 
@@ -64,7 +64,7 @@ def is_inside_valid(rooms: Ints, relations: Ints) -> Flags:
     return np.logical_not(wrong.any(axis=(1, 2)))
 
 
-def closure(relation: Flags) -> Flags:
+def transitive_closure(relation: Flags) -> Flags:
     """Transitive closure of Bool[..., n, n] by Warshall: True if one or more steps join i to j."""
     found = relation.copy()
     for k in range(relation.shape[-1]):
@@ -223,10 +223,10 @@ def check_scale(
     if unit == "pixels" and found.typical >= _LEAST_SIDE * gap:
         larger = "; pixels of a plan drawn larger than 256 x 256 need such a threshold too"
     raise ValueError(
-        f"its boxes do not fit unit={unit} with threshold={plain(gap)}, the gap up to which rooms "
-        f"are related: {found}. Give {or_unit}the gap in the boxes' own unit, say "
-        f"data.threshold={plain(found.typical / _TYPICAL_SIDE, 2)} (evaluate: unit=, threshold=; "
-        f"discrete-diffusion data: --unit, --threshold){larger}"
+        f"its boxes do not fit unit={unit} with threshold={rounded(gap)}, the gap up to which "
+        f"rooms are related: {found}. Give {or_unit}the gap in the boxes' own unit, say "
+        f"data.threshold={rounded(found.typical / _TYPICAL_SIDE, 2)} (evaluate: unit=, "
+        f"threshold=; discrete-diffusion data: --unit, --threshold){larger}"
     )
 
 
@@ -267,7 +267,7 @@ class Scale(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"the shorter side of a typical room measures {plain(self.typical)}, and "
+            f"the shorter side of a typical room measures {rounded(self.typical)}, and "
             f"{self.share:.0%} of all pairs of rooms would be related (real plans: about "
             f"{_TYPICAL_SIDE:g} gaps, and 50%)"
         )
@@ -313,8 +313,8 @@ def check_one_unit(plans: Sequence[tuple[str, ArrayLike]]) -> None:
     raise ValueError(
         f"{len(others):,} of {counted(len(plans), 'plan')}, the first at {plans[others[0]][0]}, "
         f"have boxes in another unit than the rest: a typical room's shorter side measures "
-        f"{plain(there)} there and {plain(elsewhere)} elsewhere. Keep a file per unit, each read "
-        "with its data.unit (evaluate: unit=), or write their relations down first: "
+        f"{rounded(there)} there and {rounded(elsewhere)} elsewhere. Keep a file per unit, each "
+        "read with its data.unit (evaluate: unit=), or write their relations down first: "
         "discrete-diffusion data convert FILE OUT --unit U"
     )
 
@@ -323,7 +323,7 @@ def _shorter_sides(box: NDArray[np.float64]) -> NDArray[np.float64]:
     return (box[:, 2:] - box[:, :2]).min(axis=1)
 
 
-def plain(number: float, digits: int = 3) -> str:
+def rounded(number: float, digits: int = 3) -> str:
     """Text such as ``2660`` or ``0.633``, with an exponent only for extreme numbers."""
     if not 1e-6 < abs(number) < 1e9:
         return f"{number:.{digits}g}"
@@ -360,7 +360,7 @@ class DrawnIn(NamedTuple):
         likely = likely_unit(raw)
         if likely in (None, self.unit, "pixels"):
             return f"{read}; scale it to metres"
-        scaled = f"multiply its lengths by {plain(metres_per(str(likely)))}"
+        scaled = f"multiply its lengths by {rounded(metres_per(str(likely)))}"
         remedy = f"{self.key.replace('{}', str(likely))}, or {scaled}" if self.key else scaled
         return f"{read}, and looks drawn in {likely}: {remedy}"
 
@@ -390,7 +390,7 @@ def check_drawings(
             if _is_far_off(side, _MOST_OFF):
                 raise ValueError(
                     f"{place}: its rooms do not fit metres: the shorter side of a typical room "
-                    f"measures {plain(side)}; {drawn.remedy(side)}"
+                    f"measures {rounded(side)}; {drawn.remedy(side)}"
                 )
 
 
@@ -407,8 +407,8 @@ def check_metres(boxes: Sequence[ArrayLike], units: Sequence[str]) -> None:
             likely = likely_unit(typical / metres_per(unit))
             instead = f"unit={likely}" if likely not in (None, unit) else "their own unit"
             raise ValueError(
-                f"boxes in unit={unit}: a typical room would measure {plain(typical)} m across, "
-                f"and {plain(typical**2)} m2; expected about {TYPICAL_METRES:.1f} m. Give "
+                f"boxes in unit={unit}: a typical room would measure {rounded(typical)} m across, "
+                f"and {rounded(typical**2)} m2; expected about {TYPICAL_METRES:.1f} m. Give "
                 f"{instead} (data.unit=, evaluate: unit=, discrete-diffusion data and plans: "
                 "--unit)"
             )

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from discrete_diffusion.data import count_nodes
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, VocabConfig
-from floor_plans.diagrams.diagram import BubbleDiagram, named
+from floor_plans.diagrams.diagram import BubbleDiagram, named_parts
 from floor_plans.diagrams.files.code_tables import (
     BEDROOM,
     CODE_TABLES,
@@ -132,7 +132,7 @@ class PartialDiagram:
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, hash=False)
 
     def __repr__(self) -> str:
-        return f"PartialDiagram({named(self.rooms, self.relations)})"
+        return f"PartialDiagram({named_parts(self.rooms, self.relations)})"
 
     def __post_init__(self) -> None:
         n = len(self.rooms)

@@ -83,7 +83,7 @@ def moved_relations(motion: Motion) -> tuple[int, ...]:
     return tuple(map(image, range(len(directions))))
 
 
-def images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str) -> EncodedGraphs:
+def symmetric_images(diagrams: EncodedGraphs, vocab: VocabConfig, symmetry: str) -> EncodedGraphs:
     """Return the (K - 1) B images of B diagrams under a symmetry of K motions, without originals.
 
     Raises ``ValueError`` for an unknown symmetry. If relations have no direction, only ``none`` is

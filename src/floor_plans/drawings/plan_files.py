@@ -46,7 +46,7 @@ from floor_plans.diagrams.files.foreign_files import (
     load_json,
     numbered_lines,
     one_document,
-    opened,
+    open_plans,
     read_document,
 )
 from floor_plans.diagrams.files.graph2plan import is_mat_file, mat_records, plan_of_record
@@ -351,7 +351,7 @@ def _file_records(
         in_unit = {"unit": unit} if suffix == ".dxf" else {}  # WKT is always in metres
 
         def parse_drawing(codes: str | None) -> Plan:
-            with opened(path) as file:
+            with open_plans(path) as file:
                 drawing = _DRAWINGS[suffix](file.read(), names=names, **in_unit)
             return drawing.plan(n_max=n_max, gap=threshold * metres_per(unit))
 
@@ -444,7 +444,7 @@ def _document_records(path: Path, parse: _Parse) -> Iterator[Record[Plan]]:
 def _graphml_record(path: Path, n_max: int, names: OwnNames) -> Record[Plan]:
     """Record of a GraphML file."""
     try:
-        with opened(path) as file:
+        with open_plans(path) as file:
             graph = graph_of(file.read().decode("utf-8"))
     except UnicodeDecodeError as error:
         raise DiagramError("", f"not UTF-8 text: {error}") from error

@@ -33,7 +33,7 @@ from floor_plans.diagrams.pictures.diagram_pictures import (
     Sheet,
     check_positive,
     checked_path,
-    draw_on,
+    draw_diagram,
     grid_shape,
     svg_of,
     text_width,
@@ -155,7 +155,7 @@ def _plan_sheet(
             continue
         title = titles[index] if titles else ""
         if with_diagrams:
-            draw_on(sheet.card(shown * index, next(placed), title), plan.diagram)
+            draw_diagram(sheet.card(shown * index, next(placed), title), plan.diagram)
             title = ""
         corner = sheet.empty_card(shown * (index + 1) - 1, title)
         pens.append(PlanPen(sheet.axes, *corner, cell, plan, per_metre, f"plan-{index}"))

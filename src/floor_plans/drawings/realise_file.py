@@ -32,8 +32,8 @@ from floor_plans.rules.rule_set import (
     KeptShare,
     RuleSet,
     judge,
+    kept_shares,
     read_rules,
-    shares,
 )
 from floor_plans.solver.changing import changed_jobs
 from floor_plans.solver.requests import PlanRequest
@@ -241,7 +241,7 @@ class RuleReport:
 
     @property
     def shares(self) -> dict[str, KeptShare]:
-        return shares(self.judgements, self.rules)
+        return kept_shares(self.judgements, self.rules)
 
     def to_json(self) -> dict[str, Any]:
         return {

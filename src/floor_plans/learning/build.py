@@ -44,7 +44,7 @@ from floor_plans.diagrams.procedural.generator import (
     generate_plans,
 )
 from floor_plans.diagrams.procedural.programme import N_MAX
-from floor_plans.diagrams.tokens import decode, encode, images
+from floor_plans.diagrams.tokens import decode, encode, symmetric_images
 from floor_plans.diagrams.vocabulary import (
     DIRECTIONS,
     PlanVocabulary,
@@ -85,7 +85,7 @@ class DiagramDataset(GraphDataset):
         self.facts, self.symmetry, self._num_given = facts, symmetry, len(splits["train"])
         # images of training diagrams, except held-out ones
         held_out = [splits[name] for name in SPLITS if name != "train"]
-        added = remove_held_out(images(splits["train"], vocab, symmetry), held_out, vocab)
+        added = remove_held_out(symmetric_images(splits["train"], vocab, symmetry), held_out, vocab)
         splits = {**splits, "train": EncodedGraphs.joined([splits["train"], added])}
         super().__init__(splits, vocab, node_order=node_order)
 

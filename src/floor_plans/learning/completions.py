@@ -29,7 +29,12 @@ from floor_plans.diagrams.pictures.trajectory import CompletedRow, plot_completi
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.drawings.readers import numbered_partials
-from floor_plans.learning.sampling import check_directions, check_given, check_realise, sampled
+from floor_plans.learning.sampling import (
+    check_directions,
+    check_given,
+    check_realise,
+    report_samples,
+)
 from floor_plans.learning.ways import Way, check_partial
 from floor_plans.learning.weighing import Arranged, Arranger, UnseenError, known_and_real
 from floor_plans.solver.requests import Diagrams
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Completions:
-    """M completions, as ``complete`` returns them.
+    """M completions, as ``complete_partials`` returns them.
 
     ``diagrams``: completions of the first partial diagram, then of the second, ...; with the room
     numbers and metadata of the partial diagram, and its line as ``given``.
@@ -86,7 +91,7 @@ class CompletionRequest:
 
     ``partials``: partial diagrams by line. ``node_order``: order of rooms in the model's data.
     ``way``: with "lookahead", completions have a floor plan if possible, and a ``log_weight``.
-    ``max_arrangements``: most arrangements to keep at each step, see ``complete``.
+    ``max_arrangements``: most arrangements to keep at each step, see ``complete_partials``.
     ``trajectories``: number of first diagrams whose intermediate states are kept.
 
     Raises ``ValueError`` for no partial diagrams or an unknown ``node_order``.
@@ -107,7 +112,7 @@ class CompletionRequest:
             raise ValueError(unknown_name("node order", self.node_order, NODE_ORDERS))
 
 
-def complete(
+def complete_partials(
     model: Model, request: CompletionRequest, *, generator: torch.Generator
 ) -> Completions:
     """Sample the requested completions; every given room and relation is kept.
@@ -353,7 +358,7 @@ def _completed(
     """Sample completions with a generator seeded by ``entropy``; errors name the file as well."""
     generator = make_generator(request.seed, *entropy, device=model.device)
     try:
-        return complete(model, completion, generator=generator)
+        return complete_partials(model, completion, generator=generator)
     except UnseenError as error:
         place = place_of_line(request.given, error.line)
         raise ValueError(f"{place}: {error.reason}") from error
@@ -383,7 +388,7 @@ def _write_completed(
         **facts,
     }
     what = f"{counted(len(diagrams), 'completion')} of {counted(len(partials), 'partial diagram')}"
-    return sampled(request, trained, what, diagrams, facts)
+    return report_samples(request, trained, what, diagrams, facts)
 
 
 def _draw(

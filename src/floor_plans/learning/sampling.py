@@ -166,7 +166,7 @@ def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabC
             **exactness_facts(trained.approximations(log_weights=drawn.log_weights)),
             **weights,
         }
-        return sampled(request, trained, counted(len(diagrams), "sample"), diagrams, facts)
+        return report_samples(request, trained, counted(len(diagrams), "sample"), diagrams, facts)
 
     return Samples(diagrams, write)
 
@@ -217,7 +217,7 @@ def _sample_rejecting(
         save_trajectory(None, request.out, vocab)
         has = "habitable" if habitable else "buildable"
         what = counted(len(diagrams), f"{has} sample")
-        return sampled(request, trained, what, diagrams, facts, habitable)
+        return report_samples(request, trained, what, diagrams, facts, habitable)
 
     return Samples(diagrams, write)
 
@@ -238,7 +238,7 @@ def check_directions(request: SampleRequest, trained: TrainedModel, vocab: Vocab
             )
 
 
-def sampled(
+def report_samples(
     request: SampleRequest,
     trained: TrainedModel,
     what: str,

@@ -109,7 +109,7 @@ class Arranger:
             weighed = Weighed(as_numbered(partial, self.vocab), torch.zeros(1).double())
             self._check_seen(weighed.arrangements, line)
         elif self.algorithm.process.absorbing and self.algorithm.blocks is None:
-            weighed = weigh(
+            weighed = weigh_arrangements(
                 self.algorithm,
                 tree,
                 max_scored=SCORED_PER_COMPLETION * self.num,
@@ -159,7 +159,7 @@ class Arranger:
         )
 
 
-def weigh(
+def weigh_arrangements(
     algorithm: TokenAlgorithm,
     tree: ArrangementTree,
     *,
@@ -176,7 +176,7 @@ def weigh(
 
     One network call on an arrangement gives the probability of every choice of slots for the next
     token. Arrangements with equal tokens share the call, and the last choice needs none. If there
-    are too many, ``thin`` samples some by their probability so far and the tree's outlook, and
+    are too many, ``thin_rows`` samples some by their probability so far and the tree's outlook, and
     divides by the chance of each (sequential importance sampling).
     """
     network = _Network(algorithm, batch_size)
@@ -237,7 +237,7 @@ def _grow(
     most: Callable[[int], int],
     generator: torch.Generator,
 ) -> Weighed:
-    """Grow the tree step by step, see ``weigh``.
+    """Grow the tree step by step, see ``weigh_arrangements``.
 
     ``log_d0``: computes log D, Float64[R, L, V], of partial tokens Int[R, L]. ``most``: returns the
     number of arrangements to keep for a number of steps left.
@@ -257,7 +257,9 @@ def _grow(
         thinnings = [thinning.select(choices.parents) for thinning in thinnings]
         # too many choices: keep a random part, and divide by its chances
         if steps_left and len(choices) > (num := most(steps_left)):
-            thinned = thin(log_weights + tree.outlook(now, choices, step, log_d), num, generator)
+            thinned = thin_rows(
+                log_weights + tree.outlook(now, choices, step, log_d), num, generator
+            )
             rows, log_weights = thinned.rows, log_weights[thinned.rows] - thinned.log_chances
             thinnings = [thinning.select(rows) for thinning in thinnings]
             thinnings.append(_Thinning(1 - thinned.log_chances.exp(), torch.arange(len(rows))))
@@ -321,7 +323,7 @@ class _Network:
 
 @dataclass(frozen=True)
 class Thinned:
-    """Result of ``thin``.
+    """Result of ``thin_rows``.
 
     ``rows``: Int64[K], kept rows, ascending. ``log_chances``: Float64[K], log-probability of
     keeping each.
@@ -331,7 +333,7 @@ class Thinned:
     log_chances: Tensor
 
 
-def thin(log_weights: Tensor, num: int, generator: torch.Generator) -> Thinned:
+def thin_rows(log_weights: Tensor, num: int, generator: torch.Generator) -> Thinned:
     """Keep at most ``num`` >= 1 distinct rows of weights exp(log_weights Float64[M]), on the CPU.
 
     Row i is kept with probability p_i = min(1, w_i / c), c such that these add up to ``num``. A sum

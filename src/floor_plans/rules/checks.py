@@ -37,7 +37,7 @@ _APART = 0.6  # metres between rooms of different pieces; related rooms are clos
 _OUTSIDE = 0.1  # square metres of a room that may lie outside a given outline
 
 
-def front_door(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_front_door(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that a door leads from outside into a room of the kinds ``rooms``."""
     entered = _entered(plan)
     if entered & set(rooms_of(plan, parameters["rooms"])):
@@ -49,7 +49,7 @@ def front_door(plan: FloorPlan, parameters: Parameters) -> Findings:
     return (Finding(tuple(sorted(entered)), found, change),)
 
 
-def access(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_access(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that every room of the kinds ``reached`` is reached from a front door through the kinds
     ``through`` alone."""
     through, wanted = parameters["through"], rooms_of(plan, parameters["reached"])
@@ -60,7 +60,7 @@ def access(plan: FloorPlan, parameters: Parameters) -> Findings:
     return tuple(_unreached(plan, k, reached, through) for k in wanted if k not in reached)
 
 
-def bath_access(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_bath_access(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that a room of the kinds ``rooms`` is reached from a front door through the kinds
     ``through`` alone. Further rooms of these kinds may be behind a bedroom."""
     through, baths = parameters["through"], rooms_of(plan, parameters["rooms"])
@@ -70,7 +70,7 @@ def bath_access(plan: FloorPlan, parameters: Parameters) -> Findings:
     return () if reached & set(baths) else (_unreached(plan, baths[0], reached, through),)
 
 
-def door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that every door is wide enough for the rooms on its two sides. ``least``: clear width
     by kind of room; the smaller of the two counts."""
     if not plan.doors:
@@ -87,7 +87,7 @@ def door_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
     return tuple(found)
 
 
-def door_swings(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_door_swings(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that doors can be hung without collisions: none sweeps more than ``overlap`` square
     metres of a wall or another swing. Doors to balconies slide.
 
@@ -153,7 +153,7 @@ def _unreached(plan: FloorPlan, room: int, reached: set[int], through: Collectio
     return Finding((room,), found, change)
 
 
-def apart(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_apart(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that no two rooms share more than ``overlap`` square metres.
 
     The boxes of rooms may overlap, as the smaller room is cut out of the larger, see
@@ -177,7 +177,7 @@ def apart(plan: FloorPlan, parameters: Parameters) -> Findings:
     return tuple(found)
 
 
-def shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_shared_walls(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that related rooms are at most a ``wall`` apart, and doors lie on the walls of their
     rooms.
 
@@ -220,7 +220,7 @@ def lies_on_wall(door: Door, floor: BaseGeometry, parameters: Parameters) -> boo
     return bool(line.intersection(near).length >= parameters["on_wall"] * line.length)
 
 
-def least_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that the shorter side of the box around every floor is at least the ``least`` of its
     kind, in metres."""
     widths = []
@@ -230,7 +230,7 @@ def least_widths(plan: FloorPlan, parameters: Parameters) -> Findings:
     return _too_small(plan, widths, parameters, ("is {} m wide", "m", "wider"))
 
 
-def least_areas(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_areas(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that the floor of every room has at least the ``least`` area of its kind, in square
     metres."""
     return _too_small(plan, list(plan.areas), parameters, ("has {} m2", "m2", "larger"))
@@ -256,7 +256,7 @@ def _too_small(
     )
 
 
-def facade(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_facade(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that every room of the kinds ``rooms`` has ``length`` metres of facade."""
     least, rooms = parameters["length"], rooms_of(plan, parameters["rooms"])
     if not rooms:
@@ -273,7 +273,7 @@ def facade(plan: FloorPlan, parameters: Parameters) -> Findings:
     )
 
 
-def window(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_window(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that every room of the kinds ``rooms`` has facade for a window as large as a ``share``
     of its floor. The window is ``height`` metres high.
 
@@ -296,7 +296,7 @@ def window(plan: FloorPlan, parameters: Parameters) -> Findings:
     return tuple(found)
 
 
-def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_compact(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that rooms without a given outline form one piece with a short outline.
 
     The outline has at most ``corners`` corners, and ``perimeter`` times the length of the outline
@@ -331,7 +331,7 @@ def compact(plan: FloorPlan, parameters: Parameters) -> Findings:
     return tuple(found)
 
 
-def fill(plan: FloorPlan, parameters: Parameters) -> Findings:
+def check_fill(plan: FloorPlan, parameters: Parameters) -> Findings:
     """Check that rooms lie in a given outline and fill a ``share`` of it with their walls. Half
     a wall outside counts as inside, and less than 0.1 m2 of a room is ignored."""
     if plan.boundary is None:

@@ -43,45 +43,45 @@ class Rule:
 _OUTER: Mapping[str, ParameterType] = {"rooms": KINDS, "wall": NUMBER}
 
 RULES: Mapping[str, Rule] = {
-    "apart": Rule(checks.apart, {"overlap": NUMBER}, "no two rooms share floor"),
-    "front": Rule(checks.front_door, {"rooms": KINDS}, "a front door into a common room"),
+    "apart": Rule(checks.check_apart, {"overlap": NUMBER}, "no two rooms share floor"),
+    "front": Rule(checks.check_front_door, {"rooms": KINDS}, "a front door into a common room"),
     "access": Rule(
-        checks.access,
+        checks.check_access,
         {"reached": KINDS, "through": KINDS},
         "rooms are reached from it through common rooms alone",
     ),
-    "bath": Rule(checks.bath_access, {"rooms": KINDS, "through": KINDS}, "so is a bathroom"),
+    "bath": Rule(checks.check_bath_access, {"rooms": KINDS, "through": KINDS}, "so is a bathroom"),
     "doors": Rule(
-        checks.door_widths,
+        checks.check_door_widths,
         {"least": ParameterType(BY_KIND.name, (*ROOM_KINDS, checks.OUTSIDE))},
         "least widths of doors",
     ),
-    "swings": Rule(checks.door_swings, {"overlap": NUMBER}, "doors turn without colliding"),
-    "width": Rule(checks.least_widths, {"least": BY_KIND}, "least widths of rooms"),
-    "area": Rule(checks.least_areas, {"least": BY_KIND}, "least areas of rooms"),
+    "swings": Rule(checks.check_door_swings, {"overlap": NUMBER}, "doors turn without colliding"),
+    "width": Rule(checks.check_widths, {"least": BY_KIND}, "least widths of rooms"),
+    "area": Rule(checks.check_areas, {"least": BY_KIND}, "least areas of rooms"),
     "walls": Rule(
-        checks.shared_walls,
+        checks.check_shared_walls,
         {"facing": NUMBER, "wall": NUMBER, "on_wall": SHARE},
         "a wall and nothing else between related rooms; doors in walls",
     ),
-    "facade": Rule(checks.facade, {**_OUTER, "length": NUMBER}, "rooms have an outer wall"),
+    "facade": Rule(checks.check_facade, {**_OUTER, "length": NUMBER}, "rooms have an outer wall"),
     "window": Rule(
-        checks.window,
+        checks.check_window,
         {**_OUTER, "share": SHARE, "height": NUMBER},
         "outer walls are long enough for windows (necessary)",
     ),
     "escape": Rule(
-        checks.facade,
+        checks.check_facade,
         {**_OUTER, "length": NUMBER},
         "bedrooms have an outer wall for a window to escape by (necessary)",
     ),
     "compact": Rule(
-        checks.compact,
+        checks.check_compact,
         {"corners": NUMBER, "perimeter": NUMBER, "sliver": NUMBER, "wall": NUMBER},
         "few corners and a short outline, where it is free",
     ),
     "fill": Rule(
-        checks.fill, {"share": SHARE, "wall": NUMBER}, "rooms fill the outline that is given"
+        checks.check_fill, {"share": SHARE, "wall": NUMBER}, "rooms fill the outline that is given"
     ),
 }
 """Rules in the order of tables."""
@@ -266,7 +266,7 @@ class KeptShare:
 ALL = "all"  # name that stands for all rules together
 
 
-def shares(judgements: Sequence[Judgement], rules: RuleSet) -> dict[str, KeptShare]:
+def kept_shares(judgements: Sequence[Judgement], rules: RuleSet) -> dict[str, KeptShare]:
     """Share of plans that satisfy each rule, and the share for all rules together (``ALL``)."""
     found = {}
     for name in [name for name in RULES if name in rules.rules]:

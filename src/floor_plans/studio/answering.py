@@ -21,7 +21,7 @@ import torch
 from pydantic import BaseModel, ValidationError
 
 from floor_plans.briefs.brief import sentences
-from floor_plans.briefs.checking import verdict
+from floor_plans.briefs.checking import brief_verdict
 from floor_plans.briefs.feasibility import feasibility
 from floor_plans.briefs.making import (
     candidate_diagrams,
@@ -291,7 +291,7 @@ def _check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) ->
     return {
         "ok": found.can_be_met is not False,
         "rules": list(sentences(brief)),
-        "verdict": verdict(found, brief, n_max, words, "the brief"),
+        "verdict": brief_verdict(found, brief, n_max, words, "the brief"),
         "keys": [source.key for source in found.contradiction],
         "because": [source.text for source in found.contradiction],
     }

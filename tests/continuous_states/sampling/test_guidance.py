@@ -11,7 +11,7 @@ from discrete_diffusion.categorical import effective_number, log_mean, make_gene
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Model, build_sampler, sample_in_batches
-from floor_plans.briefs.particles import Move, Particles, systematic
+from floor_plans.briefs.particles import Move, Particles, systematic_rows
 from toy_algorithms import ZeroBackbone
 from toy_constraints import CONSTRAINTS, Toy
 from toy_samplers import CODE, EVERY_STATE, fitting_samplers, takes_steps
@@ -157,7 +157,7 @@ def test_particles_and_moves_are_of_the_model_given_its_condition():
         model, FULL.expand(num, -1), generator=make_generator(4), conditions=conditions
     )
     assert log_mean(output.log_weights) == pytest.approx(float(kept.sum().log()), abs=0.08)
-    rows = systematic(output.log_weights, num, make_generator(5))
+    rows = systematic_rows(output.log_weights, num, make_generator(5))
     floor = noise_floor(law, int(0.3 * effective_number(output.log_weights)))
     assert total_variation(world.distribution(output.x0[rows]), law) < floor
     start = world.x0[torch.multinomial(law, num, replacement=True, generator=make_generator(6))]

@@ -11,7 +11,7 @@ from tabulated import REAL, ManyOnes, model
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import effective_number, log_mean, make_generator
 from discrete_diffusion.contracts import SampleOutput
-from floor_plans.briefs.particles import Constraint, Particles, effective_samples, systematic
+from floor_plans.briefs.particles import Constraint, Particles, effective_samples, systematic_rows
 from laws import grid, grid_law
 from toy_samplers import absorbing, record_calls
 from toy_world import (
@@ -91,7 +91,7 @@ def test_they_tend_to_the_conditional_of_a_network_that_is_told_t(resample):
 def test_systematic_resampling_draws_each_row_as_often_as_it_weighs_on_average():
     weights = torch.tensor([0.15, 0.35, 0.05, 0.45], dtype=torch.float64)
     generator, num, times = make_generator(0), 3, 4_000
-    drawn = torch.cat([systematic(weights.log(), num, generator) for _ in range(times)])
+    drawn = torch.cat([systematic_rows(weights.log(), num, generator) for _ in range(times)])
     found = torch.bincount(drawn, minlength=4).double() / times
     error = 0.5 / times**0.5  # a number is one of two neighbours
     assert ((found - num * weights).abs() < 4.5 * error).all()

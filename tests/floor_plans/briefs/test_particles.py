@@ -12,7 +12,7 @@ from discrete_diffusion.categorical import effective_number, log_mean, make_gene
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.sampling import FirstHitting, build_sampler
-from floor_plans.briefs.particles import Move, Particles, systematic
+from floor_plans.briefs.particles import Move, Particles, systematic_rows
 from toy_constraints import CONSTRAINTS, Toy, conditional
 from toy_samplers import exact
 from toy_world import FULL, PADDED, noise_floor, total_variation
@@ -78,7 +78,7 @@ def test_the_error_falls_with_the_number_of_particles():
     rows = []
     for seed in range(runs):
         output = run(name, "possible", 16, seed, resample=1.0)
-        rows.append(output.x0[systematic(output.log_weights, 1, make_generator(seed, 7))])
+        rows.append(output.x0[systematic_rows(output.log_weights, 1, make_generator(seed, 7))])
     assert total_variation(world.distribution(torch.cat(rows)), law) < noise_floor(law, runs)
 
 
@@ -156,7 +156,7 @@ def test_given_positions_stay_given():
 
 def test_systematic_resampling_rounds_expected_numbers():
     log_weights = torch.tensor([0.5, 0.3, 0.2, 0.0]).double().log()
-    kept = systematic(log_weights, 10, make_generator(0))
+    kept = systematic_rows(log_weights, 10, make_generator(0))
     assert torch.bincount(kept, minlength=4).tolist() == [5, 3, 2, 0]
 
 

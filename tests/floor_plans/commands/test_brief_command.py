@@ -8,7 +8,7 @@ from discrete_diffusion.cli import main
 from discrete_diffusion.runtime import install_command
 from floor_plans import BubbleDiagram, generate_plans, write_diagrams
 from floor_plans.briefs import brief_of
-from floor_plans.briefs.checking import interval
+from floor_plans.briefs.checking import exact_interval
 from floor_plans.diagrams.procedural import generator as embedded
 from floor_plans.diagrams.procedural.generator import sample_plans
 from floor_plans.plans import box_model
@@ -63,7 +63,7 @@ def test_none_of_them(capsys, folder):
     (folder / "brief.yaml").write_text("rooms: {Kitchen: 4}\n")
     out, _, status = run(capsys, "check", "brief.yaml", "plans=plans.jsonl")
     assert "none of 200" in out
-    assert f"{interval(0, 200)[1]:.2g}" in out
+    assert f"{exact_interval(0, 200)[1]:.2g}" in out
     assert status == 0
 
 
@@ -145,7 +145,7 @@ def test_help_names_the_command(capsys):
 def test_the_interval_is_that_of_the_binomial(hits, num):
     from scipy.special import bdtr, bdtrc
 
-    low, high = interval(hits, num)
+    low, high = exact_interval(hits, num)
     tail = 0.05 if hits in (0, num) else 0.025
     assert low == 0 if hits == 0 else bdtrc(hits - 1, num, low) == pytest.approx(tail)
     assert high == 1 if hits == num else bdtr(hits, num, high) == pytest.approx(tail)

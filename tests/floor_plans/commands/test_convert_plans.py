@@ -92,8 +92,7 @@ def test_plans_without_boxes_are_to_be_realised_first(capsys, failure, tmp_path)
     ("words", "sentence"),
     [
         (["out.jsonl", "--format=rlvr"], "--format rlvr writes .json"),
-        (["out.json", "--format=rlvr", "--node-link"], "without --codes and --node-link"),
-        (["out.json", "--format=rlvr", "--codes"], "without --codes and --node-link"),
+        (["out.json", "--format=rlvr", "--codes"], "without --codes"),
         (["out.json", "--format=ifc"], "format=ifc: expected houseganpp or rlvr"),
         (["out.dxf", "--codes"], "--codes is for .jsonl and .json"),
         (["out.dxf", "--each"], "--each is for pictures"),

@@ -174,12 +174,11 @@ def test_convert_counts_what_is_left_out(capsys, failure, folder):
     assert read_diagrams("out.jsonl") == PLANS[:2]
 
 
-def test_codes_node_links_and_single_graphs(capsys, folder):
+def test_codes_and_single_graphs(capsys, folder):
     output(capsys, "convert", "plans.jsonl", "codes.jsonl", "--codes")
     first = json.loads((folder / "codes.jsonl").read_text().splitlines()[0])
     assert first["rooms"] == list(PLANS[0].rooms)
-    output(capsys, "convert", "plans.jsonl", "graphs.json", "--node-link")
-    assert len(json.loads((folder / "graphs.json").read_text())) == 6
+
     output(capsys, "convert", "plans.jsonl", "one.graphml", "--first", "1")
     assert read_diagrams("one.graphml") == PLANS[:1]
 
@@ -252,7 +251,6 @@ def test_tables_of_regions_are_for_other_commands(failure, folder, command):
         (["convert", "plans.jsonl", "out.xml"], "expected a name that ends in .jsonl, .json"),
         (["convert", "plans.jsonl", "out"], "expected a name that ends in"),
         (["convert", "plans.jsonl", "out.svg", "--codes"], "--codes is for .jsonl and .json"),
-        (["convert", "plans.jsonl", "out.jsonl", "--node-link"], "--node-link writes .json"),
         (["convert", "plans.jsonl", "out.json", "--each"], "--each is for pictures"),
         (["convert", "plans.jsonl", "out.json", "--first", "0"], "--first 0: expected"),
         (["convert", "plans.jsonl", "folder.json"], "folder.json is a folder"),

@@ -15,7 +15,7 @@ from discrete_diffusion.viz import TEXT
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.pictures.bubbles import ROOM_STYLES
 from floor_plans.diagrams.pictures.diagram_pictures import plot_diagram, plot_grid
-from floor_plans.diagrams.pictures.placement import label_spot, place, route_lines
+from floor_plans.diagrams.pictures.placement import label_spot, place_diagram, route_lines
 from floor_plans.diagrams.vocabulary import ROOM_TYPES, VOCABULARIES
 
 PLAN = BubbleDiagram((0, 1, 2, 3), ((0, 1, 9), (0, 2, 2), (0, 3, 5), (1, 2, 0)))
@@ -103,7 +103,7 @@ def test_contradictions_are_dashed_and_explained():
     figure = plot_grid([CYCLE])
     lines = [c for c in figure.axes[0].collections if isinstance(c, LineCollection)]
     dashed = [c for c in lines if c.get_linestyles()[0][1] is not None]
-    assert len(dashed) == len(place(CYCLE).broken) > 0
+    assert len(dashed) == len(place_diagram(CYCLE).broken) > 0
     assert "Contradicts the others" in words(figure)
     assert "Contradicts the others" not in words(plot_grid([PLAN]))
 
@@ -127,7 +127,7 @@ def pairs_of(diagram: BubbleDiagram) -> list[tuple[int, int]]:
 
 
 def test_lines_run_from_rim_to_rim_of_listed_pairs():
-    placement = place(PLAN)
+    placement = place_diagram(PLAN)
     lines = route_lines(placement, pairs_of(PLAN))
     assert list(lines) == [(0, 1), (0, 2), (1, 2)]  # the containment needs none
     for rooms, line in lines.items():
@@ -137,14 +137,14 @@ def test_lines_run_from_rim_to_rim_of_listed_pairs():
 
 
 def test_a_line_bends_around_a_bubble_in_its_way():
-    placement = place(BubbleDiagram((1, 0, 1), ((0, 1, 2), (0, 2, 2), (1, 2, 2))))
+    placement = place_diagram(BubbleDiagram((1, 0, 1), ((0, 1, 2), (0, 2, 2), (1, 2, 2))))
     through = route_lines(placement, [(0, 2)])[0, 2]
     away = np.linalg.norm(through.points - placement.centres[1], axis=1)
     assert (away > placement.radii[1]).all()
 
 
 def test_the_label_of_an_outer_bubble_avoids_the_inner_one():
-    placement = place(PLAN)
+    placement = place_diagram(PLAN)
     lines = route_lines(placement, pairs_of(PLAN)).values()
     spot, width = label_spot(placement, lines, 0)
     assert np.linalg.norm(spot - placement.centres[3]) > placement.radii[3]

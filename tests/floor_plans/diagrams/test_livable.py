@@ -23,7 +23,7 @@ from floor_plans.diagrams.procedural.livable import (
     Array,
     Cells,
     are_livable,
-    dissect,
+    dissect_plans,
     draw_walls,
 )
 from floor_plans.diagrams.procedural.programme import PAD, choose_sites, sample_programmes
@@ -40,7 +40,7 @@ def drawn_at_random(num: int, seed: int) -> tuple[Ints, Array, Ints]:
     """Rooms, boxes up to the middle of walls, boxes without walls; sound or not."""
     rng = np.random.default_rng(seed)
     rooms = sample_programmes(num, rng)
-    boxes = dissect(rooms, choose_sites(rooms, rng), rng)
+    boxes = dissect_plans(rooms, choose_sites(rooms, rng), rng)
     return rooms, boxes, draw_walls(rooms, boxes)
 
 

@@ -7,7 +7,7 @@ from discrete_diffusion.layout import RELATION_X_ORDER, RELATION_Y_ORDER, RELATI
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.pictures.bubbles import UNKNOWN_ROOM
-from floor_plans.diagrams.pictures.placement import Placement, place, place_all
+from floor_plans.diagrams.pictures.placement import Placement, place_all, place_diagram
 
 REL = {name: code for code, name in enumerate(RELATIONS)}
 SECTORS = {
@@ -78,7 +78,7 @@ def contains(placement: Placement, outer: int, inner: int) -> bool:
 
 @pytest.mark.parametrize("name", SECTORS.values())
 def test_two_rooms_lie_as_their_relation_says(name):
-    placement = place(BubbleDiagram((0, 3), ((0, 1, REL[name]),)))
+    placement = place_diagram(BubbleDiagram((0, 3), ((0, 1, REL[name]),)))
     dx, dy = placement.centres[0] - placement.centres[1]
     x, y = RELATION_X_ORDER[REL[name]], RELATION_Y_ORDER[REL[name]]
     assert dx * x > 0 or (x == 0 and abs(dx) < abs(dy))
@@ -116,7 +116,7 @@ def test_inner_rooms_lie_within_outer_ones_and_others_outside():
         x, y = (host[0] + host[2]) / 2, (host[1] + host[3]) / 2
         boxes.append((x - 3, y - 3, x + 3, y + 3))
         diagram = diagram_of(rng, boxes, share=1.0)
-        placement = place(diagram)
+        placement = place_diagram(diagram)
         nested = {(i, j) for i, j, r in diagram.relations if r in (4, 5)}
         assert len(nested) == 1
         assert placement.broken == ()
@@ -133,7 +133,7 @@ def test_inner_rooms_lie_within_outer_ones_and_others_outside():
 def test_nested_rooms_stack_by_depth_and_siblings_keep_apart():
     inside = REL["inside"]
     diagram = BubbleDiagram((3, 1, 0, 11, 2), ((0, 1, inside), (1, 2, inside), (2, 3, 5)))
-    placement = place(diagram)
+    placement = place_diagram(diagram)
     assert placement.depth.tolist() == [2, 1, 0, 1, 0]
     assert placement.inside[0].tolist() == [False, True, True, False, False]
     assert contains(placement, 1, 0)
@@ -145,7 +145,7 @@ def test_nested_rooms_stack_by_depth_and_siblings_keep_apart():
 
 
 def test_rooms_without_relations_are_kept_apart():
-    placement = place(BubbleDiagram((0, 0, 1, 2, 3, 3, 9), ()))
+    placement = place_diagram(BubbleDiagram((0, 0, 1, 2, 3, 3, 9), ()))
     assert all(overlap(placement, i, j) < 0 for i in range(7) for j in range(i))
     assert max(placement.extent) < 12
 
@@ -153,7 +153,7 @@ def test_rooms_without_relations_are_kept_apart():
 def test_a_contradictory_diagram_still_gets_a_picture():
     left_of = REL["left-of"]
     cycle = BubbleDiagram((0, 1, 2), ((0, 1, left_of), (1, 2, left_of), (0, 2, 9 - left_of)))
-    placement = place(cycle)
+    placement = place_diagram(cycle)
     assert np.isfinite(placement.centres).all()
     assert len(placement.broken) == 1  # the fewest any picture must give up
     assert all(overlap(placement, i, j) < 0 for i in range(3) for j in range(i))
@@ -162,14 +162,14 @@ def test_a_contradictory_diagram_still_gets_a_picture():
 def test_rooms_inside_each_other_in_a_circle_are_drawn_side_by_side():
     inside = REL["inside"]
     ring = BubbleDiagram((0, 1, 2), ((0, 1, inside), (1, 2, inside), (0, 2, REL["surrounding"])))
-    placement = place(ring)
+    placement = place_diagram(ring)
     assert placement.broken == ring.relations
     assert not placement.inside.any()
     assert all(overlap(placement, i, j) < 0 for i in range(3) for j in range(i))
 
 
 def test_one_room_sits_in_the_middle():
-    placement = place(BubbleDiagram((0,), ()))
+    placement = place_diagram(BubbleDiagram((0,), ()))
     assert placement.centres == pytest.approx(np.zeros((1, 2)), abs=1e-12)
     assert placement.extent == pytest.approx((2.0, 2.0))
 
@@ -180,7 +180,7 @@ def test_a_placement_depends_on_its_diagram_alone():
     state = np.random.get_state()[1].copy()  # noqa: NPY002 (the global state must not move)
     together = place_all(diagrams)
     for diagram, placement in zip(diagrams, together, strict=True):
-        assert np.array_equal(place(diagram).centres, placement.centres)
+        assert np.array_equal(place_diagram(diagram).centres, placement.centres)
     assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
     assert place_all([]) == []
 
@@ -188,10 +188,10 @@ def test_a_placement_depends_on_its_diagram_alone():
 def test_a_partial_diagram_is_placed_by_what_is_known_of_it():
     known = ((0, 1, REL["left-of"]), (2, 3, REL["surrounding"]))
     without = tuple((i, j, REL["no-edge"]) for i, j in ((0, 2), (0, 3), (1, 2)))
-    placement = place(PartialDiagram((None, 2, 0, None), known))
+    placement = place_diagram(PartialDiagram((None, 2, 0, None), known))
     assert placement.inside.nonzero() == ([3], [2])
     assert placement.broken == ()
     assert placement.radii[0] == UNKNOWN_ROOM.radius
     # a pair without a relation demands what an unknown one does
-    as_well = place(PartialDiagram((None, 2, 0, None), known + without))
+    as_well = place_diagram(PartialDiagram((None, 2, 0, None), known + without))
     assert np.array_equal(as_well.centres, placement.centres)

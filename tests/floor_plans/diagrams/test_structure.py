@@ -174,7 +174,7 @@ def test_counts_by_hand():
     assert counts.pairs[LIVING, BATH] == counts.pairs[BATH, LIVING] == 3
     assert counts.pairs[BATH, BATH] == 1
     assert counts.related[LIVING, BATH] == counts.related[BATH, LIVING] == 2
-    share = counts.share_related()
+    share = counts.share_related(1)
     assert share[LIVING, BATH] == pytest.approx(2 / 3)
     assert share[BATH, BATH] == 1
     assert np.isnan(share[LIVING, MASTER])

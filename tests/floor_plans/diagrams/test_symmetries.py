@@ -15,7 +15,7 @@ from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from floor_plans import decode, encode, generate_plans
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.metrics.structure import structure_metrics
-from floor_plans.diagrams.tokens import SYMMETRIES, images, moved_relations
+from floor_plans.diagrams.tokens import SYMMETRIES, moved_relations, symmetric_images
 from floor_plans.learning.build import DiagramDataset
 
 SQUARE = SYMMETRIES["square"]
@@ -58,7 +58,7 @@ def test_the_eight_motions_are_a_group():
 @pytest.mark.slow
 @given(st.lists(diagrams(), min_size=1, max_size=4))
 def test_images_keep_rooms_and_transitivity(given_diagrams):
-    moved = decode(images(encode(given_diagrams), RPLAN_VOCAB_CONFIG, "square").x0)
+    moved = decode(symmetric_images(encode(given_diagrams), RPLAN_VOCAB_CONFIG, "square").x0)
     count = len(given_diagrams)
     assert len(moved) == 7 * count
     for k in range(0, len(moved), count):
@@ -71,7 +71,7 @@ def test_images_keep_rooms_and_transitivity(given_diagrams):
 def test_only_training_diagrams_get_images_and_none_that_is_held_out():
     vocab = RPLAN_VOCAB_CONFIG
     train, test = encode(generate_plans(12, seed=0)), encode(generate_plans(5, seed=1))
-    mirrored = images(train, vocab, "mirror")
+    mirrored = symmetric_images(train, vocab, "mirror")
     held_out = decode(mirrored.x0[:2])
     order = list(range(held_out[0].num_rooms))[::-1]
     val = encode([held_out[0].relabelled(order), held_out[1]])  # two images, one relabelled
@@ -87,13 +87,13 @@ def test_only_training_diagrams_get_images_and_none_that_is_held_out():
 
 def test_the_images_of_a_plan_differ():
     plans = encode(generate_plans(12, seed=0))
-    every = EncodedGraphs.joined([plans, images(plans, RPLAN_VOCAB_CONFIG, "square")])
+    every = EncodedGraphs.joined([plans, symmetric_images(plans, RPLAN_VOCAB_CONFIG, "square")])
     assert len(distinct_keys(every, RPLAN_VOCAB_CONFIG).unique()) == 96
 
 
 def test_no_symmetry_adds_nothing():
     plans = encode(generate_plans(3, seed=0))
-    assert len(images(plans, RPLAN_VOCAB_CONFIG, "none")) == 0
+    assert len(symmetric_images(plans, RPLAN_VOCAB_CONFIG, "none")) == 0
     splits = {"train": plans, "val": encode([]), "test": encode([])}
     data = DiagramDataset(splits, RPLAN_VOCAB_CONFIG, node_order="given")
     assert torch.equal(data.splits["train"].x0, plans.x0)
@@ -101,4 +101,4 @@ def test_no_symmetry_adds_nothing():
 
 def test_an_unknown_symmetry_is_refused():
     with pytest.raises(ValueError, match="unknown symmetry 'mirorr'; did you mean 'mirror'"):
-        images(encode([]), RPLAN_VOCAB_CONFIG, "mirorr")
+        symmetric_images(encode([]), RPLAN_VOCAB_CONFIG, "mirorr")

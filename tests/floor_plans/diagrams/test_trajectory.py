@@ -20,7 +20,7 @@ from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
 from floor_plans.diagrams.pictures.trajectory import (
     NUM_COLOURS,
     Palette,
-    animate,
+    animate_trajectories,
     plot_film_strip,
     write_gif,
 )
@@ -202,7 +202,7 @@ def test_the_bar_is_the_share_that_is_as_in_the_end():
 @pytest.mark.slow
 def test_an_animation_shows_every_state_and_holds_the_last(tmp_path):
     path = tmp_path / "new" / "film.gif"
-    animate([TRAJECTORY], path, **SMALL)
+    animate_trajectories([TRAJECTORY], path, **SMALL)
     pictures, durations, loop = read_gif(path)
     assert durations == [120] * 10 + [2000]
     assert loop == 0  # for ever
@@ -219,7 +219,7 @@ def test_a_shorter_film_waits_at_its_end(tmp_path):
     path = tmp_path / "film.gif"
     slow = [frame for frame in TRAJECTORY[::5] for _ in range(2)]  # changes at 2 and 4
     quick = [NOTHING, *TRAJECTORY[-2:]]  # changes at 1 and 2, then waits
-    animate([slow, quick], path, **SMALL)
+    animate_trajectories([slow, quick], path, **SMALL)
     pictures, durations, _ = read_gif(path)
     assert durations == [120, 120, 240, 2120]  # states 0, 1, 2 = 3 and 4 = 5
     assert pictures[0].shape[1] > 2 * 50
@@ -245,7 +245,7 @@ def test_frames_that_make_no_film_are_refused(tmp_path, message, frames):
     with pytest.raises(ValueError, match="^frames: .*" + message):
         plot_film_strip(frames, tmp_path / "a.png")
     with pytest.raises(ValueError, match="^trajectory 1: .*" + message):
-        animate([TRAJECTORY, frames], tmp_path / "a.gif")
+        animate_trajectories([TRAJECTORY, frames], tmp_path / "a.gif")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -261,14 +261,14 @@ def test_frames_that_make_no_film_are_refused(tmp_path, message, frames):
 )
 def test_what_an_animation_cannot_be(tmp_path, trajectories, name, options, message):
     with pytest.raises(ValueError, match=message):
-        animate(trajectories, tmp_path / name, **options)
+        animate_trajectories(trajectories, tmp_path / name, **options)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_long_trajectories_are_shown_at_even_distances(tmp_path, monkeypatch):
     monkeypatch.setattr(trajectory, "MAX_FRAMES", 4)
-    animate([TRAJECTORY], tmp_path / "some.gif", **SMALL)
-    animate([[TRAJECTORY[k] for k in (0, 3, 7, 10)]], tmp_path / "chosen.gif", **SMALL)
+    animate_trajectories([TRAJECTORY], tmp_path / "some.gif", **SMALL)
+    animate_trajectories([[TRAJECTORY[k] for k in (0, 3, 7, 10)]], tmp_path / "chosen.gif", **SMALL)
     assert (tmp_path / "some.gif").read_bytes() == (tmp_path / "chosen.gif").read_bytes()
     with Image.open(tmp_path / "some.gif") as gif:
         assert gif.n_frames == 4

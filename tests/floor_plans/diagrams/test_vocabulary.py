@@ -18,8 +18,8 @@ from floor_plans.diagrams.metrics.diagrams import bubble_metrics
 from floor_plans.diagrams.metrics.structure import structure_metrics
 from floor_plans.diagrams.partial import decode_partial, encode_partial
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
-from floor_plans.diagrams.pictures.placement import place
-from floor_plans.diagrams.tokens import images
+from floor_plans.diagrams.pictures.placement import place_diagram
+from floor_plans.diagrams.tokens import symmetric_images
 from floor_plans.diagrams.vocabulary import (
     ADJACENCY,
     ADJACENT,
@@ -107,7 +107,7 @@ def test_tokens_count_only_the_types_of_their_vocabulary():
     with pytest.raises(ValueError, match="diagram 0 has MasterRoom"):
         encode([BubbleDiagram((1,), ())], vocab)
     with pytest.raises(ValueError, match=r"data\.symmetry=mirror: relations without direction"):
-        images(encoded, vocab, "mirror")
+        symmetric_images(encoded, vocab, "mirror")
 
 
 @pytest.mark.parametrize("vocabulary", [ADJACENCY, DIRECTIONS], ids=lambda v: v.name)
@@ -237,7 +237,7 @@ def test_plans_without_directions_unfold():
     """Neighbours along a path of 20 rooms stand close to each other, others do not, and no bubbles
     overlap."""
     path = BubbleDiagram((BEDROOM,) * 20, tuple((k, k + 1, DOOR) for k in range(19)))
-    placement = place(path)
+    placement = place_diagram(path)
     distance = np.linalg.norm(placement.centres[:, None] - placement.centres, axis=-1)
     near = distance[np.arange(19), np.arange(1, 20)]
     apart = distance[np.triu_indices(20, k=2)]

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import json
 
-import networkx
 import pytest
 from diagram_strategies import diagrams
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from floor_plans import BubbleDiagram, read_diagrams, write_diagrams
-from floor_plans.diagrams.files.graph_formats import (
-    from_networkx,
-    to_networkx,
-    to_node_link,
-    write_each,
-    write_graphml,
-    write_json_list,
-    write_networkx_json,
-)
+from floor_plans.diagrams.files.graph_formats import write_each, write_graphml, write_json_list
 
 PLAN = BubbleDiagram((0, 2), ((0, 1, 2),))
 some_diagrams = st.lists(diagrams(decorated=True), min_size=1, max_size=4)
@@ -58,23 +49,6 @@ def test_graphml_folders_round_trip(tmp_path_factory, some):
     assert_read_back(folder, some)
 
 
-@pytest.mark.slow
-@settings(max_examples=25)
-@given(some_diagrams)
-def test_node_link_files_are_read_by_networkx(tmp_path_factory, some):
-    path = tmp_path_factory.mktemp("plans") / "graphs.json"
-    write_networkx_json(path, some)
-    found = json.loads(path.read_text())
-    found = [found] if len(some) == 1 else found
-    graphs = [networkx.node_link_graph(data, edges="edges") for data in found]
-    back = [from_networkx(graph) for graph in graphs]
-    assert back == some
-    assert [d.metadata for d in back] == [d.metadata for d in some]
-    for diagram in some:
-        expected = networkx.node_link_data(to_networkx(diagram), edges="edges")
-        assert to_node_link(diagram) == expected
-
-
 def test_a_file_is_written_with_names_and_whole_or_not_at_all(tmp_path):
     path = tmp_path / "plans.jsonl"
     write_diagrams(path, [PLAN])
@@ -84,7 +58,7 @@ def test_a_file_is_written_with_names_and_whole_or_not_at_all(tmp_path):
     }
     before = path.read_bytes()
     wrong = BubbleDiagram((0,), (), metadata={"score": float("nan")})
-    for write in (write_diagrams, write_json_list, write_networkx_json):
+    for write in (write_diagrams, write_json_list):
         with pytest.raises(ValueError, match="diagram 1: its metadata cannot be written as JSON"):
             write(path, [PLAN, wrong])
     assert path.read_bytes() == before

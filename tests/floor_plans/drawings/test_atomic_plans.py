@@ -32,7 +32,6 @@ def whole_plan(path: Path) -> FloorPlan:
 WRITERS: dict[str, Callable[[Path], object]] = {
     "plans.jsonl": lambda path: write_diagrams(path, PLANS),
     "plans.json": lambda path: graph_formats.write_json_list(path, PLANS),
-    "linked.json": lambda path: graph_formats.write_networkx_json(path, PLANS),
     "plan.graphml": lambda path: graph_formats.write_graphml(path, PLANS[0]),
     "plans.png": lambda path: plot_grid(PLANS[:2], path),
     "plans.svg": lambda path: plot_grid(PLANS[:2], path),

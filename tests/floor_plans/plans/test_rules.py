@@ -17,7 +17,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.plans.doors import find_doors, hang_doors
 from floor_plans.plans.floor_plan import Door, FloorPlan, plans_with_boxes
-from floor_plans.rules.rule_set import ALL, RULES, judge, read_rules, shares
+from floor_plans.rules.rule_set import ALL, RULES, judge, kept_shares, read_rules
 from plan_examples import floor_plan
 from rule_examples import BATH, BREAKING, KITCHEN, LIVING, MASTER, PLOT, SECOND, flat
 
@@ -264,7 +264,7 @@ def test_unknown_sets_and_missing_files_are_named():
 
 def test_shares_count_plans_that_a_rule_applies_to():
     plans = [flat(), flat(boundary=PLOT), BREAKING["empty plot"][0], BREAKING["long tail"][0]]
-    found = shares([judge(plan, DEFAULT) for plan in plans], DEFAULT)
+    found = kept_shares([judge(plan, DEFAULT) for plan in plans], DEFAULT)
     assert (found["fill"].num_kept, found["fill"].num_judged) == (1, 2)
     assert (found["compact"].num_kept, found["compact"].num_judged) == (1, 2)
     assert (found[ALL].num_kept, found[ALL].num_judged) == (2, 4)
@@ -272,7 +272,7 @@ def test_shares_count_plans_that_a_rule_applies_to():
     z = 1.959964
     half = z / 2 * math.sqrt(0.5 + z**2 / 4) / (1 + z**2 / 2)
     assert found["fill"].interval.low == pytest.approx(0.5 - half, abs=1e-6)
-    assert shares([], DEFAULT)[ALL].interval is None
+    assert kept_shares([], DEFAULT)[ALL].interval is None
 
 
 @pytest.fixture

@@ -295,13 +295,13 @@ def read_relations(value: object, n: int, field: str) -> tuple[tuple[int, int, i
     return tuple((i, j, r) for (i, j), r in listed.items() if r != NO_EDGE)
 
 
-def read_rooms(value: object, field: str) -> tuple[int, ...]:
-    """Read room codes from a JSON list of names or codes; ``DiagramError`` names ``field[k]``."""
+def read_rooms(value: object) -> tuple[int, ...]:
+    """Read room codes from a JSON list of names or codes; ``DiagramError`` names ``rooms[k]``."""
     if not isinstance(value, list | tuple):
-        raise DiagramError(field, f"expected a list of room types, got {reprlib.repr(value)}")
+        raise DiagramError("rooms", f"expected a list of room types, got {reprlib.repr(value)}")
     if not value:
-        raise DiagramError(field, "a diagram needs at least one room")
-    return tuple(room_code(room, f"{field}[{k}]") for k, room in enumerate(value))
+        raise DiagramError("rooms", "a diagram needs at least one room")
+    return tuple(room_code(room, f"rooms[{k}]") for k, room in enumerate(value))
 
 
 def vocabulary_of(

@@ -85,7 +85,7 @@ class RepeatedKeys(dict[str, Any]):
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def open_plans(path: Path) -> Iterator[BinaryIO]:
     """Open a file as ``open_unpacked`` does; raise ``DiagramError`` for a damaged gzip file."""
     try:
         with open_unpacked(path) as file:
@@ -96,13 +96,13 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 def read_document(path: Path) -> Any:
     """Read the single JSON value of a file, see ``load_json``."""
-    with opened(path) as file:
+    with open_plans(path) as file:
         return load_json(file.read().removeprefix(BYTE_ORDER_MARK))
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file that are not blank, numbered from 1, without byte order marks."""
-    with opened(path) as lines:
+    with open_plans(path) as lines:
         for number, line in enumerate(lines, start=1):
             if (text := line.removeprefix(BYTE_ORDER_MARK)).strip():
                 yield number, text
@@ -246,7 +246,7 @@ def foreign_format(path: Path) -> str | None:
 
     Raises ``DiagramError`` for a damaged compressed file.
     """
-    with opened(path) as file:
+    with open_plans(path) as file:
         head = file.read(_HEAD_BYTES)
     # text of tags is recognised by its root tag
     if markup := markup_format(head, suffix_of(path)):
@@ -315,20 +315,23 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return a key that shows a foreign format, and a sentence with the remedy; None for an object
     that may be a plan."""
     # a plain list of rooms is a plan
-    if not _has(data, "rooms") and "rooms" in data and data.keys() & {"relations", "boxes"}:
+    rooms = data.get("rooms")
+    has_objects = isinstance(rooms, list) and bool(rooms) and isinstance(rooms[0], Mapping)
+    keys = rooms[0].keys() if isinstance(rooms, list) and has_objects else set[str]()
+    if not has_objects and "rooms" in data and data.keys() & {"relations", "boxes"}:
         return None
     # architecture standards of Autodesk
-    if "oas_layout" in data or _has(data, "rooms", "boundary_polygon"):
+    if "oas_layout" in data or "boundary_polygon" in keys:
         key = "oas_layout" if "oas_layout" in data else "rooms"
         return key, f"OAS-Layout, which is not read; {_WRITE}, with data.unit=millimetres"
-    if "oas_program" in data or _has(data, "rooms", "usage"):
+    if "oas_program" in data or "usage" in keys:
         return (
             "oas_program" if "oas_program" in data else "rooms",
             "an OAS-Program, which is a brief, not a plan: discrete-diffusion sample brief=FILE "
             "draws diagrams that meet it",
         )
     # other formats with a list of room objects
-    if _has(data, "rooms", "floor_polygon"):
+    if "floor_polygon" in keys:
         return (
             "rooms",
             "rooms with a floor_polygon are those of DS2D, which are not read under this key; call "
@@ -343,7 +346,7 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
             'of each wall) positions of rooms are unknown; give "boxes" too, or "rooms" and '
             '"relations"',
         )
-    if _has(data, "rooms"):
+    if has_objects:
         return (
             "rooms",
             "rooms that are objects belong to a format that is not read; expected a list of room "
@@ -355,11 +358,3 @@ def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
     if "annotations" in data and "images" in data:
         return "annotations", f"COCO annotations of pictures, which are not read; {_WRITE}"
     return None
-
-
-def _has(data: Mapping[str, Any], key: str, of_each: str | None = None) -> bool:
-    """True if ``key`` holds a list of objects, and the first object has the key ``of_each``."""
-    given = data.get(key)
-    if not isinstance(given, list) or not given or not isinstance(given[0], Mapping):
-        return False
-    return of_each is None or of_each in given[0]

@@ -35,16 +35,10 @@ _DEFAULTS = ("node_default", "edge_default")
 
 
 def to_networkx(diagram: BubbleDiagram) -> networkx.DiGraph:
-    """Convert to a directed graph: node k has ``room`` (and ``x0 y0 x1 y1``), an edge ``relation``.
+    """Convert to a directed graph of nodes 0 to N - 1.
 
-    Edge (i, j) reads "room i is ``relation`` room j". Metadata is in ``graph.graph["metadata"]``.
-
-    Args:
-        diagram: N rooms, E relations.
-
-    Returns:
-        A graph of the nodes 0 to N - 1 and E edges, i < j; rooms and relations by name, sides of
-        boxes as numbers in their own unit.
+    Node k has ``room`` by name (and ``x0 y0 x1 y1``, in the unit of the boxes). Edge (i, j), i < j,
+    reads "room i is ``relation`` room j". Metadata is in ``graph.graph["metadata"]``.
     """
     import networkx
 
@@ -114,44 +108,12 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
 
 
 def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
-    """Invert ``to_networkx``; rooms are numbered in the graph's node order.
+    """Invert ``to_networkx``; rooms are numbered in the graph's node order, whatever their names.
 
-    Args:
-        graph: N nodes with any names, E edges.
-
-    Returns:
-        A diagram of N rooms and E relations.
-
-    Raises:
-        ValueError: the graph is undirected, has a loop or edges both ways between two rooms, or an
-            attribute of a node, an edge or the graph is missing or wrong.
+    Raises ``ValueError`` for an undirected graph, a loop or edges both ways between two rooms, and
+    a missing or wrong attribute of a node, an edge or the graph.
     """
     return read_networkx(graph).diagram
-
-
-def to_node_link(diagram: BubbleDiagram) -> dict[str, Any]:
-    """Convert to networkx's node-link object, the result of ``node_link_data(edges="edges")``.
-
-    Written out here because releases of networkx differ in the name of the list of edges.
-
-    Args:
-        diagram: N rooms, E relations.
-
-    Returns:
-        An object with ``directed``, ``multigraph``, ``graph`` (with the metadata), N ``nodes`` and
-        E ``edges``; the metadata is not checked to be JSON.
-    """
-    graph = to_networkx(diagram)
-    return {
-        "directed": True,
-        "multigraph": False,
-        "graph": dict(graph.graph),
-        "nodes": [{**data, "id": node} for node, data in graph.nodes(data=True)],
-        "edges": [
-            {**data, "source": source, "target": target}
-            for source, target, data in graph.edges(data=True)
-        ],
-    }
 
 
 def to_graphml(diagram: BubbleDiagram) -> str:
@@ -307,15 +269,6 @@ def _lines(diagrams: Iterable[BubbleDiagram], names: bool) -> Iterator[str]:
 def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
     """Write diagrams as one JSON list; otherwise like ``write_diagrams``."""
     _write(path, [_list([diagram.to_json(names=names) for diagram in diagrams])])
-
-
-def write_networkx_json(path: Paths, diagrams: Iterable[BubbleDiagram]) -> None:
-    """Write a list of networkx's node-link objects; a single diagram is written without a list.
-
-    ``from_networkx(networkx.node_link_graph(.., edges="edges"))`` is the inverse.
-    """
-    objects = [to_node_link(diagram) for diagram in diagrams]
-    _write(path, _texts(objects) if len(objects) == 1 else [_list(objects)])
 
 
 def write_graphml(path: Paths, diagram: BubbleDiagram) -> None:

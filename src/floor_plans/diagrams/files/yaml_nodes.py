@@ -153,12 +153,12 @@ def read_node(
         line = data[: error.start].count(b"\n") + 1
         raise BriefError("not UTF-8 text", line=line, path=path) from error
     try:
-        return parse(text, noun, keys)
+        return parse_yaml(text, noun, keys)
     except BriefError as error:
         raise error.located(path) from error
 
 
-def parse(text: str, noun: str = "brief", keys: str = "rooms: and relations:") -> Node:
+def parse_yaml(text: str, noun: str = "brief", keys: str = "rooms: and relations:") -> Node:
     """Parse YAML or JSON.
 
     Raises ``BriefError`` naming the line for other text, a repeated key, and an empty text.

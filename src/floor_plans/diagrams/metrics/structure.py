@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans.diagrams.diagram import BubbleDiagram
-from floor_plans.diagrams.geometry import Flags, closure
+from floor_plans.diagrams.geometry import Flags, transitive_closure
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.partial import PartialDiagram
 from floor_plans.diagrams.vocabulary import NO_EDGE, PlanVocabulary
@@ -85,7 +85,7 @@ def never_valid(partial: PartialDiagram) -> str | None:
     for i, j, relation in partial.relations:
         if relation == NO_EDGE:
             may_be_related[i, j] = may_be_related[j, i] = False
-    reached = closure(may_be_related)[0]
+    reached = transitive_closure(may_be_related)[0]
     apart = [str(k) for k in range(1, partial.num_rooms) if not reached[k]]
     if apart:
         rooms_apart = f"room {apart[0]}" if len(apart) == 1 else f"rooms {', '.join(apart)}"
@@ -129,9 +129,9 @@ class DiagramCounts:
     related: Counts
     vocabulary: PlanVocabulary
 
-    def share_related(self, least: int = 1) -> Counts:
-        """Share of related pairs, Float64[T, T]; NaN for fewer than ``least`` pairs."""
-        enough = self.pairs >= max(least, 1)
+    def share_related(self, least: int) -> Counts:
+        """Share of related pairs, Float64[T, T]; NaN for fewer than ``least`` >= 1 pairs."""
+        enough = self.pairs >= least
         return np.where(enough, self.related / np.where(enough, self.pairs, 1), np.nan)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discrete_diffusion.viz import FAINT_LINE, LINE
-from floor_plans.diagrams.geometry import closure
+from floor_plans.diagrams.geometry import transitive_closure
 from floor_plans.diagrams.vocabulary import (
     INSIDE,
     NO_EDGE,
@@ -179,13 +179,13 @@ def build_constraints(diagrams: Sequence[Plan]) -> Constraints:
     # orders on a cycle that contradict a nearly sorted sequence are dropped
     order = order - order.swapaxes(1, 2)
     before = (order < 0).transpose(0, 3, 1, 2)  # [b, axis, i, j]: i comes before j
-    has_cycle = closure(before).diagonal(axis1=2, axis2=3).any(axis=2)
+    has_cycle = transitive_closure(before).diagonal(axis1=2, axis2=3).any(axis=2)
     for b, axis in np.argwhere(has_cycle):
         place = _nearly_sorted(before[b, axis])
         order[b, :, :, axis] *= np.sign(place[:, None] - place) == order[b, :, :, axis]
     # so are cycles of containment
-    on_cycle = closure(contained).swapaxes(1, 2)
-    inside = closure(contained & ~on_cycle)
+    on_cycle = transitive_closure(contained).swapaxes(1, 2)
+    inside = transitive_closure(contained & ~on_cycle)
     base = np.array([[room_style(room).radius for room in d.rooms] for d in diagrams])
     return _constraints(order, related, inside, _grown_radii(base, inside))
 

@@ -406,7 +406,7 @@ def plot_grid(
     key = key_of(diagrams, placements) if legend else ()
     sheet = Sheet(rows, columns, placements, cell=cell, dpi=dpi, key=key)
     for index, (diagram, placement) in enumerate(zip(diagrams, placements, strict=True)):
-        draw_on(sheet.card(index, placement), diagram)
+        draw_diagram(sheet.card(index, placement), diagram)
     return sheet.finish(path)
 
 
@@ -432,7 +432,7 @@ def key_of(
     return key_entries(plans, unknown=unknown, broken=broken)
 
 
-def draw_on(pen: Pen, plan: Plan) -> None:
+def draw_diagram(pen: Pen, plan: Plan) -> None:
     """Draw the lines of a diagram, then its bubbles, both from the outermost inwards."""
     placement, listed = pen.placement, [t for t in plan.relations if t[2] != NO_EDGE]
     # lines below bubbles

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from floor_plans.diagrams.geometry import closure
+from floor_plans.diagrams.geometry import transitive_closure
 from floor_plans.diagrams.pictures.bubbles import (
     GAP,
     ORDER_MARGIN,
@@ -66,7 +66,7 @@ class Placement:
         return float(high[0] - low[0]), float(high[1] - low[1])
 
 
-def place(diagram: Plan) -> Placement:
+def place_diagram(diagram: Plan) -> Placement:
     """Place one diagram; see ``place_all``."""
     return place_all([diagram])[0]
 
@@ -154,7 +154,9 @@ def _starts(problem: Constraints) -> Array:
         jitter = np.random.default_rng(start).uniform(-1.0, 1.0, (n, 2))
         starts[:, start] = springs + (0.01 + 0.45 * start) * jitter
     # ranks: number of rooms before each one along each axis
-    behind = closure((problem.order > 0).transpose(0, 3, 1, 2)).sum(axis=3)  # (B, axis, n)
+    behind = transitive_closure((problem.order > 0).transpose(0, 3, 1, 2)).sum(
+        axis=3
+    )  # (B, axis, n)
     ranks = behind.argsort(axis=2, kind="stable").argsort(axis=2).swapaxes(1, 2)
     starts[:, -1] = 1.6 * ranks + 0.3 * springs
     for b in np.flatnonzero(~problem.order.any(axis=(1, 2, 3))):

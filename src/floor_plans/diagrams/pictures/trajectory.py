@@ -35,7 +35,7 @@ from floor_plans.diagrams.pictures.diagram_pictures import (
     Sheet,
     check_positive,
     checked_path,
-    draw_on,
+    draw_diagram,
     grid_shape,
     key_entries,
     key_of,
@@ -132,7 +132,7 @@ def plot_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = 
     return sheet.finish(path)
 
 
-def animate(
+def animate_trajectories(
     trajectories: Sequence[Sequence[PartialDiagram]],
     path: str | Path,
     *,
@@ -313,7 +313,7 @@ def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig)
     shown = f", {MAX_FRAMES} of {count:,} states" if count > MAX_FRAMES else ""
     frames = counted(min(count, MAX_FRAMES), "frame")
     logger.info("drawing %s of %s%s", frames, counted(len(states), "diagram"), shown)
-    animate(states, animation)
+    animate_trajectories(states, animation)
     plot_film_strip(states[0], strip)
     logger.info("on the way out of the noise: %s, %s", animation, strip)
 
@@ -356,7 +356,7 @@ def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = Non
         pairs = [pair for pair in combinations(range(row.given.num_rooms), 2) if pair not in listed]
         for line in route_lines(given.placement, pairs).values():
             given.line(line, "unknown")
-        draw_on(given, row.given)
+        draw_diagram(given, row.given)
         for k, diagram in enumerate(row.completions, start=1):
-            draw_on(sheet.card(index + k, next(placed), str(k)), diagram)
+            draw_diagram(sheet.card(index + k, next(placed), str(k)), diagram)
     return sheet.finish(path)

@@ -28,7 +28,7 @@ from floor_plans.diagrams.geometry import (
     neighbours,
     relations_from_boxes,
 )
-from floor_plans.diagrams.procedural.livable import are_livable, dissect, draw_walls
+from floor_plans.diagrams.procedural.livable import are_livable, dissect_plans, draw_walls
 from floor_plans.diagrams.procedural.programme import (
     N_MAX,
     PAD,
@@ -246,7 +246,7 @@ def _sound_plans(
         # sample the plans that are left, and keep the sound ones
         pending = rooms[todo]
         # boxes, drawn in whole pixels, and their relations
-        dissected = dissect(pending, choose_sites(pending, rng, ring), rng, ring)
+        dissected = dissect_plans(pending, choose_sites(pending, rng, ring), rng, ring)
         drawn = draw_walls(pending, dissected)
         real = pending != PAD
         both_real = real[:, :, None] & real[:, None, :]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from floor_plans.diagrams.geometry import Flags, Ints, closure, metres_per
+from floor_plans.diagrams.geometry import Flags, Ints, metres_per, transitive_closure
 from floor_plans.diagrams.procedural.programme import (
     BALCONIES,
     BALCONY,
@@ -200,7 +200,7 @@ def _seat_guests(
     return _Rects(host.start, host.end, low, high), guest
 
 
-def dissect(
+def dissect_plans(
     rooms: NDArray[np.int64], sites: Sites, rng: np.random.Generator, ring: Ring = RING
 ) -> Array:
     """Sample the boxes of rooms at ``sites`` of the ``ring``.
@@ -236,7 +236,7 @@ def dissect(
 
 
 def draw_walls(rooms: NDArray[np.int64], boxes: Array) -> NDArray[np.int64]:
-    """Round boxes of ``dissect`` to pixels Int64[P, n_max, 4], and take off the walls.
+    """Round boxes of ``dissect_plans`` to pixels Int64[P, n_max, 4], and take off the walls.
 
     The upper left corner of a plan is at (0, 0); unused slots are 0.
     """
@@ -434,7 +434,7 @@ def are_reached(rooms: Ints, walls: Array) -> Flags:
     between, outer = walls[:, :n, :n], walls[:, :n, n]
     # common rooms that are reached by passages from the living room
     common = _COMMON[rooms]
-    way = closure((between >= PASSAGE) & common[:, :, None] & common[:, None, :])[:, 0]
+    way = transitive_closure((between >= PASSAGE) & common[:, :, None] & common[:, None, :])[:, 0]
     way[:, 0] = True
     is_bath, is_balcony = rooms == BATHROOM, rooms == BALCONY
 

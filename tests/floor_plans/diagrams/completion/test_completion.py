@@ -27,7 +27,7 @@ from fake_processes import in_processes
 from floor_plans import BubbleDiagram, PartialDiagram, decode
 from floor_plans.diagrams.files.fields import inverse_relation
 from floor_plans.diagrams.partial import decode_partial
-from floor_plans.learning.completions import CompletionRequest, approximations, complete
+from floor_plans.learning.completions import CompletionRequest, approximations, complete_partials
 from floor_plans.learning.weighing import UnseenError
 from tabulated_diagrams import misleading_mdlm, random_diagrams, tabulated_mdlm
 from toy_world import noise_floor, total_variation
@@ -45,7 +45,7 @@ def completed(partials, num=1, *, sampler=None, model=MODEL, seed=0, lines=None,
     lines = range(1, len(partials) + 1) if lines is None else lines
     by_line = dict(zip(lines, partials, strict=True))
     options = {"vocab": VOCAB, "node_order": "canonical", "num": num, **options}
-    return complete(
+    return complete_partials(
         Model(model, FirstHitting() if sampler is None else sampler, **of_model),
         CompletionRequest(partials=by_line, **options),
         generator=make_generator(seed),

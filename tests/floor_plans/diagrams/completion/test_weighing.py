@@ -11,7 +11,12 @@ from discrete_diffusion.cli import compose
 from discrete_diffusion.layout import VocabConfig
 from floor_plans import PartialDiagram
 from floor_plans.learning.arrangements import ArrangementTree
-from floor_plans.learning.weighing import list_arrangements, thin, weigh, weigh_listed
+from floor_plans.learning.weighing import (
+    list_arrangements,
+    thin_rows,
+    weigh_arrangements,
+    weigh_listed,
+)
 from tabulated_diagrams import misleading_mdlm, random_diagrams, tabulated_mdlm
 
 VOCAB = VocabConfig(n_max=4)
@@ -25,7 +30,7 @@ PARTIALS = [
 
 
 def weighed(partial, seed=0, max_scored=10**6, max_kept=None, model=MODEL, batch_size=512):
-    return weigh(
+    return weigh_arrangements(
         model,
         ArrangementTree(partial, VOCAB),
         max_scored=max_scored,
@@ -100,7 +105,9 @@ def test_the_error_of_what_is_kept(max_kept, expected):
     whichever the two are they weigh the same."""
     model, partial, vocab = misleading_mdlm()
     tree, options = ArrangementTree(partial, vocab), {"max_scored": 0, "batch_size": 9}
-    found = weigh(model, tree, max_kept=max_kept, generator=make_generator(0), **options)
+    found = weigh_arrangements(
+        model, tree, max_kept=max_kept, generator=make_generator(0), **options
+    )
     assert len(found.arrangements) == max_kept
     assert float(found.log_weights.exp().sum()) == pytest.approx(0.22 / 0.97)
     assert found.error == pytest.approx(expected, abs=1e-6)
@@ -161,7 +168,7 @@ def test_thinned_rows_stand_for_all_on_average():
     seeds, log_weights = 1500, weights.log() - 700  # far below what exp could hold
     kept, total = torch.zeros(seeds, 9).double(), torch.zeros(seeds, 9).double()
     for seed in range(seeds):
-        thinned = thin(log_weights, 4, generator)
+        thinned = thin_rows(log_weights, 4, generator)
         assert thinned.rows.tolist() == sorted(set(thinned.rows.tolist()))
         assert len(thinned.rows) == 4
         kept[seed, thinned.rows] = 1
@@ -176,14 +183,14 @@ def test_thinned_rows_stand_for_all_on_average():
 
 def test_few_rows_are_all_kept_and_rows_of_weight_0_are_not():
     generator = make_generator(0)
-    few = thin(torch.tensor([0.0, -3.0]).double(), 2, generator)
+    few = thin_rows(torch.tensor([0.0, -3.0]).double(), 2, generator)
     assert (few.rows.tolist(), few.log_chances.tolist()) == ([0, 1], [0.0, 0.0])
     nothing = float("-inf")
     mostly_none = torch.tensor([nothing, 1.0, nothing, 2.0, nothing], dtype=torch.float64)
     for num in (2, 3, 4):
-        thinned = thin(mostly_none, num, generator)
+        thinned = thin_rows(mostly_none, num, generator)
         assert (thinned.rows.tolist(), thinned.log_chances.tolist()) == ([1, 3], [0.0, 0.0])
-    alike = thin(torch.zeros(1000).double(), 250, generator)
+    alike = thin_rows(torch.zeros(1000).double(), 250, generator)
     assert (alike.rows.diff() == 4).all()
     torch.testing.assert_close(alike.log_chances.exp(), torch.full((250,), 0.25).double())
 
@@ -192,5 +199,5 @@ def test_thinning_takes_of_neighbours_in_proportion():
     weights = torch.rand(400, generator=make_generator(1), dtype=torch.float64)
     expected = 40 * weights[:200].sum() / weights.sum()
     for seed in range(5):
-        kept = thin(weights.log(), 40, make_generator(seed)).rows
+        kept = thin_rows(weights.log(), 40, make_generator(seed)).rows
         assert abs((kept < 200).sum() - expected) < 1
