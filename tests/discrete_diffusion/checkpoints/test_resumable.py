@@ -88,7 +88,6 @@ def test_a_dit_from_before_its_later_settings_is_as_it_was(tmp_path):
     [
         ({"seed": 4, "optim__lr": 0.5}, "seed 3 -> 4, optim.lr 0.001 -> 0.5 (was -> is)"),
         ({"model": {}, "seed": 1}, " more"),
-        ({"algo__condition_dropout": 0.1}, "algo.condition_dropout 0.0 -> 0.1"),
         ({"data__batch_size": 8}, "data.batch_size 256 -> 8"),
         ({"callbacks__ema_decay": None}, "callbacks.ema_decay 0.9999 -> None"),
         ({"model": {}}, "model.name bd_tiny -> absent"),

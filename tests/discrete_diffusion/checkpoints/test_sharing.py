@@ -12,7 +12,7 @@ import yaml
 
 from discrete_diffusion import from_pretrained, load
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.checkpoints.sharing import _weights
+from discrete_diffusion.checkpoints.sharing import _weights, licence_of_card
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.hub import CARD, CONFIG, WEIGHTS, is_published
 
@@ -102,14 +102,16 @@ def test_the_licence_goes_with_a_model(model, tmp_path, monkeypatch):
         assert said in card
 
 
-@pytest.mark.parametrize(
-    "card", ["no head", "---\n- a list\n---\n", "---\nlicense: [mit]\n---\n", "---\n: {\n---\n"]
-)
-def test_a_card_without_a_licence_says_none(model, tmp_path, card):
-    folder = model.save_pretrained(tmp_path / "first")
-    (folder / CARD).write_text(card)
-    again = load(folder).save_pretrained(tmp_path / "second")
-    assert "Licence: not stated" in (again / CARD).read_text()
+def test_a_card_without_a_licence_says_none(tmp_path):
+    assert licence_of_card(tmp_path / CARD) is None
+    for card in (
+        "no head",
+        "---\n- a list\n---\n",
+        "---\nlicense: [mit]\n---\n",
+        "---\n: {\n---\n",
+    ):
+        (tmp_path / CARD).write_text(card)
+        assert licence_of_card(tmp_path / CARD) is None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from discrete_diffusion.evaluation.bound import DrawTail
 from discrete_diffusion.evaluation.comparison import paired_difference
 from discrete_diffusion.evaluation.comparison_table import (
     comparison_table,
-    counted,
     table_notes,
     verdicts,
     with_error,
@@ -23,7 +22,7 @@ from discrete_diffusion.evaluation.comparison_table import (
 from discrete_diffusion.evaluation.sample_scores import share_error
 
 
-def test_one_seed_is_a_paired_t_statistic():
+def test_one_seed_is_a_paired_t_statistic_and_several_add_the_error_between_them():
     base = bounds(1)
     values = base + 0.3 + 0.1 * bounds(1)
     found = paired_difference(values, base)
@@ -31,11 +30,6 @@ def test_one_seed_is_a_paired_t_statistic():
     assert found.mean == pytest.approx(d.mean())
     assert found.standard_error == pytest.approx(d.std(ddof=1) / np.sqrt(len(d)))
     assert found.over_seeds is None
-    unpaired = math.hypot(float(values.std()), float(base.std())) / math.sqrt(len(d))
-    assert found.standard_error < unpaired / 5  # what pairing is for
-
-
-def test_several_seeds_add_the_error_between_them():
     base, values = bounds(3), bounds(3)
     values += torch.tensor([[0.0], [1.0], [2.0]])
     found = paired_difference(values, base)
@@ -61,12 +55,9 @@ def test_the_error_covers_new_samples_and_new_seeds():
     assert stated == pytest.approx(real, rel=0.12)
 
 
-def test_other_shapes_are_refused():
+def test_other_shapes_and_different_quantities_are_refused():
     with pytest.raises(ValueError, match=r"got \(2, 40\) and \(1, 40\)"):
         paired_difference(bounds(2), bounds(1))
-
-
-def test_different_quantities_share_no_column():
     with pytest.raises(ValueError, match="different quantities"):
         compared(model("a", bounds(1)), model("b", bounds(1), quantity="bits"))
 
@@ -137,11 +128,6 @@ def test_one_seed_has_the_error_of_a_share_of_samples():
 
 
 def test_numbers_in_words():
-    assert [counted(n, "thread") for n in (0, 1, 1000)] == [
-        "0 threads",
-        "1 thread",
-        "1,000 threads",
-    ]
     assert with_error(12345.678, 0.5, 1) == "12,345.7 ± 0.5"
     assert with_error(123456789.0, 2e7, 2, sign="+") == "+1.235e+08 ± 2e+07"
     assert with_error(math.nan, 1.0, 1) == ""

@@ -44,11 +44,8 @@ def test_a_reliability_diagram_leaves_out_bins_of_few_events():
     assert errors.lines[0].get_ydata() == pytest.approx([1, 2])  # points
     one = calibration(PREDICTED[:1], EVENTS[:1])
     assert len(plot_calibration(one, {}).axes[0].lines) == 2  # a single share has no spacing
-
-
-def test_without_events_only_the_empty_errors_are_left():
     empty = plot_calibration(calibration(PREDICTED[:1], [[0.0, 0, 0]]), {})
-    assert empty.axes[0].get_title(loc="left") == "Calibration error"
+    assert empty.axes[0].get_title(loc="left") == "Calibration error"  # without events
 
 
 def by_time(integrand, cross_entropy, uniform):
@@ -83,6 +80,9 @@ def test_the_area_of_the_bound_is_written_beside_it():
     assert steps[1].get_data().baseline.tolist() == [1, 2, 3, 4]
     assert right.get_ylim()[1] > 2.6
     assert right.lines[0].get_ydata()[1:].tolist() == [0.5, 0.6, 0.7]
+    groups = {f"group {k}": [1.0, 1.0] for k in range(6)}  # more than there are colours
+    figure = plot_bound_by_time(by_time(groups, groups, [1.0] * 6), {})
+    assert len(figure.axes[0].get_legend().get_texts()) == 6
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,3 @@ def test_the_area_of_the_bound_is_written_beside_it():
 def test_a_model_worse_than_a_guess_stays_on_the_chart(values, height):
     figure = plot_bound_by_time(by_time({"node": values}, {"node": values}, [2.0]), {})
     assert figure.axes[1].get_ylim()[1] == pytest.approx(height)
-
-
-def test_more_groups_than_colours_are_all_drawn():
-    groups = {f"group {k}": [1.0, 1.0] for k in range(6)}
-    figure = plot_bound_by_time(by_time(groups, groups, [1.0] * 6), {})
-    assert len(figure.axes[0].get_legend().get_texts()) == 6

@@ -1,8 +1,12 @@
-"""Metrics of sets of samples: which interval each has, and what its row of the table shows."""
+"""Metrics of sets of samples: which interval each has, what its row shows, values for JSON."""
 
 from __future__ import annotations
 
+import json
+import math
+
 import pytest
+import torch
 
 from discrete_diffusion.evaluation.sample_scores import (
     Metric,
@@ -10,6 +14,7 @@ from discrete_diffusion.evaluation.sample_scores import (
     confidence_interval,
     share_interval,
 )
+from discrete_diffusion.evaluation.tables import finite_or_none, rounded
 
 METRICS = {
     "valid": Metric("shares", "valid ones", share=True, digits=1, percent=True),
@@ -65,3 +70,13 @@ def test_rows_stand_under_their_headings_with_the_ratio_of_distances():
 @pytest.mark.parametrize(("real", "ratio"), [(0.0, ""), (0.002, "100"), (0.003, "66.7")])
 def test_a_distance_is_not_divided_by_zero_and_large_ratios_are_whole(real, ratio):
     assert scores(far=real).sections()[2].rows[0].ratio == ratio
+
+
+def test_what_is_not_finite_becomes_none_at_any_depth():
+    value = {"a": math.nan, "b": [1.5, -math.inf, {"c": math.inf}], "d": {"e": "nan", "f": [2]}}
+    expected = {"a": None, "b": [1.5, None, {"c": None}], "d": {"e": "nan", "f": [2]}}
+    assert finite_or_none(value) == expected
+    assert math.isnan(value["a"])  # the original is left alone
+    assert json.loads(json.dumps(finite_or_none(value), allow_nan=False)) == expected
+    values = torch.tensor([1.23456789, math.nan, math.inf, 0.0], dtype=torch.float64)
+    assert rounded(values, 3) == [1.23, None, None, 0.0]

@@ -24,11 +24,15 @@ def draws(distribution, num: int, *, seed: int = 0, samples: int = 600) -> torch
 
 
 @pytest.mark.parametrize("shape", [-0.3, 0.0, 0.5, 0.9])
-def test_the_shape_of_pareto_tails_is_found(shape):
+def test_shape_and_mean_of_pareto_tails_are_found(shape):
     """By 200 sets of 500: their mean, and that of maximum likelihood, within its error."""
     generator = np.random.default_rng(0)
-    sets = np.sort(scipy.stats.genpareto(shape).rvs(size=(200, 500), random_state=generator))
-    found = np.array([pareto_fit(torch.from_numpy(each))[0] for each in sets])
+    tails = scipy.stats.genpareto(shape, scale=3)
+    sets = np.sort(tails.rvs(size=(200, 500), random_state=generator))
+    fits = [pareto_fit(torch.from_numpy(each)) for each in sets]
+    found = np.array([fit for fit, _ in fits])
+    if shape <= 0.5:  # beyond, the mean of a sample is that of few values
+        assert np.mean([mean for _, mean in fits]) == pytest.approx(3 / (1 - shape), rel=0.06)
     prior = (500 * shape + 5) / 510
     assert found.mean() == pytest.approx(prior, abs=0.02)
     assert found.std() < 1.2 * (1 + max(shape, 0)) / np.sqrt(500)  # the Cramer-Rao bound is 1.0
@@ -45,16 +49,6 @@ def test_light_tails_are_passed_over(name, num):
         assert not tail.is_doubtful
         assert tail.shape < 0.4
         assert "nelbo_draws_needed" not in tail.as_dict()
-
-
-@pytest.mark.parametrize("shape", [-0.3, 0.0, 0.5])
-def test_the_mean_of_pareto_tails_is_found(shape):
-    generator = np.random.default_rng(0)
-    sets = np.sort(
-        scipy.stats.genpareto(shape, scale=3).rvs(size=(200, 500), random_state=generator)
-    )
-    means = [pareto_fit(torch.from_numpy(each))[1] for each in sets]
-    assert np.mean(means) == pytest.approx(3 / (1 - shape), rel=0.06)
 
 
 def test_a_heavy_tail_that_is_no_share_of_the_bound_is_passed_over():
@@ -77,14 +71,8 @@ def test_a_heavy_tail_is_told_with_the_draws_that_would_do():
     assert few.is_doubtful
     assert few.shape == pytest.approx(0.85, abs=0.2)
     assert few.enough > 2
-    said = few.warning("of gidd")
-    for each in (
-        "of gidd",
-        "1,200 noise draws",
-        f"noise_samples={few.enough} ",
-        f"{few.shape:.2f}",
-    ):
-        assert each in said
+    for each in ("of gidd", f"noise_samples={few.enough} ", f"{few.shape:.2f}"):
+        assert each in few.warning("of gidd")
     assert few.as_dict()["nelbo_draws_needed"] == few.enough
     largest = draws(scipy.stats.pareto(1 / 0.85), 2).flatten().sort().values
     assert few.largest_share == pytest.approx(float(largest[-12:].sum() / largest.sum()))
@@ -112,10 +100,6 @@ def test_a_draw_that_makes_the_error_alone_is_told():
     assert tail.effective == pytest.approx(1, abs=0.01)
     assert tail.is_doubtful
     assert tail.enough == 100  # 2 * 50 / 1.0
-    ten = draws(LIGHT["normal"], 2)
-    ten[:10, 0] = 6000.0
-    tail = draw_tail(ten, TOKENS)
-    assert tail.effective == pytest.approx(10, abs=0.2)
     hits = torch.zeros(600, 2)
     hits[3, 0] = 1.0
     tail = draw_tail(hits, TOKENS)

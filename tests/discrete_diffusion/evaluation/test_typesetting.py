@@ -1,10 +1,8 @@
-"""``table.tex`` of three seeds and five algorithms: typeset where LaTeX is, and parsed."""
+"""``table.tex`` of three seeds and five algorithms: parsed; and differences to a baseline."""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -85,21 +83,6 @@ def check_latex(latex: str, num_columns: int) -> None:
     assert (rules[0], rules[-1], {*rules[1:-1]}) == ("toprule", "bottomrule", {"midrule"})
 
 
-def typeset(latex: str, folder: Path) -> None:
-    """Run LaTeX on it; warnings of boxes are errors but for too wide pages."""
-    (folder / "table.tex").write_text(latex)
-    (folder / "page.tex").write_text(
-        "\\documentclass{article}\n\\usepackage{booktabs}\n"
-        "\\usepackage[landscape,margin=1cm]{geometry}\n\\pagestyle{empty}\n"
-        "\\begin{document}\\tiny\n\\input{table.tex}\n\\end{document}\n"
-    )
-    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
-    run = subprocess.run(words, cwd=folder, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout[-2000:]
-    assert "Missing character" not in (folder / "page.log").read_text(errors="replace")
-    assert (folder / "page.pdf").stat().st_size > 0
-
-
 def table(columns=None, against=None) -> tuple[Table, list[str]]:
     found = comparison(against=against)
     made = comparison_table(found, {"valid": 1.0}, columns=columns, with_sizes=True, mark_best=True)
@@ -107,7 +90,7 @@ def table(columns=None, against=None) -> tuple[Table, list[str]]:
 
 
 @pytest.mark.parametrize("columns", [None, ["nelbo", "valid", "valid_difference"]])
-def test_a_table_of_three_seeds_and_five_algorithms_is_typeset(columns, tmp_path):
+def test_a_table_of_three_seeds_and_five_algorithms_is_typeset(columns):
     made, notes = table(columns)
     latex = made.latex(notes)
     check_latex(latex, len(made.columns))
@@ -119,8 +102,6 @@ def test_a_table_of_three_seeds_and_five_algorithms_is_typeset(columns, tmp_path
     for note in notes:
         assert f"% {note}\n" in latex
     assert any(r"\shortstack[r]{" in each for each in head)
-    if shutil.which("pdflatex"):
-        typeset(latex, tmp_path)
 
 
 def test_the_best_and_what_is_tied_with_it_are_bold():
@@ -183,14 +164,11 @@ def test_differences_are_to_the_reference_of_the_same_backbone():
     assert row["valid_difference"] == own.metric_difference(own.models[4], BY.columns[0]).mean
 
 
-def test_a_reference_that_stands_in_for_a_backbone_is_that_of_its_rows():
+def test_a_reference_may_stand_in_for_a_backbone_or_be_missing():
     own = comparison(against="ar")
     for model in own.models[:4]:
         assert own.difference(model, "nelbo") == own.apart(model, own.models[4], "nelbo")
     assert own.difference(own.models[4], "nelbo") is None
-
-
-def test_a_backbone_without_the_reference_has_no_differences():
     own = comparison(against="mdlm")
     assert any("to mdlm with the same backbone" in note for note in table_notes(own))
     alone = ComparedModel(
@@ -212,11 +190,9 @@ def test_notes_tell_few_distinct_samples_and_doubtful_bounds():
     assert doubtful == {(2, 3), (2, 4)}
 
 
-def test_special_characters_are_escaped(tmp_path):
+def test_special_characters_are_escaped():
     text = r"a\b & 5% $x$ #1 under_score {c} ~d ^e <f> | ± – ↑ ↓"
     column = TableColumn("n", text, is_text=True)
     latex = Table((column,), ((text,), ("-1",)), (0, 2, 0)).latex([text])
     check_latex(latex, 1)
     assert escaped("5%_{") == r"5\%\_\{"
-    if shutil.which("pdflatex"):
-        typeset(latex, tmp_path)
