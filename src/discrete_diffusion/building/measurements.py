@@ -33,12 +33,6 @@ all training."""
 _CHEAP = 1 << 15
 """Columns that a network computes in seconds, measured even after the shortest training."""
 
-_OFTEN = 500
-"""Batches between two validations by default."""
-
-_COUNTED = 256
-"""Number of training samples from which the work of a sample is estimated."""
-
 
 @dataclass(frozen=True)
 class Work:
@@ -67,11 +61,11 @@ class Work:
 
 
 def sizes_of(data: Dataset) -> list[int]:
-    """Numbers of tokens, rows or pixels of some training samples, evenly spread."""
+    """Numbers of tokens, rows or pixels of at most 256 training samples, evenly spread."""
     import torch
 
     examples = data.splits["train"]
-    rows = torch.linspace(0, len(examples) - 1, min(_COUNTED, len(examples))).long()
+    rows = torch.linspace(0, len(examples) - 1, min(256, len(examples))).long()
     sizes: list[int] = examples[rows].real.flatten(1).sum(dim=1).tolist()
     return sizes or [1]  # an empty split is refused where batches are made
 
@@ -111,14 +105,14 @@ def batches_of_epoch(num: int, limit: float | None) -> int:
 def settle_validations(options: dict[str, Any]) -> None:
     """Set when a run is validated: a short run once, at its end.
 
-    Without ``val_check_interval`` a longer run is validated every ``_OFTEN`` batches, or every
-    epoch if it ends by epochs.
+    Without ``val_check_interval`` a longer run is validated every 500 batches, or every epoch if it
+    ends by epochs.
     """
     # the default interval
     batches = options["max_steps"] * (options.get("accumulate_grad_batches") or 1)
     if options.get("val_check_interval") is None:
         every_epoch = batches < 0 or options.get("check_val_every_n_epoch") is not None
-        options["val_check_interval"] = 1.0 if every_epoch else _OFTEN
+        options["val_check_interval"] = 1.0 if every_epoch else 500
         if every_epoch and options.get("check_val_every_n_epoch") is None:
             options["check_val_every_n_epoch"] = 1
 

@@ -78,9 +78,7 @@ class Dataset(ABC):
         return torch.bincount(self.sizes(self.splits["train"])).tolist()
 
     def with_training_split(self, trained_on: Self | None) -> Self:
-        """Copy the data set with the training split of another data set of the same class.
-
-        ``trained_on``: data set of the model's training; None returns ``self``."""
+        """Copy the data set with the training split of another of the same class, if not None."""
         if trained_on is None:
             return self
         made = copy(self)
@@ -95,8 +93,7 @@ class Dataset(ABC):
         return [hashlib.blake2b(x.tobytes(), digest_size=16).digest() for x in rows]
 
     def losses(self, split: str) -> dict[str, Any]:
-        """Changes of a split from its source by name, such as the number of cut samples or unknown
-        words; {} if there are none."""
+        """Changes of a split from its source by name, such as numbers of unknown words."""
         return {}
 
     def fingerprint(self) -> str:
@@ -142,7 +139,6 @@ class TokenDataset(Dataset):
     @classmethod
     def from_rows(cls, x0: Tensor, layout: TokenLayout, fractions: Sequence[float]) -> Self:
         """Split sequences Int[M, L] in their order into shares that sum to 1."""
-        # all rows, then the splits
         made, whole = cls(), Examples(x0, layout.is_real(x0))
         parts = shares_of(len(x0), fractions)
         made.layout, made.splits = layout, {name: whole[rows] for name, rows in parts.items()}
@@ -161,15 +157,12 @@ class TokenDataset(Dataset):
         return {}
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
-        """Unit of bounds in comparisons of models, and the factor between it and nats per sample.
-
-        ``num_tokens``: mean number of tokens of a sample."""
+        """Unit of bounds in comparisons, and how many nats per sample (of ``num_tokens`` in the
+        mean) it is."""
         return "nats per sequence", 1.0
 
     def real_positions(self, sizes: Tensor) -> Tensor:
-        """Positions to fill for samples of given ``sizes``, Int[B] -> Bool[B, L].
-
-        By default they are the first positions that are not given."""
+        """Positions to fill for samples of ``sizes``, Int[B] -> Bool[B, L]: the first not given."""
         return first_positions(self.layout.length, self.layout.num_given, sizes)
 
     def _meaning(self) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -46,8 +47,7 @@ def label_canonically(colours: Ints, pairs: Ints) -> CanonicalLabelling:
     return CanonicalLabelling(leaf.order, num_automorphisms)
 
 
-@dataclass(frozen=True)
-class _Leaf:
+class _Leaf(NamedTuple):
     order: Ints
     tokens: bytes
 

@@ -55,13 +55,11 @@ class EncodedGraphs:
     @staticmethod
     def joined(parts: Sequence[EncodedGraphs]) -> EncodedGraphs:
         """Concatenate graphs, and their ``facts`` if all parts have facts."""
+        columns = zip(*((part.x0, part.real, part.num_nodes) for part in parts), strict=True)
+        x0, real, num_nodes = map(torch.cat, columns)
         # facts of all parts, or None
-        held = [part for part in parts if len(part)]
-        facts = [part.facts for part in held if part.facts is not None]
-        x0, real, num_nodes = (
-            torch.cat([getattr(part, name) for part in parts])
-            for name in ("x0", "real", "num_nodes")
-        )
+        held = [part.facts for part in parts if len(part)]
+        facts = [each for each in held if each is not None]
         complete = facts and len(facts) == len(held)
         return EncodedGraphs(x0, real, num_nodes, torch.cat(facts) if complete else None)
 
@@ -79,13 +77,9 @@ def encode_graphs(graphs: Sequence[TypedGraph], vocab: VocabConfig) -> EncodedGr
         )
     # nodes; pairs have no edge
     real = vocab.real_positions(num_nodes)
-    x0 = torch.full(real.shape, vocab.pad_id)
-    x0[:, vocab.n_max :] = vocab.edge_offset + vocab.no_edge
-    x0[:, : vocab.n_max].masked_scatter_(
-        real[:, : vocab.n_max],
-        torch.tensor(list(chain.from_iterable(graph.nodes for graph in graphs)), dtype=torch.long),
-    )
-    x0.masked_fill_(~real, vocab.pad_id)
+    x0 = torch.full(real.shape, vocab.edge_offset + vocab.no_edge).masked_fill(~real, vocab.pad_id)
+    types = list(chain.from_iterable(graph.nodes for graph in graphs))
+    x0[:, : vocab.n_max][real[:, : vocab.n_max]] = torch.tensor(types, dtype=torch.long)
 
     # listed edges of all graphs
     num_edges = torch.tensor([len(graph.edges) for graph in graphs], dtype=torch.long)
@@ -269,9 +263,7 @@ class GraphDataset(TokenDataset):
         examples = self.splits[split]
         if self.node_order == "canonical" or len(examples) == 0:
             return super().identities(split)
-        num_nodes = self.sizes(examples)
-        orders = canonical_orders(examples.x0, num_nodes, self.vocab).orders
-        canonical = relabel(examples.x0, num_nodes, orders, self.vocab)
+        canonical = _relabel_canonically(examples.x0, self.sizes(examples), self.vocab)
         return [row.numpy().tobytes() for row in canonical]
 
     def unit_of_bound(self, split: str, num_tokens: float) -> tuple[str, float]:
@@ -287,11 +279,9 @@ def split_by_graph(
 ) -> dict[str, EncodedGraphs]:
     """Split graphs such that all relabellings of a graph are in the same split.
 
-    Repeated graphs are kept. ``fractions``: shares of train, val and test *distinct* graphs,
-    summing to 1.
-    Raises ``ValueError`` for other fractions.
+    Repeated graphs are kept. ``fractions``: shares of train, val and test *distinct* graphs;
+    ``ValueError`` unless they sum to 1.
     """
-    # shares of the distinct graphs
     keys = distinct_keys(graphs, vocab)
     num = int(keys.max()) + 1 if len(keys) else 0
     order = torch.randperm(num, generator=make_generator(seed))
@@ -313,6 +303,9 @@ def distinct_keys(graphs: EncodedGraphs, vocab: VocabConfig) -> Tensor:
     """Number the distinct graphs up to relabelling: Int[M] from 0, equal for equal graphs."""
     if len(graphs) == 0:
         return torch.zeros(0, dtype=torch.long)
-    orders = canonical_orders(graphs.x0, graphs.num_nodes, vocab).orders
-    canonical = relabel(graphs.x0, graphs.num_nodes, orders, vocab)
+    canonical = _relabel_canonically(graphs.x0, graphs.num_nodes, vocab)
     return canonical.unique(dim=0, return_inverse=True)[1]
+
+
+def _relabel_canonically(x0: Tensor, num_nodes: Tensor, vocab: VocabConfig) -> Tensor:
+    return relabel(x0, num_nodes, canonical_orders(x0, num_nodes, vocab).orders, vocab)

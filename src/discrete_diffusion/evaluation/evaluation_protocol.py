@@ -55,8 +55,7 @@ class EvaluationProtocol:
         return {name: n for name, n in asdict(self).items() if n or name not in optional}
 
     def rows(self, num: int) -> Tensor:
-        """Choose rows Int[M], ascending: all ``num``, or ``bound_samples`` of them, chosen by the
-        seed alone."""
+        """Choose ``bound_samples`` of ``num`` rows by the seed alone, Int[M], ascending."""
         chosen = torch.randperm(num, generator=make_generator(self.seed, *_ROWS))
         return chosen[: self.bound_samples].sort().values
 
@@ -145,10 +144,8 @@ def score_samples(
     """Measure ``protocol.num_samples`` fresh samples: metrics, calls and seconds; {} if 0."""
     if protocol.num_samples == 0:
         return {}
-    # samples of sizes as in the training data
-    sizes = sample_sizes(
-        data.size_counts(), protocol.num_samples, make_generator(protocol.seed, *_SIZES)
-    )
+    generator = make_generator(protocol.seed, *_SIZES)
+    sizes = sample_sizes(data.size_counts(), protocol.num_samples, generator)
     # time the sampling alone
     start = time.perf_counter()
     output = sample_in_batches(
@@ -171,11 +168,9 @@ def score_real_data(data: TokenDataset, num_samples: int, report: Report) -> dic
 
     If there are fewer, all are measured. A perfect model would score the same.
     """
-    train = data.splits["train"]
+    train, scores = data.splits["train"], []
     if num_samples == 0 or len(train) == 0:
         return {}
-    # random sets of training samples
-    scores = []
     for draw in range(REAL_DRAWS):
         order = torch.randperm(len(train), generator=make_generator(0, *_REAL, draw))
         scores.append(report.measure(train[order[:num_samples]].x0))

@@ -43,9 +43,9 @@ class Headline:
 
         A share of ``num`` samples is followed by the number: ``buildable 95.0 % of 40``.
         """
-        shown = f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
-        shown = "-" if math.isnan(value) else shown
-        return f"{self.name.replace('_', ' ')} {shown}" + ("" if num is None else f" of {num:,}")
+        number = f"{100 * value:.1f} %" if self.share else f"{value:.3f}"
+        shown = f"{self.name.replace('_', ' ')} {'-' if math.isnan(value) else number}"
+        return shown if num is None else f"{shown} of {num:,}"
 
 
 class Report(ABC):
@@ -130,10 +130,10 @@ class Evaluation(ABC):
         """Notes on how to read the tables."""
 
     def save(self, folder: Path) -> None:
-        """Write the samples."""
+        """Write the samples, if there are any."""
 
     def plot(self, folder: Path) -> None:
-        """Write the pictures."""
+        """Write the pictures, if there are any."""
 
     def write(self, folder: Path, facts: Mapping[str, Any], head: str) -> None:
         """Write ``metrics.json`` with further ``facts``, ``table.md`` below ``head``, and samples.
@@ -187,7 +187,7 @@ class TokenReport(Report):
         return self.measure(self.data.splits[self.split].x0)
 
     def plot(self, samples: Tensor, path: Path) -> None:
-        """Plot nothing, unless overridden."""
+        pass  # unless overridden
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
         return {
@@ -207,20 +207,13 @@ class TokenReport(Report):
         baselines = f"blind {metrics['nelbo_blind']:.2f}, untrained {metrics['nelbo_uniform']:.2f}"
         if (start := metrics.get("nelbo_uniform_ordered_fixed")) is not None:
             baselines += f"; of one order {metrics['nelbo_blind_ordered_fixed']:.2f}, {start:.2f}"
-        # numbers of samples
-        shown = [each for each in self.headlines if each.name in metrics]
-        # one line
-        parts = [
-            f"{bound} {plus_minus(metrics[bound], error, 2)} nats ({baselines})",
-            *self.further_parts(metrics),
-            *(
-                each.format(
-                    metrics[each.name],
-                    None if each.counted == "num_samples" else metrics.get(each.counted),
-                )
-                for each in shown
-            ),
-        ]
+        # shares with their numbers of samples, unless that is the number of all
+        parts = [f"{bound} {plus_minus(metrics[bound], error, 2)} nats ({baselines})"]
+        parts += self.further_parts(metrics)
+        for each in self.headlines:
+            if each.name in metrics:
+                num = None if each.counted == "num_samples" else metrics.get(each.counted)
+                parts.append(each.format(metrics[each.name], num))
         return f"metrics: {', '.join(parts)}  [{metrics['num_samples']} samples]"
 
     def further_parts(self, metrics: Mapping[str, Any]) -> list[str]:

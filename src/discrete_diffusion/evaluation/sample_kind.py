@@ -241,8 +241,7 @@ def sample_kind(
     kind: SampleKind[S],
     **size: int | Sequence[int] | None,
 ) -> Samples:
-    """Sample ``num_samples`` times; ``size``: option for the size of samples, such as
-    ``num_nodes``."""
+    """Sample ``num_samples`` times; ``size``: the option for sizes, such as ``num_nodes``."""
     wanted = requested_sizes(trained, kind.vocab.n_max, **size)
     num = NUM_SAMPLES if request.num_samples is None else request.num_samples
     structure = kind.structure(request)
@@ -261,17 +260,17 @@ def sample_kind(
         facts |= structure.facts([drawn])
     samples = kind.decode(drawn.tokens)
     more = structure.weights(drawn.log_weights)
-    what = counted(len(samples), "sample")
-    return _unwritten(request, kind, structure, what, samples, facts, more)
+    return _unwritten(
+        request, kind, structure, counted(len(samples), "sample"), samples, facts, more
+    )
 
 
 @dataclass(frozen=True)
 class Partials(Generic[S]):
     """Samples of which some tokens are known.
 
-    ``tokens``: Int[M, L], negative where tokens are to be sampled; ``real``: Bool[M, L], the
-    positions that carry data. ``decode``: makes samples of rows Int[b] and sampled tokens Int[b,
-    L].
+    ``tokens``: Int[M, L], negative where tokens are to be sampled; ``real``: Bool[M, L];
+    ``decode``: makes samples of rows Int[b] and sampled tokens Int[b, L].
     """
 
     tokens: Tensor
@@ -342,13 +341,9 @@ def _unwritten(
     more: Mapping[str, Sequence[Any]],
     inputs: Any = None,
 ) -> Samples:
-    """Return unwritten samples; ``what`` is their name in the log.
-
-    ``more``: further keys of each sample in the files.
-    """
+    """Samples called ``what`` in the log; ``more``: further keys of each sample in the files."""
 
     def write() -> SavedSamples:
-        # write and plot
         note = kind.write(samples, request.out, **more)
         kind.plot(samples, request.out / request.picture, more.get("given"), inputs)
         if note:

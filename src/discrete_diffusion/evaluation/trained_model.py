@@ -103,15 +103,8 @@ class TrainedModel:
                 if text is not None:
                     append(text(rows, drawn))
 
-        return Model(
-            self.algorithm,
-            self.sampler,
-            self.device,
-            self.steps,
-            self.batch_size,
-            shard,
-            on_sampled,
-        )
+        settings = (self.device, self.steps, self.batch_size)
+        return Model(self.algorithm, self.sampler, *settings, shard, on_sampled)
 
     def approximations(self, **request: Any) -> list[str]:
         """Reasons for which samples of the model are approximate, see ``sampling.exactness``."""
@@ -120,10 +113,8 @@ class TrainedModel:
     def refuse_overwriting_data(
         self, folder: Path, names: Iterable[str], other: Mapping[str, Any] | None
     ) -> None:
-        """Raise ``ValueError`` if one of the ``names`` in a folder is a file of the training data.
-
-        Files of the data config ``other`` are refused too.
-        """
+        """Raise ``ValueError`` if one of the ``names`` in a folder is a file of the training data,
+        or of the data config ``other``."""
         names = list(names)
         for data in (self.data_config, other or {}):
             for key, value in data.items():
@@ -146,9 +137,8 @@ logger = logging.getLogger(__name__)
 class TokenSamples:
     """Samples of tokens.
 
-    ``tokens``: Int[num, L]; ``nfe``, ``log_weights``, ``rows``, ``num_forced``: as in
-    ``SampleOutput``; ``seconds``: time to sample all; ``trajectory``: states of the first samples,
-    Int[K, at most ``trajectories``, L], or None.
+    ``tokens``: Int[num, L]; ``seconds``: time to sample all; ``trajectory``: states of the first
+    samples, Int[K, at most ``trajectories``, L], or None; others: as in ``SampleOutput``.
     """
 
     tokens: Tensor
@@ -188,7 +178,6 @@ def sample_tokens(
     are sampled.
     """
     start = time.perf_counter()
-    # sample, and take the time
     output = sample_in_batches(
         model,
         real,
@@ -199,15 +188,8 @@ def sample_tokens(
     )
     seconds = time.perf_counter() - start
     assert output.rows is not None
-    return TokenSamples(
-        output.x0,
-        output.nfe,
-        output.log_weights,
-        output.rows,
-        seconds,
-        output.trajectory,
-        output.num_forced,
-    )
+    drawn = (output.x0, output.nfe, output.log_weights, output.rows)
+    return TokenSamples(*drawn, seconds, output.trajectory, output.num_forced)
 
 
 def fresh_sizes(
@@ -249,21 +231,20 @@ def sample_fresh(
 def requested_sizes(
     trained: TrainedModel, n_max: int, **key: int | Sequence[int] | None
 ) -> int | list[int] | None:
-    """Read the sizes of samples from an option, ``num_nodes=...``: one size, several, or None for
-    all.
+    """Read sizes of samples from an option, ``num_nodes=...``: one, several, or None for all.
 
     Raises ``ValueError`` for a size that is too large for the model, or, among several, was not in
     the training data; warns of a single size that was not.
     """
     # the option, and words for the message
     ((name, asked),) = key.items()
-    one = asked if isinstance(asked, int) else None
+    one = [asked] if isinstance(asked, int) else []
     several = [] if asked is None or isinstance(asked, int) else [*asked]
     domain, seen = trained.domain, trained.size_counts
     samples, nodes = domain.title, domain.group_titles.get("node", "tokens")
     largest = "n_max" if "node" in domain.group_titles else "length"
     # sizes that cannot be sampled
-    for size in several or ([] if one is None else [one]):
+    for size in several or one:
         if size > n_max:
             raise ValueError(
                 f"{name}={size}: {trained.path} was trained on {samples} of at most {n_max} "
@@ -275,13 +256,12 @@ def requested_sizes(
                 f"{size} {nodes}, so none would be drawn among the others; {name}={size} alone "
                 "draws them"
             )
-    warn_of_sizes(trained, [] if one is None else [one])
-    return several or one
+    warn_of_sizes(trained, one)
+    return several or (one[0] if one else None)
 
 
 def warn_of_sizes(trained: TrainedModel, sizes: Iterable[int]) -> None:
     """Warn of requested sizes that the model was not trained on."""
-    # sizes of the training data
     seen = [size for size, count in enumerate(trained.size_counts) if count]
     if unseen := sorted({*sizes} - {*seen}):
         logger.warning(
@@ -346,17 +326,14 @@ class Structure:
         return replace(model, narrowing=self._make) if self else model
 
     def check_given(self, partial: Tensor, mask_id: int, places: Sequence[str]) -> None:
-        """Raise ``ValueError`` for the first given sample that cannot be completed to the
-        structure.
+        """Raise ``ValueError`` for the first given sample that cannot have the structure.
 
         ``partial``: Int[M, L], negative where nothing is given; ``places``: where each row was
         read, for the message.
         """
-        if self._make is None:
-            return
         # unknown positions are MASK
         tokens = partial.masked_fill(partial < 0, mask_id)
-        for row, why in self._make().contradictions(tokens).items():
+        for row, why in self._make().contradictions(tokens).items() if self._make else ():
             raise ValueError(
                 f"{places[row]}: {why}, which structure={self.name} forbids; mend the line, or "
                 "leave structure out"
@@ -393,9 +370,8 @@ class Structure:
 
     def summary(self, facts: dict[str, Any]) -> str:
         """Format a line of the log; "" without a structure."""
-        if "forced_draws_per_sample" not in facts:
+        if (forced := facts.get("forced_draws_per_sample")) is None:
             return ""
-        forced = facts["forced_draws_per_sample"]
         meaning = _meaning_of_shares(facts)
         return f"\nstructure={self.name}: {forced:.2f} forced draws a sample; {meaning}"
 
