@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from discrete_diffusion.config.values import check_name, counted
@@ -85,9 +86,11 @@ def comparison_table(
         for column in (*comparison.columns, *COST)
         if any(math.isfinite(model.mean(column.name)) for model in models)
     ]
-    metrics = [_metric_column(column, real) for column in there]
+    pairs = [_metric_columns(comparison, column, real) for column in there]
+    metrics = [value for value, _ in pairs]
     texts = _texts(comparison, with_backbones=columns is not None and "backbone" not in columns)
-    hidden = [_metric_difference(comparison, c) for c in there if len(models) > 1 and c not in COST]
+    several = len(models) > 1
+    hidden = [pair[1] for c, pair in zip(there, pairs, strict=True) if several and c not in COST]
     shown_columns = [*texts, *of_measures, *metrics, *hidden]
     # rows of real data, models and baselines
     real_row = [("real data", *(shown.real for shown in shown_columns[1:]))] if real else []
@@ -112,23 +115,18 @@ def _texts(comparison: Comparison, *, with_backbones: bool) -> list[_Shown]:
     ``with_backbones``: algorithms that have several backbones are named with them.
     """
     # baselines have a name alone
-    labels = dict(zip(map(id, comparison.models), comparison.short_names(), strict=True))
+    rows: dict[int, tuple[str, str, str]] = {id(b): (b.name, "", "") for b in comparison.baselines}
+    for model, label in zip(comparison.models, comparison.short_names(), strict=True):
+        instead = f" (for {model.instead_of})" if model.instead_of else ""
+        name = label if with_backbones else model.algorithm
+        size = f"{model.model} ({model.parameters:,})"
+        rows[id(model)] = (name, model.backbone + instead, size)
 
-    def algorithm(row: ComparedModel | Baseline) -> str:
-        if isinstance(row, Baseline):
-            return row.name
-        return labels[id(row)] if with_backbones else row.algorithm
-
-    def backbone(row: ComparedModel | Baseline) -> str:
-        if isinstance(row, Baseline):
-            return ""
-        return row.backbone + (f" (for {row.instead_of})" if row.instead_of else "")
-
-    def size(row: ComparedModel | Baseline) -> str:
-        return "" if isinstance(row, Baseline) else f"{row.model} ({row.parameters:,})"
+    def text(k: int, row: ComparedModel | Baseline) -> str:
+        return rows[id(row)][k]
 
     columns = (TableColumn(name, title, is_text=True) for name, title in TEXTS.items())
-    return list(map(_Shown, columns, (algorithm, backbone, size)))
+    return [_Shown(column, partial(text, k)) for k, column in enumerate(columns)]
 
 
 def _measure_columns(comparison: Comparison, name: str) -> list[_Shown]:
@@ -194,30 +192,29 @@ def is_doubtful(*models: ComparedModel | Baseline | None, measure: str) -> bool:
     return any(tail is not None and tail.is_doubtful for tail in tails)
 
 
-def _metric_column(column: Column, real: Mapping[str, float]) -> _Shown:
-    title = f"{column.head}{', %' if column.share else ''}"
-    return _Shown(
-        TableColumn(column.name, title, column.up),
-        lambda row: (
-            _number(row.metrics, column) if isinstance(row, Baseline) else _mean(row, column)
-        ),
+def _metric_columns(
+    comparison: Comparison, column: Column, real: Mapping[str, float]
+) -> tuple[_Shown, _Shown]:
+    """Columns of a metric and of its difference."""
+    unit, scale = (", %", 100) if column.share else ("", 1)
+
+    def text(row: ComparedModel | Baseline) -> str:
+        return _number(row.metrics, column) if isinstance(row, Baseline) else _mean(row, column)
+
+    def difference(row: ComparedModel | Baseline) -> str:
+        found = comparison.metric_difference(row, column)
+        return _estimate_text(found, column.digits, scale, sign="+")
+
+    value = _Shown(
+        TableColumn(column.name, f"{column.head}{unit}", column.up),
+        text,
         _number(real, column),
         value=lambda model: model.mean(column.name),
         apart=lambda one, other: one.estimate(column).minus(other.estimate(column)),
     )
-
-
-def _metric_difference(comparison: Comparison, column: Column) -> _Shown:
-    base = comparison.base_name(column.name)
-    title = f"{column.head}, difference to {base}{', %' if column.share else ''}"
-    scale = 100 if column.share else 1
-
-    def text(row: ComparedModel | Baseline) -> str:
-        return _estimate_text(
-            comparison.metric_difference(row, column), column.digits, scale, sign="+"
-        )
-
-    return _Shown(TableColumn(difference_name(column.name), title, column.up), text)
+    name, base = difference_name(column.name), comparison.base_name(column.name)
+    title = f"{column.head}, difference to {base}{unit}"
+    return value, _Shown(TableColumn(name, title, column.up), difference)
 
 
 def _best_cells(
