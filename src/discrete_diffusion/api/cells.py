@@ -122,7 +122,9 @@ class CellFolder:
         plan = read_json(self.path / "plan.json", ("digest", "config"))
         if plan is None or plan["digest"] == config_digest(config):
             return []
-        was, now = (dict(leaves(_kept(each))) for each in (plan["config"], plain(config)))
+        was, now = (
+            dict(leaves(_config_of_weights(each))) for each in (plan["config"], plain(config))
+        )
         lines = [
             f"{key} {was.get(key, 'absent')} -> {now.get(key, 'absent')}"
             for key in was | now
@@ -133,7 +135,7 @@ class CellFolder:
 
     def write_plan(self, config: DictConfig) -> None:
         """Write ``plan.json``."""
-        plan = {"digest": config_digest(config), "config": _kept(plain(config))}
+        plan = {"digest": config_digest(config), "config": _config_of_weights(plain(config))}
         write_json(self.path / "plan.json", plan)
 
     @property
@@ -256,11 +258,11 @@ def check_folders(cells: Sequence[Cell], data: dict[str, Dataset], *, overwrite:
 
 def config_digest(config: DictConfig) -> str:
     """Digest, 16 hex digits, of the config values that the weights of a run depend on."""
-    text = json.dumps(_kept(plain(config)), sort_keys=True)
+    text = json.dumps(_config_of_weights(plain(config)), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _kept(config: Mapping[str, Any]) -> dict[str, Any]:
+def _config_of_weights(config: Mapping[str, Any]) -> dict[str, Any]:
     """Copy a config, as JSON has it, without the keys ``_FREE`` and the values ``_NEUTRAL``."""
     # drop keys that the weights do not depend on
     kept: dict[str, Any] = _as_json(config)

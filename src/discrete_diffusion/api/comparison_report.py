@@ -68,12 +68,15 @@ def write_comparison(
     found = {cell.name: cell.folder.result or {} for cell in cells}
     first, first_data = found[cells[0].name], data[cells[0].data]
     columns = None if config.columns is None else [*config.columns]
-    comparison = _comparison(cells, found, first_data, protocol, config.reference)
-    real = _real_data(out / "real_data.json", first_data, comparison, measurement, protocol)
+    comparison = _group_cells(cells, found, first_data, protocol, config.reference)
+    real = _score_real_data(out / "real_data.json", first_data, comparison, measurement, protocol)
     scores = real.get("metrics", {})
     table = comparison_table(comparison, scores, columns=columns, with_sizes=True, mark_best=True)
     # notes below the table, with everything that the numbers depend on
-    setting, seeds = _setting(comparison, first["steps"]), ", ".join(map(str, comparison.seeds))
+    setting, seeds = (
+        _describe_setting(comparison, first["steps"]),
+        ", ".join(map(str, comparison.seeds)),
+    )
     summary, path = first_data.summary(), str(cells[0].config.data.get("path") or "")
     summary = summary.replace(path, Path(path).name) if path else summary
     trained = f"{setting}, seed{'s' * (len(comparison.seeds) > 1)} {seeds}"
@@ -101,7 +104,7 @@ def write_comparison(
         "models": comparison.rows(),
         "baselines": comparison.baseline_rows(),
         "real_data": real,
-        "cells": {name: _summary(result, measurement) for name, result in found.items()},
+        "cells": {name: _means_of_cell(result, measurement) for name, result in found.items()},
         "notes": notes,
     }
     results = finite_or_none(results)
@@ -159,7 +162,7 @@ def _write_tables(
     return ["table.md", "table.csv", "table.tex", "results.json"]
 
 
-def _comparison(
+def _group_cells(
     cells: Sequence[Cell],
     found: Mapping[str, dict[str, Any]],
     data: Dataset,
@@ -193,12 +196,14 @@ def _comparison(
                 parameters=first.parameters,
                 quantity=results[0]["quantity"],
                 values={
-                    name: torch.tensor([_numbers(r[name]) for r in results], dtype=torch.float64)
+                    name: torch.tensor(
+                        [_numbers_or_nan(r[name]) for r in results], dtype=torch.float64
+                    )
                     for name in measures
                     if all(result.get(name) for result in results)
                 },
                 metrics={
-                    name: _numbers([result["metrics"][name] for result in results])
+                    name: _numbers_or_nan([result["metrics"][name] for result in results])
                     for name in results[0]["metrics"]
                     if all(name in result["metrics"] for result in results)
                 },
@@ -221,23 +226,23 @@ def _comparison(
     )
 
 
-def _numbers(values: Sequence[float | None]) -> list[float]:
+def _numbers_or_nan(values: Sequence[float | None]) -> list[float]:
     """Convert null to NaN."""
     return [math.nan if value is None else float(value) for value in values]
 
 
-def _summary(result: Mapping[str, Any], measurement: CellMeasurement) -> dict[str, Any]:
+def _means_of_cell(result: Mapping[str, Any], measurement: CellMeasurement) -> dict[str, Any]:
     """Return the means of a cell, without the values per sample, which ``cell.json`` keeps."""
     means = {
         "bound" if name == "nelbo" else name: sum(numbers) / len(numbers)
         for name in sorted(measurement.measures)
-        if (numbers := _numbers(result.get(name) or []))
+        if (numbers := _numbers_or_nan(result.get(name) or []))
     }
     kept = ("steps", "exact", "approximate_because", "metrics", "statistics", "hardware")
     return {**means, **{key: result[key] for key in kept if key in result}}
 
 
-def _real_data(
+def _score_real_data(
     path: Path,
     data: Dataset,
     comparison: Comparison,
@@ -262,7 +267,7 @@ def _real_data(
     return kept if kept["metrics"] else {}
 
 
-def _setting(comparison: Comparison, steps: int) -> str:
+def _describe_setting(comparison: Comparison, steps: int) -> str:
     """Describe the data, steps and models of a comparison, with the algorithms of each model."""
     # models with the names of their algorithms
     models: dict[str, list[str]] = {}

@@ -191,10 +191,10 @@ class SampleFunction:
             num_samples=num,
             seed=seed,
             steps=steps,
-            sampling=_settings(sampling),
+            sampling=_sampler_settings(sampling),
             batch_size=batch_size,
             precision=precision,
-            options=_options("sample", options, own),
+            options=_options_by_name("sample", options, own),
         )
         return sample(request, trained_model_here(request, self.checkpoint)).samples
 
@@ -262,10 +262,10 @@ def evaluate(
         num_samples=num,
         seed=seed,
         steps=steps,
-        sampling=_settings(sampling),
+        sampling=_sampler_settings(sampling),
         batch_size=batch_size,
         precision=precision,
-        options=_options("evaluate", options, options_of(kind, "evaluate")),
+        options=_options_by_name("evaluate", options, options_of(kind, "evaluate")),
         samples=tuple(files),
         split=split,
         num_held_out=held_out,
@@ -277,11 +277,13 @@ def evaluate(
     return evaluate_model(request, trained_model_here(request, checkpoint))[0]
 
 
-def _settings(sampling: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _sampler_settings(sampling: str | Mapping[str, Any] | None) -> Mapping[str, Any]:
     return {"name": sampling} if isinstance(sampling, str) else sampling or {}
 
 
-def _options(command: str, given: Mapping[str, Any], own: Mapping[str, Option]) -> dict[str, Any]:
+def _options_by_name(
+    command: str, given: Mapping[str, Any], own: Mapping[str, Option]
+) -> dict[str, Any]:
     """Return the options by their full names; objects given instead of files as ``GivenObjects``.
 
     Raises ``ValueError`` for an unknown or repeated option, and for a value of another type than

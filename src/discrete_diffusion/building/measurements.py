@@ -172,7 +172,7 @@ def with_measurements(
             *(_AT_VALIDATION * between, -(-_LEAST_BOUNDED // size)),
         ),
     }
-    return _filled_in(config, amounts)
+    return _fill_in_amounts(config, amounts)
 
 
 def with_terms(config: DictConfig) -> tuple[DictConfig, list[str]]:
@@ -194,10 +194,10 @@ def with_terms(config: DictConfig) -> tuple[DictConfig, list[str]]:
             *(allowed, _LEAST_BOUNDED),
         ),
     }
-    return _filled_in(config, amounts)
+    return _fill_in_amounts(config, amounts)
 
 
-def _filled_in(
+def _fill_in_amounts(
     config: DictConfig, amounts: Mapping[str, tuple[int, float, float, int]]
 ) -> tuple[DictConfig, list[str]]:
     """Fill in null keys; ``amounts``: arguments of ``affordable`` by key. Bounds take at least two

@@ -360,7 +360,7 @@ def plugged_in(config: Mapping[str, Any]) -> list[dict[str, str]]:
     an installed package, the ``package``.
     """
     parts = []
-    for noun, name, find in _parts(config):
+    for noun, name, find in _named_parts(config):
         # parts of this package need no note
         module = _module_of(find(name))
         top = module.partition(".")[0]
@@ -378,7 +378,7 @@ def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS)
     registered its name. ``nouns``: kinds of parts to check.
     """
     # parts that other packages had registered
-    finders = {noun: (name, find) for noun, name, find in _parts(info["config"])}
+    finders = {noun: (name, find) for noun, name, find in _named_parts(info["config"])}
     for part in info.get("plugins", ()):
         noun, name, module = (part[key] for key in ("noun", "name", "module"))
         used, find = finders.get(noun, (None, None))
@@ -396,7 +396,8 @@ def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS)
             if package is not None:
                 distribution(package)
         except (PackageNotFoundError, ValueError):
-            return f"needs the package {_shown(package)}, which has its {noun} '{name}'; install it"
+            shown = _printable(package)
+            return f"needs the package {shown}, which has its {noun} '{name}'; install it"
         if module == "__main__":
             return (
                 f"needs its {noun} '{name}', which a script or notebook registered; put that "
@@ -427,7 +428,7 @@ def modules_note(info: Mapping[str, Any]) -> str:
 
 
 def _trust_hint(modules: Sequence[str]) -> str:
-    shown = [_shown(name) for name in modules]
+    shown = [_printable(name) for name in modules]
     noun, it = ("module", "it") if len(shown) == 1 else ("modules", "them")
     quoted = ", ".join(f'"{name}"' for name in shown)
     return (
@@ -436,7 +437,7 @@ def _trust_hint(modules: Sequence[str]) -> str:
     )
 
 
-def _shown(name: Any) -> str:
+def _printable(name: Any) -> str:
     """Format a name from a file without control characters."""
     return str(name) if str(name).isprintable() else repr(name)
 
@@ -445,7 +446,7 @@ def _module_of(builder: Any) -> str:
     return str(getattr(builder, "__module__", __name__))  # a partial function has none
 
 
-def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[str], Any]]]:
+def _named_parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[str], Any]]]:
     """Yield kind and name of each part of a config, and the function that finds such a part."""
     finders: dict[str, tuple[str, str, Callable[[str], Any]]] = {
         "domain": ("data", "domain", lambda name: type(get_domain(name))),

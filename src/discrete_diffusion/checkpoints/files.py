@@ -147,7 +147,7 @@ def check_readable(state: Mapping[str, Any]) -> None:
     """
     allowed = dict.fromkeys((str, bytes, bool, int, float, type(None)), True)
     # classes are tried by writing and reading one value
-    for place, value in _leaves("", state):
+    for place, value in _leaves_with_places("", state):
         kind = type(value)
         if kind not in allowed and not issubclass(kind, Tensor):
             file = io.BytesIO()
@@ -166,14 +166,14 @@ def check_readable(state: Mapping[str, Any]) -> None:
             )
 
 
-def _leaves(place: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _leaves_with_places(place: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield values in nested containers with their paths: ``optimizer_states[0].state``."""
     if type(value) in (dict, OrderedDict):
         for key, each in value.items():
-            yield from _leaves(f"{place}.{key}" if place else str(key), each)
+            yield from _leaves_with_places(f"{place}.{key}" if place else str(key), each)
     elif type(value) in (list, tuple):
         for k, each in enumerate(value):
-            yield from _leaves(f"{place}[{k}]", each)
+            yield from _leaves_with_places(f"{place}[{k}]", each)
     else:
         yield place, value
 
@@ -343,7 +343,7 @@ def check_header(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
         large = any(is_a(int, number) and abs(number) > most for number in numbers)
         if large and _WITHOUT_TENSOR.isdisjoint(re.split(r"[._]", key)):
             raise ValueError(
-                f"{path}: {key} is {_shown(value)}; expected at most {most}, as the file has no "
+                f"{path}: {key} is {_quoted(value)}; expected at most {most}, as the file has no "
                 "weights for more"
             )
 
@@ -362,7 +362,7 @@ def check_schema(info: Any, path: Path) -> None:
         )
     for key, (fits, expected) in _SCHEMA.items():
         if key in info and not fits(info[key]):
-            raise ValueError(f"{path}: {key} is {_shown(info[key])}; expected {expected}")
+            raise ValueError(f"{path}: {key} is {_quoted(info[key])}; expected {expected}")
 
     # the parts that a model is built from, its sampler, and the modules that it names
     config = info["config"]
@@ -374,22 +374,22 @@ def check_schema(info: Any, path: Path) -> None:
     plugins = config.get("plugins")
     if not (plugins is None or is_a(str, plugins) or _is_list_of(str, plugins)):
         raise ValueError(
-            f"{path}: config.plugins is {_shown(plugins)}; expected a list of names of modules"
+            f"{path}: config.plugins is {_quoted(plugins)}; expected a list of names of modules"
         )
     for group in (*_PARTS, *(["sampling"] if "sampling" in config else [])):
         keys = config[group]
         if not isinstance(keys, Mapping):
             raise ValueError(
-                f"{path}: config.{group} is {_shown(keys)}; expected keys, such as name"
+                f"{path}: config.{group} is {_quoted(keys)}; expected keys, such as name"
             )
         # names, then bounds of numbers, then types as in the shipped config of this name
         for key in _NAMES.get(group, ("name",)):
             if not is_a(str, keys.get(key)) and (key in keys or group in _NAMES):
-                found = _shown(keys.get(key))
+                found = _quoted(keys.get(key))
                 raise ValueError(f"{path}: {group}.{key} is {found}; expected a text")
         for key, value in leaves(keys, f"{group}."):
             if is_a(int, value) and abs(value) > _LARGEST:
-                raise ValueError(f"{path}: {key} is {_shown(value)}; expected at most {_LARGEST}")
+                raise ValueError(f"{path}: {key} is {_quoted(value)}; expected at most {_LARGEST}")
         try:
             check_kinds_of({group: keys}, {group: shipped_config(group, keys.get("name", ""))})
         except ValueError as error:
@@ -454,14 +454,14 @@ def unusual_settings(config: Mapping[str, Any]) -> str:
     for group in ("model", "algo", "data"):
         usual = dict(leaves(shipped_config(group, config[group].get("name", ""))))
         unusual += [
-            f"{group}.{key}={_shown(value)}"
+            f"{group}.{key}={_quoted(value)}"
             for key, value in leaves(config[group])
             if key in usual and usual[key] != value
         ]
     return ", ".join(unusual[:8]) + (", ..." if len(unusual) > 8 else "")
 
 
-def _shown(value: Any) -> str:
+def _quoted(value: Any) -> str:
     """Quote a value of a file for a message: shortened, without control characters."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."

@@ -126,7 +126,7 @@ def read_original(checkpoint: OriginalCheckpoint) -> OriginalModel:
             )
     # settings in the name come first
     settings = {**file.settings, **checkpoint.settings}
-    config = _config(checkpoint, file, settings)
+    config = _config_of_original(checkpoint, file, settings)
     data = config["data"]
     trained = to_dit(file.weights)
     averaged = {**trained} if file.averaged is None else to_dit(file.averaged)
@@ -144,7 +144,7 @@ def read_original(checkpoint: OriginalCheckpoint) -> OriginalModel:
     return OriginalModel(file.path, config, averaged, trained, data["length"], file.step)
 
 
-def _config(
+def _config_of_original(
     checkpoint: OriginalCheckpoint, file: OriginalFile, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
     parts, sizes = PARTS[checkpoint.kind], file.sizes
@@ -270,12 +270,12 @@ def _read_file(checkpoint: OriginalCheckpoint) -> OriginalFile:
     else:
         state = _unpickle(path)
         settings |= _known_settings(state.get("hyper_parameters"))
-    named, prefix = _network(state, path)
+    named, prefix = _network_tensors(state, path)
     weights = {k.removeprefix(prefix): v for k, v in named.items() if k.startswith(prefix)}
     try:
         sizes = Sizes.of(weights)
         sizes.check(weights)
-        averaged = _averaged(state.get("ema"), sizes)
+        averaged = _averaged_weights(state.get("ema"), sizes)
     except ValueError as error:
         raise ValueError(
             f"{path}: {f'behind {prefix!r}, ' if prefix else ''}{error}; expected the network of "
@@ -316,7 +316,7 @@ def _refusal(path: Path, reason: str) -> str:
     )
 
 
-def _network(state: Mapping[str, Any], path: Path) -> tuple[dict[str, Tensor], str]:
+def _network_tensors(state: Mapping[str, Any], path: Path) -> tuple[dict[str, Tensor], str]:
     """Return the tensors by name, and the prefix of the names of the network's tensors."""
     # tensors below one of the known keys, or at the top
     inside = next((state[k] for k in _STATES if isinstance(state.get(k), Mapping)), state)
@@ -334,7 +334,7 @@ def _network(state: Mapping[str, Any], path: Path) -> tuple[dict[str, Tensor], s
     return tensors, prefixes[0]
 
 
-def _averaged(ema: Any, sizes: Sizes) -> dict[str, Tensor] | None:
+def _averaged_weights(ema: Any, sizes: Sizes) -> dict[str, Tensor] | None:
     """Averaged weights by name, from the list ``shadow_params``.
 
     The list has the network's parameters in their order, then numbers of the noise schedule.

@@ -110,7 +110,7 @@ def model_card(info: Mapping[str, Any], num_parameters: int, about: CardFacts) -
 
     # sections, with a blank line between them
     parts = [
-        f"---\n{_yaml(head)}---",
+        f"---\n{_as_yaml(head)}---",
         f"# {about.name}",
         f"{algo['name']} with {algo['backbone']}, {num_parameters:,} parameters, "
         f"{info['step']:,} steps, for {domain.title}. Licence: {about.licence or 'not stated'}.",
@@ -118,12 +118,12 @@ def model_card(info: Mapping[str, Any], num_parameters: int, about: CardFacts) -
         f'model = load("{about.name}")\nsamples = model.sample(16)\n```',
         "## Data",
         f"Fingerprint `{info['data_fingerprint'] or 'unknown'}`:",
-        f"```yaml\n{_yaml(data)}```",
+        f"```yaml\n{_as_yaml(data)}```",
         "## Recipe",
         *([] if about.recipe is None else [f"```\n{about.recipe}\n```"]),
-        f"```yaml\n{_yaml(recipe)}```",
+        f"```yaml\n{_as_yaml(recipe)}```",
         "## Metrics",
-        _metrics(about.metrics),
+        _metrics_table(about.metrics),
         "## Limits",
         f"{limits}Trained on {seen}; it has not seen other sizes. Measured on data of the "
         "distribution that it was trained on alone.",
@@ -131,7 +131,7 @@ def model_card(info: Mapping[str, Any], num_parameters: int, about: CardFacts) -
     return "\n\n".join(parts) + "\n"
 
 
-def _metrics(metrics: Mapping[str, Any]) -> str:
+def _metrics_table(metrics: Mapping[str, Any]) -> str:
     """Table of the metrics: a row per number, with its interval and the score of real data."""
     intervals, real = metrics.get("intervals", {}), metrics.get("real", {})
     rows = []
@@ -160,7 +160,7 @@ def _metrics(metrics: Mapping[str, Any]) -> str:
     return "\n".join(["| | value | | real data |", "|---|---:|---:|---:|", *rows, "", about])
 
 
-def _yaml(values: Any) -> str:
+def _as_yaml(values: Any) -> str:
     return str(
         yaml.safe_dump(json.loads(json.dumps(values)), sort_keys=False, default_flow_style=None)
     )
@@ -332,7 +332,7 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
             logging.getLogger(name).setLevel(logging.ERROR)
         program = torch.onnx.export(
             network,
-            _example(algorithm, _ROWS),
+            _example_inputs(algorithm, _ROWS),
             dynamo=True,
             dynamic_shapes=({0: batch}, {0: batch}),
             input_names=["x_t", "sigma"],
@@ -350,7 +350,7 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
         program.save(unfinished)
         session = onnxruntime.InferenceSession(str(unfinished), providers=["CPUExecutionProvider"])
         pairs = []
-        for x_t, sigma in (_example(algorithm, rows) for rows in (1, _ROWS, 8)):
+        for x_t, sigma in (_example_inputs(algorithm, rows) for rows in (1, _ROWS, 8)):
             (exported,) = session.run(None, {"x_t": x_t.numpy(), "sigma": sigma.numpy()})
             with torch.no_grad():
                 logits = network(x_t, sigma)
@@ -365,7 +365,7 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
     return float(difference)
 
 
-def _example(algorithm: TokenAlgorithm, rows: int) -> tuple[Tensor, Tensor]:
+def _example_inputs(algorithm: TokenAlgorithm, rows: int) -> tuple[Tensor, Tensor]:
     """Make samples of random legal ids with half of the positions masked, and noise levels."""
     layout, generator = algorithm.layout, make_generator(0, rows)
     weight = layout.support.float()

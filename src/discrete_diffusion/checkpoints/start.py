@@ -138,7 +138,7 @@ def initialise(
         # settings that explain a difference, then parts to name
         if other := sorted(start.weights.keys() ^ sources.keys()):
             own = ", ".join(sorted({name.split(".")[0] for name in start.weights}))
-            differing = _differing(start.config, config)
+            differing = _differing_sizes(start.config, config)
             settings = f"set {', '.join(differing)} as it has, or " if differing else ""
             name = start.config["algo"].get("backbone")
             if name != config["algo"].get("backbone"):
@@ -149,10 +149,10 @@ def initialise(
             )
     # a part may be at another depth in the checkpoint
     for part in parts:
-        there = _nearest(part, start.weights, f"the backbone of {start.path}")
-        here = _nearest(part, state, "this backbone")
-        of_part = {name: there + name.removeprefix(here) for name in _inside(here, state)}
-        inside = _inside(there, start.weights)
+        there = _nearest_part(part, start.weights, f"the backbone of {start.path}")
+        here = _nearest_part(part, state, "this backbone")
+        of_part = {name: there + name.removeprefix(here) for name in _tensors_inside(here, state)}
+        inside = _tensors_inside(there, start.weights)
         if {*inside}.isdisjoint(of_part.values()):
             raise ValueError(f"init.parts: '{part}' has no tensor in common with {start.path}")
         unused += [name for name in inside if name not in of_part.values()]
@@ -173,7 +173,7 @@ def initialise(
     return Initialised(tuple(loaded), missing, tuple(unused), left)
 
 
-def _nearest(part: str, names: Iterable[str], owner: str) -> str:
+def _nearest_part(part: str, names: Iterable[str], owner: str) -> str:
     """Path of the module or tensor with the name ``part`` that is nearest to the top."""
     # every module on the way to a tensor
     paths = {path for name in names for path in accumulate(name.split("."), "{}.{}".format)}
@@ -192,7 +192,7 @@ def _nearest(part: str, names: Iterable[str], owner: str) -> str:
     return nearest[0]
 
 
-def _inside(path: str, names: Iterable[str]) -> list[str]:
+def _tensors_inside(path: str, names: Iterable[str]) -> list[str]:
     """Names of a module's tensors, or of the tensor itself."""
     return [name for name in names if name == path or name.startswith(f"{path}.")]
 
@@ -208,7 +208,7 @@ def _check_shapes(
             continue
         # settings that would give the shapes in the file
         remedies = []
-        if differing := _differing(start.config, config):
+        if differing := _differing_sizes(start.config, config):
             remedies.append(f"with {', '.join(differing)} it has that of the file")
 
         # outermost parts of both whose common tensors have equal shapes
@@ -235,11 +235,11 @@ def other_meanings(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [f"data.{key}" for key in keys if there[key] != here[key]]
 
 
-def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _differing_sizes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Settings ``key=value`` of ``was`` that decide shapes, differ in ``now`` and can be set."""
     from omegaconf import OmegaConf
 
-    there, here = _sizes(was), _sizes(now)
+    there, here = _sizes_of_network(was), _sizes_of_network(now)
     settings = []
     for key in (k for k in there if k in here and there[k] != here[k]):
         section, _, name = key.partition(".")
@@ -253,7 +253,7 @@ def _differing(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return settings
 
 
-def _sizes(config: Mapping[str, Any]) -> dict[str, Any]:
+def _sizes_of_network(config: Mapping[str, Any]) -> dict[str, Any]:
     # keys that do not describe the network are left out
     described = {"name", "parameters", "backbones", "counted_at", "scales_with", "download"}
     model = {
@@ -335,7 +335,15 @@ class ResumePoint:
             logger.info(
                 "it has all its trainer.max_steps=%d: no training, only the evaluation", steps
             )
-        for sentence in (*code_left_out(self, config), *machine_changes(self, config, trainer)):
+        # a file must not choose which code is run, so the command must name its classes
+        now = dict(leaves(config))
+        left_out = [
+            f"{key.removesuffix('._target_')} of {self.path} is left out: a checkpoint cannot "
+            f"choose code; give {'+' * (not key.startswith('optim'))}{key}={value} to have it"
+            for key, value in leaves(self.config)
+            if key.endswith("_target_") and value is not None and now.get(key) != value
+        ]
+        for sentence in (*left_out, *machine_changes(self, config, trainer)):
             logger.warning("%s", sentence)
 
 
@@ -357,7 +365,7 @@ def check_resumable(
         raise ValueError(f"{path} holds weights only; resume from the .ckpt of its run")
 
     # settings and data must be the same
-    changes = _changes(info["config"], config)
+    changes = _changed_settings(info["config"], config)
     if info["data_fingerprint"] != data_fingerprint:
         changes.append(f"the data (fingerprint {info['data_fingerprint']} -> {data_fingerprint})")
     if changes:
@@ -395,20 +403,6 @@ def check_resumable(
     return ResumePoint(path, step, info["config"], info["machine"], stream, due)
 
 
-def code_left_out(point: ResumePoint, config: Mapping[str, Any]) -> list[str]:
-    """Sentences about classes in the config of the interrupted run that this run leaves out.
-
-    A file must not choose which code is run, so the command must name the classes.
-    """
-    now = dict(leaves(config))
-    return [
-        f"{key.removesuffix('._target_')} of {point.path} is left out: a checkpoint cannot choose "
-        f"code; give {'+' * (not key.startswith('optim'))}{key}={value} to have it"
-        for key, value in leaves(point.config)
-        if key.endswith("_target_") and value is not None and now.get(key) != value
-    ]
-
-
 def machine_changes(point: ResumePoint, config: Mapping[str, Any], trainer: Trainer) -> list[str]:
     """Sentences about changes of the machine that can change numbers."""
     now: dict[str, Any] = {"device": trainer.strategy.root_device.type, "torch": torch.__version__}
@@ -430,7 +424,7 @@ def machine_changes(point: ResumePoint, config: Mapping[str, Any], trainer: Trai
     return sentences
 
 
-def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _changed_settings(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Differences in the keys ``_KEPT``, as ``key was -> is``; absent and null are equal."""
     # settings on which numbers depend
     old, new = dict(leaves(was)), dict(leaves(now))
@@ -442,11 +436,11 @@ def _changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [
         f"{key} {old.get(key, _ABSENT)} -> {new.get(key, _ABSENT)}"
         for key in keys
-        if _meaning(key, old.get(key)) != _meaning(key, new.get(key))
+        if _setting_meant(key, old.get(key)) != _setting_meant(key, new.get(key))
     ]
 
 
-def _meaning(key: str, value: Any) -> Any:
+def _setting_meant(key: str, value: Any) -> Any:
     """Normalise the value of a key, so that settings of the same meaning are equal."""
     value = _UNSET.get(key) if value is None else value
     return (value, isinstance(value, int) and value == 1) if key in _BATCHES_OR_SHARE else value

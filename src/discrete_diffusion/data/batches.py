@@ -75,7 +75,7 @@ class BatchStream:
         world_size: int = 1,
         accumulate: int = 1,
     ) -> None:
-        self.examples = _examples(dataset, "train", batch_size)
+        self.examples = _examples_to_batch(dataset, "train", batch_size)
         self.dataset, self.seed, self.rank, self.world_size = dataset, seed, rank, world_size
         # whole batches of a pass, and steps of an epoch
         num = len(self.examples)
@@ -182,7 +182,7 @@ class SplitBatches:
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        self.examples = _examples(dataset, split, batch_size)
+        self.examples = _examples_to_batch(dataset, split, batch_size)
         self.dataset, self.seed, self.rank, self.world_size = dataset, seed, rank, world_size
         # batches of all ranks, and batches of this rank
         sizes = dataset.sizes(self.examples)
@@ -204,7 +204,7 @@ class SplitBatches:
             yield self.dataset.augment(self.examples[self._batches[k]], generator)
 
 
-def _examples(dataset: Dataset, split: str, batch_size: int) -> Examples:
+def _examples_to_batch(dataset: Dataset, split: str, batch_size: int) -> Examples:
     """Return a split; raise ``ValueError`` if it is empty or the batch size is below 1."""
     if batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: expected at least 1")

@@ -195,7 +195,7 @@ def canonical_orders(
     for n in np.unique(counts).tolist():
         rows = np.flatnonzero(counts == n)
         graphs = tokens[rows]
-        found, log_num_automorphisms = _orders(
+        found, log_num_automorphisms = _orders_of_size(
             graphs[:, :n].astype(np.int64), _pair_matrix(graphs, n, vocab), vocab
         )
         orders[rows, :n] = found
@@ -207,7 +207,7 @@ def canonical_order(
     types: Ints, pairs: Ints, vocab: VocabConfig = RPLAN_VOCAB_CONFIG
 ) -> tuple[int, ...]:
     """Canonical order of one graph with ``types`` (n,) and a full matrix ``pairs`` (n, n)."""
-    orders, _ = _orders(types[None], pairs[None], vocab)
+    orders, _ = _orders_of_size(types[None], pairs[None], vocab)
     return tuple(orders[0].tolist())
 
 
@@ -224,12 +224,14 @@ def _pair_matrix(tokens: Ints, n: int, vocab: VocabConfig) -> Ints:
     return pairs
 
 
-def _orders(types: Ints, pairs: Ints, vocab: VocabConfig) -> tuple[Ints, NDArray[np.float64]]:
+def _orders_of_size(
+    types: Ints, pairs: Ints, vocab: VocabConfig
+) -> tuple[Ints, NDArray[np.float64]]:
     """Canonical orders (G, n) and log |Aut| (G,) of graphs with n nodes each."""
     # sort by type, scores and colour
     num_graphs, n = types.shape
     keys = [types, *(np.array(signs)[pairs].sum(-1) for signs in vocab.edge_directions)]
-    colours = _refine(keys, pairs)
+    colours = _refine_colours(keys, pairs)
     orders = np.lexsort((colours, *reversed(keys)), axis=-1)
 
     # graphs with tied nodes
@@ -241,7 +243,7 @@ def _orders(types: Ints, pairs: Ints, vocab: VocabConfig) -> tuple[Ints, NDArray
     for start in range(0, len(tied), chunk):
         rows = tied[start : start + chunk]
         # twins may stand in any order, m! of them; other ties need the search
-        twins = _twins(types[rows], pairs[rows], vocab)
+        twins = _twin_nodes(types[rows], pairs[rows], vocab)
         rank_in_class = np.tril(twins, k=-1).sum(-1)
         group = (log_factorial[twins.sum(-1)] * (rank_in_class == 0)).sum(-1)
         for k, row in enumerate(rows.tolist()):
@@ -260,7 +262,7 @@ def _orders(types: Ints, pairs: Ints, vocab: VocabConfig) -> tuple[Ints, NDArray
     return orders, log_num_automorphisms
 
 
-def _twins(types: Ints, pairs: Ints, vocab: VocabConfig) -> NDArray[np.bool_]:
+def _twin_nodes(types: Ints, pairs: Ints, vocab: VocabConfig) -> NDArray[np.bool_]:
     """Bool (G, n, n): True if swapping u and v changes nothing, also on the diagonal.
 
     Twins have one type, the same edge to every third node, and a symmetric one to each other, an
@@ -276,7 +278,7 @@ def _twins(types: Ints, pairs: Ints, vocab: VocabConfig) -> NDArray[np.bool_]:
     return (agrees & symmetric & (types[:, :, None] == types[:, None, :])) | eye
 
 
-def _mix(values: Hashes) -> Hashes:
+def _mix_bits(values: Hashes) -> Hashes:
     """Splitmix64 finaliser, a bijection of 64-bit integers that spreads every bit."""
     values = values ^ (values >> np.uint64(30))
     values = values * np.uint64(0xBF58476D1CE4E5B9)
@@ -288,7 +290,7 @@ def _mix(values: Hashes) -> Hashes:
 _STEP = np.array([0x9E3779B97F4A7C15], dtype=np.uint64)
 
 
-def _refine(keys: list[Ints], pairs: Ints) -> Hashes:
+def _refine_colours(keys: list[Ints], pairs: Ints) -> Hashes:
     """Colour refinement (1-Weisfeiler-Leman) of graphs (G, n): a 64-bit colour per node.
 
     Nodes start with equal colours if their keys agree; each round hashes a node's colour with the
@@ -296,14 +298,16 @@ def _refine(keys: list[Ints], pairs: Ints) -> Hashes:
     """
     colours: Hashes = np.zeros(keys[0].shape, dtype=np.uint64)
     for key in keys:
-        colours = _mix(colours * _STEP + key.astype(np.uint64) + _STEP)
+        colours = _mix_bits(colours * _STEP + key.astype(np.uint64) + _STEP)
     # graphs that are still refined
     n = colours.shape[-1]
     num_colours = _num_distinct(colours)
     active = np.flatnonzero(num_colours < n)
     while active.size:
-        neighbour = _mix(colours[active, None, :] + (pairs[active].astype(np.uint64) + 1) * _STEP)
-        refined = _mix(colours[active] * _STEP + neighbour.sum(-1, dtype=np.uint64))
+        neighbour = _mix_bits(
+            colours[active, None, :] + (pairs[active].astype(np.uint64) + 1) * _STEP
+        )
+        refined = _mix_bits(colours[active] * _STEP + neighbour.sum(-1, dtype=np.uint64))
         refined_num = _num_distinct(refined)
         colours[active] = refined
         separated = refined_num > num_colours[active]

@@ -88,7 +88,9 @@ def comparison_table(
     ]
     pairs = [_metric_columns(comparison, column, real) for column in there]
     metrics = [value for value, _ in pairs]
-    texts = _texts(comparison, with_backbones=columns is not None and "backbone" not in columns)
+    texts = _name_columns(
+        comparison, with_backbones=columns is not None and "backbone" not in columns
+    )
     several = len(models) > 1
     hidden = [pair[1] for c, pair in zip(there, pairs, strict=True) if several and c not in COST]
     shown_columns = [*texts, *of_measures, *metrics, *hidden]
@@ -109,7 +111,7 @@ def comparison_table(
     return table.chosen(["algorithm", *(name for name in columns if name != "algorithm")])
 
 
-def _texts(comparison: Comparison, *, with_backbones: bool) -> list[_Shown]:
+def _name_columns(comparison: Comparison, *, with_backbones: bool) -> list[_Shown]:
     """Columns of algorithm, backbone and preset.
 
     ``with_backbones``: algorithms that have several backbones are named with them.
@@ -137,11 +139,11 @@ def _measure_columns(comparison: Comparison, name: str) -> list[_Shown]:
     digits = 2 if in_nats else 3
 
     def text(row: ComparedModel | Baseline) -> str:
-        cell = _estimate_text(comparison.value(row, name), digits)
+        cell = _format_estimate(comparison.value(row, name), digits)
         return cell + doubt(row) if cell else "–"
 
     def difference(row: ComparedModel | Baseline) -> str:
-        cell = _estimate_text(comparison.difference(row, name), digits, sign="+")
+        cell = _format_estimate(comparison.difference(row, name), digits, sign="+")
         return cell + doubt(row, comparison.base(row, name)) if cell else ""
 
     # mark numbers that few noise samples carry
@@ -199,16 +201,20 @@ def _metric_columns(
     unit, scale = (", %", 100) if column.share else ("", 1)
 
     def text(row: ComparedModel | Baseline) -> str:
-        return _number(row.metrics, column) if isinstance(row, Baseline) else _mean(row, column)
+        return (
+            _format_metric(row.metrics, column)
+            if isinstance(row, Baseline)
+            else _format_mean(row, column)
+        )
 
     def difference(row: ComparedModel | Baseline) -> str:
         found = comparison.metric_difference(row, column)
-        return _estimate_text(found, column.digits, scale, sign="+")
+        return _format_estimate(found, column.digits, scale, sign="+")
 
     value = _Shown(
         TableColumn(column.name, f"{column.head}{unit}", column.up),
         text,
-        _number(real, column),
+        _format_metric(real, column),
         value=lambda model: model.mean(column.name),
         apart=lambda one, other: one.estimate(column).minus(other.estimate(column)),
     )
@@ -240,28 +246,30 @@ def _best_cells(
     return frozenset(best)
 
 
-def _estimate_text(estimate: Estimate | None, digits: int, scale: float = 1, sign: str = "") -> str:
+def _format_estimate(
+    estimate: Estimate | None, digits: int, scale: float = 1, sign: str = ""
+) -> str:
     if estimate is None:
         return ""
     return with_error(scale * estimate.mean, scale * estimate.standard_error, digits, sign=sign)
 
 
-def _mean(model: ComparedModel, column: Column) -> str:
+def _format_mean(model: ComparedModel, column: Column) -> str:
     """Format the mean of a metric over seeds, with its error."""
     scale, error = 100 if column.share else 1, math.nan
     if column not in COST:
         error = model.estimate(column).standard_error
     # errors of shares keep a figure that is not 0
-    text = _shown(scale * model.mean(column.name), column.digits)
+    text = _format_number(scale * model.mean(column.name), column.digits)
     if text and column.share and math.isfinite(error):
         return f"{text} ± {error_text(scale * error, column.digits)}"
     return with_error(scale * model.mean(column.name), scale * error, column.digits)
 
 
-def _number(metrics: Mapping[str, float], column: Column) -> str:
+def _format_metric(metrics: Mapping[str, float], column: Column) -> str:
     if column in COST or column.name not in metrics:
         return ""
-    return _shown((100 if column.share else 1) * metrics[column.name], column.digits)
+    return _format_number((100 if column.share else 1) * metrics[column.name], column.digits)
 
 
 def table_notes(comparison: Comparison) -> list[str]:
@@ -347,11 +355,11 @@ def _error_note(comparison: Comparison) -> str:
 
 def with_error(value: float, error: float, digits: int, *, sign: str = "") -> str:
     """Format ``value ± error``; the value alone without an error, "" without a value."""
-    text = _shown(value, digits, sign)
-    return f"{text} ± {_shown(error, digits)}" if text and math.isfinite(error) else text
+    text = _format_number(value, digits, sign)
+    return f"{text} ± {_format_number(error, digits)}" if text and math.isfinite(error) else text
 
 
-def _shown(value: Any, digits: int, sign: str = "") -> str:
+def _format_number(value: Any, digits: int, sign: str = "") -> str:
     if not isinstance(value, int | float) or not math.isfinite(value):
         return ""
     if round(value, digits) == 0:  # neither below nor above: no sign

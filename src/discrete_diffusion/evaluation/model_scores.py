@@ -155,12 +155,12 @@ def measure_likelihood(
     def score(some: Batch, draws: Tensor) -> Tensor:
         return order_log_probs(algorithm, some, order)
 
-    [log_p] = _measured(model, forms, score)
+    [log_p] = _score_forms(model, forms, score)
     # its settings, for the record
     settings = None if sampler is None else f"sampling={sampler.name} sampling.budget=0"
     return OrderLikelihood(
         order,
-        algorithm.name if settings is None else f"{settings} sampling.order={_shown(order)}",
+        algorithm.name if settings is None else f"{settings} sampling.order={_order_text(order)}",
         forms.bounds(-log_p).estimate(data.bound),
     )
 
@@ -178,7 +178,7 @@ def measure_orders(
     """
     # log p by order
     forms = _Forms.of(data, split, num, seed)
-    log_p = _measured(model, forms, partial(random_order_log_probs, model.algorithm))  # (K, M)
+    log_p = _score_forms(model, forms, partial(random_order_log_probs, model.algorithm))  # (K, M)
     # bounds by number of orders, and differences to one order
     by_number = {n: bound_of_orders(log_p, n) for n in numbers_up_to(num)}
     gains = {n: by_number[1] - bound for n, bound in by_number.items()}
@@ -233,7 +233,7 @@ class _Forms:
         return SampleBounds(nelbo, batch.real.sum(dim=1), batch.log_num_orders)
 
 
-def _measured(model: Model, forms: _Forms, score: Callable[[Batch, Tensor], Tensor]) -> Tensor:
+def _score_forms(model: Model, forms: _Forms, score: Callable[[Batch, Tensor], Tensor]) -> Tensor:
     """Apply ``score`` to samples and the random numbers of their orders: Float64[num, M]."""
     shares, scores = torch.arange(len(forms.examples)).split(_SHARE), []
 
@@ -249,7 +249,7 @@ def _measured(model: Model, forms: _Forms, score: Callable[[Batch, Tensor], Tens
     return torch.stack(scores)
 
 
-def _shown(order: Order) -> str:
+def _order_text(order: Order) -> str:
     return order if isinstance(order, str) else str([*order]).replace(" ", "")
 
 

@@ -108,7 +108,7 @@ def bound_by_time(
             generator = settings.generator(b, k, 0)
             u = sample_times("low_discrepancy", len(moved), generator, moved.x0.device)
             t = ((k + u) / num_bins).clamp(SMALLEST_TIME, 1 - SMALLEST_TIME)
-            bins.append(_measure(algorithm, moved, t, generator))
+            bins.append(_measure_at_times(algorithm, moved, t, generator))
             measuring.advance(settings.shard.world_size)
         return _Measured(*map(torch.stack, zip(*bins, strict=True)))
 
@@ -131,13 +131,13 @@ def bound_by_time(
         integrand=integrand.mean(dim=1),
         standard_error=_standard_error(total),
         cross_entropy=cross_entropy / num_tokens,  # 0 / 0: NaN
-        uniform=torch.stack([log_k[rows].cpu().mean() for rows in _groups(algorithm)]),
+        uniform=torch.stack([log_k[rows].cpu().mean() for rows in _positions_of_groups(algorithm)]),
         nelbo_standard_error=float(_standard_error(total.mean(dim=0))),
         num_samples=total.shape[1],
     )
 
 
-def _measure(
+def _measure_at_times(
     algorithm: TokenAlgorithm, batch: Batch, t: Tensor, generator: torch.Generator
 ) -> _Measured:
     """Measure a batch at times t Float64[B]."""
@@ -152,7 +152,7 @@ def _measure(
     nll = -log_prob_at(batch.x0, log_p)
     uncertain = uncertain_positions(process, xt, batch.real)
     terms = general_bound(process, xt, batch.x0, weights, t, batch.real)
-    groups = _groups(algorithm)
+    groups = _positions_of_groups(algorithm)
     return _Measured(
         torch.stack([terms[:, group].sum(dim=1) for group in groups], dim=1).double().cpu(),
         torch.stack([nll[uncertain & group].sum() for group in groups]).cpu(),
@@ -160,7 +160,7 @@ def _measure(
     )
 
 
-def _groups(algorithm: TokenAlgorithm) -> list[Tensor]:
+def _positions_of_groups(algorithm: TokenAlgorithm) -> list[Tensor]:
     """Positions of every group, Bool[L] each."""
     layout = algorithm.layout
     return [layout.group == g for g in range(len(layout.group_names))]
@@ -266,7 +266,7 @@ def measure_calibration(
             uncertain = uncertain_positions(algorithm.process, xt, moved.real)
             for g in range(len(layout.group_names)):
                 rows = uncertain & (layout.group == g)
-                sums[:, s, g] = _binned(probs, moved.x0, rows, layout.support)
+                sums[:, s, g] = _sum_events_by_bin(probs, moved.x0, rows, layout.support)
                 num_positions[s, g] = rows.sum().cpu()
             measuring.advance(settings.shard.world_size)
         return sums, num_positions
@@ -301,7 +301,7 @@ def time_of_share(process: ForwardProcess, share: float) -> float:
     return (low + high) / 2
 
 
-def _binned(probs: Tensor, x0: Tensor, rows: Tensor, support: Tensor) -> Tensor:
+def _sum_events_by_bin(probs: Tensor, x0: Tensor, rows: Tensor, support: Tensor) -> Tensor:
     """Sum events, their probabilities and hits (clean ids) by bin of p: Float64[3, K].
 
     ``rows``: Bool[B, L], the positions that count.

@@ -49,7 +49,7 @@ def plot_calibration(
     # groups that have events
     shares = calibration.shares
     measured = {
-        _title(group, titles).capitalize(): g
+        _group_title(group, titles).capitalize(): g
         for g, group in enumerate(calibration.groups)
         if calibration.num_positions[:, g].any()
     }
@@ -137,7 +137,7 @@ def plot_bound_by_time(
     below, uniform = np.zeros(len(middle)), by_time.uniform.numpy()
     # groups stacked on each other at the left; curves and uniform guesses at the right
     for g, (group, colour) in enumerate(zip(by_time.groups, cycle(GROUP_COLOURS), strict=False)):
-        integrand, title = by_time.integrand[:, g].numpy(), _title(group, titles)
+        integrand, title = by_time.integrand[:, g].numpy(), _group_title(group, titles)
         label = f"{title}: {(integrand * width).sum():.2f} nats"
         left.stairs(
             below + integrand,
@@ -163,23 +163,23 @@ def plot_bound_by_time(
         xlabel=xlabel,
         ylabel="NELBO integrand (nats per unit of t)",
     )
-    left.set(xlim=(0, 1), ylim=(0, 1.22 * _highest(below + standard_error)))
+    left.set(xlim=(0, 1), ylim=(0, 1.22 * _highest_finite(below + standard_error)))
     add_legend(left, loc="upper center", ncols=2)
     # height of the guesses
     title = f"Mean cross-entropy per {token}"
     style_axes(right, title=title, xlabel=xlabel, ylabel="nats per token")
     guess = {"va": "bottom", "fontsize": TICK_POINTS, "color": MUTED_TEXT}
     right.text(0.01, uniform.max(), "uniform guess", **guess)
-    right.set(xlim=(0, 1), ylim=(0, 1.1 * _highest(by_time.cross_entropy.numpy(), uniform)))
+    right.set(xlim=(0, 1), ylim=(0, 1.1 * _highest_finite(by_time.cross_entropy.numpy(), uniform)))
     add_legend(right, loc="lower right")
     return save_figure(figure, path)
 
 
-def _highest(*values: NDArray[np.float64]) -> float:
+def _highest_finite(*values: NDArray[np.float64]) -> float:
     """Largest finite number; 1 if none is above 0."""
     joined = np.concatenate([value.ravel() for value in values])
     return float(joined[np.isfinite(joined)].max(initial=0.0)) or 1.0
 
 
-def _title(group: str, titles: Mapping[str, str]) -> str:
+def _group_title(group: str, titles: Mapping[str, str]) -> str:
     return titles.get(group, f"{group}s")

@@ -38,8 +38,8 @@ class Request(Checked):
         check_precision("precision", self.precision, PRECISIONS)
         # plain numbers and lists
         for name, value in vars(self).items():
-            object.__setattr__(self, name, _plain(value))
-        values = {name: _plain(value) for name, value in self.options.items()}
+            object.__setattr__(self, name, _plain_number(value))
+        values = {name: _plain_number(value) for name, value in self.options.items()}
         object.__setattr__(self, "options", values)
 
     def __getattr__(self, name: str) -> Any:
@@ -89,7 +89,7 @@ class EvaluateRequest(Request):
     out: Path | None = None
 
 
-def _plain(value: Any) -> Any:
+def _plain_number(value: Any) -> Any:
     """Turn a NumPy integer into an ``int``, and a range into a list."""
     if isinstance(value, Integral) and not isinstance(value, bool):
         return int(value)

@@ -140,7 +140,7 @@ class Table:
         # long heads have several lines
         heads = []
         for side, column in zip(widths, self.columns, strict=True):
-            stacked = [escaped(line) for line in textwrap.wrap(column.head, HEAD_WIDTH)]
+            stacked = [escape_latex(line) for line in textwrap.wrap(column.head, HEAD_WIDTH)]
             head = r"\\".join(stacked)
             heads.append(rf"\shortstack[{side}]{{{head}}}" if len(stacked) > 1 else head)
         # cells: a minus sign for numbers, the best in bold
@@ -149,7 +149,7 @@ class Table:
             shown = []
             for k, text in enumerate(cells):
                 minus = text.startswith("-") and not self.columns[k].is_text
-                cell = "$-$" + escaped(text[1:]) if minus else escaped(text)
+                cell = "$-$" + escape_latex(text[1:]) if minus else escape_latex(text)
                 shown.append(rf"\textbf{{{cell}}}" if (row, k) in self.best else cell)
             rows.append(" & ".join(shown) + r" \\")
         # heads, then groups of rows between rules
@@ -195,7 +195,7 @@ def print_table(
     Console(highlight=False, width=10_000).print(table)
 
 
-def escaped(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Escape a text for LaTeX."""
     return text.translate(_LATEX)
 

@@ -17,7 +17,7 @@ from discrete_diffusion.evaluation.comparison_table import (
     comparison_table,
     table_notes,
 )
-from discrete_diffusion.evaluation.tables import Table, TableColumn, escaped
+from discrete_diffusion.evaluation.tables import Table, TableColumn, escape_latex
 
 ALGORITHMS = ("mdlm", "udlm", "sedd", "my_own & co", "ar")
 SHIFTS = (0.0, 0.02, 1.5, -0.01, 3.0)
@@ -195,4 +195,4 @@ def test_special_characters_are_escaped():
     column = TableColumn("n", text, is_text=True)
     latex = Table((column,), ((text,), ("-1",)), (0, 2, 0)).latex([text])
     check_latex(latex, 1)
-    assert escaped("5%_{") == r"5\%\_\{"
+    assert escape_latex("5%_{") == r"5\%\_\{"
