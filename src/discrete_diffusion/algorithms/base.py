@@ -22,11 +22,7 @@ from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described,
 
 @contextmanager
 def eval_mode(algorithm: nn.Module) -> Iterator[None]:
-    """Context without dropout and gradients; the mode is restored afterwards.
-
-    Args:
-        algorithm: any module.
-    """
+    """Context in which a module has no dropout and no gradients; its mode is restored."""
     was_training = algorithm.training
     algorithm.eval()
     try:

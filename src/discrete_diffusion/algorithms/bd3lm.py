@@ -11,12 +11,7 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Dropout
 from discrete_diffusion.algorithms.many_ids import passes_states
-from discrete_diffusion.algorithms.time_sampling import (
-    Corruption,
-    MaskDraw,
-    sample_blocks,
-    sample_masks,
-)
+from discrete_diffusion.algorithms.time_sampling import MaskDraw, sample_blocks, sample_masks
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.config.values import Count, are_whole_numbers
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
@@ -116,26 +111,21 @@ class BD3LM(TokenAlgorithm):
         masked = sample_masks(
             draw or self.draw, self.process, batch, generator, blocks, self.num_blocks
         )
-        # all blocks with the clean sequence as context, or one of them
+        xt, t, weight = masked.xt, masked.t, masked.weight
+        # all blocks with the clean sequence as context, or one random block per sample
         if all_at_once:
             conditions = self.teacher_forcing(batch)
         else:
-            masked, conditions = self._one_block(masked, batch, generator), batch.conditions
+            conditions = batch.conditions
+            block, num = sample_blocks(batch.real, self.blocks, self.num_blocks, generator)
+            # its time, its noisy tokens in context, and its weights, which count N times
+            own = self.blocks == block.unsqueeze(1)  # (B, L)
+            t = t.gather(1, own.long().argmax(dim=1, keepdim=True)).squeeze(1)
+            xt = self._one_block_noisy(xt, batch.x0, batch.real, block)
+            weight = weight * own * num.unsqueeze(1)
         # weighted cross-entropy, Float[B, L]
-        nll = self.nll(masked.xt, masked.t, batch, conditions, masked.weight > 0)
-        nelbo = masked.weight.to(nll.dtype) * nll
-        return self.output(nelbo.sum(dim=1), batch)
-
-    def _one_block(
-        self, masked: Corruption, batch: Batch, generator: torch.Generator
-    ) -> Corruption:
-        """Restrict a corruption of all blocks to one random block per sample."""
-        block, num = sample_blocks(batch.real, self.blocks, self.num_blocks, generator)
-        # its time, its noisy tokens in context, and its weights, which count N times
-        own = self.blocks == block.unsqueeze(1)  # (B, L)
-        t = masked.t.gather(1, own.long().argmax(dim=1, keepdim=True)).squeeze(1)
-        xt = self._one_block_noisy(masked.xt, batch.x0, batch.real, block)
-        return Corruption(xt, t, masked.weight * own * num.unsqueeze(1))
+        nll = self.nll(xt, t, batch, conditions, weight > 0)
+        return self.output((weight.to(nll.dtype) * nll).sum(dim=1), batch)
 
     @passes_states
     def logits(

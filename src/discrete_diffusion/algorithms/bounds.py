@@ -124,8 +124,13 @@ class _Terms(NamedTuple):
         # log(Q / b) = softplus(log(alpha D / b))
         rise_z = _softplus(log_alpha + log_d_z - log_b_z)
         rise_x = _softplus(log_alpha + log_d_x - log_b_x)
-        # log(q / Q): q is alpha + b at x0, b elsewhere
-        log_ratio_x = _softplus_difference(log_alpha - log_b_x, -log_d_x)
+        # log(q / Q): q is alpha + b at x0, where the ratio is softplus(x) - softplus(y), precise
+        # also where x and y are much larger than their difference, or it than they
+        x = log_alpha - log_b_x
+        y = x + log_d_x
+        linear = (-log_d_x).clamp(-y.relu(), x.relu())
+        log_ratio_x = linear + torch.log1p((-x.abs()).exp()) - torch.log1p((-y.abs()).exp())
+        # q is b elsewhere
         log_ratio_z = torch.where(stays, log_ratio_x, -rise_z)
         truth_rise = torch.where(stays, _softplus(log_alpha - log_b_z), 0.0)  # log q(z) / b(z)
         log_rate, counted = noised.log_rate, noised.counted
@@ -178,7 +183,13 @@ class _GeneralBound(torch.autograd.Function):
         near = w * torch.expm1(terms.log_ratio_z.clamp(max=1.0))
         beyond = torch.where(terms.log_ratio_z < 1, near, r - w)
         if slope is not None:
-            at_x0, at_z = _slopes(terms, noised, data)
+            # slopes at x0 and at z, from the shares alpha D / Q there
+            d_x, d_z = terms.log_d_x.exp(), terms.log_d_z.exp()
+            share_x = (log_alpha + terms.log_d_x - noised.log_b_x - terms.rise_x).exp()
+            share_z = (log_alpha + terms.log_d_z - noised.log_b_z - terms.rise_z).exp()
+            at_x0 = r * alpha * d_x - w * (b_x + alpha) * share_x
+            q_z = noised.log_b_z.exp() + alpha * (noised.xt == noised.x0)
+            at_z = r * alpha * d_z + (w * (1 - q_z) - r * (data + 1 - alpha)) * share_z
             for ids, one in ((noised.x0, at_x0), (noised.xt, at_z)):
                 slope.scatter_(-1, ids.unsqueeze(-1), (one / scale).unsqueeze(-1).to(slope))
             ctx.save_for_backward(slope, scale)
@@ -195,27 +206,9 @@ class _GeneralBound(torch.autograd.Function):
         return by_log_d0, None
 
 
-def _slopes(terms: _Terms, noised: _Noised, data: Tensor) -> tuple[Tensor, Tensor]:
-    """The derivatives by log D at x0 and at z, Float64[B, N] each. ``data``: the sum of alpha D."""
-    # share = alpha D / Q at z and at x0
-    w, r, alpha = terms.w, terms.r, noised.log_alpha.exp()
-    share_z = (noised.log_alpha + terms.log_d_z - noised.log_b_z - terms.rise_z).exp()
-    share_x = (noised.log_alpha + terms.log_d_x - noised.log_b_x - terms.rise_x).exp()
-    slope_x = r * alpha * terms.log_d_x.exp() - w * (noised.log_b_x.exp() + alpha) * share_x
-    q_z = noised.log_b_z.exp() + alpha * (noised.xt == noised.x0)
-    slope_z = r * alpha * terms.log_d_z.exp() + (w * (1 - q_z) - r * (data + 1 - alpha)) * share_z
-    return slope_x, slope_z
-
-
 def _softplus(x: Tensor) -> Tensor:
     """log(1 + exp(x)) in full precision; torch's softplus returns x above 20."""
     return torch.logaddexp(x, torch.zeros_like(x))
-
-
-def _softplus_difference(x: Tensor, step: Tensor) -> Tensor:
-    """softplus(x) - softplus(x - step), precise also where one of x and step is much larger."""
-    linear = step.clamp(-(x - step).relu(), x.relu())
-    return linear + torch.log1p((-x.abs()).exp()) - torch.log1p((-(x - step).abs()).exp())
 
 
 def jump_bound(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple, Unpack
+from collections.abc import Callable
+from typing import Any, Literal, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_prob_at, log_softmax_on, mask_logits, neg_inf
 from discrete_diffusion.config.values import check_name
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
-from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
+from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess, chunks
 from discrete_diffusion.forward_process.interpolating import Absorbing, InterpolatingProcess
 from discrete_diffusion.forward_process.uniform import Hybrid
 
@@ -340,16 +340,8 @@ def summed_terms(
         x is not None and x.requires_grad for x in inputs
     )
     weight = weight.detach().expand(states.shape[:2])
-    result: tuple[Tensor, Tensor] = _Summed.apply(*inputs, _Sum(weight, terms_of, with_gradient))
+    result: tuple[Tensor, Tensor] = _Summed.apply(*inputs, weight, terms_of, with_gradient)
     return result
-
-
-class _Sum(NamedTuple):
-    """Weights Float64[B, L], the terms, and whether to compute a gradient."""
-
-    weight: Tensor
-    terms_of: TermsOf
-    with_gradient: bool
 
 
 class _Summed(torch.autograd.Function):
@@ -360,44 +352,40 @@ class _Summed(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, work: _Sum
+        ctx: Any,
+        states: Tensor,
+        matrix: Tensor,
+        bias: Tensor | None,
+        weight: Tensor,
+        terms_of: TermsOf,
+        with_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
-        dtype = product_type(weight)
-        factor, offset = weight.to(dtype), None if bias is None else bias.to(dtype)
+        dtype = product_type(matrix)
+        factor, offset = matrix.to(dtype), None if bias is None else bias.to(dtype)
         terms = states.new_zeros(states.shape[:2], dtype=torch.float64)
-        wide = torch.promote_types(weight.dtype, torch.float32)
-        slopes = Slopes.zeros(states, weight, wide) if work.with_gradient else None
-        for part in _sample_chunks(states.shape, len(weight)):
+        wide = torch.promote_types(matrix.dtype, torch.float32)
+        slopes = Slopes.zeros(states, matrix, wide) if with_gradient else None
+        num, length = states.shape[:2]
+        for part in chunks(num, length, len(matrix), many_ids.AT_ONCE):
             # logits Float[b, n, V] of the chunk, and their terms Float64[b, n]
             rows = states[part].to(dtype)
             logits = nn.functional.linear(rows, factor, offset).float()
-            with torch.set_grad_enabled(work.with_gradient):
-                logits.requires_grad_(work.with_gradient)
-                of_part = work.terms_of(logits, *part)
+            with torch.set_grad_enabled(with_gradient):
+                logits.requires_grad_(with_gradient)
+                of_part = terms_of(logits, *part)
             terms[part] = of_part.detach()
             if slopes is not None:
-                (slope,) = torch.autograd.grad(of_part, logits, work.weight[part].to(of_part))
+                (slope,) = torch.autograd.grad(of_part, logits, weight[part].to(of_part))
                 slopes.add(part, slope, rows, factor)
         if slopes is not None:
             ctx.save_for_backward(*slopes)
-            ctx.dtypes = [None if x is None else x.dtype for x in (states, weight, bias)]
+            ctx.dtypes = [None if x is None else x.dtype for x in (states, matrix, bias)]
         ctx.mark_non_differentiable(terms)
-        return (work.weight * terms).sum(), terms
+        return (weight * terms).sum(), terms
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         pairs = zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        return *(None if to is None else (grad.to(x) * x).to(to) for x, to in pairs), None
-
-
-def _sample_chunks(shape: torch.Size, vocab_size: int) -> Iterator[tuple[slice, slice]]:
-    """Yield slices of samples and of positions with about ``AT_ONCE`` logits."""
-    # whole samples if one fits, else part of one
-    num, length = shape[:2]
-    rows = max(1, many_ids.AT_ONCE // vocab_size)
-    samples, positions = max(1, rows // max(length, 1)), min(rows, length)
-    for first in range(0, num, samples):
-        for begin in range(0, length, max(positions, 1)):
-            end = min(begin + positions, length)
-            yield slice(first, min(first + samples, num)), slice(begin, end)
+        slopes = (None if to is None else (grad.to(x) * x).to(to) for x, to in pairs)
+        return *slopes, None, None, None

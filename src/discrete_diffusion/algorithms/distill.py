@@ -7,6 +7,7 @@ import math
 from typing import Literal, Unpack, get_args
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import AlgorithmOptions, eval_mode
@@ -137,8 +138,7 @@ class Distill(TokenAlgorithm):
         return log_p.index_add(0, rows, log_d0.gather(-1, tokens).squeeze(-1))
 
     def _log_p_by_mask(self, logits: Tensor, x0: Tensor, now: Tensor) -> Tensor:
-        """``_log_p`` computed with a mask, so that a GPU does not wait until positions are
-        counted."""
+        """``_log_p`` by a mask, so that a GPU does not wait until positions are counted."""
         log_d0 = log_softmax_on(logits, self.layout.support)
         tokens = x0[:, None, :, None].expand(-1, logits.shape[1], -1, 1)
         log_p = log_d0.gather(-1, tokens).squeeze(-1)  # (B, M, L)
@@ -204,7 +204,11 @@ def choose_call_order(
         # cut random orders
         for _ in range(NUM_ORDERS):
             order = torch.randperm(length, generator=generator, device=generator.device).cpu()
-            cost, starts = cheapest_cuts(_costs(algorithm, examples, order, cuts), calls)
+            # nats of every position given those before each cut, then sums of the order's nats
+            place = order.argsort()
+            nats = torch.stack([_nats(algorithm, examples, place < cut) for cut in cuts[:-1]])
+            so_far = F.pad(nats[:, order].cumsum(dim=1), (1, 0))[:, cuts]
+            cost, starts = cheapest_cuts(so_far - so_far.diagonal().unsqueeze(1), calls)
             call_of = torch.zeros(length, dtype=torch.long)
             call_of[order] = torch.bucketize(torch.arange(length), cuts[starts], right=True) - 1
             candidates.append((cost, call_of))
@@ -228,8 +232,7 @@ def choose_call_order(
 def _try_move(
     algorithm: TokenAlgorithm, batch: Batch, call_of: Tensor, nats: Tensor, position: int, step: int
 ) -> tuple[Tensor, Tensor]:
-    """Move a position to the previous (-1) or next (1) call if that is cheaper; return the order
-    and its ``nats``."""
+    """Move a position by ``step`` calls if that is cheaper; return the order and its ``nats``."""
     call = int(call_of[position])
     if not 0 <= call + step < len(nats) or int((call_of == call).sum()) == 1:
         return call_of, nats
@@ -242,14 +245,9 @@ def _try_move(
 
 
 def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
-    """Cut 0..G-1 into ``calls`` runs of least cost; return the cost and the starts, Int[calls].
-
-    ``cost``: Float[G, G + 1], ``cost[i, j]`` of the run i..j-1. Raises ``ValueError`` for more runs
-    than G.
-    """
+    """Cut 0..G-1 into ``calls`` <= G runs of least cost; return the cost and the starts,
+    Int[calls]. ``cost``: Float[G, G + 1], ``cost[i, j]`` of the run i..j-1."""
     num = len(cost)
-    if not 1 <= calls <= num:
-        raise ValueError(f"calls={calls}: expected 1 to {num}, the number of parts to share")
     empty = torch.ones(num, num + 1, dtype=torch.bool).tril()  # runs that end where they start
     cost = cost.masked_fill(empty.to(cost.device), torch.inf)
     # best[k, j]: least cost of 0..j-1 in k runs, the last of which starts at before[k, j]
@@ -266,20 +264,8 @@ def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
     return float(best[calls, num]), torch.tensor(starts[::-1])
 
 
-def _costs(algorithm: TokenAlgorithm, batch: Batch, order: Tensor, cuts: Tensor) -> Tensor:
-    """Float64[G, G + 1]: nats per sample of the positions of an order between two ``cuts``
-    Int[G + 1], sampled independently given the positions before the first cut."""
-    place = order.argsort()
-    nats = torch.stack([_nats(algorithm, batch, place < cut) for cut in cuts[:-1].tolist()])
-    # sums from the start of the order to each cut, less those to the first cut
-    so_far = torch.cat([torch.zeros(len(nats), 1).to(nats), nats[:, order].cumsum(dim=1)], dim=1)
-    so_far = so_far[:, cuts]
-    return so_far - so_far.diagonal().unsqueeze(1)
-
-
 def _nats(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
-    """Float64[L]: mean nats of every position given the positions ``shown`` Bool[L]; 0 if never
-    real."""
+    """Mean nats of every position given those ``shown`` Bool[L], Float64[L]; 0 if never real."""
     layout, process = algorithm.layout, algorithm.process
     assert isinstance(process, Absorbing)
     total = torch.zeros(layout.length, dtype=torch.float64)

@@ -26,7 +26,6 @@ _MASKED_OUT = 1e4
 
 _BIAS_STD = 0.2
 _MOST_TABLES = 4
-_REMEDY = "; check_backbone=false trains it nevertheless"
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,8 @@ def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
     ``causal``: logits at position l do not depend on tokens behind l. With ``context`` and blocks:
     logits of a block depend neither on the clean tokens of its own block or later ones, nor on
     noisy tokens of other blocks. Both raise ``ValueError`` naming the positions. A warning is
-    logged if logits at real positions depend on PAD. ``real``: Bool[B, L], the positions of data.
-
-    Many new networks return 0 for every input, so parameters that are all 0 hold random numbers
-    during the check.
+    logged if logits at real positions, Bool[B, L], depend on PAD. Many new networks return 0 for
+    every input, so parameters that are all 0 hold random numbers meanwhile.
     """
     algorithm = call.algorithm
     assert isinstance(algorithm, TokenAlgorithm)
@@ -135,11 +132,11 @@ def _check_causal(call: ProbedCall, before: Tensor, real: Tensor) -> None:
     for cut in _cuts(columns[1:]):
         behind = place >= cut
         if leak := _find_leak(call, before, changed, real & ~behind, behind):
+            moved, by = leak
             raise ValueError(
                 f"{described(call.algorithm.backbone)} is registered as causal, but its logits at "
-                f"position {leak.moved} move with the token at position {leak.by}; mask the "
-                f"attention, or make it one-directional, or register it without causal=True: "
-                f"{_consequence(call)}"
+                f"position {moved} move with the token at position {by}; mask the attention, or "
+                f"make it one-directional, or register it without causal=True: {_consequence(call)}"
             )
 
 
@@ -149,11 +146,12 @@ def _check_blocks(call: ProbedCall, before: Tensor, real: Tensor, blocks: Tensor
     clean = _other_ids(replace(call, x_t=context))
     noisy = torch.where(x_t == mask_id, _other_ids(call), mask_id)
 
-    def refuse(leak: _Leak, kind: str, rule: str) -> None:
+    def refuse(leak: tuple[int, int], kind: str, rule: str) -> None:
+        moved, by = leak
         raise ValueError(
-            f"{described(call.algorithm.backbone)}: the logits at position {leak.moved} (block "
-            f"{int(blocks[leak.moved])}) move with the {kind} token at position {leak.by} "
-            f"(block {int(blocks[leak.by])}); {rule}: {_consequence(call)}"
+            f"{described(call.algorithm.backbone)}: the logits at position {moved} (block "
+            f"{int(blocks[moved])}) move with the {kind} token at position {by} (block "
+            f"{int(blocks[by])}); {rule}: {_consequence(call)}"
         )
 
     def other_context(where: Tensor) -> Tensor:
@@ -175,15 +173,10 @@ def _check_blocks(call: ProbedCall, before: Tensor, real: Tensor, blocks: Tensor
 
 
 def _consequence(call: ProbedCall) -> str:
-    return f"{call.algorithm.name} would report likelihoods that cannot be{_REMEDY}"
-
-
-@dataclass(frozen=True)
-class _Leak:
-    """Changing the token at position ``by`` changes the logits at position ``moved``."""
-
-    moved: int
-    by: int
+    return (
+        f"{call.algorithm.name} would report likelihoods that cannot be; check_backbone=false "
+        "trains it nevertheless"
+    )
 
 
 def _find_leak(
@@ -192,10 +185,9 @@ def _find_leak(
     changed: Callable[[Tensor], Tensor],
     still: Tensor,
     positions: Tensor,
-) -> _Leak | None:
+) -> tuple[int, int] | None:
     """Find a position of ``still`` Bool[B, L] whose logits change with the tokens at ``positions``
-    Bool[L], and one of these tokens; None if no logits change. ``changed(positions)``: logits after
-    tokens changed at ``positions``."""
+    Bool[L], and one of these; None if there is none. ``changed``: logits after such a change."""
     moved = _moved(before, changed(positions)) & still
     # a network that differs from call to call shows nothing
     if not moved.any() or _moved(before, call.logits()).any():
@@ -209,7 +201,7 @@ def _find_leak(
         where[half] = True
         guilty = _moved(before, changed(where))[sample, position]
         suspects = half if guilty else suspects[len(half) :]
-    return _Leak(position, int(suspects[0]))
+    return position, int(suspects[0])
 
 
 def _moved(before: Tensor, after: Tensor) -> Tensor:

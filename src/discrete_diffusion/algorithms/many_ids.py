@@ -151,8 +151,7 @@ class Slopes(NamedTuple):
 
     @classmethod
     def zeros(cls, states: Tensor, weight: Tensor, dtype: torch.dtype) -> Slopes:
-        """Zeros; ``dtype`` is the type of the derivative by the states, the sums are at least
-        float32."""
+        """Zeros; ``dtype``: type of the derivative by states. Sums are at least float32."""
         wide = torch.promote_types(weight.dtype, torch.float32)
         by_weight = torch.zeros_like(weight, dtype=wide)
         by_states = torch.zeros_like(states, dtype=dtype)
@@ -161,8 +160,7 @@ class Slopes(NamedTuple):
     def add(
         self, part: slice | tuple[slice, slice], slope: Tensor, rows: Tensor, factor: Tensor
     ) -> None:
-        """Add a chunk: ``slope`` Float[..., V], derivative by its logits; ``rows`` [..., D], its
-        states."""
+        """Add a chunk of states ``rows`` [..., D]; ``slope`` [..., V]: derivative by its logits."""
         slope, rows = slope.flatten(0, -2), rows.flatten(0, -2)
         self.bias.add_(slope.sum(dim=0))
         slope = slope.to(factor)
@@ -175,8 +173,7 @@ class Slopes(NamedTuple):
 
 
 def product_type(weight: Tensor) -> torch.dtype:
-    """Type in which a linear layer computes: that of autocast if it is on, else that of
-    ``weight``."""
+    """Type in which a linear layer computes: autocast's if that is on, else its weight's."""
     kind = weight.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)

@@ -57,16 +57,6 @@ class MDLM(TokenAlgorithm):
         self.draw = draw
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        """Mask a batch and take the weighted cross-entropy.
-
-        Args:
-            batch: clean data, ``x0`` Int[B, L].
-            generator: source of the noise.
-            draw: a ``MaskDraw``; None: the one the algorithm was built with.
-
-        Returns:
-            The loss, and the NELBO of each sample in nats.
-        """
         # xt Int[B, L] has MASK at some positions; t Float64[B]; weight Float64[B, L], 0 at the rest
         masked = sample_masks(draw or self.draw, self.process, batch, generator)
         # -log D_l(x0_l), Float[B, L]: what the network, seeing xt, says of the clean tokens

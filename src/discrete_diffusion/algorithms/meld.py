@@ -92,8 +92,11 @@ class MELD(MDLM):
             log_density = exponents.log() + exponents * t.log().unsqueeze(1)  # of T_l at t, + log t
             slope = (terms.detach() * log_density).sum(dim=1)
         else:
-            credit = nelbo.detach() - left_out_mean(nelbo.detach(), num_real)
-            slope = credit * race.log_prob
+            # baseline: the mean NELBO per token of the other samples, times the tokens of each
+            f = nelbo.detach()
+            per_token = f / num_real.clamp(min=1)
+            others = (per_token.sum() - per_token) / max(len(f) - 1, 1)
+            slope = (f - num_real * others) * race.log_prob
         return self.output(nelbo + slope - slope.detach(), batch)
 
     def statistics(self) -> dict[str, float]:
@@ -156,13 +159,3 @@ def run_race(exponents: Tensor, mask_id: int, batch: Batch, generator: torch.Gen
         weight=num_real.unsqueeze(1) * weight / weight.sum(dim=1, keepdim=True).clamp(min=1e-30),
         log_prob=steps.sum(dim=1),
     )
-
-
-def left_out_mean(nelbo: Tensor, num_real: Tensor) -> Tensor:
-    """Float[B]: tokens of each sample times the mean NELBO per token of the *other* samples.
-
-    0 for a batch of one sample.
-    """
-    per_token = nelbo / num_real.clamp(min=1)
-    others = (per_token.sum() - per_token) / max(len(nelbo) - 1, 1)
-    return num_real * others

@@ -64,7 +64,13 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
             error.add_note(_NOTE)
             raise
         _check_output(algorithm, call, output, batch)
-        _check_gradient(algorithm, output)
+        trained = any(parameter.requires_grad for parameter in algorithm.backbone.parameters())
+        if trained and not output.requires_grad:
+            raise ValueError(
+                f"{described(algorithm.backbone)} returned numbers without a gradient, so it "
+                "cannot be trained; leave torch.no_grad(), detach() and argmax out of the way from "
+                "its parameters to what it returns"
+            )
         output = output.detach()
         calls.append(call)
         return _states(call) if wants_states else output.float()
@@ -80,7 +86,11 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
             _check_loss(algorithm, output, len(batch))
         finally:
             del algorithm.apply_backbone
-            _detach_kept(algorithm.backbone)
+            # tensors that parts keep from a call, which could not be copied with them
+            for part in algorithm.backbone.modules():
+                for name, value in vars(part).items():
+                    if not name.startswith("_"):
+                        vars(part)[name] = _detached(value)
         # the same call with other tokens
         if calls and isinstance(algorithm, TokenAlgorithm):
             check_leaks(calls[0], batch.real, causal or "causal" in algorithm.backbone_needs)
@@ -154,12 +164,15 @@ def _check_output(algorithm: Algorithm, call: ProbedCall, output: Tensor, batch:
             f"{int(wrong.sum())} of {wrong.numel()} numbers, first at {', '.join(where)}; expected "
             "finite numbers: look for a division by 0, or a softmax over nothing but masked keys"
         )
-    if on_tokens and _are_probabilities(output, batch.real):
-        logger.warning(
-            "%s returned probabilities, rows that sum to 1; logits are expected: take the log, or "
-            "leave the softmax out",
-            name,
-        )
+    # probabilities are not negative and sum to 1
+    if on_tokens and output.ndim == 3 and batch.real.any():
+        rows = output[batch.real].float()
+        if (rows >= 0).all() and ((rows.sum(dim=-1) - 1).abs() < _SUM_TOLERANCE).all():
+            logger.warning(
+                "%s returned probabilities, rows that sum to 1; logits are expected: take the log, "
+                "or leave the softmax out",
+                name,
+            )
 
 
 def _shape_remedy(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
@@ -176,25 +189,6 @@ def _shape_remedy(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
     if shape[:-1] == (num, length):
         return f": the last layer needs {vocab_size} outputs, the vocab_size its builder is given"
     return ""
-
-
-def _are_probabilities(output: Tensor, real: Tensor) -> bool:
-    """True if rows (..., V) at the positions ``real`` Bool[B, L] are non-negative with sum 1."""
-    if output.ndim != 3 or not real.any():
-        return False
-    rows = output[real].float()
-    return bool((rows >= 0).all() and ((rows.sum(dim=-1) - 1).abs() < _SUM_TOLERANCE).all())
-
-
-def _check_gradient(algorithm: Algorithm, output: Tensor) -> None:
-    """Raise ``ValueError`` if parameters are trained but the output has no gradient."""
-    trained = any(parameter.requires_grad for parameter in algorithm.backbone.parameters())
-    if trained and not output.requires_grad:
-        raise ValueError(
-            f"{described(algorithm.backbone)} returned numbers without a gradient, so it cannot be "
-            "trained; leave torch.no_grad(), detach() and argmax out of the way from its "
-            "parameters to what it returns"
-        )
 
 
 def _states(call: ProbedCall) -> Tensor:
@@ -234,8 +228,7 @@ def _states(call: ProbedCall) -> Tensor:
 
 
 def _check_loss(algorithm: Algorithm, output: Any, num: int) -> None:
-    """Raise ``TypeError`` or ``ValueError`` unless it has a scalar loss and bounds of ``num``
-    samples."""
+    """Raise ``TypeError`` or ``ValueError`` unless it has a loss and bounds of ``num`` samples."""
     which = f"{type(algorithm).__module__}.{type(algorithm).__name__}.loss"
     if not isinstance(output, LossOutput):
         raise TypeError(
@@ -260,8 +253,8 @@ def _shapes(saved: Mapping[str, Any]) -> dict[str, tuple[int, ...] | None]:
 
 
 def _check_loadable(backbone: nn.Module, before: Mapping[str, tuple[int, ...] | None]) -> None:
-    """Raise ``ValueError`` if a new network could not load the state of this one: names or shapes
-    changed since ``before``, or it saves more than tensors."""
+    """Raise ``ValueError`` if names or shapes of the saved state changed since ``before``, or it
+    holds more than tensors: a new network could not load it."""
     # tensors only
     saved = backbone.state_dict()
     if extra := [name for name, value in saved.items() if not isinstance(value, Tensor)]:
@@ -283,16 +276,8 @@ def _check_loadable(backbone: nn.Module, before: Mapping[str, tuple[int, ...] | 
             )
 
 
-def _detach_kept(module: nn.Module) -> None:
-    """Detach tensors that the parts of a module keep from a call, such as their last attention:
-    they could not be copied with the module."""
-    for part in module.modules():
-        for name, value in vars(part).items():
-            if not name.startswith("_"):
-                vars(part)[name] = _detached(value)
-
-
 def _detached(value: Any) -> Any:
+    """Detach a tensor, or all tensors in a list, dict or tuple."""
     if isinstance(value, Tensor):
         return value if value.is_leaf else value.detach()
     if type(value) is list:

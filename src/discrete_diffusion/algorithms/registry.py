@@ -83,24 +83,10 @@ Raises:
 
 
 def algorithm_state(name: str) -> str:
-    """State that an algorithm of the registry works on.
-
-    Args:
-        name: name of an algorithm.
-
-    Returns:
-        One of ``registry.STATES``.
-    """
+    """State that an algorithm of the registry works on, one of ``registry.STATES``."""
     return getattr(ALGORITHMS.entry(name), "state", "tokens")
 
 
 def algorithms_on(state: str) -> list[str]:
-    """Names of the algorithms that work on a state.
-
-    Args:
-        state: one of ``registry.STATES``.
-
-    Returns:
-        The names, sorted.
-    """
+    """Sorted names of the algorithms that work on a state, one of ``registry.STATES``."""
     return sorted(name for name in ALGORITHMS.names() if algorithm_state(name) == state)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Annotated, Self, Unpack
@@ -67,18 +66,12 @@ class RewardTuning(MDLM):
     Deviations: advantages are not divided by their standard deviation, which would move the
     optimum; KL is part of the value, which makes its gradient exact.
 
-    Args:
-        backbone: the network, that of the teacher.
-        process: an absorbing process.
-        reward: name of the reward; training sets its function, see ``score``.
-        beta: price of a nat of KL divergence from the teacher, in units of the reward.
-        group_size: samples of a group, a divisor of the batch size.
-        path_calls: calls of a path that are trained in a step, on average over the paths.
-        **options: those of ``MDLM``.
+    ``reward``: name of the reward; training sets its function, see ``score``. ``beta``: price of a
+    nat of KL divergence from the teacher, in units of the reward. ``group_size``: samples of a
+    group, a divisor of the batch size. ``path_calls``: calls of a path that are trained in a step,
+    on average over the paths.
 
-    Raises:
-        ValueError: ``beta`` is not above 0, ``path_calls`` is not a positive whole number, or
-            ``group_size`` is not a whole number above 1.
+    Raises ``ValueError`` for a number out of its bounds, and as ``MDLM`` does.
     """
 
     name = "reward"
@@ -111,8 +104,7 @@ class RewardTuning(MDLM):
         return sum(parameter.numel() for parameter in self.backbone.parameters())
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode of everything but the two networks, which stay in eval mode, as in
-        sampling."""
+        """Set the mode; both networks stay in eval mode, as in sampling."""
         super().train(mode)
         self.backbone.eval()
         self.teacher.eval()
@@ -164,8 +156,7 @@ class RewardTuning(MDLM):
         return replace(batch, conditions=conditions).rows(rows)
 
     def advantages(self, values: Tensor) -> Tensor:
-        """Float[B]: each value less the mean of the other values of its group; ``values``:
-        Float[B]."""
+        """Each value Float[B] less the mean of the other values of its group: Float[B]."""
         groups = values.view(-1, self.group_size)
         others = (groups.sum(dim=1, keepdim=True) - groups) / (self.group_size - 1)
         return (groups - others).flatten()
@@ -190,8 +181,12 @@ class RewardTuning(MDLM):
             state = replace(batch, x0=x).rows(rows)
             log_d0 = self._log_d0(state, t, at)
             tokens = sample_categorical(log_d0, generator)
-            with self._as_teacher():
+            # the same with the teacher as the network
+            own, self.backbone = self.backbone, self.teacher
+            try:
                 log_q = log_prob_at(tokens, self._log_d0(state, t, at))
+            finally:
+                self.backbone = own
             log_p = log_prob_at(tokens, log_d0)
             x[rows, at] = tokens
             nll[rows] -= log_p
@@ -241,13 +236,3 @@ class RewardTuning(MDLM):
         logits = self.logits(state.x0, t, state.real, state.conditions)
         rows = torch.arange(len(at), device=at.device)
         return log_softmax_on(logits[rows, at], self.layout.support[at])
-
-    @contextmanager
-    def _as_teacher(self) -> Iterator[None]:
-        """Context in which the teacher is the network."""
-        own = self.backbone
-        self.backbone = self.teacher
-        try:
-            yield
-        finally:
-            self.backbone = own

@@ -71,26 +71,12 @@ class TokenAlgorithm(Algorithm):
         return None
 
     def prepare(self, train: Batch) -> None:
-        """Fit the conditions of the backbone, and the prior of the process.
-
-        Args:
-            train: the training split.
-
-        Raises:
-            ValueError: a condition is missing.
-        """
+        # the conditions of the backbone, and the prior of the process
         super().prepare(train)
         self.process.fit(train.x0, train.real)
 
     def present(self, batch: Batch) -> Tensor:
-        """Positions that the backbone sees, including given ids (``TokenLayout.num_given``).
-
-        Args:
-            batch: clean data.
-
-        Returns:
-            Bool[B, L].
-        """
+        # given ids too (``TokenLayout.num_given``)
         return self.layout.is_real(batch.x0)
 
     def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
@@ -107,16 +93,7 @@ class TokenAlgorithm(Algorithm):
         return batch.conditions
 
     def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
-        """Shape of logits.
-
-        Args:
-            x_t: Int[B, L], noisy ids.
-            conditions: tensors by name that the backbone is given.
-
-        Returns:
-            (B, L, V).
-        """
-        return (*x_t.shape, self.layout.vocab_size)
+        return (*x_t.shape, self.layout.vocab_size)  # (B, L, V)
 
     @passes_states
     def logits(

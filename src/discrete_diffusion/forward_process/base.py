@@ -432,10 +432,14 @@ def _joint(
     return log_d0[part].double().unsqueeze(-2) + log_q
 
 
-def chunks(num: int, length: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """Yield slices of samples and positions with about ``AT_ONCE`` numbers, ``size`` each."""
-    samples = max(1, AT_ONCE // max(length * size, 1))
-    positions = length if samples > 1 else max(1, AT_ONCE // max(size, 1))
+def chunks(
+    num: int, length: int, size: int, at_once: int | None = None
+) -> Iterator[tuple[slice, slice]]:
+    """Yield slices of samples and positions with about ``at_once`` numbers, ``size`` each."""
+    at_once = AT_ONCE if at_once is None else at_once
+    # whole samples if one fits, else part of one
+    samples = max(1, at_once // max(length * size, 1))
+    positions = length if samples > 1 else max(1, at_once // max(size, 1))
     for first in range(0, num, samples):
         for begin in range(0, length, max(positions, 1)):
             yield slice(first, first + samples), slice(begin, begin + positions)

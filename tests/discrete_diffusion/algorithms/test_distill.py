@@ -279,8 +279,6 @@ class Even(nn.Module):
 def test_more_calls_than_positions_are_refused_with_the_most_there_can_be():
     with pytest.raises(ValueError, match=r"calls=71.*take calls=70"):
         Distill(Even(), bits(70), calls=71, components=1)
-    with pytest.raises(ValueError, match=r"calls=9.* 8"):
-        cheapest_cuts(torch.zeros(8, 9), 9)
 
 
 @pytest.mark.parametrize("calls", [1, 2, 5, 8])
