@@ -6,6 +6,7 @@ import math
 from typing import Literal
 
 import torch
+from scipy.sparse.csgraph import shortest_path
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
@@ -50,7 +51,8 @@ class Matrix(ForwardProcess):
     probabilities of far ids are too small for a float, and the bound takes their ratios.
 
     Raises ``ValueError`` for an unknown kind, a width that is not positive, more than ``MOST_IDS``
-    ids, and a generator with wrong rows or rates (``checked``) or several stationary distributions.
+    ids, and a generator with wrong rows or rates (``checked_generator``) or several stationary
+    distributions.
     """
 
     name = "matrix"
@@ -80,9 +82,17 @@ class Matrix(ForwardProcess):
         # distinct generators, and the kind of each position
         if generator is None:
             rows, kinds = layout.support.unique(dim=0, return_inverse=True)
-            distinct = torch.stack([_on_legal_ids(kind, row, float(width)) for row in rows])
+            size = layout.vocab_size
+            distinct = torch.zeros(len(rows), size, size, dtype=torch.float64, device=rows.device)
+            # rates among the legal ids, in their order; other ids have rate 0
+            for whole, row in zip(distinct, rows, strict=True):
+                ids = row.nonzero().squeeze(1)
+                near = kind == "neighbours"
+                among = neighbours(len(ids)) if near else gaussian(len(ids), float(width))
+                whole[ids.unsqueeze(1), ids] = among.to(whole)
         else:
-            distinct, kinds = checked(generator, layout).unique(dim=0, return_inverse=True)
+            own_rates = checked_generator(generator, layout)
+            distinct, kinds = own_rates.unique(dim=0, return_inverse=True)
         # one matrix per kind and schedule, scaled so that its slowest mode has rate 1
         index, first = self._matrices(kinds)
         scaled = []
@@ -134,8 +144,7 @@ class Matrix(ForwardProcess):
         return self._matrix_values(beta)[..., None, None] * self.generators.clamp(min=0)
 
     def _log_tau(self, t: Tensor) -> Tensor:
-        """log(-log alpha(t)), Float64[B, C], from the smaller of alpha and 1 - alpha; the finite
-        log 0 at t = 0."""
+        """log(-log alpha(t)), Float64[B, C], from the smaller of alpha and 1 - alpha."""
         floor = neg_inf(torch.float64)
         share = self.one_minus_alpha(t).double()
         # near t = 0: -log(1 - share) = share * ratio, the ratio near 1
@@ -197,7 +206,9 @@ class Exponential(nn.Module):
         speed = torch.where(speed > 0, speed, 1.0)
         same = torch.eye(size, dtype=torch.float64, device=generators.device)
         step = (same + generators / speed[:, None, None]).clamp(min=0)
-        jumps = _least_jumps(step > 0)
+        paths = [shortest_path(one.numpy(), unweighted=True) for one in (step > 0).cpu()]
+        jumps = torch.stack([*map(torch.from_numpy, paths)]).to(step)  # inf if no jumps lead there
+        jumps = jumps.nan_to_num(posinf=-1).long()
         # the brackets of the series, Float64[C, K, V, V]: term k = n - d of each entry
         terms = torch.zeros(num, NUM_TERMS, size, size, dtype=torch.float64, device=step.device)
         power = same.expand_as(step)
@@ -243,37 +254,10 @@ class Exponential(nn.Module):
         return torch.where((halvings > 0)[..., None, None], by_squares, log_q)
 
     def _num_squares(self, halvings: Tensor) -> int:
-        """The largest of ``halvings`` Float64[B, C]; on a GPU, to avoid a wait, the largest
-        possible number."""
+        """The largest of ``halvings`` Float64[B, C]; on a GPU, which need not wait, of all tau."""
         if halvings.device.type != "cpu":
             return self.most_halvings
         return int(halvings.max()) if halvings.numel() else 0
-
-
-def _least_jumps(possible: Tensor) -> Tensor:
-    """Int[C, V, V]: the least number of jumps from each id to each other, -1 if no jumps lead
-    there; ``possible`` Bool[C, V, V]."""
-    size = possible.shape[-1]
-    same = torch.eye(size, dtype=torch.bool, device=possible.device).expand_as(possible)
-    jumps = torch.where(same, 0, torch.full_like(possible, -1, dtype=torch.long))
-    reached, step = same, (possible | same).double()
-    for n in range(1, size):
-        further = (reached.double() @ step) > 0
-        if torch.equal(further, reached):
-            break
-        jumps = torch.where(further & ~reached, n, jumps)
-        reached = further
-    return jumps
-
-
-def _on_legal_ids(kind: str, support: Tensor, width: float) -> Tensor:
-    """Float64[V, V]: the generator of one ``kind`` on the ids of ``support`` Bool[V], in their
-    order; other ids have rate 0."""
-    ids = support.nonzero().squeeze(1)
-    among = neighbours(len(ids)) if kind == "neighbours" else gaussian(len(ids), width)
-    whole = torch.zeros(len(support), len(support), dtype=torch.float64, device=support.device)
-    whole[ids.unsqueeze(1), ids] = among.to(whole)
-    return whole
 
 
 def neighbours(num: int) -> Tensor:
@@ -303,13 +287,12 @@ def _with_diagonal(rates: Tensor) -> Tensor:
     return rates - torch.diag(rates.sum(dim=-1))
 
 
-def checked(generator: Tensor, layout: TokenLayout) -> Tensor:
+def checked_generator(generator: Tensor, layout: TokenLayout) -> Tensor:
     """A user's generator with exact diagonals, Float64[L, V, V], 0 in rows of absent ids.
 
-    ``generator``: Float[V, V], or Float[L, V, V], one for each position.
-
-    Raises ``ValueError`` for another shape, a negative rate, rows that do not sum to 0, and rates
-    from a legal id of a position to an id that is neither legal there nor MASK.
+    ``generator``: Float[V, V], or Float[L, V, V]. Raises ``ValueError`` for another shape, a
+    negative rate, rows that do not sum to 0, and rates from a legal id of a position to an id that
+    is neither legal there nor MASK.
     """
     length, size = layout.length, layout.vocab_size
     if generator.shape not in ((size, size), (length, size, size)):

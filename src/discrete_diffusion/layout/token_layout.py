@@ -174,15 +174,6 @@ class TokenLayout(nn.Module):
 
 
 def first_positions(length: int, num_given: int, sizes: Tensor) -> Tensor:
-    """Positions of plain sequences that carry data: the first ones after ``num_given``.
-
-    Args:
-        length: L, number of positions.
-        num_given: number of leading positions that are given.
-        sizes: Int[B], number of real tokens of each sequence.
-
-    Returns:
-        Bool[B, L].
-    """
+    """The first ``sizes`` Int[B] of L positions after ``num_given``: Bool[B, L]."""
     position = torch.arange(length, device=sizes.device) - num_given
     return (position >= 0) & (position < sizes.unsqueeze(1))

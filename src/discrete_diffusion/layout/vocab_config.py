@@ -71,7 +71,6 @@ class Numbers(Vocabulary):
     meaning: Mapping[str, Any]
 
     def digest(self) -> dict[str, Any]:
-        """Copy of ``meaning``."""
         return dict(self.meaning)
 
 
@@ -123,11 +122,9 @@ class Sequences(Vocabulary):
 
     @property
     def largest(self) -> int:
-        """Number of positions that are not given."""
         return self.length - self.num_given
 
     def layout(self) -> TokenLayout:
-        """Layout with one group named ``token``."""
         return TokenLayout.flat(
             self.length,
             self.vocab_size,
@@ -137,11 +134,9 @@ class Sequences(Vocabulary):
         )
 
     def real_positions(self, sizes: Tensor) -> Tensor:
-        """The first ``sizes`` Int[B] positions that are not given: Bool[B, L]."""
         return first_positions(self.length, self.num_given, sizes)
 
     def digest(self) -> dict[str, Any]:
-        """Fingerprint of the layout."""
         return self.layout().digest()
 
 
@@ -200,7 +195,6 @@ class VocabConfig(Vocabulary):
 
     @property
     def largest(self) -> int:
-        """Number of nodes of the largest graph, ``n_max``."""
         return self.n_max
 
     @property
@@ -399,12 +393,7 @@ class VocabConfig(Vocabulary):
         return torch.cat([nodes.expand(self.n_max, -1), edges.expand(self.num_edges, -1)])
 
     def layout(self) -> TokenLayout:
-        """The position-typed layout over the concatenated vocabulary.
-
-        Returns:
-            A layout of groups ``node`` and ``edge``.
-        """
-        # node types in node slots, edge types in edge slots
+        # groups of the concatenated vocabulary: node types in node slots, edge types in edge slots
         support = torch.zeros(self.length, self.vocab_size, dtype=torch.bool)
         support[: self.n_max, : self.num_node_types] = True
         support[self.n_max :, self.edge_offset : self.edge_offset + self.num_edge_types] = True
@@ -418,11 +407,6 @@ class VocabConfig(Vocabulary):
         )
 
     def digest(self) -> dict[str, Any]:
-        """Number of slots and names of the types.
-
-        Returns:
-            ``n_max``, and the two tables under their ``type_names``.
-        """
         tables = zip(self.type_names, (self.node_types, self.edge_types), strict=True)
         return {"n_max": self.n_max, **{name: list(types) for name, types in tables}}
 

@@ -76,16 +76,15 @@ class FastLinear(nn.Linear):
         return rearrange(out, "b o 1 l -> b l o").reshape(*x.shape[:-1], -1)
 
 
-def _mkl_lags() -> bool:
-    """Return True if this is an AMD processor with AVX-512, and PyTorch has both libraries."""
-    if not (torch.backends.mkl.is_available() and torch.backends.mkldnn.is_available()):
-        return False
-    find = getattr(torch.cpu, "get_capabilities", dict)  # which an older PyTorch lacks
-    capabilities: Mapping[str, object] = find()
-    return "AMD" in str(capabilities.get("cpu_name")) and bool(capabilities.get("avx512_f"))
-
-
-_MKL_LAGS = _mkl_lags()
+# an older PyTorch lacks get_capabilities
+_CAPABILITIES: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
+_MKL_LAGS = (
+    torch.backends.mkl.is_available()
+    and torch.backends.mkldnn.is_available()
+    and "AMD" in str(_CAPABILITIES.get("cpu_name"))
+    and bool(_CAPABILITIES.get("avx512_f"))
+)
+"""True on an AMD processor with AVX-512, if PyTorch has both libraries."""
 
 
 def _convolution_is_faster(x: Tensor, weight: Tensor) -> bool:

@@ -211,11 +211,17 @@ class Visibility:
         if self.groups is not None:
             sample = b if len(self.groups) > 1 else b * 0
             own, other = self.groups[sample, place_q], self.groups[sample, place_k]
-            rules.append(
-                self._sees_clean(own, other, q >= self.num_columns, k >= self.num_columns)
-                if self.with_context
-                else other <= own
-            )
+            if self.with_context:
+                # written such that few operations run over all pairs: clean keys of earlier
+                # blocks, or of its own for a clean query; noisy keys of its own for a noisy one
+                own, other = own.long(), other.long()
+                clean_q, clean_k = q >= self.num_columns, k >= self.num_columns
+                nowhere, first = torch.iinfo(torch.long).max, torch.iinfo(torch.long).min
+                clean = torch.where(clean_k, other, nowhere) < own + clean_q
+                noisy = torch.where(clean_k, first, other) == torch.where(clean_q, nowhere, own)
+                rules.append(clean | noisy)
+            else:
+                rules.append(other <= own)
         if self.documents is not None:
             rules.append(self.documents[b, place_q] == self.documents[b, place_k])
         seen = reduce(and_, rules)
@@ -223,22 +229,6 @@ class Visibility:
         if self.key_mask is not None:
             seen = (seen & self.key_mask[b, 0, 0, place_k]) | (q == k)
         return seen
-
-    @staticmethod
-    def _sees_clean(group_q: Tensor, group_k: Tensor, clean_q: Tensor, clean_k: Tensor) -> Tensor:
-        """True for clean keys of earlier blocks, and keys of the query's block like the query.
-
-        A key is like the query if both are clean or both noisy.
-
-        Written such that few operations run over all pairs.
-        """
-        group_q, group_k = group_q.long(), group_k.long()
-        nowhere, first = torch.iinfo(torch.long).max, torch.iinfo(torch.long).min
-        # clean keys of earlier blocks, or of its own for a clean query
-        clean = torch.where(clean_k, group_k, nowhere) < group_q + clean_q
-        # noisy keys of its own block for a noisy query
-        noisy = torch.where(clean_k, first, group_k) == torch.where(clean_q, nowhere, group_q)
-        return clean | noisy
 
     @property
     def _sizes(self) -> tuple[int, int]:

@@ -137,8 +137,11 @@ class PairBlock(nn.Module):
         self, h: Tensor, z: Tensor, c: Tensor, real: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """h (B, N, D), z (B, N N, P), c (B or 1, cond_dim), ``real`` Bool[B, N] or None -> h, z."""
-        # nodes: attention with the pairs as bias of its scores, then the perceptron
-        h = self.nodes(h, c, self._scores(z, real))
+        # nodes: attention with the pair (i, j) as bias of the score of node i for node j
+        bias = rearrange(self.bias(z), "b (i j) h -> b h i j", i=h.shape[1])
+        if real is not None:
+            bias = bias.masked_fill(~real[:, None, None], neg_inf(bias.dtype))
+        h = self.nodes(h, c, bias)
 
         # pairs: triangles and both ends, then the perceptron
         first, second = self.ends(h).chunk(2, dim=-1)  # (B, N, P) each
@@ -152,13 +155,6 @@ class PairBlock(nn.Module):
         z = torch.addcmul(z, gate1, self.dropout(branch))
         branch = self.mlp(modulate(self.norm2(z), shift2, scale2))
         return h, torch.addcmul(z, gate2, self.dropout(branch))
-
-    def _scores(self, z: Tensor, real: Tensor | None) -> Tensor:
-        """Bias of the pairs on the attention of node i to node j: Float[B, H, N, N]."""
-        # bias of pair (i, j) on the score of node i for node j
-        n = round(z.shape[1] ** 0.5)
-        bias = rearrange(self.bias(z), "b (i j) h -> b h i j", i=n)
-        return bias if real is None else bias.masked_fill(~real[:, None, None], neg_inf(bias.dtype))
 
 
 class BDDenoiserPair(GraphDenoiser):

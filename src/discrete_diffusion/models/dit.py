@@ -208,7 +208,18 @@ class DiT(nn.Module):
         mask: Mask = packing.key_mask
         last_mask = mask
         if group_idxs is not None or document_idxs is not None:
-            seen = self._visibility(packing, group_idxs, document_idxs, context is not None)
+            # one row of blocks, if all samples share it
+            if group_idxs is not None and group_idxs.ndim == 1:
+                group_idxs = group_idxs.unsqueeze(0)
+            elif group_idxs is not None and group_idxs.stride(0) == 0:
+                group_idxs = group_idxs[:1]
+            seen = Visibility(
+                groups=None if group_idxs is None else packing.pack(group_idxs),
+                documents=None if document_idxs is None else packing.pack(document_idxs),
+                key_mask=packing.key_mask,
+                causal=self.causal,
+                with_context=context is not None,
+            )
             if self.attention == "flex" and x_t.is_cuda:
                 mask = seen.block_mask()
                 last_mask = mask if context is None else seen.block_mask(num_columns)
@@ -223,7 +234,14 @@ class DiT(nn.Module):
         # embedding, rotary positions and the noise level
         x = self.token_embedding(tokens)  # (B, K or 2K, D)
         rotary = self.rotary(positions)
-        c = self._condition(sigma, x_t)
+        c = None
+        if self.timestep_embedder is not None:
+            # sigma itself, or the share that it corrupts
+            level = corrupted_share(sigma)
+            if self.sigma_input == "sigma" and sigma is not None:
+                level = level_of(sigma).clamp(max=LARGEST_SIGMA)
+            times = distinct_time(process_t(level, x_t.shape[0], x_t.device))  # (B or 1,)
+            c = F.silu(self.timestep_embedder(times))
         # the last block needs queries of noisy columns alone
         for k, block in enumerate(self.blocks):
             if k == len(self.blocks) - 1:
@@ -231,39 +249,12 @@ class DiT(nn.Module):
             x = block(x, c, mask, rotary, None if cache is None else cache.layers[k], num_queries)
         return self.final(x, c)
 
-    def _condition(self, sigma: Tensor | None, x_t: Tensor) -> Tensor | None:
-        """c, Float[B or 1, cond_dim]; None without adaLN."""
-        if self.timestep_embedder is None:
-            return None
-        # sigma itself, or the share that it corrupts
-        level = corrupted_share(sigma)
-        if self.sigma_input == "sigma" and sigma is not None:
-            level = level_of(sigma).clamp(max=LARGEST_SIGMA)
-        times = distinct_time(process_t(level, x_t.shape[0], x_t.device))  # (B or 1,)
-        return F.silu(self.timestep_embedder(times))
-
     def scatter(self, logits: Tensor, packing: ColumnPacking) -> Tensor:
         """Put the logits of the columns kept at their places: (B, K, V) -> (B, L, V)."""
         logits = packing.unpack(logits)
         if self.pad_id is not None:
             logits[..., self.pad_id] = neg_inf(logits.dtype)
         return logits
-
-    def _visibility(
-        self,
-        packing: ColumnPacking,
-        group_idxs: Tensor | None,
-        document_idxs: Tensor | None,
-        with_context: bool,
-    ) -> Visibility:
-        """Visibility of the columns kept."""
-        # one row of blocks, if all samples share it
-        if group_idxs is not None and group_idxs.ndim == 1:
-            group_idxs = group_idxs.unsqueeze(0)
-        elif group_idxs is not None and group_idxs.stride(0) == 0:  # the samples share one row
-            group_idxs = group_idxs[:1]
-        groups, own = (None if x is None else packing.pack(x) for x in (group_idxs, document_idxs))
-        return Visibility(groups, own, packing.key_mask, self.causal, with_context)
 
     def new_cache(self, positions: Tensor) -> KeyValueCache:
         """An empty cache for the columns at ``positions`` Int[K], given in that order.

@@ -377,7 +377,11 @@ class FactTokens(nn.Module):
         if not sizes or min(sizes) < 1:
             raise ValueError(f"condition={list(sizes)}: expected the size of each fact, above 0")
         self.sizes, self.dropout = tuple(sizes), dropout
-        self.readers = nn.ModuleList(_fact_reader(size, d_model) for size in sizes)
+        self.readers = nn.ModuleList()
+        for size in self.sizes:
+            first = nn.Linear(size, d_model)
+            nn.init.normal_(first.weight)
+            self.readers.append(nn.Sequential(first, nn.SiLU(), nn.Linear(d_model, d_model)))
         self.nothing = nn.Parameter(torch.randn(d_model))
         self.norm = nn.LayerNorm(d_model)
 
@@ -413,12 +417,6 @@ class FactTokens(nn.Module):
         ]
         seen = torch.cat([torch.ones_like(known[:, :1]), known], dim=1)
         return self.norm(torch.stack([nothing.squeeze(1), *tokens], dim=1)), seen[:, None, None]
-
-
-def _fact_reader(size: int, d_model: int) -> nn.Module:
-    first = nn.Linear(size, d_model)
-    nn.init.normal_(first.weight)
-    return nn.Sequential(first, nn.SiLU(), nn.Linear(d_model, d_model))
 
 
 class FactAttention(nn.Module):

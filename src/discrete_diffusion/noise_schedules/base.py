@@ -29,16 +29,9 @@ def per_token(value: Tensor) -> Tensor:
 
 
 def precise_complement(corrupted: Tensor, kept: Tensor) -> Tensor:
-    """alpha from two formulas: 1 - corrupted where that is precise, ``kept`` elsewhere.
+    """Return alpha, 1 - ``corrupted`` where that is precise and ``kept`` elsewhere.
 
     alpha(0) = 1 is then exact; the formula that is precise at t = 1 misses it by a rounding.
-
-    Args:
-        corrupted: Float[B] or Float[B, L], 1 - alpha without cancellation near t = 0.
-        kept: alpha without cancellation near t = 1, the same shape.
-
-    Returns:
-        alpha, the same shape.
     """
     return torch.where(corrupted < 0.5, 1 - corrupted, kept)
 
@@ -188,8 +181,8 @@ class _Check:
         """Raise ``ValueError`` for the first property that does not hold."""
         t, inner = self.t, self.t[1:-1]
         alpha = self.result("alpha", t)
-        self._check_ends(alpha)
-        self._check_falls(alpha)
+        self.check_ends(alpha)
+        self.check_falls(alpha)
         hidden = self.result("one_minus_alpha", t)
         self._compare("one_minus_alpha", t, hidden, 1 - alpha, "1 - alpha", TOLERANCE)
 
@@ -201,7 +194,7 @@ class _Check:
         tolerance = corner + (1e-4 * slope.abs()).clamp(min=TOLERANCE)
         dalpha = self.result("dalpha", inner)
         self._compare("dalpha", inner, dalpha, slope, "the slope of alpha", tolerance)
-        self._check_inverse(alpha, hidden, dalpha)
+        self.check_inverse(alpha, hidden, dalpha)
 
         # logarithm and weight, where the corrupted share has digits
         share = hidden[1:-1]
@@ -237,7 +230,7 @@ class _Check:
         self.shape = axes
         return per_token(value)
 
-    def _check_ends(self, alpha: Tensor) -> None:
+    def check_ends(self, alpha: Tensor) -> None:
         for at, expected in ((0, 1.0), (-1, 0.0)):
             off = ~((alpha[at] - expected).abs() <= END_TOLERANCE)
             if off.any():
@@ -247,7 +240,7 @@ class _Check:
                     "(A(t) - A(1)) / (A(0) - A(1)), and its slope"
                 )
 
-    def _check_falls(self, alpha: Tensor) -> None:
+    def check_falls(self, alpha: Tensor) -> None:
         """Check that alpha falls; equal values pass where they round to 0 or 1."""
         # near 0 and 1 float64 may not distinguish two values
         ends = torch.minimum(alpha[:-1], 1 - alpha[1:]) < 1e-12
@@ -261,7 +254,7 @@ class _Check:
                 "fall, or the process has negative rates"
             )
 
-    def _check_inverse(self, alpha: Tensor, hidden: Tensor, dalpha: Tensor) -> None:
+    def check_inverse(self, alpha: Tensor, hidden: Tensor, dalpha: Tensor) -> None:
         """Check the inverse to within the change of t by a rounding of 1 - alpha.
 
         Where alpha is tiny, every t passes. ``dalpha``: Float64[T - 2, ...], the slope.

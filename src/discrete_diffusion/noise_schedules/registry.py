@@ -54,15 +54,7 @@ Raises:
 def build_schedule(config: Mapping[str, Any], layout: TokenLayout) -> Schedule:
     """Build the schedule ``config["name"]``; the other keys of ``config`` are its arguments.
 
-    Args:
-        config: ``name`` and arguments of the constructor.
-        layout: layout of the data, an argument too if the constructor takes it.
-
-    Returns:
-        The schedule, checked.
-
-    Raises:
-        ValueError: the name or an option is unknown, or the schedule fails ``check_schedule``.
+    Raises ``ValueError`` for an unknown name or option, and as ``check_schedule`` does.
     """
     from discrete_diffusion.noise_schedules.base import check_schedule
 
