@@ -105,25 +105,17 @@ class GraphDenoiser(nn.Module):
         *,
         keep: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Logits of every clean node and edge.
+        """Logits of clean nodes Float[B, n_max, 15] and edges Float[B, E, 13] (sizes of rooms).
 
         Columns that are PAD in the whole batch are left out of the computation, nodes together with
         their pairs.
 
-        Args:
-            tokens: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
-            pad_mask: Bool[B, L], True at real positions. Logits at other positions are unspecified.
-            t: the corrupted share in [0, 1]: a number, or a tensor of shape (), (1,) or (B,).
-            condition: Float[B, sum], the facts of each sample, NaN where a fact is not known, as
-                for ``FactTokens``; None: no fact is known.
-            keep: Bool[B], False for samples whose facts are hidden, as for ``FactTokens``.
+        ``tokens``: Int[B, L], node ids in the first n_max columns, edge ids in the rest.
+        ``pad_mask``: Bool[B, L], True at real positions; logits at others are unspecified. ``t``:
+        the corrupted share in [0, 1], a number or a tensor of shape (), (1,) or (B,).
+        ``condition``, ``keep``: facts of the samples, as for ``FactTokens``.
 
-        Returns:
-            (node_logits Float[B, n_max, 15], edge_logits Float[B, E, 13]), sizes of the room
-            vocabularies.
-
-        Raises:
-            ValueError: a shape or type does not fit.
+        Raises ``ValueError`` for a shape or type that does not fit.
         """
         # shapes of tokens and mask
         length = self.vocab_config.length
@@ -197,7 +189,7 @@ class GraphDenoiser(nn.Module):
     def scatter(
         self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
-        """Put the logits of ``head`` at their places: (B, n_max, 15) and (B, E, 13)."""
+        """Put logits of ``head`` at their places, 0 elsewhere: (B, n_max, 15) and (B, E, 13)."""
 
     @staticmethod
     def _process_t(
@@ -362,16 +354,6 @@ class BDDenoiser(GraphDenoiser):
     def scatter(
         self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
-        """Put the logits of the columns kept at their places, 0 elsewhere.
-
-        Args:
-            node_logits: Float[B, N, 15].
-            edge_logits: Float[B, K - N, 13].
-            packing: the columns that were kept.
-
-        Returns:
-            Float[B, n_max, 15] and Float[B, E, 13].
-        """
         n_max, length = self.vocab_config.n_max, self.vocab_config.length
         return packing.unpack(node_logits, 0, n_max), packing.unpack(edge_logits, n_max, length)
 

@@ -336,16 +336,7 @@ class BDDenoiserPair(GraphDenoiser):
     def scatter(
         self, node_logits: Tensor, edge_logits: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Tensor]:
-        """Add up both directions of a pair, and put logits at their places, 0 elsewhere.
-
-        Args:
-            node_logits: Float[B, N, 15], of the nodes kept.
-            edge_logits: Float[B, N N, 13], of their pairs in either direction.
-            packing: the columns that were kept.
-
-        Returns:
-            Float[B, n_max, 15] and Float[B, E, 13].
-        """
+        # node_logits (B, N, 15), edge_logits (B, N N, 13): pairs in either direction
         nodes, n_max = self._nodes(packing), self.vocab_config.n_max
         n = len(nodes)
 

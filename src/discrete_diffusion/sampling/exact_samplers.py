@@ -24,29 +24,6 @@ from discrete_diffusion.sampling.partial_samples import (
 from discrete_diffusion.sampling.tokens import TokenSampler, are_alike
 
 
-@dataclass(frozen=True)
-class Chain:
-    """Successive states that the proposals of a round lead to, one row each.
-
-    ``rows``: Int[R], indices of samples; ``number``: Int[R], number of states of each sample. The
-    other fields have one entry for each of the N states, those of the first sample first:
-
-    ``which``: Int[N], index of the state's sample in ``rows``; ``step``: Int[N], number of
-    proposals that the state shows; ``x``: Int[N, L], its tokens; ``position``: Int[N], the position
-    to sample next; ``tokens``: Int[N], the token proposed there, with probabilities ``q``
-    Float64[N, V]; both 0 for the last state of a sample, which has no proposal.
-    """
-
-    rows: Tensor
-    number: Tensor
-    which: Tensor
-    step: Tensor
-    x: Tensor
-    position: Tensor
-    tokens: Tensor
-    q: Tensor
-
-
 @dataclass(kw_only=True)
 class Speculative(TokenSampler):
     """Speculative sampling: propose several tokens at once, then keep as many as one call confirms.
@@ -89,15 +66,12 @@ class Speculative(TokenSampler):
     exactness = Exactness.MASKED_SHARE
     absorbing_only = True
 
-    tokens_per_round: Count | None = 8
+    takes_no_steps = (
+        "speculative sampling takes as many rounds as its proposals need; leave steps unset and "
+        "set sampling.tokens_per_round"
+    )
 
-    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
-        if steps is not None:
-            raise ValueError(
-                "speculative sampling takes as many rounds as its proposals need; leave steps "
-                "unset and set sampling.tokens_per_round"
-            )
-        super().check(algorithm, steps)
+    tokens_per_round: Count | None = 8
 
     def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
         super()._check_narrowing(algorithm)
@@ -123,78 +97,70 @@ class Speculative(TokenSampler):
         done, log_q = torch.zeros_like(num), None
         # a round of the samples that have tokens left
         while (rows := (done < num).nonzero().squeeze(1)).numel():
-            chain = self._propose(samples, rows, order[rows], done[rows], num[rows], log_q)
-            kept, log_d0 = self._verify(samples, block, chain)
+            some = (rows, order[rows], done[rows], num[rows])
+            kept, log_d0 = self._run_round(samples, block, *some, log_q)
             done[rows] += kept + 1
             if log_q is None:
                 log_q = log_d0.new_zeros(len(num), *log_d0.shape[1:])
             log_q[rows] = log_d0
             samples.record()
 
-    def _propose(
+    def _run_round(
         self,
         samples: PartialSamples,
+        block: Block,
         rows: Tensor,
         order: Tensor,
         done: Tensor,
         num: Tensor,
         log_q: Tensor | None,
-    ) -> Chain:
-        """Propose tokens for the samples ``rows`` Int[R].
+    ) -> tuple[Tensor, Tensor]:
+        """Propose tokens for the samples ``rows`` Int[R], keep some, and sample the one after them.
 
         ``done`` of ``num`` Int[R] positions of ``order`` Int[R, L] are filled. ``log_q``: Float[B,
-        L, V], the network's last prediction; None in the first round.
+        L, V], the network's last prediction; None in the first round. Returns the number that each
+        sample keeps, Int[R], and log D Float[R, L, V] of the state that shows the proposals kept.
         """
-        # N states: the next positions of each sample, one after the other
+        generator, device = samples.generator, rows.device
+        # N states, those of the first sample first: Int[N] which sample, number of proposals shown
+        # (``step``), and position to sample next
         most = 1 if log_q is None else self.tokens_per_round or order.shape[1]
         number = (num - done).clamp(max=most)
-        which = torch.arange(len(rows), device=rows.device).repeat_interleave(number)
-        step = torch.arange(len(which), device=rows.device) - (number.cumsum(0) - number)[which]
+        which = torch.arange(len(rows), device=device).repeat_interleave(number)
+        step = torch.arange(len(which), device=device) - (number.cumsum(0) - number)[which]
+        is_last = step == number[which] - 1
         sample, position = rows[which], order[which, done[which] + step]
         # proposals y_j ~ q_j, none for the last state
         tokens, V = torch.zeros_like(position), samples.algorithm.layout.vocab_size
-        q = torch.zeros(len(which), V, dtype=torch.float64, device=rows.device)
+        q = torch.zeros(len(which), V, dtype=torch.float64, device=device)
         if log_q is not None:
             q, _ = self._probs_at(samples, sample, position, log_q[sample, position])
-            tokens = pick(q.log(), uniform_draws(tuple(which.shape), samples.generator, q.device))
-            q[step == number[which] - 1] = 0.0
-        # state j shows the proposals before it
+            tokens = pick(q.log(), uniform_draws(tuple(which.shape), generator, device))
+            q[is_last] = 0.0
+        # state j shows the proposals before it, x Int[N, L]
         proposed = samples.x[rows]
         proposed[which, position] = tokens
         shown = order.argsort(dim=1)[which] < (done[which] + step).unsqueeze(1)
         x = torch.where(shown, proposed[which], samples.x[sample])
-        return Chain(rows, number, which, step, x, position, tokens, q)
 
-    def _verify(self, samples: PartialSamples, block: Block, chain: Chain) -> tuple[Tensor, Tensor]:
-        """Keep proposals, and sample the token after them.
-
-        Returns the number that each sample keeps, Int[R], and log D Float[R, L, V] of the state
-        that shows the proposals kept.
-        """
-        which, step = chain.which, chain.step
-        generator, device = samples.generator, chain.q.device
-        sample = chain.rows[which]
         # p of all states, in one call
-        masked = chain.x == samples.algorithm.layout.mask_id
+        masked = x == samples.algorithm.layout.mask_id
         t = time_of_masked_share(samples.algorithm, masked, block.real[sample])
-        log_d0 = self.log_d0(samples, sample, t, chain.x)
+        log_d0 = self.log_d0(samples, sample, t, x)
         each = torch.arange(len(which), device=device)
-        p, log_kept = self._probs_at(samples, sample, chain.position, log_d0[each, chain.position])
+        p, log_kept = self._probs_at(samples, sample, position, log_d0[each, position])
         # kept: proposals before the first that is refused
         u = uniform_draws(tuple(which.shape), generator, device)
-        refused = u * chain.q[each, chain.tokens] >= p[each, chain.tokens]
-        refused |= step == chain.number[which] - 1
-        kept = chain.number.scatter_reduce(
-            0, which, torch.where(refused, step, chain.number[which]), "amin"
-        )
+        refused = (u * q[each, tokens] >= p[each, tokens]) | is_last
+        first = torch.where(refused, step, number[which])
+        kept = number.scatter_reduce(0, which, first, "amin")
         # the next token is sampled from the remainder
-        last = chain.number.cumsum(0) - chain.number + kept
-        rest = (p - chain.q)[last].clamp(min=0)
+        last = number.cumsum(0) - number + kept
+        rest = (p - q)[last].clamp(min=0)
         rest = torch.where(rest.sum(dim=-1, keepdim=True) > 0, rest, p[last])  # p = q, rounded
-        samples.x[chain.rows] = chain.x[last]
-        samples.x[chain.rows, chain.position[last]] = pick(
-            rest.log(), uniform_draws(tuple(kept.shape), generator, device)
-        )
+        u = uniform_draws(tuple(kept.shape), generator, device)
+        samples.x[rows] = x[last]
+        samples.x[rows, position[last]] = pick(rest.log(), u)
         new = step <= kept[which]
         samples.log_weights.index_add_(0, sample[new], log_kept[new].double())
         return kept, log_d0[last]
@@ -231,10 +197,9 @@ class Autoregressive(TokenSampler):
     exactness = Exactness.MODEL
     absorbing_only = True
     algorithms = ("ar",)
+    takes_no_steps = "autoregressive sampling makes one call per token; leave steps unset"
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
-        if steps is not None:
-            raise ValueError("autoregressive sampling makes one call per token; leave steps unset")
         super().check(algorithm, steps)
         if not hasattr(algorithm.backbone, "new_cache"):
             raise ValueError(
@@ -297,14 +262,10 @@ class FewCall(TokenSampler):
     sees_given = False
     absorbing_only = True
     algorithms = ("distill",)
-
-    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
-        if steps is not None:
-            raise ValueError(
-                f"few-call sampling makes the calls that the student was distilled to; leave "
-                f"steps={steps} unset, or train with algo=distill algo.calls={steps}"
-            )
-        super().check(algorithm, steps)
+    takes_no_steps = (
+        "few-call sampling makes the calls that the student was distilled to; leave steps={steps} "
+        "unset, or train with algo=distill algo.calls={steps}"
+    )
 
     def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
         return num * (num if algorithm is None else cast(Distill, algorithm).calls)

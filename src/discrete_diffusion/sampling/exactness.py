@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -56,7 +56,20 @@ def approximations(
     """
     if real is not None and known is not None and not (real & ~known).any():
         return []  # nothing was sampled
-    reasons = _reasons_of_given(sampler, algorithm, real, known)
+    reasons = []
+    # noise, blocks, and samplers that do not allow for given tokens
+    if real is not None and known is not None and (real & known).any():
+        process = cast(Any, algorithm).process
+        if not process.absorbing:
+            reasons.append(
+                f"with {process.name} noise the network takes given tokens for noisy ones"
+            )
+        if unseen_position(algorithm, known, real) is not None:
+            reasons.append(
+                f"{algorithm.name} samples tokens without seeing those given behind them"
+            )
+        if not type(sampler).sees_given:
+            reasons.append(f"sampling={sampler.name} was not made for given tokens")
     num_free = _most_free(algorithm, real, known)
     reasons += _reasons_of_sampler(sampler, algorithm, steps, num_free)
     # settings that change the distribution
@@ -100,22 +113,6 @@ def unseen_position(algorithm: Any, known: Tensor, real: Tensor) -> tuple[int, i
     first_free = torch.where(real & ~known, blocks, last).amin(dim=1, keepdim=True)  # (B, 1)
     unseen = (known & real & (blocks > first_free)).nonzero()
     return None if len(unseen) == 0 else (int(unseen[0, 0]), int(unseen[0, 1]))
-
-
-def _reasons_of_given(
-    sampler: Sampler[Any], algorithm: Any, real: Tensor | None, known: Tensor | None
-) -> list[str]:
-    if real is None or known is None or not (real & known).any():
-        return []
-    # noise, blocks, and samplers that do not allow for given tokens
-    process, reasons = algorithm.process, []
-    if not process.absorbing:
-        reasons.append(f"with {process.name} noise the network takes given tokens for noisy ones")
-    if unseen_position(algorithm, known, real) is not None:
-        reasons.append(f"{algorithm.name} samples tokens without seeing those given behind them")
-    if not type(sampler).sees_given:
-        reasons.append(f"sampling={sampler.name} was not made for given tokens")
-    return reasons
 
 
 def _reasons_of_sampler(

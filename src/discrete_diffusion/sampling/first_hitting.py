@@ -56,11 +56,7 @@ class FirstHitting(TokenSampler):
     tokens_per_call: Count = 1
 
     def run(self, samples: PartialSamples) -> None:
-        """Reveal the free positions, call after call, at the time of each call.
-
-        Args:
-            samples: the samples at their start; afterwards all their tokens are clean.
-        """
+        # reveal the free positions, call after call, at the time of each call
         call, t = self.call_order(samples)
         counts = self._tokens_by_call(samples)
         samples.calls.expect(len(counts))
@@ -125,16 +121,6 @@ class FirstHitting(TokenSampler):
         return counts
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
-        """Check that this sampler can sample the model of an algorithm.
-
-        Args:
-            algorithm: the algorithm.
-            steps: the requested number of calls; None for one token per call.
-
-        Raises:
-            ValueError: as for ``TokenSampler``, and for several tokens per call of an
-                autoregressive algorithm.
-        """
         several = steps is not None or self.tokens_per_call > 1
         if several and "causal" in algorithm.backbone_needs:
             raise ValueError(
@@ -144,13 +130,4 @@ class FirstHitting(TokenSampler):
         super().check(algorithm, steps)
 
     def samples_together(self, num: int, steps: int | None = None) -> bool:
-        """Return True if one call may sample several of ``num`` tokens independently.
-
-        Args:
-            num: number of tokens to sample.
-            steps: the requested number of calls; None for one token per call.
-
-        Returns:
-            True if it may.
-        """
         return are_sampled_together(self.tokens_per_call, steps, num)

@@ -63,19 +63,19 @@ class _LeftRight:
         for root in range(self.n):
             if self.near[root] and self.height[root] < 0:
                 self.height[root] = 0
-                self._orient(root)
-                if not self._test(root):
+                self.orient(root)
+                if not self.split_returns(root):
                     return False
         return True
 
-    def _parent_edge(self, v: int) -> int:
+    def parent_edge(self, v: int) -> int:
         """Edge of the search tree that leads to v."""
         return self.parent[v] * self.n + v if self.parent[v] >= 0 else _NONE
 
-    def _orient(self, v: int) -> None:
+    def orient(self, v: int) -> None:
         """Direct the edges by depth-first search, and find how low each returns."""
         n, height, low, low2 = self.n, self.height, self.low, self.low2
-        here, into = height[v], self._parent_edge(v)
+        here, into = height[v], self.parent_edge(v)
         for w in self.near[v]:
             edge = v * n + w
             if edge in low or w * n + v in low:
@@ -85,7 +85,7 @@ class _LeftRight:
             # a tree edge, or a return edge
             if height[w] < 0:
                 self.parent[w], height[w] = v, here + 1
-                self._orient(w)
+                self.orient(w)
             else:
                 low[edge] = height[w]
             # order of the edges at v, and low points of the edge above
@@ -98,16 +98,16 @@ class _LeftRight:
             else:
                 low2[into] = min(low2[into], second)
 
-    def _test(self, v: int) -> bool:
+    def split_returns(self, v: int) -> bool:
         """Put the return edges below v on two sides; False if that cannot be done."""
-        n, here, into, out = self.n, self.height[v], self._parent_edge(v), self.out[v]
+        n, here, into, out = self.n, self.height[v], self.parent_edge(v), self.out[v]
         # children by nesting order
         out.sort(key=lambda w: self.nesting[v * n + w])
         for w in out:
             edge, bottom = v * n + w, len(self.stack)
             # a tree edge, or a return edge, which starts a conflict pair
             if self.parent[w] == v and self.height[w] == here + 1:
-                if not self._test(w):
+                if not self.split_returns(w):
                     return False
             else:
                 self.low_edge[edge] = edge
@@ -116,13 +116,13 @@ class _LeftRight:
             if self.low[edge] < here:
                 if w == out[0]:
                     self.low_edge[into] = self.low_edge[edge]
-                elif not self._add(edge, into, bottom):
+                elif not self.merge_siblings(edge, into, bottom):
                     return False
         if into != _NONE:
-            self._trim(self.parent[v])
+            self.forget_returns_to(self.parent[v])
         return True
 
-    def _add(self, edge: int, into: int, bottom: int) -> bool:
+    def merge_siblings(self, edge: int, into: int, bottom: int) -> bool:
         """Merge the constraints of ``edge`` with those of its earlier siblings."""
         low, ref, stack = self.low, self.ref, self.stack
         merged = [_NONE] * 4
@@ -143,13 +143,11 @@ class _LeftRight:
             else:
                 ref[pair[2]] = self.low_edge[into]
         # return edges of siblings that conflict with it go to the left
-        while stack and (
-            self._conflicts(stack[-1][1], edge) or self._conflicts(stack[-1][3], edge)
-        ):
+        while stack and (self.conflicts(stack[-1][1], edge) or self.conflicts(stack[-1][3], edge)):
             pair = stack.pop()
-            if self._conflicts(pair[3], edge):
+            if self.conflicts(pair[3], edge):
                 pair = pair[2:] + pair[:2]
-            if self._conflicts(pair[3], edge):
+            if self.conflicts(pair[3], edge):
                 return False
             # join the intervals of both sides
             if merged[2] != _NONE:
@@ -165,10 +163,10 @@ class _LeftRight:
             stack.append(merged)
         return True
 
-    def _conflicts(self, high: int, edge: int) -> bool:
+    def conflicts(self, high: int, edge: int) -> bool:
         return high != _NONE and self.low[high] > self.low[edge]
 
-    def _trim(self, u: int) -> None:
+    def forget_returns_to(self, u: int) -> None:
         """Forget the return edges that end at u, the parent."""
         stack, low = self.stack, self.low
         # pairs of which all edges end there

@@ -131,9 +131,15 @@ def order_log_probs(algorithm: TokenAlgorithm, batch: Batch, order: Order) -> Te
 
     def score(rows: Tensor) -> Tensor:
         some = batch.rows(rows)
-        if sampler is None:
-            return _own_log_prob(algorithm, some)
-        return path_log_prob(sampler, algorithm, some)
+        if sampler is not None:
+            return path_log_prob(sampler, algorithm, some)
+        # the loss of an algorithm with one order is -log p
+        generator = make_generator(0, device=some.x0.device)
+        log_p = some.x0.new_zeros(len(some)).double()
+        for part, filled in _parts(algorithm.layout, some.x0):
+            output = algorithm.loss(some.rows(filled), generator, algorithm.evaluation_draw)
+            log_p[part] = -output.nelbo[: len(part)].double()
+        return log_p
 
     return _measured(algorithm, batch, score)
 
@@ -197,16 +203,6 @@ class _AtTimes(FirstHitting):
 
     def uniform(self, samples: PartialSamples, where: Tensor) -> Tensor:
         return self.u[where.to(self.u.device)]
-
-
-def _own_log_prob(algorithm: TokenAlgorithm, batch: Batch) -> Tensor:
-    """Return log p for an algorithm whose loss is -log p: Float64[B]."""
-    generator = make_generator(0, device=batch.x0.device)
-    log_p = batch.x0.new_zeros(len(batch)).double()
-    for part, filled in _parts(algorithm.layout, batch.x0):
-        output = algorithm.loss(batch.rows(filled), generator, algorithm.evaluation_draw)
-        log_p[part] = -output.nelbo[: len(part)].double()
-    return log_p
 
 
 class _InParts:
@@ -315,10 +311,19 @@ def log_prob_of(
         )
     if len(tokens) == 0:
         return KnownLogProb(torch.zeros(0, dtype=torch.float64, device=tokens.device), 0, 0)
-    # by noise
-    score = _chain_rule_log_prob if algorithm.process.absorbing else _independent_log_prob
     with eval_mode(algorithm):
-        result = score(algorithm, tokens, known, real, generator, batch_size)
+        if algorithm.process.absorbing:
+            result = _chain_rule_log_prob(algorithm, tokens, known, real, generator, batch_size)
+        else:
+            # D on noise, once for each set of positions
+            distinct, which = real.unique(dim=0, return_inverse=True)
+            x = algorithm.process.prior_sample(distinct, generator)
+            t = torch.ones(len(x), dtype=torch.float64, device=x.device)
+            batches = zip(*(part.split(batch_size) for part in (x, t, distinct)), strict=True)
+            log_d0 = [algorithm.denoise(*batch) for batch in batches]
+            log_p = log_prob_at(tokens.clamp(min=0), torch.cat(log_d0)[which])
+            log_p = log_p.masked_fill(~known, 0.0).sum(dim=1)
+            result = KnownLogProb(log_p, len(distinct), len(log_d0))
     check_weighed(algorithm, result.log_prob)
     return result
 
@@ -374,21 +379,3 @@ def _log_d0_at(algorithm: TokenAlgorithm, states: Tensor, length: int) -> Tensor
     t = time_of_masked_share(algorithm, x == algorithm.layout.mask_id, of_block)
     here = torch.arange(len(x), device=x.device)
     return algorithm.denoise(x, t, real)[here, position]
-
-
-def _independent_log_prob(
-    algorithm: TokenAlgorithm,
-    tokens: Tensor,
-    known: Tensor,
-    real: Tensor,
-    generator: torch.Generator,
-    batch_size: int,
-) -> KnownLogProb:
-    # D on noise, once for each set of positions
-    distinct, which = real.unique(dim=0, return_inverse=True)
-    x = algorithm.process.prior_sample(distinct, generator)
-    t = torch.ones(len(x), dtype=torch.float64, device=x.device)
-    batches = list(zip(*(part.split(batch_size) for part in (x, t, distinct)), strict=True))
-    log_d0 = torch.cat([algorithm.denoise(*batch) for batch in batches])[which]
-    log_p = log_prob_at(tokens.clamp(min=0), log_d0)
-    return KnownLogProb(log_p.masked_fill(~known, 0.0).sum(dim=1), len(distinct), len(batches))

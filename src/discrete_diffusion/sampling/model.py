@@ -261,25 +261,20 @@ def _batches(sizes: Tensor, batch_size: int, device: torch.device) -> list[Tenso
 
 def _joined(outputs: list[SampleOutput], order: Tensor, trajectories: int) -> SampleOutput:
     """Join batches in the order of the request; ``order``: Int[M], the row of each sample."""
-    # order of the rows
     back = order.argsort()
     forced = [output.num_forced for output in outputs if output.num_forced is not None]
+    # trajectories Int[K_i, M_i, L] of one length, the shorter ones with their last state repeated
     states = [output.trajectory for output in outputs if output.trajectory is not None]
+    trajectory = None
+    if states:
+        longest = max(map(len, states))
+        full = [torch.cat([x, x[-1:].expand(longest - len(x), -1, -1)]) for x in states]
+        trajectory = torch.cat(full, dim=1)[:, order[order < trajectories].argsort()]
     return SampleOutput(
         x0=torch.cat([output.x0 for output in outputs])[back],
         nfe=torch.cat([output.nfe for output in outputs])[back],
         log_weights=torch.cat([output.log_weights for output in outputs])[back],
-        trajectory=_joined_trajectories(states, order[order < trajectories].argsort()),
+        trajectory=trajectory,
         num_forced=torch.cat(forced)[back] if forced else None,
         rows=order[back],
     )
-
-
-def _joined_trajectories(parts: list[Tensor], back: Tensor) -> Tensor | None:
-    """Join trajectories Int[K_i, M_i, L] into Int[K, M, L], repeating last states."""
-    if not parts:
-        return None
-    # repeat the last state of shorter ones
-    longest = max(map(len, parts))
-    full = [torch.cat([part, part[-1:].expand(longest - len(part), -1, -1)]) for part in parts]
-    return torch.cat(full, dim=1)[:, back]

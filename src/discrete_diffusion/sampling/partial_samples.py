@@ -164,18 +164,6 @@ class OnHost(NamedTuple):
     group: Tensor
     packing: ColumnPacking | None
 
-    @classmethod
-    def read(cls, algorithm: TokenAlgorithm, x: Tensor, free: Tensor) -> OnHost:
-        """Copy to the host what samplers need of samples x Int[B, L] at the start."""
-        layout, blocks = algorithm.layout, algorithm.blocks
-        packed = "packing" in algorithm.call.conditions
-        return cls(
-            free=free.cpu(),
-            blocks=None if blocks is None else blocks.cpu(),
-            group=layout.group.cpu(),
-            packing=pack_columns(layout.is_real(x)) if packed else None,
-        )
-
 
 @dataclass
 class PartialSamples:
@@ -225,6 +213,16 @@ class PartialSamples:
         prior = algorithm.process.prior_sample(real, generator)
         x = torch.where(clamp >= 0, clamp, prior)
         free = real & (clamp < 0)
+        # what samplers on a GPU need on the host
+        on_host, layout, blocks = None, algorithm.layout, algorithm.blocks
+        if keeps_shapes(x.device):
+            packed = "packing" in algorithm.call.conditions
+            on_host = OnHost(
+                free=free.cpu(),
+                blocks=None if blocks is None else blocks.cpu(),
+                group=layout.group.cpu(),
+                packing=pack_columns(layout.is_real(x)) if packed else None,
+            )
         return cls(
             algorithm=algorithm,
             real=real,
@@ -235,7 +233,7 @@ class PartialSamples:
             nfe=x.new_zeros(len(x)),
             log_weights=x.new_zeros(len(x), dtype=torch.float64),
             num_forced=x.new_zeros(len(x)),
-            on_host=OnHost.read(algorithm, x, free) if keeps_shapes(x.device) else None,
+            on_host=on_host,
         )
 
     @property
@@ -257,27 +255,23 @@ class PartialSamples:
         return self._parts(range(len(self.algorithm.layout.group_names)))
 
     def _parts(self, groups: Sequence[int | None]) -> list[Block]:
-        blocks, host = self.algorithm.blocks, self.on_host
+        """Positions of each block and group; a group None: of all groups."""
+        host, blocks, group_of = self.on_host, self.algorithm.blocks, self.algorithm.layout.group
         ids = blocks if host is None else host.blocks
-        numbers = [None] if ids is None else ids.unique().tolist()
-        return [self._part(block, group) for block in numbers for group in groups]
-
-    def _part(self, block: int | None, group: int | None) -> Block:
-        """Positions of a block and a group; None: of all blocks or groups."""
-        algorithm, host = self.algorithm, self.on_host
-        real = self.real if block is None else self.real & (algorithm.blocks == block)
-        free = self.free & real
-        if group is not None:
-            free = free & (algorithm.layout.group == group)
-        if not self.has_fixed_shapes or host is None:
-            return Block(free, real, free.sum(dim=1).cpu())
-        # the same on the host, to count without waiting for the device
-        counted = host.free
-        if block is not None:
-            counted = counted & (host.blocks == block)
-        if group is not None:
-            counted = counted & (host.group == group)
-        return Block(free, real, counted.sum(dim=1))
+        parts = []
+        for block in [None] if ids is None else ids.unique().tolist():
+            real = self.real if block is None else self.real & (blocks == block)
+            for group in groups:
+                free = self.free & real
+                if group is not None:
+                    free = free & (group_of == group)
+                counted = free
+                # the same on the host, to count without waiting for the device
+                if self.has_fixed_shapes and host is not None:
+                    counted = host.free if block is None else host.free & (host.blocks == block)
+                    counted = counted if group is None else counted & (host.group == group)
+                parts.append(Block(free, real, counted.sum(dim=1).cpu()))
+        return parts
 
     @property
     def masked(self) -> Tensor:

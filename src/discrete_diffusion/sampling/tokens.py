@@ -58,6 +58,8 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     """True if the sampler reveals MASKs, and so needs the absorbing process."""
     continuous_time_only: ClassVar[bool] = False
     """True if the sampler calls the network at times that a model of discrete steps lacks."""
+    takes_no_steps: ClassVar[str] = ""
+    """Refusal of ``steps``, by a sampler that chooses its own number of calls."""
 
     temperature: Positive = 1.0
     top_p: Share = 1.0
@@ -67,16 +69,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         self._guidance = Guidance(self.guidance)
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
-        """Check that this sampler can sample the model of an algorithm.
-
-        Args:
-            algorithm: the algorithm.
-            steps: the requested number of steps; None for the default.
-
-        Raises:
-            ValueError: as for ``Sampler``, and if the noise or the times do not fit, or the
-                algorithm was not trained for guidance.
-        """
+        # steps, noise and times must fit, and guidance needs a model trained for it
+        if steps is not None and self.takes_no_steps:
+            raise ValueError(self.takes_no_steps.format(steps=steps))
         super().check(algorithm, steps)
         if self.absorbing_only and not algorithm.process.absorbing:
             raise ValueError(
@@ -381,10 +376,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
 
 
 def are_alike(*tensors: Tensor) -> bool:
-    """Return True if all rows of each tensor are equal, and comparing is cheap, as on the CPU.
-
-    ``tensors``: tensors with a batch axis.
-    """
+    """Return True if all rows of each tensor are equal, and comparing is cheap, as on the CPU."""
     if any(keeps_shapes(tensor.device) for tensor in tensors):
         return False
     return all(bool((tensor == tensor[:1]).all()) for tensor in tensors)
@@ -423,10 +415,7 @@ class _Narrowed:
             self._sample_one_each(rows[now], position[now], log_d0[now], u[now])
 
     def _sample_one_each(self, rows: Tensor, position: Tensor, log_d0: Tensor, u: Tensor) -> None:
-        """Sample a token at ``position`` Int[R] for each of ``rows`` Int[R].
-
-        A refused token is sampled again.
-        """
+        """Sample a token at ``position`` Int[R] of ``rows`` Int[R]; a refused one again."""
         samples, narrowing = self.samples, self.narrowing
         legal = samples.legal_at(rows, position)
         support = legal & narrowing.support(samples.x[rows], position)

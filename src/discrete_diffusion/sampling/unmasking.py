@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, cast
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import sample_categorical, uniform_draws
+from discrete_diffusion.categorical import log_prob_at, sample_categorical, uniform_draws
 from discrete_diffusion.config.values import Count, NotNegative, OneOf
 from discrete_diffusion.sampling.base import Exactness
 from discrete_diffusion.sampling.partial_samples import (
@@ -33,18 +33,13 @@ def entropy_of(log_probs: Tensor) -> Tensor:
     return -(log_probs.exp() * log_probs).sum(dim=-1)
 
 
-def _sampled_log_prob(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
-    assert tokens is not None
-    return log_d0.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-
-
 def _margin(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
     first, second = log_d0.exp().topk(2, dim=-1).values.unbind(dim=-1)
     return first - second
 
 
 SCORES: dict[str, Callable[[Tensor, Tensor | None, torch.Generator], Tensor]] = {
-    "confidence": _sampled_log_prob,
+    "confidence": lambda log_d0, tokens, generator: log_prob_at(cast(Tensor, tokens), log_d0),
     "margin": _margin,
     "entropy": lambda log_d0, tokens, generator: -entropy_of(log_d0),
     "max-probability": lambda log_d0, tokens, generator: log_d0.amax(dim=-1),
@@ -310,6 +305,10 @@ class EntropyBounded(Unmasking):
     """
 
     name = "entropy-bounded"
+    takes_no_steps = (
+        "entropy-bounded sampling chooses its own number of calls; leave steps unset and set "
+        "sampling.budget"
+    )
 
     budget: NotNegative = 1.2
     order: Annotated[str, OneOf(SCORES)] | Sequence[int] = "random"
@@ -320,11 +319,6 @@ class EntropyBounded(Unmasking):
             self.order = [*self.order]
 
     def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
-        if steps is not None:
-            raise ValueError(
-                "entropy-bounded sampling chooses its own number of calls; leave steps unset and "
-                "set sampling.budget"
-            )
         if not isinstance(self.order, str):
             check_positions("order", self.order, algorithm.layout.length, SCORES)
         super().check(algorithm, steps)
