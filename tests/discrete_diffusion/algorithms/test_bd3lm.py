@@ -14,7 +14,7 @@ from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS, sample_block
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import Batch
-from discrete_diffusion.forward_process import Absorbing, Uniform
+from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG, TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
 from toy_algorithms import ToyBackbone
@@ -190,25 +190,6 @@ def test_blocks_that_cannot_be_are_refused():
     )
     with pytest.raises(ValueError, match="groups a, b are not contiguous"):
         contiguous_blocks(mixed)
-
-
-def test_one_block_is_said_to_be_mdlm(caplog):
-    exact_bd3lm("cosine", [2, 1])
-    assert caplog.text == ""
-    exact_bd3lm("cosine", [3])
-    assert "one block of 3 positions, which is mdlm" in caplog.text
-
-
-def test_construction_errors_name_the_fix():
-    layout = toy_layout()
-    with pytest.raises(ValueError, match="forward_process=absorbing"):
-        BD3LM(Spy(), Uniform(layout, LogLinear()))
-    with pytest.raises(ValueError, match="did you mean 'antithetic'"):
-        BD3LM(Spy(), Absorbing(layout, LogLinear()), draw="antithetc")
-    with pytest.raises(ValueError, match=r"algo\.backbone=dit"):
-        build_algorithm(compose("train", ["algo=bd3lm", "algo.backbone=bd-denoiser"]))
-    with pytest.raises(ValueError, match=r"set algo\.causal_attention=false"):
-        build_algorithm(compose("train", ["algo=bd3lm", "+algo.causal_attention=true"]))
 
 
 @pytest.mark.parametrize("options", [[], ["algo.block_size=4"], ["algo.block_lengths=[8,7,21]"]])

@@ -72,11 +72,3 @@ def test_the_last_step_prices_what_underflows_in_float32(name):
     assert terms.max() < 200
     assert log_d0.grad is not None
     assert log_d0.grad.isfinite().all()
-
-
-def test_errors_name_the_fix():
-    for num_steps in (0, 10.5, True):
-        with pytest.raises(ValueError, match=rf"algo\.num_steps={num_steps}: expected a whole"):
-            d3pm(num_steps=num_steps)
-    with pytest.raises(ValueError, match=r"algo\.draw"):
-        d3pm(draw="forced_mask")

@@ -8,17 +8,62 @@ import pytest
 import torch
 from omegaconf import DictConfig
 
-from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
+from discrete_diffusion.algorithms import (
+    BD3LM,
+    D3PM,
+    GIDD,
+    MDLM,
+    MELD,
+    SEDD,
+    UDLM,
+    TokenAlgorithm,
+    build_algorithm,
+)
 from discrete_diffusion.algorithms.registry import algorithms_on
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import Batch
+from discrete_diffusion.forward_process import Absorbing, Hybrid, Marginal, Uniform
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
+from discrete_diffusion.noise_schedules import Learned, LogLinear
 from discrete_diffusion.sampling import build_sampler
+from toy_algorithms import ZeroBackbone
+from toy_world import toy_layout
 
 ALGORITHMS = algorithms_on("tokens")
+LAYOUT, ZERO = toy_layout(), ZeroBackbone()
+MASKS, EVEN = Absorbing(LAYOUT, LogLinear()), Uniform(LAYOUT, LogLinear())
+OWN = Absorbing(LAYOUT, Learned(LAYOUT))
 DIT = ("algo.backbone=dit", "model=dit_tiny", "model.n_blocks=1", "model.hidden_size=32")
 TEXT = ("data=text", "data.length=10", "data.vocab_size=7", "data.mask_id=5", "data.pad_id=6")
+
+
+@pytest.mark.parametrize(
+    ("build", "fix"),
+    [
+        (lambda: MDLM(ZERO, EVEN), "forward_process=absorbing"),
+        (lambda: MDLM(ZERO, MASKS, draw="antithetc"), "did you mean 'antithetic'"),
+        (lambda: MDLM(ZERO, OWN), "algo=meld"),
+        (lambda: MELD(ZERO, MASKS), "set schedule=learned"),
+        (lambda: MELD(ZERO, OWN, gradient="unbised"), "did you mean 'unbiased'"),
+        (lambda: BD3LM(ZERO, EVEN), "forward_process=absorbing"),
+        (lambda: build_algorithm(composed("bd3lm", "algo.backbone=bd-denoiser")), "backbone=dit"),
+        (
+            lambda: build_algorithm(composed("bd3lm", "+algo.causal_attention=true")),
+            r"set algo\.causal_attention=false",
+        ),
+        (lambda: SEDD(ZERO, Marginal(LAYOUT, LogLinear())), "=absorbing or forward_process=unifo"),
+        (lambda: SEDD(ZERO, EVEN, draw="forced_mask"), r"algo\.draw for uniform noise"),
+        (lambda: UDLM(ZERO, EVEN, parameterization="leave_one"), "did you mean 'leave_one_out'"),
+        (lambda: UDLM(ZERO, EVEN, draw="importanc"), "did you mean 'importance'"),
+        (lambda: GIDD(ZERO, Hybrid(LAYOUT, LogLinear()), weighting="dynamc"), "mean 'dynamic'"),
+        (lambda: D3PM(ZERO, EVEN, num_steps=10.5), r"algo\.num_steps=10\.5: expected a whole"),
+        (lambda: D3PM(ZERO, EVEN, draw="forced_mask"), r"algo\.draw"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_with_the_fix(build, fix):
+    with pytest.raises(ValueError, match=fix):
+        build()
 
 
 @lru_cache

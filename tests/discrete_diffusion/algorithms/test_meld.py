@@ -8,14 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import MDLM, MELD
+from discrete_diffusion.algorithms import MELD
 from discrete_diffusion.algorithms.meld import run_race
 from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
-from discrete_diffusion.noise_schedules import Learned, LogLinear
-from toy_algorithms import ZeroBackbone
+from discrete_diffusion.noise_schedules import Learned
 from toy_world import (
     FULL,
     LENGTH,
@@ -175,15 +174,3 @@ def test_statistics_name_the_spread():
         "exponent_min_edge": pytest.approx(float(w[1])),
         "exponent_max_edge": pytest.approx(float(w[2])),
     }
-
-
-def test_construction_errors_name_the_fix():
-    layout = toy_layout()
-    backbone = ZeroBackbone()
-    learned = Absorbing(layout, Learned(layout))
-    with pytest.raises(ValueError, match="set schedule=learned"):
-        MELD(backbone, Absorbing(layout, LogLinear()))
-    with pytest.raises(ValueError, match="did you mean 'unbiased'"):
-        MELD(backbone, learned, gradient="unbised")
-    with pytest.raises(ValueError, match="algo=meld"):
-        MDLM(backbone, learned)

@@ -120,7 +120,6 @@ CONFIG = {
     "schedule": {"name": "log_linear"},
     "forward_process": {"name": "absorbing"},
 }
-BLOCKWISE = {**CONFIG, "algo": {"name": "bd3lm", "backbone": "strange"}}
 
 
 @pytest.mark.usefixtures("clean_registry")

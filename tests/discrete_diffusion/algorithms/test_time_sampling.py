@@ -54,12 +54,6 @@ def test_importance_draws_follow_how_fast_noise_sets_in(gamma, power):
     torch.testing.assert_close(weight, 2 / power * t ** (1 - power / 2), rtol=1e-9, atol=0)
 
 
-def test_unknown_draws_name_those_there_are():
-    process = Uniform(toy_layout(), all_schedules(toy_layout())["cosine"])
-    with pytest.raises(ValueError, match="did you mean 'importance'"):
-        sample_weighted_times("importanc", process, 3, make_generator(0), "cpu")
-
-
 LENGTH, MASK, PAD, NUM = 8, 5, 6, 600
 BLOCKS = torch.tensor([0, 0, 0, 1, 2, 2, 2, 2])
 

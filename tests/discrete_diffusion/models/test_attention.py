@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-import math
 from itertools import product
 
 import pytest
 import torch
 
 from discrete_diffusion.models import attention
-from discrete_diffusion.models.attention import Visibility
-from discrete_diffusion.models.transformer import MultiHeadSelfAttention
+from discrete_diffusion.models.attention import RotaryEmbedding, Visibility
+from discrete_diffusion.models.transformer import MultiHeadCrossAttention, MultiHeadSelfAttention
 
 B, L, D, H = 3, 7, 16, 4
 
 
-def naive_attention(attention, x, allowed):
-    """Attention as its definition says, one query at a time. ``allowed``: Bool[B, L, L]."""
-    weight = attention.qkv.weight
-    bias = attention.qkv.bias
-    q, k, v = (x @ weight[s].T + bias[s] for s in torch.arange(3 * D).split(D))
-    d, mixed = D // H, torch.zeros_like(x)
-    for b in range(len(x)):
-        for h in range(H):
-            head = slice(h * d, (h + 1) * d)
-            qs, ks, vs = q[b, :, head], k[b, :, head], v[b, :, head]
-            for i in range(x.shape[1]):
-                keys = [j for j in range(x.shape[1]) if allowed[b, i, j]]
-                scores = torch.stack([qs[i] @ ks[j] / math.sqrt(d) for j in keys])
-                mixed[b, i, head] = scores.softmax(0) @ vs[keys]
-    return attention.out(mixed)
+def turned(x: torch.Tensor, position: int, base: float | None) -> torch.Tensor:
+    """One head of one position, Float[d]: pairs (k, k + d/2) as complex numbers times a phase."""
+    if base is None:
+        return x
+    half = len(x) // 2
+    angle = position * base ** (-torch.arange(half, dtype=torch.float64) / half)
+    spun = torch.complex(x[:half], x[half:]) * torch.polar(torch.ones_like(angle), angle)
+    return torch.cat([spun.real, spun.imag])
 
 
-@pytest.mark.parametrize(("causal", "masked"), [(False, False), (False, True), (True, True)])
-def test_attention_equals_its_definition(causal, masked):
+def by_definition(q, k, v, seen, base=None):
+    """q (B, L, D), k and v (B, N, D), seen Bool[B, L, N], query by query and head by head."""
+    mixed = torch.zeros_like(q)
+    for b, i in product(range(len(q)), range(q.shape[1])):
+        keys = seen[b, i].nonzero().flatten().tolist()
+        for part in torch.arange(D).split(D // H):
+            ks = torch.stack([turned(k[b, j, part], j, base) for j in keys])
+            weights = (ks @ turned(q[b, i, part], i, base) / (D // H) ** 0.5).softmax(0)
+            mixed[b, i, part] = weights @ v[b, keys][:, part]
+    return mixed
+
+
+@pytest.mark.parametrize(
+    ("causal", "masked", "base"),
+    [(False, False, None), (False, True, None), (True, True, None), (False, False, 100.0)],
+)
+def test_self_attention_equals_its_definition(causal, masked, base):
     torch.manual_seed(0)
     attention = MultiHeadSelfAttention(d_model=D, n_heads=H, causal=causal).double()
     x = torch.randn(B, L, D, dtype=torch.float64)
@@ -41,11 +48,41 @@ def test_attention_equals_its_definition(causal, masked):
     if masked:
         real[0, 4:] = False
         real[1, ::2] = False
-    allowed = real[:, None, :].expand(B, L, L)
+    seen = real[:, None, :].expand(B, L, L)
     if causal:
-        allowed = (allowed & torch.ones(L, L).tril().bool()) | torch.eye(L).bool()
+        seen = (seen & torch.ones(L, L).tril().bool()) | torch.eye(L).bool()
     mask = real[:, None, None, :] if masked else None
-    torch.testing.assert_close(attention(x, mask), naive_attention(attention, x, allowed))
+    rotary = None
+    if base is not None:
+        rotary = RotaryEmbedding(d_model=D, n_heads=H, base=base)(torch.arange(L))
+    expected = attention.out(by_definition(*attention.qkv(x).chunk(3, dim=-1), seen, base))
+    torch.testing.assert_close(attention(x, mask, rotary), expected, atol=1e-6, rtol=0)
+    if base is not None:
+        assert (attention(x) - expected).abs().max() > 1e-3  # positions count
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_rotary_cross_attention_equals_complex_numbers(masked):
+    torch.manual_seed(0)
+    attention = MultiHeadCrossAttention(d_model=D, context_dim=10, n_heads=H).double()
+    rotary = RotaryEmbedding(d_model=D, n_heads=H, base=100.0)
+    x, context = (torch.randn(B, n, m, dtype=torch.float64) for n, m in ((L, D), (3, 10)))
+    seen = torch.ones(B, 3, dtype=torch.bool)
+    seen[1, 0] = not masked
+    k, v = attention.key_value(context).chunk(2, dim=-1)
+    every = seen[:, None].expand(-1, L, -1)
+    expected = attention.out(by_definition(attention.query(x), k, v, every, 100.0))
+    tables = {"rotary": rotary(torch.arange(L)), "context_rotary": rotary(torch.arange(3))}
+    mask = seen[:, None, None, :] if masked else None
+    torch.testing.assert_close(attention(x, context, mask, **tables), expected, atol=1e-6, rtol=0)
+    assert (attention(x, context, mask) - expected).abs().max() > 1e-3
+
+
+def test_widths_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="an even width per head; 12 over n_heads=4 is 3"):
+        RotaryEmbedding(d_model=12, n_heads=4)
+    with pytest.raises(ValueError, match="n_heads=5 does not divide d_model=12; choose 1, 2, 3, 4"):
+        MultiHeadCrossAttention(d_model=12, context_dim=6, n_heads=5)
 
 
 @pytest.mark.parametrize(("keys", "masked"), [(1, True), (16, True), (33, False)])

@@ -31,16 +31,6 @@ def test_first_hitting_reproduces_the_joint_block_by_block(blocks, real):
             assert filled[begun][:, (algorithm.blocks < block) & real].all()
 
 
-@pytest.mark.slow
-def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser():
-    """A wrong denoiser that is told t: sigma must be the function of t it was trained with."""
-    world, algorithm = ToyWorld.make(), bd3lm("per_group", tilt=3.0)
-    limit = grid_law(algorithm, world, grid(algorithm, 400), "ancestral")
-    assert total_variation(limit, world.prob) > 0.05
-    output = FirstHitting().sample(algorithm, FULL.expand(NUM, -1), generator=make_generator(2))
-    assert total_variation(world.distribution(output.x0), limit) < noise_floor(limit, NUM) + 3e-3
-
-
 def test_ancestral_runs_its_grid_once_per_block():
     world, algorithm = ToyWorld.make(), bd3lm("cosine")
 
@@ -73,7 +63,8 @@ def test_samplers_that_revise_run_their_grid_once_per_block(sampler, options):
 
 @pytest.mark.parametrize("blocks", list(BLOCKS))
 @pytest.mark.parametrize(
-    ("sampler", "options"), [("margin", {}), ("entropy", {}), ("entropy-bounded", {"budget": 0.0})]
+    ("sampler", "options"),
+    [("margin", {}), ("entropy", {}), ("speculative", {}), ("entropy-bounded", {"budget": 0.0})],
 )
 def test_chosen_orders_reproduce_the_joint_block_by_block(sampler, options, blocks):
     world = ToyWorld.make()

@@ -8,14 +8,14 @@ import math
 import pytest
 import torch
 
-from discrete_diffusion.algorithms import D3PM, MDLM, TokenAlgorithm
+from discrete_diffusion.algorithms import D3PM, MDLM
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import FirstHitting, build_sampler, tokens
 from discrete_diffusion.sampling.partial_samples import time_of_masked_share
-from toy_algorithms import TOYS, ZeroBackbone
+from toy_algorithms import ZeroBackbone
 from toy_samplers import (
     CASES,
     absorbing,
@@ -27,11 +27,9 @@ from toy_samplers import (
     record_calls,
     runs_a_grid,
 )
-from toy_world import FULL, LENGTH, MASK, PAD, PADDED, ExactBackbone, all_schedules, toy_layout
+from toy_world import FULL, LENGTH, MASK, PAD, PADDED, ExactBackbone
 
 CHOOSING = ("confidence", "margin", "entropy", "entropy-bounded")
-TOLD_THE_SHARE = (*CHOOSING, "speculative")
-SCHEDULES = tuple(all_schedules(toy_layout()))
 REQUESTS = [
     (FULL, [-1, -1, -1]),
     (FULL, [-1, 2, -1]),
@@ -41,55 +39,6 @@ REQUESTS = [
 ]
 
 
-def watched(algorithm: TokenAlgorithm) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """(x_t, sigma) of every later call of the backbone."""
-    seen = []
-    algorithm.backbone.register_forward_pre_hook(
-        lambda module, args, given: seen.append((args[0].clone(), given["sigma"].clone())),
-        with_kwargs=True,
-    )
-    return seen
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-@pytest.mark.parametrize("sampler", TOLD_THE_SHARE)
-def test_the_noise_told_is_the_noise_shown(sampler, schedule):
-    """1 - exp(-sigma) is the share of real positions that are MASK, in every call; clamped ones
-    are visible and count."""
-    process = absorbing(schedule)
-    for real, clamp in REQUESTS:
-        algorithm = MDLM(ExactBackbone(process), process)
-        seen = watched(algorithm)
-        draw_from(algorithm, sampler, 50, real=real, clamp=torch.tensor(clamp))
-        assert seen
-        for x_t, sigma in seen:
-            share = (x_t == MASK).sum(dim=1) / real.sum()
-            told = -torch.expm1(-sigma)
-            full = share == 1  # where sigma stops at its largest value
-            torch.testing.assert_close(told[~full], share[~full], rtol=0, atol=1e-5)
-            assert (told[full] > 0.9998).all()
-
-
-@pytest.mark.parametrize("schedule", ["log_linear", "cosine", "per_group"])
-@pytest.mark.parametrize("sampler", TOLD_THE_SHARE)
-def test_the_next_later_time_of_a_model_of_discrete_steps(sampler, schedule):
-    algorithm = TOYS["d3pm-absorbing"].exact(all_schedules(toy_layout())[schedule])
-    assert isinstance(algorithm, D3PM)
-    calls, steps = record_calls(algorithm), algorithm.num_steps
-    draw_from(algorithm, sampler, 50)
-    for call in calls:
-        own = call.t * steps
-        torch.testing.assert_close(own, own.round(), rtol=0, atol=1e-9)
-        share = (call.x_t == MASK).double().mean(dim=1)
-        at = [
-            algorithm.process.one_minus_alpha(call.t - back).expand(-1, LENGTH).mean(dim=1)
-            for back in (0, 1 / steps)
-        ]
-        assert (call.t <= 1).all()
-        assert (at[0] >= share - 1e-9).all()
-        assert (at[1] < share - 1e-9).all()
-
-
 def test_a_share_that_is_a_time_of_the_model_is_that_time():
     """11 of 20 masked: 0.55 * 100 is a little more than 55 in float64."""
     process = absorbing()
@@ -97,36 +46,6 @@ def test_a_share_that_is_a_time_of_the_model_is_that_time():
     masked = torch.arange(20) < torch.tensor([[11], [7], [20]])
     t = time_of_masked_share(algorithm, masked, torch.ones_like(masked))
     assert t.tolist() == [0.55, 0.35, 1.0]
-
-
-@pytest.mark.parametrize("schedule", ["log_linear", "per_group"])
-@pytest.mark.parametrize("blocks", ["groups", "pairs", "ones"])
-@pytest.mark.parametrize("sampler", TOLD_THE_SHARE)
-def test_blocks_have_a_clock_of_their_own(sampler, blocks, schedule):
-    """t is the time at which as many positions of the block are masked as are."""
-    algorithm = bd3lm(schedule, blocks)
-    calls = record_calls(algorithm)
-    draw_from(algorithm, sampler, 50, clamp=torch.tensor([-1, -1, 2]))
-    assert calls
-    for call in calls:
-        masked = call.x_t == MASK
-        block = torch.where(masked, algorithm.blocks, LENGTH).amin(dim=1, keepdim=True)
-        inside = algorithm.blocks == block
-        share = (masked & inside).sum(dim=1) / inside.sum(dim=1)
-        hidden = algorithm.process.one_minus_alpha(call.t).expand(-1, LENGTH)
-        expected = (hidden * inside).sum(dim=1) / inside.sum(dim=1)
-        torch.testing.assert_close(expected.float(), share, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("groups_in_turn", [False, True])
-def test_the_share_counts_all_groups_when_they_take_turns(groups_in_turn):
-    algorithm = exact("mdlm", "cosine")
-    calls = record_calls(algorithm)
-    draw_from(algorithm, "margin", 20, groups_in_turn=groups_in_turn)
-    for call in calls:
-        masked = call.x_t == MASK
-        expected = time_of_masked_share(algorithm, masked, call.real)
-        torch.testing.assert_close(call.t, expected)
 
 
 @pytest.mark.parametrize(
@@ -157,16 +76,6 @@ def test_calls_are_the_free_tokens_by_k_and_none_is_empty(sampler, number):
         masked = [(call.x_t == MASK).sum(dim=1) for call in calls] + [torch.zeros(30).long()]
         for before, after in itertools.pairwise(masked):
             assert (before - after == before.clamp(max=number)).all()
-
-
-@pytest.mark.parametrize("steps", [1, 2, 3, 5])
-@pytest.mark.parametrize("sampler", ["confidence", "margin", "entropy", "first-hitting"])
-def test_steps_are_never_exceeded(sampler, steps):
-    for real, clamp in REQUESTS:
-        held = torch.tensor(clamp)
-        free = int((real & (held < 0)).sum())
-        output = draw_from("mdlm", sampler, 30, real=real, clamp=held, steps=steps)
-        assert (output.nfe == min(free, steps)).all()
 
 
 @pytest.mark.parametrize("sampler", ["confidence", "margin", "entropy", "first-hitting"])

@@ -19,6 +19,7 @@ EXACT = {
     "margin": {},
     "entropy": {},
     "entropy-bounded": {"budget": 0.0, "order": "random"},
+    "speculative": {},
 }
 SUBSETS = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
 
@@ -46,7 +47,8 @@ def test_clamping_gives_the_exact_conditional(sampler, schedule, positions):
     conditional = conditional_on(clamp, world)
     share = world.distribution(output.x0)
     assert total_variation(share, conditional) < noise_floor(conditional, NUM)
-    assert (output.nfe == LENGTH - len(positions)).all()
+    if sampler != "speculative":
+        assert (output.nfe == LENGTH - len(positions)).all()
 
 
 def test_clamping_is_exact_with_padding_too():
@@ -112,21 +114,3 @@ def test_held_tokens_stay_in_every_frame(name, sampler):
         assert len(output.trajectory) > 1
         assert (output.trajectory[:, :, fixed] == clamp[fixed]).all()
         assert torch.equal(output.trajectory[-1], output.x0)
-
-
-def test_every_strategy_of_remasking_leaves_held_tokens_alone():
-    clamp = torch.tensor([2, -1, -1])
-    for strategy in ("cap", "rescale"):
-        output = draw_from(
-            "mdlm",
-            "remdm",
-            300,
-            clamp=clamp,
-            steps=20,
-            keep_trajectory=True,
-            strategy=strategy,
-            eta=1.0,
-        )
-        assert (output.trajectory[:, :, 0] == 2).all()
-        hidden_again = (output.trajectory[1:] == 4) & (output.trajectory[:-1] != 4)
-        assert hidden_again.any(), strategy

@@ -90,14 +90,6 @@ def test_samplers_of_that_name_have_it_too(order):
     assert total_variation(world.distribution(drawn.x0), other) > noise_floor(law, NUM)
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_with_an_exact_network_it_is_the_probability(order):
-    for world in WORLDS.values():
-        found = order_log_probs(network("exact"), everything(world), order)
-        torch.testing.assert_close(found, world.prob.log(), atol=1e-5, rtol=0)
-        assert float(world.prob @ found) == pytest.approx(-world.entropy, abs=1e-5)
-
-
 @pytest.mark.parametrize("name", ["meld", "sedd-absorbing", "d3pm-absorbing", "bd3lm"])
 def test_every_absorbing_algorithm_has_one(name):
     world, algorithm = WORLDS["full"], exact(name)

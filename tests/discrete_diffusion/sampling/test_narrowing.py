@@ -82,18 +82,7 @@ def test_weights_recover_the_exact_conditional(sampler, real):
         assert total_variation(share, law / law.sum()) > 0.02
 
 
-@pytest.mark.parametrize(
-    ("sampler", "options"),
-    [
-        ("first-hitting", {}),
-        ("margin", {}),
-        ("entropy", {}),
-        *(
-            ("entropy-bounded", {"budget": 0.0, "order": k})
-            for k in ("random", "entropy", "margin")
-        ),
-    ],
-)
+@pytest.mark.parametrize(("sampler", "options"), EXACT.items())
 def test_weights_where_a_position_is_narrowed_to_one_id(sampler, options):
     """Certain once narrowed, such tokens are still drawn one by one: each is worth what D says
     given those before."""

@@ -76,15 +76,6 @@ def test_a_larger_budget_costs_fewer_calls_and_more_distance():
     assert apart[0] < 1e-12
 
 
-def test_confidence_order_is_biased_even_one_token_per_call():
-    """Likely tokens get in early: the samples have the mode more often than the data."""
-    world = ToyWorld.make()
-    law = order_law(exact("mdlm"), world, "confidence")
-    assert total_variation(law, world.prob) > 0.3
-    mode = world.prob.argmax()
-    assert law[mode] > world.prob[mode] + 0.1
-
-
 def test_scores_are_what_they_say():
     log_d0 = torch.tensor([[0.7, 0.2, 0.1], [0.4, 0.35, 0.25]]).double().log()
     tokens = torch.tensor([1, 0])

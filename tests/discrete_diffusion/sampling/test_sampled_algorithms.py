@@ -6,27 +6,14 @@ import pytest
 import torch
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.noise_schedules import LogLinear, Schedule
+from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Ancestral, FirstHitting
 from laws import grid, grid_law
 from toy_algorithms import TOYS
 from toy_samplers import exact, fitting_samplers
-from toy_world import (
-    FULL,
-    LENGTH,
-    VOCAB_SIZE,
-    ToyWorld,
-    all_schedules,
-    noise_floor,
-    total_variation,
-    toy_layout,
-)
+from toy_world import FULL, LENGTH, VOCAB_SIZE, ToyWorld, noise_floor, total_variation
 
 NUM = 3000
-
-
-def schedule(name: str) -> Schedule:
-    return all_schedules(toy_layout())[name]
 
 
 @pytest.mark.parametrize("name", list(TOYS))
@@ -57,31 +44,6 @@ def test_first_hitting_where_it_fits(name):
         return
     tokens = FirstHitting().sample(algorithm, real, generator=make_generator(1)).x0
     assert total_variation(world.distribution(tokens), world.prob) < noise_floor(world.prob, NUM)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["udlm", "marginal", "gidd", "sedd-uniform", "d3pm-uniform"])
-def test_narrowing_noise_that_leaves_doubt_is_undone_by_its_weights(name):
-    """The samples always satisfy it, the weights recover the conditional, their mean its mass."""
-    world, algorithm, num = ToyWorld.make(), exact(name, "log_linear"), 2000
-    support = algorithm.layout.support.clone()
-    support[0, 0] = support[1, 3] = support[1, 1] = False
-    allowed = support[torch.arange(LENGTH), world.x0].all(1)
-    conditional = torch.where(allowed, world.prob, 0.0)
-    mass, conditional = float(conditional.sum()), conditional / conditional.sum()
-    narrowed = Ancestral(steps=40).sample(
-        algorithm,
-        FULL.expand(num, -1),
-        generator=make_generator(6),
-        support=support.expand(num, -1, -1),
-    )
-    assert support[torch.arange(LENGTH), narrowed.x0].all()
-    weights = narrowed.log_weights.exp()
-    assert weights.mean().item() == pytest.approx(mass, abs=5 * (weights.std() / num**0.5).item())
-    weighted = world.distribution(narrowed.x0, weights)
-    effective = int(weights.sum().square() / weights.square().sum())
-    assert effective > num / 3
-    assert total_variation(weighted, conditional) < noise_floor(conditional, effective) + 0.02
 
 
 @pytest.mark.parametrize("name", ["udlm", "gidd"])
@@ -117,16 +79,6 @@ def test_noise_along_the_way_follows_the_process(name):
         expected = algorithm.process.marginal_log_probs(p0.log().unsqueeze(0), t).exp()[0]
         share = (output.trajectory[k].unsqueeze(-1) == torch.arange(VOCAB_SIZE)).double().mean(0)
         assert (share - expected).abs().max() < 4.5 * 0.5 / num**0.5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["sedd-absorbing", "meld"])
-def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser(name):
-    world, algorithm = ToyWorld.make(), TOYS[name].exact(schedule("per_group"), tilt=3.0)
-    limit = grid_law(algorithm, world, grid(algorithm, 256), "ancestral")
-    assert total_variation(limit, world.prob) > 0.05
-    tokens = FirstHitting().sample(algorithm, FULL.expand(NUM, -1), generator=make_generator(2)).x0
-    assert total_variation(world.distribution(tokens), limit) < noise_floor(limit, NUM) + 5e-3
 
 
 ANY_ORDER = [

@@ -7,7 +7,7 @@ import inspect
 import pytest
 import torch
 
-from discrete_diffusion.algorithms import D3PM, MDLM, UDLM
+from discrete_diffusion.algorithms import D3PM, MDLM
 from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.noise_schedules import LogLinear, Polynomial
 from discrete_diffusion.sampling import (
@@ -124,24 +124,8 @@ def test_a_model_of_discrete_steps_is_asked_at_its_own_times():
     torch.testing.assert_close(few, expected)  # as many steps as asked for, no time twice
 
 
-def test_default_steps_are_those_of_a_request_without():
-    for name in GRIDS:
-        if name == "remdm":
-            continue
-        plain = draw_from("udlm", name, 3, steps=4)
-        told = draw_from("udlm", name, 3, steps=4)
-        assert torch.equal(plain.x0, told.x0)
-        assert torch.equal(plain.nfe, told.nfe)
-
-
 def test_unmask_times_that_underflow_do_no_harm():
     process = Absorbing(toy_layout(), Polynomial(exponent=0.01))
     algorithm = MDLM(ExactBackbone(process), process)
     tokens = draw_from(algorithm, "first-hitting", 4000, seed=0).x0
     algorithm.layout.check(tokens)
-
-
-def test_other_noise_is_refused_by_name():
-    algorithm = UDLM(ZeroBackbone(), Uniform(toy_layout(), LogLinear()))
-    with pytest.raises(ValueError, match=r"udlm with uniform noise .* use sampling=ancestral"):
-        draw_from(algorithm, "first-hitting", 1)

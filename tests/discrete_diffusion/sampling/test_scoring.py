@@ -156,12 +156,6 @@ def test_no_sequences_have_no_log_probs(name):
     assert found.num_evaluated == 0
 
 
-def test_a_model_in_training_stays_in_training():
-    algorithm = mdlm().train()
-    score(algorithm, ToyWorld.make(), FULL)
-    assert algorithm.training
-
-
 def test_logits_that_are_nan_are_told():
     world, algorithm = ToyWorld.make(), mdlm()
     algorithm.backbone.register_forward_hook(lambda *call: call[-1] * torch.nan)

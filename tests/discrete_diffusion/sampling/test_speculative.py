@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 import torch
-from test_clamping import SUBSETS, conditional_on, held_at
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM, TokenAlgorithm
@@ -18,18 +17,8 @@ from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.partial_samples import time_of_masked_share
 from laws import grid, grid_law, order_law
-from toy_samplers import CODE, EVERY_STATE, absorbing, bd3lm, draw_from, exact, record_calls
-from toy_world import (
-    FULL,
-    LENGTH,
-    MASK,
-    PADDED,
-    VOCAB_SIZE,
-    ExactBackbone,
-    ToyWorld,
-    noise_floor,
-    total_variation,
-)
+from toy_samplers import CODE, EVERY_STATE, absorbing, draw_from, record_calls
+from toy_world import FULL, LENGTH, MASK, PADDED, VOCAB_SIZE, ToyWorld, noise_floor, total_variation
 
 NUM, MANY = 20_000, 50_000
 EVERY_K = pytest.mark.parametrize("k", [1, 2, 3, None])
@@ -50,12 +39,6 @@ class RandomBackbone(nn.Module):
 
 def wrong(schedule: str = "log_linear") -> MDLM:
     return MDLM(RandomBackbone(), absorbing(schedule))
-
-
-def tilted(schedule: str = "cosine") -> MDLM:
-    """With a D that is wrong, and differently so at every t."""
-    process = absorbing(schedule)
-    return MDLM(ExactBackbone(process, tilt=3.0), process).eval()
 
 
 def one_by_one(algorithm: TokenAlgorithm, world: ToyWorld) -> Tensor:
@@ -116,49 +99,6 @@ def test_the_order_is_that_of_the_unmask_times():
         output = draw_from(algorithm, sampler, MANY)
         share = world.distribution(output.x0)
         assert total_variation(share, limit) < noise_floor(limit, MANY) + 2e-3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("k", [1, None])
-def test_a_network_that_is_told_t_is_told_that_of_the_masked_share(k):
-    """Its law is that of one token per call at that time, and not that of first-hitting."""
-    world, algorithm = ToyWorld.make(), tilted()
-    law = one_by_one(algorithm, world)
-    check(draw_from(algorithm, "speculative", MANY, tokens_per_round=k), world, law)
-    by_time = world.distribution(draw_from(algorithm, "first-hitting", MANY).x0)
-    assert total_variation(by_time, law) > 2 * noise_floor(law, MANY)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{"temperature": 0.6}, {"temperature": 1.7, "top_p": 0.8}])
-def test_a_shaped_d_is_followed_too(options):
-    world, algorithm = ToyWorld.make(), wrong()
-    one = draw_from(algorithm, "speculative", MANY, tokens_per_round=1, **options)
-    law = world.distribution(one.x0)
-    several = draw_from(algorithm, "speculative", MANY, seed=2, **options)
-    share = world.distribution(several.x0)
-    assert total_variation(share, law) < 1.5 * noise_floor(law, MANY)
-
-
-@pytest.mark.parametrize("positions", SUBSETS)
-def test_clamping_gives_the_exact_conditional(positions):
-    world = ToyWorld.make()
-    clamp = held_at(positions, world)
-    output = draw_from(exact("mdlm", "per_group"), "speculative", NUM, clamp=clamp)
-    check(output, world, conditional_on(clamp, world))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("blocks", ["groups", "pairs", "ones"])
-def test_blocks_are_filled_in_turn(blocks):
-    world, algorithm = ToyWorld.make(), bd3lm("per_group", blocks)
-    output = draw_from(algorithm, "speculative", NUM, keep_trajectory=True)
-    check(output, world, world.prob)
-    for state in output.trajectory:
-        filled = state != MASK
-        for block in algorithm.blocks.unique()[1:]:
-            begun = filled[:, algorithm.blocks >= block].any(dim=1)
-            assert filled[begun][:, algorithm.blocks < block].all()
 
 
 @EVERY_K
@@ -243,20 +183,3 @@ def test_a_call_shows_the_proposals_one_after_the_other():
     assert (hidden[:, 0] | ~hidden[:, 1]).all()
     visible = ~hidden[:, 0]
     assert torch.equal(shown[:, 0][visible], shown[:, 1][visible])
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("ar", "ar cannot be sampled by speculative; use sampling=autoregressive or"),
-        ("udlm", "needs absorbing noise; use sampling=ancestral"),
-    ],
-)
-def test_what_it_does_not_draw_from_is_refused(name, message):
-    with pytest.raises(ValueError, match=message):
-        draw_from(name, "speculative", 2)
-
-
-def test_steps_are_refused():
-    with pytest.raises(ValueError, match=r"leave steps unset and set sampling\.tokens_per_round"):
-        draw_from("mdlm", "speculative", 2, steps=4)

@@ -103,18 +103,6 @@ def test_a_step_is_told_where_it_begins(case, real):
     assert total_variation(world.distribution(output.x0), law) < noise_floor(law, NUM)
 
 
-def test_tokens_drawn_together_are_told_the_latest_of_their_times():
-    """All three at once: the largest of three times, 1 - alpha of which are uniform."""
-    algorithm = told("log_linear")
-    calls = record_calls(algorithm)
-    draw_from(algorithm, "first-hitting", 4000, tokens_per_call=3)
-    (call,) = calls
-    assert float(call.t.max()) <= 1
-    share = call.t.double() ** 3  # uniform, too
-    assert abs(float(share.mean()) - 0.5) < 5 / (12 * 4000) ** 0.5
-    assert abs(float((share < 0.25).double().mean()) - 0.25) < 5 * (3 / 16 / 4000) ** 0.5
-
-
 def test_each_token_is_told_its_own_time_in_descending_order():
     algorithm = told()
     calls = record_calls(algorithm)
