@@ -141,8 +141,8 @@ def diagram_run(trained_once: Callable[..., Path]) -> Path:
 def clean_registry() -> Iterator[None]:
     """Whatever a test registers is gone afterwards."""
     tables: list[Any] = [registry._BACKBONE_BUILDERS, registry._REGISTERED, plugins._LOADED]
-    tables += [algorithms._ALGORITHM_BUILDERS, sampling._SAMPLER_BUILDERS]
-    tables += [noise_schedules._SCHEDULE_BUILDERS, forward_process._PROCESS_BUILDERS]
+    tables += [algorithms.ALGORITHMS.builders, sampling.SAMPLERS.builders]
+    tables += [noise_schedules.SCHEDULES.builders, forward_process.PROCESSES.builders]
     before = [table.copy() for table in tables]
     kinds, offered = {*domains._DOMAINS}, ConfigStore.instance().repo
     yield

@@ -206,7 +206,7 @@ def choose_call_order(
             order = torch.randperm(length, generator=generator, device=generator.device).cpu()
             # nats of every position given those before each cut, then sums of the order's nats
             place = order.argsort()
-            nats = torch.stack([_nats(algorithm, examples, place < cut) for cut in cuts[:-1]])
+            nats = torch.stack([_nats_given(algorithm, examples, place < cut) for cut in cuts[:-1]])
             so_far = F.pad(nats[:, order].cumsum(dim=1), (1, 0))[:, cuts]
             cost, starts = cheapest_cuts(so_far - so_far.diagonal().unsqueeze(1), calls)
             call_of = torch.zeros(length, dtype=torch.long)
@@ -217,7 +217,7 @@ def choose_call_order(
         # move single positions; nats Float64[K, L] of every position given those of earlier calls
         order = torch.randperm(length, generator=generator, device=generator.device)
         moves = [(position, step) for position in order.tolist() for step in (-1, 1)]
-        nats = torch.stack([_nats(algorithm, examples, call_of < k) for k in range(calls)])
+        nats = torch.stack([_nats_given(algorithm, examples, call_of < k) for k in range(calls)])
         for position, step in (2 * moves)[:num_moves]:
             call_of, nats = _try_move(algorithm, examples, call_of, nats, position, step)
             trying.advance(1)
@@ -239,7 +239,7 @@ def _try_move(
     moved, nats_moved = call_of.clone(), nats.clone()
     moved[position] = call + step
     changed = max(call, call + step)  # the only call that is given other tokens
-    nats_moved[changed] = _nats(algorithm, batch, moved < changed)
+    nats_moved[changed] = _nats_given(algorithm, batch, moved < changed)
     cheaper = nats_moved.gather(0, moved[None]).sum() < nats.gather(0, call_of[None]).sum()
     return (moved, nats_moved) if cheaper else (call_of, nats)
 
@@ -264,7 +264,7 @@ def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
     return float(best[calls, num]), torch.tensor(starts[::-1])
 
 
-def _nats(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
+def _nats_given(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
     """Mean nats of every position given those ``shown`` Bool[L], Float64[L]; 0 if never real."""
     layout, process = algorithm.layout, algorithm.process
     assert isinstance(process, Absorbing)

@@ -188,9 +188,9 @@ def _find_leak(
 ) -> tuple[int, int] | None:
     """Find a position of ``still`` Bool[B, L] whose logits change with the tokens at ``positions``
     Bool[L], and one of these; None if there is none. ``changed``: logits after such a change."""
-    moved = _moved(before, changed(positions)) & still
+    moved = _moved_positions(before, changed(positions)) & still
     # a network that differs from call to call shows nothing
-    if not moved.any() or _moved(before, call.logits()).any():
+    if not moved.any() or _moved_positions(before, call.logits()).any():
         return None
     # halve the changed tokens until one is left
     sample, position = moved.nonzero()[0].tolist()
@@ -199,12 +199,12 @@ def _find_leak(
         half = suspects[: len(suspects) // 2]
         where = torch.zeros_like(positions)
         where[half] = True
-        guilty = _moved(before, changed(where))[sample, position]
+        guilty = _moved_positions(before, changed(where))[sample, position]
         suspects = half if guilty else suspects[len(half) :]
     return position, int(suspects[0])
 
 
-def _moved(before: Tensor, after: Tensor) -> Tensor:
+def _moved_positions(before: Tensor, after: Tensor) -> Tensor:
     """Bool[B, L]: positions whose logits differ."""
     # ids that the network masks out do not set the scale
     size = before.abs()
@@ -236,17 +236,17 @@ def _check_pad(call: ProbedCall, before: Tensor, real: Tensor, padded: Tensor) -
     moved = _moved_by_length(call, real, padded)
     # change the row of PAD in each table
     whole = call.x_t.masked_fill(padded, layout.mask_id)
-    tables = _tables(network, layout.vocab_size)
+    tables = _id_tables(network, layout.vocab_size)
     without = call.logits(whole) if tables else before
     for row in (table[layout.pad_id] for table in tables):
         kept = row.clone()
         try:
             row += 1 + kept.abs().max()
-            if not _moved(without, call.logits(whole)).any():
-                moved |= _moved(before, call.logits()) & real
+            if not _moved_positions(without, call.logits(whole)).any():
+                moved |= _moved_positions(before, call.logits()) & real
         finally:
             row.copy_(kept)
-    if moved.any() and not _moved(before, call.logits()).any():
+    if moved.any() and not _moved_positions(before, call.logits()).any():
         sample, position = moved.nonzero()[0].tolist()
         logger.warning(
             "%s: the logits at real positions move with PAD, first those of sample %d at position "
@@ -256,7 +256,7 @@ def _check_pad(call: ProbedCall, before: Tensor, real: Tensor, padded: Tensor) -
         )
 
 
-def _tables(network: nn.Module, vocab_size: int) -> list[Tensor]:
+def _id_tables(network: nn.Module, vocab_size: int) -> list[Tensor]:
     """Weights with one row per id, or one column (linear layers of one-hot ids; transposed)."""
     tables = {
         id(module.weight): module.weight.detach()
@@ -283,5 +283,7 @@ def _moved_by_length(call: ProbedCall, real: Tensor, padded: Tensor) -> Tensor:
     alone = ProbedCall(call.algorithm, call.x_t[row : row + 1], sigma, {})
     with suppress(RuntimeError, ValueError, IndexError, AssertionError):
         shorter = alone.logits(alone.x_t[:, :length])
-        moved[row, :length] = _moved(alone.logits()[:, :length], shorter)[0] & real[row, :length]
+        moved[row, :length] = (
+            _moved_positions(alone.logits()[:, :length], shorter)[0] & real[row, :length]
+        )
     return moved

@@ -73,10 +73,10 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
             )
         output = output.detach()
         calls.append(call)
-        return _states(call) if wants_states else output.float()
+        return _checked_states(call) if wants_states else output.float()
 
     generator = make_generator(0)
-    shapes = _shapes(algorithm.backbone.state_dict())
+    shapes = _saved_shapes(algorithm.backbone.state_dict())
     with undisturbed(algorithm):
         # one loss, as training computes it
         prepared = algorithm.drop_conditions(algorithm.prepare_batch(batch), generator)
@@ -191,7 +191,7 @@ def _shape_remedy(shape: tuple[int, ...], expected: tuple[int, ...]) -> str:
     return ""
 
 
-def _states(call: ProbedCall) -> Tensor:
+def _checked_states(call: ProbedCall) -> Tensor:
     """Check that the backbone's head turns its last states into its logits; return the states.
 
     Parameters that are all 0 hold random numbers during the check.
@@ -244,7 +244,7 @@ def _check_loss(algorithm: Algorithm, output: Any, num: int) -> None:
             )
 
 
-def _shapes(saved: Mapping[str, Any]) -> dict[str, tuple[int, ...] | None]:
+def _saved_shapes(saved: Mapping[str, Any]) -> dict[str, tuple[int, ...] | None]:
     """Shapes of the tensors in a module's state; None for lazy tensors and other values."""
     return {
         name: tuple(value.shape) if isinstance(value, Tensor) and not is_lazy(value) else None
@@ -264,7 +264,7 @@ def _check_loadable(backbone: nn.Module, before: Mapping[str, tuple[int, ...] | 
             "out"
         )
     # of the shapes that a new network has
-    after = _shapes(saved)
+    after = _saved_shapes(saved)
     for name in dict.fromkeys((*after, *before)):
         now, then = after.get(name, "gone"), before.get(name, "not there")
         if then is not None and now != then:

@@ -1,9 +1,6 @@
 """Algorithms by name. Each has a class, a YAML file in ``configs/algo`` and a line below.
 
-Two ways to add one from outside (``docs/extend.md``):
-
-* decorate it: ``@register_algorithm("mine")``, in a module that ``plugins=[...]`` names;
-* ship it: an entry point of the group ``discrete_diffusion.algorithms`` in a package.
+``docs/extend.md`` says how another package or a user's module adds one.
 """
 
 from __future__ import annotations
@@ -18,39 +15,37 @@ if TYPE_CHECKING:
 
 
 _lazy = LazyEntry.within(__package__)
-_BUILT_IN = {
-    "mdlm": _lazy("mdlm:MDLM", processes=("absorbing",)),
-    "udlm": _lazy("continuous_time:UDLM", processes=("uniform",)),
-    "marginal": _lazy("continuous_time:MarginalDiffusion", processes=("marginal",)),
-    "matrix": _lazy("continuous_time:MatrixDiffusion", processes=("matrix",), any_process=True),
-    "gidd": _lazy("continuous_time:GIDD", processes=("hybrid",)),
-    "sedd": _lazy("continuous_time:SEDD", processes=("absorbing", "uniform")),
-    "d3pm": _lazy(
-        "d3pm:D3PM",
-        processes=("absorbing", "uniform", "marginal", "hybrid", "matrix"),
-        any_process=True,
-        discrete_time=True,
-    ),
-    "bd3lm": _lazy("bd3lm:BD3LM", processes=("absorbing",), backbone_needs=("group_idxs",)),
-    "ar": _lazy(
-        "ar:AR",
-        processes=("absorbing",),
-        backbone_needs=("causal",),
-        samplers=("autoregressive", "first-hitting"),
-    ),
-    "meld": _lazy("meld:MELD", processes=("absorbing",), learns_schedule=True),
-    "distill": _lazy(
-        "distill:Distill", processes=("absorbing",), samplers=("few-call",), has_teacher=True
-    ),
-    "reward": _lazy(
-        "reward:RewardTuning", processes=("absorbing",), has_teacher=True, has_reward=True
-    ),
-}
-
-
-_ALGORITHM_BUILDERS: dict[str, Callable[..., Algorithm] | LazyEntry] = {**_BUILT_IN}
 ALGORITHMS: Registry[Callable[..., Algorithm]] = Registry(
-    "algorithm", "discrete_diffusion.algorithms", _ALGORITHM_BUILDERS
+    "algorithm",
+    "discrete_diffusion.algorithms",
+    {
+        "mdlm": _lazy("mdlm:MDLM", processes=("absorbing",)),
+        "udlm": _lazy("continuous_time:UDLM", processes=("uniform",)),
+        "marginal": _lazy("continuous_time:MarginalDiffusion", processes=("marginal",)),
+        "matrix": _lazy("continuous_time:MatrixDiffusion", processes=("matrix",), any_process=True),
+        "gidd": _lazy("continuous_time:GIDD", processes=("hybrid",)),
+        "sedd": _lazy("continuous_time:SEDD", processes=("absorbing", "uniform")),
+        "d3pm": _lazy(
+            "d3pm:D3PM",
+            processes=("absorbing", "uniform", "marginal", "hybrid", "matrix"),
+            any_process=True,
+            discrete_time=True,
+        ),
+        "bd3lm": _lazy("bd3lm:BD3LM", processes=("absorbing",), backbone_needs=("group_idxs",)),
+        "ar": _lazy(
+            "ar:AR",
+            processes=("absorbing",),
+            backbone_needs=("causal",),
+            samplers=("autoregressive", "first-hitting"),
+        ),
+        "meld": _lazy("meld:MELD", processes=("absorbing",), learns_schedule=True),
+        "distill": _lazy(
+            "distill:Distill", processes=("absorbing",), samplers=("few-call",), has_teacher=True
+        ),
+        "reward": _lazy(
+            "reward:RewardTuning", processes=("absorbing",), has_teacher=True, has_reward=True
+        ),
+    },
 )
 register_algorithm = ALGORITHMS.register
 """Decorator that makes an algorithm known by name.

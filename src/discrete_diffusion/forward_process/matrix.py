@@ -111,7 +111,7 @@ class Matrix(ForwardProcess):
             "index": index,
             "first": first,
             "pi": limit[index, some_id],
-            "into": _sources(generators),
+            "into": _jump_sources(generators),
         }.items():
             self.register_buffer(key, value, persistent=False)
 
@@ -362,7 +362,7 @@ def slowest_rate(generator: Tensor, alphabet: Tensor) -> float:
     return gap
 
 
-def _sources(generators: Tensor) -> Tensor:
+def _jump_sources(generators: Tensor) -> Tensor:
     """Int[C, V, W]: the ids with a rate into each id, filled up with that id itself."""
     jumps = generators.transpose(-1, -2) > 0  # (C, into, from)
     width = max(int(jumps.sum(dim=-1).max()), 1)

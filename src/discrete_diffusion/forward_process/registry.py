@@ -2,10 +2,7 @@
 
 Each has a class, a YAML file in ``configs/forward_process`` and a line below.
 
-Two ways to add one from outside (``docs/extend.md``):
-
-* decorate it: ``@register_forward_process("mine")``, in a module that ``plugins=[...]`` names;
-* ship it: an entry point of the group ``discrete_diffusion.forward_processes`` in a package.
+``docs/extend.md`` says how another package or a user's module adds one.
 """
 
 from __future__ import annotations
@@ -23,17 +20,16 @@ if TYPE_CHECKING:
 
 
 _lazy = LazyEntry.within(__package__)
-_BUILT_IN = {
-    "absorbing": _lazy("interpolating:Absorbing", absorbing=True),
-    "uniform": _lazy("uniform:Uniform"),
-    "marginal": _lazy("uniform:Marginal"),
-    "hybrid": _lazy("uniform:Hybrid"),
-    "matrix": _lazy("matrix:Matrix"),
-}
-
-_PROCESS_BUILDERS: dict[str, Callable[..., ForwardProcess] | LazyEntry] = {**_BUILT_IN}
 PROCESSES: Registry[Callable[..., ForwardProcess]] = Registry(
-    "forward process", "discrete_diffusion.forward_processes", _PROCESS_BUILDERS
+    "forward process",
+    "discrete_diffusion.forward_processes",
+    {
+        "absorbing": _lazy("interpolating:Absorbing", absorbing=True),
+        "uniform": _lazy("uniform:Uniform"),
+        "marginal": _lazy("uniform:Marginal"),
+        "hybrid": _lazy("uniform:Hybrid"),
+        "matrix": _lazy("matrix:Matrix"),
+    },
 )
 register_forward_process = PROCESSES.register
 

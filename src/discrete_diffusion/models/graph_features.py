@@ -80,7 +80,7 @@ _CLIP = 1e-5
 """Least distance of a probability from 0 and 1 before its logit is taken."""
 
 
-def base(graph: RevealedGraph) -> Features:
+def degrees(graph: RevealedGraph) -> Features:
     """Features of nodes: the degree in every graph, and the number of open pairs."""
     return [*(graph.edges.sum(dim=-1) / 4).unbind(1), graph.open.sum(dim=-1).log1p() / 4], []
 
@@ -349,7 +349,7 @@ class GraphFeatures(nn.Module):
         with torch.no_grad(), torch.autocast(relations.device.type, enabled=False):
             # degrees, then the chosen features
             graph = self.reveal(relations, real)
-            nodes, pairs = base(graph)
+            nodes, pairs = degrees(graph)
             for name in self.names:
                 options = {"length": self.walk_length} if name == "walks" else {}
                 of_nodes, of_pairs = FEATURES[name](graph, **options)

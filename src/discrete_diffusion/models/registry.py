@@ -224,7 +224,7 @@ def _build_error(name: str, error: Exception) -> Exception:
     reason = str(error) if isinstance(error, kind) else f"{type(error).__name__}: {error}"
     remedy = "a builder takes (config, vocab_size) and returns a network"
     return kind(
-        f"backbone {name!r} cannot be built: {reason} ({place_of(error) or _place(name)})"
+        f"backbone {name!r} cannot be built: {reason} ({place_of(error) or _builder_place(name)})"
         + f"; {remedy}" * (kind is TypeError)
     )
 
@@ -239,12 +239,12 @@ def _check_built(name: str, backbone: Any) -> None:
         got = f"the class {backbone.__name__}" if is_class else repr(backbone)
         remedy = "; call the class" if is_class else "; is return missing?" * (backbone is None)
         raise TypeError(
-            f"the builder of backbone {name!r} ({_place(name)}) returned {got}; expected a "
+            f"the builder of backbone {name!r} ({_builder_place(name)}) returned {got}; expected a "
             f"network, an nn.Module{remedy}"
         )
 
 
-def _place(name: str) -> str:
+def _builder_place(name: str) -> str:
     """``FILE, line N`` at which a builder, or the ``__init__`` of a class, begins."""
     builder: Any = unwrap(_registry().find(name))
     code = getattr(vars(builder).get("__init__", builder), "__code__", None)

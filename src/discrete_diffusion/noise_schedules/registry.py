@@ -1,9 +1,6 @@
-"""Noise schedules by name. Each has a class, a YAML file in ``configs/noise`` and a line below.
+"""Noise schedules by name: each has a class, a YAML in ``configs/schedule`` and a line below.
 
-Two ways to add one from outside (``docs/extend.md``):
-
-* decorate it: ``@register_noise_schedule("mine")``, in a module that ``plugins=[...]`` names;
-* ship it: an entry point of the group ``discrete_diffusion.noise_schedules`` in a package.
+``docs/extend.md`` says how another package or a user's module adds one.
 """
 
 from __future__ import annotations
@@ -20,19 +17,18 @@ if TYPE_CHECKING:
 
 
 _lazy = LazyEntry.within(__package__)
-_BUILT_IN = {
-    "log_linear": _lazy("schedules:LogLinear"),
-    "linear": _lazy("schedules:Linear"),
-    "cosine": _lazy("schedules:Cosine"),
-    "polynomial": _lazy("schedules:Polynomial"),
-    "geometric": _lazy("schedules:Geometric"),
-    "per_group": _lazy("schedules:PerGroup"),
-    "learned": _lazy("schedules:Learned", learned=True),
-}
-
-_SCHEDULE_BUILDERS: dict[str, Callable[..., Schedule] | LazyEntry] = {**_BUILT_IN}
 SCHEDULES: Registry[Callable[..., Schedule]] = Registry(
-    "noise schedule", "discrete_diffusion.noise_schedules", _SCHEDULE_BUILDERS
+    "noise schedule",
+    "discrete_diffusion.noise_schedules",
+    {
+        "log_linear": _lazy("schedules:LogLinear"),
+        "linear": _lazy("schedules:Linear"),
+        "cosine": _lazy("schedules:Cosine"),
+        "polynomial": _lazy("schedules:Polynomial"),
+        "geometric": _lazy("schedules:Geometric"),
+        "per_group": _lazy("schedules:PerGroup"),
+        "learned": _lazy("schedules:Learned", learned=True),
+    },
 )
 register_noise_schedule = SCHEDULES.register
 """Decorator that makes a schedule known by name.

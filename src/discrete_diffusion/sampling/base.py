@@ -13,7 +13,7 @@ from torch import Tensor
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.config.signatures import Checked
-from discrete_diffusion.config.values import is_number
+from discrete_diffusion.config.values import NotNegative
 from discrete_diffusion.contracts import Conditions, SampleOutput
 
 A = TypeVar("A", bound=Algorithm)
@@ -163,13 +163,9 @@ class Guidance:
     w = 1 the network is called twice, the second time without the condition (``keep`` False).
 
     Deviation: the paper guides p(x_s | x_t); here D is guided, for every noise process.
-
-    Raises ``ValueError`` for a weight that is negative or not finite.
     """
 
-    def __init__(self, weight: float) -> None:
-        if not (is_number(weight) and 0 <= weight < float("inf")):
-            raise ValueError(f"sampling.guidance={weight}: expected 0 or a positive number")
+    def __init__(self, weight: NotNegative) -> None:
         self.weight = float(weight)
 
     @property

@@ -136,12 +136,12 @@ def order_log_probs(algorithm: TokenAlgorithm, batch: Batch, order: Order) -> Te
         # the loss of an algorithm with one order is -log p
         generator = make_generator(0, device=some.x0.device)
         log_p = some.x0.new_zeros(len(some)).double()
-        for part, filled in _parts(algorithm.layout, some.x0):
+        for part, filled in _parts_of_equal_pad(algorithm.layout, some.x0):
             output = algorithm.loss(some.rows(filled), generator, algorithm.evaluation_draw)
             log_p[part] = -output.nelbo[: len(part)].double()
         return log_p
 
-    return _measured(algorithm, batch, score)
+    return _score_in_batches(algorithm, batch, score)
 
 
 def random_order_log_probs(algorithm: TokenAlgorithm, batch: Batch, u: Tensor) -> Tensor:
@@ -156,7 +156,7 @@ def random_order_log_probs(algorithm: TokenAlgorithm, batch: Batch, u: Tensor) -
         sampler = _AtTimes(u=u[rows].to(batch.x0.device))
         return path_log_prob(sampler, algorithm, batch.rows(rows))
 
-    return _measured(algorithm, batch, score)
+    return _score_in_batches(algorithm, batch, score)
 
 
 def order_draws(real: Tensor, number: int, entropy: tuple[int, ...]) -> Tensor:
@@ -220,7 +220,7 @@ class _InParts:
         """Predict as ``TokenAlgorithm.denoise``, in chunks."""
         rows, predictions = [], []
         # one chunk after the other, in the order of the rows at the end
-        for part, filled in _parts(self.algorithm.layout, x_t):
+        for part, filled in _parts_of_equal_pad(self.algorithm.layout, x_t):
             given = {name: value[filled] for name, value in (conditions or {}).items()}
             times = t[filled]
             # unequal times: a network may compute once for all rows what depends on t alone
@@ -231,7 +231,7 @@ class _InParts:
         return torch.cat(predictions)[torch.cat(rows).argsort()]
 
 
-def _parts(layout: TokenLayout, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def _parts_of_equal_pad(layout: TokenLayout, x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the rows of x Int[B, L] in parts whose rows hold PAD at the same positions.
 
     Each part comes with a copy filled up to a fixed number of rows, which repeats its first row at
@@ -248,7 +248,9 @@ def _samples_at_once(layout: TokenLayout) -> int:
     return max(1, AT_ONCE // (layout.length * layout.vocab_size))
 
 
-def _measured(algorithm: TokenAlgorithm, batch: Batch, score: Callable[[Tensor], Tensor]) -> Tensor:
+def _score_in_batches(
+    algorithm: TokenAlgorithm, batch: Batch, score: Callable[[Tensor], Tensor]
+) -> Tensor:
     """Apply ``score`` to the rows of a batch, as many at once as ``AT_ONCE`` allows: Float64[M].
 
     The model is in eval mode. On a CPU one thread is used, since bits depend on how threads divide

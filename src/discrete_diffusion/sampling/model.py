@@ -188,7 +188,7 @@ def sample_in_batches(
     """
     # batches with a seed each
     device, world_size = model.algorithm.layout.support.device, model.shard.world_size
-    batches = _batches(real.sum(dim=1), model.rows_at_once, device)
+    batches = _rows_by_size(real.sum(dim=1), model.rows_at_once, device)
     seeds = sample_seeds(generator, len(batches))
     finished: list[tuple[Tensor, SampleOutput]] = []
 
@@ -225,7 +225,7 @@ def sample_in_batches(
                 "%s of %s samples are finished; large ones come first, so small ones are missing",
                 *(f"{sum(map(len, batches)):,}", f"{len(real):,}"),
             )
-    return _joined(outputs, torch.cat(batches), trajectories)
+    return _joined_outputs(outputs, torch.cat(batches), trajectories)
 
 
 def sample_seeds(generator: torch.Generator, num: int) -> list[int]:
@@ -233,7 +233,7 @@ def sample_seeds(generator: torch.Generator, num: int) -> list[int]:
     return torch.randint(2**62, (num,), generator=generator, device=generator.device).tolist()
 
 
-def _batches(sizes: Tensor, batch_size: int, device: torch.device) -> list[Tensor]:
+def _rows_by_size(sizes: Tensor, batch_size: int, device: torch.device) -> list[Tensor]:
     """Group rows into batches of at most ``batch_size``, the costliest first.
 
     A batch holds rows of one size of ``sizes`` Int[M], but rare sizes share a batch. A size is rare
@@ -259,7 +259,7 @@ def _batches(sizes: Tensor, batch_size: int, device: torch.device) -> list[Tenso
     return sorted(batches, key=lambda rows: -int(sizes[rows].sum()))
 
 
-def _joined(outputs: list[SampleOutput], order: Tensor, trajectories: int) -> SampleOutput:
+def _joined_outputs(outputs: list[SampleOutput], order: Tensor, trajectories: int) -> SampleOutput:
     """Join batches in the order of the request; ``order``: Int[M], the row of each sample."""
     back = order.argsort()
     forced = [output.num_forced for output in outputs if output.num_forced is not None]

@@ -1,9 +1,6 @@
 """Samplers by name: each has a class, a YAML in ``configs/sampling`` and a line below.
 
-Two ways to add a sampler from outside:
-
-* decorate its class: ``@register_sampler("mine")``, in a module that ``plugins=[...]`` names;
-* ship it as an entry point of the group ``discrete_diffusion.samplers`` in a package.
+``docs/extend.md`` says how another package or a user's module adds one.
 """
 
 from __future__ import annotations
@@ -20,28 +17,27 @@ if TYPE_CHECKING:
 
 
 _lazy = LazyEntry.within(__package__)
-_BUILT_IN = {
-    "ancestral": _lazy("ancestral:Ancestral"),
-    "autoregressive": _lazy(
-        "exact_samplers:Autoregressive", absorbing_only=True, algorithms=("ar",)
-    ),
-    "confidence": _lazy("unmasking:Confidence", absorbing_only=True),
-    "entropy": _lazy("unmasking:Entropy", absorbing_only=True),
-    "entropy-bounded": _lazy("unmasking:EntropyBounded", absorbing_only=True),
-    "few-call": _lazy("exact_samplers:FewCall", absorbing_only=True, algorithms=("distill",)),
-    "first-hitting": _lazy(
-        "first_hitting:FirstHitting", absorbing_only=True, continuous_time_only=True
-    ),
-    "margin": _lazy("unmasking:Margin", absorbing_only=True),
-    "predictor-corrector": _lazy("ancestral:PredictorCorrector"),
-    "remdm": _lazy("ancestral:ReMDM", absorbing_only=True),
-    "renoise": _lazy("ancestral:Renoise"),
-    "speculative": _lazy("exact_samplers:Speculative", absorbing_only=True),
-}
-
-_SAMPLER_BUILDERS: dict[str, Callable[..., Sampler[Any]] | LazyEntry] = {**_BUILT_IN}
 SAMPLERS: Registry[Callable[..., Sampler[Any]]] = Registry(
-    "sampler", "discrete_diffusion.samplers", _SAMPLER_BUILDERS
+    "sampler",
+    "discrete_diffusion.samplers",
+    {
+        "ancestral": _lazy("ancestral:Ancestral"),
+        "autoregressive": _lazy(
+            "exact_samplers:Autoregressive", absorbing_only=True, algorithms=("ar",)
+        ),
+        "confidence": _lazy("unmasking:Confidence", absorbing_only=True),
+        "entropy": _lazy("unmasking:Entropy", absorbing_only=True),
+        "entropy-bounded": _lazy("unmasking:EntropyBounded", absorbing_only=True),
+        "few-call": _lazy("exact_samplers:FewCall", absorbing_only=True, algorithms=("distill",)),
+        "first-hitting": _lazy(
+            "first_hitting:FirstHitting", absorbing_only=True, continuous_time_only=True
+        ),
+        "margin": _lazy("unmasking:Margin", absorbing_only=True),
+        "predictor-corrector": _lazy("ancestral:PredictorCorrector"),
+        "remdm": _lazy("ancestral:ReMDM", absorbing_only=True),
+        "renoise": _lazy("ancestral:Renoise"),
+        "speculative": _lazy("exact_samplers:Speculative", absorbing_only=True),
+    },
 )
 register_sampler = SAMPLERS.register
 """Decorator that makes a sampler known by name.
@@ -91,5 +87,5 @@ def check_sampler(sampler: Sampler[Any], algorithm: Algorithm, steps: int | None
 
 def sampler_state(name: str) -> str:
     """State of the samples of a registered sampler; ``tokens`` for an unknown name."""
-    known = name in _SAMPLER_BUILDERS or name in SAMPLERS.names()
+    known = name in SAMPLERS.builders or name in SAMPLERS.names()
     return getattr(SAMPLERS.entry(name), "state", "tokens") if known else "tokens"

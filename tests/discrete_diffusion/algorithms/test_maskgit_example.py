@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from discrete_diffusion.algorithms import build_algorithm
-from discrete_diffusion.algorithms.registry import _ALGORITHM_BUILDERS
+from discrete_diffusion.algorithms.registry import ALGORITHMS
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.contracts import Batch
@@ -51,7 +51,7 @@ def test_its_commands_run_in_processes_of_their_own(site, tmp_path, monkeypatch)
     lines = re.findall(r"^discrete-diffusion .*my_algorithms.*", PAGE.read_text(), re.MULTILINE)
     train, sample = (shlex.split(line)[1:] for line in lines)
     main([*train, "debug=default", "data.num_plans=200"])
-    del _ALGORITHM_BUILDERS["maskgit"]
+    del ALGORITHMS.builders["maskgit"]
     forget_imports(tmp_path)
     main([*sample, "checkpoint=runs/mine/checkpoints/last.ckpt", "num_samples=2"])
     assert len((tmp_path / "samples" / "samples.jsonl").read_text().splitlines()) == 2

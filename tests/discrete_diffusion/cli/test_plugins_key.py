@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from discrete_diffusion import load
-from discrete_diffusion.algorithms.registry import _ALGORITHM_BUILDERS
+from discrete_diffusion.algorithms.registry import ALGORITHMS
 from discrete_diffusion.cli import compose, main
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 from fake_packages import forget_imports
@@ -50,7 +50,7 @@ def forget(tmp_path):
 
     def forget() -> None:
         forget_imports(tmp_path)
-        _ALGORITHM_BUILDERS.pop("my-algorithm", None)
+        ALGORITHMS.builders.pop("my-algorithm", None)
         _BACKBONE_BUILDERS.pop("my-backbone", None)
 
     return forget

@@ -19,7 +19,7 @@ from discrete_diffusion.composing.parts import check_sampling, sampling_of
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.evaluation import EvaluateRequest, SampleRequest
 from discrete_diffusion.sampling import Ancestral, FirstHitting
-from discrete_diffusion.sampling.registry import _SAMPLER_BUILDERS
+from discrete_diffusion.sampling.registry import SAMPLERS
 from floor_plans import read_diagrams
 from floor_plans.diagrams.pictures import trajectory as films
 from interrupting import stop_at_call, stopped
@@ -214,7 +214,7 @@ def test_a_setting_of_a_plug_in_is_left_to_the_sampler_of_the_model(model, monke
     config = compose("sample", [f"checkpoint={model}", "sampling.width=3"])
     with pytest.raises(ValueError, match="unknown setting of a sampler 'width'"):
         opened(config)
-    monkeypatch.setitem(_SAMPLER_BUILDERS, "mine", lambda width=1: FirstHitting())
+    monkeypatch.setitem(SAMPLERS.builders, "mine", lambda width=1: FirstHitting())
     with pytest.raises(ValueError, match=r"sampling\.width: .*sampling=first-hitting"):
         opened(config)
 
