@@ -132,30 +132,6 @@ def test_one_block_is_mdlm():
     torch.testing.assert_close(found, expected)
 
 
-class Spy(ToyBackbone):
-    """Keeps what it was called with."""
-
-    def forward(self, x_t, sigma=None, **conditions):
-        self.seen = {"sigma": sigma, **conditions}
-        return super().forward(x_t, torch.zeros(len(x_t)) if sigma is None else sigma)
-
-
-def test_with_time_conditioning_the_blocks_of_a_sample_share_one_time():
-    """A backbone is handed one sigma per sample; the mean over several times would be another
-    function of t than the sampler's."""
-
-    class Recording(Absorbing):
-        def sigma(self, t, real):
-            self.times = t
-            return super().sigma(t, real)
-
-    process, world = Recording(toy_layout(), LogLinear()), ToyWorld.make()
-    batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
-    for draw in MASK_DRAWS:
-        BD3LM(Spy(), process, time_conditioning=True).loss(batch, make_generator(0), draw)
-        assert process.times.shape == (len(world.x0),)
-
-
 def test_blocks_from_groups_sizes_and_lengths():
     vocab = RPLAN_VOCAB_CONFIG.layout()
     assert torch.equal(contiguous_blocks(vocab), vocab.group)

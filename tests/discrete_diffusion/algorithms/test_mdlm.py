@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import nn
 
 from discrete_diffusion.algorithms import MDLM, general_bound
 from discrete_diffusion.algorithms.time_sampling import MASK_DRAWS
@@ -15,16 +14,8 @@ from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.noise_schedules import LogLinear
-from toy_world import MASK, PADDED, VOCAB_SIZE, ExactBackbone, ToyWorld, all_schedules, toy_layout
-
-
-class ZeroBackbone(nn.Module):
-    def __init__(self, vocab_size: int = VOCAB_SIZE) -> None:
-        super().__init__()
-        self.vocab_size = vocab_size
-
-    def forward(self, x_t, sigma=None):
-        return torch.zeros(*x_t.shape, self.vocab_size)
+from toy_algorithms import ZeroBackbone
+from toy_world import MASK, PADDED, ExactBackbone, ToyWorld, all_schedules, toy_layout
 
 
 def absorbing(name: str) -> Absorbing:

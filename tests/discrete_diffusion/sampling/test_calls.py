@@ -108,17 +108,6 @@ def test_tokens_are_spread_evenly_over_the_calls(sampler):
             assert revealed.max() <= options.get("tokens_per_call", 10)
 
 
-@pytest.mark.parametrize("budget", [0.0, 0.7])
-def test_bounded_calls_reveal_at_least_one_token_of_every_sample(budget, each_by_itself):
-    algorithm = exact("mdlm")
-    calls = record_calls(algorithm)
-    output = draw_from(algorithm, "entropy-bounded", 300, budget=budget, keep_trajectory=True)
-    assert len(calls) == int(output.nfe.max()) == len(output.trajectory) - 1
-    masked = (output.trajectory == MASK).sum(dim=2)  # (K, B)
-    assert ((masked[1:] < masked[:-1]) | (masked[:-1] == 0)).all()
-    assert sum(len(call.x_t) for call in calls) == output.nfe.sum()
-
-
 ABSORBING = fitting_samplers(exact("mdlm"))
 
 

@@ -76,21 +76,6 @@ def test_first_hitting_is_the_ancestral_limit_for_a_time_dependent_denoiser():
     assert total_variation(share, limit) < noise_floor(limit, MANY) + 2e-3
 
 
-@pytest.mark.slow
-def test_ancestral_follows_its_law_as_steps_grow():
-    world, algorithm = ToyWorld.make(), exact("mdlm", "cosine")
-    laws = {
-        n: grid_law(algorithm, world, grid(algorithm, n), "ancestral") for n in (4, 16, 64, 256)
-    }
-    gaps = [total_variation(law, world.prob) for law in laws.values()]
-    assert gaps == sorted(gaps, reverse=True)
-    assert gaps[-1] < 0.003
-    for n, num in ((4, MANY), (16, NUM)):
-        output = draw_from(algorithm, "ancestral", num, seed=3, steps=n)
-        share = world.distribution(output.x0)
-        assert total_variation(share, laws[n]) < noise_floor(laws[n], num)
-
-
 @pytest.mark.parametrize("schedule", ["cosine", "per_group"])
 @pytest.mark.parametrize("sampler", ["ancestral", "predictor-corrector", "remdm", "renoise"])
 def test_masked_share_along_the_way_follows_the_schedule(sampler, schedule):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from laws import GridLaw, grid, grid_law
 from toy_samplers import draw_from, exact
@@ -109,11 +108,3 @@ def test_remdm_leaves_the_marginals_as_they_are(strategy, schedule):
         assert shares == pytest.approx(expected.tolist(), abs=1e-12)
         drawn = (output.trajectory[k + 1] == MASK).double().mean(dim=0)
         assert ((drawn - expected).abs() < 4.5 * 0.5 / NUM**0.5).all()
-
-
-@pytest.mark.parametrize("strategy", ["cap", "rescale"])
-def test_remdm_with_next_to_no_remasking_is_ancestral(strategy):
-    tiny = draw_from("mdlm", "remdm", 2000, steps=12, strategy=strategy, eta=1e-12)
-    plain = draw_from("mdlm", "ancestral", 2000, steps=12)
-    assert torch.equal(tiny.x0, plain.x0)
-    assert torch.equal(tiny.nfe, plain.nfe)

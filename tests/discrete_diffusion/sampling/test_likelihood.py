@@ -8,8 +8,7 @@ from functools import cache
 
 import pytest
 import torch
-from test_exact_blocks_and_students import student
-from test_what_is_exact import OrderDependent
+from test_what_is_exact import OrderDependent, student
 
 from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +11,6 @@ from torch import nn
 from discrete_diffusion.algorithms import TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, neg_inf
 from discrete_diffusion.sampling import (
-    Ancestral,
     FirstHitting,
     build_sampler,
     check_sampler,
@@ -47,45 +45,6 @@ def test_same_seed_same_samples_and_the_global_rng_is_untouched(case):
     assert torch.equal(first.nfe, second.nfe)
     assert not torch.equal(first.x0, other.x0)
     assert torch.equal(before, torch.random.get_rng_state())
-
-
-def test_low_temperature_and_small_top_p_follow_the_mode(case):
-    """At T -> 0 or top_p -> 0 every token revealed is the most likely one given what is visible;
-    where noise leaves doubt, the last step ends in the mode of D."""
-    name, sampler = case
-    algorithm, real = exact(name), FULL.expand(100, -1)
-    in_turn = {"predictor-corrector": {"corrections": 0}, "speculative": {"tokens_per_round": 1}}
-    for options in ({"temperature": 1e-5}, {"top_p": 1e-6}):
-        output = draw_from(
-            algorithm,
-            sampler,
-            100,
-            seed=2,
-            keep_trajectory=True,
-            **few(name, sampler),
-            **options,
-            **in_turn.get(sampler, {}),  # or there would be states between the frames
-        )
-        frames = output.trajectory
-        if algorithm.process.absorbing:
-            half = torch.full((100,), 0.5, dtype=torch.float64)
-            for before, after in itertools.pairwise(frames):
-                new = (before == MASK) & (after != MASK)
-                mode = algorithm.log_prob_x0(before, half, real).argmax(-1)
-                assert torch.equal(after[new], mode[new])
-        else:
-            assert len(frames) > 2
-            last = Ancestral().times(algorithm, 6)[-2].expand(100)
-            ends = [algorithm.denoise(frame, last, real).argmax(-1) for frame in frames[-2:]]
-            assert any(torch.equal(output.x0, mode) for mode in ends)
-
-
-def test_high_temperature_flattens(case):
-    """Every legal id equally often."""
-    num = 5000
-    output = draw_from(*case, num, seed=3, temperature=1e6, **few(*case, 3))
-    share = torch.bincount(output.x0[:, 1], minlength=4) / num
-    assert (share - 0.25).abs().max() < 0.03
 
 
 def shape_denoise(

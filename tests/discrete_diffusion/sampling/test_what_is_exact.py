@@ -12,14 +12,14 @@ from itertools import pairwise
 import pytest
 import torch
 
-from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.algorithms import MDLM, Distill
+from discrete_diffusion.categorical import log_softmax_on, make_generator
 from discrete_diffusion.sampling import build_sampler
 from discrete_diffusion.sampling.base import Exactness
 from discrete_diffusion.sampling.exactness import approximations, exactness_facts
 from discrete_diffusion.sampling.first_hitting import FirstHitting
 from laws import GridLaw, grid
-from toy_samplers import absorbing, draw_from, exact
+from toy_samplers import absorbing, bd3lm, draw_from, exact, fitting_samplers
 from toy_world import FULL, MASK, VOCAB_SIZE, ExactBackbone, ToyWorld, noise_floor, total_variation
 
 NUM = 30_000
@@ -86,16 +86,14 @@ def drawn(case, name, seed=2, **request):
     return draw_from(network(name), options.pop("name"), NUM, seed=seed, **options, **request)
 
 
-def reasons(case, name, clamp="free", **request):
+def why_not(sampler, algorithm, clamp="free", **request):
     known = None if clamp == "free" else (CLAMPS[clamp] >= 0).unsqueeze(0)
-    return approximations(
-        made(case),
-        network(name),
-        steps=SAMPLERS[case].get("steps"),
-        real=FULL.unsqueeze(0),
-        known=known,
-        **request,
-    )
+    return approximations(sampler, algorithm, real=FULL.unsqueeze(0), known=known, **request)
+
+
+def reasons(case, name, clamp="free", **request):
+    steps = SAMPLERS[case].get("steps")
+    return why_not(made(case), network(name), clamp, steps=steps, **request)
 
 
 def apart(output, law):
@@ -250,3 +248,136 @@ def test_every_reason_is_told():
     for named in ("several tokens", "sampling.temperature=0.5", "sampling.top_p=0.9"):
         assert named in facts["approximate_because"]
     assert exactness_facts([]) == {"exact": True, "approximate_because": None}
+
+
+# -- blocks ---------------------------------------------------------------------------------------
+
+IN_BLOCKS = [case for case in SAMPLERS if made(case).name in fitting_samplers(bd3lm())]
+
+
+@cache
+def blocks(name):
+    """The first position, then the two others."""
+    if name == "told":
+        return bd3lm(tilt=3.0)
+    algorithm = bd3lm()
+    algorithm.backbone.whole = OrderDependent(algorithm.process)
+    return algorithm.eval()
+
+
+@cache
+def law_of_blocks(name, clamp):
+    """Of the reverse process of each block with very many steps, begun with the clamped tokens."""
+    algorithm, held = blocks(name), CLAMPS[clamp]
+    law = GridLaw(algorithm, ToyWorld.make(), free=held < 0, held=held)
+    for block in algorithm.blocks.unique():
+        for t, s in pairwise(grid(algorithm, 500)):
+            law.move(law.ancestral(t, s), algorithm.blocks == block)
+    found = law.clean()
+    return found / found.sum()
+
+
+@pytest.mark.parametrize("name", ["told", "untold"])
+@pytest.mark.parametrize("case", IN_BLOCKS)
+def test_samples_in_blocks_follow_the_model_just_where_they_are_called_exact(case, name):
+    law, algorithm, options = law_of_blocks(name, "free"), blocks(name), dict(SAMPLERS[case])
+    why = why_not(made(case), algorithm, steps=options.get("steps"))
+    options = {"name": case, **options}
+    distance = apart(draw_from(algorithm, options.pop("name"), NUM, **options), law)
+    floor = noise_floor(law, NUM) + 2e-3
+    if not why:
+        assert distance < floor
+    elif (case, name, "free") not in NEAR:
+        assert distance > floor
+
+
+def test_what_is_called_exact_in_blocks():
+    told, untold = (
+        {
+            case
+            for case in IN_BLOCKS
+            if not why_not(made(case), blocks(name), steps=SAMPLERS[case].get("steps"))
+        }
+        for name in ("told", "untold")
+    )
+    assert told == {"first-hitting"}
+    assert untold == {"first-hitting", "speculative"}
+
+
+@pytest.mark.parametrize("name", ["told", "untold"])
+def test_given_tokens_of_earlier_blocks_are_exact_and_later_ones_are_not_seen(name):
+    algorithm, sampler = blocks(name), build_sampler({"name": "first-hitting"})
+    for clamp in ("first", "last"):
+        why = why_not(sampler, algorithm, clamp)
+        held = CLAMPS[clamp]
+        law = law_of_blocks(name, "free") * ((ToyWorld.make().x0 == held) | (held < 0)).all(dim=1)
+        output = draw_from(algorithm, "first-hitting", NUM, clamp=held)
+        near = apart(output, law / law.sum()) < noise_floor(law / law.sum(), NUM) + 2e-3
+        assert (why == []) == near == (clamp == "first")
+
+
+# -- students -------------------------------------------------------------------------------------
+
+
+class Components(ExactBackbone):
+    """It is told t, and each component bends its logits in a way of its own."""
+
+    def forward(self, x_t, sigma=None, *, component=None):
+        logits = super().forward(x_t, sigma)
+        bends = torch.tensor([-2.0, 0.0, 2.0]).double()
+        ramp = torch.linspace(-1, 1, VOCAB_SIZE) * torch.tensor([[1.0], [0.7], [-1.0]])
+        each = logits.unsqueeze(1) + bends[:, None, None] * ramp  # (B, M, L, V)
+        return each if isinstance(component, str) else each[torch.arange(len(x_t)), component]
+
+
+PLAN = torch.tensor([0, 1, 1])
+
+
+@cache
+def student(components):
+    process = absorbing("log_linear")
+    backbone = (ExactBackbone if components == 1 else Components)(process, tilt=3.0)
+    algorithm = Distill(backbone, process, calls=2, components=components)
+    algorithm.call_order.copy_(PLAN)
+    return algorithm.eval()
+
+
+@cache
+@torch.no_grad()
+def law_of_student(components):
+    """Over its components, of a call's tokens together: the product over calls of the mean."""
+    world, algorithm = ToyWorld.make(), student(components)
+    total = torch.ones(len(world.x0), dtype=torch.float64)
+    for call in range(algorithm.calls):
+        hidden = call <= PLAN
+        x_t = torch.where(hidden, MASK, world.x0)
+        t = hidden.double().mean().expand(len(x_t))
+        logits = algorithm.component_logits(x_t, t, FULL.expand(len(x_t), -1))
+        p = log_softmax_on(logits, algorithm.layout.support).double().exp()
+        tokens = world.x0[:, None, :, None].expand(-1, p.shape[1], -1, -1)
+        of_tokens = p.gather(-1, tokens).squeeze(-1)[..., call == PLAN]  # (K, M, tokens)
+        total *= of_tokens.prod(dim=-1).mean(dim=1)
+    return total
+
+
+@pytest.mark.parametrize("components", [1, 3])
+@pytest.mark.parametrize("options", [{}, {"temperature": 0.6}, {"top_p": 0.7}])
+def test_students_follow_their_own_law_just_where_they_are_called_exact(components, options):
+    law, algorithm = law_of_student(components), student(components)
+    assert float(law.sum()) == pytest.approx(1, abs=1e-5)
+    why = why_not(build_sampler({"name": "few-call", **options}), algorithm)
+    distance = apart(draw_from(algorithm, "few-call", NUM, **options), law)
+    assert (why == []) == (distance < noise_floor(law, NUM) + 1e-3) == (not options)
+
+
+@pytest.mark.parametrize("components", [1, 3])
+@pytest.mark.parametrize("clamp", ["first", "last"])
+def test_completions_of_students_are_called_approximate(components, clamp):
+    """They are where what is given is no whole call: a component does not heed it."""
+    held, algorithm = CLAMPS[clamp], student(components)
+    (why,) = why_not(build_sampler({"name": "few-call"}), algorithm, clamp)
+    assert "not made for given tokens" in why
+    law = law_of_student(components) * ((ToyWorld.make().x0 == held) | (held < 0)).all(dim=1)
+    distance = apart(draw_from(algorithm, "few-call", NUM, clamp=held), law / law.sum())
+    if clamp == "last":
+        assert distance > noise_floor(law / law.sum(), NUM)

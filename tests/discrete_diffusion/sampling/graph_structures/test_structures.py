@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from itertools import combinations
+
 import networkx as nx
 import pytest
 import torch
@@ -11,8 +14,9 @@ from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.graphs.graph_set import as_networkx
 from discrete_diffusion.domains.graphs.metrics import is_connected, is_tree
 from discrete_diffusion.layout import VocabConfig
-from discrete_diffusion.sampling import Model, sample_in_batches
+from discrete_diffusion.sampling import Ancestral, Model, sample_in_batches
 from discrete_diffusion.sampling.graph_structures import Connected, Forest, Planar, Tree
+from discrete_diffusion.sampling.graph_structures import is_planar as has_no_crossing
 from graph_worlds import (
     Scattered,
     check_law,
@@ -168,7 +172,7 @@ def test_batches_of_several_sizes_keep_their_numbers():
     output = sample_in_batches(
         Model(
             model_of(Scattered(vocab), vocab),
-            drawing_sampler(),
+            Ancestral(steps=4),
             batch_size=32,
             narrowing=lambda: Tree(vocab),
         ),
@@ -181,12 +185,6 @@ def test_batches_of_several_sizes_keep_their_numbers():
     assert output.num_forced.shape == output.log_weights.shape == (200,)
     assert (output.log_weights[sizes == 1] == 0).all()
     assert (output.num_forced[sizes == 1] == 0).all()
-
-
-def drawing_sampler():
-    from discrete_diffusion.sampling import build_sampler
-
-    return build_sampler({"name": "ancestral", "steps": 4})
 
 
 @pytest.mark.slow
@@ -222,3 +220,48 @@ def test_edges_that_cross_are_refused():
     vocab = VocabConfig(n_max=5, node_types=("node",), edge_types=("edge", "none"))
     tokens = torch.tensor([[0] * 5 + [vocab.edge_offset] * 10, [0] * 5 + [vocab.mask_id] * 10])
     assert [*Planar(vocab).contradictions(tokens)] == [0]
+
+
+# -- the planarity test ----------------------------------------------------------------------------
+
+
+def planar_and_one_more(num_nodes: int, rng: random.Random) -> nx.Graph:
+    """Pairs in random order, kept if planar, some of them, and a pair that may not be."""
+    graph, pairs = nx.empty_graph(num_nodes), list(combinations(range(num_nodes), 2))
+    rng.shuffle(pairs)
+    for pair in pairs[: int(len(pairs) * rng.uniform(0.5, 1))]:
+        graph.add_edge(*pair)
+        if not nx.check_planarity(graph)[0]:
+            graph.remove_edge(*pair)
+    graph.add_edge(*rng.sample(range(num_nodes), 2))
+    return graph
+
+
+@pytest.mark.slow
+def test_it_agrees_with_networkx():
+    answers = []
+    for seed in range(300):
+        rng = random.Random(seed)
+        num = rng.randint(4, 16)
+        any_edges = nx.gnm_random_graph(num, rng.randint(num, 3 * num), seed=seed)
+        for graph in (any_edges, planar_and_one_more(num, rng)):
+            answers.append(nx.check_planarity(graph)[0])
+            assert has_no_crossing(num, list(graph.edges)) == answers[-1], graph.edges
+    assert 0.2 < sum(answers) / len(answers) < 0.8
+
+
+@pytest.mark.parametrize(
+    ("graph", "planar"),
+    [
+        (nx.empty_graph(1), True),
+        (nx.complete_graph(4), True),
+        (nx.complete_graph(5), False),
+        (nx.complete_bipartite_graph(3, 3), False),
+        (nx.petersen_graph(), False),
+        (nx.dodecahedral_graph(), True),
+        (nx.disjoint_union(nx.complete_graph(4), nx.complete_bipartite_graph(3, 3)), False),
+        (nx.path_graph(400), True),
+    ],
+)
+def test_known_graphs(graph, planar):
+    assert has_no_crossing(len(graph), list(graph.edges)) == planar
