@@ -114,9 +114,11 @@ class _Check:
     def times(self, t: float, num: int = 1) -> Tensor:
         return torch.full((num,), t, dtype=torch.float64, device=self.device)
 
-    def same(self, what: str, value: Tensor, expected: Tensor, tolerance: _Tolerance) -> None:
+    def same(
+        self, what: str, value: Tensor, expected: Tensor | float, tolerance: _Tolerance
+    ) -> None:
         """Raise ``ValueError`` for the first number with an error above the tolerance."""
-        expected = expected.to(value).expand_as(value)
+        expected = torch.as_tensor(expected).to(value).expand_as(value)
         error = (value - expected).abs()
         wrong = ~(error <= tolerance.exact + tolerance.share * expected.abs())
         if tolerance.only is not None:
@@ -129,9 +131,6 @@ class _Check:
                 f"{self.process.name}: {what}{', ' if place else ''}{place}: got {got:.10g}, "
                 f"expected {right:.10g}"
             )
-
-    def zero(self, what: str, value: Tensor, tolerance: _Tolerance) -> None:
-        self.same(what, value, torch.zeros_like(value), tolerance)
 
     def shaped(self, what: str, value: Tensor, *shape: int) -> None:
         if tuple(value.shape) != shape:
@@ -157,20 +156,19 @@ class _Check:
     def prior(self) -> None:
         pi = self.process.prior()
         self.shaped("prior()", pi, self.length, self.size)
-        self.zero("prior() outside the legal ids and MASK", pi * ~self.allowed, ENTRY)
-        self.zero("prior() below 0", pi.clamp(max=0), ENTRY)
-        total = pi.sum(dim=-1)
-        self.same("the sum of prior()", total, torch.ones_like(total), _Tolerance(("position",)))
+        self.same("prior() outside the legal ids and MASK", pi * ~self.allowed, 0, ENTRY)
+        self.same("prior() below 0", pi.clamp(max=0), 0, ENTRY)
+        self.same("the sum of prior()", pi.sum(dim=-1), 1, _Tolerance(("position",)))
 
     def alpha(self) -> None:
         process, t = self.process, torch.linspace(0, 1, 65).to(self.log_d0)
         alpha, share = process.alpha(t), process.one_minus_alpha(t)
         times, ends = _Tolerance(("k, t = k / 64, k =", "column")), _Tolerance(("column",))
         self.same("one_minus_alpha(t) and 1 - alpha(t)", share, 1 - alpha, times)
-        self.same("alpha(0)", alpha[0], torch.ones_like(alpha[0]), ends)
-        self.zero("alpha(1)", alpha[-1], ends)
+        self.same("alpha(0)", alpha[0], 1, ends)
+        self.same("alpha(1)", alpha[-1], 0, ends)
         rise = alpha.diff(dim=0).clamp(min=0)
-        self.zero("alpha(t + 1/64) - alpha(t), which may not rise", rise, times)
+        self.same("alpha(t + 1/64) - alpha(t), which may not rise", rise, 0, times)
         real = torch.ones(len(t), self.length, dtype=torch.bool, device=t.device)
         sigma = process.sigma(t, real)
         self.shaped("sigma(t, real)", sigma, len(t))
@@ -179,9 +177,9 @@ class _Check:
 
     def transition(self, s: float, t: float) -> None:
         q, what = self.matrices(s, t), f"transition({s:g}, {t:g})"
-        self.zero(f"{what} below 0", q.clamp(max=0), PAIR)
+        self.same(f"{what} below 0", q.clamp(max=0), 0, PAIR)
         outside = q * ~self.alphabet.unsqueeze(-2)
-        self.zero(f"{what} into ids that may not occur there", outside, PAIR)
+        self.same(f"{what} into ids that may not occur there", outside, 0, PAIR)
         total, rows = q.sum(dim=-1), _Tolerance(PAIR.axes[:2])
         self.same(f"the sum of {what}", total, self.alphabet.double(), rows)
         log_q = self.process.log_transition(self.times(s), self.times(t))[
@@ -207,12 +205,12 @@ class _Check:
         rates = process.rates(self.times(t))[0].expand(num, -1, -1)[index] * others
         rates = rates * self.alphabet.unsqueeze(-1)
         self.same(f"rates({t:g}) that are finite", rates, rates.nan_to_num(0, 0, 0), PAIR)
-        self.zero(f"rates({t:g}) below 0", rates.clamp(max=0), PAIR)
+        self.same(f"rates({t:g}) below 0", rates.clamp(max=0), 0, PAIR)
         # every rate is among the sources of the id that it leads to
         known = torch.zeros_like(rates, dtype=torch.bool)
         sources = process.sources().expand(num, -1, -1)[index]
         known.transpose(-1, -2).scatter_(-1, sources, True)
-        self.zero(f"rates({t:g}) that sources() leaves out", rates * ~known, PAIR)
+        self.same(f"rates({t:g}) that sources() leaves out", rates * ~known, 0, PAIR)
 
         # a time in which the fastest id stays, so that no rate is hidden by jumps that follow it;
         # second jumps are part of both sides, and fast ids are no error of slow ones
@@ -293,8 +291,7 @@ class _Check:
     def sampled(self, what: str, x: Tensor, real: Tensor, probs: Tensor) -> None:
         """Check that x Int[B, L] follows probs [L, V], and has PAD where ``real`` is False."""
         self.shaped(what, x, *real.shape)
-        kept = torch.where(real, self.pad, x)
-        self.same(f"{what} where real is False", kept, torch.full_like(kept, self.pad), SAMPLE)
+        self.same(f"{what} where real is False", torch.where(real, self.pad, x), self.pad, SAMPLE)
         # shares of ids within six standard errors of their probabilities
         num = real.sum(dim=0).unsqueeze(-1)
         ids = torch.arange(self.size, device=self.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -85,45 +85,34 @@ class GridSampler(TokenSampler):
 
     def resample(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
         """Sample x_s at ``block.free`` from the posterior: one network call, two with guidance."""
-        if samples.has_fixed_shapes:
-            self._resample_all(samples, block, t, s)
+        if not block.num.any():
             return
-        rows = block.free.any(dim=1).nonzero().squeeze(1)
-        if rows.numel() == 0:
-            return
-        # p(x_s | x_t) of the samples that have free positions
-        support = None if samples.support is None else samples.support[rows]
+        # the samples that have free positions, or all of them in fixed shapes
+        fixed, some = samples.has_fixed_shapes, block.free.any(dim=1)
+        rows: Any = slice(None) if fixed else some.nonzero().squeeze(1)
         at_t, at_s = samples.times(t)[rows], samples.times(s)[rows]
+        log_d0 = (
+            self.log_d0_of_all(samples, some, at_t) if fixed else self.log_d0(samples, rows, at_t)
+        )
+        # p(x_s | x_t) of these samples
+        support = None if samples.support is None else samples.support[rows]
         prediction = samples.algorithm.step(
-            self.log_d0(samples, rows, at_t),
+            log_d0,
             *(samples.x[rows], at_t, at_s, samples.real[rows]),
             SamplingOptions(support, self.temperature, self.top_p),
         )
-        # a token for each of these positions
-        here = block.free[rows]
-        tokens = sample_categorical(prediction.log_probs[here], samples.generator)
-        log_weights = prediction.log_weights
-        if log_weights is not None:
-            log_weights = log_weights[here].gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-        samples.write(block.free, tokens, log_weights)
-
-    def _resample_all(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
-        """Do as ``resample``, but compute all samples, with the same random numbers."""
-        if not block.num.any():
-            return
-        at_t = samples.times(t)
-        # p(x_s | x_t) of all samples
-        prediction = samples.algorithm.step(
-            self.log_d0_of_all(samples, block.free.any(dim=1), at_t),
-            *(samples.x, at_t, samples.times(s), samples.real),
-            SamplingOptions(samples.support, self.temperature, self.top_p),
-        )
-        # tokens for the free positions, with the random numbers of the compact path
-        tokens = pick(prediction.log_probs, self._uniform_grid(samples, block.free, block.num))
-        log_weights = prediction.log_weights
+        # a token for each of these positions, by the same random numbers either way
+        log_probs, log_weights = prediction.log_probs, prediction.log_weights
+        if fixed:
+            tokens = pick(log_probs, self._uniform_grid(samples, block.free, block.num))
+        else:
+            here = block.free[rows]
+            tokens = sample_categorical(log_probs[here], samples.generator)
+            log_weights = None if log_weights is None else log_weights[here]
         if log_weights is not None:
             log_weights = log_weights.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-        samples.write_grid(block.free, tokens, log_weights)
+        write = samples.write_grid if fixed else samples.write
+        write(block.free, tokens, log_weights)
 
 
 class Ancestral(GridSampler):
