@@ -18,9 +18,6 @@ from discrete_diffusion.forward_process.base import (
 )
 from discrete_diffusion.forward_process.interpolating import InterpolatingProcess
 
-NO_NOISE = 1e-280
-"""Smallest value used for b(y); the term of a smaller b(y) is 0 in any sum."""
-
 
 def general_bound(
     process: ForwardProcess,
@@ -98,7 +95,8 @@ class _Noised(NamedTuple):
         """b_t(y) at some samples and positions, Float64[b, n, V]."""
         begin = self.positions.start or 0
         within = slice(begin + positions.start, begin + min(positions.stop, self.xt.shape[1]))
-        return self.process.noise(self.t[samples], within).clamp(min=NO_NOISE)
+        # the term of a smaller b(y) is 0 in any sum
+        return self.process.noise(self.t[samples], within).clamp(min=1e-280)
 
 
 class _Terms(NamedTuple):

@@ -21,12 +21,6 @@ logger = logging.getLogger(__name__)
 TOLERANCE = 1e-5
 """A change of logits below this share of the largest logit counts as rounding."""
 
-_MASKED_OUT = 1e4
-"""Logits of at least this size mark ids that the network masks out."""
-
-_BIAS_STD = 0.2
-_MOST_TABLES = 4
-
 
 @dataclass(frozen=True)
 class ProbedCall:
@@ -111,7 +105,7 @@ def random_where_zero(network: nn.Module) -> Iterator[None]:
     try:
         with torch.no_grad():
             for p in empty:
-                std = _BIAS_STD if p.ndim < 2 else p[0].numel() ** -0.5
+                std = 0.2 if p.ndim < 2 else p[0].numel() ** -0.5
                 p.normal_(std=std, generator=generator)
         yield
     finally:
@@ -206,9 +200,9 @@ def _find_leak(
 
 def _moved_positions(before: Tensor, after: Tensor) -> Tensor:
     """Bool[B, L]: positions whose logits differ."""
-    # ids that the network masks out do not set the scale
+    # ids that the network masks out, by logits of 10,000 or more, do not set the scale
     size = before.abs()
-    largest = size.masked_fill(size >= _MASKED_OUT, 0.0).max()
+    largest = size.masked_fill(size >= 1e4, 0.0).max()
     return (before - after).abs().amax(dim=-1) > TOLERANCE * largest
 
 
@@ -257,7 +251,7 @@ def _check_pad(call: ProbedCall, before: Tensor, real: Tensor, padded: Tensor) -
 
 
 def _id_tables(network: nn.Module, vocab_size: int) -> list[Tensor]:
-    """Weights with one row per id, or one column (linear layers of one-hot ids; transposed)."""
+    """At most four weights with one row per id, or one column (linear layers; transposed)."""
     tables = {
         id(module.weight): module.weight.detach()
         for module in network.modules()
@@ -267,7 +261,7 @@ def _id_tables(network: nn.Module, vocab_size: int) -> list[Tensor]:
     for p in network.parameters():
         if p.ndim == 2 and p.is_floating_point() and vocab_size in p.shape and id(p) not in tables:
             tables[id(p)] = p.detach() if p.shape[0] == vocab_size else p.detach().T
-    return list(tables.values())[:_MOST_TABLES]
+    return list(tables.values())[:4]
 
 
 def _moved_by_length(call: ProbedCall, real: Tensor, padded: Tensor) -> Tensor:

@@ -28,12 +28,6 @@ from discrete_diffusion.models.calling import described
 
 logger = logging.getLogger(__name__)
 
-_SUM_TOLERANCE = 1e-3
-_NOTE = (
-    "raised while the backbone was tried, on the CPU, before training; if it runs on a GPU only, "
-    "check_backbone=false leaves the trial out"
-)
-
 
 def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) -> None:
     """Compute the loss of a small batch once, and check the backbone and the algorithm on the way.
@@ -61,7 +55,10 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
             with torch.enable_grad():
                 output = call.answer()
         except BaseException as error:
-            error.add_note(_NOTE)
+            error.add_note(
+                "raised while the backbone was tried, on the CPU, before training; if it runs on "
+                "a GPU only, check_backbone=false leaves the trial out"
+            )
             raise
         _check_output(algorithm, call, output, batch)
         trained = any(parameter.requires_grad for parameter in algorithm.backbone.parameters())
@@ -167,7 +164,7 @@ def _check_output(algorithm: Algorithm, call: ProbedCall, output: Tensor, batch:
     # probabilities are not negative and sum to 1
     if on_tokens and output.ndim == 3 and batch.real.any():
         rows = output[batch.real].float()
-        if (rows >= 0).all() and ((rows.sum(dim=-1) - 1).abs() < _SUM_TOLERANCE).all():
+        if (rows >= 0).all() and ((rows.sum(dim=-1) - 1).abs() < 1e-3).all():
             logger.warning(
                 "%s returned probabilities, rows that sum to 1; logits are expected: take the log, "
                 "or leave the softmax out",

@@ -22,9 +22,6 @@ from discrete_diffusion.config.signatures import Checked
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, check_schedule, per_token
 
-SIGMA_FLOOR = 1e-4
-"""Smallest alpha whose -log goes to a backbone: sigma stays below 9.22."""
-
 EVERYWHERE = slice(None)
 """All positions."""
 
@@ -149,7 +146,7 @@ class ForwardProcess(Checked, nn.Module, ABC):
         """
         weight = real.to(t.dtype)
         mean = (self.alpha(t) * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
-        return -mean.clamp(min=SIGMA_FLOOR).log().float()
+        return -mean.clamp(min=1e-4).log().float()  # below 9.22
 
     # -- the chain, as matrices ------------------------------------------------------------------
 

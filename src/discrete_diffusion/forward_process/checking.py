@@ -17,8 +17,6 @@ jump within a short time."""
 STAYING, SHORTEST, LONGEST = 1e-3, 1e-10, 1e-5
 """Expected jumps of the fastest id in the time over which rates are compared; limits of that
 time."""
-MOST_NUMBERS = 2**24
-"""Largest number of entries in the transition matrices of all positions."""
 TIMES = ((0.0, 0.3), (0.3, 0.7), (0.05, 0.98), (0.0, 1.0), (0.6, 1.0), (0.4, 0.4))
 """Pairs of times (s, t) to check, s <= t."""
 NUM_SAMPLES = 4000
@@ -48,7 +46,7 @@ def check_process(process: ForwardProcess, *, seed: int = 0) -> None:
             and ids, the value and what was expected. Also if the layout is too large to enumerate.
     """
     layout = process.layout
-    if layout.length * layout.vocab_size**2 > MOST_NUMBERS:
+    if layout.length * layout.vocab_size**2 > 2**24:  # entries of the matrices of all positions
         raise ValueError(
             f"{process.name}: {layout.length} positions of {layout.vocab_size} ids are too many to "
             "enumerate; check the process on a smaller layout, such as TokenLayout.flat(3, 6, "

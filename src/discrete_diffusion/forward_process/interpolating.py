@@ -16,9 +16,6 @@ from discrete_diffusion.categorical import (
 from discrete_diffusion.forward_process.base import EVERYWHERE, ForwardProcess
 from discrete_diffusion.noise_schedules.base import SMALLEST_TIME, per_token
 
-BISECTIONS = 60
-"""Halvings of [0, 1] until float64 cannot tell its ends apart."""
-
 
 class InterpolatingProcess(ForwardProcess):
     """Noise that keeps a token or replaces it by a sample of a prior. No matrix over pairs of ids
@@ -190,7 +187,7 @@ class Absorbing(InterpolatingProcess):
             return self.schedule.inverse(share).clamp(min=SMALLEST_TIME)
         low, high = torch.zeros_like(share), torch.ones_like(share)
         num = among.sum(dim=1).clamp(min=1)
-        for _ in range(BISECTIONS):
+        for _ in range(60):  # then float64 cannot tell the ends apart
             middle = (low + high) / 2
             expected = (self.one_minus_alpha(middle) * among).sum(dim=1) / num
             below = expected < share

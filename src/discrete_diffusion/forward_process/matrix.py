@@ -17,8 +17,6 @@ from discrete_diffusion.noise_schedules.base import Schedule, per_token
 
 NUM_TERMS = 25
 """Terms of a series in h <= 1; the terms left out are below 1e-25 of the sum."""
-REACH = 8.0
-"""Longest jump of the Gaussian, in widths; longer ones would have rates below 1e-13 of all."""
 MOST_IDS = 256
 """Largest vocabulary: a matrix has the square of its size."""
 FORGOTTEN = 750.0
@@ -275,7 +273,8 @@ def gaussian(num: int, width: float) -> Tensor:
     """
     apart = _distances(num)
     rates = (-(apart.square() - 1) / (2 * width**2)).exp()
-    return _with_diagonal(rates * (apart > 0) * (apart <= max(REACH * width, 1.0)))
+    # jumps longer than 8 widths would have rates below 1e-13 of all
+    return _with_diagonal(rates * (apart > 0) * (apart <= max(8 * width, 1.0)))
 
 
 def _distances(num: int) -> Tensor:

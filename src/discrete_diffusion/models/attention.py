@@ -25,9 +25,6 @@ _MOST_KEYS_FLOAT32, _MOST_KEYS_BFLOAT16 = 48, 1024
 """Most keys for which attention is written out on the CPU; its memory grows with their square. In
 float32 only with AVX-512 and without gradients, as every layer would keep its attention weights."""
 
-_REGISTER_BYTES = 64
-"""Width of a register of AVX-512."""
-
 _MOST_SHAPES = 64
 """Most compilations of one function, one for each shape; further shapes run uncompiled. PyTorch's
 default of 8 is too low for diagrams of all sizes, with and without PAD, and last batches."""
@@ -66,7 +63,7 @@ def softmax_of_short_rows(scores: Tensor) -> Tensor:
     PyTorch processes rows shorter than a vector register number by number, so these are padded.
     """
     num = scores.shape[-1]
-    missing = _REGISTER_BYTES // scores.element_size() - num
+    missing = 64 // scores.element_size() - num  # a register of AVX-512 has 64 bytes
     if missing <= 0:
         return scores.softmax(dim=-1)
     return F.pad(scores, (0, missing), value=float("-inf")).softmax(dim=-1)[..., :num]

@@ -17,9 +17,6 @@ from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.models.calling import ColumnPacking, pack_columns
 from discrete_diffusion.runtime import progress
 
-_ROUNDING = 1e-9
-"""Share of a step by which rounding may make a time late."""
-
 
 def number_of_calls(tokens_per_call: int, steps: int | None, num: Tensor) -> Tensor:
     """Number of calls that reveal ``num`` Int[B, 1] tokens, Int[B, 1].
@@ -66,7 +63,8 @@ def time_of_masked_share(algorithm: TokenAlgorithm, masked: Tensor, real: Tensor
     t = process.time_of_masked(masked, real)
     if num_steps is None:
         return t
-    return (t * num_steps - _ROUNDING).ceil().clamp(min=1) / num_steps
+    # rounding may make a time late by a share of a step
+    return (t * num_steps - 1e-9).ceil().clamp(min=1) / num_steps
 
 
 def keeps_shapes(device: torch.device) -> bool:

@@ -382,10 +382,6 @@ def are_alike(*tensors: Tensor) -> bool:
     return all(bool((tensor == tensor[:1]).all()) for tensor in tensors)
 
 
-_LEAST = 1e-100
-"""Mass below which nothing is sampled, since shares of it underflow in float64."""
-
-
 @dataclass(frozen=True)
 class _Narrowed:
     """Sampling of tokens one after the other under a ``Narrowing``, with weights.
@@ -456,7 +452,7 @@ class _Narrowed:
         sampled = samples.x[rows, position].unsqueeze(-1)
         others = log_d.double().exp().scatter(-1, sampled, 0.0)
         missing = others.sum(dim=-1)
-        asked = asked & (missing > _LEAST)
+        asked = asked & (missing > 1e-100)  # shares of less would underflow in float64
         if not asked.any():
             return log_kept
         rows, position, others = rows[asked], position[asked], others[asked]

@@ -24,9 +24,6 @@ from discrete_diffusion.sampling.partial_samples import (
 )
 from discrete_diffusion.sampling.tokens import TokenSampler
 
-_ROUNDING = 1e-6
-"""Rounding error, in nats, of a sum of float32 entropies less the largest."""
-
 
 def entropy_of(log_probs: Tensor) -> Tensor:
     """Entropy -sum_y p(y) log p(y), nats: Float[N, V] -> Float[N]."""
@@ -337,5 +334,6 @@ class EntropyBounded(Unmasking):
         # entropies of the positions, first to last
         entropy = on_grid(entropy_of(log_d0), here, 0.0).gather(1, order)  # first to last
         lost = entropy.cumsum(dim=1) - entropy.cummax(dim=1).values
-        beyond = lost > self.budget + _ROUNDING  # NaN is not: all come at once
+        # a sum of float32 entropies is rounded; NaN is not beyond: all come at once
+        beyond = lost > self.budget + 1e-6
         return (~beyond).sum(dim=1, keepdim=True)
