@@ -16,12 +16,7 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.layout.vocab_config import RPLAN_VOCAB_CONFIG, VocabConfig
 from discrete_diffusion.models.calling import ColumnPacking, pack_columns
-from discrete_diffusion.models.graph_features import (
-    NoGraphFeatures,
-    Revealed,
-    build_head,
-    graph_features,
-)
+from discrete_diffusion.models.graph_features import Revealed, build_head, graph_features
 from discrete_diffusion.models.transformer import (
     AdaLNFinal,
     AdaLNZeroBlock,
@@ -286,10 +281,9 @@ class BDDenoiser(GraphDenoiser):
         )
         # heads, which start at 0
         self.final = AdaLNFinal(d_model, cond_dim)
-        self.graph_features = graph_features(
+        self.graph_features, (node_width, edge_width) = graph_features(
             features, vocab_config, d_node=d_model, d_pair=d_model, walk_length=walk_length
         )
-        node_width, edge_width = self.graph_features.widths
         self.node_head = build_head(d_model, vocab_config.node_vocab_size, node_width)
         self.edge_head = build_head(d_model, vocab_config.edge_vocab_size, edge_width)
 
@@ -335,7 +329,7 @@ class BDDenoiser(GraphDenoiser):
         self, x: Tensor, tokens: Tensor, packing: ColumnPacking
     ) -> tuple[Tensor, Revealed]:
         """Add the features of the revealed graph to x (B, K, D), and return these too."""
-        if isinstance(self.graph_features, NoGraphFeatures):
+        if self.graph_features is None:
             return x, None
         # relations of all nodes, features of the kept ones
         n_max, n = self.vocab_config.n_max, packing.num_kept_before(self.vocab_config.n_max)

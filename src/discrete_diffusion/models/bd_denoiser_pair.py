@@ -267,10 +267,9 @@ class BDDenoiserPair(GraphDenoiser):
         # heads, which start at 0
         self.node_final = AdaLNFinal(d_model, cond_dim)
         self.pair_final = AdaLNFinal(d_pair, cond_dim)
-        self.graph_features = graph_features(
+        self.graph_features, (node_width, pair_width) = graph_features(
             features, vocab_config, d_node=d_model, d_pair=d_pair, walk_length=walk_length
         )
-        node_width, pair_width = self.graph_features.widths
         self.node_head = build_head(d_model, vocab_config.node_vocab_size, node_width)
         self.edge_head = build_head(d_pair, vocab_config.edge_vocab_size, pair_width)
         self._register_pairs(vocab_config)
@@ -316,7 +315,9 @@ class BDDenoiserPair(GraphDenoiser):
         real = None if packing.key_mask is None else packing.key_mask[:, 0, 0, : len(nodes)]
         relations = tokens[:, self.position[nodes][:, nodes]]  # (B, N, N)
         h, z = self._embed(tokens, relations, nodes)  # (B, N, D), (B, N N, P)
-        h, z, revealed = self.graph_features(h, z, relations, real)
+        revealed: Revealed = None
+        if self.graph_features is not None:
+            h, z, revealed = self.graph_features(h, z, relations, real)
         for attend, block in zip(attend_facts, self.blocks, strict=True):
             h, z = block(attend(h), z, c, real)
         return self.node_final(h, c), self.pair_final(z, c), revealed

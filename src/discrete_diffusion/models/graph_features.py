@@ -371,24 +371,15 @@ class GraphFeatures(nn.Module):
         return RevealedGraph(torch.stack(edges, dim=1).float(), masked.float(), real.float())
 
 
-class NoGraphFeatures(nn.Module):
-    """Stand-in for ``GraphFeatures`` when no features are used."""
-
-    widths = (0, 0)
-
-    def forward(
-        self, h: Tensor, z: Tensor, relations: Tensor, real: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, None]:
-        """Return h and z unchanged."""
-        return h, z, None
-
-
 def graph_features(
     names: Sequence[str], vocab_config: VocabConfig, *, d_node: int, d_pair: int, walk_length: int
-) -> GraphFeatures | NoGraphFeatures:
-    """Build ``GraphFeatures``, or their stand-in if no names are given."""
+) -> tuple[GraphFeatures | None, tuple[int, ...]]:
+    """Build ``GraphFeatures``, None if no names are given; and their widths."""
     if isinstance(names, str):
         raise ValueError(f"model.features={names}: expected a list, model.features=[{names}]")
     if not names:
-        return NoGraphFeatures()
-    return GraphFeatures(names, vocab_config, d_node=d_node, d_pair=d_pair, walk_length=walk_length)
+        return None, (0, 0)
+    built = GraphFeatures(
+        names, vocab_config, d_node=d_node, d_pair=d_pair, walk_length=walk_length
+    )
+    return built, built.widths

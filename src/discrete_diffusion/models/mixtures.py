@@ -81,20 +81,13 @@ class ComponentHead(nn.Module):
         return rearrange(every, "b m n v -> (b m) n v")
 
 
-class MixedDenoiser(GraphDenoiser):
-    """A denoiser of graphs with components of its heads."""
-
-    node_components: ComponentHead
-    edge_components: ComponentHead
-
-
 class GraphMixture(BDDenoiserBackbone):
     """A ``BDDenoiserBackbone`` with M components that change the logits of nodes and edges.
 
     ``components``: M. Their weights become parameters of the denoiser, as in files of students.
     """
 
-    denoiser: MixedDenoiser
+    denoiser: Any
 
     def __init__(
         self, denoiser: GraphDenoiser, *, components: int, legal_only: bool = True

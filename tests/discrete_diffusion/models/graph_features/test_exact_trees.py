@@ -8,7 +8,6 @@ of a model above it is the model's own loss.
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 import math
 from pathlib import Path
@@ -30,8 +29,6 @@ from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
 from discrete_diffusion.models.bd_denoiser_pair import BDDenoiserPair
 from discrete_diffusion.models.graph_features import FEATURES, GraphFeatures, effective_resistance
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import FirstHitting
-from toy_world import noise_floor, total_variation
 
 ALL = tuple(FEATURES)
 EDGE, NONE, MASK = 0, 1, 2
@@ -166,46 +163,3 @@ def test_a_network_with_features_reaches_the_bound_of_the_tree_set(real_data: Pa
 
 def error(values: Tensor) -> float:
     return float(values.std() / len(values) ** 0.5)
-
-
-@pytest.mark.slow
-def test_first_hitting_samples_the_law_of_a_network_with_features() -> None:
-    """Graphs of 4 nodes, network blind to t: p(x) = mean over orders of the product of D."""
-    vocab = vocabulary(4)
-    model = model_of(vocab, *ALL)
-    model.time_conditioning = False
-    generator = torch.Generator().manual_seed(3)
-    for parameter in model.parameters():
-        parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
-    model.eval()
-    states = torch.tensor([*itertools.product((EDGE, NONE, MASK), repeat=6)])  # Int[729, E]
-    x_t = torch.where(states == MASK, vocab.mask_id, vocab.edge_offset + states)
-    x_t = torch.cat([torch.zeros(len(states), 4, dtype=torch.long), x_t], dim=1)
-    real = torch.ones_like(x_t, dtype=torch.bool)
-    with torch.no_grad():
-        log_d = model.log_prob_x0(x_t, torch.full((len(x_t),), 0.5), real)
-    log_d = log_d[:, 4:, vocab.edge_offset : vocab.edge_offset + 2]
-    number = {tuple(state): k for k, state in enumerate(states.tolist())}
-    chance = torch.zeros(len(states), dtype=torch.float64)
-    chance[number[(MASK,) * 6]] = 1
-    for k in sorted(range(len(states)), key=lambda k: -int((states[k] == MASK).sum())):
-        hidden = [e for e in range(6) if states[k, e] == MASK]
-        for e, kind in itertools.product(hidden, (EDGE, NONE)):
-            then = (*states[k, :e].tolist(), kind, *states[k, e + 1 :].tolist())
-            chance[number[then]] += chance[k] / len(hidden) * log_d[k, e, kind].double().exp()
-    whole = (states != MASK).all(dim=1)
-    law = chance[whole]
-    assert float(law.sum()) == pytest.approx(1, abs=1e-5)
-    num = 4000
-    clamp = torch.zeros(num, vocab.length, dtype=torch.long)  # the nodes are known
-    clamp[:, 4:] = -1
-    every = torch.ones_like(clamp, dtype=torch.bool)
-    drawn = FirstHitting().sample(model, every, generator=generator, clamp=clamp).x0
-    ids = drawn[:, 4:] - vocab.edge_offset
-    found = torch.zeros_like(chance)
-    found.index_add_(
-        0,
-        torch.tensor([number[tuple(row)] for row in ids.tolist()]),
-        torch.ones(num, dtype=torch.float64),
-    )
-    assert total_variation(found[whole] / num, law) < noise_floor(law, num)
