@@ -92,7 +92,7 @@ class GridSampler(TokenSampler):
         rows: Any = slice(None) if fixed else some.nonzero().squeeze(1)
         at_t, at_s = samples.times(t)[rows], samples.times(s)[rows]
         log_d0 = (
-            self.log_d0_of_all(samples, some, at_t) if fixed else self.log_d0(samples, rows, at_t)
+            self._log_d0_of_all(samples, some, at_t) if fixed else self.log_d0(samples, rows, at_t)
         )
         # p(x_s | x_t) of these samples
         support = None if samples.support is None else samples.support[rows]

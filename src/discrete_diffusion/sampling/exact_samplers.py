@@ -287,7 +287,7 @@ class FewCall(TokenSampler):
             samples.record()
         samples.conditions = given
 
-    def denoised(
+    def _denoised(
         self,
         algorithm: TokenAlgorithm,
         x: Tensor,
@@ -297,6 +297,6 @@ class FewCall(TokenSampler):
     ) -> Tensor:
         """Predict x0, computing each component once where samples are otherwise alike."""
         if [*conditions] != ["component"] or not are_alike(x, t, real):
-            return super().denoised(algorithm, x, t, real, conditions)
+            return super()._denoised(algorithm, x, t, real, conditions)
         logits = cast(Distill, algorithm).component_logits(x[:1], t[:1], real[:1])  # (1, M, L, V)
         return log_softmax_on(logits[0], algorithm.layout.support)[conditions["component"]]

@@ -19,16 +19,6 @@ from discrete_diffusion.runtime.processes import Shard, Stop
 
 logger = logging.getLogger(__name__)
 
-_MOST_ROWS = {"cpu": 256}
-"""Default ``batch_size`` by device: more overflow a CPU's caches (``benchmarks/speed.py``). Other
-devices take 4,096: fewer small samples take a GPU as long."""
-
-_MOST_LOGITS = {"cpu": 1 << 26}
-"""Most logits of a batch, by device: 256 MB in float32, of which there are a few copies."""
-
-_MOST_TOKENS = 1 << 20
-"""Most tokens of a batch, so that the states of a network take a few GiB of a GPU."""
-
 
 @dataclass(frozen=True)
 class Model:
@@ -109,9 +99,12 @@ class Model:
 
 def rows_at_once(device: torch.device | str, length: int = 1, vocab_size: int = 1) -> int:
     """Default number of samples of ``length`` tokens in a batch on ``device``."""
-    kind = torch.device(device).type
-    most = min(_MOST_ROWS.get(kind, 4096), _MOST_TOKENS // length)
-    return max(1, min(most, _MOST_LOGITS.get(kind, 1 << 28) // (length * vocab_size)))
+    on_cpu = torch.device(device).type == "cpu"
+    # more rows overflow a CPU's caches (``benchmarks/speed.py``); fewer take a GPU as long
+    rows = 256 if on_cpu else 4096
+    # tokens whose states take a few GiB of a GPU; logits of 256 MB on a CPU, with a few copies
+    tokens, logits = 1 << 20, 1 << 26 if on_cpu else 1 << 28
+    return max(1, min(rows, tokens // length, logits // (length * vocab_size)))
 
 
 def check_drawn(algorithm: Any, x0: Tensor, real: Tensor, sampler: Any = None) -> None:
@@ -155,12 +148,6 @@ def not_finite(backbone: nn.Module, when: str) -> ValueError:
             "checkpoint, or train with a lower optim.lr"
         )
     return ValueError(f"{described(backbone)} returned NaN or infinite logits {when}; {remedy}")
-
-
-_SHARES = 8
-"""Number of batches that a request is cut into, so that processes can share it."""
-_LEAST_SHARE = {"cpu": 32}
-"""Fewest rows of such a batch, by device; 4,096 on a GPU, where fewer rows take as long."""
 
 
 def sample_in_batches(
@@ -239,8 +226,9 @@ def _rows_by_size(sizes: Tensor, batch_size: int, device: torch.device) -> list[
     A batch holds rows of one size of ``sizes`` Int[M], but rare sizes share a batch. A size is rare
     if it has fewer than half of ``least``, the rows for which calls on the device pay off.
     """
-    least = _LEAST_SHARE.get(device.type, 4096)
-    most = min(batch_size, max(least, -(-len(sizes) // _SHARES)))
+    least = 32 if device.type == "cpu" else 4096
+    # eight batches at least, so that processes can share them
+    most = min(batch_size, max(least, -(-len(sizes) // 8)))
     # sizes in ascending order, rare ones joined
     groups, rare = [], 0
     for count in sizes.unique(return_counts=True)[1].tolist():

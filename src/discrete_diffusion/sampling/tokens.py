@@ -190,7 +190,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             counts: Int[B] on the host, number of positions ``where`` of each sample; None: unknown.
         """
         if samples.has_fixed_shapes:
-            log_d0 = self.log_d0_of_all(samples, where.any(dim=1), t)
+            log_d0 = self._log_d0_of_all(samples, where.any(dim=1), t)
             self._sample_grid(samples, where, log_d0, counts)
             return
         rows = where.any(dim=1).nonzero().squeeze(1)
@@ -303,17 +303,8 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         x, real = samples.x[rows] if x is None else x, samples.real[rows]
         return self._guided(samples.algorithm, x, t, real, samples.conditions_of(rows))
 
-    def log_d0_of_all(self, samples: PartialSamples, counted: Tensor, t: Tensor) -> Tensor:
-        """Return ``log_d0`` of all samples, in shapes that are the same in every call.
-
-        Args:
-            samples: the samples so far; ``has_fixed_shapes`` is True.
-            counted: Bool[B], samples that need the call; it counts in their ``nfe``.
-            t: Float64[B], times.
-
-        Returns:
-            Float[B, L, V].
-        """
+    def _log_d0_of_all(self, samples: PartialSamples, counted: Tensor, t: Tensor) -> Tensor:
+        """``log_d0`` of all samples, in fixed shapes; it counts in ``nfe`` where ``counted``."""
         samples.begin_call()
         samples.nfe += counted * self._guidance.calls
         given = samples.conditions
@@ -325,10 +316,10 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         self, algorithm: TokenAlgorithm, x: Tensor, t: Tensor, real: Tensor, conditions: Conditions
     ) -> Tensor:
         inputs = self._guidance.inputs(conditions, x)
-        predictions = [self.denoised(algorithm, x, t, real, given) for given in inputs]
+        predictions = [self._denoised(algorithm, x, t, real, given) for given in inputs]
         return self._guidance.mix_log_probs(predictions, algorithm.layout.support)
 
-    def denoised(
+    def _denoised(
         self,
         algorithm: TokenAlgorithm,
         x: Tensor,
@@ -336,20 +327,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         real: Tensor,
         conditions: dict[str, Any],
     ) -> Tensor:
-        """Return ``algorithm.denoise``, computed once if all samples are alike.
-
-        Samples of one size are alike before the first token is sampled.
-
-        Args:
-            algorithm: the trained algorithm.
-            x: Int[R, L], noisy ids.
-            t: Float64[R], times.
-            real: Bool[R, L], positions that carry data.
-            conditions: conditions by name.
-
-        Returns:
-            Float[R, L, V].
-        """
+        """``algorithm.denoise``, computed once if all samples are alike, as at first."""
         if conditions or not are_alike(x, t, real):
             return algorithm.denoise(x, t, real, conditions)
         return algorithm.denoise(x[:1], t[:1], real[:1]).expand(len(x), -1, -1)

@@ -152,7 +152,7 @@ class Unmasking(TokenSampler):
             masked = samples.masked
             here = masked & block.free
             t = time_of_masked_share(samples.algorithm, masked, block.real)
-            raw_d0 = self.log_d0_of_all(samples, here.any(dim=1), t)  # (B, L, V)
+            raw_d0 = self._log_d0_of_all(samples, here.any(dim=1), t)  # (B, L, V)
             log_d0, log_kept = self.adjusted(raw_d0, support)
             wide_d0 = log_d0 if support is None else self.adjusted(raw_d0, None)[0]
             # reveal the MASKs that come first
