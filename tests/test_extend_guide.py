@@ -16,7 +16,7 @@ from discrete_diffusion.cli import main
 from discrete_diffusion.composing.parts import PART_GROUPS, registry_of
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.domains.registry import ENTRY_POINT_GROUP as OF_DOMAINS
-from discrete_diffusion.models.registry import ENTRY_POINT_GROUP as OF_BACKBONES
+from discrete_diffusion.models.registry import BACKBONES
 from discrete_diffusion.sampling import Ancestral
 from fake_packages import forget_imports
 from guide_code import DOCS, blocks, split_excerpts
@@ -51,7 +51,7 @@ def test_what_it_shows_of_an_example_is_there(file):
 
 
 def test_the_table_has_every_noun_with_its_group():
-    groups = {registry_of(group).group for group in PART_GROUPS} | {OF_DOMAINS, OF_BACKBONES}
+    groups = {registry_of(group).group for group in PART_GROUPS} | {OF_DOMAINS, BACKBONES.group}
     rows = [
         row.split("|") for row in TEXT.splitlines() if row.startswith("| ") and "register" in row
     ]

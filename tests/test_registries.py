@@ -17,7 +17,7 @@ from discrete_diffusion.domains.registry import available_domains, get_domain
 from discrete_diffusion.forward_process import Uniform, register_forward_process
 from discrete_diffusion.forward_process.registry import PROCESSES, build_forward_process
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.models.registry import backbone_builder
+from discrete_diffusion.models.registry import BACKBONES
 from discrete_diffusion.noise_schedules import LogLinear, register_noise_schedule
 from discrete_diffusion.noise_schedules.registry import SCHEDULES, build_schedule
 from discrete_diffusion.sampling import FirstHitting, build_sampler, register_sampler
@@ -105,7 +105,7 @@ def test_methods_of_domains_that_are_imported_later_take_what_they_are_given():
 )
 def test_every_noun_is_open_to_packages(noun, way, site, tmp_path, monkeypatch, capsys):
     find = {
-        "backbone": backbone_builder,
+        "backbone": BACKBONES.find,
         "algorithm": ALGORITHMS.find,
         "forward process": PROCESSES.find,
         "noise schedule": SCHEDULES.find,

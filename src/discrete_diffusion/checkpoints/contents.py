@@ -60,7 +60,7 @@ from discrete_diffusion.domains.registry import domain_of, get_domain
 from discrete_diffusion.forward_process.registry import PROCESSES
 from discrete_diffusion.hub import original_checkpoint
 from discrete_diffusion.layout.vocab_config import VocabConfig
-from discrete_diffusion.models.registry import backbone_builder
+from discrete_diffusion.models.registry import BACKBONES
 from discrete_diffusion.noise_schedules.registry import SCHEDULES
 from discrete_diffusion.runtime.package import __version__
 from discrete_diffusion.sampling.registry import SAMPLERS
@@ -450,7 +450,7 @@ def _named_parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable
     """Yield kind and name of each part of a config, and the function that finds such a part."""
     finders: dict[str, tuple[str, str, Callable[[str], Any]]] = {
         "domain": ("data", "domain", lambda name: type(get_domain(name))),
-        "backbone": ("algo", "backbone", backbone_builder),
+        "backbone": ("algo", "backbone", BACKBONES.find),
         "algorithm": ("algo", "name", ALGORITHMS.find),
         "noise schedule": ("schedule", "name", SCHEDULES.find),
         "forward process": ("forward_process", "name", PROCESSES.find),

@@ -21,7 +21,7 @@ from discrete_diffusion.config.values import (
     is_number,
     unknown_name,
 )
-from discrete_diffusion.models.registry import check_backbone_name
+from discrete_diffusion.models.registry import BACKBONES
 from discrete_diffusion.runtime.atomic_files import check_folder
 from discrete_diffusion.runtime.processes import started
 
@@ -130,7 +130,7 @@ def check_request(
     if config.reference is not None:
         check_name("algorithm in reference=", config.reference, config.algos)
     for name in config.backbones or ():
-        check_backbone_name(name)
+        BACKBONES.entry(name)
     for seed in config.seeds:
         if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
             raise ValueError(f"seeds: got {seed}, expected whole numbers, at least 0")

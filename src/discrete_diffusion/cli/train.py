@@ -35,7 +35,7 @@ from discrete_diffusion.config.values import (
 )
 from discrete_diffusion.domains.registry import domain_of, options_of
 from discrete_diffusion.hub import check_model
-from discrete_diffusion.models.registry import check_backbone_name
+from discrete_diffusion.models.registry import BACKBONES
 from discrete_diffusion.runtime.devices import (
     PRECISIONS,
     check_precision,
@@ -209,7 +209,7 @@ def check_values(config: DictConfig) -> None:
     parts of different states. Does not import torch or read data."""
     # a launcher may run the job in another process, which has not imported them
     import_plugins(config.get("plugins"))
-    check_backbone_name(config.algo.backbone)
+    BACKBONES.entry(config.algo.backbone)
     check_strategy(config)
     precision = str(config.trainer.get("precision", "32-true"))
     check_precision("trainer.precision", precision, (*PRECISIONS, "16-mixed"))

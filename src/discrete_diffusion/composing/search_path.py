@@ -24,7 +24,7 @@ from discrete_diffusion.domains.registry import (
     get_domain,
     options_by_title,
 )
-from discrete_diffusion.models.registry import backbone_spec, check_backbone_name, default_models
+from discrete_diffusion.models.registry import BACKBONES, backbone_spec, default_models
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -290,7 +290,7 @@ def missing_preset(config: DictConfig, chosen: Sequence[str], places: Places) ->
         # the cells of compare have different backbones
         return None
     backbone = config.algo.backbone
-    check_backbone_name(backbone)
+    BACKBONES.entry(backbone)
     fits = config.model.get("backbones")
     if fits is None or backbone in fits:
         return None

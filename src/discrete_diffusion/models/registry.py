@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Builder = Callable[[DictConfig, int], nn.Module]
 
-ENTRY_POINT_GROUP = "discrete_diffusion.backbones"
-
 STATES = ("tokens", "features", "field", "latent")
 """Ids per position, rows of numbers, images, latent vectors: data, algorithm and backbone agree."""
 
@@ -37,6 +35,9 @@ _MISTAKES = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError
 _BACKBONE_BUILDERS: dict[str, Builder | LazyEntry] = {
     # "my-network": _build_my_network,
 }
+BACKBONES: Registry[Builder] = Registry(
+    "backbone", "discrete_diffusion.backbones", _BACKBONE_BUILDERS
+)
 _REGISTERED: dict[str, tuple[Builder, BackboneSpec]] = {}
 
 
@@ -103,7 +104,7 @@ def register_backbone(
         check_scaling(f"default_model of backbone {name!r}", default_model)
 
     def register(builder: Builder) -> Builder:
-        _registry().register(name)(builder)
+        BACKBONES.register(name)(builder)
         named = None if conditions is None else tuple(conditions)
         spec = BackboneSpec(name, state, causal, named, default_model, graph)
         _REGISTERED[name] = (builder, spec)
@@ -114,22 +115,12 @@ def register_backbone(
 
 def available_backbones() -> list[str]:
     """Names of all backbones, plug-ins included, sorted."""
-    return sorted(_registry().all())
-
-
-def check_backbone_name(name: str) -> None:
-    """Raise ``ValueError``, with the closest match and the full list, for an unknown backbone."""
-    _registry().find(name)
-
-
-def backbone_builder(name: str) -> Builder:
-    """Builder of the backbone of that name; ``ValueError`` if it is unknown."""
-    return _registry().find(name)
+    return sorted(BACKBONES.names())
 
 
 def backbone_spec(name: str) -> BackboneSpec:
     """Spec of a backbone, the default one if its builder was assigned without a spec."""
-    check_backbone_name(name)
+    BACKBONES.entry(name)
     builder, spec = _REGISTERED.get(name, (None, None))
     if spec is None or builder is not _BACKBONE_BUILDERS[name]:
         return BackboneSpec(name)
@@ -188,7 +179,7 @@ def build_backbone(config: DictConfig, vocab_size: int) -> nn.Module:
     # errors of a user's builder get its place; those of the package name key and remedy already
     is_built_in = isinstance(_BACKBONE_BUILDERS[name], LazyEntry)
     try:
-        backbone = _registry().find(name)(config, vocab_size)
+        backbone = BACKBONES.find(name)(config, vocab_size)
     except (ConfigAttributeError, ConfigKeyError) as error:
         key = str(error.full_key)
         if not key.startswith("model."):
@@ -246,13 +237,9 @@ def _check_built(name: str, backbone: Any) -> None:
 
 def _builder_place(name: str) -> str:
     """``FILE, line N`` at which a builder, or the ``__init__`` of a class, begins."""
-    builder: Any = unwrap(_registry().find(name))
+    builder: Any = unwrap(BACKBONES.find(name))
     code = getattr(vars(builder).get("__init__", builder), "__code__", None)
     return f"{code.co_filename}, line {code.co_firstlineno}" if code else repr(builder)
-
-
-def _registry() -> Registry[Builder]:
-    return Registry("backbone", ENTRY_POINT_GROUP, _BACKBONE_BUILDERS)
 
 
 def _register_built_in(name: str, conditions: tuple[str, ...] = (), **spec: Any) -> None:

@@ -7,11 +7,10 @@ import sys
 import pytest
 
 from discrete_diffusion.models.registry import (
-    ENTRY_POINT_GROUP,
+    BACKBONES,
     available_backbones,
     backbone_spec,
     build_backbone,
-    check_backbone_name,
 )
 from fake_packages import fake_install
 
@@ -46,7 +45,7 @@ def test_a_really_installed_plugin_works(tmp_path, site, make_config):
     (project / "pyproject.toml").write_text(
         '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
         '[project]\nname = "tiny-plugin"\nversion = "1.0"\n'
-        f'[project.entry-points."{ENTRY_POINT_GROUP}"]\n'
+        f'[project.entry-points."{BACKBONES.group}"]\n'
         'plugin-plain = "tiny_plugin:build_plain"\n'
     )
     offline = ["--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
@@ -65,8 +64,8 @@ def test_a_really_installed_plugin_works(tmp_path, site, make_config):
     "value", ["good_plugin", "good_plugin:build_decorated"], ids=["module", "decorated builder"]
 )
 def test_entry_point_that_registers_on_import_keeps_its_own_name(site, value):
-    fake_install(site, "good_plugin", PLUGIN_CODE, ENTRY_POINT_GROUP, {"other-name": value})
-    check_backbone_name("plugin-decorated")
+    fake_install(site, "good_plugin", PLUGIN_CODE, BACKBONES.group, {"other-name": value})
+    BACKBONES.entry("plugin-decorated")
     assert backbone_spec("plugin-decorated").conditions == ("group_idxs",)
     assert "other-name" not in available_backbones()
 
@@ -76,14 +75,12 @@ def test_broken_plugins_are_logged_by_name_once_and_disturb_nobody(site, caplog)
         site,
         "broken_plugin",
         "import no_such_library\n",
-        ENTRY_POINT_GROUP,
+        BACKBONES.group,
         {"broken": "broken_plugin"},
     )
-    fake_install(
-        site, "odd_plugin", "number = 3\n", ENTRY_POINT_GROUP, {"odd": "odd_plugin:number"}
-    )
-    fake_install(site, "thief", PLUGIN_CODE, ENTRY_POINT_GROUP, {"dit": "thief:build_plain"})
-    check_backbone_name("plugin-decorated")
+    fake_install(site, "odd_plugin", "number = 3\n", BACKBONES.group, {"odd": "odd_plugin:number"})
+    fake_install(site, "thief", PLUGIN_CODE, BACKBONES.group, {"dit": "thief:build_plain"})
+    BACKBONES.entry("plugin-decorated")
     messages = sorted(record.getMessage() for record in caplog.records)
     assert [m.split(" was left out: ")[0] for m in messages] == [
         "backbone plug-in 'broken' (broken_plugin, from broken_plugin)",
@@ -104,8 +101,8 @@ def test_built_in_names_are_found_without_loading_plugins(site):
         site,
         "broken_plugin",
         "raise RuntimeError\n",
-        ENTRY_POINT_GROUP,
+        BACKBONES.group,
         {"broken": "broken_plugin"},
     )
-    check_backbone_name("bd-denoiser")
+    BACKBONES.entry("bd-denoiser")
     assert "broken_plugin" not in sys.modules

@@ -55,8 +55,8 @@ def test_a_name_has_one_builder_which_may_be_registered_again():
 def test_name_check_imports_nothing_heavy():
     code = (
         "import sys\n"
-        "from discrete_diffusion.models.registry import check_backbone_name\n"
-        "try:\n    check_backbone_name('bd-denoisr')\n"
+        "from discrete_diffusion.models.registry import BACKBONES\n"
+        "try:\n    BACKBONES.entry('bd-denoisr')\n"
         "except ValueError as error:\n    assert \"'bd-denoiser'\" in str(error)\n"
         "heavy = {'torch', 'lightning', 'hydra', 'omegaconf', 'matplotlib'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
