@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import MDLM, Distill, distill
-from discrete_diffusion.algorithms.distill import cheapest_cuts, choose_call_order
+from discrete_diffusion.algorithms.distill import choose_call_order
 from discrete_diffusion.algorithms.preflight import try_backbone
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch
@@ -34,7 +34,7 @@ from toy_world import (
 )
 
 CODE = torch.tensor([VOCAB_SIZE**2, VOCAB_SIZE, 1])
-NUM = 100_000
+NUM, FEW_CALL = 100_000, build_sampler({"name": "few-call"})
 
 
 class TabularMixture(nn.Module):
@@ -104,9 +104,7 @@ def test_the_loss_is_minus_log_p_of_the_sampler(real, plan, how, monkeypatch):
     world, algorithm = ToyWorld.make(real), student(3, plan)
     p = law(algorithm, world)
     assert float(p.sum()) == pytest.approx(1, abs=1e-6)  # nelbo is float32
-    drawn = build_sampler({"name": "few-call"}).sample(
-        algorithm, real.expand(NUM, -1), generator=make_generator(1)
-    )
+    drawn = FEW_CALL.sample(algorithm, real.expand(NUM, -1), generator=make_generator(1))
     assert total_variation(world.distribution(drawn.x0), p / p.sum()) < noise_floor(p, NUM)
     used = len(set(torch.tensor(plan)[real].tolist()))
     assert (drawn.nfe == used).all()
@@ -147,34 +145,29 @@ def test_the_network_is_told_the_share_of_real_tokens_that_is_masked(real):
     assert told == pytest.approx([1.0, after_first], abs=1e-4)  # sigma is cut at alpha = 1e-4
     algorithm.backbone.shares.clear()
     clamp = torch.tensor([[1, -1, -1]])
-    sampler = build_sampler({"name": "few-call"})
-    sampler.sample(algorithm, real.unsqueeze(0), generator=make_generator(1), clamp=clamp)
+
+    FEW_CALL.sample(algorithm, real.unsqueeze(0), generator=make_generator(1), clamp=clamp)
     assert [float(share) for share in algorithm.backbone.shares] == pytest.approx([after_first])
 
 
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("build", "named"),
     [
-        ({"calls": 0}, "algo.calls=0"),
-        ({"calls": 4}, "calls=3"),
-        ({"components": 0}, "algo.components=0"),
-        ({"draw": "some"}, "one_call"),
+        (lambda process: Distill(ZeroBackbone(), process, calls=0), "algo.calls=0"),
+        (lambda process: Distill(ZeroBackbone(), process, calls=4), "calls=4.*take calls=3"),
+        (lambda process: Distill(ZeroBackbone(), process, components=0), "algo.components=0"),
+        (lambda process: Distill(ZeroBackbone(), process, calls=2, draw="some"), "one_call"),
+        (
+            lambda process: Distill(ExactBackbone(process), process, calls=2),
+            r"takes component.*set algo.components=1",
+        ),
+        (lambda process: FEW_CALL.check(MDLM(ExactBackbone(process), process)), "algo=distill"),
+        (lambda process: FEW_CALL.check(student(2), steps=5), "calls=5"),
     ],
 )
-def test_what_is_refused(options, named):
-    process = Absorbing(ToyWorld.make().layout, LogLinear())
+def test_what_is_refused(build, named):
     with pytest.raises(ValueError, match=named):
-        Distill(ZeroBackbone(), process, **{"calls": 2, **options})
-
-
-def test_components_need_a_backbone_that_has_them():
-    process = Absorbing(ToyWorld.make().layout, LogLinear())
-    with pytest.raises(ValueError, match=r"takes component.*set algo.components=1"):
-        Distill(ExactBackbone(process), process, calls=2)
-    with pytest.raises(ValueError, match="algo=distill"):
-        build_sampler({"name": "few-call"}).check(MDLM(ExactBackbone(process), process))
-    with pytest.raises(ValueError, match="calls=5"):
-        build_sampler({"name": "few-call"}).check(student(2), steps=5)
+        build(Absorbing(ToyWorld.make().layout, LogLinear()))
 
 
 def test_another_number_of_components_than_the_backbone_has_is_found_before_training():
@@ -274,24 +267,6 @@ class Even(nn.Module):
 
     def forward(self, x_t: Tensor, sigma: Tensor) -> Tensor:
         return torch.zeros(*x_t.shape, 4)
-
-
-def test_more_calls_than_positions_are_refused_with_the_most_there_can_be():
-    with pytest.raises(ValueError, match=r"calls=71.*take calls=70"):
-        Distill(Even(), bits(70), calls=71, components=1)
-
-
-@pytest.mark.parametrize("calls", [1, 2, 5, 8])
-def test_cheapest_cuts_are_those_of_trying_all(calls):
-    cost = torch.rand(8, 9, generator=make_generator(calls), dtype=torch.float64)
-    nats, starts = cheapest_cuts(cost, calls)
-    tried = {
-        (0, *inner): sum(float(cost[i, j]) for i, j in itertools.pairwise((0, *inner, 8)))
-        for inner in itertools.combinations(range(1, 8), calls - 1)
-    }
-    best = min(tried, key=tried.__getitem__)
-    assert nats == pytest.approx(tried[best])
-    assert tuple(starts.tolist()) == best
 
 
 class Copies(nn.Module):

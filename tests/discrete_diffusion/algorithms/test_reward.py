@@ -247,9 +247,5 @@ def test_what_is_refused(options, named):
     layout = toy_layout()
     with pytest.raises(ValueError, match=named):
         RewardTuning(Table(), Absorbing(layout, LogLinear()), **options)
-
-
-def test_a_batch_holds_whole_groups():
-    algorithm = tuning(Table(), Table(), group_size=3)
     with pytest.raises(ValueError, match=r"data\.batch_size"):
-        algorithm.loss(batch_of(worlds_of_both_sizes(), 2), make_generator(0))
+        tuning(Table(), Table(), group_size=3).grouped(batch_of(worlds_of_both_sizes(), 2))
