@@ -37,7 +37,7 @@ from floor_plans.diagrams.metrics.diagrams import (
 )
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.learning.build import real_data_for_model
-from floor_plans.learning.ways import Way
+from floor_plans.learning.sampling import Way
 from floor_plans.plans.buildable import EFFORT, DrawnDiagram, keep_buildable
 from floor_plans.plans.verdict import have_plans
 from record import Part, Record, Sections, earlier, markdown_table, percent, publish

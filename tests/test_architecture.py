@@ -47,7 +47,7 @@ LAYERS = {
         ("drawings",),
         ("learning",),
         ("briefs",),
-        ("rewards", "studio"),
+        ("studio",),
         ("options",),
         ("commands",),
         ("domain",),

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         TrainedModel,
     )
     from discrete_diffusion.layout import VocabConfig
-    from floor_plans import rewards
     from floor_plans.briefs import answering, brief_request, evaluating
     from floor_plans.diagrams import tokens as token_ids
     from floor_plans.learning import build, completions, evaluation, report, sampling
@@ -40,7 +39,6 @@ else:
     evaluation = Later("floor_plans.learning.evaluation")
     completions = Later("floor_plans.learning.completions")
     report = Later("floor_plans.learning.report")
-    rewards = Later("floor_plans.rewards")
     sampling = Later("floor_plans.learning.sampling")
     token_ids = Later("floor_plans.diagrams.tokens")
 
@@ -107,7 +105,7 @@ class BubbleDiagrams(Domain):
     def rewards(
         self, data: Mapping[str, Any], file: str | None = None
     ) -> Mapping[str, SampleScore]:
-        return rewards.diagram_rewards(self.vocabulary(data), file)
+        return brief_request.diagram_rewards(self.vocabulary(data), file)
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         of = report.DiagramReport if data.vocab.edge_directions else report.AdjacencyReport

@@ -33,8 +33,7 @@ from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.report import save_diagrams
-from floor_plans.learning.sampling import NUM_SAMPLES, append_kept, report_samples
-from floor_plans.learning.ways import requested_rules
+from floor_plans.learning.sampling import NUM_SAMPLES, append_kept, report_samples, requested_rules
 from floor_plans.plans.buildable import Accepted, DrawnDiagram, Judge, accept
 from floor_plans.solver.habitable import LESS_STRICT, Habitable, counting_judge, new_accepted
 from floor_plans.solver.requests import Diagrams

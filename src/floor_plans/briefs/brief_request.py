@@ -1,4 +1,4 @@
-"""Briefs of requests: load and check them, and choose completions that meet them."""
+"""Briefs of requests: load and check them, choose completions that meet them, rewards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from discrete_diffusion.categorical import effective_number, make_generator
-from discrete_diffusion.runtime import GivenObjects
+from discrete_diffusion.runtime import GivenObjects, Shard
 from discrete_diffusion.sampling import FirstHitting
 from floor_plans.briefs.brief import Brief
 from floor_plans.briefs.chances import BriefConstraint
@@ -19,6 +19,9 @@ from floor_plans.briefs.checking import brief_verdict
 from floor_plans.briefs.feasibility import feasibility
 from floor_plans.briefs.particles import steered_particles, systematic_rows
 from floor_plans.briefs.reading import brief_of, read_brief
+from floor_plans.diagrams.diagram import BubbleDiagram
+from floor_plans.diagrams.metrics.diagram_set import DiagramSet
+from floor_plans.diagrams.metrics.structure import property_flags
 from floor_plans.diagrams.vocabulary import OF_PLANS, vocabulary_of_graph
 from floor_plans.learning.conditions import Facts
 from floor_plans.plans.buildable import EFFORT, Buildable
@@ -26,10 +29,9 @@ from floor_plans.plans.buildable import EFFORT, Buildable
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from discrete_diffusion.domains import SampleScore
     from discrete_diffusion.evaluation import Request, SampleRequest, TrainedModel
     from discrete_diffusion.layout import VocabConfig
-    from discrete_diffusion.runtime import Shard
-    from floor_plans.diagrams.diagram import BubbleDiagram
     from floor_plans.learning.completions import Choose, Completions, Draw
 
 logger = logging.getLogger(__name__)
@@ -300,3 +302,25 @@ def choose_by_particles(
         "effective_samples": min(effective),
         "network_calls_per_sample": float(pool.network_calls.sum()) / len(chosen),
     }
+
+
+def diagram_rewards(vocab: VocabConfig, file: str | None = None) -> dict[str, SampleScore]:
+    """Return reward functions by name; each gives 1 or 0 for every diagram.
+
+    They are the properties of ``property_flags``, and ``buildable`` if relations have directions.
+    ``file``: a brief in YAML or JSON, which adds a reward for diagrams that meet the brief. Raises
+    ``ValueError`` for a brief that no diagram meets.
+    """
+    words = vocabulary_of_graph(vocab)
+
+    def property_score(name: str) -> SampleScore:
+        return lambda diagrams: property_flags(DiagramSet(diagrams, words))[name].tolist()
+
+    example = DiagramSet([BubbleDiagram((0,), ())], words)
+    found = {name: property_score(name) for name in property_flags(example)}
+    if words.has_directions:
+        found["buildable"] = Buildable(EFFORT, Shard())
+    if file is not None and file.endswith((".yaml", ".yml", ".json")):
+        brief = check_brief(read_brief(file), vocab, f"reward={file}")
+        found[file] = BriefPredicate(brief, Shard())
+    return found

@@ -30,12 +30,13 @@ from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.drawings.readers import numbered_partials
 from floor_plans.learning.sampling import (
+    Way,
     check_directions,
     check_given,
+    check_partial,
     check_realise,
     report_samples,
 )
-from floor_plans.learning.ways import Way, check_partial
 from floor_plans.learning.weighing import Arranged, Arranger, UnseenError, known_and_real
 from floor_plans.solver.requests import Diagrams
 

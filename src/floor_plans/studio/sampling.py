@@ -32,7 +32,7 @@ from floor_plans.diagrams.vocabulary import (
     vocabulary_of_graph,
 )
 from floor_plans.learning.completions import approximations, numbered_as_given
-from floor_plans.learning.ways import Way
+from floor_plans.learning.sampling import Way
 from floor_plans.learning.weighing import Arranged, Arranger, known_and_real
 
 if TYPE_CHECKING:
