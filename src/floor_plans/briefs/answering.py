@@ -207,9 +207,7 @@ class BriefRequest:
         return Answer([each.diagram for each in kept.samples], facts)
 
     def answer_by_particles(self) -> Answer:
-        """Steer particles towards the brief, resample them by weight, then vary the samples.
-
-        Each sample is changed a few times by Metropolis-Hastings moves, see ``Move``.
+        """Steer particles towards the brief, resample them by weight, vary them by ``Move``.
 
         Raises ``ValueError`` if no particle meets the brief.
         """
@@ -279,10 +277,7 @@ class BriefRequest:
             return self.shard.map(draw, range(REPEATS))
 
     def _moved(self, tokens: Tensor, generator: torch.Generator) -> tuple[Tensor, int, float]:
-        """Apply ``MOVES`` Metropolis-Hastings moves to samples Int[N, L].
-
-        Returns the samples, the network calls, and the share of accepted moves.
-        """
+        """Move samples Int[N, L]; return them, the network calls, the share of accepted moves."""
         model, calls, accepted = self.model, 0, []
         real = tokens != self.vocab.pad_id
         sampler = self.trained.sampler

@@ -41,11 +41,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BriefEvaluation(Evaluation):
-    """Result of ``evaluate brief=FILE``: numbers, tables and notes.
+    """Result of ``evaluate brief=FILE``.
 
-    ``facts``: settings of the measurement. ``methods``: scores, the requested method first.
-    ``by_held_out``: coverage of the matching training data by as many held-out diagrams; None if
-    there are too few.
+    ``methods``: scores, the requested method first. ``by_held_out``: coverage of the matching
+    training data by as many held-out diagrams; None if there are too few.
     """
 
     facts: dict[str, Any]

@@ -253,11 +253,10 @@ def swap_ends(rule: RelationRule) -> RelationRule:
 
 @dataclass(frozen=True)
 class Feasibility:
-    """Result of a feasibility check.
+    """Result of a feasibility check; ``can_be_met`` is None if undecided.
 
-    ``can_be_met``: None if undecided. ``contradiction``: rules that cannot hold together, in the
-    order of the brief. ``is_irreducible``: the other rules can be met if any one of these is left
-    out; False if this was not decided for each. ``example``: a diagram that meets the brief.
+    ``contradiction``: rules that cannot hold together, in the order of the brief.
+    ``is_irreducible``: the rest can be met if any one of them is left out, as far as was decided.
     """
 
     can_be_met: bool | None

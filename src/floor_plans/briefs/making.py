@@ -64,16 +64,14 @@ def make_plans(
 
     ``request``: areas, outline, rules and seed; None: typical areas, any outline, the rules
     ``default``, and an added hall where they need one. ``candidates``: number of diagrams to
-    sample, twice ``num`` by default; equal diagrams count once. ``brief``: requirements on every
-    diagram, a file or its content; the solver is given its ``area``, ``outline``, ``front_door``
-    and ``north``. ``num_rooms``: number of rooms of every diagram; None: as in the training data.
-    ``habitable``: return only plans that break none of the rules, perhaps fewer than ``num``.
-    ``threads``: number of threads that share the search. The model needs relations with directions.
+    sample, twice ``num`` by default; equal ones count once. ``brief``: a file or its content, whose
+    ``area``, ``outline``, ``front_door`` and ``north`` go to the solver. ``num_rooms``: None: as in
+    the training data. ``habitable``: only plans that break no rule, perhaps fewer than ``num``.
 
-    Returns the plans, best first: by unmet requirements, then broken rules, then the mean of their
-    scores. Raises ``ValueError`` for a number out of its range, a brief
-    that is wrong or cannot be met, no diagram that fits the request, ``habitable`` without rules,
-    or without OR-Tools; ``ImportError`` without shapely.
+    Returns the plans, best first: by unmet requirements, then broken rules, then mean score. Raises
+    ``ValueError`` for a number out of its range, a brief that is wrong or cannot be met, no diagram
+    that fits the request, ``habitable`` without rules, or without OR-Tools; ``ImportError`` without
+    shapely.
     """
     # the request, with facts of the brief
     request = PlanRequest(rules=read_rules("default")) if request is None else request
@@ -97,11 +95,8 @@ def check_habitable(habitable: bool, request: PlanRequest) -> None:
 
 
 def with_brief(request: PlanRequest, brief: Mapping[str, Any] | str | None) -> PlanRequest:
-    """Return the request with the area, outline, front door and north that a brief states.
-
-    Raises ``ValueError`` for a brief that is wrong, or if request and brief both state one of
-    these.
-    """
+    """Return the request with the area, outline, front door and north that a brief states;
+    ``ValueError`` if it states one of them too."""
     if brief is None:
         return request
     # each fact of the plan may be stated once
@@ -190,10 +185,7 @@ def rules_of(given_up: Iterable[Shortfall]) -> tuple[str, ...]:
 
 
 def no_plan_reason(num_diagrams: int, broken: Sequence[Sequence[str]]) -> str:
-    """Return a sentence why no plan is left: none was found, or each breaks a rule.
-
-    ``broken``: the rules that each plan breaks.
-    """
+    """Return a sentence why no plan is left; ``broken``: the rules that each plan breaks."""
     if not broken:
         return f"no plan was found of {counted(num_diagrams, 'different diagram')}"
     counts = Counter(rule for rules in broken for rule in rules)
@@ -202,10 +194,9 @@ def no_plan_reason(num_diagrams: int, broken: Sequence[Sequence[str]]) -> str:
 
 
 def run_make(options: argparse.Namespace) -> None:
-    """Sample diagrams, find a plan of each, write the best.
+    """Sample diagrams, find a plan of each until a signal ends the search, write the best.
 
-    A signal ends the search; the best plans found so far are written. Raises ``ValueError`` for
-    wrong options, and if no plan is left.
+    Raises ``ValueError`` for wrong options, and if no plan is left.
     """
     # check options before sampling
     files, threads = checked_files(options, {"brief": options.brief})

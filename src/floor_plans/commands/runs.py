@@ -146,11 +146,7 @@ def _file_writer(options: argparse.Namespace) -> Callable[[Path, Any], object]:
 
 
 def _plans(diagrams: Sequence[BubbleDiagram], options: argparse.Namespace) -> list[FloorPlan]:
-    """Build the dimensioned plans of diagrams with boxes.
-
-    Raises ``ValueError`` for a diagram without boxes, wrong doors, boundaries or rooms, and boxes
-    in another unit.
-    """
+    """Build the dimensioned plans of diagrams; ``ValueError`` naming one that has none."""
     # every diagram needs boxes
     bare = [number for number, diagram in enumerate(diagrams, start=1) if diagram.boxes is None]
     if bare:
@@ -193,10 +189,9 @@ def _draw(path: Path, drawn: Any, *, each: bool) -> None:
 class Description:
     """Counts over a set of diagrams.
 
-    ``num_distinct``: number of diagrams up to the order of rooms.
-    ``rooms``, ``relations``: number of diagrams by their number of rooms (relations).
-    ``room_types``: number of rooms by type. ``diagrams_with``: number of diagrams with the type.
-    ``relation_types``: number of pairs by relation, read from the room with the smaller number.
+    ``num_distinct``: up to the order of rooms. ``rooms``, ``relations``: number of diagrams by
+    number of rooms and of relations. ``diagrams_with``: number of diagrams with a room of the type.
+    ``relation_types``: pairs by relation, read from the room with the smaller number.
     """
 
     num_diagrams: int

@@ -209,8 +209,7 @@ def check_scale(
     ``plans``: boxes Float[n, 4] of each plan and its number of related pairs. ``threshold``: as the
     user gave it, or None. The median of the rooms' shorter sides is usually about 4 gaps. Raises
     ``ValueError`` if it is below 2 gaps (rooms with another room between them would be related),
-    or, for the default threshold, above 8 gaps with too few relations to connect every plan. Also
-    raised for boxes without extent. Fewer than 3 pairs are not checked.
+    or, for the default threshold, above 8 gaps with too few relations to connect every plan.
     """
     gap = threshold_of(unit, threshold)
     found = Scale.of(plans, gap, usual_gap=threshold is None)
@@ -231,10 +230,8 @@ def check_scale(
 
 
 class Scale(NamedTuple):
-    """Scale of plans that do not fit their unit.
-
-    ``typical``: median of the rooms' shorter sides. ``share``: share of related pairs.
-    """
+    """Median of the rooms' shorter sides, and share of related pairs, of plans that do not fit
+    their unit."""
 
     typical: float
     share: float
@@ -373,10 +370,9 @@ def check_drawings(
 ) -> None:
     """Check the units of drawings, whose boxes have been converted to metres.
 
-    ``plans``: place, boxes Float[n, 4], number of related pairs and unit of each plan.
-    ``usual_gap``: True for the default threshold. Plans of one unit are checked together, see
-    ``check_scale``. Each plan is also checked alone: its typical room must not be 10 times larger
-    or smaller than usual. Raises ``ValueError`` for a unit that does not fit.
+    ``plans``: place, boxes Float[n, 4], number of related pairs and unit of each plan. Raises
+    ``ValueError`` for plans of one unit that do not fit together, see ``check_scale``, and for a
+    plan whose typical room is 10 times larger or smaller than usual.
     """
     for drawn in dict.fromkeys(each[3] for each in plans):
         group = [each for each in plans if each[3] == drawn]

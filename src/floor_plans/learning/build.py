@@ -119,11 +119,10 @@ _NUM_WITH_AREAS = 1000  # generated plans from which areas of rooms are sampled
 
 
 def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
-    """Build the data set of a config.
+    """Build the data set of a config: of the procedural generator, cached, or of files.
 
-    ``data=bubble_diagrams`` is the procedural generator, cached. ``data=plans`` and
-    ``data=cubigraph`` read one file to split (``path``), or a file per split; held-out diagrams are
-    then removed from training and counted. Raises ``ValueError`` if neither or both are given.
+    Files are one to split (``path``), or one per split, whose held-out diagrams are removed from
+    training and counted. Raises ``ValueError`` if neither or both are given.
     """
     # facts of plans do not survive mirror images
     facts, symmetry = Facts.of(config, vocab), config.get("symmetry", "none")
@@ -241,11 +240,10 @@ def read_plans(
     n_max: int,
     vocabulary: PlanVocabulary | None = None,
 ) -> ReadReport:
-    """Read the plans of a file with at most ``n_max`` rooms, in any format of the readers.
+    """Read the plans of a file with at most ``n_max`` rooms, and log their counts.
 
-    ``config``: reading options, of ``data=plans`` or ``evaluate``. ``vocabulary``: as for
-    ``ReadOptions``. Counts are logged. Raises the readers' errors, and ``ValueError`` for a file
-    without plans.
+    ``config``: reading options, of ``data=plans`` or ``evaluate``. Raises the readers' errors, and
+    ``ValueError`` for a file without plans.
     """
     options = ReadOptions(
         skip_invalid=config.skip_invalid,

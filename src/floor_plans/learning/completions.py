@@ -266,12 +266,10 @@ MAX_NAMED = 5  # most lines that get a warning of their own
 def complete_file(
     request: SampleRequest, trained: TrainedModel, vocab: VocabConfig, choose: Choose | None = None
 ) -> Samples:
-    """Complete every line of ``given``; the result is written as ``samples.jsonl``, a picture and,
-    if requested, a trajectory.
+    """Complete every line of ``given``: ``samples.jsonl``, a picture, a trajectory if requested.
 
-    ``choose``: chooses among sampled completions, such as those that meet a brief; None takes all.
-    Raises ``ValueError`` naming file, line and field for a line that is wrong or cannot be
-    completed.
+    ``choose``: chooses among sampled completions; None takes all. Raises ``ValueError`` naming
+    file, line and field for a line that is wrong or cannot be completed.
     """
     # check the request and every line before sampling
     if Path(str(request.given)).suffix == ".npz":

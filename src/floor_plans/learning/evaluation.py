@@ -73,17 +73,13 @@ def score_samples(
 ) -> SampleScores:
     """Compute every metric of every set, one set per sampling seed, against one reference.
 
-    A floor is the metrics of real diagrams instead of samples, on random subsets as large as the
-    first set and the reference. ``training``: training data, for novelty. ``known``: real diagrams
-    for floors (default: the reference). ``reference_repeats``: number of random subsets over which
-    floors are averaged, 0 for no floors. ``num_unreadable``: number of unreadable samples, for the
-    notes.
+    ``training``: for novelty. ``known``: real diagrams for floors (default: the reference); a floor
+    is the metrics of random parts of them, as large as the first set and the reference, averaged
+    over ``reference_repeats`` parts. ``num_unreadable``: number of unreadable samples.
 
     The value of real data is the floor for metrics in ``SIZE_DEPENDENT``, and the value of the
-    reference for other metrics. Novelty has no such value, since held-out data are novel by
-    construction. ``stratified`` has metrics by room count, of all samples and of the reference.
-
-    Raises ``ValueError`` without a set, or if a set is empty.
+    reference for others; novelty has none, since held-out data are novel. ``stratified`` has
+    metrics by room count. Raises ``ValueError`` without a set, or if a set is empty.
     """
     if not sample_sets:
         raise ValueError("no samples to measure: give at least one set")
@@ -304,9 +300,7 @@ class DiagramEvaluation(Evaluation):
     """Evaluation of sampled diagrams, and of their model.
 
     ``facts``: settings of the measurement. ``sets``: samples by sampling seed or file. ``model``:
-    measurements of the model itself, None for files of samples. ``plans``: shares of samples with a
-    floor plan, None if not requested, or without OR-Tools. ``conditioning``: scores of a
-    conditional model, else None.
+    None for files of samples. ``plans``: None if not requested, or without OR-Tools.
     """
 
     facts: dict[str, Any]

@@ -32,8 +32,7 @@ BY_KIND = ParameterType("number by kind")
 
 @dataclass(frozen=True)
 class Rule:
-    """Rule on floor plans. ``judge``: function that returns the findings; ``parameters``: types of
-    its parameters by name; ``meaning``: a few words for tables."""
+    """Rule on floor plans: its check, types of its parameters by name, a few words for tables."""
 
     judge: Callable[[FloorPlan, Parameters], Findings]
     parameters: Mapping[str, ParameterType]

@@ -384,16 +384,12 @@ def plot_grid(
 ) -> Figure:
     """Plot diagrams in a grid, row by row; write the figure to ``path`` if given.
 
-    Bubbles are rooms, coloured and sized by type; lines are listed relations; a bubble in a bubble
-    is a room inside another. Directions on the page are those of the relations. A dashed red line
-    is a relation that the picture violates because it contradicts other relations.
+    Bubbles are rooms, coloured and sized by type, in the directions of their relations; lines are
+    listed relations, dashed red where they contradict others; a bubble in a bubble is a room inside
+    another. ``columns``: by default the page is as square as possible. ``cell``: side in inches.
 
-    ``columns``: number of columns; by default the page is as square as possible. ``legend``: add a
-    legend of colours and room names at the bottom. ``cell``: side of a cell in inches. ``dpi``:
-    pixels per inch of a ``.png``.
-
-    Raises ``ValueError`` without diagrams, if ``columns``, ``cell`` or ``dpi`` is not
-    positive, or if ``path`` ends in anything but ``.png`` or ``.svg``.
+    Raises ``ValueError`` without diagrams, for numbers that are not positive, and for a ``path``
+    that ends in anything but ``.png`` or ``.svg``.
     """
     # check arguments before the slow placement
     path = checked_path(path)

@@ -155,10 +155,8 @@ def plot_adjacency(
     """Plot three heat maps: real, sampled, and their difference; write them to ``path`` if given.
 
     ``real``, ``sampled``: shares of related pairs in 0..1, Float[K, K], symmetric, NaN where
-    unknown (left blank). ``names``: names of the K types; types that are blank in both are left
-    out. ``note``: a line below the maps.
-
-    Raises ``ValueError`` if the arrays are not K x K.
+    unknown; types that are unknown in both are left out. ``note``: a line below the maps. Raises
+    ``ValueError`` if the arrays are not K x K.
     """
     if not real.shape == sampled.shape == (len(names), len(names)):
         raise ValueError(

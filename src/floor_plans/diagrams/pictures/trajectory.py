@@ -112,13 +112,11 @@ class _Film:
 
 
 def plot_film_strip(frames: Sequence[PartialDiagram], path: str | Path | None = None) -> Figure:
-    """Plot the states of one diagram in a row of cards; write the figure to ``path`` if given.
+    """Plot states of one diagram, the finished one last, on a row of cards.
 
-    ``frames``: its states, the finished diagram last. At most 8 evenly spaced states are shown,
-    the first and last included, with their numbers from 0.
-
-    Raises ``ValueError`` for no frames, frames with different numbers of rooms, a last frame that
-    is not complete, and a path that ends in anything but ``.png`` or ``.svg``.
+    At most 8 evenly spaced states are shown, the first and last included, numbered from 0. Raises
+    ``ValueError`` for wrong frames, see ``_check_frames``, and for another suffix than ``.png`` or
+    ``.svg``.
     """
     path = checked_path(path)
     _check_frames(frames, "frames")
@@ -139,15 +137,12 @@ def animate_trajectories(
     cell: float = 2.1,
     dpi: float = 110.0,
 ) -> None:
-    """Write a looping GIF of the states of several diagrams, side by side.
+    """Write a looping GIF of the states of several diagrams, side by side, complete or not at all.
 
     ``trajectories``: the states of each diagram, the finished diagram last; a shorter trajectory
-    stays at its last state. At most ``MAX_FRAMES`` evenly spaced states are shown. ``cell``: side
-    of a cell in inches. ``dpi``: pixels per inch. The file appears complete or not at all.
-
-    Raises ``ValueError`` for a path that does not end in ``.gif``, no trajectories, a trajectory
-    without frames, with different numbers of rooms or with a last frame that is not complete, and
-    a ``cell`` or ``dpi`` that is not positive.
+    stays at its last state. At most ``MAX_FRAMES`` evenly spaced states are shown. Raises
+    ``ValueError`` for no trajectories, wrong frames, a path that does not end in ``.gif``, and
+    numbers that are not positive.
     """
     # check arguments before anything is drawn
     checked_path(path, (".gif",))
@@ -203,6 +198,7 @@ def _evenly(count: int, most: int) -> list[int]:
 
 
 def _check_frames(frames: Sequence[PartialDiagram], name: str) -> None:
+    """Raise ``ValueError`` unless these are states of one diagram, the last one complete."""
     if len(frames) == 0:
         raise ValueError(f"{name}: no frames; give the states of a diagram, the finished one last")
     # one diagram, which is complete at the end
@@ -331,10 +327,7 @@ def plot_completions(rows: Sequence[CompletedRow], path: str | Path | None = Non
     """Plot a row for each partial diagram, followed by its completions; see ``plot_grid``.
 
     The partial diagram is placed by its known relations only: a grey bubble is a room of unknown
-    type, a dotted line an unknown pair.
-
-    Raises ``ValueError`` without rows, for a row without completions, and for a path that ends in
-    anything but ``.png`` or ``.svg``.
+    type, a dotted line an unknown pair. Raises ``ValueError`` without rows or completions.
     """
     path = checked_path(path)
     if not rows or not all(row.completions for row in rows):

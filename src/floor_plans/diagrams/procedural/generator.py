@@ -104,11 +104,8 @@ class PlanArrays:
 def generate_plans(
     num: int, seed: int = 0, num_rooms: tuple[int, int] | None = None, *, livable: bool = False
 ) -> list[BubbleDiagram]:
-    """Generate ``num`` procedural floor plans with boxes; see ``sample_plans``.
-
-    The living room comes first, the other rooms follow by type code. Raises ``ValueError`` as
-    ``sample_plans`` does.
-    """
+    """Generate ``num`` procedural floor plans with boxes, see ``sample_plans``; the living room
+    comes first, the other rooms follow by type code."""
     return sample_plans(num, seed, num_rooms, livable=livable).to_diagrams()
 
 
