@@ -26,18 +26,9 @@ def run(tmp_path_factory):
         tree = [(int(rng.integers(j)), j, int(rng.choice([ADJACENT, DOOR]))) for j in range(1, n)]
         plans.append(BubbleDiagram(tuple(rng.choice(CODES, n).tolist()), tuple(tree)))
     write_diagrams(folder / "plans.jsonl", plans)
-    words = [
-        "data=cubigraph",
-        f"data.path={folder}/plans.jsonl",
-        "data.n_max=12",
-        "data.split=[.5,.25,.25]",
-    ]
-    words += [
-        "algo.backbone=bd-denoiser-pair",
-        "model=bd_pair_tiny",
-        "model.d_model=16",
-        "model.d_pair=8",
-    ]
+    words = ["data=cubigraph", f"data.path={folder}/plans.jsonl", "data.n_max=12"]
+    words += ["data.split=[.5,.25,.25]", "algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny"]
+    words += ["model.d_model=16", "model.d_pair=8"]
     words += ["trainer.max_steps=4", "data.batch_size=8", f"hydra.run.dir={folder}/run"]
     main(["train", *words, *QUICK])
     return folder

@@ -95,36 +95,17 @@ def test_the_command_takes_it_by_itself(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_training_goes_on_from_it(tmp_path):
     words = ["model=bd_pair_small", "algo.backbone=bd-denoiser-pair", "debug=default"]
-    words += ["sampling=ancestral", "sampling.steps=2"]
-    run = tmp_path / "run"
-    main(
-        [
-            "train",
-            *words,
-            "init.checkpoint=plans-small",
-            "trainer.max_steps=1",
-            "data.num_plans=64",
-            f"hydra.run.dir={run}",
-        ]
-    )
-    assert (run / "checkpoints" / "last.ckpt").exists()
+    words += ["sampling=ancestral", "sampling.steps=2", "init.checkpoint=plans-small"]
+    words += ["trainer.max_steps=1", "data.num_plans=64", f"hydra.run.dir={tmp_path}/run"]
+    main(["train", *words])
+    assert (tmp_path / "run" / "checkpoints" / "last.ckpt").exists()
 
 
 @pytest.mark.slow
 def test_its_bound_is_what_the_card_says(measured, tmp_path):
-    main(
-        [
-            "evaluate",
-            f"checkpoint={NAME}",
-            "num_held_out=200",
-            "num_samples=2",
-            "seeds=1",
-            "reference_repeats=0",
-            "verdicts=0",
-            "pictures=false",
-            f"out={tmp_path / 'measured'}",
-        ]
-    )
+    few = ["num_held_out=200", "num_samples=2", "seeds=1", "reference_repeats=0", "verdicts=0"]
+    few += ["pictures=false", f"out={tmp_path / 'measured'}"]
+    main(["evaluate", f"checkpoint={NAME}", *few])
     found = json.loads((tmp_path / "measured" / "metrics.json").read_text())
     error = found["nelbo_unordered_standard_error"]
     assert abs(found["nelbo_unordered"] - measured["evaluation"]["nelbo_unordered"]) < 4 * error

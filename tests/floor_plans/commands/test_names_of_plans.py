@@ -71,9 +71,6 @@ def test_compare_passes_them_on(tmp_path):
     name = "it's ä (1), a=b"
     write_diagrams(f"{name}.jsonl", generate_plans(60, seed=1))
     words = [*SHORT[:2], "trainer.max_steps=1", "data=plans", f"data.path={name}.jsonl"]
-    run_comparison(
-        CompareRequest(
-            [*words, "algos=[mdlm]", f"out={name}", "noise_samples=1", "eval.num_samples=0"]
-        )
-    )
+    words += ["algos=[mdlm]", f"out={name}", "noise_samples=1", "eval.num_samples=0"]
+    run_comparison(CompareRequest(words))
     assert Path(name, "results.json").exists()

@@ -31,18 +31,9 @@ def test_a_run_measures_its_diagrams(finished_run):
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["first-hitting", "ancestral"])
 def test_samples_of_so_many_rooms(finished_run, sampler, tmp_path):
-    main(
-        [
-            "sample",
-            f"checkpoint={finished_run}/checkpoints/best.ckpt",
-            f"sampling={sampler}",
-            "num_samples=6",
-            "num_rooms=5",
-            "out=mine",
-            "picture=grid.svg",
-            "sampling.temperature=0.8",
-        ]
-    )
+    words = [f"checkpoint={finished_run}/checkpoints/best.ckpt", f"sampling={sampler}"]
+    words += ["num_samples=6", "num_rooms=5", "sampling.temperature=0.8"]
+    main(["sample", *words, "out=mine", "picture=grid.svg"])
     diagrams = read_diagrams(tmp_path / "mine" / "samples.jsonl")
     assert [d.num_rooms for d in diagrams] == [5] * 6
     metrics = json.loads((tmp_path / "mine" / "metrics.json").read_text())
@@ -77,15 +68,8 @@ def test_training_from_a_file_of_plans_and_resuming(tmp_path, capsys):
     write_diagrams("plans.jsonl", generate_plans(80, seed=0))
     arguments = ["model=bd_tiny", "debug=default", "data=plans", "data.path=plans.jsonl", *QUICK]
     main(["train", *arguments, "hydra.run.dir=runs/a"])
-    main(
-        [
-            "train",
-            *arguments,
-            "hydra.run.dir=runs/b",
-            "trainer.max_steps=4",
-            "resume=runs/a/checkpoints/last.ckpt",
-        ]
-    )
+    more = ["trainer.max_steps=4", "resume=runs/a/checkpoints/last.ckpt"]
+    main(["train", *arguments, "hydra.run.dir=runs/b", *more])
     assert json.loads((tmp_path / "runs/b/metrics.json").read_text())["steps"] == 4
 
 

@@ -160,11 +160,6 @@ def test_the_constructor_normalises_numpy_and_order():
     assert hash(diagram) == hash(BubbleDiagram((2, 0, 1), diagram.relations, diagram.boxes))
 
 
-def test_metadata_cannot_hide_the_diagram():
-    with pytest.raises(ValueError, match="'rooms' is taken"):
-        BubbleDiagram(rooms=(0,), relations=(), metadata={"rooms": 1})
-
-
 @pytest.mark.slow
 @given(relabelled_diagrams(decorated=True))
 def test_relabelling_moves_every_part_and_can_be_undone(pair):

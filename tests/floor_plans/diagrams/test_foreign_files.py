@@ -44,7 +44,6 @@ FOREIGN = {
     "plans.npy": (arrays(np.save, np.array([Trap()] * 3353, dtype=object)), "arrays of NumPy"),
     "plans.npz": (arrays(np.savez, np.zeros(9)), "arrays of NumPy"),
     "plans.bin": (pickle.dumps([Trap()]), "pickle"),
-    "letters.pkl": (pickle.dumps(Trap(), protocol=0), "pickle"),
     "m.jsonl": (
         b"\n  made\n\n  1  0  0  0  0  0  0  0  0  0999 V2000\n",
         "SDF, a file of mol blocks",

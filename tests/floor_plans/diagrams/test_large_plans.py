@@ -12,12 +12,7 @@ from discrete_diffusion.domains import domain_of
 from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.metrics.structure import structure_metrics
-from floor_plans.diagrams.procedural.generator import (
-    MIN_ROOM_SIDE,
-    cache_file,
-    generate_plans,
-    sample_plans,
-)
+from floor_plans.diagrams.procedural.generator import MIN_ROOM_SIDE, generate_plans, sample_plans
 from floor_plans.diagrams.procedural.programme import (
     BALCONY,
     BATHROOM,
@@ -100,11 +95,6 @@ def test_tokens_of_arrays_and_of_diagrams_agree():
 def test_ranges_that_cannot_be_are_refused(asked):
     with pytest.raises(ValueError, match=r"data\.num_rooms=\[.*from 4 to 33, such as \[9,20\]"):
         sample_plans(1, 0, asked)
-
-
-def test_the_range_is_in_the_name_of_the_cache():
-    assert cache_file(5, 1).name == "plans-v1-n5-s1.npz"
-    assert cache_file(5, 1, (9, 20)).name == "plans-v1-n5-s1-r9-20.npz"
 
 
 def test_the_data_set_says_its_range(tmp_path, monkeypatch):

@@ -105,17 +105,12 @@ def test_house_gan_plans_lose_their_doors_and_gain_a_master_bedroom():
         ([], "", "expected a JSON object"),
         ({}, "rooms", "missing"),
         ({"rooms": [0]}, "relations", "missing"),
-        (
-            {"rooms": [0] * 9, "relations": []},
-            "rooms",
-            "9 rooms, more than n_max=8; .*data.n_max=9 .*--n-max 9",
-        ),
+        ({"rooms": [0] * 9, "relations": []}, "rooms", "9 rooms, more than .*=9 .*--n-max 9"),
         ({"rooms": [0] * 9, "boxes": []}, "rooms", "9 rooms, more than n_max=8"),
         ({"boxes": BOXES}, "room_type", "missing"),
         ({"rooms": [0, 1], "boxes": BOXES}, "boxes", "3 boxes for 2 rooms"),
         ({"rooms": [0], "boxes": None}, "boxes", "expected a list"),
         ({"rooms": [0], "boxes": [[0, 0, float("inf"), 1]]}, "boxes[0][2]", "finite"),
-        ({"rooms": ["?"], "boxes": [[0, 0, 1, 1]]}, "rooms[0]", "unknown room type"),
         ({"rooms": [0, None], "boxes": BOXES[:2]}, "rooms[1]", "null: a complete diagram"),
         ({"rooms": [0, 13], "boxes": BOXES[:2]}, "rooms[1]", r"rplan room code 0\.\.12, got 13"),
         (HOUSE_GAN | {"room_type": [3, 16, 1, 3, 15, 17]}, "room_type[1]", "unknown type"),
@@ -133,7 +128,6 @@ def test_house_gan_plans_lose_their_doors_and_gain_a_master_bedroom():
         (RENDERED | {"name": [RepeatedKeys({"k": 1}, repeated="k")]}, "k", "twice"),
         (RENDERED | {"room_type": [0] * 9}, "room_type", "n_max=8"),
         (RENDERED | {"room_type": [0, 1, 1, 2, 3, 4, 6]}, "room_type[6]", r"0\.\.5, got 6"),
-        (RENDERED | {"room_type": [True, 1, 1, 2, 3, 4, 5]}, "room_type[0]", "got True"),
         (RENDERED | {"area_px": None}, "area_px", "expected 7 areas"),
         (RENDERED | {"area_px": [1] * 6 + ["x"]}, "area_px[6]", "finite"),
         (RENDERED | {"duplicate": 1}, "duplicate", "true or false"),
@@ -145,7 +139,3 @@ def test_wrong_plans_name_the_field(data, field, reason):
     with pytest.raises(DiagramError, match=reason) as caught:
         parse(data)
     assert caught.value.field == field
-
-
-def test_n_max_can_be_raised():
-    assert parse({"rooms": [0] * 9, "relations": []}, n_max=9).num_rooms == 9

@@ -81,11 +81,6 @@ def test_a_gzipped_file_is_read(write):
         read_partials(path)
 
 
-def test_a_completion_can_be_given_again(write):
-    (partial,) = read_partials(write(json.dumps({"rooms": [0, None], "given": 7})))
-    assert partial.rooms == (0, None)
-
-
 def test_blank_lines_are_skipped_and_counted(write):
     path = write("", json.dumps(GOOD), "  ", "\t", json.dumps({"rooms": [3]}), "")
     assert list(numbered_partials(path)) == [2, 5]
@@ -145,20 +140,16 @@ def test_agreement_is_about_every_room_and_relation():
     ("line", "message"),
     [
         ("{", "line 2: not valid JSON, or cut short: it ends too early, after '{'"),
-        ('{"rooms": ["Livi', """cut short: it ends too early, after '{"rooms": ["Livi'"""),
         (
             '{"rooms": [0, null], "relations": [[0, 1, "left-of"]',
             """cut short: it ends too early, after '...: [[0, 1, "left-of"]'""",
         ),
-        ('{"rooms": [0,]}', "line 2: not valid JSON: "),
         ("3", "line 2: expected a JSON object, got 3"),
         ({"relations": []}, "line 2, field 'rooms': missing"),
         ({"rooms": [0], "relations": {}}, "line 2, field 'relations': expected a list, got {}"),
         ({"rooms": [0], "relation": []}, "field 'relation': unknown; did you mean 'relations'?"),
         ({"rooms": [0], "relationships": []}, "field 'relationships': unknown; did you mean 'rel"),
         ({"rooms": [0], "Relations": []}, "field 'Relations': unknown; did you mean 'relations'?"),
-        ({"rooms": [0], "relations": [], "relation": 3}, "'relation': unknown; did you mean"),
-        ({"room": [0], "relations": []}, "field 'room': unknown; did you mean 'rooms'?"),
         ({"roooms": [0]}, "field 'roooms': unknown; did you mean 'rooms'?"),
         ({"rooms": [0], "relations": [], "roomz": 1}, "'roomz': unknown; did you mean 'rooms'?"),
         (
@@ -168,12 +159,8 @@ def test_agreement_is_about_every_room_and_relation():
         ({"rooms": [], "relations": []}, "line 2, field 'rooms': a diagram needs at least one"),
         ({"rooms": [0] * 9, "relations": []}, "'rooms': 9 rooms, more than the 8 that the model"),
         ({"rooms": ["Kitchn"], "relations": []}, "'rooms[0]': unknown room type 'Kitchn'; did you"),
-        ({"rooms": [13], "relations": []}, "'rooms[0]': room type code 13 is not in 0..12"),
         ({"rooms": [0, 1], "relations": [[0, 1, "leftof"]]}, "did you mean 'left-of'?"),
-        ({"rooms": [0, 1], "relations": [[0, 2, 3]]}, "'relations[0]': pair (0, 2): expected two"),
         ({"rooms": [0, 1], "relations": [[0, 2, None]]}, "'relations[0]': pair (0, 2)"),
-        ({"rooms": [0, 1], "relations": [[0, True, 3]]}, "'relations[0]': expected a room number"),
-        ({"rooms": [0, 1], "relations": [[0, 1]]}, "expected [i, j, relation], got [0, 1]"),
         ({"rooms": [0], "boxes": [[0, 0, 1, 1]]}, "field 'boxes': a partial diagram has none"),
         ('{"rooms": [0], "relations": [], "rooms": [1]}', "given twice in one object"),
         ('{"rooms": [0], "relations": [], "score": NaN}', "'score': nan is not a finite number"),

@@ -39,13 +39,9 @@ def write(tmp_path):
         (b"[" * 100_000, "line 2: not valid JSON: nested too deeply"),
         (b'{"rooms": [' + b"9" * 5000 + b"]}", "line 2: not valid JSON: "),
         (b"3", "line 2: expected a JSON object, got 3"),
-        (b'{"rooms": [true], "relations": []}', r"line 2, field 'rooms\[0\]': .*got True"),
         (b'{"rooms": [1e400], "relations": []}', r"line 2, field 'rooms\[0\]': .*got inf"),
         (b'{"rooms": ["\\ud800"], "relations": []}', r"line 2, field 'rooms\[0\]': unknown room"),
-        (b'{"rooms": [0, 0], "relations": [[0, 1, 12]]}', r"line 2, field 'relations\[0\]': "),
         (b'{"rooms": [0], "boxes": [[0, NaN, 1, 1]]}', r"line 2, field 'boxes\[0\]\[1\]': nan"),
-        (b'{"rooms": [0], "boxes": [[0, 0, -1, 1]]}', r"line 2, field 'boxes\[0\]': expected x0"),
-        (b'{"rooms": [0], "boxes": [[0, 0, 1' + b"0" * 400 + b", 1]]}", r"'boxes\[0\]\[2\]'"),
         (b'{"rooms": [0], "relations": [], "rooms": [1]}', "line 2, field 'rooms': .*given twice"),
         (b'{"rooms": [0], "relations": [], "a": {"b": 1, "b": 2}}', "line 2, field 'b': .*twice"),
         (b'{"rooms": [0], "relations": [], "score": NaN}', "line 2, field 'score': nan is not"),
@@ -241,14 +237,6 @@ def test_gzipped_files_are_read_like_others(tmp_path):
 def test_a_misspelt_key_is_refused(write, line, named):
     with pytest.raises(ValueError, match=f"did you mean {named}"):
         read_diagrams(write(json.dumps(line).encode()))
-
-
-def test_graphml_files_obey_n_max(tmp_path):
-    path = tmp_path / "plan.graphml"
-    path.write_text(to_graphml(BubbleDiagram((0,) * 9, ())))
-    assert read_diagrams(path, n_max=9)[0].num_rooms == 9
-    with pytest.raises(ValueError, match="9 rooms, more than n_max=8"):
-        read_diagrams(path)
 
 
 def test_arguments_reach_the_lines(write):

@@ -63,28 +63,6 @@ def test_one_room_is_connected_and_two_unrelated_rooms_are_not():
     assert shares([BubbleDiagram((0, 1), ())], "connected") == (0.0,)
 
 
-def test_a_left_of_cycle_breaks_only_the_horizontal_order():
-    cycle = diagram(
-        "LivingRoom Kitchen Bathroom", (0, 1, "left-of"), (1, 2, "left-of"), (0, 2, "right-of")
-    )
-    assert shares([cycle], "transitive", *HORIZONTAL_AND_VERTICAL) == (0.0, 0.0, 1.0)
-
-
-def test_a_cycle_of_diagonals_breaks_only_the_axis_it_runs_on():
-    # y: 0 above 1, 1 above 2, 2 above 0; x: left, right, and nothing said
-    cycle = diagram(
-        "LivingRoom Kitchen Bathroom", (0, 1, "left-above"), (1, 2, "right-above"), (0, 2, "below")
-    )
-    assert shares([cycle, SOUND], "transitive", *HORIZONTAL_AND_VERTICAL) == (0.5, 1.0, 0.5)
-
-
-def test_containment_orders_nothing():
-    nested = diagram(
-        "LivingRoom Bathroom Kitchen", (0, 1, "surrounding"), (1, 2, "left-of"), (0, 2, "right-of")
-    )
-    assert shares([nested], "transitive") == (1.0,)
-
-
 def test_forbidden_containments_are_the_69_of_the_audit():
     # written the other way round: the types a room of each type may lie in, its own and Wall-in
     # (12) left out
