@@ -323,8 +323,12 @@ def numbered_partials(
             for number, line in given.numbered_lines()
         }
     else:
-        _check_lines(path)
-        lines = {number: (path, f"line {number}", line) for number, line in numbered_lines(path)}
+        try:
+            _check_lines(path)
+            found_lines = [*numbered_lines(path)]
+        except DiagramError as error:  # a damaged file
+            raise ValueError(f"{path}: {error.reason}") from error
+        lines = {number: (path, f"line {number}", line) for number, line in found_lines}
     records = {
         number: record_of_line(*place, _room_codes, parse) for number, place in lines.items()
     }
