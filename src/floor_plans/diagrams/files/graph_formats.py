@@ -108,7 +108,7 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
 
 
 def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
-    """Invert ``to_networkx``; rooms are numbered in the graph's node order, whatever their names.
+    """Invert ``to_networkx``; rooms are numbered in the order of the nodes, of any names.
 
     Raises ``ValueError`` for an undirected graph, a loop or edges both ways between two rooms, and
     a missing or wrong attribute of a node, an edge or the graph.
