@@ -10,9 +10,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
+from discrete_diffusion import load
 from discrete_diffusion.cli.main import main
 from discrete_diffusion.hub import CARD
+from discrete_diffusion.sampling.unmasking import ONE_PATH
 from floor_plans import BubbleDiagram, read_diagrams, read_partials
 from floor_plans.commands.data_commands import COMMANDS
 from guide_code import DOCS, EXAMPLES, blocks, run_python
@@ -135,3 +138,125 @@ def test_the_page_of_sharing_says_what_works(untrained, hub, monkeypatch, tmp_pa
     run_python("commands.md", word="save_pretrained")
     assert "me/first" in hub.models
     assert "| valid | 0.97 |" in (tmp_path / "first" / CARD).read_text()
+
+
+PAGE = "tutorial.md"
+MODEL = ("model.d_model=16", "model.dropout=0")
+STEPS = ("data.batch_size=16", "trainer.max_steps=2", "trainer.val_check_interval=null")
+FEW = {
+    "data": (),
+    "train": (
+        *MODEL,
+        *STEPS,
+        "eval.num_samples=4",
+        "eval.noise_samples=1",
+        "callbacks.num_samples=2",
+    ),
+    "sample": ("num_samples=3",),
+    "evaluate": ("num_samples=12", "reference_repeats=2", "noise_samples=1", "time_bins=2"),
+    "compare": (*MODEL, *STEPS, "eval.num_samples=4", "num_held_out=4", "noise_samples=1"),
+}
+"""What is appended to each command of the page; of a key that stands twice the last one counts."""
+
+
+def steps_of_the_page() -> list[tuple[str, str]]:
+    """Its fenced blocks in order: the language, empty for commands, and the text."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", (DOCS / PAGE).read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_as_printed(tmp_path):
+    for language, text in steps_of_the_page():
+        if language == "python":
+            code = text.replace("generate_plans(800", "generate_plans(60")
+            exec(compile(code, PAGE, "exec"), {})
+            continue
+        for line in text.splitlines() if not language else ():  # what commands print is "text"
+            program, command, *words = shlex.split(line)
+            assert program == "discrete-diffusion"
+            main([command, *words, *FEW[command]])
+    named = re.findall(r"`((?:runs|samples|measured|compared)/[\w./]+)`", (DOCS / PAGE).read_text())
+    assert len(named) == 12
+    assert [name for name in named if not (tmp_path / name).is_file()] == []
+    rows = (tmp_path / "compared" / "table.csv").read_text().splitlines()
+    assert len(rows) == 3
+
+
+def test_the_page_has_a_block_for_each_step():
+    blocks = [text for language, text in steps_of_the_page() if not language]
+    commands = [line.split()[1] for text in blocks for line in text.splitlines()]
+    assert commands == ["data", "data", "train", "sample", "evaluate", "compare"]
+
+
+MEASURE_PAGE = "measure.md"
+FEW_SAMPLES = ("num_held_out=6", "num_samples=2", "seeds=1", "reference_repeats=0", "verdicts=0")
+FEW_SAMPLES += ("noise_samples=1", "time_bins=1", "pictures=false")
+
+
+def measure_commands() -> list[list[str]]:
+    lines = (DOCS / MEASURE_PAGE).read_text().splitlines()
+    return [shlex.split(x) for x in lines if re.match(r"discrete-diffusion .* out=by-", x)]
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for _, command, *words in measure_commands():
+        main([command, *words, *FEW_SAMPLES])
+    printed = capsys.readouterr().out
+    of_order = json.loads((tmp_path / "by-entropy" / "metrics.json").read_text())
+    assert of_order["nll_ordered_fixed_entropy"] > 0
+    assert "nll_ordered_fixed_entropy" in printed
+    assert "sampling.order=entropy" in of_order["likelihood_sampler"]
+    table = (tmp_path / "by-orders" / "table.md").read_text()
+    found = json.loads((tmp_path / "by-orders" / "metrics.json").read_text())
+    assert found["nelbo_by_orders"]["orders"] == [1, 2, 4, 8]
+    assert f"{found['nelbo_unordered_8_orders']:.3f} ±" in table
+    assert "nll_ordered_fixed_entropy" not in found
+
+
+@pytest.mark.slow
+def test_the_python_of_the_page():
+    scope = run_python(MEASURE_PAGE, word="log_prob")
+    assert all(isinstance(diagram, BubbleDiagram) for diagram in scope["diagrams"])
+    assert scope["log_p"].shape == (4,)
+    assert scope["log_p"].dtype == torch.float64
+
+
+def test_the_page_names_every_order():
+    listed = (DOCS / MEASURE_PAGE).read_text().partition("`likelihood=ORDER` is one of")[2]
+    named = set(re.findall(r"`([\w-]+)`", listed.partition("Of equal positions")[0]))
+    assert {*ONE_PATH, "plan"} <= named
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["likelihood=confidence"], "likelihood=confidence: this order compares tokens"),
+        (["likelihood=remdm"], "unknown likelihood 'remdm'"),
+        (["likelihood=[0,1]"], "likelihood=[0, 1]: expected every position from 0 to 35"),
+        (["orders=0"], "orders=0"),
+        (["orders=2", "brief=b.yaml"], "orders=2"),
+    ],
+)
+def test_what_is_refused_at_once(untrained, tmp_path, monkeypatch, capsys, words, named):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "b.yaml").write_text("rooms: {LivingRoom: at least 1}\n")
+    with pytest.raises(SystemExit):
+        main(["evaluate", f"checkpoint={untrained}", "out=none", *words])
+    assert named in capsys.readouterr().err
+    assert not (tmp_path / "none" / "metrics.json").exists()
+
+
+@pytest.mark.slow
+def test_files_of_samples_have_none(untrained, tmp_path, capsys):
+    file = tmp_path / "samples.jsonl"
+    main(["sample", f"checkpoint={untrained}", "num_samples=2", f"out={tmp_path}"])
+    assert load(untrained).log_prob([], "entropy").shape == (0,)
+    with pytest.raises(SystemExit):
+        main(["evaluate", f"samples={file}", "likelihood=entropy", f"out={tmp_path / 'out'}"])
+    assert "likelihood=entropy is for checkpoint=FILE" in capsys.readouterr().err
+
+
+def test_the_page_uses_a_denoiser_by_itself():
+    assert run_python("add_a_backbone.md", word="BDDenoiser")["node_logits"].abs().sum() == 0
