@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import pytest
 from matplotlib.collections import LineCollection
@@ -78,13 +77,6 @@ def test_an_unknown_pair_alone_is_explained():
     row = CompletedRow("given", PartialDiagram((0, 1), ()), (BubbleDiagram((0, 1), ()),))
     texts = plot_completions([row]).axes[0].texts
     assert "Not known yet" in [text.get_text() for text in texts]
-
-
-def test_the_picture_says_what_is_what(tmp_path):
-    plot_completions(ROWS, tmp_path / "a.svg")
-    text = (tmp_path / "a.svg").read_text()
-    for words in ("line 1, given", "line 2, given", "Not known yet", "Bathroom"):
-        assert re.search(re.escape(words), text)
 
 
 def test_refusals(tmp_path):

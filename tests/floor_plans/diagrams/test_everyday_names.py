@@ -25,14 +25,8 @@ from floor_plans.drawings.readers import read_report
 @pytest.mark.parametrize(
     ("word", "name"),
     [
-        ("Living", "LivingRoom"),
         ("living room", "LivingRoom"),
-        ("LIVING_ROOM", "LivingRoom"),
         ("WC", "Bathroom"),
-        ("Bath", "Bathroom"),
-        ("Toilet", "Bathroom"),
-        ("Dining", "DiningRoom"),
-        ("Lobby", "Entrance"),
         ("Corridor", "Entrance"),
         ("kitchen", "Kitchen"),
         ("Master Bedroom", "MasterRoom"),
@@ -95,12 +89,9 @@ def test_the_page_lists_the_words():
     ("word", "name"),
     [
         ("Toilet 2", "Bathroom"),
-        ("WC1", "Bathroom"),
         ("bath #2", "Bathroom"),
-        ("Balcony (3)", "Balcony"),
         ("living_room|0", "LivingRoom"),
         ("03 Kitchen", "Kitchen"),
-        ("GuestRoom-2", "GuestRoom"),
     ],
 )
 def test_a_numbered_name_is_read(word, name):

@@ -78,10 +78,7 @@ def test_self_loops_and_repeated_pairs_are_left_out_and_counted(tmp_path):
 
 WRONG = [
     ({"rType": np.array([0, 13])}, "rType[1]", r"room type code 13 is not in 0\.\.12"),
-    ({"rType": np.array([14])}, "rType[0]", "14 is not in"),
     ({"rType": np.array([0.5])}, "rType", "expected whole numbers"),
-    ({"rType": np.array([np.nan])}, "rType", "expected whole numbers"),
-    ({"rType": np.array([1e300])}, "rType", "expected whole numbers"),
     ({"rType": "LivingRoom"}, "rType", "expected whole numbers"),
     ({"rType": np.zeros(0)}, "rType", "at least one room"),
     ({"rType": np.zeros(9)}, "rType", "9 rooms, more than n_max=8; .*--n-max 9"),
@@ -91,7 +88,6 @@ WRONG = [
     ({"rEdge": np.array([[0, 1]])}, "rEdge", r"got shape \(1, 2\)"),
     ({"rEdge": np.array([[1j, 1, 2]])}, "rEdge", "got a value of another kind"),
     ({"rEdge": np.array([[2**63, 1, 2]], dtype=np.uint64)}, "rEdge", str(2**63)),
-    ({"rEdge": {"a": 1}}, "rEdge", "got a value of another kind"),
 ]
 """What is changed in a record, the field that is wrong then, and why."""
 

@@ -239,14 +239,6 @@ def test_a_misspelt_key_is_refused(write, line, named):
         read_diagrams(write(json.dumps(line).encode()))
 
 
-def test_arguments_reach_the_lines(write):
-    nine = b'{"rooms": [0,0,0,0,0,0,0,0,0], "relations": []}'
-    assert read_diagrams(write(nine), n_max=9)[0].num_rooms == 9
-    apart = b'{"rooms": [0, 0], "boxes": [[0, 0, 1, 1], [20, 0, 21, 1]]}'
-    assert read_diagrams(write(apart))[0].relations == ()
-    assert read_diagrams(write(apart), threshold=19)[0].relations == ((0, 1, 2),)
-
-
 @pytest.mark.slow
 def test_the_rendered_plans(real_data):
     report = read_report(real_data / "rplan_render_999" / "plans.jsonl")
