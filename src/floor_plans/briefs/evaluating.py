@@ -38,6 +38,17 @@ if TYPE_CHECKING:
     from floor_plans.briefs.brief import Brief
     from floor_plans.briefs.particles import SoftGuidance
 
+logger = logging.getLogger(__name__)
+
+NUM_SAMPLES = 256  # default of ``num_samples``
+GAMMA = 1.0  # default of ``gamma``
+
+_ELSEWHERE = ("seeds", "verdicts", "noise_samples", "time_bins", "likelihood", "orders")
+"""Keys that measure samples without a brief, or the model itself."""
+
+_OF_BRIEFS = ("method", "particles", "tries", "rejection_calls", "gamma")
+_SOFT = (0, 7)  # entropy of soft guidance, distinct from that of the other methods
+
 
 @dataclass(frozen=True)
 class BriefEvaluation(Evaluation):
@@ -137,19 +148,6 @@ class BriefEvaluation(Evaluation):
         plot_grid(drawn[:MAX_DRAWN], folder / "samples.png")
         if reference is not None:
             plot_samples(drawn, reference.diagrams, folder)
-
-
-logger = logging.getLogger(__name__)
-
-NUM_SAMPLES = 256  # default of ``num_samples``
-GAMMA = 1.0  # default of ``gamma``
-
-_ELSEWHERE = ("seeds", "verdicts", "noise_samples", "time_bins", "likelihood", "orders")
-"""Keys that measure samples without a brief, or the model itself."""
-
-_OF_BRIEFS = ("method", "particles", "tries", "rejection_calls", "gamma")
-
-_SOFT = (0, 7)  # entropy of soft guidance, distinct from that of the other methods
 
 
 def refuse_options(request: EvaluateRequest) -> None:

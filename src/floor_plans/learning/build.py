@@ -62,6 +62,16 @@ if TYPE_CHECKING:
 
     from discrete_diffusion.evaluation import EvaluateRequest, TrainedModel
 
+logger = logging.getLogger(__name__)
+
+_NUM_WITH_AREAS = 1000  # generated plans from which areas of rooms are sampled
+REFERENCE_SEED = 271_828_182  # ``plan_seed`` of generated reference plans; no recipe trains on it
+
+NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
+"""Numbers of generated plans in the reference, and in the pool for floors."""
+
+RealDiagrams = RealData[BubbleDiagram]  # real plans that diagrams are compared with
+
 
 class DiagramDataset(GraphDataset):
     """Diagrams in three splits that are disjoint up to relabelling.
@@ -111,11 +121,6 @@ class DiagramDataset(GraphDataset):
         added = len(self.splits["train"]) - self._num_given
         shown = f" (train with {added:,} {self.symmetry} images)" if added else ""
         return f"{parts} diagrams{shown}; node order {self.node_order}"
-
-
-logger = logging.getLogger(__name__)
-
-_NUM_WITH_AREAS = 1000  # generated plans from which areas of rooms are sampled
 
 
 def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
@@ -284,14 +289,6 @@ def training_areas(config: DictConfig) -> RoomAreas:
     if not plans:
         logger.info("room areas are typical ones: the plans of %s have no boxes", path)
     return RoomAreas(plans)
-
-
-REFERENCE_SEED = 271_828_182  # ``plan_seed`` of generated reference plans; no recipe trains on it
-
-NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
-"""Numbers of generated plans in the reference, and in the pool for floors."""
-
-RealDiagrams = RealData[BubbleDiagram]  # real plans that diagrams are compared with
 
 
 def read_measured(

@@ -46,6 +46,12 @@ if TYPE_CHECKING:
     from discrete_diffusion.evaluation import SampleRequest, TrainedModel
     from discrete_diffusion.sampling import TokenSampler
 
+logger = logging.getLogger(__name__)
+
+COMPLETIONS = 4  # default of ``completions``
+MAX_COLUMNS = 8  # most completions of a line in the picture
+MAX_NAMED = 5  # most lines that get a warning of their own
+
 
 @dataclass(frozen=True)
 class Completions:
@@ -254,13 +260,6 @@ def approximations(
             f"of their total that is in brackets; a larger max_arrangements weighs more"
         )
     return reasons
-
-
-logger = logging.getLogger(__name__)
-
-COMPLETIONS = 4  # default of ``completions``
-MAX_COLUMNS = 8  # most completions of a line in the picture
-MAX_NAMED = 5  # most lines that get a warning of their own
 
 
 def complete_file(

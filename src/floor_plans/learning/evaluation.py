@@ -60,6 +60,17 @@ if TYPE_CHECKING:
     from discrete_diffusion.sampling import Model
     from floor_plans.learning.build import DiagramDataset
 
+logger = logging.getLogger(__name__)
+
+NUM_HELD_OUT = 300  # most held-out diagrams on whose facts the model is conditioned
+GUIDANCE = (1.0, 2.0)  # guidance weights at which obedience is measured
+
+_BOUND, _SAMPLES, _OTHERS = (31,), (32,), (33,)
+"""Entropy of the random numbers for the bound, the samples and the exchanged facts."""
+
+REFERENCE_REPEATS = 20  # default of ``reference_repeats``
+NUM_SAMPLES = 2_000  # default of ``num_samples``
+
 
 def score_samples(
     sample_sets: Sequence[Sequence[BubbleDiagram]],
@@ -175,13 +186,6 @@ def real_floors(
     return real_vs_real(known.prepare(), bubble_metrics, **sizes, draws=draws, seed=seed)
 
 
-NUM = 300  # most held-out diagrams on whose facts the model is conditioned
-GUIDANCE = (1.0, 2.0)  # guidance weights at which obedience is measured
-
-_BOUND, _SAMPLES, _OTHERS = (31,), (32,), (33,)
-"""Entropy of the random numbers for the bound, the samples and the exchanged facts."""
-
-
 @dataclass(frozen=True)
 class ConditioningScores:
     """Scores of a conditional model on ``num`` held-out diagrams.
@@ -229,8 +233,8 @@ class ConditioningScores:
 def measure_conditioning(
     model: Model, data: DiagramDataset, split: str, seed: int
 ) -> ConditioningScores | None:
-    """Score a conditional model on the first ``NUM`` diagrams of a split; None for other models."""
-    facts, examples = data.facts, data.splits[split][:NUM]
+    """Score a conditional model on the first diagrams of a split; None for other models."""
+    facts, examples = data.facts, data.splits[split][:NUM_HELD_OUT]
     if facts is None or not len(examples):
         return None
     condition, size = examples.conditions["condition"], model.rows_at_once
@@ -287,12 +291,6 @@ def _derangement(num: int, seed: int) -> Tensor:
     """Int[num]: a random derangement, which assigns another row to each row."""
     order = torch.randperm(num, generator=make_generator(seed, *_OTHERS))
     return order[(order.argsort() + 1) % num]
-
-
-logger = logging.getLogger(__name__)
-
-REFERENCE_REPEATS = 20  # default of ``reference_repeats``
-NUM_SAMPLES = 2_000  # default of ``num_samples``
 
 
 @dataclass(frozen=True)

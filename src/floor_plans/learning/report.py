@@ -36,6 +36,15 @@ NUM_LARGE_VERDICTS = 40
 """Default number of samples that the solver tries to build if plans have more than eight rooms,
 since each takes seconds."""
 
+_PLAN_COLUMNS = (
+    Column("realisable", "realisable", 1, True, True, of_samples=True, counted="num_verdicts"),
+    Column("buildable", "buildable", 1, True, True, of_samples=True, counted="num_verdicts"),
+)
+
+_FEWEST_SAMPLES = 50
+"""Least number of samples for verdicts of the solver. With fewer samples, as in short trainings,
+starting the solver is not worthwhile."""
+
 
 def usual_verdicts(num_samples: int, n_max: int) -> int:
     """Default number of samples that the solver tries to build: a fifth, few of large plans."""
@@ -117,16 +126,6 @@ def save_diagrams(
     folder.mkdir(parents=True, exist_ok=True)
     write_diagrams(folder / "samples.jsonl", diagrams)
     plot_grid(diagrams[:MAX_DRAWN], folder / picture)
-
-
-_PLAN_COLUMNS = (
-    Column("realisable", "realisable", 1, True, True, of_samples=True, counted="num_verdicts"),
-    Column("buildable", "buildable", 1, True, True, of_samples=True, counted="num_verdicts"),
-)
-
-_FEWEST_SAMPLES = 50
-"""Least number of samples for verdicts of the solver. With fewer samples, as in short trainings,
-starting the solver is not worthwhile."""
 
 
 class DiagramCells(TokenCells):

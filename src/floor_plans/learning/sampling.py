@@ -70,6 +70,9 @@ _ROWS_AHEAD = 32
 """Batch size of the look-ahead, about half a minute's work; finished batches are written and shown
 as progress."""
 
+PICTURE = "floor_plans.svg"
+NUM_SAMPLES = 64  # default of ``num_samples``
+
 
 @dataclass
 class Way:
@@ -212,9 +215,6 @@ def check_partial(partial: PartialDiagram, where: str) -> None:
         raise ValueError(f"{where}: no floor plan {found}; leave buildable out to complete it")
 
 
-PICTURE = "floor_plans.svg"
-
-
 def check_realise(request: SampleRequest) -> None:
     """Raise ``ValueError`` if floor plans are requested and a package for them is missing."""
     if request.realise:
@@ -280,9 +280,6 @@ def realise_samples(
         )
     numbers = files.write_found(jobs, planned, stop_asked=trained.stop_asked)
     return numbers, summary(numbers, files)
-
-
-NUM_SAMPLES = 64  # default of ``num_samples``
 
 
 def sample_diagrams(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:

@@ -268,7 +268,8 @@ def _lines(diagrams: Iterable[BubbleDiagram], names: bool) -> Iterator[str]:
 
 def write_json_list(path: Paths, diagrams: Iterable[BubbleDiagram], *, names: bool = True) -> None:
     """Write diagrams as one JSON list; otherwise like ``write_diagrams``."""
-    _write(path, [_list([diagram.to_json(names=names) for diagram in diagrams])])
+    texts = _texts(diagram.to_json(names=names) for diagram in diagrams)
+    _write(path, ["[\n", ",\n".join(texts), "\n]\n"])
 
 
 def write_graphml(path: Paths, diagram: BubbleDiagram) -> None:
@@ -298,10 +299,6 @@ def write_each(
         tracked = progress.track(diagrams, f"writing {folder.name}", "files")
         for number, diagram in enumerate(tracked, start=1):
             write(unfinished / f"{number:0{digits}}{suffix}", diagram)
-
-
-def _list(objects: list[dict[str, Any]]) -> str:
-    return "[\n" + ",\n".join(_texts(objects)) + "\n]\n"
 
 
 def _texts(objects: Iterable[dict[str, Any]]) -> Iterable[str]:

@@ -49,11 +49,17 @@ from floor_plans.diagrams.pictures.placement import (
 )
 from floor_plans.diagrams.vocabulary import ADJACENT, INSIDE, NO_EDGE, SURROUNDING
 
+logger = logging.getLogger(__name__)
+
 MAX_FRAMES = 100
 """Most frames of a GIF; twenty rooms have two hundred states, and frames are slow to draw."""
 PALETTE_FRAMES = 8  # frames from which the colours of a GIF are chosen
 MAX_SHOWN = 8  # most states in a film strip
 SECONDS_PER_FRAME, SECONDS_AT_END = 0.12, 2.0
+
+Pixels = NDArray[np.uint8]
+NUM_COLOURS = 255  # most colours of a palette: a GIF has 256, of which one marks unchanged pixels
+TRAJECTORY = ("trajectory.gif", "trajectory.png")
 
 
 class _Film:
@@ -218,11 +224,6 @@ def _check_frames(frames: Sequence[PartialDiagram], name: str) -> None:
         )
 
 
-Pixels = NDArray[np.uint8]
-
-NUM_COLOURS = 255  # most colours of a palette: a GIF has 256, of which one marks unchanged pixels
-
-
 class Palette:
     """Most frequent colours of ``pictures`` UInt8[H, W, 3], at most 255.
 
@@ -280,11 +281,6 @@ def _packed(picture: Pixels) -> NDArray[np.int32]:
 def _channels(packed: NDArray[np.int32]) -> NDArray[np.float64]:
     """Float[..., 3]: channels of packed colours, the inverse of ``_packed``."""
     return np.stack([packed >> 16, (packed >> 8) & 255, packed & 255], axis=-1).astype(np.float64)
-
-
-logger = logging.getLogger(__name__)
-
-TRAJECTORY = ("trajectory.gif", "trajectory.png")
 
 
 def save_trajectory(trajectory: Tensor | None, folder: Path, vocab: VocabConfig) -> None:
