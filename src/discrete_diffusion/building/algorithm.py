@@ -131,11 +131,10 @@ def check_states(config: DictConfig) -> None:
         )
     # algorithm and backbone
     needs = getattr(algorithm, "backbone_needs", ())
-    able = " or algo.backbone=".join(usable_backbones(needs, state)) or "one that does"
     if spec.state != state:
         raise ValueError(
             f"{name} works on {state}, but backbone '{spec.name}' works on {spec.state}; choose "
-            f"algo.backbone={able}"
+            f"{_backbones_with(needs, state)}"
         )
     _check_needs(config, spec)
 
@@ -156,10 +155,9 @@ def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:
         needs = tuple(need for need in needs if need == "causal")
     # needs of the algorithm
     if not spec.offers(needs):
-        able = " or algo.backbone=".join(usable_backbones(needs, state)) or "one that does"
         raise UnmetNeedsError(
             f"{name} needs a backbone that offers {', '.join(needs)}, and '{spec.name}' does "
-            f"not; choose algo.backbone={able}, or, {_offer_hint(needs)}"
+            f"not; choose {_backbones_with(needs, state)}, or, {_offer_hint(needs)}"
         )
     if undeclared:
         return
@@ -171,6 +169,11 @@ def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:
             f"algo.condition_dropout={config.algo.condition_dropout} needs a backbone that offers "
             f"keep, and '{spec.name}' does not; take {able}algo.condition_dropout=0"
         )
+
+
+def _backbones_with(needs: Collection[str], state: str) -> str:
+    names = usable_backbones(needs, state) or ["one that does"]
+    return " or ".join(f"algo.backbone={name}" for name in names)
 
 
 def _offer_hint(needs: Collection[str]) -> str:
@@ -188,12 +191,10 @@ def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
     # conditions that some data cannot do without
     for key, name in domain_of(data).needed_conditions.items():
         if data.get(key) and not spec.offers((name,)):
-            able = (
-                " or algo.backbone=".join(usable_backbones((name,), spec.state)) or "one that does"
-            )
             raise ValueError(
-                f"data.{key}=true needs a backbone that takes {name}, and '{spec.name}' does "
-                f"not; choose algo.backbone={able}, or leave it out; {_offer_hint((name,))}"
+                f"data.{key}=true needs a backbone that takes {name}, and '{spec.name}' does not; "
+                f"choose {_backbones_with((name,), spec.state)}, or leave it out; "
+                f"{_offer_hint((name,))}"
             )
 
     # facts of samples need a backbone that reads them, and training without them

@@ -201,11 +201,15 @@ def _metric_columns(
     unit, scale = (", %", 100) if column.share else ("", 1)
 
     def text(row: ComparedModel | Baseline) -> str:
-        return (
-            _format_metric(row.metrics, column)
-            if isinstance(row, Baseline)
-            else _format_mean(row, column)
-        )
+        if isinstance(row, Baseline):
+            return _format_metric(row.metrics, column)
+        # the mean over seeds; errors of shares keep a figure that is not 0
+        mean = scale * row.mean(column.name)
+        error = math.nan if column in COST else scale * row.estimate(column).standard_error
+        cell = _format_number(mean, column.digits)
+        if cell and column.share and math.isfinite(error):
+            return f"{cell} ± {error_text(error, column.digits)}"
+        return with_error(mean, error, column.digits)
 
     def difference(row: ComparedModel | Baseline) -> str:
         found = comparison.metric_difference(row, column)
@@ -252,18 +256,6 @@ def _format_estimate(
     if estimate is None:
         return ""
     return with_error(scale * estimate.mean, scale * estimate.standard_error, digits, sign=sign)
-
-
-def _format_mean(model: ComparedModel, column: Column) -> str:
-    """Format the mean of a metric over seeds, with its error."""
-    scale, error = 100 if column.share else 1, math.nan
-    if column not in COST:
-        error = model.estimate(column).standard_error
-    # errors of shares keep a figure that is not 0
-    text = _format_number(scale * model.mean(column.name), column.digits)
-    if text and column.share and math.isfinite(error):
-        return f"{text} ± {error_text(scale * error, column.digits)}"
-    return with_error(scale * model.mean(column.name), scale * error, column.digits)
 
 
 def _format_metric(metrics: Mapping[str, float], column: Column) -> str:

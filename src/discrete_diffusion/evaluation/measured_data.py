@@ -24,7 +24,7 @@ from discrete_diffusion.runtime.processes import end_if_stopping
 from discrete_diffusion.sampling.exactness import exactness_facts
 
 if TYPE_CHECKING:
-    from discrete_diffusion.evaluation.trained_model import KindOfData, TrainedModel
+    from discrete_diffusion.evaluation.trained_model import TrainedModel
     from discrete_diffusion.runtime.processes import Shard
 
 
@@ -335,7 +335,12 @@ def measured_data(
         trained_on = readable_data(trained, put_back)
     else:
         trained_on = own_data(trained, "what is measured against it, such as novelty,")
-    name = _describe_source(changes, file, split, whole)
+    # its name: the source, and given keys but for paths
+    source = "the checkpoint's data" if file is None else str(Path(file))
+    other = [k for k in changes if file is None or k not in _PATHS]
+    given = ", ".join(f"data.{key}={changes[key]}" for key in other)
+    name = source if whole else f"the {split} split of {source}"
+    name = f"{name} with {given}" if given else name
     logger.info("measured on %s: %s", name, data.summary())
     found = {
         "data_fingerprint": data.fingerprint(),
@@ -362,23 +367,6 @@ def changed_config(changes: dict[str, Any], trained: TrainedModel) -> tuple[Dict
     if name is not None:
         data = DictConfig(OmegaConf.load(shipped_files("data")[name]))
         data.update({key: was[key] for key in data if key in was and key != "name"})
-    _check_changes(changes, domain, data)
-    OmegaConf.set_struct(data, False)
-    data.update(changes)
-    # the file stands for all splits
-    files = [str(changes[k]) for k in ("path", "test_path") if changes.get(k) is not None]
-    if len(files) > 1:
-        raise ValueError("give data.path=FILE or data.test_path=FILE, not both")
-    if files:
-        data.update({key: None for key in _PATHS if key in data} | {"path": files[0]})
-    config = trained.config.copy()
-    OmegaConf.set_struct(config, False)
-    config.data = data
-    return config, files[0] if files else None
-
-
-def _check_changes(changes: dict[str, Any], domain: KindOfData, data: DictConfig) -> None:
-    """Check the ``changes`` of ``data``: keys, fixed values and types of values."""
     # keys, and values that the model fixes
     for key, value in changes.items():
         given = f"data.{key}={value}"
@@ -394,8 +382,20 @@ def _check_changes(changes: dict[str, Any], domain: KindOfData, data: DictConfig
     # kinds of values, as in the shipped config
     default = shipped_files("data").get(str(data.name))
     if default is not None:
-        config, defaults = ({"data": part} for part in (changes, OmegaConf.load(default)))
-        check_kinds(OmegaConf.create(config), OmegaConf.create(defaults))
+        given_data, defaults = ({"data": part} for part in (changes, OmegaConf.load(default)))
+        check_kinds(OmegaConf.create(given_data), OmegaConf.create(defaults))
+    OmegaConf.set_struct(data, False)
+    data.update(changes)
+    # the file stands for all splits
+    files = [str(changes[k]) for k in ("path", "test_path") if changes.get(k) is not None]
+    if len(files) > 1:
+        raise ValueError("give data.path=FILE or data.test_path=FILE, not both")
+    if files:
+        data.update({key: None for key in _PATHS if key in data} | {"path": files[0]})
+    config = trained.config.copy()
+    OmegaConf.set_struct(config, False)
+    config.data = data
+    return config, files[0] if files else None
 
 
 def _check_vocabulary(
@@ -437,13 +437,3 @@ def _overlap(data: Any, split: str, trained_on: Any, name: str) -> dict[str, int
             *(f"{known:,}", f"{len(data.splits[split]):,}", name),
         )
     return {"num_trained_on": known}
-
-
-def _describe_source(changes: dict[str, Any], file: str | None, split: str, whole: bool) -> str:
-    """Name of the measured data, in words."""
-    # given keys, but for paths
-    other = {k: v for k, v in changes.items() if file is None or k not in _PATHS}
-    given = ", ".join(f"data.{key}={value}" for key, value in other.items())
-    source = "the checkpoint's data" if file is None else str(Path(file))
-    name = source if whole else f"the {split} split of {source}"
-    return f"{name} with {given}" if given else name

@@ -157,12 +157,11 @@ def measure_likelihood(
 
     [log_p] = _score_forms(model, forms, score)
     # its settings, for the record
-    settings = None if sampler is None else f"sampling={sampler.name} sampling.budget=0"
-    return OrderLikelihood(
-        order,
-        algorithm.name if settings is None else f"{settings} sampling.order={_order_text(order)}",
-        forms.bounds(-log_p).estimate(data.bound),
-    )
+    shown = order if isinstance(order, str) else str([*order]).replace(" ", "")
+    settings = algorithm.name
+    if sampler is not None:
+        settings = f"sampling={sampler.name} sampling.budget=0 sampling.order={shown}"
+    return OrderLikelihood(order, settings, forms.bounds(-log_p).estimate(data.bound))
 
 
 def measure_orders(
@@ -247,10 +246,6 @@ def _score_forms(model: Model, forms: _Forms, score: Callable[[Batch, Tensor], T
             score_share = partial(score_rows, forms[k], forms.draws(k))
             scores.append(torch.cat(model.shard.map(score_share, shares)))
     return torch.stack(scores)
-
-
-def _order_text(order: Order) -> str:
-    return order if isinstance(order, str) else str([*order]).replace(" ", "")
 
 
 _BASELINES, _BOUND, _BY_TIME, _CALIBRATION = (20,), (21,), (22,), (23,)
