@@ -6,7 +6,6 @@ import json
 import logging
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -45,22 +44,6 @@ _ROWS = 3
 """Number of samples in the traced example; the exported network takes any number."""
 
 
-@dataclass(frozen=True)
-class CardFacts:
-    """Facts on the model card that are not in the checkpoint.
-
-    ``name``: name of the model, as ``load`` takes it. ``licence``: an SPDX identifier, such as
-    ``mit``. ``recipe``: the command that trained the model. ``limits``: uses for which the model is
-    not suitable. ``metrics``: contents of a ``metrics.json`` of ``evaluate`` or ``train``.
-    """
-
-    name: str
-    licence: str | None = None
-    recipe: str | None = None
-    limits: str | None = None
-    metrics: Mapping[str, Any] = field(default_factory=dict)
-
-
 def read_metrics(path: str | Path) -> dict[str, Any]:
     """Read a ``metrics.json``; raise ``ValueError`` for another file."""
     try:
@@ -87,7 +70,16 @@ def licence_of_card(path: Path) -> str | None:
     return licence if isinstance(licence, str) else None
 
 
-def model_card(info: Mapping[str, Any], num_parameters: int, about: CardFacts) -> str:
+def model_card(
+    info: Mapping[str, Any],
+    num_parameters: int,
+    metrics: Mapping[str, Any],
+    *,
+    name: str,
+    licence: str | None = None,
+    recipe: str | None = None,
+    limits: str | None = None,
+) -> str:
     """Write the text of a model's ``README.md``, with the metadata that the Hub reads."""
     config = info["config"]
     algo, domain = config["algo"], domain_of(config["data"])
@@ -95,10 +87,10 @@ def model_card(info: Mapping[str, Any], num_parameters: int, about: CardFacts) -
     # metadata, settings of the run, and sizes of its samples
     head = {
         "library_name": "discrete-diffusion",
-        **({} if about.licence is None else {"license": about.licence}),
+        **({} if licence is None else {"license": licence}),
         "tags": ["discrete-diffusion", str(algo["name"]), str(algo["backbone"])],
     }
-    recipe = {key: config[key] for key in _RECIPE if key in config}
+    settings = {key: config[key] for key in _RECIPE if key in config}
     # long texts, such as tokenizers, by their beginnings
     data = {
         k: f"{v[:40]}... ({len(v):,} characters)" if isinstance(v, str) and len(v) > 1000 else v
@@ -106,27 +98,26 @@ def model_card(info: Mapping[str, Any], num_parameters: int, about: CardFacts) -
     }
     sizes = [n for n, count in enumerate(info["size_counts"]) if count]
     seen = f"samples of size {sizes[0]} to {sizes[-1]}" if sizes else "no samples"
-    limits = "" if about.limits is None else f"{about.limits} "
 
     # sections, with a blank line between them
     parts = [
         f"---\n{_as_yaml(head)}---",
-        f"# {about.name}",
+        f"# {name}",
         f"{algo['name']} with {algo['backbone']}, {num_parameters:,} parameters, "
-        f"{info['step']:,} steps, for {domain.title}. Licence: {about.licence or 'not stated'}.",
+        f"{info['step']:,} steps, for {domain.title}. Licence: {licence or 'not stated'}.",
         "```python\nfrom discrete_diffusion import load\n\n"
-        f'model = load("{about.name}")\nsamples = model.sample(16)\n```',
+        f'model = load("{name}")\nsamples = model.sample(16)\n```',
         "## Data",
         f"Fingerprint `{info['data_fingerprint'] or 'unknown'}`:",
         f"```yaml\n{_as_yaml(data)}```",
         "## Recipe",
-        *([] if about.recipe is None else [f"```\n{about.recipe}\n```"]),
-        f"```yaml\n{_as_yaml(recipe)}```",
+        *([] if recipe is None else [f"```\n{recipe}\n```"]),
+        f"```yaml\n{_as_yaml(settings)}```",
         "## Metrics",
-        _metrics_table(about.metrics),
+        _metrics_table(metrics),
         "## Limits",
-        f"{limits}Trained on {seen}; it has not seen other sizes. Measured on data of the "
-        "distribution that it was trained on alone.",
+        f"{f'{limits} ' if limits else ''}Trained on {seen}; it has not seen other sizes. Measured on "
+        "data of the distribution that it was trained on alone.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -185,8 +176,10 @@ def save_pretrained(
         overwrite: replace existing files: all three or, if one cannot be written, none.
         metrics: a ``metrics.json`` of ``evaluate`` or ``train`` for the card, ``README.md``; by
             default the run's, if it is of the same step.
-        **about: fields of ``CardFacts``: ``name`` (by default the folder's name), ``licence`` (by
-            default the licence on the card next to the loaded file), ``recipe``, ``limits``.
+        **about: what the card says: ``name``, as ``load`` takes it (by default the folder's name);
+            ``licence``, an SPDX identifier (by default the licence on the card next to the loaded
+            file); ``recipe``, the command that trained the model; ``limits``, uses for which the
+            model is not suitable.
 
     Returns:
         The folder.
@@ -214,9 +207,7 @@ def save_pretrained(
     num = checkpoint.algorithm.num_parameters
     if (licence := licence_of_card(checkpoint.path.parent / CARD)) is not None:
         about = {"licence": licence, **about}
-    card = model_card(
-        info, num, CardFacts(**{"name": folder.resolve().name, **about}, metrics=metrics)
-    )
+    card = model_card(info, num, metrics, **{"name": folder.resolve().name, **about})
     config = json.dumps(info, indent=1, sort_keys=True) + "\n"
 
     # write all three or none

@@ -39,6 +39,7 @@ class Counting(MDLM):
         return "exact" if self.draws_nothing else "forced_mask"
 
     def loss(self, batch, generator, draw=None):
+        assert not self.training
         self.calls += 1
         return super().loss(batch, generator, "forced_mask")
 
@@ -145,7 +146,9 @@ def test_a_bound_without_draws_is_measured_once(draws_nothing, calls):
     algorithm = Counting(ZeroBackbone(), Absorbing(VOCAB.layout(), LogLinear()))
     algorithm.draws_nothing = draws_nothing
     batch = data.splits["val"][:4].batch()
+    algorithm.train()
     estimate_bound(algorithm, [batch], quantity="plain", draws=5, settings=SETTINGS)
+    assert algorithm.training
     assert algorithm.calls == calls
 
 
@@ -162,6 +165,8 @@ def test_every_draw_of_every_batch_has_noise_of_its_own():
     second = 2 * found(2) - once  # the mean of two draws, less the first
     assert ((second - once).abs() > 1e-3).double().mean() > 0.9
     assert torch.equal(found(1, twice[:1]), once[:50])
+    with pytest.raises(ValueError, match="no samples"):
+        found(1, [])
 
 
 def test_a_standard_error_far_below_the_bound_keeps_its_digits():

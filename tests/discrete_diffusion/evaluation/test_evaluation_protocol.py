@@ -10,12 +10,11 @@ import torch
 from torch import nn
 
 from discrete_diffusion.algorithms import MDLM
-from discrete_diffusion.contracts import Batch, LossOutput
+from discrete_diffusion.contracts import LossOutput
 from discrete_diffusion.data.files import TextSource
 from discrete_diffusion.data.graph_tokens import GraphDataset
 from discrete_diffusion.domains.text.dataset import TextDataset
 from discrete_diffusion.domains.text.vocabulary import TextVocabulary
-from discrete_diffusion.evaluation.bound import MeasurementSettings, sample_bounds
 from discrete_diffusion.evaluation.evaluation_protocol import (
     EvaluationProtocol,
     held_out_bounds,
@@ -139,30 +138,6 @@ def test_samples_have_the_same_sizes_and_a_price():
     assert one["seconds_per_1000_samples"] > 0
     none = EvaluationProtocol(num_samples=0)
     assert score_samples(Model(algorithm, FirstHitting()), data, none, None) == {}
-
-
-def test_sample_bounds_average_their_draws():
-    class Counting(KnownBound):
-        draws = 0
-
-        def loss(self, batch, generator, draw=None):
-            assert not self.training
-            self.draws += 1
-            nelbo = torch.full((len(batch),), float(self.draws))
-            return LossOutput(nelbo.mean(), nelbo, batch.real.sum(dim=1))
-
-    layout = VOCAB.layout()
-    x0 = random_graphs(5)
-    batches = [Batch(x0.x0[:3], x0.real[:3], torch.ones(3)), Batch(x0.x0[3:], x0.real[3:], None)]
-    algorithm = Counting(layout).train()
-    found = sample_bounds(algorithm, batches[:1], draws=3, settings=MeasurementSettings((0,)))
-    assert found.nelbo.tolist() == [2.0] * 3
-    assert found.unordered.tolist() == [1.0] * 3
-    assert algorithm.training
-    found = sample_bounds(algorithm, batches[1:], draws=2, settings=MeasurementSettings((0,)))
-    assert found.unordered.tolist() == [4.5] * 2
-    with pytest.raises(ValueError, match="no samples"):
-        sample_bounds(algorithm, [], draws=1, settings=MeasurementSettings((0,)))
 
 
 def test_a_bound_far_above_knowing_nothing_is_no_result():

@@ -207,13 +207,9 @@ def test_each_bin_is_the_integrand_at_the_times_the_network_was_told(name):
         torch.testing.assert_close(found.integrand[k], expected)
 
 
-def test_what_cannot_be_measured_is_refused():
+def test_nothing_to_measure_is_refused():
     with pytest.raises(ValueError, match="no samples"):
         by_time(exact_mdlm(), [])
-    with pytest.raises(ValueError, match="num_bins=0"):
-        by_time(exact_mdlm(), [], num_bins=0)
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        calibration(exact_mdlm(), [], 0.5, 1.0)
 
 
 @pytest.mark.parametrize("name", ["log_linear", "per_group"])

@@ -9,7 +9,7 @@ import torch
 from test_text_data import NUMBERED, text_config
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from discrete_diffusion.checkpoints.sharing import CardFacts, model_card
+from discrete_diffusion.checkpoints.sharing import model_card
 from discrete_diffusion.data.files import TextSource
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.text.subwords import (
@@ -151,6 +151,6 @@ def test_a_model_card_does_not_hold_a_whole_tokenizer(vocabulary):
     data = {"domain": "text", "name": "text", "tokenizer_state": vocabulary.state}
     info = {"config": {"data": data, "algo": {"name": "mdlm", "backbone": "dit"}}}
     info |= {"size_counts": [], "step": 1, "data_fingerprint": None}
-    card = model_card(info, 10, CardFacts(name="m"))
+    card = model_card(info, 10, {}, name="m")
     assert vocabulary.state not in card
     assert f"({len(vocabulary.state):,} characters)" in card
