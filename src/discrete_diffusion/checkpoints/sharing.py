@@ -116,8 +116,8 @@ def model_card(
         "## Metrics",
         _metrics_table(metrics),
         "## Limits",
-        f"{f'{limits} ' if limits else ''}Trained on {seen}; it has not seen other sizes. Measured on "
-        "data of the distribution that it was trained on alone.",
+        f"{f'{limits} ' if limits else ''}Trained on {seen}; it has not seen other sizes. Measured "
+        "on data of the distribution that it was trained on alone.",
     ]
     return "\n\n".join(parts) + "\n"
 
