@@ -68,12 +68,9 @@ def test_a_run_folder_means_one_of_its_files(files, tmp_path, caplog):
         assert read_starting_weights(folder).path == kept / "best.ckpt"
     assert str(kept / "best.ckpt") in caplog.text
     assert checkpoint_file(tmp_path / "nowhere.ckpt") == tmp_path / "nowhere.ckpt"
-
-
-def test_a_checkpoint_that_was_being_written_is_none(tmp_path):
-    folder = tmp_path / "checkpoints"
-    folder.mkdir()
-    (folder / ".last.7aae.unfinished.ckpt").touch()
+    # one that was being written is none
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / ".last.7aae.unfinished.ckpt").touch()
     with pytest.raises(ValueError, match=r"without last\.ckpt .*train anew") as found:
         checkpoint_file(tmp_path, "last.ckpt")
     assert "unfinished" not in str(found.value)
@@ -177,22 +174,18 @@ def test_a_pickle_that_wants_code_is_refused_and_never_run(files, tmp_path, monk
 
 
 def mutated(content: bytes, chance: random.Random) -> bytes:
-    """A copy with a bit flipped, cut off, blocks swapped, or bytes of its ends edited."""
+    """A copy with a bit flipped, cut off, or blocks swapped."""
     data, size = bytearray(content), len(content)
-    kind = chance.randrange(5)
+    kind = chance.randrange(4)
     near_an_end = chance.choice([chance.randrange(3000), size - 1 - chance.randrange(3000)])
     if kind < 2:
         data[chance.randrange(size) if kind else near_an_end] ^= 1 << chance.randrange(8)
     elif kind == 2:
         del data[chance.randrange(size) :]
-    elif kind == 3:
+    else:
         block = chance.choice([64, 512, 4096])
         a, b = (chance.randrange(0, size - block, block) for _ in range(2))
         data[a : a + block], data[b : b + block] = content[b : b + block], content[a : a + block]
-    else:
-        data[near_an_end : near_an_end + chance.randrange(2)] = chance.randbytes(
-            chance.choice([0, 1])
-        )
     return bytes(data)
 
 

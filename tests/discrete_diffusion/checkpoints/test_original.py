@@ -70,10 +70,8 @@ def test_the_logits_are_those_of_the_original_code(kind, reference, tmp_path):
     start = f"{kind}/state/"
     state = {k.removeprefix(start): v for k, v in reference.items() if k.startswith(start)}
     name = f"{kind}:{lightning_file(tmp_path / 'a.ckpt', state)}?length=24"
-    model, x = (
-        load(name + ("&time_conditioning=true" if kind == "mdlm" else "")),
-        reference[f"{kind}/x_t"],
-    )
+    model = load(name + ("&time_conditioning=true" if kind == "mdlm" else ""))
+    x = reference[f"{kind}/x_t"]
     assert model.backbone.blocks[0].attention.n_heads == 4
     for value in (0.0, 0.3, 1.7) if kind == "mdlm" else (None,):
         sigma = None if value is None else torch.full((2,), value)
@@ -134,17 +132,12 @@ def test_mdlm_reads_sigma_zero_unless_its_file_says_otherwise(tmp_path):
         torch.testing.assert_close(found, original_logits(state, x, sigma), atol=1e-5, rtol=0)
 
 
-def test_sigma_ends_where_their_schedule_does(tmp_path):
-    state, x = made_state(), ids(2)
-    model = load(f"sedd:{lightning_file(tmp_path / 'a.ckpt', state)}?length={L}")
-    expected = original_logits(state, x, torch.full((2,), 6.907755))
-    assert_logits(model, x, torch.tensor([9.0, 50.0]), expected)
-
-
 def test_scores_of_sedd_are_theirs(tmp_path):
-    """log s = logit - log(exp(sigma) - 1) - log(V - 1) at MASK."""
+    """log s = logit - log(exp(sigma) - 1) - log(V - 1) at MASK; sigma ends where theirs does."""
     state = made_state()
     model = load(f"sedd:{lightning_file(tmp_path / 'a.ckpt', state)}?length={L}")
+    last = original_logits(state, ids(2), torch.full((2,), 6.907755))
+    assert_logits(model, ids(2), torch.tensor([9.0, 50.0]), last)
     x, t = torch.full((3, L), V - 1), torch.tensor([0.1, 0.4, 0.8])
     real = torch.ones_like(x, dtype=torch.bool)
     with torch.no_grad():
@@ -243,13 +236,8 @@ def test_settings_and_tokenizers_in_the_pickle_are_not_run(tmp_path, monkeypatch
     fake.GPT2TokenizerFast = GPT2TokenizerFast
     monkeypatch.setattr(GPT2TokenizerFast, "__module__", fake.__name__)
     monkeypatch.setitem(sys.modules, fake.__name__, fake)
-    config = OmegaConf.create(
-        {
-            "model": {"length": 7, "n_heads": HEADS},
-            "time_conditioning": True,
-            "some": [1, "${seed}"],
-        }
-    )
+    model = {"length": 7, "n_heads": HEADS}
+    config = OmegaConf.create({"model": model, "time_conditioning": True, "some": [1, "${seed}"]})
     types = [int, object, frozenset, defaultdict(dict)]
     held = {"config": config, "tokenizer": GPT2TokenizerFast(), "types": types}
     path = lightning_file(tmp_path / "a.ckpt", made_state(), hyper_parameters=held)
@@ -291,58 +279,44 @@ def test_other_pickles_are_refused_with_the_command_that_converts(held, named, t
         assert load(f"mdlm:{tmp_path}/weights.ckpt?length=3").layout.length == 3
 
 
-def damaged(key: str, value: Tensor | None) -> dict[str, Tensor]:
-    state = made_state()
-    if value is None:
-        del state[key]
-    else:
-        state[key] = value
-    return state
-
-
+EMBEDDING, QKV = "vocab_embed.embedding", "blocks.0.attn_qkv.weight"
+QKV_SHAPES = rf"attn_qkv\.weight is \({3 * D}, {D + 2}\).*\({3 * D}, {D}\).*{V}, {D}"
 AVERAGES = parameters(made_state())
 
 
 @pytest.mark.parametrize(
-    ("name", "state", "more", "named"),
+    ("changes", "named"),
     [
-        ("mdlm", damaged("blocks.1.norm2.weight", None), {}, r"blocks\.1\.norm2\.weight is miss"),
-        ("mdlm", damaged("vocab_embed.embedding", None), {}, r"no key ends in vocab_embed\.embed"),
-        (
-            "mdlm",
-            damaged("blocks.0.attn_qkv.weight", torch.zeros(3 * D, D + 2)),
-            {},
-            rf"blocks\.0\.attn_qkv\.weight is \({3 * D}, {D + 2}\).*\({3 * D}, {D}\).*{V}, {D}",
-        ),
-        ("mdlm", damaged("vocab_embed.embedding", torch.zeros(D)), {}, "embedding is .*2 axes"),
-        ("mdlm", damaged("cond_map.weight", torch.zeros(2)), {}, r"cond_map\.weight is not a w"),
-        ("mdlm", made_state(causal=True), {}, r"sigma_map.*load it as ar:PATH"),
-        ("mdlm", made_state(), {"ema": {"shadow_params": AVERAGES[:-1]}}, "29 .*the network 30"),
-        (
-            "mdlm",
-            made_state(),
-            {"ema": {"shadow_params": AVERAGES[::-1]}},
-            r"ema\.shadow_params\[0\].*vocab_embed\.embedding",
-        ),
-        ("mdlm", made_state(), {"ema": {"shadow_params": [*AVERAGES, torch.ones(3)]}}, "has 31"),
-        (
-            "sedd",
-            made_state(),
-            {"hyper_parameters": {"config": {"graph": {"type": "uniform"}}}},
-            r"graph\.type",
-        ),
-        (
-            "sedd",
-            made_state(),
-            {"hyper_parameters": {"config": {"model": {"scale_by_sigma": False}}}},
-            "scale_by_sigma",
-        ),
+        ({"blocks.1.norm2.weight": None}, r"blocks\.1\.norm2\.weight is miss"),
+        ({EMBEDDING: None}, r"no key ends in vocab_embed\.embed"),
+        ({EMBEDDING: torch.zeros(D)}, "embedding is .*2 axes"),
+        ({QKV: torch.zeros(3 * D, D + 2)}, QKV_SHAPES),
+        ({"cond_map.weight": torch.zeros(2)}, r"cond_map\.weight is not a w"),
+        (dict.fromkeys(made_state().keys() - made_state(causal=True).keys()), "load it as ar:PATH"),
     ],
 )
-def test_wrong_weights_name_file_and_key(name, state, more, named, tmp_path):
-    path = lightning_file(tmp_path / "a.ckpt", state, **more)
+def test_wrong_weights_name_file_and_key(changes, named, tmp_path):
+    state = {k: v for k, v in {**made_state(), **changes}.items() if v is not None}
+    path = lightning_file(tmp_path / "a.ckpt", state)
     with pytest.raises(ValueError, match=rf"a\.ckpt.*{named}"):
-        load(f"{name}:{path}?length=4")
+        load(f"mdlm:{path}?length=4")
+
+
+@pytest.mark.parametrize(
+    ("averages", "config", "named"),
+    [
+        (AVERAGES[:-1], {}, "29 .*the network 30"),
+        (AVERAGES[::-1], {}, r"ema\.shadow_params\[0\].*vocab_embed\.embedding"),
+        ([*AVERAGES, torch.ones(3)], {}, "has 31"),
+        (AVERAGES, {"graph": {"type": "uniform"}}, r"graph\.type"),
+        (AVERAGES, {"model": {"scale_by_sigma": False}}, "scale_by_sigma"),
+    ],
+)
+def test_wrong_averages_and_settings_name_file_and_key(averages, config, named, tmp_path):
+    more = {"ema": {"shadow_params": averages}, "hyper_parameters": {"config": config}}
+    path = lightning_file(tmp_path / "a.ckpt", made_state(), **more)
+    with pytest.raises(ValueError, match=rf"a\.ckpt.*{named}"):
+        load(f"sedd:{path}?length=4")
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,8 @@ def test_the_same_run_goes_on(check):
 
 def test_a_dit_from_before_its_later_settings_is_as_it_was(tmp_path):
     later = ("bias", "activation", "sigma_input", "adaln", "attention")
-    now = compose("train", ["data=bubble_diagrams", "algo.backbone=dit", "model=dit_tiny"])
-    then = compose("train", ["data=bubble_diagrams", "algo.backbone=dit", "model=dit_tiny"])
+    words = ["data=bubble_diagrams", "algo.backbone=dit", "model=dit_tiny"]
+    now, then = compose("train", words), compose("train", words)
     with open_dict(then):
         for key in later:
             del then.model[key]

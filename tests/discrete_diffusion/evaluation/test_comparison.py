@@ -127,7 +127,7 @@ def test_one_seed_has_the_error_of_a_share_of_samples():
     assert "One training seed (3)" in notes
 
 
-def test_numbers_in_words():
+def test_numbers_with_errors():
     assert with_error(12345.678, 0.5, 1) == "12,345.7 ± 0.5"
     assert with_error(123456789.0, 2e7, 2, sign="+") == "+1.235e+08 ± 2e+07"
     assert with_error(math.nan, 1.0, 1) == ""
