@@ -36,7 +36,7 @@ from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.models.acceleration import compile_backbone, tuned
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.noise_schedules import LogLinear
-from record import Part, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, command_line, markdown_table, publish, typed
 from vocabulary import data
 
 LENGTH, IDS, BLOCK = 1024, 50_258, 16
@@ -47,7 +47,7 @@ QUICK = {"hidden_size": 16, "n_blocks": 2, "n_heads": 2}
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
+    parser = command_line(__doc__, threads=1, quick=True)
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=ALGORITHMS[:3])
     parser.add_argument("--model", default="dit_base")
@@ -56,8 +56,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--compile", choices=("true", "reduce-overhead"))
     parser.add_argument("--at-once", type=int, help="the loss in chunks of 2**this logits")
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="only check that it runs")
     parser.add_argument("--one", choices=ALGORITHMS, help="in this process; prints JSON")
     return parser.parse_args()
 

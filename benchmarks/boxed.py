@@ -9,15 +9,13 @@ go into ``src/floor_plans/box/plans-small`` in bfloat16, with a card. Writes
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from discrete_diffusion import load
 from discrete_diffusion.checkpoints import read_checkpoint
-from record import ROOT, Part, Record, Sections, publish
-from runs import evaluate, kept_run, table
+from record import ROOT, Part, Record, Sections, command_line, publish
+from runs import evaluate, kept_folder, kept_run, table
 
 NAME = "plans-small"
 BOX = ROOT / "src" / "floor_plans" / "box" / NAME
@@ -66,14 +64,10 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, keep=True)
     parser.add_argument("--run", type=Path, help="of the recipe; without it, it is trained")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--keep", type=Path, help="folder of what is kept")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = (given.keep or Path(scratch)).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
+    with kept_folder(given.keep) as folder:
         run = given.run or kept_run(folder / NAME, RECIPE)
         results = measure(run, folder, given.threads)
     command = f"python benchmarks/boxed.py --threads {given.threads}"

@@ -34,7 +34,17 @@ from discrete_diffusion.hub import published
 from floor_plans import read_diagrams
 from floor_plans.briefs.reading import read_brief
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
-from record import DOCS, ROOT, Part, Record, Sections, earlier, markdown_table, publish
+from record import (
+    DOCS,
+    ROOT,
+    Part,
+    Record,
+    Sections,
+    command_line,
+    earlier,
+    markdown_table,
+    publish,
+)
 from runs import evaluate
 
 EXAMPLES = ROOT / "examples" / "briefs"
@@ -257,14 +267,13 @@ def told(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1)
     parser.add_argument("study", nargs="?", choices=("briefs", "told"), default="briefs")
     parser.add_argument("--checkpoint", type=Path, help="of briefs: the model")
     parser.add_argument("--told", type=Path, help="of told: a run that is told facts")
     parser.add_argument("--plain", type=Path, help="of told: one that is not")
     parser.add_argument("--num", type=int, default=16)
     parser.add_argument("--particles", type=int, default=256)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--briefs", nargs="*", choices=BRIEFS, default=list(BRIEFS))
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument("--measured", nargs="*", choices=BRIEFS, default=list(MEASURED))

@@ -10,7 +10,6 @@ not named keep what the results hold.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import time
@@ -40,7 +39,7 @@ from floor_plans.learning.build import real_data_for_model
 from floor_plans.learning.sampling import Way
 from floor_plans.plans.buildable import EFFORT, DrawnDiagram, keep_buildable
 from floor_plans.plans.verdict import have_plans
-from record import Part, Record, Sections, earlier, markdown_table, percent, publish
+from record import Part, Record, Sections, command_line, earlier, markdown_table, percent, publish
 
 REFERENCE, REFERENCE_REPEATS = 1000, 20
 WAYS = {
@@ -239,7 +238,7 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("checkpoints", nargs="+", metavar="NAME=CHECKPOINT")
     parser.add_argument("--num", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)

@@ -17,16 +17,14 @@ results. ``--finished`` writes those of the runs that are there, and trains none
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from record import Part, Record, Sections, markdown_table, publish
-from runs import evaluate_run, kept_run, validations
+from record import Part, Record, Sections, command_line, markdown_table, publish
+from runs import evaluate_run, kept_folder, kept_run, validations
 
 BATCH_SIZE = 64
 SHORT_RUN = (
@@ -211,13 +209,11 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=2, keep=True)
     parser.add_argument("study", nargs="?", choices=list(STUDIES), default="choices")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--plans", type=Path, help="of studies of real plans: their file")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--keep", type=Path, help="folder of runs to keep")
     parser.add_argument("--share", default="0/1", help="k/n: every n-th run from the k-th on")
     parser.add_argument("--finished", action="store_true", help="tabulate the kept runs alone")
     arguments = parser.parse_args()
@@ -231,8 +227,8 @@ def main() -> None:
     kept = ["nelbo_unordered", "nelbo_standard_error", *COLUMNS[study]]
     kept += ["nelbo_by_rooms", "lowest_at"] if watched else []
     results: dict[str, list[dict[str, Any]]] = {}
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = (arguments.keep or Path(scratch)).absolute() / study
+    with kept_folder(arguments.keep) as kept:
+        folder = kept / study
         for seed in seeds:
             for k, (name, overrides) in enumerate(STUDIES[study].items()):
                 run_folder = folder / f"{k}-{seed}"

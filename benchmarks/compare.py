@@ -21,9 +21,7 @@ figure. With ``--folder`` an interrupted run goes on where it was when called ag
 
 from __future__ import annotations
 
-import argparse
 import math
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,7 +39,8 @@ from discrete_diffusion.evaluation import Baseline, Comparison
 from discrete_diffusion.evaluation.comparison import ComparedModel, Estimate
 from discrete_diffusion.evaluation.comparison_figure import plot_comparison
 from discrete_diffusion.evaluation.comparison_table import comparison_table
-from record import Figures, Part, Record, Sections, publish
+from record import Figures, Part, Record, Sections, command_line, publish
+from runs import kept_folder
 
 QUIET = ("callbacks.num_samples=0", "logger=none")
 SHARED = (
@@ -219,12 +218,11 @@ def _metrics(results: Row, row: Row) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=2)
     parser.add_argument("study", choices=list(STUDIES))
     parser.add_argument("file", nargs="?", help="text: UTF-8, plain or .gz")
     parser.add_argument("--steps", type=int)
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--folder", type=Path, help="kept, so that a run can go on")
     arguments = parser.parse_args()
     study, seeds = arguments.study, list(range(arguments.seeds))
@@ -235,10 +233,8 @@ def main() -> None:
     words = [f"seeds={seeds}", f"threads={arguments.threads}", f"trainer.max_steps={steps}"]
     words.append(f"trainer.val_check_interval={steps}")
     words += [] if arguments.file is None else [f"data.path={Path(arguments.file).absolute()}"]
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = (arguments.folder or Path(scratch)).absolute() / study
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        results = run(study, words, folder)
+    with kept_folder(arguments.folder) as folder:
+        results = run(study, words, folder / study)
         given = [study, *([] if arguments.file is None else [Path(arguments.file).name])]
         options = f"--steps {steps} --seeds {arguments.seeds} --threads {arguments.threads}"
         command = f"python benchmarks/compare.py {' '.join(given)} {options}"

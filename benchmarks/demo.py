@@ -9,7 +9,6 @@ training, evaluating, sampling, drawing) is.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from floor_plans import read_diagrams
 from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
-from record import DOCS, Part, Record, Sections, markdown_table, percent, publish
+from record import DOCS, Part, Record, Sections, command_line, markdown_table, percent, publish
 
 PICTURE = DOCS / "images" / "samples.png"
 
@@ -42,7 +41,7 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
     runs = []

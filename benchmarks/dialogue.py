@@ -10,7 +10,6 @@ folder and writes nothing.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
@@ -27,7 +26,7 @@ from continuous_states.dialogue.summaries import (
 from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.sampling import Model, build_sampler
-from record import Part, Record, Sections, markdown_table, percent, publish
+from record import Part, Record, Sections, command_line, markdown_table, percent, publish
 from runs import facts, kept_run
 
 EXPERIMENT = "experiment=dialogue"
@@ -95,11 +94,9 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, quick=True)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--runs", type=Path, default=Path("runs/dialogue"), help="kept there")
-    parser.add_argument("--quick", action="store_true", help="a few steps; writes nothing")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     runs, examples = [], ""

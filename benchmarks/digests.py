@@ -12,7 +12,6 @@ machine: write and compare on the same one.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import sys
@@ -29,6 +28,7 @@ import torch
 
 from discrete_diffusion.cli import main as command
 from floor_plans import generate_plans, write_diagrams
+from record import command_line
 
 SHORT = (
     *("threads=1", "trainer.max_steps=3", "trainer.val_check_interval=2"),
@@ -214,7 +214,7 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("action", choices=("write", "compare"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--only", nargs="+", choices=[*CASES, *COMPARED])

@@ -31,7 +31,7 @@ from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import bubble_metrics
 from floor_plans.diagrams.tokens import decode
-from record import Figures, Part, Record, Sections, markdown_table, publish
+from record import Figures, Part, Record, Sections, command_line, markdown_table, publish
 from runs import facts as cost
 from runs import kept_run
 from sampler_cells import BATCH, NUM, QUICK_NUM, Cell, Model, fill
@@ -300,14 +300,12 @@ def figures(record: Record) -> Figures:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, quick=True)
     parser.add_argument("--teacher", default="plans-small")
     parser.add_argument("--calls", type=int, nargs="+", default=[4, 6])
     parser.add_argument("--steps", type=int, nargs="+", default=[4000])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("runs/distilled"))
-    parser.add_argument("--quick", action="store_true", help="only check that it runs")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     folder = given.keep / "quick" if given.quick else given.keep

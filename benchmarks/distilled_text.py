@@ -36,7 +36,7 @@ from discrete_diffusion.domains import build_data
 from discrete_diffusion.evaluation import MeasurementSettings, standard_error
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.sampling import Model, build_sampler, sample_in_batches
-from record import Part, Record, Sections, markdown_table, percent, publish
+from record import Part, Record, Sections, command_line, markdown_table, percent, publish
 from runs import facts, kept_run
 
 SEED, BATCH, BOUND_DRAWS, RUN_OF, HELD_OUT = 0, 64, 4, 4, 256
@@ -199,16 +199,14 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, quick=True)
     parser.add_argument("file", type=Path, help="UTF-8, plain or .gz")
     parser.add_argument("--calls", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--student-steps", type=int, default=500)
     parser.add_argument("--samples", type=int, default=256)
     parser.add_argument("--components", type=int, default=64)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("runs/distilled_text"))
-    parser.add_argument("--quick", action="store_true", help="only check that it runs")
     given = parser.parse_args()
     if given.quick:
         vars(given).update(QUICK)

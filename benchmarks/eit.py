@@ -11,7 +11,6 @@ and writes nothing.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ from discrete_diffusion.checkpoints import read_checkpoint
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.sampling import Model, build_sampler
-from record import Part, Record, Sections, earlier, markdown_table, percent, publish
+from record import Part, Record, Sections, command_line, earlier, markdown_table, percent, publish
 from runs import facts, kept_run
 
 PARTS = ("simulator", "recipes", "arms")
@@ -240,12 +239,10 @@ def _scores(test: dict[str, float]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, quick=True)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--steps", type=int, default=1000, help="of every variant")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--runs", type=Path, default=Path("runs/eit"), help="where runs are kept")
-    parser.add_argument("--quick", action="store_true", help="a few steps; writes nothing")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     if given.quick:

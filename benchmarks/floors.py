@@ -9,7 +9,6 @@ tells apart: living, dining and entrance are one, all bedrooms but the largest a
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from discrete_diffusion.layout import ROOM_TYPES
 from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import DISTANCES, bubble_metrics
-from record import Part, Record, Sections, markdown_table, publish
+from record import Part, Record, Sections, command_line, markdown_table, publish
 
 SIZE, LARGE = 489, 2000
 COARSE = {
@@ -73,7 +72,7 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("plans", type=Path)
     parser.add_argument("--draws", type=int, default=20)
     arguments = parser.parse_args()

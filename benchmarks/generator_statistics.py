@@ -12,7 +12,6 @@ the docs. Real plans come one JSON object per line with ``room_type`` (coarse co
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -37,7 +36,7 @@ from floor_plans.diagrams.procedural.generator import PlanArrays, generate_plans
 from floor_plans.diagrams.procedural.livable import METRE
 from floor_plans.diagrams.procedural.programme import N_MAX, PAD
 from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
-from record import Part, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, command_line, markdown_table, publish, typed
 
 COARSE_OF_TYPE = np.array([0, 6, 2, 3, 0, 1, 1, 1, 1, 4, 0, 5, 5, PAD, PAD])
 """The codes of the real file, where dining and entrance are "living", and 6: master bedrooms."""
@@ -317,7 +316,7 @@ def _large_sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("plans", nargs="?", choices=("small", "large"), default="small")
     parser.add_argument("--real", type=Path, help="plans, one JSON per line; data.json.gz of large")
     parser.add_argument("--num", type=int, help="plans of the generator: 20,000, or 2,000 large")

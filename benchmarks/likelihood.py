@@ -11,7 +11,6 @@ docs.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +27,7 @@ from discrete_diffusion.sampling.likelihood import (
     random_order_log_probs,
 )
 from discrete_diffusion.sampling.unmasking import ONE_PATH
-from record import Part, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, command_line, markdown_table, publish, typed
 
 SEED, AUTOREGRESSIVE = 0, "ar"
 
@@ -102,14 +101,13 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1)
     parser.add_argument("--num", type=int, default=80, help="held-out samples")
     parser.add_argument("--orders", type=int, default=16)
     parser.add_argument("--samplers", nargs="+", default=ONE_PATH, choices=ONE_PATH)
     parser.add_argument("--model", default="plans-small")
     parser.add_argument("--name", help="of the results of another model")
     parser.add_argument("--ar", help="a model of algo=ar")
-    parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     results = measure(given.model, given.num, given.orders, given.samplers, given.ar)

@@ -13,14 +13,12 @@ holds is not done again; ``--only`` does some runs, and leaves the others as the
 
 from __future__ import annotations
 
-import argparse
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from record import Part, Record, Sections, earlier, markdown_table, publish
-from runs import evaluate_run, facts, kept_run
+from record import Part, Record, Sections, command_line, earlier, markdown_table, publish
+from runs import evaluate_run, facts, kept_folder, kept_run
 
 NAME = "masked_molecules"
 PAIR = "algo.backbone=bd-denoiser-pair"
@@ -118,16 +116,13 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, keep=True)
     parser.add_argument("file", type=Path)
     parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--keep", type=Path, help="folder of runs to keep")
     parser.add_argument("--trained", type=Path, help="run folder of a longer run")
     parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS))
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = (given.keep or Path(scratch)).absolute()
+    with kept_folder(given.keep) as folder:
         results = measure(given.file, given.steps, given.threads, folder, given.trained, given.only)
     before = earlier(NAME)
     runs = before.get("runs", {}) | results["runs"]

@@ -7,7 +7,6 @@ Writes ``benchmarks/results/molecule_files.json`` and its tables in the docs.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from discrete_diffusion.domains.molecules.molecule import parse_atom
 from discrete_diffusion.domains.molecules.molecule_files import read_rows
 from discrete_diffusion.domains.molecules.reading import changed_rows, read_molecules
 from discrete_diffusion.domains.molecules.samples import score_molecules
-from record import Part, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, command_line, markdown_table, publish, typed
 
 QM9_MOLECULES = 133_885
 """Of the published data set; the file of SMILES lacks those that could not be written as SMILES."""
@@ -114,7 +113,7 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--qm9", type=Path, required=True, help="a file of QM9's SMILES")
     parser.add_argument("--zinc", type=Path, nargs="*", default=[], help="files of ZINC's")
     parser.add_argument("--num-samples", type=int, default=10_000)

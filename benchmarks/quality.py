@@ -12,18 +12,15 @@ of the same seed and overrides.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data
-from record import DOCS, RESULTS, Part, Record, Sections, publish
-from runs import NETWORKS, evaluate_run, kept_run, table
+from record import DOCS, RESULTS, Part, Record, Sections, command_line, publish
+from runs import NETWORKS, evaluate_run, kept_folder, kept_run, table
 from runs import facts as cost
 
 NUM, SEEDS = 2000, 5
@@ -72,10 +69,8 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=2, keep=True)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--keep", type=Path, help="folder of runs to keep")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("overrides", nargs="*")
     arguments = parser.parse_intermixed_args()
@@ -84,8 +79,7 @@ def main() -> None:
     build_data(compose("train", words))  # drawn and cached before the clock starts
     asked = [*arguments.overrides, f"--seed {arguments.seed} --threads {arguments.threads}"]
     found = kept_results(" ".join(asked))
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = (arguments.keep or Path(scratch)).absolute()
+    with kept_folder(arguments.keep) as folder:
         for network in arguments.networks:
             run = kept_run(folder / network, [*words, f"algo.backbone={network}"])
             options = (f"num_samples={NUM}", f"seeds={SEEDS}", f"threads={arguments.threads}")

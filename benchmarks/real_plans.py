@@ -13,10 +13,8 @@ nothing is selected on the held-out plans.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import cycle
@@ -26,8 +24,8 @@ from typing import Any
 from discrete_diffusion.viz import GROUP_COLOURS, add_legend, new_figure, save_figure, style_axes
 from floor_plans import BubbleDiagram, read_diagrams
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
-from record import Figures, Part, Record, Sections, markdown_table, publish
-from runs import NETWORKS, by_size_table, evaluate_run, kept_run, table, validations
+from record import Figures, Part, Record, Sections, command_line, markdown_table, publish
+from runs import NETWORKS, by_size_table, evaluate_run, kept_folder, kept_run, table, validations
 from runs import facts as cost
 
 WATCHED = ("trainer.val_check_interval=100", "callbacks.num_samples=200", "logger=csv")
@@ -174,19 +172,16 @@ def figures(record: Record) -> Figures:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=2, keep=True)
     parser.add_argument("plans", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--keep", type=Path, help="folder of runs to keep")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("overrides", nargs="*")
     arguments = parser.parse_intermixed_args()
     fixed = ["experiment=real_plans", *arguments.overrides]
     words = [*fixed, f"data.path={arguments.plans.resolve()}", f"threads={arguments.threads}"]
     seeds = range(arguments.seeds)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = (arguments.keep or Path(scratch)).absolute()
+    with kept_folder(arguments.keep) as folder:
         found = {network: measured(folder, network, seeds, words) for network in arguments.networks}
     results = {
         "train": " ".join(["discrete-diffusion train", *fixed, "data.path=plans.jsonl"]),

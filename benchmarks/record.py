@@ -15,6 +15,8 @@ the report and the files. Title, caption and pictures of a table are written by 
 
 from __future__ import annotations
 
+import argparse
+import hashlib
 import json
 import os
 import platform
@@ -167,24 +169,19 @@ def write_result(
     """Write ``results/<name>.json`` alone, as long as some of the numbers are to come."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
+    words = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
+    commit = subprocess.run(words, capture_output=True, text=True, check=False)
     record = {
         "command": command,
         "seed": seed,
         "hardware": made_on or hardware(),
         "date": datetime.now(UTC).date().isoformat(),
-        "commit": _commit(),
+        "commit": commit.stdout.strip() or "unknown",  # outside a repository
     }
     if path.exists() and (tables := json.loads(path.read_text()).get("tables")):
         record["tables"] = tables
     path.write_text(json.dumps(record | {"results": results}, indent=1) + "\n")
     return path
-
-
-def _commit() -> str:
-    """The commit that is checked out, short; ``unknown`` outside a repository."""
-    words = ["git", "-C", str(ROOT), "rev-parse", "--short=8", "HEAD"]
-    found = subprocess.run(words, capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
 
 
 def typed() -> str:
@@ -203,6 +200,31 @@ def hardware() -> str:
     if torch.cuda.is_available():
         parts.append(torch.cuda.get_device_name())
     return ", ".join([*parts, f"Python {platform.python_version()}", f"torch {torch.__version__}"])
+
+
+def command_line(
+    doc: str | None, *, threads: int | None = None, keep: bool = False, quick: bool = False
+) -> argparse.ArgumentParser:
+    """Parser of a script's words, described by the first line of its docstring. ``threads``:
+    default of ``--threads``; without it, as without ``keep`` and ``quick``, there is no such
+    option."""
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    if threads is not None:
+        parser.add_argument("--threads", type=int, default=threads)
+    if keep:
+        parser.add_argument("--keep", type=Path, help="folder of what is kept, and not made again")
+    if quick:
+        parser.add_argument("--quick", action="store_true", help="only check that it runs")
+    return parser
+
+
+def digest_of_code(*parts: str) -> str:
+    """16 hex digits of the modules of the framework, or of those folders of it."""
+    package, digest = ROOT / "src" / "discrete_diffusion", hashlib.sha256()
+    for folder in parts or ("",):
+        for path in sorted((package / folder).rglob("*.py")):
+            digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def percent(share: float) -> str:

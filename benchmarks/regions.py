@@ -10,7 +10,6 @@ is measured on the test split, of which nothing is chosen, under masks that are 
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -31,7 +30,16 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.sampling import Model
-from record import Part, Record, Sections, earlier, markdown_table, publish, write_result
+from record import (
+    Part,
+    Record,
+    Sections,
+    command_line,
+    earlier,
+    markdown_table,
+    publish,
+    write_result,
+)
 from runs import facts, kept_run
 
 PARTS = ("recipe", "arms", "early")
@@ -317,13 +325,11 @@ def _shown(value: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, quick=True)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--seeds", type=int, default=3, help="runs of the recipe")
     parser.add_argument("--steps", type=int, default=800, help="of every variant")
     parser.add_argument("--early-steps", type=int, default=300, help="of two of them once more")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="a few steps; writes nothing")
     given = parser.parse_args()
     command = f"--seeds {given.seeds} --steps {given.steps} --early-steps {given.early_steps}"
     command = f"python benchmarks/regions.py {command} --threads {given.threads}"

@@ -11,8 +11,6 @@ trained on, and other settings of the tuning, as ``train`` takes them. Writes
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +18,8 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from discrete_diffusion.evaluation import share_interval
-from record import Part, Record, Sections, markdown_table, percent, publish, typed
-from runs import evaluate, evaluate_run, facts, kept_run, validations
+from record import Part, Record, Sections, command_line, markdown_table, percent, publish, typed
+from runs import evaluate, evaluate_run, facts, kept_folder, kept_run, validations
 
 TUNING = (
     "algo=reward",
@@ -101,7 +99,7 @@ def _bound(found: Mapping[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, keep=True)
     parser.add_argument("data", nargs="*", help="of the model: data.livable=true; other settings")
     parser.add_argument("--model", default="plans-small")
     parser.add_argument("--name", help="of the results of another model")
@@ -109,13 +107,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--num", type=int, default=2000, help="samples that are measured")
     parser.add_argument("--verdicts", type=int, default=1000, help="of them, by the solver")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--keep", type=Path, help="folder of what is kept")
     given = parser.parse_args()
     options = [f"threads={given.threads}", f"num_samples={given.num}", "seeds=1"]
     options.append(f"verdicts={given.verdicts}")
-    with tempfile.TemporaryDirectory() as scratch:
-        keep = (given.keep or Path(scratch)).absolute()
+    with kept_folder(given.keep) as keep:
         results = measure(given.model, given.reward, given.steps, keep, given.data, options)
     name = f"reward_{given.name}" if given.name else "reward"
     publish(name, command=typed(), seed=0, results=results)

@@ -6,7 +6,9 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,15 @@ from record import markdown_table
 
 NETWORKS = ("bd-denoiser-pair", "bd-denoiser")
 """What the recipes on plans are measured with: theirs, and the flat network."""
+
+
+@contextmanager
+def kept_folder(keep: Path | None) -> Iterator[Path]:
+    """The folder of what is kept; if there is none, one that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = (keep or Path(scratch)).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
 
 
 def kept_run(folder: Path, words: Sequence[str]) -> Path:

@@ -8,13 +8,11 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
-import discrete_diffusion
 from buildable import buildable
 from clock import Stopwatch
 from discrete_diffusion.algorithms import TokenAlgorithm
@@ -30,6 +28,7 @@ from discrete_diffusion.sampling import build_sampler, sample_in_batches
 from floor_plans import decode
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import bubble_metrics
+from record import digest_of_code
 from speculative import counted
 
 NUM, QUICK_NUM, BATCH = 2000, 100, 256
@@ -154,17 +153,6 @@ def trained(folder: Path, algorithm: str, words: Sequence[str]) -> Path:
     return run / "checkpoints" / "last.ckpt"
 
 
-@cache
-def digest_of_code() -> str:
-    """Of the modules that the draws depend on."""
-    package = Path(discrete_diffusion.__file__).parent
-    digest = hashlib.sha256()
-    for part in ("sampling", "forward_process"):
-        for path in sorted((package / part).glob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 def place_of(folder: Path, cell: Cell, digest: str, num: int, verdicts: int = 0) -> Path:
     """The file of a cell: named by all that its numbers depend on, code included."""
     facts = {
@@ -172,7 +160,7 @@ def place_of(folder: Path, cell: Cell, digest: str, num: int, verdicts: int = 0)
         "weights": digest,
         "samples": num,
         "batch": BATCH,
-        "code": digest_of_code(),
+        "code": digest_of_code("sampling", "forward_process"),
         **({"verdicts": verdicts} if verdicts else {}),
     }
     name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -14,7 +14,6 @@ the figure of particles.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ from matplotlib.ticker import NullFormatter
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.viz import chart_style
 from floor_plans.briefs.particles import Particles
-from record import Figures, Part, Record, Sections, markdown_table, publish
+from record import Figures, Part, Record, Sections, command_line, markdown_table, publish
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "discrete_diffusion" / "sampling")]
@@ -202,7 +201,7 @@ def measure_all_particles(sets: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("study", nargs="?", choices=("samplers", "particles"), default="samplers")
     parser.add_argument("--samples", type=int, default=200_000, help="of each sampler")
     parser.add_argument("--sets", type=int, default=2000, help="of each number of particles")

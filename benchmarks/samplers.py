@@ -17,7 +17,6 @@ the folder. ``seconds`` are those of the machine as it was, whatever else ran on
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -29,7 +28,7 @@ import torch
 from scipy.stats import ttest_ind
 
 from discrete_diffusion.evaluation import Interval, confidence_interval
-from record import Figures, Part, Record, Sections, markdown_table, publish
+from record import Figures, Part, Record, Sections, command_line, markdown_table, publish
 from sampler_cells import (
     FEW_CALLS,
     FLAT,
@@ -247,13 +246,11 @@ def _number(key: str) -> Callable[[float], str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, quick=True)
     parser.add_argument("--checkpoint", type=Path, help="of absorbing noise; trained if not given")
     parser.add_argument("--non-absorbing", type=Path, help="of other noise; trained if not given")
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path("runs/samplers"))
     parser.add_argument("--share", default="0/1", help="k/n: every n-th cell from the k-th on")
-    parser.add_argument("--quick", action="store_true", help="a small model, few samples")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     folder = given.folder / "quick" if given.quick else given.folder

@@ -11,7 +11,6 @@ and a check before each of these. At half time a process that looks for a plan i
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import socket
@@ -29,7 +28,7 @@ from typing import Any
 import httpx
 
 from floor_plans import generate_plans
-from record import Part, Record, markdown_table, publish
+from record import Part, Record, command_line, markdown_table, publish
 
 ALONE = 15
 """Requests one after the other."""
@@ -62,11 +61,10 @@ SAY = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line(__doc__, threads=1)
     parser.add_argument("--checkpoint", default="plans-small")
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

@@ -9,9 +9,7 @@ on the characters of FILE, in FOLDER, unless it is there. Writes
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,8 +27,8 @@ from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import build_sampler
 from floor_plans import decode
 from floor_plans.diagrams.metrics.structure import structure_metrics
-from record import Part, Record, Sections, markdown_table, percent, publish
-from runs import kept_run
+from record import Part, Record, Sections, command_line, markdown_table, percent, publish
+from runs import kept_folder, kept_run
 
 SEED, LEAST = 0, 12
 PLANS: dict[str, dict[str, Any]] = {"first-hitting": {"name": "first-hitting"}} | {
@@ -136,7 +134,7 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--samples", type=int, default=256)
     parser.add_argument("--text", metavar="FILE")
     parser.add_argument("--steps", type=int, default=1000)
@@ -146,8 +144,7 @@ def main() -> None:
     results = {"plans": of_plans(arguments.samples)}
     command = f"python benchmarks/speculative.py --samples {arguments.samples}"
     if arguments.text:
-        with tempfile.TemporaryDirectory() as elsewhere:
-            folder = arguments.keep or Path(elsewhere)
+        with kept_folder(arguments.keep) as folder:
             results["text"] = of_text(arguments.text, folder, arguments.steps, 24)
         command += f" --text {Path(arguments.text).name} --steps {arguments.steps}"
     publish("speculative", command=command, seed=SEED, results=results)

@@ -25,7 +25,6 @@ On a GPU give it batches and plans enough: ``--device cuda --batch-size 4096 --n
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import subprocess
@@ -36,12 +35,11 @@ from typing import Any
 
 import torch
 
-import discrete_diffusion
 import speed_account
 import speed_cost
 import speed_text
 from discrete_diffusion.runtime.devices import multiplies_bfloat16
-from record import Part, Record, Sections, hardware, publish
+from record import Part, Record, Sections, command_line, digest_of_code, hardware, publish
 from sampler_cells import FLAT, trained
 from speed_account import Instructions, account, account_of, account_table
 from speed_cost import cost_table, networks, networks_table
@@ -73,10 +71,9 @@ BOUND_DRAWS = 2
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=2, quick=True)
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--steps", type=int, default=24, help="training steps of a repeat")
     parser.add_argument("--batch-size", type=int, help="of training; the data's own if not given")
@@ -88,7 +85,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--num", type=int, default=2000, help="samples whose quality is measured")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path("runs/speed"))
-    parser.add_argument("--quick", action="store_true", help="only check that it runs")
     parser.add_argument("--memory-of", help="one variant, in this process; prints JSON")
     parser.add_argument("--account-of", help="number formats, in this process; prints JSON")
     given = parser.parse_args()
@@ -127,15 +123,6 @@ def command_of(given: argparse.Namespace, part: str) -> str:
         if (value := getattr(given, name)) is not None:
             words.append(f"--{name.replace('_', '-')} {value}")
     return " ".join(words)
-
-
-def digest_of_code() -> str:
-    """16 hex digits of the package's modules."""
-    package = Path(discrete_diffusion.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        digest.update(path.relative_to(package).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def memory(given: argparse.Namespace, device: torch.device) -> dict[str, Any]:

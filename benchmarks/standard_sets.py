@@ -19,7 +19,6 @@ import argparse
 import gzip
 import json
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,8 +30,18 @@ from PIL import Image
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.molecules.molecule_files import write_molecules
-from record import DOCS, Part, Record, Sections, earlier, hardware, markdown_table, publish
-from runs import evaluate, evaluate_run, kept_run, validations
+from record import (
+    DOCS,
+    Part,
+    Record,
+    Sections,
+    command_line,
+    earlier,
+    hardware,
+    markdown_table,
+    publish,
+)
+from runs import evaluate, evaluate_run, kept_folder, kept_run, validations
 from runs import facts as cost
 from structure_controls import CONTROLS, share_of_trees, write_controls
 
@@ -504,11 +513,9 @@ def measure_controls(recipe: str, file: Path, folder: Path, config: DictConfig) 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, keep=True)
     parser.add_argument("recipe", choices=list(STANDARDS))
     parser.add_argument("file", type=Path)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--keep", type=Path, help="folder of runs to keep")
     parser.add_argument("--networks", nargs="+", default=["bd-denoiser-pair"])
     parser.add_argument("--row", help="of another training, beside those of the file")
     parser.add_argument("overrides", nargs="*")
@@ -519,8 +526,8 @@ def main() -> None:
     key = "trainer.precision="
     options += [word.removeprefix("trainer.") for word in given.overrides if word.startswith(key)]
     command, found = command_of(given), earlier(name)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = (given.keep or Path(scratch)).absolute() / given.recipe
+    with kept_folder(given.keep) as kept:
+        folder = kept / given.recipe
         file = standard.split(given.file, folder) if standard.split else given.file
         words.append(f"data.path={file.resolve()}")
         compose("train", words)  # refused before the clock starts

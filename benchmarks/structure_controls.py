@@ -15,7 +15,6 @@ atoms are those of graphs of FILE, its training split if it has splits.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import combinations
@@ -30,6 +29,7 @@ from discrete_diffusion.domains.graphs.readers import read_graphs
 from discrete_diffusion.domains.graphs.records import GraphTypes, write_graphs
 from discrete_diffusion.models.graph_features import RevealedGraph, effective_resistance
 from discrete_diffusion.sampling.graph_structures import is_planar
+from record import command_line
 
 
 def kruskal_trees(
@@ -181,7 +181,7 @@ def write_controls(kind: str, file: Path, out: Path, num: int, seeds: int) -> li
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("kind", choices=[*CONTROLS, "molecules"])
     parser.add_argument("file", type=Path)
     parser.add_argument("out", type=Path)

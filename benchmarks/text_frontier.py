@@ -35,7 +35,7 @@ from discrete_diffusion.domains.text.report import text_quality
 from discrete_diffusion.evaluation import SampleRequest, held_out_split, sample_fresh
 from discrete_diffusion.runtime import Shard
 from discrete_diffusion.viz import MUTED_TEXT, REAL, new_figure, save_figure, style_axes
-from record import Figures, Part, Record, Sections, markdown_table, publish, typed
+from record import Figures, Part, Record, Sections, command_line, markdown_table, publish, typed
 from sampler_figures import COLOURS, MARKERS
 
 SEED = 0
@@ -51,12 +51,10 @@ HEAD = ("text", "calls", "gen_ppl", "bits per byte", "entropy", "distinct-1/2/3"
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, quick=True)
     parser.add_argument("--model", required=True, help="run that is sampled")
     parser.add_argument("--judge", required=True, help="run of algo=ar")
     parser.add_argument("--num", type=int, default=64, help="samples of every row")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="only check that it runs")
     given = parser.parse_args()
     vars(given).update({"temperatures": TEMPERATURES, "steps": STEPS})
     if given.quick:

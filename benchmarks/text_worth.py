@@ -17,7 +17,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from record import Part, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, command_line, markdown_table, publish, typed
 from runs import evaluate
 
 JUDGE = "ar"
@@ -106,13 +106,12 @@ def _texts(row: dict[str, Any], suffix: str = "") -> tuple[str, str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1)
     parser.add_argument("name", help="of the results")
     parser.add_argument("folders", nargs="+", type=Path, help="that compare made")
     parser.add_argument("--num", type=int, default=60, help="held-out windows")
     parser.add_argument("--orders", type=int, default=4)
     parser.add_argument("--samples", type=int, default=64)
-    parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     cells = [cell.absolute() for each in given.folders for cell in sorted(each.glob("cells/*"))]
     judge = next((cell for cell in cells if cell.name.startswith(f"{JUDGE}-")), None)

@@ -9,7 +9,6 @@ process (CPU-seconds), of one solver with one thread; a busy machine makes them 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import time
@@ -25,7 +24,7 @@ from floor_plans import BubbleDiagram, generate_plans, read_diagrams
 from floor_plans.plans.box_model import BoxRule
 from floor_plans.plans.contradiction import contradiction
 from floor_plans.plans.verdict import EFFORT, LEVELS, find_boxes
-from record import Part, Record, Sections, markdown_table, percent, publish, typed
+from record import Part, Record, Sections, command_line, markdown_table, percent, publish, typed
 
 COARSE = BoxRule(grid=96, threshold=2, min_side=3, max_aspect=8)
 """A grid of 0.19 m, whose boxes need not be those of a plan on RPLAN's grid."""
@@ -135,7 +134,7 @@ def sections(record: Record) -> Sections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--real", type=Path, required=True, help="a file of real plans")
     parser.add_argument("--samples", nargs="*", default=[], metavar="NAME=FILE")
     parser.add_argument("--num", type=int, default=1_000, help="embedded plans")

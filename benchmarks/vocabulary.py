@@ -33,7 +33,7 @@ from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.models.acceleration import tuned
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.noise_schedules import LogLinear
-from record import Part, Record, Sections, markdown_table, publish, typed
+from record import Part, Record, Sections, command_line, markdown_table, publish, typed
 
 WIDTH, BLOCKS, HEADS = 128, 4, 4
 ALGORITHMS: dict[str, tuple[type[TokenAlgorithm], type[ForwardProcess]]] = {
@@ -49,15 +49,13 @@ QUICK = {"vocab_size": 600, "length": 32, "batch_size": 2, "repeats": 1}
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = command_line(__doc__, threads=1, quick=True)
     parser.add_argument("--vocab-size", type=int, default=50_257, help="ids, MASK among them")
     parser.add_argument("--length", type=int, default=1024, help="positions of a sample")
     parser.add_argument("--batch-size", type=int, default=8)
     parser.add_argument("--algorithms", nargs="+", choices=[*ALGORITHMS], default=["mdlm", "ar"])
     parser.add_argument("--name", help="of another record")
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--quick", action="store_true", help="only check that it runs")
     given = parser.parse_args()
     if given.quick:
         vars(given).update(QUICK)

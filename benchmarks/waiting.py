@@ -11,7 +11,6 @@ What other programs, loops included, took of the processor meanwhile is measured
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 from statistics import median
 from typing import Any
 
-from record import Part, Record, Sections, markdown_table, publish
+from record import Part, Record, Sections, command_line, markdown_table, publish
 
 WAYS = {
     "spinning": {"GOMP_SPINCOUNT": "300000"},  # what libgomp takes if nothing is set
@@ -41,7 +40,7 @@ _OTHERS = "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "OMP_NUM_THREADS
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = command_line(__doc__)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--commands", nargs="+", choices=WORK, default=list(WORK))
     given, cores = parser.parse_args(), os.cpu_count() or 1
