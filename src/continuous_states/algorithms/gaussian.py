@@ -161,7 +161,7 @@ class LinearGaussian(Checked, nn.Module):
     def sample_steps(self, num: int, generator: torch.Generator, device: torch.device) -> Tensor:
         """Sample steps Int64[num], uniform on 0 .. T - 1, spread evenly over the batch in random
         order."""
-        return (_spread(num, generator, device) * self.num_timesteps).long()
+        return (_spread_uniform(num, generator, device) * self.num_timesteps).long()
 
     def sample_important_steps(
         self, num: int, generator: torch.Generator, device: torch.device
@@ -170,7 +170,7 @@ class LinearGaussian(Checked, nn.Module):
         sums over all T steps. The probability is proportional to precision / (1 + SNR), as the
         terms of the bound grow with the precision."""
         cumulative = self.importance.cumsum(dim=0)
-        u = _spread(num, generator, device) * cumulative[-1]
+        u = _spread_uniform(num, generator, device) * cumulative[-1]
         k = torch.searchsorted(cumulative, u, right=True).clamp(max=self.num_timesteps - 1)
         return k, cumulative[-1] / self.importance[k]
 
@@ -190,7 +190,7 @@ class LinearGaussian(Checked, nn.Module):
         return from_x0 * x0 + from_xk * xk, variance
 
 
-def _spread(num: int, generator: torch.Generator, device: torch.device) -> Tensor:
+def _spread_uniform(num: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """Evenly spread numbers Float64[num] in [0, 1): (u + i / num) mod 1 with one random u, in
     random order."""
     u = uniform_draws((1,), generator) + torch.arange(num, device=generator.device) / num

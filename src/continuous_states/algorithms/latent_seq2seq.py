@@ -156,7 +156,7 @@ class LatentSeq2Seq(Algorithm):
     def prepare_batch(self, batch: Batch) -> Batch:
         """Remove columns of the batch that contain only padding."""
         texts = {name: self._trimmed(texts) for name, texts in batch.conditions.items()}
-        longest = _longest(batch.real)
+        longest = _longest_text(batch.real)
         x0, real = batch.x0[:, :longest], batch.real[:, :longest]
         return replace(batch, x0=x0, real=real, conditions=texts)
 
@@ -170,7 +170,7 @@ class LatentSeq2Seq(Algorithm):
 
     def _trimmed(self, texts: Tensor) -> Tensor:
         """Texts Int[B, S] without columns that contain only padding."""
-        return texts[:, : _longest(texts != self.source_pad_id)]
+        return texts[:, : _longest_text(texts != self.source_pad_id)]
 
     def _target(self, batch: Batch) -> Tensor:
         """Latents of the targets followed by the stop latent, Float[B + 1, K, D]."""
@@ -197,6 +197,6 @@ class LatentSeq2Seq(Algorithm):
         return LossOutput(costs.sum() / there.sum(), nelbo, real.sum(dim=1))
 
 
-def _longest(real: Tensor) -> int:
+def _longest_text(real: Tensor) -> int:
     """Largest number of leading True values in a row of Bool[B, L]; at least 1."""
     return max(int(real.sum(dim=1).max()), 1)

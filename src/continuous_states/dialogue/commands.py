@@ -181,7 +181,16 @@ class SummaryEvaluation(Evaluation):
                 TableRow(name, gap, meaning="how much more that is; 0 if dialogues are not used"),
             ]
         held_out = TableSection("the model on held-out data", tuple(rows))
-        return [summary_section(self.scores), held_out]
+        # metrics of all methods, then the slots of the model
+        scores = metric_rows(self.scores, _METRICS, _METHODS)
+        scores += [
+            metric_row(name, self.scores, "share of summaries with this slot right; the model")
+            for name in self.scores
+            if name.startswith("slot_")
+            and not name.endswith("_standard_error")
+            and name not in _METRICS
+        ]
+        return [TableSection("summaries of dialogues", tuple(scores)), held_out]
 
     def notes(self) -> list[str]:
         notes = [
@@ -243,20 +252,6 @@ def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> Summa
     return SummaryEvaluation(facts, found, scores, bound, gap, measured_on)
 
 
-def summary_section(scores: Mapping[str, float]) -> TableSection:
-    """Table of all metrics (± standard error over summaries), then the model's slots."""
-    # metrics of all methods, then the slots of the model
-    rows = metric_rows(scores, _METRICS, _METHODS)
-    rows += [
-        metric_row(name, scores, "share of summaries with this slot right; the model")
-        for name in scores
-        if name.startswith("slot_")
-        and not name.endswith("_standard_error")
-        and name not in _METRICS
-    ]
-    return TableSection("summaries of dialogues", tuple(rows))
-
-
 def sample_summaries(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Summarise the first ``num_samples`` dialogues that the checkpoint held out, or each dialogue
     of ``given`` ``completions`` times. The ``Summaries`` are saved as ``samples.jsonl``, and the
@@ -270,12 +265,12 @@ def sample_summaries(request: SampleRequest, trained: TrainedModel) -> Samples:
     report = SummaryReport(data, split)
     _warn_of_stage(trained)
     with trained.sharing() as shard:
-        model = trained.model(shard, partial(_lines, data, split))
+        model = trained.model(shard, partial(_summary_lines, data, split))
         found = report.sample(model, num, request.seed)
 
     def write() -> SavedSamples:
         report.save(found, request.out)
-        return _saved(request, trained, found, {"split": split, **report.measure(found)})
+        return _saved_summaries(request, trained, found, {"split": split, **report.measure(found)})
 
     return Samples(found, write)
 
@@ -298,7 +293,7 @@ def _summarise_given(request: SampleRequest, trained: TrainedModel) -> Samples:
     # keys that are copied to the lines of the summaries
     keys = [{**dialogue.others, "given": dialogue.line} for dialogue in each]
     with trained.sharing() as shard:
-        model = trained.model(shard, partial(_lines, data, "test", keys=keys))
+        model = trained.model(shard, partial(_summary_lines, data, "test", keys=keys))
         found = summarise_held_out(model, data, "test", num=None, seed=request.seed, shuffled=False)
     # a signal may have left fewer
     each = each[: len(found)]
@@ -314,12 +309,12 @@ def _summarise_given(request: SampleRequest, trained: TrainedModel) -> Samples:
             texts, references = map(list, zip(*pairs, strict=True))
             scores = score_summaries(texts, references)
             facts |= {"num_references": len(pairs), **scores.as_dict()}
-        return _saved(request, trained, found, facts)
+        return _saved_summaries(request, trained, found, facts)
 
     return Samples(found, write)
 
 
-def _saved(
+def _saved_summaries(
     request: SampleRequest, trained: TrainedModel, found: Summaries, facts: Mapping[str, Any]
 ) -> SavedSamples:
     facts = {
@@ -334,7 +329,7 @@ def _saved(
     return SavedSamples(facts, f"{found.examples()}\n{shown}; {request.out / SUMMARIES}")
 
 
-def _lines(
+def _summary_lines(
     data: PairDataset,
     split: str,
     rows: Tensor,

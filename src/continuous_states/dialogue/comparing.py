@@ -50,7 +50,7 @@ _SAMPLER_OPTIONS = ("temperature", "top_k", "top_p")
 _SHOWN = 5
 
 
-def _notes(comparison: Comparison) -> list[str]:
+def _rouge_l_notes(comparison: Comparison) -> list[str]:
     num = comparison.reference("rouge_l").values["rouge_l"].shape[1]
     return [
         f"A summary is sampled for each of the first {counted(num, 'dialogue')} of the "
@@ -65,7 +65,7 @@ class DialogueCells(CellMeasurement):
 
     measures = {
         "nelbo": BOUND,
-        "rouge_l": Measure("ROUGE-L", lambda comparison: "ROUGE-L", _notes, up=True),
+        "rouge_l": Measure("ROUGE-L", lambda comparison: "ROUGE-L", _rouge_l_notes, up=True),
     }
     columns = (
         Column("exact match", "exact_match", 1, True, share=True, counted="num_summaries"),
@@ -228,17 +228,17 @@ def summaries_side_by_side(written: Mapping[str, Sequence[Mapping[str, str]]]) -
     ``written``: lines of ``samples.jsonl`` by model, for the same dialogues in the same order."""
     pages = ["# Held-out dialogues and their summaries"]
     for k, lines in enumerate(list(zip(*written.values(), strict=True))[:_SHOWN], start=1):
-        spoken = [f"> {_escape(line)}  " for line in lines[0]["dialogue"].splitlines()]
+        spoken = [f"> {_as_markdown(line)}  " for line in lines[0]["dialogue"].splitlines()]
         texts = {"*reference*": lines[0].get("reference", "")}
         texts |= {name: line["summary"] for name, line in zip(written, lines, strict=True)}
         # a table with a row per summary, each in one line
-        cells = {name: _escape(" ".join(text.split())) or "(empty)" for name, text in texts.items()}
-        rows = [f"| {name} | {cell} |" for name, cell in cells.items()]
+        shown = {name: _as_markdown(" ".join(text.split())) for name, text in texts.items()}
+        rows = [f"| {name} | {text or '(empty)'} |" for name, text in shown.items()]
         page = [f"## {k}", "", *spoken, "", "| | summary |", "|---|---|", *rows]
         pages.append("\n".join(page))
     return "\n\n".join(pages) + "\n"
 
 
-def _escape(text: str) -> str:
+def _as_markdown(text: str) -> str:
     """Escape the characters of a text that Markdown would interpret."""
     return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", text)

@@ -27,11 +27,10 @@ from continuous_states.dialogue.texts import (
     remove_held_out,
     sample_dialogues,
     split_by_dialogue,
-    split_in_order,
     tokens_of,
 )
 from discrete_diffusion.config import check_whole_number, set_derived
-from discrete_diffusion.data import SPLITS, Dataset, Examples, TokenDataset
+from discrete_diffusion.data import SPLITS, Dataset, Examples, TokenDataset, shares_of
 from discrete_diffusion.domains import data_state
 from discrete_diffusion.layout import Numbers, Sequences, TokenLayout, Vocabulary
 
@@ -96,10 +95,10 @@ class PairIds:
         # summaries end in EOS, also cut ones
         ended = [[*ids[:most], eos] for ids in targets]
         return cls(
-            sources=_rows(sources, source_length, pad),
-            targets=_rows(ended, target_length, target_tokenizer.pad_id),
+            sources=_padded_ids(sources, source_length, pad),
+            targets=_padded_ids(ended, target_length, target_tokenizer.pad_id),
             target_sizes=torch.tensor([len(ids) for ids in ended], dtype=torch.long),
-            encoded_targets=_rows(encoded, source_length, pad),
+            encoded_targets=_padded_ids(encoded, source_length, pad),
             cut_sources=sum(len(ids) > source_length for ids in sources),
             cut_targets=sum(len(ids) > most for ids in targets),
             cut_encoded=sum(len(ids) > source_length for ids in encoded),
@@ -107,7 +106,7 @@ class PairIds:
         )
 
 
-def _rows(texts: list[list[int]], length: int, pad_id: int) -> Tensor:
+def _padded_ids(texts: list[list[int]], length: int, pad_id: int) -> Tensor:
     """Ids of texts Int64[M, L], cut or padded to ``length``."""
     filled = [(ids + [pad_id] * length)[:length] for ids in texts]
     return torch.tensor(filled, dtype=torch.long).reshape(len(texts), length)
@@ -275,7 +274,7 @@ def complete_dialogue(config: DictConfig) -> None:
     """
     # one sequence: dialogue and summary of the same words
     if data_state(config) == "tokens":
-        vocabulary = _vocabulary(config)
+        vocabulary = _word_vocabulary(config)
         sizes = {
             "length": config.source_length + config.target_length,
             "vocab_size": vocabulary.vocab_size,
@@ -286,10 +285,10 @@ def complete_dialogue(config: DictConfig) -> None:
         # two texts, each with a tokenizer
         source, target = _tokenizers(config)
         sizes = {
-            "vocab_size": target.num_ids(_texts(config)),
+            "vocab_size": target.num_ids(_texts_of_splits(config)),
             "eos_id": target.eos_id,
             "pad_id": target.pad_id,
-            "source_vocab_size": source.num_ids(_texts(config)),
+            "source_vocab_size": source.num_ids(_texts_of_splits(config)),
             "source_pad_id": source.pad_id,
         }
     set_derived(config, "data", sizes)
@@ -308,14 +307,14 @@ def build_dialogue(config: DictConfig, pairs: Pairs | None = None) -> PairDatase
     sequence of ids. ``pairs``: the pairs to use, so that no file is read. Raises ``ValueError`` or
     ``FileNotFoundError`` with one sentence for settings out of range, paths that contradict each
     other, a file or line that cannot be read, or a split without a pair."""
-    pairs = _read(config) if pairs is None else pairs
+    pairs = _read_pairs(config) if pairs is None else pairs
     lengths = (config.source_length, config.target_length)
     check_whole_number("data.source_length", lengths[0], least=1)
     check_whole_number("data.target_length", lengths[1], least=2)  # a word and EOS
     data: PairDataset
     # one sequence of ids, or two texts
     if data_state(config) == "tokens":
-        data = DialogueTokens(pairs, _vocabulary(config), lengths)
+        data = DialogueTokens(pairs, _word_vocabulary(config), lengths)
     else:
         data = DialogueData(pairs, _tokenizers(config), lengths)
         for each in data.ids.values():
@@ -377,43 +376,44 @@ def _tokenizers(config: DictConfig) -> tuple[Tokenizer, Tokenizer]:
     """Tokenizers of dialogues and of summaries; without a folder, the word vocabulary of both."""
     paths = {key: config.get(key) for key in ("source_tokenizer", "target_tokenizer")}
     source, target = (
-        _vocabulary(config) if path is None else PretrainedTokenizer(str(path), f"data.{key}")
+        _word_vocabulary(config) if path is None else PretrainedTokenizer(str(path), f"data.{key}")
         for key, path in paths.items()
     )
     return source, target
 
 
-def _texts(config: DictConfig) -> Iterator[str]:
+def _texts_of_splits(config: DictConfig) -> Iterator[str]:
     """Yield the texts of all splits; files are read when the first text is needed."""
-    for pairs in _read(config).splits.values():
+    for pairs in _read_pairs(config).splits.values():
         for pair in pairs:
             yield from (pair.dialogue, pair.summary)
 
 
-def _vocabulary(config: DictConfig) -> WordVocabulary:
+def _word_vocabulary(config: DictConfig) -> WordVocabulary:
     """Vocabulary of the words in ``config``; if it has none, the words of the training split are
     written into it."""
     if config.get("words") is None:
-        if _paths(config) is None:
+        if _pair_files(config) is None:
             # the grammar has a closed vocabulary
             vocabulary = WordVocabulary(WORDS)
         else:
-            train = _read(config).splits["train"]
+            train = _read_pairs(config).splits["train"]
             texts = (text for pair in train for text in (pair.dialogue, pair.summary))
             vocabulary = WordVocabulary.from_texts(texts, config.max_words)
         config.words = vocabulary.line
     return WordVocabulary(str(config.words).split())
 
 
-def _read(config: DictConfig) -> Pairs:
+def _read_pairs(config: DictConfig) -> Pairs:
     """Pairs from the grammar, from one file, or from a file per split."""
-    paths = _paths(config)
+    paths = _pair_files(config)
     if paths is None:
         check_whole_number("data.grammar_seed", config.grammar_seed, least=0)
         # the grammar
         samples = sample_dialogues(config.num_samples, config.grammar_seed)
         source = f"dialogues of a grammar, seed {config.grammar_seed}"
-        pairs = Pairs(split_in_order(samples, config.split), source, SLOTS)
+        shares = shares_of(len(samples), config.split)  # train, val, test in their order
+        pairs = Pairs({name: samples[share] for name, share in shares.items()}, source, SLOTS)
     elif isinstance(paths, str):
         # one file, split at random
         splits = split_by_dialogue(read_dialogues(paths), config.split, config.split_seed)
@@ -441,7 +441,7 @@ def _read(config: DictConfig) -> Pairs:
     return pairs
 
 
-def _paths(config: DictConfig) -> str | dict[str, str | None] | None:
+def _pair_files(config: DictConfig) -> str | dict[str, str | None] | None:
     """Path of one file, or paths by split; None for the grammar. Raises ``ValueError`` for keys
     that do not fit together."""
     separate = {name: config.get(f"{name}_path") for name in SPLITS}

@@ -97,13 +97,7 @@ def score_summaries(
     slots: Mapping[str, Collection[str]] | None = None,
 ) -> SummaryScores:
     """Score each generated summary against the reference at the same index. ``slots``: for each
-    slot, the words that can fill it. Raises ``ValueError`` for an empty list of summaries, or if
-    the numbers of summaries and references differ."""
-    if not generated or len(generated) != len(references):
-        raise ValueError(
-            f"{len(generated)} summaries and {len(references)} references; expected as many of "
-            "both, at least one"
-        )
+    slot, the words that can fill it."""
     from torchmetrics.functional.text.rouge import rouge_score  # takes seconds to import
 
     # by default rouge_score reads a-z and 0-9 alone
@@ -263,7 +257,7 @@ def score_summarising(found: Summaries, data: PairDataset) -> dict[str, float]:
     """Scores for ``metrics.json``. The ``SummaryScores`` of the summaries have plain names; those
     of summaries from another pair's dialogue, if any, have the prefix ``shuffled_``; those of
     baselines have the names of ``summary_baselines`` as prefix. Only the training split of ``data``
-    is read. Raises ``ValueError`` if nothing was summarised."""
+    is read."""
     out = score_summaries(found.generated, found.references, data.slots).as_dict()
     if found.shuffled:
         shuffled = score_summaries(found.shuffled, found.references, data.slots)

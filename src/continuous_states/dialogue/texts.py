@@ -170,10 +170,10 @@ class WordVocabulary(Tokenizer):
                 break
             if k < self.eos_id or k == self.unk_id:
                 kept.append(_UNKNOWN if k == self.unk_id else self.words[k])
-        return joined(kept)
+        return join_tokens(kept)
 
 
-def joined(tokens: Sequence[str]) -> str:
+def join_tokens(tokens: Sequence[str]) -> str:
     """Join tokens into a text that ``tokens_of`` splits into the same tokens."""
     text = " ".join(tokens)
     for pattern, replacement in _SPACES:
@@ -298,8 +298,8 @@ def read_dialogues(path: str | Path) -> list[DialoguePair]:
     missing file, a line that is not JSON, and a text that is missing, has no word, or contains a
     lone surrogate."""
     return [
-        DialoguePair(_text(found, "dialogue", where), _text(found, "summary", where))
-        for _, where, found in _objects(path)
+        DialoguePair(_text_field(found, "dialogue", where), _text_field(found, "summary", where))
+        for _, where, found in _json_lines(path)
     ]
 
 
@@ -309,15 +309,15 @@ def read_given_dialogues(path: str | Path | GivenObjects) -> list[GivenDialogue]
     return [
         GivenDialogue(
             line=line,
-            dialogue=_text(found, "dialogue", where),
-            summary=_text(found, "summary", where) if found.get("summary") else "",
+            dialogue=_text_field(found, "dialogue", where),
+            summary=_text_field(found, "summary", where) if found.get("summary") else "",
             others={key: value for key, value in found.items() if key not in _FIELDS},
         )
-        for line, where, found in _objects(path)
+        for line, where, found in _json_lines(path)
     ]
 
 
-def _objects(path: str | Path | GivenObjects) -> list[tuple[int, str, dict[str, Any]]]:
+def _json_lines(path: str | Path | GivenObjects) -> list[tuple[int, str, dict[str, Any]]]:
     """Line number, name for errors and object of each line."""
     expected = f"a JSON object per line, with {' and '.join(_FIELDS)}"
     source = read_text(path, JSON_LINES, JSON, expected=expected)
@@ -342,7 +342,7 @@ def _objects(path: str | Path | GivenObjects) -> list[tuple[int, str, dict[str, 
     return objects
 
 
-def _text(found: dict[str, Any], field: str, where: str) -> str:
+def _text_field(found: dict[str, Any], field: str, where: str) -> str:
     value = found.get(field)
     if not isinstance(value, str) or not tokens_of(value):
         keys = ", ".join(map(repr, found)) or "no keys"
@@ -362,11 +362,6 @@ def _text(found: dict[str, Any], field: str, where: str) -> str:
 Splits = Mapping[str, Sequence[DialoguePair]]
 
 
-def split_in_order(pairs: Sequence[DialoguePair], fractions: Sequence[float]) -> Splits:
-    """Split pairs in their order: train, val, test."""
-    return {name: pairs[share] for name, share in shares_of(len(pairs), fractions).items()}
-
-
 def split_by_dialogue(
     pairs: Sequence[DialoguePair], fractions: Sequence[float], seed: int
 ) -> Splits:
@@ -375,7 +370,7 @@ def split_by_dialogue(
     # groups of pairs with one dialogue
     by_dialogue: dict[tuple[str, ...], list[DialoguePair]] = {}
     for pair in pairs:
-        by_dialogue.setdefault(_identity(pair.dialogue), []).append(pair)
+        by_dialogue.setdefault(_words_of(pair.dialogue), []).append(pair)
     groups = list(by_dialogue.values())
     order = np.random.default_rng(seed).permutation(len(groups)).tolist()
     return {
@@ -391,15 +386,15 @@ def remove_held_out(splits: Splits) -> tuple[Splits, dict[str, int]]:
     kept = {}
     # from the last split to the first
     for name in reversed(SPLITS):
-        kept[name] = [pair for pair in splits[name] if _identity(pair.dialogue) not in later]
-        later |= {_identity(pair.dialogue) for pair in kept[name]}
+        kept[name] = [pair for pair in splits[name] if _words_of(pair.dialogue) not in later]
+        later |= {_words_of(pair.dialogue) for pair in kept[name]}
     return kept, {name: len(splits[name]) - len(kept[name]) for name in SPLITS}
 
 
 def nearest_other(dialogues: Sequence[str]) -> list[int]:
     """Index, for each dialogue, of the nearest earlier dialogue with other words, in cyclic order.
     Empty if all dialogues have the same words."""
-    known = [_identity(dialogue) for dialogue in dialogues]
+    known = [_words_of(dialogue) for dialogue in dialogues]
     changes = [k for k in range(len(known)) if known[k] != known[k - 1]]
     if not changes:
         return []
@@ -411,5 +406,5 @@ def nearest_other(dialogues: Sequence[str]) -> list[int]:
     return places
 
 
-def _identity(dialogue: str) -> tuple[str, ...]:
+def _words_of(dialogue: str) -> tuple[str, ...]:
     return tuple(tokens_of(dialogue))

@@ -4,7 +4,6 @@ ids."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,12 +105,32 @@ class ImageEvaluation(Evaluation):
     measured_on: MeasuredData
 
     def sections(self) -> list[TableSection]:
-        row = bound_row(self.bound, "an image given its map")
-        return [field_section(self.scores), TableSection("the model on held-out data", (row,))]
+        # all metrics of all methods
+        scores, others = self.scores, _OTHER_METRICS.items()
+        rows = metric_rows(scores, _METRICS, _METHODS)
+        rows += [metric_row(name, scores, text) for name, text in others if name in scores]
+        bound = bound_row(self.bound, "an image given its map")
+        return [
+            TableSection("images, from their maps", tuple(rows)),
+            TableSection("the model on held-out data", (bound,)),
+        ]
 
     def notes(self) -> list[str]:
-        images = f"Images: {self.facts['reference']}."
-        return [images, *self.measured_on.notes(), *field_notes(self.scores)]
+        scores = self.scores
+        notes = [
+            f"Images: {self.facts['reference']}.",
+            *self.measured_on.notes(),
+            f"{scores['num_images']:,} held-out images, {scores['draws_per_image']} samples each, "
+            f"{scores['network_calls_per_draw']:g} network calls a sample; ± is the standard error "
+            "over images.",
+            "One sample of an exact model has twice the squared error of the posterior mean.",
+        ]
+        if "ridge_penalty" in scores:
+            notes.append(
+                f"Ridge regression: penalty {scores['ridge_penalty']:g}, the best for training "
+                "images left out one by one."
+            )
+        return notes
 
     def metrics(self) -> dict[str, Any]:
         return {**self.facts, **self.bound.as_dict(), **self.scores}
@@ -123,30 +142,7 @@ class ImageEvaluation(Evaluation):
         self.report.plot(self.found, folder / "samples.png")
 
 
-def field_section(scores: Mapping[str, float]) -> TableSection:
-    """Table of all metrics (± standard error over images)."""
-    rows = metric_rows(scores, _METRICS, _METHODS)
-    rows += [metric_row(k, scores, text) for k, text in _OTHER_METRICS.items() if k in scores]
-    return TableSection("images, from their maps", tuple(rows))
-
-
-def field_notes(scores: Mapping[str, float]) -> list[str]:
-    """Sentences about the samples from which the numbers of ``field_section`` are computed."""
-    notes = [
-        f"{scores['num_images']:,} held-out images, {scores['draws_per_image']} samples each, "
-        f"{scores['network_calls_per_draw']:g} network calls a sample; ± is the standard error "
-        "over images.",
-        "One sample of an exact model has twice the squared error of the posterior mean.",
-    ]
-    if "ridge_penalty" in scores:
-        notes.append(
-            f"Ridge regression: penalty {scores['ridge_penalty']:g}, the best for training images "
-            "left out one by one."
-        )
-    return notes
-
-
-def _report(request: SampleRequest | EvaluateRequest, measured: MeasuredData) -> ImageReport:
+def _image_report(request: SampleRequest | EvaluateRequest, measured: MeasuredData) -> ImageReport:
     draws = DRAWS if request.samples_per_condition is None else request.samples_per_condition
     return ImageReport(measured.data, measured.split, draws=draws, trained_on=measured.trained_on)
 
@@ -158,7 +154,7 @@ def evaluate_images(request: EvaluateRequest, trained: TrainedModel) -> ImageEva
     # data, number of images and steps to show
     trained.check_weights()
     measured = measured_data(request, trained, needs_training=True)
-    data, split, report = measured.data, measured.split, _report(request, measured)
+    data, split, report = measured.data, measured.split, _image_report(request, measured)
     num = NUM_EVALUATED if request.num_samples is None else request.num_samples
     parts = progress.parts(
         f"sampling {report.draws} images given each of {len(data.splits[split][:num]):,} maps",
@@ -190,7 +186,7 @@ def sample_images(request: SampleRequest, trained: TrainedModel) -> Samples:
     ``samples.png``."""
     measured = measured_data(request, trained, needs_training=True)
     # sampled now, written when all is checked
-    report = _report(request, measured)
+    report = _image_report(request, measured)
     num = NUM_SAMPLED if request.num_samples is None else request.num_samples
     with trained.sharing() as shard:
         found = report.sample(trained.model(shard), num, request.seed)
@@ -220,12 +216,12 @@ def sample_images(request: SampleRequest, trained: TrainedModel) -> Samples:
     return Samples(found, write)
 
 
-def _head(comparison: Comparison) -> str:
+def _relative_l2_head(comparison: Comparison) -> str:
     draws = comparison.models[0].mean("draws_per_image")
     return f"relative L2 of {f'the mean of {draws:g} samples' if draws > 1 else 'one sample'}"
 
 
-def _comparison_notes(comparison: Comparison) -> list[str]:
+def _relative_l2_notes(comparison: Comparison) -> list[str]:
     model = comparison.reference("relative_l2")
     num = model.values["relative_l2"].shape[1]
     return [
@@ -239,7 +235,10 @@ class ImageCells(CellMeasurement):
     """Measures to compare: relative L2 of the mean of the samples given a map, and for ids the
     bound."""
 
-    measures = {"relative_l2": Measure("relative L2", _head, _comparison_notes), "nelbo": BOUND}
+    measures = {
+        "relative_l2": Measure("relative L2", _relative_l2_head, _relative_l2_notes),
+        "nelbo": BOUND,
+    }
     columns = (
         Column("relative L2 of one sample", "relative_l2_single", 3),
         Column("rise with maps of others", "condition_gap", 3, up=True),

@@ -197,8 +197,12 @@ def build_eit(config: DictConfig) -> FieldDataset | EITLevels:
     settings, a split without a sample or, for ids, a conductivity that is not one of the levels."""
     if config.dtn_transform not in DTN_TRANSFORMS:
         raise ValueError(unknown_name("data.dtn_transform", config.dtn_transform, DTN_TRANSFORMS))
-    phantoms = _simulate(config) if config.path is None else _read(config, "set data.{}={}")
-    return _build(phantoms, config)
+    phantoms = (
+        _simulated_media(config)
+        if config.path is None
+        else _read_phantom_file(config, "set data.{}={}")
+    )
+    return _phantom_dataset(phantoms, config)
 
 
 def build_test_images(config: DictConfig) -> FieldDataset | EITLevels:
@@ -208,10 +212,10 @@ def build_test_images(config: DictConfig) -> FieldDataset | EITLevels:
     # all samples of the file are the test split
     config = config.copy()
     config.split = [0.0, 0.0, 1.0]
-    return _build(_read(config, remedy), config)
+    return _phantom_dataset(_read_phantom_file(config, remedy), config)
 
 
-def _simulate(config: DictConfig) -> Phantoms:
+def _simulated_media(config: DictConfig) -> Phantoms:
     keys = ("num_samples", "size", "phantoms", "mesh_rings", "num_boundary", "phantom_seed")
     settings = SimulationSettings(**{key: config[key] for key in keys})
     simulated = cached_phantoms(settings)
@@ -222,7 +226,7 @@ def _simulate(config: DictConfig) -> Phantoms:
     return Phantoms(media, simulated.dtn, background, source, settings)
 
 
-def _read(config: DictConfig, remedy: str) -> Phantoms:
+def _read_phantom_file(config: DictConfig, remedy: str) -> Phantoms:
     """Read the file ``path``; raise ``ValueError`` if it contradicts the settings. ``remedy``:
     format string for the error, with the key and the number in the file."""
     phantoms = read_phantoms(config.path)
@@ -246,7 +250,7 @@ def _read(config: DictConfig, remedy: str) -> Phantoms:
     return phantoms
 
 
-def _build(phantoms: Phantoms, config: DictConfig) -> FieldDataset | EITLevels:
+def _phantom_dataset(phantoms: Phantoms, config: DictConfig) -> FieldDataset | EITLevels:
     source, noise, transform = phantoms.source, config.noise_level, config.dtn_transform
     if not is_number(noise) or not 0 <= noise < np.inf:
         raise ValueError(f"data.noise_level={noise}: expected a number, at least 0")
@@ -269,7 +273,7 @@ def _build(phantoms: Phantoms, config: DictConfig) -> FieldDataset | EITLevels:
     # images of numbers
     if data_state(config) == "field":
         x0 = rearrange(media, "m h w -> m 1 h w")
-        splits = _splits(config, source, x0, maps, num_positions=1)
+        splits = _phantom_splits(config, source, x0, maps, num_positions=1)
         return FieldDataset(splits, source=source, made_by=made_by)
     # images of ids have nothing but levels
     wrong = (~are_levels(media)).nonzero()
@@ -280,11 +284,11 @@ def _build(phantoms: Phantoms, config: DictConfig) -> FieldDataset | EITLevels:
             f"{LEVELS} only: use data=eit"
         )
     x0 = rearrange(conductivity_to_levels(media), "m h w -> m (h w)")
-    splits = _splits(config, source, x0, maps, num_positions=x0.shape[1])
+    splits = _phantom_splits(config, source, x0, maps, num_positions=x0.shape[1])
     return EITLevels(splits, source=source, made_by=made_by)
 
 
-def _splits(
+def _phantom_splits(
     config: DictConfig, source: str, x0: Tensor, maps: Tensor, *, num_positions: int
 ) -> dict[str, Examples]:
     """Split independent samples in their order: train, val, test."""

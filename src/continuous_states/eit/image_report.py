@@ -149,15 +149,7 @@ def plot_reconstructions(
     that of the error is symmetric about 0. ``maps``: Float[M, n, n], in standard deviations from
     the mean map.
     ``truth``, ``mean``, ``deviation``: Float[M, H, W]. ``draws``: number of samples averaged in
-    ``mean``. Raises ``ValueError`` without an image or for shapes that do not match."""
-    # shapes that belong together
-    same = truth.shape == mean.shape == deviation.shape
-    if not same or not len(maps) == len(truth) > 0 or not truth.ndim == maps.ndim == 3:
-        raise ValueError(
-            f"maps {maps.shape}, truth {truth.shape}, mean {mean.shape} and deviation "
-            f"{deviation.shape} do not belong together; expected (M, n, n), (M, H, W) three times, "
-            "and at least one sample"
-        )
+    ``mean``."""
     maps, truth, mean, deviation = (x[:MAX_SAMPLES] for x in (maps, truth, mean, deviation))
     error = mean - truth
     # panels with their scales of colours
@@ -191,14 +183,7 @@ def plot_side_by_side(
     """Plot a row of panels for each of the first images: the true image and the mean of every
     model's samples. The figure is written to ``path`` if given. All panels share a colour scale;
     under each image of a model is its relative L2. ``truth``: Float[M, H, W]. ``means``: by model,
-    Float[M, H, W]. ``draws``: number of samples averaged in each mean. Raises ``ValueError``
-    without an image or a model, or for shapes that differ."""
-    shapes = {name: mean.shape for name, mean in means.items()}
-    if truth.ndim != 3 or len(truth) == 0 or {*shapes.values()} != {truth.shape}:
-        raise ValueError(
-            f"truth {truth.shape} and images of models {shapes}: expected (M, H, W) of all, at "
-            "least one sample and one model"
-        )
+    Float[M, H, W]. ``draws``: number of samples averaged in each mean."""
     truth = truth[:MAX_SAMPLES]
     # a column per model, all with the colours of the truth
     scale = Normalize(float(truth.min()), float(truth.max()))

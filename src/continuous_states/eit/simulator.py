@@ -136,7 +136,7 @@ def sample_shapes(kind: ShapeKind, rng: np.random.Generator) -> Shapes:
             return Shapes(ends[chosen], radius[chosen], levels)
 
 
-def rasterise(shapes: Sequence[Shapes], size: int) -> NDArray[np.uint8]:
+def rasterise_shapes(shapes: Sequence[Shapes], size: int) -> NDArray[np.uint8]:
     """Level ids UInt8[M, H, W]: a pixel has the id of the shape that covers its centre, else 0. The
     centres of the outermost pixels are on x = -1, x = 1, y = 1 (first row) and y = -1."""
     # centres of the pixels
@@ -155,11 +155,12 @@ def _segment_distance(segment: Floats, others: Floats) -> Floats:
     # an end of one segment is nearest, unless they cross
     ends = ((a, c, d), (b, c, d), (c, a, b), (d, a, b))
     nearest = np.minimum.reduce([_point_distance(*each) for each in ends])
-    crossing = (_side(a, b, c) * _side(a, b, d) < 0) & (_side(c, d, a) * _side(c, d, b) < 0)
+    crossing = _side_of_line(a, b, c) * _side_of_line(a, b, d) < 0
+    crossing &= _side_of_line(c, d, a) * _side_of_line(c, d, b) < 0
     return np.where(crossing, 0.0, nearest)
 
 
-def _side(a: Floats, b: Floats, point: Floats) -> Floats:
+def _side_of_line(a: Floats, b: Floats, point: Floats) -> Floats:
     """Positive if ``point`` is left of the line from a to b."""
     along, to = b - a, point - a
     return along[..., 0] * to[..., 1] - along[..., 1] * to[..., 0]
@@ -260,9 +261,9 @@ class DtNSolver:
         area = abs(x0 * y1 - y0 * x1) / 2
         local = edges @ edges.transpose(0, 2, 1) / (4 * area[:, None, None])
         # terms of S within each layer, and between neighbours
-        self._own = [_block(mesh, local, layer, layer) for layer in self._layers]
+        self._own = [_stiffness_block(mesh, local, layer, layer) for layer in self._layers]
         self._outwards = [
-            _block(mesh, local, inner, outer)
+            _stiffness_block(mesh, local, inner, outer)
             for outer, inner in zip(self._layers[:-1], self._layers[1:], strict=True)
         ]
 
@@ -294,7 +295,7 @@ class DtNSolver:
 
 def _layers(mesh: Mesh) -> list[NDArray[np.int64]]:
     """Group nodes by their number of edges to the nearest boundary node; the boundary is first."""
-    rows, columns = _pairs(mesh)
+    rows, columns = _stiffness_entries(mesh)
     num = len(mesh.points)
     neighbours = sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(num, num))
     # from the boundary inwards, one edge at a time
@@ -308,16 +309,16 @@ def _layers(mesh: Mesh) -> list[NDArray[np.int64]]:
     return layers
 
 
-def _pairs(mesh: Mesh) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _stiffness_entries(mesh: Mesh) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows and columns of the 9 T entries that triangles add to S."""
     return np.repeat(mesh.triangles, 3, axis=1).ravel(), np.tile(mesh.triangles, 3).ravel()
 
 
-def _block(
+def _stiffness_block(
     mesh: Mesh, local: Floats, rows: NDArray[np.int64], columns: NDArray[np.int64]
 ) -> sparse.csr_matrix:
     """Terms of each triangle, with conductivity 1, in a block of S: (len rows * len columns, T)."""
-    num, (i, j) = len(mesh.points), _pairs(mesh)
+    num, (i, j) = len(mesh.points), _stiffness_entries(mesh)
     # places of the nodes in the part, -1 outside
     row, column = np.full(num, -1), np.full(num, -1)
     row[rows], column[columns] = np.arange(len(rows)), np.arange(len(columns))
@@ -372,7 +373,7 @@ def simulate_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
         # images, then maps of their conductivities at the centroids
         streams = (np.random.default_rng([s.phantom_seed, _PHANTOM_STREAM, k]) for k in block)
         shapes = [sample_shapes(kind, rng) for rng in streams]
-        levels[block.start : block.stop] = images = rasterise(shapes, s.size)
+        levels[block.start : block.stop] = images = rasterise_shapes(shapes, s.size)
         pixels = rearrange(np.asarray(LEVELS)[images], "m h w -> (h w) m")
         dtn[block.start : block.stop] = solver.solve((reader @ pixels).T)
     return SimulatedPhantoms(levels, dtn)

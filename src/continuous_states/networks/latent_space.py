@@ -355,8 +355,6 @@ class LatentSpaceModel(nn.Module):
         The decoder reads the prefix and the tokens 0..T-2; its outputs from position P-1 on are
         returned. As it is causal, padding after a target does not change the logits of its
         tokens."""
-        if target.shape[1] < 1:
-            raise ValueError("targets have no tokens; end every target with an end-of-text id")
         # the last prefix position predicts the first token
         embedded = self.decoder.embed(target[:, :-1])
         joined = torch.cat([prefix.to(embedded.dtype), embedded], dim=1)

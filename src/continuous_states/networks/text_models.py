@@ -79,10 +79,6 @@ class TextDecoder(nn.Module):
         """Compute logits Float[B, N, V] of the last N = ``num_logits`` positions (None: all T) from
         embeddings Float[B, T, E]. ``cache``: result of ``new_cache``; the embeddings attend to the
         positions in the cache and are added to it."""
-        if num_logits is not None and not 1 <= num_logits <= embeddings.shape[1]:
-            raise ValueError(
-                f"num_logits={num_logits} of {embeddings.shape[1]} positions; expected 1 to all"
-            )
         return self.network(
             inputs_embeds=embeddings,
             logits_to_keep=num_logits or 0,
@@ -115,7 +111,7 @@ def build_text_encoder(
     if ``num_heads`` does not divide ``hidden_size``."""
     library = transformers_library("a text encoder is built")
     if path is not None:
-        network = _read("encoder", library.AutoModel, path, vocab_size, download)
+        network = _read_network("encoder", library.AutoModel, path, vocab_size, download)
         return TextEncoder(network, num_unfrozen_layers=num_unfrozen_layers)
     # random weights
     _check_heads("encoder", num_heads, hidden_size)
@@ -152,7 +148,7 @@ def build_text_decoder(
     library = transformers_library("a text decoder is built")
     if path is not None:
         kind = library.AutoModelForCausalLM
-        decoder = TextDecoder(_read("decoder", kind, path, vocab_size, download))
+        decoder = TextDecoder(_read_network("decoder", kind, path, vocab_size, download))
         _check_causal(decoder, path)
         return decoder
     # random weights
@@ -192,7 +188,7 @@ _ROUNDING = 1e-5
 """Differences up to this share of the largest logit may come from rounding."""
 
 
-def _read(part: str, kind: Any, path: str, vocab_size: int, download: bool) -> Any:
+def _read_network(part: str, kind: Any, path: str, vocab_size: int, download: bool) -> Any:
     """Read a network from a folder in float32; only safetensors are read, so that nothing is
     unpickled."""
     key = f"model.{part}"

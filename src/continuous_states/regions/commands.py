@@ -272,7 +272,7 @@ def sample_rows(request: SampleRequest, trained: TrainedModel) -> Samples:
         report.write(filling, folder)
         report.plot(filling, folder / request.picture)
         summary = f"{counted(len(filling), 'window')} of the {split} split filled"
-        return _saved(request, trained, filling, scores, {"split": split}, summary)
+        return _saved_fillings(request, trained, filling, scores, {"split": split}, summary)
 
     return Samples(filling, write)
 
@@ -346,10 +346,10 @@ def _write_given(
     )
     facts = {"given": str(request.given), "num_inputs": len(given), "completions": completions}
     summary = f"{counted(len(filling), 'filling')} of {counted(len(given), 'window')}"
-    return _saved(request, trained, filling, scores, facts, summary)
+    return _saved_fillings(request, trained, filling, scores, facts, summary)
 
 
-def _saved(
+def _saved_fillings(
     request: SampleRequest,
     trained: TrainedModel,
     filling: Filling,

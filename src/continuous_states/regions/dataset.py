@@ -138,7 +138,7 @@ def build_regions(config: DictConfig) -> RegionDataset:
             f"data.quantitative_atac={config.quantitative_atac}: expected true or false"
         )
     # simulated or read, and refused without anything to predict
-    dataset = _simulate(config) if config.path is None else _read(config)
+    dataset = _simulated_regions(config) if config.path is None else _read_table(config)
     if not any(len(examples) for examples in dataset.splits.values()):
         raise ValueError(
             f"{dataset.source}: no window of at least {FEWEST_ROWS} peaks with aTPM above 0 is "
@@ -183,20 +183,20 @@ def build_test_regions(config: DictConfig) -> RegionDataset:
     return build_regions(config)
 
 
-def _settings(config: DictConfig) -> SimulationSettings:
+def _simulation_settings(config: DictConfig) -> SimulationSettings:
     keys = ("num_windows", "rows", "num_motifs", "num_programmes", "peak_length", "region_seed")
     return SimulationSettings(**{key: config[key] for key in keys})
 
 
 def _feature_names(config: DictConfig) -> tuple[str, ...]:
     if config.path is None:
-        return (*motif_names(_settings(config).num_motifs), ACCESSIBILITY)
+        return (*motif_names(_simulation_settings(config).num_motifs), ACCESSIBILITY)
     return (*read_motif_names(config.path), ACCESSIBILITY)
 
 
-def _simulate(config: DictConfig) -> RegionDataset:
+def _simulated_regions(config: DictConfig) -> RegionDataset:
     """Simulate independent windows and split them in their order: train, val, test."""
-    settings = _settings(config)
+    settings = _simulation_settings(config)
     shares = shares_of(settings.num_windows, config.split)
     if config.cell_types is not None:
         raise ValueError("data.cell_types chooses from a table; give data.path or leave it out")
@@ -216,7 +216,7 @@ def _simulate(config: DictConfig) -> RegionDataset:
     )
 
 
-def _read(config: DictConfig) -> RegionDataset:
+def _read_table(config: DictConfig) -> RegionDataset:
     check_whole_number("data.max_span", config.max_span, least=1)
     cell_types = config.cell_types
     # one name or a list

@@ -186,14 +186,8 @@ def plot_region_maps(
     """Plot heat maps of the first windows, three per window: true, observed (hidden rows blank) and
     filled (without a sampler: predicted), with marks next to the hidden rows. The figure is written
     to ``path`` if given. Every column is in standard deviations from its mean over the true rows of
-    all windows; similar columns are neighbours. ``feature_names``: names of the M columns. Raises
-    ``ValueError`` without a real row or for another number of names."""
+    all windows; similar columns are neighbours. ``feature_names``: names of the M columns."""
     truth, masked, real = (x.numpy() for x in (filling.truth, filling.masked, filling.real))
-    if truth.shape[2] != len(feature_names) or not real.any():
-        raise ValueError(
-            f"{len(feature_names)} names for {int(real.sum())} rows of {truth.shape[2]} columns; "
-            "expected one per column, and at least one real row"
-        )
     samples, title = filling.filled, "Filled"
     if samples is None:
         samples, title = filling.predicted, "Predicted"

@@ -86,17 +86,8 @@ def score_rows(
     ``predicted``, ``truth``: Float[W, N, M]. ``masked``: Bool[W, N], rows that were hidden.
     ``column_mean``, ``column_scale``: Float[M], mean and standard deviation of the training rows; a
     scale of 0 counts as 1.
-
-    Raises ``ValueError`` for shapes that do not match, or if no row is masked.
     """
-    if predicted.shape != truth.shape or masked.shape != truth.shape[:-1]:
-        raise ValueError(
-            f"predicted {tuple(predicted.shape)}, truth {tuple(truth.shape)} and masked "
-            f"{tuple(masked.shape)} do not belong together; expected (W, N, M) twice and (W, N)"
-        )
     x, y = truth[masked].double(), predicted[masked].double()  # (rows, M)
-    if len(x) == 0:
-        raise ValueError("no row is masked, so there is nothing to score; mask at least one")
     kept = ~_constant_columns(x)
     squares = (x - y).square()
     # correlation by column, 0 where the prediction is constant
@@ -193,10 +184,7 @@ class NeighbourMean(RowBaseline):
         cls, train: MaskedWindows, mean: Tensor, radius: int | None = NEIGHBOUR_RADIUS
     ) -> NeighbourMean:
         """Fit the slopes. ``train``: masked at the same rate as the rows to predict. ``mean``: mean
-        of ``ColumnMean.fit(train)``. A column without variation has slope 0. Raises ``ValueError``
-        for a radius below 1."""
-        if radius is not None and radius < 1:
-            raise ValueError(f"radius={radius}: expected at least 1 row, or None for the window")
+        of ``ColumnMean.fit(train)``. A column without variation has slope 0."""
         products, spread = torch.zeros_like(mean), torch.zeros_like(mean)
         # least squares over the masked rows
         for part in train.chunks():
@@ -236,10 +224,8 @@ class ProgrammeMean(RowBaseline):
         return cls(torch.cat([torch.where(count > 0, sums / count, mean), mean.unsqueeze(0)]))
 
     def guess(self, windows: MaskedWindows) -> Tensor:
-        """Predict the mean row of each row's programme. Raises ``ValueError`` for windows without
-        programmes."""
-        if windows.programmes is None:
-            raise ValueError("windows without programmes, which only simulated data has")
+        """Predict the mean row of each row's programme."""
+        assert windows.programmes is not None
         return self.means[windows.programmes.clamp(max=len(self.means) - 1)]  # -1 is the last
 
 

@@ -103,7 +103,7 @@ def sample_motifs(num: int, rng: np.random.Generator) -> Motifs:
     return Motifs(np.where(inside[..., None], probs, 1 / NUM_LETTERS), lengths)
 
 
-def scan(dna: NDArray[np.uint8], motifs: Motifs) -> NDArray[np.float32]:
+def scan_motifs(dna: NDArray[np.uint8], motifs: Motifs) -> NDArray[np.float32]:
     """Score motifs in ``dna`` UInt8[P, L], L at least the longest motif; return raw scores
     Float32[P, K] in bits.
 
@@ -115,7 +115,7 @@ def scan(dna: NDArray[np.uint8], motifs: Motifs) -> NDArray[np.float32]:
     A convolution in float32, ``PEAKS_AT_ONCE`` peaks at a time. Every sum is a multiple of 1/64 bit
     below 2^18, so scores do not depend on this number, threads or machine.
     """
-    filters, bias, outside = _filters(motifs)
+    filters, bias, outside = _motif_filters(motifs)
     past_end, scores = filters.shape[3] - 1, []
     with torch.inference_mode():
         for chunk in torch.from_numpy(dna).split(PEAKS_AT_ONCE):
@@ -132,7 +132,7 @@ def scan(dna: NDArray[np.uint8], motifs: Motifs) -> NDArray[np.float32]:
     return (both[:, : len(motifs)] + both[:, len(motifs) :]).numpy()
 
 
-def _filters(motifs: Motifs) -> tuple[Tensor, Tensor, Tensor]:
+def _motif_filters(motifs: Motifs) -> tuple[Tensor, Tensor, Tensor]:
     """Filters of both strands Float32[2K, 4, 1, J], negative thresholds Float32[2K], and flags
     Bool[2K, 1, J - 1]. Flags are True for starts in the last J - 1 letters from which a motif would
     reach past the end of the DNA."""
@@ -211,7 +211,7 @@ def simulate_windows(settings: SimulationSettings) -> SimulatedWindows:
     Given its programme z, a peak is independent of all other peaks:
 
         n ~ Poisson(5) sites, the motif of each ~ motif_probs[z], its letters ~ the motif
-        scores = ``scan`` of uniform DNA with these sites in it
+        scores = ``scan_motifs`` of uniform DNA with these sites in it
         accessibility = exp(level[z] + 0.1 (n - 5) + 0.5 e),  e ~ N(0, 1)
     """
     # motifs and programmes of all windows, then blocks of windows
@@ -277,13 +277,13 @@ def _simulate_block(
     # sites in uniform DNA
     sites = sample_sites(programmes.motif_probs[programme], motifs, settings.peak_length, rng)
     dna = rng.integers(0, NUM_LETTERS, (len(programme), settings.peak_length), dtype=np.uint8)
-    plant(dna, sites, motifs)
+    plant_sites(dna, sites, motifs)
     # accessibility by programme and number of sites
     num_sites = np.bincount(sites.peak, minlength=len(programme))
     log_access = programmes.level[programme] + _SITE_WEIGHT * (num_sites - MEAN_SITES)
     log_access += _NOISE * rng.standard_normal(len(programme))
     access = np.exp(log_access).astype(np.float32)
-    scores = scan(dna, motifs).reshape(*chosen.shape, len(motifs))
+    scores = scan_motifs(dna, motifs).reshape(*chosen.shape, len(motifs))
     return SimulatedWindows(scores, access.reshape(chosen.shape), chosen)
 
 
@@ -318,7 +318,7 @@ def sample_sites(
     return Sites(peak, motif, start, read.astype(np.uint8))
 
 
-def plant(dna: NDArray[np.uint8], sites: Sites, motifs: Motifs) -> None:
+def plant_sites(dna: NDArray[np.uint8], sites: Sites, motifs: Motifs) -> None:
     """Write ``sites`` into ``dna`` UInt8[P, L]; where sites overlap the later one wins."""
     width = sites.letters.shape[1]
     inside = np.arange(width) < motifs.lengths[sites.motif][:, None]

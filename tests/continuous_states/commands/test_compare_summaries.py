@@ -100,23 +100,11 @@ def test_what_does_not_fit_is_replaced():
     ("words", "sentence"),
     [
         (["algos=[mdlm,latent-seq2seq]"], "latent-seq2seq works on latent, and data=bubble_diagr"),
-        (
-            ["data=dialogue", "algos=[mdlm,regression]"],
-            "data=dialogue holds latent and tokens only",
-        ),
+        (["data=dialogue", "algos=[mdlm,regression]"], "data=dialogue holds latent and tokens"),
         ([BOTH, "algo.stage=adapter"], "algo.stage=adapter has no bound on -log p(summary | dial"),
-        (
-            ["data=dialogue", BOTH, "model.pol=mean"],
-            "mdlm have no model.pol; unknown key 'pol'; did you mean 'pool'",
-        ),
-        (
-            ["data=dialogue", BOTH, "model.encoder.path=a"],
-            "latent-seq2seq: model.encoder.path=a: no folder /",
-        ),
-        (
-            ["data=dialogue", BOTH, "model.num_layers=x"],
-            "latent-seq2seq: model.num_layers=x: expected a number",
-        ),
+        (["data=dialogue", BOTH, "model.pol=mean"], "mdlm have no model.pol; unknown key 'pol';"),
+        (["data=dialogue", BOTH, "model.encoder.path=a"], "latent-seq2seq: model.encoder.path=a:"),
+        (["data=dialogue", BOTH, "model.num_layers=x"], "latent-seq2seq: model.num_layers=x:"),
     ],
 )
 def test_refusals_come_before_training(words, sentence, refusal):

@@ -12,7 +12,7 @@ from continuous_states.dialogue.texts import (
     SLOTS,
     WORDS,
     WordVocabulary,
-    joined,
+    join_tokens,
     sample_dialogues,
     tokens_of,
 )
@@ -33,7 +33,7 @@ def test_words_are_ids():
 
 @given(st.text(max_size=20))
 def test_joined_tokens_are_found_again(text):
-    assert tokens_of(joined(tokens_of(text))) == tokens_of(text)
+    assert tokens_of(join_tokens(tokens_of(text))) == tokens_of(text)
 
 
 def test_the_most_frequent_words_are_kept():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import socket
 from pathlib import Path
 
 import pytest
@@ -176,16 +175,3 @@ def test_files_that_are_no_tokenizer_are_refused(tmp_path, broken):
     (folder / "tokenizer.json").write_text(broken)
     with pytest.raises(ValueError, match=r"data\.k=.* tokenizer\.json"):
         PretrainedTokenizer(str(folder), "data.k")
-
-
-def test_a_name_on_the_hub_is_not_looked_up(monkeypatch):
-    def refuse(*args: object, **kwargs: object) -> None:
-        raise AssertionError(f"asked for {args}")
-
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    options = {"target_tokenizer": "google/no-such-model"}
-    with pytest.raises(
-        ValueError,
-        match=r"data\.target_tokenizer=google/no-such-model.* folder /",
-    ):
-        dialogue_data(**options)

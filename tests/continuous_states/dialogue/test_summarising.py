@@ -11,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from continuous_states.dialogue.commands import summary_section
 from continuous_states.dialogue.dataset import DialogueTokens
 from continuous_states.dialogue.summaries import (
     SUMMARIES,
@@ -89,8 +88,7 @@ def test_what_is_known_of_a_dialogue_is_said_of_it(data):
     assert values["shuffled_rouge_l"] == values["another_rouge_l"] < 0.8
     assert values["most_frequent_distinct"] == 1 / 8
     assert (values["num_summaries"], values["network_calls_per_summary"]) == (8, T)
-    names = {row.name for row in summary_section(values).rows}
-    assert {"rouge_l", "another_rouge_l", "most_frequent_slot_accuracy", "slot_when"} <= names
+    assert {"most_frequent_slot_accuracy", "slot_when"} <= values.keys()
 
 
 class LookUp:
@@ -218,11 +216,3 @@ def test_slots_are_right_where_their_words_are():
     assert values["of_model_exact_match"] == 0.25
     error = math.sqrt(0.25 * 0.75 * 4 + 0.25) / 5  # half of Wilson's interval
     assert values["of_model_exact_match_standard_error"] == pytest.approx(error)
-
-
-@pytest.mark.parametrize(("generated", "references"), [([], []), (["a"], ["a", "b"])])
-def test_summaries_need_their_references(generated, references):
-    with pytest.raises(
-        ValueError, match=rf"{len(generated)} summaries and {len(references)} references"
-    ):
-        score_summaries(generated, references)

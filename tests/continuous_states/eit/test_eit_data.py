@@ -192,10 +192,7 @@ def test_fingerprints_of_data_without_conditions_stay() -> None:
     ("changes", "sentence"),
     [
         ({"split": [0.5, 0.6, 0.1]}, r"data.split=\[0.5, 0.6, 0.1\]: expected three shares"),
-        (
-            {"num_samples": 3},
-            r"discs of seed 0: the test share .* has no sample; give more data.num_s",
-        ),
+        ({"num_samples": 3}, r"discs of seed 0: the test share .* has no sample; give more"),
         ({"dtn_transform": "ration"}, "unknown data.dtn_transform 'ration'; did you mean 'ratio'"),
         ({"noise_level": -0.1}, "data.noise_level=-0.1: expected a number, at least 0"),
         ({"noise_level": "much"}, "data.noise_level=much: expected a number"),
@@ -321,10 +318,7 @@ def with_value(key: str, place: Any, value: float) -> dict[str, np.ndarray]:
 
 
 REFUSED = [
-    (
-        {"media": None},
-        r"has no array 'media'; expected media \(M, H, H\), .* found background, dtn",
-    ),
+    ({"media": None}, r"has no array 'media'; expected media \(M, H, H\), .* found background,"),
     ({"dtn": None}, "has no array 'dtn'"),
     ({"media": np.ones((20, 16))}, r"media has shape \(20, 16\); expected \(M, H, H\)"),
     ({"media": np.ones((20, 16, 15))}, r"media has shape \(20, 16, 15\); expected"),
@@ -335,14 +329,8 @@ REFUSED = [
     (with_value("media", (1, 2, 3), np.inf), r"media\[1, 2, 3\] is inf"),
     (with_value("dtn", (4, 0, 1), np.nan), r"dtn\[4, 0, 1\] is nan; expected a finite number"),
     (with_value("background", (0, 5), 0), r"background\[0, 5\] is 0.0; expected a number other th"),
-    (
-        {"media": np.ones((20, 18, 18))},
-        r"media holds 18 x 18 numbers a sample, but data.size=16; set data.size=18",
-    ),
-    (
-        {"dtn": np.ones((20, 8, 8)), "background": np.ones((8, 8))},
-        r"dtn holds 8 x 8 numbers a sample, but data.num_boundary=12; set data.num_boundary=8",
-    ),
+    ({"media": np.ones((20, 18, 18))}, "but data.size=16; set data.size=18"),
+    ({"dtn": np.ones((20, 8, 8)), "background": np.ones((8, 8))}, "set data.num_boundary=8"),
 ]
 
 

@@ -21,7 +21,7 @@ from continuous_states.eit.simulator import (
     centroid_reader,
     conductivity_to_levels,
     levels_to_conductivity,
-    rasterise,
+    rasterise_shapes,
     ring_mesh,
     sample_shapes,
     simulate_phantoms,
@@ -86,7 +86,7 @@ def one_disc(x: float, y: float, radius: float) -> Shapes:
 
 def test_a_disc_is_drawn_where_it_is() -> None:
     """First row on top: y = 1."""
-    (image,) = rasterise([one_disc(0.5, -0.25, 0.2)], 81)
+    (image,) = rasterise_shapes([one_disc(0.5, -0.25, 0.2)], 81)
     rows, columns = np.nonzero(image == 4)
     assert columns.mean() * 2 / 80 - 1 == pytest.approx(0.5, abs=0.005)
     assert 1 - rows.mean() * 2 / 80 == pytest.approx(-0.25, abs=0.005)
@@ -96,7 +96,7 @@ def test_a_disc_is_drawn_where_it_is() -> None:
 
 def test_the_smallest_disc_covers_a_pixel_wherever_it_lies() -> None:
     places = np.random.default_rng(0).uniform(-0.6, 0.6, (200, 2))
-    images = rasterise([one_disc(x, y, 0.1) for x, y in places], 16)
+    images = rasterise_shapes([one_disc(x, y, 0.1) for x, y in places], 16)
     assert (images > 0).sum(axis=(1, 2)).min() >= 1
 
 
@@ -104,7 +104,7 @@ def test_the_smallest_disc_covers_a_pixel_wherever_it_lies() -> None:
 def test_an_image_holds_its_shapes(name: str) -> None:
     """At a size where the gap is a pixel and more, connected areas are the shapes."""
     phantoms = drawn(name, 10)
-    for phantom, image in zip(phantoms, rasterise(phantoms, 301), strict=True):
+    for phantom, image in zip(phantoms, rasterise_shapes(phantoms, 301), strict=True):
         areas, num = ndimage.label(image > 0, structure=np.ones((3, 3)))
         assert num == len(phantom.levels)
         found = [np.unique(image[areas == k + 1]).tolist() for k in range(num)]

@@ -58,19 +58,6 @@ def test_sizes():
     assert num_parameters(DtNEncoder(**ENCODER, time_conditioning=False)) == base - 12 * 12 - 12
 
 
-@pytest.mark.parametrize("options", [{}, {"pool_layers": 2, "time_conditioning": False}])
-def test_pooling_weights_sum_to_one_and_make_the_vector(randomise, options):
-    encoder = randomise(DtNEncoder(**ENCODER, **options))
-    encoded = encoder(maps(), torch.tensor([0.1, 0.5, 0.9]))
-    assert (encoded.vector.shape, encoded.tokens.shape) == ((3, 12), (3, 6, 12))
-    assert encoded.weights.std() > 1e-3
-    torch.testing.assert_close(encoded.weights.sum(dim=1), torch.ones(3))
-    weighted = (encoded.weights.unsqueeze(-1) * encoded.tokens).sum(dim=1)
-    torch.testing.assert_close(encoded.vector, weighted)
-    blind = encoder(maps())  # at no time
-    assert encoder.reads_time != torch.equal(encoded.vector, blind.vector)
-
-
 def test_a_time_that_was_saved_but_never_read_is_left_out():
     saved = network(time_conditioning=True).state_dict()
     model = network(time_conditioning=False)

@@ -145,8 +145,6 @@ def test_logits_see_the_prefix_and_earlier_tokens_only():
     difference = (model.token_logits(prefix, changed) - logits).abs().amax(dim=(0, 2))
     assert (difference[:3] == 0).all()
     assert (difference[3:] > 1e-3).all()
-    with pytest.raises(ValueError, match="targets have no tokens"):
-        model.token_logits(prefix, ids[:, :0])
 
 
 def test_the_loss_of_the_decoder_reaches_every_part_but_the_stop_latent():
@@ -196,18 +194,12 @@ def test_unit_rows_of_zeros_are_zeros_with_a_bounded_gradient():
     ("build", "says"),
     [
         (lambda: LatentEncoder(pool="max"), r"model\.pool 'max'\. Available: attention, mean"),
-        (
-            lambda: StopLatent(init="zeros"),
-            r"model\.stop_latent\.init 'zeros'; did you mean 'zero'",
-        ),
+        (lambda: StopLatent(init="zeros"), r"model\.stop_latent\.init 'zeros'; did you mean"),
         (lambda: PrefixAdapter(prefix_len=0), r"model\.prefix_len=0: expected a whole number, at"),
         (lambda: MiddleTransformer(num_layers=0), r"model\.num_layers=0: expected a whole number"),
         (lambda: LatentEncoder(latent_seq_len=0), r"model\.latent_seq_len=0: expected a whole"),
         (lambda: MiddleTransformer(rope_base=0), "rope_base=0: expected a number above 0"),
-        (
-            lambda: MiddleTransformer(latent_dim=8, num_heads=3),
-            r"model\.num_heads=3 does not divide model\.latent_dim=8; ",
-        ),
+        (lambda: MiddleTransformer(latent_dim=8, num_heads=3), r"model\.num_heads=3 does not"),
         (
             lambda: PrefixAdapter(latent_dim=9, decoder_dim=8, num_heads=3),
             r"model\.num_heads=3 does not divide model\.decoder\.hidd",
@@ -216,14 +208,8 @@ def test_unit_rows_of_zeros_are_zeros_with_a_bounded_gradient():
             lambda: LatentEncoder(hidden_dim=8, latent_dim=9, pool="attention", num_heads=3),
             r"model\.num_heads=3 does not divide model\.encoder\.hidd",
         ),
-        (
-            lambda: MiddleTransformer(latent_dim=8, num_heads=8),
-            "even width per head; 8 over n_heads=8 is 1",
-        ),
-        (
-            lambda: with_defaults(Words(), Sums()),
-            r"their states: encoder\.hidden_size=12, compression",
-        ),
+        (lambda: MiddleTransformer(latent_dim=8, num_heads=8), "even width per head; 8 over"),
+        (lambda: with_defaults(Words(), Sums()), r"their states: encoder\.hidden_size=12,"),
         (
             lambda: with_defaults(Words(), Sums(), hidden_dim=C, latent_dim=D, latent_seq_len=K),
             r"vectors: compression\.latent_dim=8, middle\.latent",

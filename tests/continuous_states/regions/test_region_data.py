@@ -87,10 +87,7 @@ def test_completing_counts_the_features() -> None:
     ("changes", "sentence"),
     [
         ({"split": [0.5, 0.6, 0.1]}, r"data.split=\[0.5, 0.6, 0.1\]"),
-        (
-            {"num_windows": 2},
-            "the val share .*more data.num_windows or another data.split",
-        ),
+        ({"num_windows": 2}, "the val share .*more data.num_windows or another data.split"),
         ({"quantitative_atac": "no"}, "data.quantitative_atac=no"),
         ({"cell_types": ["b_cell"]}, "data.cell_types .*data.path"),
         ({"rows": 1}, "data.rows=1: .*at least 2"),
@@ -265,10 +262,7 @@ def test_features_that_say_nothing(tmp_path: Path) -> None:
     [
         ({"max_span": 100}, "no window .*data.max_span"),
         ({"max_span": 0}, "data.max_span=0: .*at least 1"),
-        (
-            {"split": [0.98, 0.01, 0.01]},
-            "the val .*more peaks or another data.split",
-        ),
+        ({"split": [0.98, 0.01, 0.01]}, "the val .*more peaks or another data.split"),
         ({"cell_types": []}, r"data.cell_types=\[\]"),
         ({"cell_types": ["cd8_t"]}, "unknown cell type 'cd8_t'; did you mean 'cd8 t'"),
     ],

@@ -75,12 +75,6 @@ def test_many_columns_are_counted_and_files_are_written(tmp_path):
     assert figure.axes[0].get_xlabel().startswith("60 features")
 
 
-def test_maps_of_the_wrong_shape_are_refused():
-    truth, masked, real = windows()
-    with pytest.raises(ValueError, match="4 names for 38 rows of 5 columns"):
-        plot_region_maps(filling_of(truth, masked, real), feature_names=NAMES[:4])
-
-
 def scores_of(mask_rate: float, **r: list[float]) -> FillingScores:
     """Those of the model and of others, whose correlations are given by column."""
 

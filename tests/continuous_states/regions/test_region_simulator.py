@@ -16,11 +16,11 @@ from continuous_states.regions.simulator import (
     SimulatedWindows,
     SimulationSettings,
     Sites,
-    plant,
+    plant_sites,
     sample_domains,
     sample_motifs,
     sample_sites,
-    scan,
+    scan_motifs,
     simulate_windows,
 )
 
@@ -164,17 +164,17 @@ def test_scores_are_those_of_a_double_loop(motifs: Motifs) -> None:
     assert set(motifs.lengths.tolist()) != {LONGEST_MOTIF}
     expected = naive_scores(dna, motifs)
     assert (expected > 0).mean() > 0.3
-    scores = scan(dna, motifs)
+    scores = scan_motifs(dna, motifs)
     assert scores.dtype == np.float32
     assert np.array_equal(scores, expected)  # multiples of 1/64 bit: nothing is rounded
 
 
 def test_scores_do_not_depend_on_the_chunk(motifs: Motifs, monkeypatch) -> None:
     dna = random_dna(20, 80)
-    at_once = scan(dna, motifs)
+    at_once = scan_motifs(dna, motifs)
     monkeypatch.setattr(simulator, "PEAKS_AT_ONCE", 7)
-    assert np.array_equal(scan(dna, motifs), at_once)
-    assert scan(dna[:0], motifs).shape == (0, 6)
+    assert np.array_equal(scan_motifs(dna, motifs), at_once)
+    assert scan_motifs(dna[:0], motifs).shape == (0, 6)
 
 
 def test_sites_lie_inside_and_on_both_strands(motifs: Motifs) -> None:
@@ -194,7 +194,7 @@ def test_the_later_of_two_overlapping_sites_stands(motifs: Motifs) -> None:
     letters = np.stack([np.zeros(LONGEST_MOTIF), np.full(LONGEST_MOTIF, 3)]).astype(np.uint8)
     dna = np.full((2, 40), 1, np.uint8)
     sites = Sites(np.array([1, 1]), np.array([0, 0]), np.array([10, 13]), letters)
-    plant(dna, sites, motifs)
+    plant_sites(dna, sites, motifs)
     expected = np.ones(40)
     expected[10:13], expected[13 : 13 + length] = 0, 3
     assert (dna[0] == 1).all()

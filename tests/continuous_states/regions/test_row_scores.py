@@ -193,12 +193,3 @@ def test_a_constant_prediction_orders_nothing():
     scores = by_column(flat, mean=torch.full((M,), 1 / 3))
     assert scores.r.tolist() == [0.0] * M
     assert scores.r2.abs().max() < 1e-6
-
-
-def test_what_does_not_belong_together_is_refused():
-    with pytest.raises(ValueError, match=r"\(5, 9, 3\).*expected \(W, N, M\) twice"):
-        by_column(PREDICTED[..., :3])
-    with pytest.raises(ValueError, match=r"masked \(5, 8\)"):
-        by_column(PREDICTED, masked=MASKED[:, :8])
-    with pytest.raises(ValueError, match="no row is masked"):
-        by_column(PREDICTED, masked=MASKED & False)
