@@ -7,14 +7,17 @@ import io
 import json
 import subprocess
 import sys
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
-from fake_gpu import fake_gpu
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from torch.profiler import ProfilerActivity
 
 import clock
@@ -25,6 +28,60 @@ import speed_training
 import speed_variants
 from no_read_back import META, Unread
 from speed_variants import VARIANTS, Plans, Trainee, usable
+
+_HERE = torch.device("cpu")
+
+
+def _on_cpu(value: Any) -> Any:
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return _HERE
+    return "cpu" if isinstance(value, str) and value.partition(":")[0] == "cuda" else value
+
+
+class _Generator(torch.Generator):
+    def __new__(cls, device: torch.device | str = "cpu") -> _Generator:
+        return super().__new__(cls, _on_cpu(device))
+
+
+class _Autocast(torch.autocast):
+    def __init__(self, device_type: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(_on_cpu(device_type), *args, **{**kwargs, "enabled": False})
+
+
+class _Redirected(TorchFunctionMode):
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func is Tensor.pin_memory:
+            return args[0]
+        if func is torch.device:
+            return func(*args, **(kwargs or {}))
+        given = {name: _on_cpu(value) for name, value in (kwargs or {}).items()}
+        return func(*map(_on_cpu, args), **given)
+
+
+@contextmanager
+def fake_gpu() -> Iterator[dict[str, int]]:
+    """Inside, a GPU that is the CPU: tensors stay where they are, functions of ``torch.cuda``
+    answer, and autocast leaves float32. Yields how often each of these was called."""
+    calls: dict[str, int] = {}
+
+    def answering(name: str, answer: Any) -> Any:
+        def called(*_: Any) -> Any:
+            calls[name] = calls.get(name, 0) + 1
+            return answer
+
+        return called
+
+    answers = {"synchronize": None, "reset_peak_memory_stats": None}
+    answers |= {"memory_allocated": 2**20, "max_memory_allocated": 5 * 2**20}
+    with pytest.MonkeyPatch.context() as patch, _Redirected():
+        for name, answer in answers.items():
+            patch.setattr(torch.cuda, name, answering(name, answer))
+        patch.setattr(torch, "autocast", _Autocast)
+        patch.setattr(torch, "Generator", _Generator)
+        yield calls
+
 
 CUDA = torch.device("cuda")
 TINY = ["model=bd_tiny", "data.num_plans=400", "data.batch_size=32"]

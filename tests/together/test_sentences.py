@@ -1,11 +1,14 @@
-"""Errors of commands on what the packages that plug in bring: they end with a sentence."""
+"""Help and errors of commands on what the packages that plug in bring: sentences, without torch."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
 from discrete_diffusion.cli import main
 from discrete_diffusion.composing.search_path import path_keys
+from torchless import answers_without_torch, check_refusal
 
 TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
 
@@ -61,3 +64,55 @@ def test_plans_are_listed(capsys):
 
 def test_files_that_all_packages_name_are_known():
     assert {"brief", "data.source_tokenizer"} <= path_keys()
+
+
+REFUSED = {
+    "train data=plans data.path=nope.jsonl": ["data.path=nope.jsonl"],
+    "train algo=masked-features data=bubble_diagrams": ["algo=masked-features", "algo=mdlm"],
+    "compare algos=[mdlm] data=plans data.path=nope.jsonl": ["data.path=nope.jsonl"],
+}
+"""Command -> what its one sentence names."""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory) -> dict[str, tuple[int, str]]:
+    commands = [*REFUSED, "data check --help"]
+    return answers_without_torch(commands, tmp_path_factory.mktemp("refused"))
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_such_an_error_is_named_without_torch(answers, command):
+    check_refusal(answers[command], REFUSED[command])
+
+
+def test_help_on_files_of_plans_needs_no_torch(answers):
+    status, text = answers["data check --help"]
+    assert status == 0
+    assert len(text.splitlines()) > 10
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["data=eit", "algo=regression", "data.path=nope.npz"], "data.path=nope.npz"),
+        (["data=regions", "algo=masked-features", "data.path=nope.zarr"], "data.path=nope.zarr"),
+        (["data=dialogue", "algo=latent-seq2seq", "data.path=no.jsonl"], "data.path=no.jsonl"),
+    ],
+)
+def test_every_such_kind_of_data_names_its_files(words, names, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", *words, "hydra.run.dir=run"])
+    assert names in capsys.readouterr().err
+
+
+def test_a_key_of_several_packages_says_what_it_means_for_each(capsys):
+    main(["sample", "--help"])
+    said = capsys.readouterr().out
+    for title in ("diagrams", "dialogues", "features"):
+        (own,) = re.findall(rf"^Keys for {title} alone.*?\n\s*\n", said, re.M | re.S)
+        assert "\n given=" in own
+    main(["compare", "--help"])
+    said = capsys.readouterr().out
+    for title, key in (("diagrams", "verdicts"), ("images from maps", "samples_per_condition")):
+        (own,) = re.findall(rf"^Keys for {title} alone.*?\n\s*\n", said, re.M | re.S)
+        assert f"eval.{key}=" in own

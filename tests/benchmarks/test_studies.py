@@ -1,10 +1,12 @@
-"""How the benchmark of regions scores, pairs seeds, and what its variants change."""
+"""Studies of choices: their variants differ, scores are what they say, seeds are paired."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
+from choices import RECIPES, STUDIES
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
@@ -56,3 +58,11 @@ def test_variants_change_what_they_say():
             sizes = sum(p.numel() for p in build_algorithm(complete_data(config)).parameters())
         assert sizes == 174561
         assert (config.model.pos, config.model.zero_head) == ("none", False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", STUDIES)
+def test_each_variant_of_a_study_trains_something_else(study):
+    of_all = [compose("train", [*RECIPES[study], *each]) for each in STUDIES[study].values()]
+    told = [OmegaConf.to_yaml(config) for config in of_all]
+    assert len({*told}) == len(told)
