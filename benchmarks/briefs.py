@@ -173,19 +173,16 @@ def _distances(measured: dict[str, Any]) -> str:
     for name, found in measured.items():
         for method, of in found["methods"].items():
             value, floor = of["metrics"][COVERAGE], of["floors"][COVERAGE]
-            cells = [f"{of['metrics'][key]:.3f} ({_times(of, key)})" for key in DISTANCES]
+            cells = []
+            for key in DISTANCES:
+                distance, real = of["metrics"][key], of["floors"][key]
+                cells.append(f"{distance:.3f} ({f'{distance / real:.1f}' if real else 'no floor'})")
             shown = f"{value:.3f} of {floor:.3f}"
             met = f"{100 * of['share_met']:.0f}"
             rows.append([name, method.replace("_", " "), of["num_samples"], met, shown, *cells])
     heads = ["", "method", "diagrams", "met, %", "weight of the rooms covered, of real ones'"]
     heads += ["types, TV", "relations, TV", "degrees, TV", "number of rooms, W1"]
     return markdown_table(heads, [[str(cell) for cell in row] for row in rows], left=2)
-
-
-def _times(of: dict[str, Any], key: str) -> str:
-    """How many floors a distance is."""
-    floor = of["floors"][key]
-    return f"{of['metrics'][key] / floor:.1f}" if floor else "no floor"
 
 
 def _told_sections(record: Record) -> Sections:

@@ -207,16 +207,6 @@ def shown(found: Sequence[float], digits: int) -> str:
     return confidence_interval(found).text(digits)
 
 
-def name_of(cell: Mapping[str, Any]) -> str:
-    name = NAMES.get(cell["line"], f"teacher, {cell['line']}")
-    return name if cell["steps"] is None else f"{name}, steps={cell['steps']}"
-
-
-def shown_nats(model: Mapping[str, Any], of_teacher: bool) -> str:
-    bound = "≤ " if of_teacher else ""
-    return f"{bound}{model['nats']:.2f} ± {model['nats_standard_error']:.2f}"
-
-
 def share(found: float, num: int) -> str:
     interval = binomtest(round(found * num), num).proportion_ci(method="wilson")
     return f"{100 * found:.1f} ({100 * interval.low:.1f} to {100 * interval.high:.1f})"
@@ -233,12 +223,16 @@ def table(results: Mapping[str, Any]) -> str:
         measured = first["steps"] is None and first["line"] in NAMES
         model = results["models"][first["model"]]
         buildable = [cell["buildable"] for cell in group if "buildable" in cell]
+        name = NAMES.get(first["line"], f"teacher, {first['line']}")
+        name += "" if first["steps"] is None else f", steps={first['steps']}"
+        bound = "≤ " if first["model"] == TEACHER else ""
+        nats = f"{bound}{model['nats']:.2f} ± {model['nats_standard_error']:.2f}"
         rows.append(
             [
-                name_of(first),
+                name,
                 f"{confidence_interval(values(group, 'waits', num)).mean:.1f}",
                 shown(values(group, "calls", num), 1) if "rounds" in first else "",
-                shown_nats(model, first["model"] == TEACHER) if measured else "",
+                nats if measured else "",
                 *(shown(values(group, key, num), digits[key]) for key in QUALITY),
                 share(buildable[0], judged) if buildable else "",
                 shown(values(group, "cpu_ms", num), 1),

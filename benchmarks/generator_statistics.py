@@ -132,11 +132,6 @@ def describe(plans: PlanArrays) -> dict[str, Any]:
     }
 
 
-def rooms_per_plan(plans: PlanArrays) -> dict[str, float]:
-    counts = np.bincount(plans.room_types[plans.room_types != PAD], minlength=len(ROOM_TYPES))
-    return dict(zip(ROOM_TYPES, (counts / len(plans)).tolist(), strict=True))
-
-
 def seconds(num: int, seed: int) -> dict[str, float]:
     start = time.perf_counter()
     sample_plans(num, seed)
@@ -162,11 +157,12 @@ def sides(plans: PlanArrays, metre: float = METRE) -> dict[str, list[float]]:
 
 def measure(num: int, seed: int, draws: int, real_file: Path | None) -> dict[str, Any]:
     plans, livable = sample_plans(num, seed), sample_plans(num, seed, livable=True)
+    counts = np.bincount(plans.room_types[plans.room_types != PAD], minlength=len(ROOM_TYPES))
     results: dict[str, Any] = {
         "seconds": seconds(num, seed),
         "generator": describe(plans),
         "livable": describe(livable),
-        "rooms per plan": rooms_per_plan(plans),
+        "rooms per plan": dict(zip(ROOM_TYPES, (counts / len(plans)).tolist(), strict=True)),
         "sides": {"generator": sides(plans), "livable": sides(livable)},
     }
     if real_file is not None:

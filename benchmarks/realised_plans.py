@@ -56,12 +56,6 @@ def l_shape(area: float) -> Outline:
     return Outline(boundary=tuple((float(x), float(y)) for x, y in corners))
 
 
-def outline_of(name: str, areas: Sequence[float]) -> Outline:
-    if name == "rectangle":
-        return Outline(ratio=RATIO)
-    return l_shape(sum(areas) / L_FILLED) if name == "L-shape" else FREE
-
-
 def timed(job: Job) -> dict[str, Any]:
     """Facts of a job's plan, and the CPU-seconds it took."""
     began = time.process_time()
@@ -83,8 +77,12 @@ def jobs_of(diagrams: Sequence[BubbleDiagram], plans: Sequence[FloorPlan], name:
     areas, jobs = RoomAreas(plans), []
     for k, diagram in enumerate(diagrams):
         drawn = areas.draw(diagram.rooms, Random(f"{SEED} {k}"))
-        spec = PlanSpec(drawn, outline=outline_of(name, drawn))
-        jobs.append(Job(replace(diagram, boxes=None), spec))
+        outlines = {
+            "free": FREE,
+            "rectangle": Outline(ratio=RATIO),
+            "L-shape": l_shape(sum(drawn) / L_FILLED),
+        }
+        jobs.append(Job(replace(diagram, boxes=None), PlanSpec(drawn, outline=outlines[name])))
     return jobs
 
 

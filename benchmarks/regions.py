@@ -104,7 +104,8 @@ class HeldOut:
     def measure(self, algorithm: Any) -> dict[str, float]:
         """Of one network call; the means over the draws of masks. Those of the baselines, which are
         the same every time, go to ``of_baselines``."""
-        found = _means([self.scores(filling) for filling in self.predictions(algorithm)])
+        draws = [self.scores(filling) for filling in self.predictions(algorithm)]
+        found = {key: statistics.fmean(scores[key] for scores in draws) for key in draws[0]}
         self.of_baselines = {k: x for k, x in found.items() if k not in MEASURED}
         return {k: found[k] for k in MEASURED}
 
@@ -144,10 +145,6 @@ class HeldOut:
         return float(torch.corrcoef(torch.stack(scaled).double())[0, 1])
 
 
-def _means(found: list[dict[str, float]]) -> dict[str, float]:
-    return {key: statistics.fmean(scores[key] for scores in found) for key in found[0]}
-
-
 def run(held_out: HeldOut, words: list[str], *, draws: bool = False) -> dict[str, Any]:
     """Train, and measure the averaged weights (the last ones without averaging)."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -157,12 +154,6 @@ def run(held_out: HeldOut, words: list[str], *, draws: bool = False) -> dict[str
     if draws:
         found["test_of_drawn"] = held_out.measure_draws(algorithm)
     return found
-
-
-def held_out_of(words: list[str]) -> HeldOut:
-    data = build_data(complete_data(compose("train", words)))
-    assert isinstance(data, RegionDataset)
-    return HeldOut(data)
 
 
 def short_run(arm: Arm, steps: int) -> list[str]:
@@ -178,10 +169,10 @@ class Benchmark:
 
     def __init__(self, command: str, threads: int, quick: bool, only: Sequence[str]) -> None:
         self.command, self.threads, self.quick = command, threads, quick
-        self.data = {
-            name: held_out_of([EXPERIMENT, f"data.quantitative_atac={value}"])
-            for name, value in ((MEASURED_ATAC, "true"), (CONSTANT_ATAC, "false"))
-        }
+        self.data = {}
+        for name, value in ((MEASURED_ATAC, "true"), (CONSTANT_ATAC, "false")):
+            config = compose("train", [EXPERIMENT, f"data.quantitative_atac={value}"])
+            self.data[name] = HeldOut(build_data(complete_data(config)))
         former = {} if set(only) == set(PARTS) or quick else earlier("regions")
         self.results: dict[str, Any] = {"baselines": {}, **former} | {
             "train": f"discrete-diffusion train {EXPERIMENT}",
@@ -211,13 +202,6 @@ class Benchmark:
             runs += [r for arm in self.results.get(part, {}).values() for r in arm["runs"]]
         seeds = sorted({run["seed"] for run in runs})
         keep("regions", command=self.command, seed=seeds, results=self.results)
-
-
-def train_recipe(benchmark: Benchmark, seeds: int) -> None:
-    for seed in range(seeds):
-        words = [EXPERIMENT, f"seed={seed}", "logger=none"]
-        words += ["trainer.max_steps=4"] if benchmark.quick else []
-        benchmark.add(words, benchmark.results["recipe"])
 
 
 def train_arms(benchmark: Benchmark, part: str, arms: dict[str, Arm], steps: int) -> None:
@@ -335,7 +319,10 @@ def main() -> None:
     command = f"python benchmarks/regions.py {command} --threads {given.threads}"
     benchmark = Benchmark(command, given.threads, given.quick, given.only)
     if "recipe" in given.only:
-        train_recipe(benchmark, 1 if given.quick else given.seeds)
+        for seed in range(1 if given.quick else given.seeds):
+            words = [EXPERIMENT, f"seed={seed}", "logger=none"]
+            words += ["trainer.max_steps=4"] if given.quick else []
+            benchmark.add(words, benchmark.results["recipe"])
     if "arms" in given.only:
         train_arms(benchmark, "arms", ARMS, given.steps)
     if "early" in given.only:

@@ -41,16 +41,13 @@ def complaints(records: list[Record]) -> list[str]:
         for (_, name), text in texts.items():
             if f"{record.shown(name, text)}\n" not in report:
                 said.append(f"{REPORT.name} does not show {name!r} as {file} has it")
-        for name in [*record.figures(), *_pictures(record)]:
+        pictures = [file for table in record.tables.values() for file in table.get("images", [])]
+        for name in [*record.figures(), *pictures]:
             if not (DOCS / "images" / name).exists():
                 said.append(f"docs/images/{name} is not there")
     if not said and report != report_text(records):
         said.append(f"{REPORT.name} has more than the files of results give")
     return [f"{line}: `make results`" for line in said]
-
-
-def _pictures(record: Record) -> list[str]:
-    return [file for table in record.tables.values() for file in table.get("images", [])]
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -167,12 +167,6 @@ def place_of(folder: Path, cell: Cell, digest: str, num: int, verdicts: int = 0)
     return folder / "cells" / f"{name}.json"
 
 
-def share_of(cells: Sequence[Cell], share: str) -> Iterator[Cell]:
-    """Every n-th cell from the k-th on, for the share ``k/n``."""
-    k, _, n = share.partition("/")
-    yield from cells[int(k) :: int(n)]
-
-
 def fill(
     models: Mapping[str, Model],
     cells: Sequence[Cell],
@@ -189,7 +183,9 @@ def fill(
         cell: place_of(folder, cell, models[cell.model].digest, num, asked.get(cell, 0))
         for cell in cells
     }
-    for cell in share_of(cells, share):
+    # of the share k/n every n-th cell from the k-th on
+    k, _, n = share.partition("/")
+    for cell in cells[int(k) :: int(n)]:
         if places[cell].exists():
             continue
         numbers = models[cell.model].measure(cell, num, asked.get(cell, 0))

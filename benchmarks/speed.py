@@ -251,16 +251,13 @@ def sections(record: Record) -> Sections:
 
 def tables(results: Mapping[str, dict[str, Any]]) -> dict[str, str]:
     """A text of every part that was measured, by name."""
-    return {
-        f"speed {name}": f"{_source(results[name])}\n\n{WRITERS[name](results[name]['found'])}"
-        for name in PARTS
-        if name in results
-    }
-
-
-def _source(part: Mapping[str, Any]) -> str:
-    threads = f"{part['threads']} thread{'s' if part['threads'] > 1 else ''}"
-    return f"`{part['command']}`: {threads}, {part['hardware']}, code `{part['code']}`."
+    texts = {}
+    for name in PARTS:
+        if (part := results.get(name)) is not None:
+            threads = f"{part['threads']} thread{'s' if part['threads'] > 1 else ''}"
+            source = f"`{part['command']}`: {threads}, {part['hardware']}, code `{part['code']}`."
+            texts[f"speed {name}"] = f"{source}\n\n{WRITERS[name](part['found'])}"
+    return texts
 
 
 def main() -> None:

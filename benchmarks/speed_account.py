@@ -83,18 +83,15 @@ def levels(device: torch.device) -> list[Instructions]:
     own = torch.backends.cpu.get_cpu_capability()
     formats = "float32,bfloat16" if multiplies_bfloat16() is True else "float32"
     found = [Instructions(f"all ({own})", {}, formats)]
+    has_amx = any("amx" in name and bool(has) for name, has in torch.cpu.get_capabilities().items())
     for name, limit in (("AVX-512", "AVX512_CORE_BF16"), ("AVX2", "AVX2")):
         aten = name.replace("-", "").lower()
-        lower = own.startswith("AVX512") if name == "AVX2" else _has_amx()
+        lower = own.startswith("AVX512") if name == "AVX2" else has_amx
         if lower:
             variables = {"ONEDNN_MAX_CPU_ISA": limit, "ATEN_CPU_CAPABILITY": aten}
             variables["MKL_ENABLE_INSTRUCTIONS"] = aten.upper()
             found.append(Instructions(name, variables, "float32" if name == "AVX2" else formats))
     return found
-
-
-def _has_amx() -> bool:
-    return any("amx" in name and bool(has) for name, has in torch.cpu.get_capabilities().items())
 
 
 def account(measure: Callable[[Instructions], list[Any]], device: torch.device) -> dict[str, Any]:

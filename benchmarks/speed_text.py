@@ -59,7 +59,8 @@ class OtherDiT(nn.Module):
         net = self.network
         x = net.token_embedding(x_t)
         c = net._condition(sigma, x_t)
-        tables = [torch.cat([table, table], dim=-1) for table in net.rotary(positions_of(x_t))]
+        positions = torch.arange(x_t.shape[1], device=x_t.device)
+        tables = [torch.cat([table, table], dim=-1) for table in net.rotary(positions)]
         for block in net.blocks:
             x = self._block(block, x, c, *tables)
         shift, scale = net.final.modulation(c).unsqueeze(1).chunk(2, dim=-1)
@@ -83,10 +84,6 @@ class OtherDiT(nn.Module):
         x = x + gate1 * F.linear(attended, attention.out.weight, attention.out.bias)
         hidden = F.linear(steered(block.norm2, x, shift2, scale2), mlp.up.weight, mlp.up.bias)
         return x + gate2 * F.linear(mlp.activation(hidden), mlp.down.weight, mlp.down.bias)
-
-
-def positions_of(x_t: Tensor) -> Tensor:
-    return torch.arange(x_t.shape[1], device=x_t.device)
 
 
 def steered(norm: nn.LayerNorm, x: Tensor, shift: Tensor, scale: Tensor) -> Tensor:

@@ -237,6 +237,7 @@ def curves(
             base = [found[CURVES[0].name, seed][k] for seed in seeds]
             apart = [a - b for a, b in zip(ours, base, strict=True)]
             means = [float(difference.mean()) for difference in apart]
+            over_diagrams = torch.stack(apart).mean(dim=0)
             rows.append(
                 {
                     "name": variant.name,
@@ -245,7 +246,9 @@ def curves(
                     "nelbo_by_seed": [float(bounds.mean()) for bounds in ours],
                     "difference": fmean(means),
                     "difference_by_seed": means,
-                    "standard_error_over_diagrams": _error(torch.stack(apart).mean(dim=0)),
+                    "standard_error_over_diagrams": (
+                        float(over_diagrams.std()) / math.sqrt(len(over_diagrams))
+                    ),
                     "standard_error_over_seeds": (
                         stdev(means) / math.sqrt(len(means)) if len(means) > 1 else None
                     ),
@@ -289,11 +292,6 @@ def _curve(
                 mean = float(bounds[-1].mean())
                 print(f"seed {seed}: {variant.name}: step {taken}: {mean:.3f}", flush=True)
     return bounds
-
-
-def _error(values: Tensor) -> float:
-    """Of the mean of values Float[M]."""
-    return float(values.std()) / math.sqrt(len(values))
 
 
 def curves_table(found: Mapping[str, Any]) -> str:

@@ -380,19 +380,17 @@ def facts(record: Record, standard: Standard) -> str:
     lines = [f"{standard.protocol}.", ""]
     for name, found in _networks(record.results).items():
         trained, measured = found["training"], found["evaluation"]
+        device = trained.get("device")
+        minutes = "CPU-minutes" if device is None else f"minutes on one {device}"
         lines.append(
             f"* {name}: {trained['parameters']:,} parameters, {trained['steps']:,} steps, "
-            f"{_minutes(trained):.0f} {_kind_of_minutes(trained)} of training and its validations; "
+            f"{_minutes(trained):.0f} {minutes} of training and its validations; "
             f"{measured['nelbo_unordered']:.2f} nats per unordered graph (blind "
             f"{measured['nelbo_blind']:.2f}); {_num_samples(measured)} samples of "
             f"{measured['network_calls_per_sample']:,.0f} network calls"
             + (f". `{found['command']}`, {found['hardware']}" if "command" in found else "")
         )
     return "\n".join(lines)
-
-
-def _kind_of_minutes(training: Mapping[str, Any]) -> str:
-    return f"minutes on one {training['device']}" if "device" in training else "CPU-minutes"
 
 
 def sections(record: Record) -> Sections:

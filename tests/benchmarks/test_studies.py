@@ -9,8 +9,8 @@ from omegaconf import OmegaConf
 from choices import RECIPES, STUDIES
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.cli import compose
-from discrete_diffusion.domains import complete_data
-from regions import ARMS, EXPERIMENT, difference, held_out_of, short_run
+from discrete_diffusion.domains import build_data, complete_data
+from regions import ARMS, EXPERIMENT, HeldOut, difference, short_run
 
 SMALL = ("data.num_windows=40", "data.rows=16", "data.num_motifs=4", "data.peak_length=40")
 
@@ -19,8 +19,8 @@ SMALL = ("data.num_windows=40", "data.rows=16", "data.num_motifs=4", "data.peak_
 def test_a_model_that_says_the_column_mean_has_its_flat_correlation(measured):
     """A zero head on standardised rows predicts the column mean, whatever is observed."""
     words = [EXPERIMENT, *SMALL, f"data.quantitative_atac={measured}"]
-    held_out = held_out_of(words)
-    untrained = build_algorithm(complete_data(compose("train", words)))
+    config = complete_data(compose("train", words))
+    held_out, untrained = HeldOut(build_data(config)), build_algorithm(config)
     train = held_out.report.data.splits["train"]
     untrained.prepare(train.batch())
     found = held_out.measure(untrained)
