@@ -226,13 +226,13 @@ def table(results: Mapping[str, Any]) -> str:
         name = NAMES.get(first["line"], f"teacher, {first['line']}")
         name += "" if first["steps"] is None else f", steps={first['steps']}"
         bound = "≤ " if first["model"] == TEACHER else ""
-        nats = f"{bound}{model['nats']:.2f} ± {model['nats_standard_error']:.2f}"
+        shown_bound = f"{bound}{model['nats']:.2f} ± {model['nats_standard_error']:.2f}"
         rows.append(
             [
                 name,
                 f"{confidence_interval(values(group, 'waits', num)).mean:.1f}",
                 shown(values(group, "calls", num), 1) if "rounds" in first else "",
-                nats if measured else "",
+                shown_bound if measured else "",
                 *(shown(values(group, key, num), digits[key]) for key in QUALITY),
                 share(buildable[0], judged) if buildable else "",
                 shown(values(group, "cpu_ms", num), 1),

@@ -49,7 +49,7 @@ def require_array(store: StoredArrays, key: str, expected: str) -> NDArray:
     return store.read(key)
 
 
-def names_of(array: NDArray, key: str, source: str) -> tuple[str, ...]:
+def array_as_names(array: NDArray, key: str, source: str) -> tuple[str, ...]:
     """Convert a one-dimensional array of text or UTF-8 bytes to strings. Raises ``ValueError``
     naming ``source`` and ``key`` for other arrays."""
     if array.ndim == 1 and array.dtype.kind in "UTSO":
@@ -65,7 +65,7 @@ def names_of(array: NDArray, key: str, source: str) -> tuple[str, ...]:
     )
 
 
-def numbers_of(array: NDArray, key: str, source: str) -> NDArray[np.float32]:
+def array_as_float32(array: NDArray, key: str, source: str) -> NDArray[np.float32]:
     """Convert an array of numbers to Float32. Raises ``ValueError`` naming ``source`` and ``key``
     for other arrays."""
     if array.dtype.kind not in "fiub":
@@ -126,23 +126,23 @@ def open_zarr(path: Path) -> Iterator[StoredArrays]:
         raise ValueError(
             f"{path} needs zarr, which is not installed: {install_command('regions')}"
         ) from error
-    if not _is_group(path):
+    if not _is_zarr_group(path):
         raise ValueError(
             f"{path} is not a zarr group; expected a folder with .zgroup or zarr.json in it"
         )
     # arrays of the group, and of the groups in it
     keys = set()
     for child in path.iterdir():
-        for folder in child.iterdir() if _is_group(child) else [child]:
-            if _descriptions(folder) and not _is_group(folder):
+        for folder in child.iterdir() if _is_zarr_group(child) else [child]:
+            if _zarr_descriptions(folder) and not _is_zarr_group(folder):
                 keys.add(folder.relative_to(path).as_posix())
 
     def read(key: str) -> NDArray:
         folder = path / key
         try:
             # nothing is decoded before codecs and sizes are checked
-            for description in _descriptions(folder):
-                _check_codecs(description)
+            for description in _zarr_descriptions(folder):
+                _check_zarr_codecs(description)
             array = zarr.open_array(folder, mode="r")
             files = (file.stat().st_size for file in folder.rglob("*") if file.is_file())
             check_expansion(array.nbytes, sum(files), key)
@@ -156,9 +156,9 @@ def open_zarr(path: Path) -> Iterator[StoredArrays]:
     yield StoredArrays(str(path), frozenset(keys), read)
 
 
-def _check_codecs(description: Path) -> None:
+def _check_zarr_codecs(description: Path) -> None:
     """Raise ``ValueError`` for a codec that is not ``_HARMLESS``."""
-    for name in _codecs(json.loads(description.read_bytes())):  # decodes it as zarr does
+    for name in _zarr_codecs(json.loads(description.read_bytes())):  # decodes it as zarr does
         if not isinstance(name, str) or name.removeprefix("numcodecs.") not in _HARMLESS:
             raise ValueError(
                 f"{description.name} names the codec {name!r}, which is not loaded, because a "
@@ -166,7 +166,7 @@ def _check_codecs(description: Path) -> None:
             )
 
 
-def _codecs(described: Any) -> Iterator[Any]:
+def _zarr_codecs(described: Any) -> Iterator[Any]:
     """Names of the codecs in the description of an array of format 2 or 3, also within shards."""
     for key in ("compressor", "filters", "codecs", "index_codecs", "storage_transformers"):
         found = described.get(key)
@@ -176,12 +176,12 @@ def _codecs(described: Any) -> Iterator[Any]:
                 # a codec without a name is refused as None
                 yield from [codec[k] for k in ("id", "name") if k in codec] or [None]
                 yield from [inner["id"]] if "id" in inner else []
-                yield from _codecs(inner)
+                yield from _zarr_codecs(inner)
             elif codec is not None:
                 yield codec
 
 
-def _is_group(folder: Path) -> bool:
+def _is_zarr_group(folder: Path) -> bool:
     """True for a folder that zarr would open as a group; False for one that cannot be read."""
     if (folder / ".zgroup").is_file():
         return True
@@ -192,7 +192,7 @@ def _is_group(folder: Path) -> bool:
     return isinstance(described, dict) and described.get("node_type") == "group"
 
 
-def _descriptions(folder: Path) -> list[Path]:
+def _zarr_descriptions(folder: Path) -> list[Path]:
     """Metadata files of an array or group, which state type, shape and codecs."""
     paths = (folder / name for name in ("zarr.json", ".zarray", ".zgroup"))
     return [path for path in paths if path.is_file()]

@@ -122,7 +122,7 @@ def score_summaries(
     )
 
 
-def most_frequent(texts: Sequence[str]) -> str:
+def most_frequent_summary(texts: Sequence[str]) -> str:
     """Text that occurs most often, compared word by word; the first of several."""
     # by words, so that spaces do not matter
     counts = Counter(tuple(tokens_of(text)) for text in texts)
@@ -213,7 +213,7 @@ def summarise_held_out(
     sources = data.ids[split].sources[: len(pairs)]
 
     def draw(given: Tensors, generator: torch.Generator) -> Tensors:
-        output = _generate(model, given["sources"], data.target_length, generator)
+        output = _generate_summaries(model, given["sources"], data.target_length, generator)
         return {"targets": output.x0[:, -data.target_length :], "nfe": output.nfe.double()}
 
     def sample(model: Model, sources: Tensor) -> ConditionalSamples:
@@ -235,7 +235,7 @@ def summarise_held_out(
     )
 
 
-def _generate(
+def _generate_summaries(
     model: Model, sources: Tensor, target_length: int, generator: torch.Generator
 ) -> SampleOutput:
     """Generate summaries of dialogues ``sources`` Int[B, S], padded at the end. The summaries are
@@ -276,7 +276,7 @@ def summary_baselines(
     is one; ``another``, the reference of another pair, if two dialogues differ."""
     guesses = {}
     if training := [pair.summary for pair in data.pairs["train"]]:
-        guesses["most_frequent"] = [most_frequent(training)] * len(references)
+        guesses["most_frequent"] = [most_frequent_summary(training)] * len(references)
     if others := nearest_other(dialogues):
         guesses["another"] = [references[k] for k in others]
     return {name: score_summaries(g, references, data.slots) for name, g in guesses.items()}

@@ -18,8 +18,8 @@ from continuous_states.eit.image_scores import (
     RECONSTRUCTIONS,
     Reconstructions,
     as_images,
+    dtn_maps_of,
     fit_field_baselines,
-    maps_of,
     score_images,
     score_reconstructions,
 )
@@ -266,7 +266,7 @@ class ImageCells(CellMeasurement):
             # ids and fields are compared as conductivities
             images, others = as_images(first.x0).double(), as_images(second.x0).double()
             same = images.shape == others.shape and bool(((images - others).abs() <= _SAME).all())
-            if not same or not torch.equal(maps_of(first), maps_of(second)):
+            if not same or not torch.equal(dtn_maps_of(first), dtn_maps_of(second)):
                 raise ValueError(
                     f"the {name} split differs: {one.summary()}; {other.summary()}; expected the "
                     "same images and maps"
@@ -287,7 +287,7 @@ class ImageCells(CellMeasurement):
         """Baselines: the mean training image and ridge regression."""
         examples = data.splits[held_out_split(data)]
         truth = as_images(examples.x0[:num])
-        maps, fitted = maps_of(examples)[:num], fit_field_baselines(data).by_name
+        maps, fitted = dtn_maps_of(examples)[:num], fit_field_baselines(data).by_name
         baselines = []
         # errors of each baseline on the held-out images
         for name, title in _BASELINES.items():

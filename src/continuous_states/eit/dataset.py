@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from omegaconf import DictConfig
 from torch import Tensor
 
-from continuous_states.arrays import StoredArrays, numbers_of, open_npz, require_array
+from continuous_states.arrays import StoredArrays, array_as_float32, open_npz, require_array
 from continuous_states.eit.simulator import (
     LEVELS,
     MASK_ID,
@@ -131,8 +131,10 @@ def read_phantoms(path: str | Path) -> Phantoms:
     if path.suffix != ".npz" or path.is_dir():
         raise ValueError(f"{path}: expected FILE.npz")
     with open_npz(path) as store:
-        media, dtn = _read_numbers(store, "media"), _read_numbers(store, "dtn")
-        background = _read_numbers(store, "background") if "background" in store.keys else None
+        media, dtn = _read_phantom_numbers(store, "media"), _read_phantom_numbers(store, "dtn")
+        background = (
+            _read_phantom_numbers(store, "background") if "background" in store.keys else None
+        )
         source = store.source
     # shapes that belong together
     if media.ndim != 3 or media.shape[1] != media.shape[2]:
@@ -150,18 +152,20 @@ def read_phantoms(path: str | Path) -> Phantoms:
             "of conductivity 1 on the mesh of dtn"
         )
     # values that are possible
-    _check_values(source, "media", media, media > 0, "a positive number")
-    _check_values(source, "dtn", dtn, np.isfinite(dtn), "a finite number")
+    _check_phantom_values(source, "media", media, media > 0, "a positive number")
+    _check_phantom_values(source, "dtn", dtn, np.isfinite(dtn), "a finite number")
     if background is not None:
-        _check_values(source, "background", background, background != 0, "a number other than 0")
+        _check_phantom_values(
+            source, "background", background, background != 0, "a number other than 0"
+        )
     return Phantoms(media, dtn, background, source)
 
 
-def _read_numbers(store: StoredArrays, key: str) -> Floats:
-    return numbers_of(require_array(store, key, _EXPECTED), key, store.source)
+def _read_phantom_numbers(store: StoredArrays, key: str) -> Floats:
+    return array_as_float32(require_array(store, key, _EXPECTED), key, store.source)
 
 
-def _check_values(
+def _check_phantom_values(
     source: str, key: str, values: Floats, right: NDArray[np.bool_], what: str
 ) -> None:
     wrong = np.argwhere(~(right & np.isfinite(values)))

@@ -191,7 +191,7 @@ def as_images(x0: Tensor) -> Tensor:
     return rearrange(levels_to_conductivity(x0), "m (h w) -> m 1 h w", h=side)
 
 
-def maps_of(examples: Examples) -> Tensor:
+def dtn_maps_of(examples: Examples) -> Tensor:
     """Maps of a split, Float32[M, n, n]. Raises ``ValueError`` if it has none."""
     if "dtn" not in examples.conditions:
         raise ValueError("this data has no maps to condition on; use data=eit or data=eit-levels")
@@ -249,7 +249,7 @@ def reconstruct_held_out(
         raise ValueError(f"draws={draws}: expected at least 1")
     # images and maps of the first samples
     examples = first_examples(data, split, num)
-    truth, dtn = as_images(examples.x0), maps_of(examples)
+    truth, dtn = as_images(examples.x0), dtn_maps_of(examples)
     if len(truth) == 0:
         calls = torch.zeros(0, dtype=torch.float64)
         return Reconstructions(
@@ -336,7 +336,7 @@ def fit_field_baselines(data: Dataset) -> FieldBaselines:
     """Fit the baselines, including the penalty of ridge regression, to the training split. Raises
     ``ValueError`` without a training sample or without maps."""
     train = data.splits["train"]
-    images, maps = as_images(train.x0), maps_of(train)
+    images, maps = as_images(train.x0), dtn_maps_of(train)
     by_name: dict[str, SameImage | Ridge] = {
         "mean_image": SameImage(mean_image(images)),
         "ones": SameImage(torch.ones(images.shape[1:])),

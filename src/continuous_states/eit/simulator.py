@@ -252,7 +252,7 @@ class DtNSolver:
 
     def __init__(self, mesh: Mesh) -> None:
         self.num_triangles = len(mesh.triangles)
-        self._layers = _layers(mesh)
+        self._layers = _mesh_layers(mesh)
         # stiffness of each triangle, Float64[T, 3, 3]: the integral of grad phi_i . grad phi_j is
         # e_i . e_j / (4 area), with e_i the edge opposite to node i
         corners = mesh.points[mesh.triangles]
@@ -293,7 +293,7 @@ class DtNSolver:
         ).contiguous()
 
 
-def _layers(mesh: Mesh) -> list[NDArray[np.int64]]:
+def _mesh_layers(mesh: Mesh) -> list[NDArray[np.int64]]:
     """Group nodes by their number of edges to the nearest boundary node; the boundary is first."""
     rows, columns = _stiffness_entries(mesh)
     num = len(mesh.points)
@@ -379,7 +379,7 @@ def simulate_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
     return SimulatedPhantoms(levels, dtn)
 
 
-def cache_file(settings: SimulationSettings) -> Path:
+def phantom_cache_file(settings: SimulationSettings) -> Path:
     """File in which ``cached_phantoms(settings)`` keeps its phantoms."""
     s = settings
     sizes = f"{s.phantoms}-m{s.num_samples}-p{s.size}-r{s.mesh_rings}-n{s.num_boundary}"
@@ -398,7 +398,7 @@ def cached_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
         "dtn": (np.float32, (s.num_samples, s.num_boundary, s.num_boundary)),
     }
     arrays = cached_arrays(
-        cache_file(s),
+        phantom_cache_file(s),
         "phantoms",
         expected,
         lambda: vars(simulate_phantoms(s)),

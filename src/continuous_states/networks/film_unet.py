@@ -50,11 +50,11 @@ class ConditionalResBlock(nn.Module):
     ) -> None:
         super().__init__()
         # two convolutions, the second one modulated
-        self.norm1 = group_norm(groups, in_channels)
+        self.norm1 = checked_group_norm(groups, in_channels)
         self.conv1 = nn.Conv2d(in_channels, out_channels, 3, padding=1)
         self.time_cond = nn.Linear(emb_dim, 2 * out_channels)
         self.ctx_cond = zeroed(nn.Linear(emb_dim, 2 * out_channels))
-        self.norm2 = group_norm(groups, out_channels)
+        self.norm2 = checked_group_norm(groups, out_channels)
         self.dropout = nn.Dropout(dropout)
         self.conv2 = nn.Conv2d(out_channels, out_channels, 3, padding=1)
         # another number of channels needs a convolution
@@ -89,7 +89,7 @@ class CrossAttention(MultiHeadCrossAttention):
     def __init__(self, *, channels: int, token_dim: int, n_heads: int, groups: int = 32) -> None:
         check_divides(n_heads, channels, f"{channels} channels")
         super().__init__(d_model=channels, context_dim=token_dim, n_heads=n_heads)
-        self.norm = group_norm(groups, channels)
+        self.norm = checked_group_norm(groups, channels)
         self.token_norm = nn.LayerNorm(token_dim)
         zeroed(self.out)
 
@@ -106,7 +106,7 @@ class CrossAttention(MultiHeadCrossAttention):
         return x + branch
 
 
-def group_norm(groups: int, channels: int) -> nn.GroupNorm:
+def checked_group_norm(groups: int, channels: int) -> nn.GroupNorm:
     """Create ``nn.GroupNorm``; raise ``ValueError``, naming possible ``groups``, if ``groups`` does
     not divide ``channels``."""
     check_divides(groups, channels, f"{channels} channels", key="groups")
@@ -194,7 +194,7 @@ class FiLMUNet(nn.Module):
         )
         self.enlarge = nn.ModuleList(nn.Conv2d(d, c, 3, padding=1) for c, d in steps)
         # back at the finest level there are widths[0] channels; the stem has ``channels``
-        self.norm = group_norm(groups, widths[0] + channels)
+        self.norm = checked_group_norm(groups, widths[0] + channels)
         self.conv_out = nn.Conv2d(widths[0] + channels, out_channels, 3, padding=1)
         if zero_init_out:
             zeroed(self.conv_out)

@@ -20,9 +20,9 @@ from torch import Tensor
 from continuous_states.regions.files import (
     ACCESSIBILITY,
     RegionTable,
-    first_names,
     read_motif_names,
     read_regions,
+    shortened_names,
 )
 from continuous_states.regions.simulator import SimulationSettings, cached_windows, motif_names
 from discrete_diffusion.config import check_whole_number, counted
@@ -105,7 +105,7 @@ class RegionDataset(Dataset):
             f"{len(self.feature_names)} features each"
         )
         if constant := self.constant_features:
-            summary += f", {len(constant):,} constant ({first_names(constant, most=4)})"
+            summary += f", {len(constant):,} constant ({shortened_names(constant, most=4)})"
         return summary
 
 
@@ -172,7 +172,7 @@ def build_test_regions(config: DictConfig) -> RegionDataset:
         pairs = list(zip_longest(names, known, fillvalue="none"))
         k = next(k for k, (name, expected) in enumerate(pairs) if name != expected)
         others = [name for name in names if name not in known]
-        unknown = f"; the model does not know {first_names(others, most=4)}" if others else ""
+        unknown = f"; the model does not know {shortened_names(others, most=4)}" if others else ""
         raise ValueError(
             f"{config.path}: feature {k + 1} of {len(names)} is {pairs[k][0]}, but the model was "
             f"trained on {pairs[k][1]} there, of {len(known)}{unknown}; give the motifs of "

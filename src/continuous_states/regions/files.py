@@ -22,8 +22,8 @@ from torch import Tensor
 from continuous_states.algorithms.gaussian import RowScaling
 from continuous_states.arrays import (
     StoredArrays,
-    names_of,
-    numbers_of,
+    array_as_float32,
+    array_as_names,
     open_npz,
     open_zarr,
     require_array,
@@ -119,7 +119,7 @@ def read_regions(path: str | Path, *, cell_types: Sequence[str] | None = None) -
             )
         unused = sorted(key for key in store.keys - {*_KEYS} if not key.startswith(_ATPM))
         if unused:
-            logger.info("%s: not used: %s", source, first_names(unused, most=8))
+            logger.info("%s: not used: %s", source, shortened_names(unused, most=8))
         # cell types in the requested order; all, sorted by name, if not requested
         known = sorted(key.removeprefix(_ATPM) for key in store.keys if key.startswith(_ATPM))
         if cell_types is not None and not known:
@@ -131,11 +131,12 @@ def read_regions(path: str | Path, *, cell_types: Sequence[str] | None = None) -
             if name not in known:
                 raise ValueError(f"{source}: {unknown_name('cell type', name, known)}")
         return RegionTable(
-            scores=numbers_of(_require(store, "data"), "data", source),
-            peak_names=names_of(_require(store, "peak_names"), "peak_names", source),
+            scores=array_as_float32(_require_in_table(store, "data"), "data", source),
+            peak_names=array_as_names(_require_in_table(store, "peak_names"), "peak_names", source),
             motif_names=_motif_names(store),
             atpm={
-                name: numbers_of(store.read(_ATPM + name), _ATPM + name, source) for name in chosen
+                name: array_as_float32(store.read(_ATPM + name), _ATPM + name, source)
+                for name in chosen
             },
             source=source,
         )
@@ -157,7 +158,7 @@ def write_regions(path: str | Path, table: RegionTable) -> None:
     write_npz(path, {"data": table.scores, **names, **atpm})
 
 
-def first_names(names: Sequence[str], most: int) -> str:
+def shortened_names(names: Sequence[str], most: int) -> str:
     """Shorten a list of names, such as ``a, b and 3 more``."""
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
@@ -178,12 +179,12 @@ def _open_table(path: Path) -> AbstractContextManager[StoredArrays]:
     )
 
 
-def _require(store: StoredArrays, key: str) -> NDArray:
+def _require_in_table(store: StoredArrays, key: str) -> NDArray:
     return require_array(store, key, "data, peak_names and motif_names")
 
 
 def _motif_names(store: StoredArrays) -> tuple[str, ...]:
-    names = names_of(_require(store, "motif_names"), "motif_names", store.source)
+    names = array_as_names(_require_in_table(store, "motif_names"), "motif_names", store.source)
     _check_motif_names(names, store.source)
     return names
 
@@ -256,18 +257,18 @@ def read_given_rows(
     """
 
     def read(store: StoredArrays) -> GivenRows:
-        windows = _read_windows(store, len(feature_names), most_rows)
+        windows = _read_given_windows(store, len(feature_names), most_rows)
         if "feature_names" in store.keys:
-            names = names_of(store.read("feature_names"), "feature_names", store.source)
-            _check_names(names, feature_names, store.source)
+            names = array_as_names(store.read("feature_names"), "feature_names", store.source)
+            _check_given_names(names, feature_names, store.source)
         if others := sorted(store.keys - set(_ARRAYS)):
             logger.warning(
                 "%s: ignored: %s; what is read is %s",
-                *(store.source, first_names(others, most=8), ", ".join(_ARRAYS)),
+                *(store.source, shortened_names(others, most=8), ", ".join(_ARRAYS)),
             )
         # values that cannot be, or that training has never seen
-        _check_windows(windows)
-        _check_sizes(windows, scaling, feature_names)
+        _check_given_windows(windows)
+        _check_far_values(windows, scaling, feature_names)
         # masked rows without values become 0
         values, masked = windows.values, windows.masked
         known = np.isfinite(values)
@@ -309,7 +310,7 @@ def _object_stores(given: GivenObjects, num_features: int) -> list[StoredArrays]
         # arrays of the object, None as NaN
         arrays = {}
         for key, array in parsed.items():
-            listed = _with_nan(array, num_features) if key == "rows" else array
+            listed = _none_as_nan(array, num_features) if key == "rows" else array
             try:
                 arrays[str(key)] = np.asarray(listed)
             except ValueError as error:
@@ -320,13 +321,13 @@ def _object_stores(given: GivenObjects, num_features: int) -> list[StoredArrays]
     return stores
 
 
-def _with_nan(rows: Any, num_features: int) -> Any:
+def _none_as_nan(rows: Any, num_features: int) -> Any:
     """Nested lists in which NaN replaces None, for a number or for a whole row."""
     if not isinstance(rows, list | tuple):
         return rows
     nested = any(isinstance(part, list | tuple | np.ndarray) for part in rows)
     missing = [math.nan] * num_features if nested else math.nan
-    return [missing if part is None else _with_nan(part, num_features) for part in rows]
+    return [missing if part is None else _none_as_nan(part, num_features) for part in rows]
 
 
 def _joined_windows(windows: Iterable[GivenRows], given: GivenObjects) -> GivenRows:
@@ -346,10 +347,10 @@ def _joined_windows(windows: Iterable[GivenRows], given: GivenObjects) -> GivenR
     )
 
 
-def _read_windows(store: StoredArrays, num_features: int, most_rows: int) -> _Windows:
+def _read_given_windows(store: StoredArrays, num_features: int, most_rows: int) -> _Windows:
     source, shape = store.source, f"(W, N, {num_features})"
     array = require_array(store, "rows", f"windows to fill, raw values {shape}")
-    values = numbers_of(array, "rows", source)
+    values = array_as_float32(array, "rows", source)
     if values.ndim not in (2, 3) or 0 in values.shape:
         raise ValueError(
             f"{source}: rows has shape {values.shape}; expected {shape} for W windows, or "
@@ -382,7 +383,7 @@ def _read_windows(store: StoredArrays, num_features: int, most_rows: int) -> _Wi
     return _Windows(values, masked, False, source)
 
 
-def _check_names(names: Sequence[str], expected: Sequence[str], source: str) -> None:
+def _check_given_names(names: Sequence[str], expected: Sequence[str], source: str) -> None:
     if len(names) != len(expected):
         raise ValueError(
             f"{source}: feature_names holds {len(names)} names; expected {len(expected)}, one per "
@@ -396,7 +397,7 @@ def _check_names(names: Sequence[str], expected: Sequence[str], source: str) -> 
             )
 
 
-def _check_windows(windows: _Windows) -> None:
+def _check_given_windows(windows: _Windows) -> None:
     """Raise an error if an observed row is not finite, or a window lacks observed or hidden
     rows."""
     # an observed row that is not finite
@@ -417,7 +418,7 @@ def _check_windows(windows: _Windows) -> None:
             raise windows.error((window,), f"has no observed row, {remedy}")
 
 
-def _check_sizes(windows: _Windows, scaling: RowScaling, feature_names: Sequence[str]) -> None:
+def _check_far_values(windows: _Windows, scaling: RowScaling, feature_names: Sequence[str]) -> None:
     """Raise an error if an observed number is too far from those of training."""
     # distance from training, in units of its scale
     values = windows.values

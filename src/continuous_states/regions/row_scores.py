@@ -153,7 +153,7 @@ class ColumnMean(RowBaseline):
     @classmethod
     def fit(cls, train: MaskedWindows) -> ColumnMean:
         """Fit the mean of all real rows. Raises ``ValueError`` without a real row."""
-        return cls(_mean_row(train, lambda rows: rows))
+        return cls(_mean_training_row(train, lambda rows: rows))
 
     def guess(self, windows: MaskedWindows) -> Tensor:
         return self.mean.expand_as(windows.rows)
@@ -161,7 +161,7 @@ class ColumnMean(RowBaseline):
 
 def column_scale(train: MaskedWindows, mean: Tensor) -> Tensor:
     """Standard deviation Float64[M] of the real rows about their ``mean`` Float64[M]."""
-    return _mean_row(train, lambda rows: (rows - mean).square()).sqrt()
+    return _mean_training_row(train, lambda rows: (rows - mean).square()).sqrt()
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class NeighbourMean(RowBaseline):
         products, spread = torch.zeros_like(mean), torch.zeros_like(mean)
         # least squares over the masked rows
         for part in train.chunks():
-            near, count = _near_means(part, mean, radius)
+            near, count = _means_of_near_rows(part, mean, radius)
             used = part.masked & (count > 0)
             n, x = near[used], part.rows[used].double() - mean  # (rows, M)
             products += (n * x).sum(dim=0)
@@ -196,7 +196,7 @@ class NeighbourMean(RowBaseline):
         return cls(mean, torch.where(spread > 0, products / spread, 0.0), radius)
 
     def guess(self, windows: MaskedWindows) -> Tensor:
-        return self.mean + self.slope * _near_means(windows, self.mean, self.radius)[0]
+        return self.mean + self.slope * _means_of_near_rows(windows, self.mean, self.radius)[0]
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class ProgrammeMean(RowBaseline):
         return self.means[windows.programmes.clamp(max=len(self.means) - 1)]  # -1 is the last
 
 
-def _mean_row(train: MaskedWindows, transform: Callable[[Tensor], Tensor]) -> Tensor:
+def _mean_training_row(train: MaskedWindows, transform: Callable[[Tensor], Tensor]) -> Tensor:
     """Mean Float64[M] over the real rows of ``transform``, a function of Float64[rows, M]."""
     if not train.real.any():
         raise ValueError("no real row to take the mean of; give a training split with rows")
@@ -239,7 +239,9 @@ def _mean_row(train: MaskedWindows, transform: Callable[[Tensor], Tensor]) -> Te
     return total / train.real.sum()
 
 
-def _near_means(windows: MaskedWindows, mean: Tensor, radius: int | None) -> tuple[Tensor, Tensor]:
+def _means_of_near_rows(
+    windows: MaskedWindows, mean: Tensor, radius: int | None
+) -> tuple[Tensor, Tensor]:
     """Mean of the observed rows within ``radius`` minus ``mean``, Float64[W, N, M] (0 without such
     rows), and the number of these rows Float64[W, N]."""
     seen = rearrange(windows.real & ~windows.masked, "w n -> w n 1")

@@ -25,12 +25,8 @@ DATA = [
 ]
 RUN = [
     *("threads=1", "logger=none", "trainer.max_steps=3", "trainer.val_check_interval=3"),
-    *(
-        "callbacks.num_samples=2",
-        "eval.num_samples=3",
-        "eval.samples_per_condition=2",
-        "eval.noise_samples=1",
-    ),
+    *("callbacks.num_samples=2", "eval.num_samples=3", "eval.samples_per_condition=2"),
+    "eval.noise_samples=1",
     *("model.multipliers=[1,1]", "model.channels=8", "model.groups=4", "model.d_model=16"),
 ]
 FIELD = ["algo=flow-matching", "sampling.steps=2", *DATA, *RUN]
@@ -77,17 +73,8 @@ def read(name: str) -> dict:
 
 @pytest.mark.slow
 def test_sample(model):
-    main(
-        [
-            "sample",
-            model,
-            "num_samples=4",
-            "samples_per_condition=3",
-            "steps=2",
-            "out=mine",
-            "threads=1",
-        ]
-    )
+    words = ["num_samples=4", "samples_per_condition=3", "steps=2", "out=mine", "threads=1"]
+    main(["sample", model, *words])
     found = read("mine")
     assert (found["num_samples"], found["draws_per_image"]) == (4, 3)
     assert found["network_calls_per_sample"] <= 2
@@ -108,14 +95,8 @@ def test_sample(model):
 
 @pytest.mark.slow
 def test_images_that_are_drawn_when_a_signal_comes_are_kept(trained, monkeypatch, capsys):
-    words = [
-        "sample",
-        f"checkpoint={trained('levels')}",
-        "num_samples=4",
-        "samples_per_condition=2",
-        "steps=2",
-    ]
-    words += ["batch_size=4", "threads=1"]
+    words = ["sample", f"checkpoint={trained('levels')}", "num_samples=4", "steps=2"]
+    words += ["samples_per_condition=2", "batch_size=4", "threads=1"]
     main([*words, "out=whole"])
     whole = np.load("whole/samples.npz")["first"]
     for call, num in ((2, 2), (4, 4)):  # of own maps; of those of others
@@ -128,14 +109,8 @@ def test_images_that_are_drawn_when_a_signal_comes_are_kept(trained, monkeypatch
 
 @pytest.mark.slow
 def test_evaluate(model, capsys):
-    words = [
-        "num_samples=4",
-        "samples_per_condition=2",
-        "steps=2",
-        "noise_samples=1",
-        "out=ev",
-        "threads=1",
-    ]
+    words = ["num_samples=4", "samples_per_condition=2", "steps=2"]
+    words += ["noise_samples=1", "out=ev", "threads=1"]
     main(["evaluate", model, *words])
     said = capsys.readouterr().out
     found = read("ev")

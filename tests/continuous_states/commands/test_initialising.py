@@ -159,13 +159,8 @@ def test_an_encoder_is_trained_on_images_and_goes_into_a_flow(caplog):
     first = run("first", "experiment=eit_pretrain", *EIT, "model.head_widths=[8]")
     learnt = load(first).backbone.encoder.state_dict()
     noisy = ["data.noise_level=0.5"]  # so that these maps are not on the scale of those
-    words = [
-        *FLOW,
-        *noisy,
-        "model.encoder_time=true",
-        f"init.checkpoint={first}",
-        "init.parts=[encoder]",
-    ]
+    words = [*FLOW, *noisy, "model.encoder_time=true"]
+    words += [f"init.checkpoint={first}", "init.parts=[encoder]"]
     second = run("second", *words)
     assert f"encoder starts from {first}: 32 tensors" in caplog.text
     assert "not in the file, so as initialised: encoder.time_proj.weight, enc" in caplog.text

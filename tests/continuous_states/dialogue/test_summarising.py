@@ -15,7 +15,7 @@ from continuous_states.dialogue.dataset import DialogueTokens
 from continuous_states.dialogue.summaries import (
     SUMMARIES,
     Summaries,
-    most_frequent,
+    most_frequent_summary,
     read_summaries,
     score_summaries,
     score_summarising,
@@ -200,7 +200,7 @@ def test_slots_are_right_where_their_words_are():
     alike = score_summaries(["A b!", "a  B !", "a b", "c"], ["a b"] * 4)
     assert alike.distinct == 0.75  # by words
     assert not any(name.startswith("slot") for name in alike.as_dict())
-    assert most_frequent(["x", "A b!", "c", "a b !", "c"]) == "A b!"
+    assert most_frequent_summary(["x", "A b!", "c", "a b !", "c"]) == "A b!"
     scores = score_summaries(generated, [reference] * 4, SLOTS)
     assert scores.exact.tolist() == [1, 0, 0, 0]
     assert {name: right.tolist() for name, right in scores.slots.items()} == {

@@ -19,10 +19,10 @@ from continuous_states.eit.simulator import (
     LEVELS,
     SimulationSettings,
     background_map,
-    cache_file,
     cached_phantoms,
     conductivity_to_levels,
     levels_to_conductivity,
+    phantom_cache_file,
     simulate_phantoms,
 )
 from continuous_states.regions.dataset import RegionDataset
@@ -219,10 +219,10 @@ def assert_same_phantoms(ours: object, theirs: object) -> None:
 
 def test_large_simulations_are_made_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = cached_phantoms(SETTINGS)
-    assert cached_files() == [cache_file(SETTINGS)]
+    assert cached_files() == [phantom_cache_file(SETTINGS)]
     monkeypatch.setattr(simulator, "simulate_phantoms", None)
     assert_same_phantoms(cached_phantoms(SETTINGS), made)
-    assert clear_cache() == [cache_file(SETTINGS)]
+    assert clear_cache() == [phantom_cache_file(SETTINGS)]
     monkeypatch.undo()
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(folder))
     monkeypatch.setattr(simulator, "NODES_WORTH_CACHING", 5 * 12 + 1)
@@ -239,9 +239,9 @@ def test_every_setting_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     others = {"num_samples": 6, "size": 17, "phantoms": "tubes", "mesh_rings": 4}
     others |= {"num_boundary": 16, "phantom_seed": 1}
     assert others.keys() == vars(SETTINGS).keys()
-    names = {cache_file(replace(SETTINGS, **{key: value})) for key, value in others.items()}
+    names = {phantom_cache_file(replace(SETTINGS, **{key: value})) for key, value in others.items()}
     monkeypatch.setattr(simulator, "SIMULATOR_VERSION", simulator.SIMULATOR_VERSION + 1)
-    assert len(names | {cache_file(SETTINGS)}) == len(others) + 1
+    assert len(names | {phantom_cache_file(SETTINGS)}) == len(others) + 1
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_damaged_cache_file_is_replaced(
     folder: Path, damage: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     expected = cached_phantoms(SETTINGS)
-    damage(cache_file(SETTINGS))
+    damage(phantom_cache_file(SETTINGS))
     assert_same_phantoms(cached_phantoms(SETTINGS), expected)
     assert "its phantoms are generated again" in caplog.text
     assert_same_phantoms(cached_phantoms(SETTINGS), expected)

@@ -203,29 +203,9 @@ def test_sizes_that_do_not_fit_are_refused(build, says):
         build()
 
 
-def cross_attention() -> CrossAttention:
-    return CrossAttention(channels=8, token_dim=6, n_heads=2, groups=4)
-
-
-def test_cross_attention_starts_as_the_identity_and_reads_tokens_later(randomise):
-    x, tokens = block_inputs(8)[0].float(), torch.randn(3, 7, 6)
-    block = cross_attention()
-    assert torch.equal(block(x, tokens), x)
-    randomise(block)
-    out = block(x, tokens)
-    assert (out - x).abs().max() > 1e-2
-    order = torch.tensor([3, 1, 6, 0, 2, 5, 4])  # a set of tokens
-    torch.testing.assert_close(block(x, tokens[:, order]), out, atol=1e-5, rtol=0)
-    changed = block(x, tokens + torch.randn(3, 7, 6))
-    assert (changed - out).abs().max() > 1e-2
-    keep = torch.tensor([True, False, True])
-    kept = block(x, tokens, keep)
-    assert torch.equal(kept[1], x[1])
-    torch.testing.assert_close(kept[keep], out[keep])
-
-
 def test_cross_attention_is_its_equation(randomise):
-    block, x = randomise(cross_attention()).double(), block_inputs(8)[0]
+    block = randomise(CrossAttention(channels=8, token_dim=6, n_heads=2, groups=4)).double()
+    x = block_inputs(8)[0]
     tokens = torch.randn(3, 7, 6, dtype=torch.float64)
     normed, rows = block.norm(x), block.token_norm(tokens)
     q = block.query(normed.flatten(2).transpose(1, 2))  # (B, H W, C)

@@ -116,10 +116,3 @@ def test_heun_converges_faster_than_euler():
 
     assert apart("heun", 20) < apart("euler", 40) / 3
     assert apart("euler", 80) == pytest.approx(apart("euler", 40) / 2, rel=0.2)
-
-
-def test_one_step_is_the_prediction_from_noise():
-    """At t = 1 nothing is known but the condition."""
-    found, sign, _ = drawn(6, steps=1)
-    expected = sign[:, None] * IMAGES.mean
-    assert torch.allclose(found.x0.flatten(1).double(), expected, atol=1e-5)
