@@ -88,9 +88,39 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
     sources = _read_all(config)
     for name, source in sources.items():
         logger.info("%s", source.summary(config["path" if name == "path" else f"{name}_path"]))
-    if "path" in sources:
-        return _dataset(_splits_in_file(sources["path"], config), config, vocab)
-    return _dataset(_splits_of_files(sources, config), config, vocab)
+    one = sources.get("path")
+    # a file without splits is split here
+    if one is not None and list(one.splits) == [ALL]:
+        return _dataset(_split(one.graphs, config.split, config.split_seed), config, vocab)
+    # the file's own splits are kept, with a warning if they overlap
+    if one is not None:
+        if ALL in one.splits or not {"train", "val"} <= one.splits.keys():
+            raise ValueError(
+                f"{config.path} has the splits {', '.join(one.splits)}; expected train, val and "
+                "test, or none, to be split by data.split"
+            )
+        splits = {name: one.splits.get(name, []) for name in SPLITS}
+        known = set(map(canonical_key, splits["train"]))
+        again = [canonical_key(graph) in known for name in SPLITS[1:] for graph in splits[name]]
+        if any(again):
+            logger.warning(
+                "%s: %s to be held out, of %d, trained on too; its splits are kept",
+                *(config.path, counted(sum(again), "graph"), len(again)),
+            )
+        return _dataset(splits, config, vocab)
+    # a file for each split: no graph that is held out is trained on
+    for name, source in sources.items():
+        if list(source.splits) != [ALL]:
+            raise ValueError(
+                f"data.{name}_path={config[f'{name}_path']} has splits of its own; give it as "
+                "data.path"
+            )
+    splits = {name: sources[name].graphs if name in sources else [] for name in SPLITS}
+    held_out = {canonical_key(graph) for name in SPLITS[1:] for graph in splits[name]}
+    train = [graph for graph in splits["train"] if canonical_key(graph) not in held_out]
+    if removed := len(splits["train"]) - len(train):
+        logger.warning("left out of training %s, held out too", counted(removed, "graph"))
+    return _dataset({**splits, "train": train}, config, vocab)
 
 
 def build_test_graphs(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
@@ -132,44 +162,6 @@ def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
     options = {"skip_invalid": config.skip_invalid, "n_max": config.n_max}
     options["key"] = "data.skip_invalid"
     return {name: read_graphs(path, types, **options) for name, path in paths.items()}
-
-
-def _splits_in_file(source: ReadGraphs, config: DictConfig) -> Splits:
-    # a file without splits is split here
-    if list(source.splits) == [ALL]:
-        return _split(source.graphs, config.split, config.split_seed)
-    # some graphs without a split, or no training graphs
-    if ALL in source.splits or not {"train", "val"} <= source.splits.keys():
-        raise ValueError(
-            f"{config.path} has the splits {', '.join(source.splits)}; expected train, val and "
-            "test, or none, to be split by data.split"
-        )
-    splits = {name: source.splits.get(name, []) for name in SPLITS}
-    # the file's own splits are kept, with a warning if they overlap
-    known = set(map(canonical_key, splits["train"]))
-    again = [canonical_key(graph) in known for name in SPLITS[1:] for graph in splits[name]]
-    if any(again):
-        logger.warning(
-            "%s: %s to be held out, of %d, trained on too; its splits are kept",
-            *(config.path, counted(sum(again), "graph"), len(again)),
-        )
-    return splits
-
-
-def _splits_of_files(sources: Mapping[str, ReadGraphs], config: DictConfig) -> Splits:
-    for name, source in sources.items():
-        if list(source.splits) != [ALL]:
-            raise ValueError(
-                f"data.{name}_path={config[f'{name}_path']} has splits of its own; give it as "
-                "data.path"
-            )
-    splits = {name: sources[name].graphs if name in sources else [] for name in SPLITS}
-    # no graph that is held out is trained on
-    held_out = {canonical_key(graph) for name in SPLITS[1:] for graph in splits[name]}
-    train = [graph for graph in splits["train"] if canonical_key(graph) not in held_out]
-    if removed := len(splits["train"]) - len(train):
-        logger.warning("left out of training %s, held out too", counted(removed, "graph"))
-    return {**splits, "train": train}
 
 
 def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) -> Splits:

@@ -219,14 +219,12 @@ def _graph_lines(
     return read
 
 
-def _parse_json_line(line: str, types: GraphTypes, notes: Notes) -> TypedGraph:
-    return records.parse_graph(parse_json(line), types, notes)
-
-
 _FORMATS: dict[FileKind, Callable[..., Records]] = {
     inputs.NPZ: formats.array_records,
     inputs.NPY: formats.array_records,
-    inputs.JSON_LINES: _graph_lines(_parse_json_line),
+    inputs.JSON_LINES: _graph_lines(
+        lambda line, types, notes: records.parse_graph(parse_json(line), types, notes)
+    ),
     inputs.JSON: _json,
     domain.GRAPH6: _graph_lines(formats.parse_graph6),
     inputs.GRAPHML: formats.graphml_records,

@@ -91,8 +91,18 @@ def parse_partial(record: Any, types: GraphTypes, n_max: int) -> PartialGraph:
     num_nodes, no_edge = records.parse_size(record), len(types.edges) - 1
     if num_nodes > n_max:
         raise GraphError(f"n: {num_nodes} nodes; the model samples at most {n_max}")
+    # known nodes; a number means the first ones
+    known = record.get("known_nodes", 0)
+    if isinstance(known, int) and not isinstance(known, bool):
+        known = list(range(known)) if known >= 0 else [known]
+    fits = isinstance(known, list) and all(isinstance(node, int) for node in known)
+    if not fits or any(not 0 <= node < num_nodes for node in known):
+        raise GraphError(
+            f"known_nodes: expected nodes 0 to {num_nodes - 1}, or how many of the first, got "
+            f"{reprlib.repr(record['known_nodes'])}"
+        )
     # pairs without an edge: those among known nodes, and the listed ones
-    pairs = dict.fromkeys(combinations(_known_nodes(record, num_nodes), 2), no_edge)
+    pairs = dict.fromkeys(combinations(sorted(set(known)), 2), no_edge)
     edges = records.parse_edges(record.get("edges", []), num_nodes, types)
     absent = records.parse_pairs(record.get("non_edges", []), num_nodes, "non_edges")
     for k, (pair, _) in enumerate(absent):
@@ -107,20 +117,6 @@ def parse_partial(record: Any, types: GraphTypes, n_max: int) -> PartialGraph:
             names, num_nodes, lambda name: default if name is None else types.node(name)
         )
     return PartialGraph(nodes, {**pairs, **edges})
-
-
-def _known_nodes(record: Mapping[str, Any], num_nodes: int) -> list[int]:
-    known = record.get("known_nodes", 0)
-    # a number means the first nodes
-    if isinstance(known, int) and not isinstance(known, bool):
-        known = list(range(known)) if known >= 0 else [known]
-    fits = isinstance(known, list) and all(isinstance(node, int) for node in known)
-    if not fits or any(not 0 <= node < num_nodes for node in known):
-        raise GraphError(
-            f"known_nodes: expected nodes 0 to {num_nodes - 1}, or how many of the first, got "
-            f"{reprlib.repr(record['known_nodes'])}"
-        )
-    return sorted(set(known))
 
 
 def encode_partials(partials: Sequence[PartialGraph], vocab: VocabConfig) -> tuple[Tensor, Tensor]:
@@ -197,13 +193,6 @@ def evaluate_model(
     out, or ``reference=FILE`` as its test split."""
     check_installed()
     graphs = GraphSamples.of(trained.data_config, vocab)
-    real = _real_graphs(request, trained, graphs)
-    return sample_kind.evaluate_samples(request, trained, graphs, real)
-
-
-def _real_graphs(
-    request: EvaluateRequest, trained: TrainedModel, graphs: GraphSamples
-) -> RealData[TypedGraph]:
     if request.reference is not None:
         # graphs of the file, as a data set of the model's own vocabulary
         check_reference(request, of_files=False)
@@ -228,7 +217,8 @@ def _real_graphs(
     # as many held-out graphs as requested
     measured = some_held_out(request, on.data, on.split).graphs(on.split)
     num = len(on.data.splits[on.split])
-    return RealData(on.name, measured, training or None, known, num, on)
+    real = RealData(on.name, measured, training or None, known, num, on)
+    return sample_kind.evaluate_samples(request, trained, graphs, real)
 
 
 def _read_real(

@@ -129,8 +129,16 @@ def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
     cannot represent (unless ``skip_invalid``: then such rows are counted in the log), and a file
     without any molecule.
     """
-    # molecules of every file
-    read = {name: _usable(path, config, vocab) for name, path in _paths(config).items()}
+    # molecules of every file whose atoms and bonds the vocabulary has
+    read = {}
+    for name, path in _paths(config).items():
+        source = _read(path, config).only(vocab.node_types, vocab.n_max)
+        if not config.skip_invalid:
+            source.refuse_problems(_REMEDY)
+        logger.log(logging.WARNING if source.problems else logging.INFO, "%s", source.summary())
+        if not len(source):
+            raise ValueError(f"{path} holds no molecule of data.atoms and data.n_max")
+        read[name] = source
     train = read["train"]
     # one file is split here
     if config.path is not None:
@@ -153,17 +161,6 @@ def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
         log_num_orders={name: of_split[name].log_num_orders[rows[name]] for name in SPLITS},
         source=", ".join(part.path for part in read.values()),
     )
-
-
-def _usable(path: str, config: DictConfig, vocab: VocabConfig) -> ReadMolecules:
-    """Read the molecules of a file whose atoms and bonds the vocabulary has."""
-    source = _read(path, config).only(vocab.node_types, vocab.n_max)
-    if not config.skip_invalid:
-        source.refuse_problems(_REMEDY)
-    logger.log(logging.WARNING if source.problems else logging.INFO, "%s", source.summary())
-    if not len(source):
-        raise ValueError(f"{path} holds no molecule of data.atoms and data.n_max")
-    return source
 
 
 def _read(path: str, config: DictConfig) -> ReadMolecules:

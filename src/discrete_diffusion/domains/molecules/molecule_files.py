@@ -57,7 +57,12 @@ def read_rows(
             "file .csv or .tsv"
         )
     elif source.kind is SDF:
-        rows = _mol_blocks(source.text)
+        rows, first, lines = [], 1, split_lines(source.text)
+        for number, line in enumerate([*lines, _END_OF_BLOCK], start=1):
+            if line.startswith(_END_OF_BLOCK):
+                block = "\n".join([*lines[first - 1 : number - 1], ""])
+                rows += [Row(first, block)] if block.strip() else []
+                first = number + 1
     else:
         rows = []
         for number, line in enumerate(split_lines(source.text), start=1):
@@ -68,17 +73,6 @@ def read_rows(
                 rows.append(Row(number, words[0]))
     if not rows:
         raise ValueError(f"{path} holds no SMILES; expected one per line")
-    return rows
-
-
-def _mol_blocks(text: str) -> list[Row]:
-    rows, first, lines = [], 1, split_lines(text)
-    for number, line in enumerate([*lines, _END_OF_BLOCK], start=1):
-        if line.startswith(_END_OF_BLOCK):
-            block = "\n".join([*lines[first - 1 : number - 1], ""])
-            if block.strip():
-                rows.append(Row(first, block))
-            first = number + 1
     return rows
 
 

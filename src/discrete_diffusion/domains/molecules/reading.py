@@ -158,7 +158,24 @@ def read_molecules(
             _CACHED,
             lambda: _arrays(rows, charges, str(path)),
         )
-    return _from_arrays(str(path), arrays)
+    # flat lists of atoms and bonds
+    facts = json.loads(arrays["facts"].tobytes())
+    atoms = [facts["atoms"][k] for k in arrays["atom"].tolist()]
+    bonds = list(map(tuple, arrays["bond"].tolist()))
+    # cut at the last atom and bond of each molecule
+    last_atom, last_bond = arrays["num_atoms"].cumsum(), arrays["num_bonds"].cumsum()
+    molecules, a, b = [], 0, 0
+    for next_a, next_b in zip(last_atom.tolist(), last_bond.tolist(), strict=True):
+        molecules.append(Molecule(tuple(atoms[a:next_a]), tuple(bonds[b:next_b])))
+        a, b = next_a, next_b
+    return ReadMolecules(
+        str(path),
+        molecules,
+        arrays["line"].tolist(),
+        torch.from_numpy(arrays["log_num_orders"].copy()),
+        [Problem(*problem) for problem in facts["problems"]],
+        facts["num_recovered"],
+    )
 
 
 def molecule_of(text: str, *, keep_charges: bool) -> tuple[Molecule, bool]:
@@ -252,27 +269,6 @@ def _log_num_orders(molecules: Sequence[Molecule], names: Sequence[str]) -> np.n
         encoded = graphs.encode([molecules[k] for k in part], vocab)
         result[part] = canonical_orders(encoded.x0, encoded.num_nodes, vocab).log_num_orders
     return result
-
-
-def _from_arrays(path: str, arrays: dict[str, np.ndarray]) -> ReadMolecules:
-    # flat lists of atoms and bonds
-    facts = json.loads(arrays["facts"].tobytes())
-    atoms = [facts["atoms"][k] for k in arrays["atom"].tolist()]
-    bonds = list(map(tuple, arrays["bond"].tolist()))
-    # cut at the last atom and bond of each molecule
-    last_atom, last_bond = arrays["num_atoms"].cumsum(), arrays["num_bonds"].cumsum()
-    molecules, a, b = [], 0, 0
-    for next_a, next_b in zip(last_atom.tolist(), last_bond.tolist(), strict=True):
-        molecules.append(Molecule(tuple(atoms[a:next_a]), tuple(bonds[b:next_b])))
-        a, b = next_a, next_b
-    return ReadMolecules(
-        path,
-        molecules,
-        arrays["line"].tolist(),
-        torch.from_numpy(arrays["log_num_orders"].copy()),
-        [Problem(*problem) for problem in facts["problems"]],
-        facts["num_recovered"],
-    )
 
 
 def changed_rows(source: ReadMolecules, texts: Mapping[int, str]) -> list[tuple[int, str, str]]:

@@ -209,9 +209,26 @@ def build_stored(config: DictConfig) -> StoredTextDataset:
 
 
 def build_stored_test(config: DictConfig) -> StoredTextDataset:
-    """Build a data set whose test split is the ids of ``path``, or of the text there, for a model
-    with this config."""
-    files = _tokens_or_text(config)
+    """Build a data set whose test split is the ids of ``path``, or of the text there with
+    ``eos_id`` after each document, for a model with this config."""
+    path, known = Path(config.path), vocabulary_of(config)
+    is_text = path.is_file() and path.suffix not in token_files.ENDINGS and kind_of(path) is not NPY
+    if isinstance(known, IdVocabulary) or not is_text:
+        files = TokenFiles.of(path, config.vocab_size)
+    else:
+        # encode the text, with warnings of what is lost
+        parts = list(parts_of(path, 0, field="text", documents="file"))
+        if num_nulls := sum(part.num_nulls for part in parts):
+            logger.warning("%s: left out %s without a text", path, counted(num_nulls, "row"))
+        lost = known.unknown(text for part in parts for text in part.texts)
+        subwords.warn_of_lost(lost, str(path))
+        encoded = [encode_part(known, part) for part in parts]
+        # joined, with the ends of documents in all of it
+        starts = np.cumsum([0, *(len(ids) for ids, _ in encoded)]).tolist()
+        ends = [start + end for start, (_, e) in zip(starts, encoded, strict=False) for end in e]
+        ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in encoded)])
+        in_memory = token_files.TokensInMemory(ids, np.array(ends, np.int64))
+        files = TokenFiles([in_memory], str(path))
     spans: dict[str, Span] = {"train": (files, 0, 0), "val": (files, 0, 0)}
     spans["test"] = (files, 0, len(files))
     _check_meaning(config, spans)
@@ -251,27 +268,6 @@ def _stored_path(config: Mapping[str, Any]) -> str:
             "data.path=FILE.npy, FILE.bin or a folder of data tokenize"
         )
     return path
-
-
-def _tokens_or_text(config: DictConfig) -> TokenFiles:
-    """Return the ids of ``path`` or, if it is text and the model has a tokenizer, of the text, with
-    ``eos_id`` after each document."""
-    path, known = Path(config.path), vocabulary_of(config)
-    is_text = path.is_file() and path.suffix not in token_files.ENDINGS and kind_of(path) is not NPY
-    if isinstance(known, IdVocabulary) or not is_text:
-        return TokenFiles.of(path, config.vocab_size)
-    # encode the text, with warnings of what is lost
-    parts = list(parts_of(path, 0, field="text", documents="file"))
-    if num_nulls := sum(part.num_nulls for part in parts):
-        logger.warning("%s: left out %s without a text", path, counted(num_nulls, "row"))
-    lost = known.unknown(text for part in parts for text in part.texts)
-    subwords.warn_of_lost(lost, str(path))
-    encoded = [encode_part(known, part) for part in parts]
-    # joined, with the ends of documents in all of it
-    starts = np.cumsum([0, *(len(ids) for ids, _ in encoded)]).tolist()
-    ends = [start + end for start, (_, own) in zip(starts, encoded, strict=False) for end in own]
-    ids = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in encoded)])
-    return TokenFiles([token_files.TokensInMemory(ids, np.array(ends, np.int64))], str(path))
 
 
 def _shares(files: TokenFiles, config: DictConfig, packing: Packing) -> dict[str, Span]:

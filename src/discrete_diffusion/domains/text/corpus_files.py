@@ -244,7 +244,19 @@ def _rows(path: Path, start: int, field: str) -> Iterator[Part]:
     after = 0
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            _check_column(path, file.schema_arrow, field)
+            # a column of texts
+            schema = file.schema_arrow
+            if field not in schema.names:
+                names = ", ".join(schema.names)
+                raise ValueError(f"{path} has no column '{field}'; it has {names}; see --field")
+            kind = " ".join(str(schema.field(field).type).split())
+            is_text = kind in ("string", "large_string", "string_view", "null")
+            if not is_text and "dictionary<values=string" not in kind:
+                raise ValueError(
+                    f"{path}: column '{field}' holds {kind}, not texts; write every row as one "
+                    "text (a chat: by its template) in a column of its own, and name it by --field"
+                )
+            # its rows, from the start on
             for batch in file.iter_batches(_ROWS, columns=[field]):
                 begin, after = after, after + batch.num_rows
                 if begin >= start:
@@ -252,21 +264,6 @@ def _rows(path: Path, start: int, field: str) -> Iterator[Part]:
                     yield Part(texts, [True] * len(texts), after, batch.num_rows - len(texts))
     except (pyarrow.ArrowException, OSError) as error:
         raise ValueError(f"{path} is a damaged Parquet file: {error}; copy it anew") from error
-
-
-def _check_column(path: Path, schema: Any, field: str) -> None:
-    """Raise ``ValueError`` unless there is a column ``field`` that holds texts."""
-    if field not in schema.names:
-        names = ", ".join(schema.names)
-        raise ValueError(f"{path} has no column '{field}'; it has {names}; see --field")
-    kind = str(schema.field(field).type)
-    if kind not in ("string", "large_string", "string_view", "null") and (
-        "dictionary<values=string" not in kind
-    ):
-        raise ValueError(
-            f"{path}: column '{field}' holds {' '.join(kind.split())}, not texts; write every row "
-            "as one text (a chat: by its template) in a column of its own, and name it by --field"
-        )
 
 
 def tokenize(options: Namespace) -> None:
@@ -312,7 +309,15 @@ class _Work:
         with progress.task("tokenizing", sum(sizes) / 1e6, "MB") as task:
             shard = _Shard()
             for number, part in self._parts(*self.state["at"]):
-                self._encode(part, shard)
+                # ids of the part, and counts of what is in it
+                self.unknown.update(self.vocabulary.unknown(part.texts))
+                ids, ends = encode_part(self.vocabulary, part)
+                shard.ends += [shard.num + end for end in ends]
+                shard.ids.append(ids.astype(self.kind))
+                shard.num += len(ids)
+                self.state["num_nulls"] += part.num_nulls
+                self.state["num_characters"] += sum(map(len, part.texts))
+                self.state["num_bytes"] += sum(len(text.encode()) for text in part.texts)
                 task.reach(sum(sizes[:number]) / 1e6 + min(part.after, sizes[number]) / 1e6)
                 task.note = f"{self.state['num_tokens'] + shard.num:,} tokens"
                 if shard.num >= self.options.shard_tokens:
@@ -422,16 +427,6 @@ class _Work:
             begin = start if number == first else 0
             for part in parts_of(self.files[number], begin, **options):
                 yield number, part
-
-    def _encode(self, part: Part, shard: _Shard) -> None:
-        self.unknown.update(self.vocabulary.unknown(part.texts))
-        ids, ends = encode_part(self.vocabulary, part)
-        shard.ends += [shard.num + end for end in ends]
-        shard.ids.append(ids.astype(self.kind))
-        shard.num += len(ids)
-        self.state["num_nulls"] += part.num_nulls
-        self.state["num_characters"] += sum(map(len, part.texts))
-        self.state["num_bytes"] += sum(len(text.encode()) for text in part.texts)
 
     def _write(self, shard: _Shard, number: int, after: int) -> None:
         """Write a shard, then the state: reading goes on at ``after`` in file ``number``."""

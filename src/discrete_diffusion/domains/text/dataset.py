@@ -227,7 +227,17 @@ class Packing:
         Unless rows are padded, ids at the end that do not fill a row are left out.
         """
         if self.pack == "pad":
-            starts, sizes = self._document_rows(files, start, stop)
+            # each row from a single document
+            ends = files.document_ends(self.eos_id)
+            ends = ends[(ends > start) & (ends <= stop)]
+            begins = np.concatenate([[start], ends])[:-1]
+            # numbers of rows, then the document and place of each row
+            num_rows = -(-(ends - begins) // self.length)
+            document = np.repeat(np.arange(len(ends)), num_rows)
+            place = np.arange(len(document)) - (np.cumsum(num_rows) - num_rows)[document]
+            firsts = begins[document] + place * self.length
+            lengths = np.minimum(ends[document] - firsts, self.length)
+            starts, sizes = (torch.from_numpy(x.astype(np.int64)) for x in (firsts, lengths))
         else:
             num = max(0, (stop - start) // self.content)
             starts = None
@@ -238,19 +248,6 @@ class Packing:
             return self._read(files, first.tolist(), sizes[rows])
 
         return ExamplesOnDisk(read, sizes)
-
-    def _document_rows(self, files: TokenFiles, start: int, stop: int) -> tuple[Tensor, Tensor]:
-        """Return starts Int64[M] and lengths Int64[M] of rows, each from a single document."""
-        ends = files.document_ends(self.eos_id)
-        ends = ends[(ends > start) & (ends <= stop)]
-        begins = np.concatenate([[start], ends])[:-1]
-        # numbers of rows, then the document and place of each row
-        rows = -(-(ends - begins) // self.length)
-        document = np.repeat(np.arange(len(ends)), rows)
-        place = np.arange(len(document)) - (np.cumsum(rows) - rows)[document]
-        starts = begins[document] + place * self.length
-        sizes = np.minimum(ends[document] - starts, self.length)
-        return torch.from_numpy(starts.astype(np.int64)), torch.from_numpy(sizes.astype(np.int64))
 
     def _read(self, files: TokenFiles, starts: list[int], sizes: Tensor) -> Examples:
         """Read the rows with these ``starts`` and ``sizes``."""

@@ -75,7 +75,17 @@ class TokenFiles:
             return cls([open_tokens(path, dtype_of_ids(vocab_size))], str(path))
         # a folder, with or without meta data
         meta = read_meta(path)
-        paths = [path / each["file"] for each in meta["shards"]] if meta else _shards(path)
+        paths = (
+            [path / each["file"] for each in meta["shards"]]
+            if meta
+            else sorted(
+                each
+                for each in path.iterdir()
+                if each.suffix in ENDINGS and not each.name.endswith(".documents.npy")
+            )
+        )
+        if not paths and not meta:
+            raise ValueError(f"{path} holds no ids; expected {EXPECTED}")
         kind = np.dtype(meta["dtype"]) if meta else dtype_of_ids(vocab_size)
         files = [open_tokens(each, kind, is_known=meta is not None) for each in paths]
         if meta and [file.num for file in files] != [each["tokens"] for each in meta["shards"]]:
@@ -243,17 +253,6 @@ def split_files(folder: str | Path) -> dict[str, Path]:
     return paths if {"train", "val"} <= {*paths} else {}
 
 
-def _shards(folder: Path) -> list[Path]:
-    paths = sorted(
-        each
-        for each in folder.iterdir()
-        if each.suffix in ENDINGS and not each.name.endswith(".documents.npy")
-    )
-    if not paths:
-        raise ValueError(f"{folder} holds no ids; expected {EXPECTED}")
-    return paths
-
-
 def dtype_of_ids(vocab_size: int | None) -> np.dtype:
     """Type of ids in ``.bin`` files: uint16 if V fits or is not known, else uint32."""
     return np.dtype("<u2" if (vocab_size or 0) <= _MAX_UINT16 else "<u4")
@@ -278,7 +277,18 @@ def open_tokens(path: Path, kind: np.dtype, *, is_known: bool = False) -> TokenF
     except CompressedFileError:  # ids may begin as gzip does
         of_file = _PLAIN_IDS if path.suffix == ".bin" else None
     if of_file is NPY:
-        return _open_npy(path)
+        # mapped, so that only the header is read
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except UNREADABLE as error:
+            raise ValueError(f"{path} is not a .npy of numbers: {error}") from error
+        # one row of whole numbers
+        is_row = isinstance(array, np.memmap) and array.ndim == 1
+        if not is_row or array.dtype.kind not in "iu" or not array.size:
+            raise ValueError(
+                f"{path} holds {array.dtype}{[*array.shape]}; expected the ids of a text, Int[N]"
+            )
+        return TokenFile(path, array.dtype, int(array.offset), int(array.size))
     if of_file is not _PLAIN_IDS:
         what = "text" if of_file is None else of_file.sentence()
         raise ValueError(f"{path} is {what}; expected {EXPECTED}")
@@ -308,21 +318,6 @@ def _is_plain(head: Head) -> bool:
 
 
 _PLAIN_IDS = FileKind("token ids", _is_plain, is_text=False)
-
-
-def _open_npy(path: Path) -> TokenFile:
-    # mapped, so that only the header is read
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except UNREADABLE as error:
-        raise ValueError(f"{path} is not a .npy of numbers: {error}") from error
-    # one row of whole numbers
-    is_row = isinstance(array, np.memmap) and array.ndim == 1
-    if not is_row or array.dtype.kind not in "iu" or not array.size:
-        raise ValueError(
-            f"{path} holds {array.dtype}{[*array.shape]}; expected the ids of a text, Int[N]"
-        )
-    return TokenFile(path, array.dtype, int(array.offset), int(array.size))
 
 
 def _inferred_type(path: Path, kind: np.dtype) -> np.dtype:
