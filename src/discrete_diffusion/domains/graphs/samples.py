@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -51,12 +51,7 @@ GIVEN = "#d1495b"
 
 _EDGE = "#9aa5b4"
 _COLOURS = ("#44608a", "#ef9f4c", "#1f7a78", "#b06ab3", "#c9a227", "#7a7f87", "#d1495b", "#6fa8dc")
-_STYLES: tuple[Literal["solid", "dashed", "dotted", "dashdot"], ...] = (
-    "solid",
-    "dashed",
-    "dotted",
-    "dashdot",
-)
+_STYLES: Any = ("solid", "dashed", "dotted", "dashdot")
 """Colours of types of nodes and line styles of types of edges, used in turn."""
 
 _CELL = 2.1

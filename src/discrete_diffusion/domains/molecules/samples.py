@@ -157,7 +157,7 @@ def _with_coordinates(molecule: Molecule) -> tuple[Any, str]:
         Chem.FastFindRings(mol)
     rdDepictor.Compute2DCoords(mol)
     if note == "not valid":
-        # atoms that overlap would hide the bond between them: put all on a circle
+        # a bond between atoms that overlap cannot be drawn: put all on a circle
         places, num = mol.GetConformer().GetPositions(), mol.GetNumAtoms()
         apart = np.linalg.norm(places[:, None] - places[None], axis=-1)
         if (apart[np.triu_indices(num, k=1)] < _CLOSE).any():
