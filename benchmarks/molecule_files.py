@@ -14,7 +14,7 @@ import torch
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.molecules.build import split_rows
-from discrete_diffusion.domains.molecules.metrics import judge, sample_shares
+from discrete_diffusion.domains.molecules.metrics import sample_shares, verdicts_of
 from discrete_diffusion.domains.molecules.molecule import parse_atom
 from discrete_diffusion.domains.molecules.molecule_files import read_rows
 from discrete_diffusion.domains.molecules.reading import changed_rows, read_molecules
@@ -53,12 +53,16 @@ def training_line(path: Path, num_samples: int, seed: int) -> dict[str, Any]:
     found = read_molecules(path, charges="ignored")
     order = torch.randperm(len(found), generator=make_generator(seed)).tolist()
     rows = split_rows(found.molecules, [TRAIN, None, 0.1], seed=0)
-    parts = {name: judge([found.molecules[row] for row in part]) for name, part in rows.items()}
+    parts = {
+        name: verdicts_of([found.molecules[row] for row in part]) for name, part in rows.items()
+    }
     reference = [verdict.relaxed for verdict in parts["test"] if verdict.relaxed is not None]
     scores = score_molecules([parts["train"][:num_samples]], reference, None, None)
     return {
         "rows": len(found),
-        "rows_drawn": sample_shares(judge([found.molecules[row] for row in order[:TRAIN]]), None),
+        "rows_drawn": sample_shares(
+            verdicts_of([found.molecules[row] for row in order[:TRAIN]]), None
+        ),
         "split_by_molecule": sample_shares(parts["train"], None),
         "num_measured": num_samples,
         "num_reference": len(reference),

@@ -160,7 +160,7 @@ def write_controls(kind: str, file: Path, out: Path, num: int, seeds: int) -> li
     """The files that are written."""
     written = []
     if kind == "molecules":
-        from discrete_diffusion.domains.molecules.molecule_files import lines_of
+        from discrete_diffusion.domains.molecules.molecule_files import json_lines_of_molecules
         from discrete_diffusion.domains.molecules.reading import read_molecules
 
         molecules = read_molecules(file).molecules
@@ -168,7 +168,7 @@ def write_controls(kind: str, file: Path, out: Path, num: int, seeds: int) -> li
             samples = bonded_molecules(molecules, num, np.random.default_rng(seed))
             written.append(out / f"bonded_molecules_{seed}.jsonl")
             out.mkdir(parents=True, exist_ok=True)
-            written[-1].write_text(lines_of(samples))
+            written[-1].write_text(json_lines_of_molecules(samples))
         return written
     found = read_graphs(file)
     graphs = found.splits.get("train", found.graphs)

@@ -11,7 +11,7 @@ from discrete_diffusion.contracts import Batch
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.graphs.domain import Graphs
 from discrete_diffusion.domains.molecules.domain import Molecules
-from discrete_diffusion.domains.molecules.molecule import Molecule, decode
+from discrete_diffusion.domains.molecules.molecule import Molecule, decode_molecules
 from discrete_diffusion.domains.text.domain import Text
 from discrete_diffusion.domains.text.vocabulary import vocabulary_of
 from discrete_diffusion.sampling.likelihood import order_log_probs
@@ -65,7 +65,9 @@ def test_each_kind_of_data_encodes_what_it_samples():
     assert decode_graphs(tokens, Graphs().vocabulary(graph)) == [TypedGraph((0, 0), ((0, 1, 0),))]
     water = Molecule(("C", "O"), ((0, 1, 0),))
     data = {"n_max": 3, "atoms": ["C", "O"]}
-    assert decode(Molecules().tokens(data, [water]), Molecules().vocabulary(data)) == [water]
+    assert decode_molecules(Molecules().tokens(data, [water]), Molecules().vocabulary(data)) == [
+        water
+    ]
 
 
 def test_of_other_kinds_tokens_are_given():

@@ -73,14 +73,14 @@ def test_planar_graphs_have_as_many_edges_as_fit():
 
 def test_molecules_are_valid_and_have_atoms_of_real_ones():
     pytest.importorskip("rdkit")
-    from discrete_diffusion.domains.molecules.metrics import judge
+    from discrete_diffusion.domains.molecules.metrics import verdicts_of
     from discrete_diffusion.domains.molecules.reading import molecule_of
 
     smiles = ["CC(=O)O", "C[N+](=O)[O-]", "C#N", "FC(F)F", "C"]
     real = [molecule_of(text, keep_charges=True)[0] for text in smiles]
     found = bonded_molecules(real, 40, np.random.default_rng(0))
     assert {tuple(sorted(m.atoms)) for m in found} <= {tuple(sorted(m.atoms)) for m in real}
-    assert all(verdict.valid is not None for verdict in judge(found))
+    assert all(verdict.valid is not None for verdict in verdicts_of(found))
     assert any(kind > 0 for molecule in found for _, _, kind in molecule.bonds)
 
 

@@ -137,13 +137,10 @@ _UNITS = {"M2": ", in square metres", "M": ", in metres", "DEG": ", in degrees"}
 class SubCommand:
     """A sub-command of ``discrete-diffusion data``; the docstring of ``run`` is its help.
 
-    Args:
-        usage: its arguments and its purpose, in a line.
-        add_options: adds options to its parser.
-        run: the work, given the parsed options, and ``load``, which opens a checkpoint as
-            ``discrete_diffusion.load`` does.
-        writes_file: the option that names the file it writes, locked while it runs.
-        writes_folder: the option that names the folder it writes, locked while it runs.
+    ``usage``: its arguments and its purpose, in a line. ``run``: the work, given the parsed
+    options, and ``load``, which opens a checkpoint as ``discrete_diffusion.load`` does.
+    ``writes_file``, ``writes_folder``: the option that names the file or folder it writes, locked
+    while it runs.
     """
 
     usage: str
@@ -153,15 +150,10 @@ class SubCommand:
     writes_folder: str = ""
 
     def run_words(self, name: str, words: Sequence[str], load: Callable[..., Any]) -> None:
-        """Run the sub-command with words of the command line, its outputs locked.
+        """Run the sub-command called ``name``, such as ``data convert``, with its outputs locked.
 
-        Args:
-            name: the command as typed, ``data convert``.
-            words: ``key=value`` is the same as ``--key value``.
-            load: ``discrete_diffusion.load``.
-
-        Raises:
-            ValueError: the command does not have a word, or its value is of the wrong kind.
+        ``words``: of the command line; ``key=value`` is the same as ``--key value``. Raises
+        ``ValueError`` for a word that the command does not have, and for a value of the wrong kind.
         """
         parser = _Parser(
             prog=f"discrete-diffusion {name}", description=self.run.__doc__, allow_abbrev=False

@@ -46,11 +46,13 @@ class GraphFileDataset(GraphDataset):
     ) -> None:
         self.types, self.kind = types, kind
         # canonical orders, which also give the number of orders
-        labels = {name: [graph_set.label(graph) for graph in splits[name]] for name in SPLITS}
+        labels = {
+            name: [graph_set.node_labelling(graph) for graph in splits[name]] for name in SPLITS
+        }
         if node_order == "bfs":
             splits = {
                 name: [
-                    graph_set.reordered(
+                    graph_set.reordered_graph(
                         graph, graph_set.breadth_first_order(graph, labelling.canonical)
                     )
                     for graph, labelling in zip(splits[name], labels[name], strict=True)
@@ -85,13 +87,15 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
     contradict each other, and the readers' errors.
     """
     check_installed()
-    sources = _read_all(config)
+    sources = _read_graph_files(config)
     for name, source in sources.items():
         logger.info("%s", source.summary(config["path" if name == "path" else f"{name}_path"]))
     one = sources.get("path")
     # a file without splits is split here
     if one is not None and list(one.splits) == [ALL]:
-        return _dataset(_split(one.graphs, config.split, config.split_seed), config, vocab)
+        return _graph_dataset(
+            _split_by_graph(one.graphs, config.split, config.split_seed), config, vocab
+        )
     # the file's own splits are kept, with a warning if they overlap
     if one is not None:
         if ALL in one.splits or not {"train", "val"} <= one.splits.keys():
@@ -107,7 +111,7 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
                 "%s: %s to be held out, of %d, trained on too; its splits are kept",
                 *(config.path, counted(sum(again), "graph"), len(again)),
             )
-        return _dataset(splits, config, vocab)
+        return _graph_dataset(splits, config, vocab)
     # a file for each split: no graph that is held out is trained on
     for name, source in sources.items():
         if list(source.splits) != [ALL]:
@@ -120,14 +124,14 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
     train = [graph for graph in splits["train"] if canonical_key(graph) not in held_out]
     if removed := len(splits["train"]) - len(train):
         logger.warning("left out of training %s, held out too", counted(removed, "graph"))
-    return _dataset({**splits, "train": train}, config, vocab)
+    return _graph_dataset({**splits, "train": train}, config, vocab)
 
 
 def build_test_graphs(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
     """Build a data set whose test split is the graphs of ``path``: all graphs or, with a message in
     the log, only the test graphs of a file with splits. Raises the readers' errors."""
     check_installed()
-    source = _read_all(config)["path"]
+    source = _read_graph_files(config)["path"]
     level = logging.WARNING if source.problems else logging.INFO
     logger.log(level, "%s", source.summary(config.path))
     # a file with splits is measured on its test graphs
@@ -137,10 +141,10 @@ def build_test_graphs(config: DictConfig, vocab: VocabConfig) -> GraphFileDatase
             "%s has splits of its own: of its %s the %s of its test split are measured",
             *(config.path, counted(len(source.graphs), "graph"), f"{len(test):,}"),
         )
-    return _dataset({"train": [], "val": [], "test": test}, config, vocab)
+    return _graph_dataset({"train": [], "val": [], "test": test}, config, vocab)
 
 
-def _dataset(splits: Splits, config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
+def _graph_dataset(splits: Splits, config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
     types, kind = GraphTypes.of(config), config.kind
     return GraphFileDataset(splits, vocab, node_order=config.node_order, types=types, kind=kind)
 
@@ -148,11 +152,11 @@ def _dataset(splits: Splits, config: DictConfig, vocab: VocabConfig) -> GraphFil
 def largest_graph(config: DictConfig) -> int:
     """Number of nodes of the largest graph of a ``config.data``. Raises the errors of
     ``build_dataset``."""
-    sources = _read_all(config)
+    sources = _read_graph_files(config)
     return max(len(graph.nodes) for source in sources.values() for graph in source.graphs)
 
 
-def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
+def _read_graph_files(config: DictConfig) -> dict[str, ReadGraphs]:
     """Read graphs, by split or, of one file, under ``path``."""
     if not (paths := given_paths(config)):
         raise ValueError(
@@ -164,7 +168,7 @@ def _read_all(config: DictConfig) -> dict[str, ReadGraphs]:
     return {name: read_graphs(path, types, **options) for name, path in paths.items()}
 
 
-def _split(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) -> Splits:
+def _split_by_graph(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) -> Splits:
     """Split the distinct graphs at random; isomorphic graphs stay together, and all repeats are
     kept."""
     # isomorphic graphs have one key

@@ -69,7 +69,7 @@ def plain_names(header: Sequence[str]) -> list[str]:
     return [re.sub(r"[^a-z0-9]", "", name.lower()) for name in header]
 
 
-def _rows(head: Head) -> list[list[str]]:
+def _table_rows(head: Head) -> list[list[str]]:
     """Cells of the first lines of a table, beginning with the header; empty for other text."""
     lines = [line for line in head.lines if line.strip()][:_MAX_ROWS]
     mark = next((mark for mark in ",;\t" if lines and mark in lines[0]), None)
@@ -78,7 +78,7 @@ def _rows(head: Head) -> list[list[str]]:
 
 def _is_edge_table(head: Head) -> bool:
     """True if two columns have names in ``ENDS`` and hold short words."""
-    header, *rows = _rows(head) or [[]]
+    header, *rows = _table_rows(head) or [[]]
     names = plain_names(header)
     ends = next((pair for pair in ENDS if {*pair} <= {*names}), ())
     places = [names.index(name) for name in ends]
@@ -87,7 +87,7 @@ def _is_edge_table(head: Head) -> bool:
 
 
 def _is_node_table(head: Head) -> bool:
-    names = plain_names(next(iter(_rows(head)), []))
+    names = plain_names(next(iter(_table_rows(head)), []))
     return bool(names) and names[0] in _NODES and not _is_edge_table(head)
 
 
@@ -235,23 +235,23 @@ def check_file(options: Namespace) -> None:
     default = _records.GraphTypes()
     types = _records.GraphTypes.of(
         {
-            "node_types": _names(options.node_types) or list(default.nodes),
-            "edge_types": _names(options.edge_types) or list(default.edges),
+            "node_types": _type_names(options.node_types) or list(default.nodes),
+            "edge_types": _type_names(options.edge_types) or list(default.edges),
         }
     )
     source = _readers.read_graphs(options.file, types, skip_invalid=True)
     graphs = source.graphs
     # how many, and how they were read
-    splits = _shares((name, len(part)) for name, part in source.splits.items())
+    splits = _shown_counts((name, len(part)) for name, part in source.splits.items())
     print(f"{options.file}: {counted(len(graphs), 'graph')}", end="")
     print(f" ({splits})" if len(source.splits) > 1 else "")
-    print(f"read as: {_shares(source.notes.forms.items())}")
+    print(f"read as: {_shown_counts(source.notes.forms.items())}")
     for sentence in source.notes.sentences():
         print(sentence)
     # sizes of the graphs
     sizes, edges = [len(graph.nodes) for graph in graphs], [len(graph.edges) for graph in graphs]
-    print(f"nodes of a graph: {_range(sizes)} (data.n_max={max(sizes)})")
-    print(f"edges of a graph: {_range(edges)}")
+    print(f"nodes of a graph: {_shown_range(sizes)} (data.n_max={max(sizes)})")
+    print(f"edges of a graph: {_shown_range(edges)}")
     # nodes and graphs that models may find hard
     alone = sum(
         len(graph.nodes) - len({node for i, j, _ in graph.edges for node in (i, j)})
@@ -263,8 +263,8 @@ def check_file(options: Namespace) -> None:
     # numbers of each type
     nodes_of = Counter(types.nodes[kind] for graph in graphs for kind in graph.nodes)
     edges_of = Counter(types.edges[kind] for graph in graphs for *_, kind in graph.edges)
-    print(f"nodes: {_shares(nodes_of.most_common())}")
-    print(f"edges: {_shares(edges_of.most_common()) or 'none'}")
+    print(f"nodes: {_shown_counts(nodes_of.most_common())}")
+    print(f"edges: {_shown_counts(edges_of.most_common()) or 'none'}")
     # graphs that cannot be read
     if source.problems:
         print(f"left out {counted(len(source.problems), 'graph')} that cannot be read:")
@@ -272,16 +272,16 @@ def check_file(options: Namespace) -> None:
             print(f"  {problem}")
 
 
-def _range(numbers: Sequence[int]) -> str:
+def _shown_range(numbers: Sequence[int]) -> str:
     same = min(numbers) == max(numbers)
     return f"{min(numbers):,}" if same else f"{min(numbers):,} to {max(numbers):,}"
 
 
-def _shares(counts: Iterable[tuple[str, int]]) -> str:
+def _shown_counts(counts: Iterable[tuple[str, int]]) -> str:
     return ", ".join(f"{name} {number:,}" for name, number in counts)
 
 
-def _names(given: str | None) -> list[str]:
+def _type_names(given: str | None) -> list[str]:
     return [] if given is None else [name.strip() for name in given.strip("[]").split(",")]
 
 

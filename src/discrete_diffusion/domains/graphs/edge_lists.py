@@ -54,10 +54,10 @@ def edge_list_records(text: str, types: GraphTypes, notes: Notes) -> Records:
         place = f", graph {k + 1}" if len(blocks) > 1 else ""
         size = int(block[0].words[0]) if headers else None
         rest = block[1:] if headers else block
-        yield records.ALL, place, partial(_graph, rest, size, types, notes)
+        yield records.ALL, place, partial(_graph_of_lines, rest, size, types, notes)
 
 
-def _graph(block: Block, size: int | None, types: GraphTypes, notes: Notes) -> TypedGraph:
+def _graph_of_lines(block: Block, size: int | None, types: GraphTypes, notes: Notes) -> TypedGraph:
     """Graph of the lines below a header of ``size`` nodes, or of all lines if ``size`` is None.
 
     Nodes are named by any words. They are in numeric order if all names are whole numbers, else in
@@ -130,11 +130,11 @@ def blocks_of(text: str) -> list[list[Line]]:
         if not line.strip():
             starts.append(len(bodies))
         elif not line.lstrip().startswith(_COMMENTS):
-            body, attributes = _attributes(line.partition(" #")[0], number)
+            body, attributes = _split_attributes(line.partition(" #")[0], number)
             body = body.partition("#")[0] if '"' not in body else body
             bodies.append((number, body.strip().rstrip(",;"), attributes))
     # words of each line, then named columns
-    words = _split([number for number, *_ in bodies], [body for _, body, _ in bodies])
+    words = _split_words([number for number, *_ in bodies], [body for _, body, _ in bodies])
     lines = [Line(n, row, a) for (n, _, a), row in zip(bodies, words, strict=True)]
     lines, skipped = _named_columns(lines)
     # cut at the blank lines, which were counted before the header was removed
@@ -142,7 +142,7 @@ def blocks_of(text: str) -> list[list[Line]]:
     return [lines[a:b] for a, b in pairwise(cuts)]
 
 
-def _attributes(line: str, number: int) -> tuple[str, dict[str, Any]]:
+def _split_attributes(line: str, number: int) -> tuple[str, dict[str, Any]]:
     """Split off the attributes that networkx writes behind an edge: ``0 1 {'weight': 1}``."""
     body, brace, rest = line.partition("{")
     if not brace:
@@ -159,7 +159,7 @@ def _attributes(line: str, number: int) -> tuple[str, dict[str, Any]]:
     return body, {str(key): value for key, value in values.items()}
 
 
-def _split(numbers: Sequence[int], bodies: Sequence[str]) -> list[list[str]]:
+def _split_words(numbers: Sequence[int], bodies: Sequence[str]) -> list[list[str]]:
     """Split each line into words at the first mark that all lines have, else at blanks and
     marks."""
     words = [[word for word in re.split(r"[\s,;]+", body) if word] for body in bodies]
@@ -322,7 +322,7 @@ def _refuse_header(line: Line) -> None:
     )
 
 
-def _ids(block: Block) -> list[tuple[int, ...]] | None:
+def _node_numbers(block: Block) -> list[tuple[int, ...]] | None:
     """Nodes of each line as numbers; None if a node is not a number."""
     ends = [line.words[:2] for line in block]
     if not all(are_numbers(pair) for pair in ends):
@@ -332,7 +332,7 @@ def _ids(block: Block) -> list[tuple[int, ...]] | None:
 
 def _header_fits(block: Block) -> bool:
     """True if the first line is "n m", and m edges among nodes 0 to n - 1 or 1 to n follow."""
-    ids = _ids(block)
+    ids = _node_numbers(block)
     if ids is None or len(block[0].words) != 2 or block[0].attributes:
         return False
     (n, m), rest = ids[0], ids[1:]
@@ -349,14 +349,14 @@ def _fit_size(nodes: set[int], n: int) -> bool:
 
 def _descends(block: Block) -> bool:
     """True if all lines are edges (u, v), u > v, in descending order, the first line included."""
-    ids = _ids(block) or []
+    ids = _node_numbers(block) or []
     return ids == sorted(ids, reverse=True) and all(len(p) == 2 and p[0] > p[1] for p in ids)
 
 
 def _nearly_fits(block: Block, later: Block) -> bool:
     """True if the first line may be a header with another number of edges, a header in a separate
     block, or only n."""
-    ids = _ids(block)
+    ids = _node_numbers(block)
     if ids is None or block[0].attributes or len(block[0].words) > 2:
         return False
     (n, *size), rest = ids[0], ids[1:]

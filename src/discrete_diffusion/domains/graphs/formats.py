@@ -230,7 +230,7 @@ def array_records(path: Path, types: GraphTypes, notes: Notes) -> Records:
     """
     # arrays only, nothing that runs code
     try:
-        arrays = _load(path)
+        arrays = _load_arrays(path)
     except UNREADABLE as error:
         if "allow_pickle" in str(error):
             raise GraphError(
@@ -281,7 +281,7 @@ def _padded_graph(
     return graph_of_matrix(matrix, types, notes)
 
 
-def _load(path: Path) -> dict[str, NDArray[Any]]:
+def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Load the arrays of a file by name. Raises an error in ``UNREADABLE`` if there are none."""
     # arrays of one file, by name
     with path.open("rb") as file:
@@ -326,7 +326,7 @@ def tu_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Record
     folder = {part: file for (_, part), file in parts.items()}
     if missing := {"A", "graph_indicator"} - folder.keys():
         raise GraphError(f"has no {names[0]}_{min(missing)}.txt, and other parts of {names[0]}")
-    tables = {part: _table(file) for part, file in folder.items() if part in _TU_TABLES}
+    tables = {part: _tu_table(file) for part, file in folder.items() if part in _TU_TABLES}
     # labels that are not types, other parts and other files are dropped
     for unit, noun, has_types in (
         ("node", "node", len(types.nodes) > 1),
@@ -339,7 +339,7 @@ def tu_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Record
             named = f"{unit}_labels ({shown}; data.{unit}_types names what is kept)"
             notes.drop([named], noun, len(labels))
     for other in folder.keys() - {*_TU_TABLES}:
-        notes.drop([other], other.partition("_")[0], len(_table(folder[other])))
+        notes.drop([other], other.partition("_")[0], len(_tu_table(folder[other])))
     notes.drop([file.name for file in files if tu_part(file) is None], "file")
     # one record for each graph
     for number, record in _tu_graphs(tables, folder).items():
@@ -347,7 +347,7 @@ def tu_records(files: Sequence[Path], types: GraphTypes, notes: Notes) -> Record
         yield records.ALL, f", graph {number}", parse
 
 
-def _table(file: Path) -> list[list[str]]:
+def _tu_table(file: Path) -> list[list[str]]:
     text = read_text(file, EDGE_LIST).text
     return [[word for word in re.split(r"[\s,]+", line) if word] for line in split_lines(text)]
 
@@ -362,7 +362,7 @@ def _tu_graphs(
     while rows and not rows[-1]:
         rows.pop()  # a blank line at the end
     graph_of = [
-        _numbers_of(row, folder["graph_indicator"], k, 1)[0] for k, row in enumerate(rows, start=1)
+        _tu_numbers(row, folder["graph_indicator"], k, 1)[0] for k, row in enumerate(rows, start=1)
     ]
     # a label for every node, if there are labels
     if labels is not None and len(labels) < len(graph_of):
@@ -399,7 +399,7 @@ def _tu_graphs(
 def _tu_edge(row: Sequence[str], file: Path, line: int, graph_of: Sequence[int]) -> tuple[int, int]:
     """Parse a line as two different nodes of one graph, numbered from 0."""
     # numbers in the file begin at 1
-    u, v = (node - 1 for node in _numbers_of(row, file, line, 2))
+    u, v = (node - 1 for node in _tu_numbers(row, file, line, 2))
     where = f"{file.name}, line {line}: {u + 1}, {v + 1}"
     if not all(0 <= node < len(graph_of) for node in (u, v)):
         raise GraphError(f"{where}: expected nodes 1 to {len(graph_of):,}")
@@ -410,7 +410,7 @@ def _tu_edge(row: Sequence[str], file: Path, line: int, graph_of: Sequence[int])
     return u, v
 
 
-def _numbers_of(row: Sequence[str], file: Path, line: int, num: int) -> list[int]:
+def _tu_numbers(row: Sequence[str], file: Path, line: int, num: int) -> list[int]:
     if len(row) != num or not all(word.isdecimal() for word in row):
         expected = "two nodes" if num == 2 else "the number of a graph"
         raise GraphError(f"{file.name}, line {line}: expected {expected}, got {' '.join(row)!r}")

@@ -45,7 +45,7 @@ _EXTRA = ("igraph", "orbit_count")
 """Libraries of the extra ``graphs``."""
 
 
-def library(name: str) -> Any:
+def graphs_library(name: str) -> Any:
     """Import a library of the extra ``graphs``. Raises ``ValueError`` naming the extra if the
     library is missing."""
     try:
@@ -58,7 +58,7 @@ def check_installed() -> None:
     """Raise ``ValueError`` naming the extra ``graphs`` if one of its libraries is missing."""
     for name in _EXTRA:
         if find_spec(name) is None:
-            library(name)
+            graphs_library(name)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Labelling:
     log_num_orders: float
 
 
-def label(graph: TypedGraph) -> Labelling:
+def node_labelling(graph: TypedGraph) -> Labelling:
     """Label a graph; types of nodes and of edges count."""
     coloured, colours = _coloured(graph)
     automorphisms = coloured.count_automorphisms(color=colours)
@@ -83,11 +83,11 @@ def label(graph: TypedGraph) -> Labelling:
 
 def canonical_key(graph: TypedGraph) -> Hashable:
     """Key that is equal for two graphs if and only if they are isomorphic."""
-    graph = reordered(graph, _canonical_order(graph, *_coloured(graph)))
+    graph = reordered_graph(graph, _canonical_order(graph, *_coloured(graph)))
     return graph.nodes, graph.edges
 
 
-def reordered(graph: TypedGraph, order: Sequence[int]) -> TypedGraph:
+def reordered_graph(graph: TypedGraph, order: Sequence[int]) -> TypedGraph:
     """The same graph with the old node ``order[k]`` as node k."""
     place = {node: k for k, node in enumerate(order)}
     edges = [(*sorted((place[i], place[j])), kind) for i, j, kind in graph.edges]
@@ -142,7 +142,7 @@ def _coloured(graph: TypedGraph) -> tuple[Any, list[int]]:
         colours += [first + kind for _, _, kind in graph.edges]
         ends = enumerate(edges, start=n)
         edges = [half for middle, (i, j) in ends for half in ((i, middle), (middle, j))]
-    return library("igraph").Graph(n=len(colours), edges=edges), colours
+    return graphs_library("igraph").Graph(n=len(colours), edges=edges), colours
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ def orbit_counts(graph: TypedGraph) -> Floats:
     """Float[N, 15]: how often each node has each role in a graphlet of 2 to 4 nodes (ORCA)."""
     if not graph.edges:  # the library takes it for a mistake
         return np.zeros((len(graph.nodes), NUM_ORBITS))
-    counts = library("orbit_count").node_orbit_counts(as_networkx(graph), graphlet_size=4)
+    counts = graphs_library("orbit_count").node_orbit_counts(as_networkx(graph), graphlet_size=4)
     return np.asarray(counts, dtype=np.float64)
 
 

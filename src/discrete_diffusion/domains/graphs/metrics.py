@@ -102,7 +102,7 @@ def squared_mmds(samples: GraphSet, reference: GraphSet, kernel: str) -> dict[st
     return mmds
 
 
-def ratios(mmds: Mapping[str, float], training: Mapping[str, float]) -> dict[str, float]:
+def mmd_ratios(mmds: Mapping[str, float], training: Mapping[str, float]) -> dict[str, float]:
     """Ratios of MMDs: to the test set, of samples and of training graphs.
 
     ``ratio``: mean over the five statistics of MMD(samples, test) / MMD(training, test), without
@@ -159,22 +159,6 @@ METRICS = {
 def default_kernel(kind: str | None) -> str:
     """``emd`` for the kinds of small graphs, as in the literature, else ``tv``."""
     return "emd" if kind in ("community", "ego") else "tv"
-
-
-def graph_metrics(
-    samples: GraphSet,
-    reference: GraphSet,
-    *,
-    training: GraphSet | None = None,
-    kind: str | None = None,
-    kernel: str | None = None,
-) -> dict[str, float]:
-    """``METRICS`` by name, without the ratios. ``kernel``: ``tv`` or ``emd``; None is the default
-    of the kind."""
-    return {
-        **own_metrics(samples, training=training, kind=kind),
-        **squared_mmds(samples, reference, kernel or default_kernel(kind)),
-    }
 
 
 def own_metrics(

@@ -62,17 +62,12 @@ def read_graphs(
     ``.npz`` and ``.npy``, adjacency matrices; lists of edges; blocks ``N= X: E:``. A folder with
     ``DS_A.txt`` is of the TU collection.
 
-    Args:
-        path: the file or folder.
-        types: names of types; graphs without types by default.
-        skip_invalid: leave out graphs that cannot be read, as ``problems``.
-        n_max: most nodes that a graph may have.
-        key: the key to set for ``skip_invalid``, for error messages.
-        samples: a blank line among lines of graphs counts as a graph that cannot be read.
+    ``types``: graphs without types by default. ``skip_invalid``: leave out graphs that cannot be
+    read, as ``problems``; error messages call it ``key``. ``n_max``: most nodes that a graph may
+    have. ``samples``: a blank line among lines of graphs counts as a graph that cannot be read.
 
-    Raises:
-        FileNotFoundError: nothing is at the path.
-        ValueError: a graph cannot be read, and the message names file and line; or no graph can.
+    Raises ``FileNotFoundError``, and ``ValueError`` naming file and line for a graph that cannot be
+    read, or if no graph can.
     """
     path, types, result = Path(path), types or GraphTypes(), ReadGraphs()
     # graphs of every file, or the first problem
@@ -114,9 +109,9 @@ def _sources(
     kinds = {file: _kind_of(file, path.is_dir()) for file in files}
     for file, kind in kinds.items():
         if isinstance(kind, str):
-            yield file, None, iter([(ALL, "", records.failing(kind))])
+            yield file, None, iter([(ALL, "", records.failing_parser(kind))])
         else:
-            yield file, kind, _with_faults(file, _records(file, kind, types, notes))
+            yield file, kind, _with_faults(file, _file_records(file, kind, types, notes))
 
 
 def _files_of(path: Path) -> list[Path]:
@@ -143,7 +138,7 @@ def _with_faults(file: Path, content: Records) -> Records:
     try:
         yield from content
     except ValueError as error:  # also a number of thousands of digits
-        yield ALL, "", records.failing(str(error).removeprefix(f"{file} "))
+        yield ALL, "", records.failing_parser(str(error).removeprefix(f"{file} "))
 
 
 def _kind_of(file: Path, in_folder: bool) -> FileKind | str:
@@ -175,7 +170,7 @@ def _kind_of(file: Path, in_folder: bool) -> FileKind | str:
     return kind
 
 
-def _records(file: Path, kind: FileKind, types: GraphTypes, notes: Notes) -> Records:
+def _file_records(file: Path, kind: FileKind, types: GraphTypes, notes: Notes) -> Records:
     content = file if kind in (inputs.NPZ, inputs.NPY) else read_text(file, kind).text
     yield from _FORMATS[kind](content, types, notes)
 
@@ -188,7 +183,7 @@ def parse_json(text: str) -> Any:
         raise GraphError(f"not JSON: {error}") from error
 
 
-def _json(text: str, types: GraphTypes, notes: Notes) -> Records:
+def _json_records(text: str, types: GraphTypes, notes: Notes) -> Records:
     content = parse_json(text)
     # a list of graphs, or one graph, has no splits
     if isinstance(content, list):
@@ -200,7 +195,7 @@ def _json(text: str, types: GraphTypes, notes: Notes) -> Records:
         split = records.SPLIT_NAMES.get(name)
         if split is None or not isinstance(graphs, list):
             why = f"expected lists of graphs by split: {', '.join(records.SPLIT_NAMES)}"
-            yield ALL, f", {name!r}", records.failing(why)
+            yield ALL, f", {name!r}", records.failing_parser(why)
             continue
         for k, record in enumerate(graphs):
             yield split, f", {name}[{k}]", partial(records.parse_graph, record, types, notes)
@@ -225,7 +220,7 @@ _FORMATS: dict[FileKind, Callable[..., Records]] = {
     inputs.JSON_LINES: _graph_lines(
         lambda line, types, notes: records.parse_graph(parse_json(line), types, notes)
     ),
-    inputs.JSON: _json,
+    inputs.JSON: _json_records,
     domain.GRAPH6: _graph_lines(formats.parse_graph6),
     inputs.GRAPHML: formats.graphml_records,
     domain.DIGRESS: formats.digress_records,

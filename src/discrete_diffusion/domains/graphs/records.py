@@ -88,11 +88,11 @@ class GraphTypes:
 
     def node(self, name: object) -> int:
         """Id of a type of nodes. Raises ``ValueError`` for an unknown name."""
-        return _id(name, self.nodes, "node type")
+        return _type_id(name, self.nodes, "node type")
 
     def edge(self, name: object) -> int:
         """Id of a type of edges. Raises ``ValueError`` for an unknown name, or that of no edge."""
-        return _id(name, self.edges[:-1], "edge type")
+        return _type_id(name, self.edges[:-1], "edge type")
 
 
 class Untyped(GraphTypes):
@@ -105,7 +105,7 @@ class Untyped(GraphTypes):
         return 0
 
 
-def _id(name: object, names: Sequence[str], what: str) -> int:
+def _type_id(name: object, names: Sequence[str], what: str) -> int:
     if name not in names:
         raise ValueError(unknown_name(what, str(name), names))
     return names.index(name)
@@ -143,7 +143,7 @@ class Notes:
         return dropped + [f"{remark}: {n:,}" for remark, n in sorted(self.remarks.items())]
 
 
-def failing(reason: str) -> Callable[[], TypedGraph]:
+def failing_parser(reason: str) -> Callable[[], TypedGraph]:
     """Parser of a record that always raises ``GraphError`` with the reason."""
 
     def fail() -> TypedGraph:
@@ -216,22 +216,20 @@ def parse_names(names: Any, num_nodes: int, parse: Callable[[object], Id]) -> tu
     return tuple(kinds)
 
 
-def parse_edges(
-    edges: Any, num_nodes: int, types: GraphTypes, key: str = "edges"
-) -> dict[Pair, int]:
+def parse_edges(edges: Any, num_nodes: int, types: GraphTypes) -> dict[Pair, int]:
     """Type by pair (i, j), i < j, for a list of [u, v] or [u, v, type]."""
     kinds: dict[Pair, int] = {}
     # one type for each pair
-    for k, (pair, rest) in enumerate(parse_pairs(edges, num_nodes, key, most=1)):
+    for k, (pair, rest) in enumerate(parse_pairs(edges, num_nodes, "edges", most=1)):
         try:
             kind = types.edge(*rest) if rest else 0
         except ValueError as error:
-            raise GraphError(f"{key}[{k}]: {error}") from error
+            raise GraphError(f"edges[{k}]: {error}") from error
         if not rest and len(types.edges) > 2:
             names = ", ".join(types.edges[:-1])
-            raise GraphError(f"{key}[{k}]: expected [u, v, type] with one of {names}")
+            raise GraphError(f"edges[{k}]: expected [u, v, type] with one of {names}")
         if kinds.setdefault(pair, kind) != kind:
-            raise GraphError(f"{key}[{k}]: {list(pair)} is listed with two types")
+            raise GraphError(f"edges[{k}]: {list(pair)} is listed with two types")
     return kinds
 
 
@@ -300,12 +298,12 @@ def _plain_record(record: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
     # edges between them
     if not _is_list(record[key]):
         raise GraphError(f"{key}: expected a list, got {reprlib.repr(record[key])}")
-    edges = [_edge(each, f"{key}[{k}]", number, notes) for k, each in enumerate(record[key])]
+    edges = [_plain_edge(each, f"{key}[{k}]", number, notes) for k, each in enumerate(record[key])]
     plain = {"n": len(nodes), "edges": edges}
     return plain | ({"node_types": names} if any(name is not None for name in names) else {})
 
 
-def _edge(edge: Any, place: str, number: Mapping[str, int], notes: Notes) -> list[Any]:
+def _plain_edge(edge: Any, place: str, number: Mapping[str, int], notes: Notes) -> list[Any]:
     """[u, v] or [u, v, type] of an edge of node-link JSON; u and v are numbers of nodes."""
     # an object names its ends
     if isinstance(edge, Mapping):
@@ -334,7 +332,7 @@ def graph_record(graph: TypedGraph, types: GraphTypes) -> dict[str, Any]:
     return record
 
 
-def lines_of(graphs: Iterable[TypedGraph], types: GraphTypes, **more: Any) -> str:
+def json_lines_of_graphs(graphs: Iterable[TypedGraph], types: GraphTypes, **more: Any) -> str:
     """Return graphs as JSON lines for ``read_graphs``; ``more``: further keys, a value per
     graph."""
     records = [graph_record(graph, types) for graph in graphs]
@@ -345,5 +343,5 @@ def lines_of(graphs: Iterable[TypedGraph], types: GraphTypes, **more: Any) -> st
 
 
 def write_graphs(path: Path, graphs: Iterable[TypedGraph], types: GraphTypes, **more: Any) -> None:
-    """Write ``lines_of`` graphs to a file."""
-    write_text(path, lines_of(graphs, types, **more))
+    """Write ``json_lines_of_graphs`` graphs to a file."""
+    write_text(path, json_lines_of_graphs(graphs, types, **more))

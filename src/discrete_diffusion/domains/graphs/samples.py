@@ -18,10 +18,10 @@ from torch import Tensor
 
 from discrete_diffusion.data.graph_tokens import TypedGraph, decode_graphs
 from discrete_diffusion.domains.cell_measurement import TokenCells
-from discrete_diffusion.domains.graphs import metrics, records
+from discrete_diffusion.domains.graphs import graph_set, metrics, records
 from discrete_diffusion.domains.graphs.build import GraphFileDataset
 from discrete_diffusion.domains.graphs.domain import STRUCTURES
-from discrete_diffusion.domains.graphs.graph_set import Floats, GraphSet, as_networkx, library
+from discrete_diffusion.domains.graphs.graph_set import Floats, GraphSet, as_networkx
 from discrete_diffusion.domains.graphs.readers import ReadGraphs, read_graphs
 from discrete_diffusion.domains.graphs.records import GraphTypes, Pair
 from discrete_diffusion.evaluation import sample_scores
@@ -99,7 +99,7 @@ def plot_graphs(
         axes.set_axis_off()
         axes.set_aspect("equal")
         if k < len(graphs):
-            _plot(axes, graphs[k], frozenset() if given is None else given[k])
+            _plot_graph(axes, graphs[k], frozenset() if given is None else given[k])
             if titles is not None:
                 axes.set_title(titles[k], fontsize=8, color=TEXT)
     if handles:
@@ -107,7 +107,7 @@ def plot_graphs(
     save_figure(figure, path)
 
 
-def _plot(axes: Axes, graph: TypedGraph, given: frozenset[Pair]) -> None:
+def _plot_graph(axes: Axes, graph: TypedGraph, given: frozenset[Pair]) -> None:
     points = node_positions(graph)
     # edges by type, given ones highlighted
     for kind in sorted({kind for _, _, kind in graph.edges}):
@@ -145,7 +145,7 @@ def node_positions(graph: TypedGraph) -> Floats:
         start = np.array([place[node] for node in linked], dtype=np.float64)
         start = len(graph.nodes) * (start - start.mean(axis=0)) / max(np.ptp(start), 1)
     # springs move nodes from there
-    same = library("igraph").Graph(n=len(graph.nodes), edges=list(linked.edges))
+    same = graph_set.graphs_library("igraph").Graph(n=len(graph.nodes), edges=list(linked.edges))
     layout = same.layout_kamada_kawai(seed=None if start is None else start.tolist())
     return np.array(layout.coords, dtype=np.float64).reshape(-1, 2)
 
@@ -173,7 +173,7 @@ class GraphSamples(SampleKind[TypedGraph]):
         return decode_graphs(tokens, self.vocab) if len(tokens) else []
 
     def lines(self, samples: Sequence[TypedGraph], **more: Sequence[Any]) -> str:
-        return records.lines_of(samples, self.types, **more)
+        return records.json_lines_of_graphs(samples, self.types, **more)
 
     def write(self, samples: Sequence[TypedGraph], folder: Path, **more: Sequence[Any]) -> str:
         records.write_graphs(folder / SAMPLES, samples, self.types, **more)
@@ -278,16 +278,18 @@ class GraphSamples(SampleKind[TypedGraph]):
             """Scores of a set, with shares of all samples, readable or not; only shares, of 0, if
             it has no graph."""
             if not samples:
-                return dict.fromkeys(_shares_of(own(reference.select([0]), training=training)), 0.0)
+                return dict.fromkeys(
+                    _share_names(own(reference.select([0]), training=training)), 0.0
+                )
             graphs = GraphSet(samples)
             values = own(graphs, training=training) | distances(graphs, reference)
-            values |= {} if training is None else metrics.ratios(values, of_real)
-            return values | {k: len(samples) / size * values[k] for k in _shares_of(values)}
+            values |= {} if training is None else metrics.mmd_ratios(values, of_real)
+            return values | {k: len(samples) / size * values[k] for k in _share_names(values)}
 
         pairs = list(zip(sets, sizes, strict=True))
         scores = [scores_of_set(*pair) for pair in progress.track(pairs, "metrics", "sets")]
         if training is not None:
-            of_real |= metrics.ratios(of_real, of_real)
+            of_real |= metrics.mmd_ratios(of_real, of_real)
         num_training = None if training is None else len(training)
         facts = {"kind": kind, "kernel": kernel, "num_training": num_training}
         notes = [f"Samples: {sample_scores.shown_sizes(sizes)} graphs against {len(reference):,}."]
@@ -312,7 +314,7 @@ def _sample_scores(
     }
     notes += [
         sample_scores.error_note(len(sizes)),
-        *_notes(per_seed, sizes, num_unreadable, **facts),
+        *_metric_notes(per_seed, sizes, num_unreadable, **facts),
     ]
     # floors have a section and a note
     tables, further = {"real": of_real}, []
@@ -342,11 +344,11 @@ def _sample_scores(
     )
 
 
-def _shares_of(values: Mapping[str, float]) -> list[str]:
+def _share_names(values: Mapping[str, float]) -> list[str]:
     return [name for name in values if metrics.METRICS[name].share]
 
 
-def _notes(
+def _metric_notes(
     per_seed: Mapping[str, Any],
     sizes: Sequence[int],
     num_unreadable: int,
@@ -425,10 +427,11 @@ class GraphReport(SampleKindReport):
         if len(samples) == 0 or len(self._reference) == 0:
             return {}
         graphs = GraphSet(self.kind.decode(samples))
-        scores = metrics.graph_metrics(
-            graphs, self._reference, training=self._training, kind=self.data.kind
-        )
-        return {**scores, **metrics.ratios(scores, self._training_distances)}
+        kind = self.data.kind
+        distances = metrics.squared_mmds(graphs, self._reference, metrics.default_kernel(kind))
+        ratios = metrics.mmd_ratios(distances, self._training_distances)
+        own = metrics.own_metrics(graphs, training=self._training, kind=kind)
+        return {**own, **distances, **ratios}
 
 
 class GraphCells(TokenCells):

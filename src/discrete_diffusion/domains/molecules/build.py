@@ -18,7 +18,7 @@ from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import SPLITS, TokenDataset, given_paths
 from discrete_diffusion.data.graph_tokens import GraphDataset
 from discrete_diffusion.domains.molecules import molecule as graphs
-from discrete_diffusion.domains.molecules.metrics import judge
+from discrete_diffusion.domains.molecules.metrics import verdicts_of
 from discrete_diffusion.domains.molecules.molecule import Molecule
 from discrete_diffusion.domains.molecules.reading import ReadMolecules, read_molecules
 from discrete_diffusion.layout.vocab_config import VocabConfig
@@ -57,19 +57,19 @@ class MoleculeDataset(GraphDataset):
         log_num_orders: Mapping[str, Tensor] | None = None,
         source: str = "",
     ) -> None:
-        encoded = {name: graphs.encode(splits[name], vocab) for name in SPLITS}
+        encoded = {name: graphs.encode_molecules(splits[name], vocab) for name in SPLITS}
         super().__init__(encoded, vocab, node_order=node_order, log_num_orders=log_num_orders)
         self.source = source
 
     def molecules(self, split: str) -> list[Molecule]:
         """Molecules of a split."""
         x0 = self.splits[split].x0
-        return graphs.decode(x0, self.vocab) if len(x0) else []
+        return graphs.decode_molecules(x0, self.vocab) if len(x0) else []
 
     @cached_property
     def training_smiles(self) -> frozenset[str]:
         """Canonical SMILES of the training molecules, by the relaxed rule."""
-        smiles = (verdict.relaxed for verdict in judge(self.molecules("train")))
+        smiles = (verdict.relaxed for verdict in verdicts_of(self.molecules("train")))
         return frozenset(text for text in smiles if text is not None)
 
     def with_training_split(self, trained_on: MoleculeDataset | None) -> MoleculeDataset:
@@ -102,7 +102,7 @@ def complete_molecules(config: DictConfig) -> None:
     graphs.check_installed()
     # values that are not given are read from the training file
     if config.atoms is None or config.n_max is None:
-        source = _read(_paths(config)["train"], config)
+        source = _read_molecules_of(_molecule_paths(config)["train"], config)
         if not config.skip_invalid:
             source.refuse_problems(_REMEDY)
         if config.atoms is None:
@@ -131,8 +131,8 @@ def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
     """
     # molecules of every file whose atoms and bonds the vocabulary has
     read = {}
-    for name, path in _paths(config).items():
-        source = _read(path, config).only(vocab.node_types, vocab.n_max)
+    for name, path in _molecule_paths(config).items():
+        source = _read_molecules_of(path, config).only(vocab.node_types, vocab.n_max)
         if not config.skip_invalid:
             source.refuse_problems(_REMEDY)
         logger.log(logging.WARNING if source.problems else logging.INFO, "%s", source.summary())
@@ -163,11 +163,11 @@ def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
     )
 
 
-def _read(path: str, config: DictConfig) -> ReadMolecules:
+def _read_molecules_of(path: str, config: DictConfig) -> ReadMolecules:
     return read_molecules(path, charges=config.charges, column=config.column)
 
 
-def _paths(config: DictConfig) -> dict[str, str]:
+def _molecule_paths(config: DictConfig) -> dict[str, str]:
     """Files to read by split; one file that is split here is under ``train``."""
     given = given_paths(config)
     if not given:
@@ -197,7 +197,7 @@ def split_rows(
     rows = [row for k in order for row in distinct[k]]
     starts = [row == distinct[k][0] for k in order for row in distinct[k]]
     # move each cut to the next start of a group
-    cuts = [0, *_cuts(len(rows), split), len(rows)]
+    cuts = [0, *_split_cuts(len(rows), split), len(rows)]
     for k in (1, 2):
         while 0 < cuts[k] < len(rows) and not starts[cuts[k]]:
             cuts[k] += 1
@@ -205,7 +205,7 @@ def split_rows(
     return dict(zip(SPLITS, parts, strict=True))
 
 
-def _cuts(num: int, split: Sequence[float | None]) -> tuple[int, int]:
+def _split_cuts(num: int, split: Sequence[float | None]) -> tuple[int, int]:
     """Numbers of molecules after which val and test begin."""
     error = ValueError(
         f"data.split={json.dumps(list(split))} of {num:,} molecules: expected train, val and test "

@@ -147,9 +147,9 @@ def _scaffold(line: int, text: str, vocab: VocabConfig, keep_charges: bool) -> S
 
     # parse, with the reason if that fails
     with rdBase.BlockLogs():
-        mol = graphs.parsed(text)
+        mol = graphs.parse_molecule(text)
         if mol is None:
-            raise MoleculeError(graphs.refusal(text))
+            raise MoleculeError(graphs.reason_of_refusal(text))
         whole = graphs.from_rdkit(mol, keep_charges=keep_charges)
     # dummy atoms are left out, and their neighbours are open
     dummies = {k for k, atom in enumerate(whole.atoms) if atom == DUMMY}
@@ -265,14 +265,14 @@ def place_scaffolds(
     partial = torch.tensor([place.tokens for place in placed])
     # the model chooses among proposals
     if proposals > 1:
-        chosen = _choose(model, partial, vocab, seed)
+        chosen = _choose_places(model, partial, vocab, seed)
         partial, placed = partial[chosen], [placed[row] for row in chosen.tolist()]
     # sampled molecules numbered as the scaffold is
     real = vocab.real_positions(torch.tensor(num_atoms))
 
     def molecules(rows: Tensor, tokens: Tensor) -> list[Molecule]:
         places = (placed[row] for row in rows.tolist())
-        pairs = zip(graphs.decode(tokens, vocab), places, strict=True)
+        pairs = zip(graphs.decode_molecules(tokens, vocab), places, strict=True)
         return [_as_given(molecule, place.order, place.slots) for molecule, place in pairs]
 
     return Partials(partial, real, molecules)
@@ -291,7 +291,7 @@ def _placed(
     return PlacedScaffold(order, slots, scaffold.tokens(order, slots, size, vocab))
 
 
-def _choose(model: Model, partial: Tensor, vocab: VocabConfig, seed: int) -> Tensor:
+def _choose_places(model: Model, partial: Tensor, vocab: VocabConfig, seed: int) -> Tensor:
     """Int[M], one of every ``PROPOSALS`` rows of partial molecules Int[M * PROPOSALS, L], sampled
     by the model's probability of their known tokens."""
     # known tokens that carry data
@@ -392,14 +392,14 @@ def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[Molecule]:
         )
     check_reference(request, of_files=True)
     # held-out and training molecules of files
-    known = _read(request.reference, request)
-    training = None if request.training is None else _read(request.training, request)
+    known = _read_real_molecules(request.reference, request)
+    training = None if request.training is None else _read_real_molecules(request.training, request)
     reference = [known[row] for row in held_out_rows(request, len(known)).tolist()]
     real = RealData(str(request.reference), reference, training, known, len(known))
     return sample_kind.evaluate_sample_files(request, MoleculeSamples(), real)
 
 
-def _read(path: str, request: EvaluateRequest) -> list[Molecule]:
+def _read_real_molecules(path: str, request: EvaluateRequest) -> list[Molecule]:
     """Read the molecules of a file of SMILES; the log counts rows that cannot be read."""
     source = read_molecules(path, charges=request.charges)
     if not request.skip_invalid:

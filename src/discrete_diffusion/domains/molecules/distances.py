@@ -77,7 +77,7 @@ def fcd(one: Sequence[str], other: Sequence[str]) -> float:
     """Distance of two sets of canonical SMILES; NaN if either has fewer than two."""
     if min(len(one), len(other)) < 2:
         return math.nan
-    return frechet_distance(activations(one), activations(other))
+    return frechet_distance(chemnet_activations(one), chemnet_activations(other))
 
 
 def frechet_distance(one: Activations, other: Activations) -> float:
@@ -94,7 +94,7 @@ def frechet_distance(one: Activations, other: Activations) -> float:
     return float(apart @ apart + traces - 2 * np.sqrt(crossed.clip(min=0)).sum())
 
 
-def activations(smiles: Sequence[str]) -> Activations:
+def chemnet_activations(smiles: Sequence[str]) -> Activations:
     """Activations of at least two canonical SMILES, kept on disk; equal SMILES go through the
     network once."""
     # each molecule once, with its count
@@ -220,10 +220,12 @@ def features_of_smiles(smiles: str) -> Features:
         (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), int(bond.GetBondTypeAsDouble()))
         for bond in mol.GetBonds()
     ]
-    return features(labels, bonds)
+    return nspdk_features(labels, bonds)
 
 
-def features(labels: Sequence[Hashable], bonds: Sequence[tuple[int, int, Hashable]]) -> Features:
+def nspdk_features(
+    labels: Sequence[Hashable], bonds: Sequence[tuple[int, int, Hashable]]
+) -> Features:
     """Features of a graph with the label of every vertex, and (i, j, label) of every edge."""
     num = len(labels)
     # bonds are vertices num, num + 1, ... between their atoms

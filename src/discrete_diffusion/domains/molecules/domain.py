@@ -234,10 +234,10 @@ class Molecules(Domain):
         return _build.build_molecules(data, self.vocabulary(data))
 
     def tokens(self, data: Mapping[str, Any], samples: Any) -> Tensor:
-        return _molecule.encode(samples, self.vocabulary(data)).x0
+        return _molecule.encode_molecules(samples, self.vocabulary(data)).x0
 
     def decode(self, data: Mapping[str, Any], tokens: Tensor) -> list[Any]:
-        return _molecule.decode(tokens, self.vocabulary(data))
+        return _molecule.decode_molecules(tokens, self.vocabulary(data))
 
     def rewards(self, data: Mapping[str, Any], file: str | None = None) -> Mapping[str, Any]:
         return _metrics.molecule_rewards()

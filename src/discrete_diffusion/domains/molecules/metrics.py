@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib.util
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -59,7 +59,7 @@ class Verdict:
     connected: bool
 
 
-def judge(molecules: Sequence[Molecule]) -> list[Verdict]:
+def verdicts_of(molecules: Sequence[Molecule]) -> list[Verdict]:
     """Verdicts of molecules; equal graphs are judged once."""
     from rdkit import rdBase
 
@@ -171,21 +171,25 @@ def molecule_rewards() -> dict[str, SampleScore]:
     """Scores of molecules by name: ``valid``, ``valid_relaxed`` and ``connected``, 1 or 0, and the
     drug-likeness ``qed`` in [0, 1] of valid ones, 0 for others."""
 
+    def score_by(rule: Callable[[Verdict], bool]) -> SampleScore:
+        return lambda molecules: [rule(verdict) for verdict in verdicts_of(molecules)]
+
     def drug_likeness(molecules: list[Molecule]) -> list[float]:
-        smiles = [verdict.valid for verdict in judge(molecules)]
+        smiles = [verdict.valid for verdict in verdicts_of(molecules)]
         valid = [each for each in smiles if each is not None]
-        scores = dict(zip(valid, properties(valid)["qed"].tolist(), strict=True)) if valid else {}
-        return [0.0 if each is None else scores[each] for each in smiles]
+        scores = molecule_properties(valid)["qed"].tolist() if valid else []
+        known = dict(zip(valid, scores, strict=True))
+        return [0.0 if each is None else known[each] for each in smiles]
 
     return {
-        "valid": lambda molecules: [verdict.valid is not None for verdict in judge(molecules)],
-        "valid_relaxed": lambda molecules: [each.relaxed is not None for each in judge(molecules)],
-        "connected": lambda molecules: [verdict.connected for verdict in judge(molecules)],
+        "valid": score_by(lambda verdict: verdict.valid is not None),
+        "valid_relaxed": score_by(lambda verdict: verdict.relaxed is not None),
+        "connected": score_by(lambda verdict: verdict.connected),
         "qed": drug_likeness,
     }
 
 
-def properties(smiles: Sequence[str]) -> dict[str, np.ndarray]:
+def molecule_properties(smiles: Sequence[str]) -> dict[str, np.ndarray]:
     """Float64[M] of every property that this rdkit can compute."""
     from rdkit import Chem
     from rdkit.Chem import QED, rdMolDescriptors
@@ -229,7 +233,7 @@ def _accessibility() -> Any:
     return module.calculateScore
 
 
-def scaffolds(smiles: Sequence[str]) -> Counter[str]:
+def scaffold_counts(smiles: Sequence[str]) -> Counter[str]:
     """Counts of each Bemis-Murcko scaffold of at least ``MIN_RINGS`` rings."""
     from rdkit import Chem
     from rdkit.Chem import rdMolDescriptors
@@ -275,11 +279,11 @@ class MoleculeSet:
 
     @cached_property
     def properties(self) -> dict[str, np.ndarray]:
-        return properties(self.smiles)
+        return molecule_properties(self.smiles)
 
     @cached_property
     def scaffolds(self) -> Counter[str]:
-        return scaffolds(self.smiles)
+        return scaffold_counts(self.smiles)
 
     @cached_property
     def features(self) -> distances.MeanFeatures:

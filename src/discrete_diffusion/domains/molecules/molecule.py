@@ -93,7 +93,7 @@ def parse_atom(name: str) -> tuple[int, int]:
     )
 
 
-def parsed(text: str, *, sanitize: bool = True) -> Any:
+def parse_molecule(text: str, *, sanitize: bool = True) -> Any:
     """Parse SMILES or a mol block, without its explicit hydrogen; None if rdkit refuses it.
 
     Raises ``MoleculeError`` for a molecule that is too large to be a graph of tokens."""
@@ -117,12 +117,12 @@ def parsed(text: str, *, sanitize: bool = True) -> Any:
     return Chem.RemoveHs(mol, sanitize=False)
 
 
-def refusal(text: str) -> str:
+def reason_of_refusal(text: str) -> str:
     """Reason why rdkit refuses SMILES or a mol block: its syntax, or its chemistry."""
-    mol, is_block = parsed(text, sanitize=False), "\n" in text
+    mol, is_block = parse_molecule(text, sanitize=False), "\n" in text
     if mol is None:
         return "is not a mol block" if is_block else f"{_SHORTENED.repr(text)} is not SMILES"
-    return objection(mol) if is_block else f"{text}: {objection(mol)}"
+    return rdkit_objection(mol) if is_block else f"{text}: {rdkit_objection(mol)}"
 
 
 def from_rdkit(mol: Any, *, keep_charges: bool = True) -> Molecule:
@@ -206,7 +206,7 @@ def sanitised(molecule: Molecule) -> Any:
     return mol
 
 
-def objection(mol: Any) -> str:
+def rdkit_objection(mol: Any) -> str:
     """rdkit's message about a molecule that it refuses."""
     from rdkit import Chem
 
@@ -224,7 +224,7 @@ def smiles_of(mol: Any) -> str:
     return str(Chem.MolToSmiles(mol, isomericSmiles=False))
 
 
-def encode(molecules: Sequence[Molecule], vocab: VocabConfig) -> EncodedGraphs:
+def encode_molecules(molecules: Sequence[Molecule], vocab: VocabConfig) -> EncodedGraphs:
     """Encode molecules as tokens, with atoms in their order.
 
     Raises ``ValueError`` for an atom that ``vocab.node_types`` lacks, and for too many atoms.
@@ -249,7 +249,7 @@ def foreign_atoms(molecules: Iterable[Molecule], known: Sequence[str]) -> list[s
     return [atom for atom in atoms if atom not in known]
 
 
-def decode(tokens: Tensor, vocab: VocabConfig) -> list[Molecule]:
+def decode_molecules(tokens: Tensor, vocab: VocabConfig) -> list[Molecule]:
     """Decode molecules from tokens Int[B, L]. Raises the errors of ``decode_graphs``."""
     return [
         Molecule(tuple(vocab.node_types[k] for k in graph.nodes), graph.edges)

@@ -185,9 +185,9 @@ def _molecule_as_written(text: str) -> Molecule:
     # chemistry may be wrong, syntax may not
     with rdBase.BlockLogs():
         try:
-            mol = graphs.parsed(text)
+            mol = graphs.parse_molecule(text)
             if mol is None:
-                mol = graphs.parsed(text, sanitize=False)
+                mol = graphs.parse_molecule(text, sanitize=False)
                 if mol is None:
                     return NOTHING
                 mol.UpdatePropertyCache(strict=False)
@@ -196,7 +196,7 @@ def _molecule_as_written(text: str) -> Molecule:
             return NOTHING
 
 
-def as_json(molecule: Molecule) -> dict[str, Any]:
+def molecule_as_json(molecule: Molecule) -> dict[str, Any]:
     """Record ``{"atoms": ["C", "O"], "bonds": [[0, 1, "double"]], "smiles": "C=O"}``; ``smiles`` is
     null where rdkit refuses the graph, and ``why`` is the reason. ``NOTHING`` has no atoms."""
     from rdkit import rdBase
@@ -211,13 +211,13 @@ def as_json(molecule: Molecule) -> dict[str, Any]:
         }
         if mol is None:
             mol = graphs.to_rdkit(molecule)
-            facts["why"] = graphs.objection(mol) if molecule.atoms else "no molecule"
+            facts["why"] = graphs.rdkit_objection(mol) if molecule.atoms else "no molecule"
     return facts
 
 
-def lines_of(molecules: Iterable[Molecule], **more: Sequence[Any]) -> str:
-    """Lines of JSON, see ``as_json``. ``more``: further keys, a value for each molecule."""
-    records = [as_json(molecule) for molecule in molecules]
+def json_lines_of_molecules(molecules: Iterable[Molecule], **more: Sequence[Any]) -> str:
+    """Lines of JSON of molecules. ``more``: further keys, a value for each molecule."""
+    records = [molecule_as_json(molecule) for molecule in molecules]
     for key, values in more.items():
         for record, value in zip(records, values, strict=True):
             record[key] = value
@@ -227,7 +227,7 @@ def lines_of(molecules: Iterable[Molecule], **more: Sequence[Any]) -> str:
 def write_molecules(molecules: Sequence[Molecule], folder: Path, **more: Sequence[Any]) -> int:
     """Write ``samples.jsonl`` with all molecules, and ``samples.smi`` with SMILES and their lines
     in ``samples.jsonl``. Return the number of molecules without SMILES."""
-    lines = lines_of(molecules, **more)
+    lines = json_lines_of_molecules(molecules, **more)
     smiles = [json.loads(line)["smiles"] for line in lines.splitlines()]
     write_text(folder / GRAPH_FILE, lines)
     listed = [f"{text} {k}\n" for k, text in enumerate(smiles, start=1) if text is not None]

@@ -187,21 +187,21 @@ def molecule_of(text: str, *, keep_charges: bool) -> tuple[Molecule, bool]:
 
     # as written, or without charges
     with rdBase.BlockLogs():
-        mol = graphs.parsed(text)
+        mol = graphs.parse_molecule(text)
         recovered = mol is None
         if mol is None:
             # charges that will be dropped may be the only fault
-            mol = None if keep_charges else graphs.parsed(text, sanitize=False)
+            mol = None if keep_charges else graphs.parse_molecule(text, sanitize=False)
             if mol is None:
-                raise MoleculeError(graphs.refusal(text))
+                raise MoleculeError(graphs.reason_of_refusal(text))
             mol.UpdatePropertyCache(strict=False)
         if mol.GetNumAtoms() == 0:
             raise MoleculeError("no atoms")
         molecule = graphs.from_rdkit(mol, keep_charges=keep_charges)
-        return canonical(molecule, keep_charges=keep_charges), recovered
+        return canonical_molecule(molecule, keep_charges=keep_charges), recovered
 
 
-def canonical(molecule: Molecule, *, keep_charges: bool) -> Molecule:
+def canonical_molecule(molecule: Molecule, *, keep_charges: bool) -> Molecule:
     """The same molecule with its atoms in the order of its canonical SMILES, Kekulised in that
     order. Raises ``MoleculeError`` if rdkit refuses it."""
     from rdkit import Chem
@@ -211,7 +211,7 @@ def canonical(molecule: Molecule, *, keep_charges: bool) -> Molecule:
         molecule = graphs.with_charged_atoms(molecule)
     mol = graphs.sanitised(molecule)
     if mol is None:
-        raise MoleculeError(graphs.objection(graphs.to_rdkit(molecule)))
+        raise MoleculeError(graphs.rdkit_objection(graphs.to_rdkit(molecule)))
     # its own SMILES fixes the order of atoms
     text = graphs.smiles_of(mol)
     again = Chem.MolFromSmiles(text)
@@ -266,7 +266,7 @@ def _log_num_orders(molecules: Sequence[Molecule], names: Sequence[str]) -> np.n
     for part in progress.track(parts, "counting symmetries", "parts"):
         n_max = len(molecules[part[-1]].atoms)
         vocab = VocabConfig(n_max=n_max, node_types=tuple(names), edge_types=BONDS)
-        encoded = graphs.encode([molecules[k] for k in part], vocab)
+        encoded = graphs.encode_molecules([molecules[k] for k in part], vocab)
         result[part] = canonical_orders(encoded.x0, encoded.num_nodes, vocab).log_num_orders
     return result
 
@@ -287,7 +287,7 @@ def changed_rows(source: ReadMolecules, texts: Mapping[int, str]) -> list[tuple[
             charged = graphs.with_charged_atoms(molecule)
             mol = graphs.sanitised(molecule) or graphs.sanitised(charged)
             after = "nothing" if mol is None else graphs.smiles_of(mol)
-            written = graphs.parsed(texts[line])
+            written = graphs.parse_molecule(texts[line])
             before = "what rdkit refuses" if written is None else graphs.smiles_of(written)
             if before != after:
                 changed.append((line, before, after))

@@ -23,7 +23,7 @@ from discrete_diffusion.domains.molecules import molecule as graphs
 from discrete_diffusion.domains.molecules.build import MoleculeDataset
 from discrete_diffusion.domains.molecules.distances import ENOUGH, has_chemnet
 from discrete_diffusion.domains.molecules.domain import STRUCTURES
-from discrete_diffusion.domains.molecules.metrics import MIN_RINGS, MoleculeSet, Verdict, judge
+from discrete_diffusion.domains.molecules.metrics import MIN_RINGS, MoleculeSet, Verdict
 from discrete_diffusion.domains.molecules.molecule import NOTHING, Molecule
 from discrete_diffusion.evaluation.comparison import Column
 from discrete_diffusion.evaluation.measured_data import RealData
@@ -186,10 +186,10 @@ class MoleculeSamples(SampleKind[Molecule]):
     seeds, num_evaluated = 1, 10_000  # as in the literature
 
     def decode(self, tokens: Tensor) -> list[Molecule]:
-        return graphs.decode(tokens, self.vocab) if len(tokens) else []
+        return graphs.decode_molecules(tokens, self.vocab) if len(tokens) else []
 
     def lines(self, samples: Sequence[Molecule], **more: Sequence[Any]) -> str:
-        return molecule_files.lines_of(samples, **more)
+        return molecule_files.json_lines_of_molecules(samples, **more)
 
     def write(self, samples: Sequence[Molecule], folder: Path, **more: Sequence[Any]) -> str:
         refused = molecule_files.write_molecules(samples, folder, **more)
@@ -214,7 +214,7 @@ class MoleculeSamples(SampleKind[Molecule]):
             plot_molecules(with_atoms[:MAX_PLOTTED], path, legends)
 
     def shares(self, samples: Sequence[Molecule]) -> dict[str, float]:
-        return metrics.sample_shares(judge(samples), None)
+        return metrics.sample_shares(metrics.verdicts_of(samples), None)
 
     def read(self, path: str, request: EvaluateRequest) -> SampleFile[Molecule]:
         """Samples of a file; lines without a molecule are ``NOTHING``, which is never valid."""
@@ -229,7 +229,8 @@ class MoleculeSamples(SampleKind[Molecule]):
     ) -> SampleScores:
         known = None if real.training is None else frozenset(relaxed_smiles(real.training))
         reference = relaxed_smiles(real.reference)
-        return score_molecules([judge(each) for each in sets], reference, real.training, known)
+        verdicts = [metrics.verdicts_of(each) for each in sets]
+        return score_molecules(verdicts, reference, real.training, known)
 
     def remarks(self, sets: Sequence[Sequence[Molecule]], num_blank: int) -> list[str]:
         samples = [molecule for molecules in sets for molecule in molecules]
@@ -264,13 +265,17 @@ def score_molecules(
         raise ValueError("no samples to measure: give at least one set, of at least one sample")
     # distances of valid samples
     held_out = MoleculeSet(reference)
-    scores = [_measured(each, held_out, known) for each in progress.track(sets, "metrics", "sets")]
+    scores = [
+        _measured_set(each, held_out, known) for each in progress.track(sets, "metrics", "sets")
+    ]
     # training molecules, by the same code
     num = min(len(sets[0]), len(training or ()))
     of_real: dict[str, float] = {}
     if training and num:
         chosen = torch.randperm(len(training), generator=make_generator(0, _REAL))[:num]
-        of_real = _measured(judge([training[row] for row in chosen.tolist()]), held_out, None)
+        of_real = _measured_set(
+            metrics.verdicts_of([training[row] for row in chosen.tolist()]), held_out, None
+        )
     # metrics that all sets have
     names = [name for name in scores[0] if all(name in each for each in scores)]
     sizes = [len(verdicts) for verdicts in sets]
@@ -282,11 +287,11 @@ def score_molecules(
         of_real,
         facts={**facts, "num_training_measured": num},
         heads=("metric", "value", "training data", "ratio"),
-        notes=_notes(names, sizes, len(reference), num),
+        notes=_metric_notes(names, sizes, len(reference), num),
     )
 
 
-def _measured(
+def _measured_set(
     verdicts: Sequence[Verdict], reference: MoleculeSet, known: frozenset[str] | None
 ) -> dict[str, float]:
     valid, corrected = _smiles(verdicts, "valid"), _smiles(verdicts, "corrected")
@@ -301,7 +306,7 @@ def _measured(
 
 def relaxed_smiles(molecules: Sequence[Molecule]) -> list[str]:
     """SMILES by the relaxed rule, which every molecule of a file passes."""
-    return _smiles(judge(molecules), "relaxed")
+    return _smiles(metrics.verdicts_of(molecules), "relaxed")
 
 
 def _smiles(verdicts: Sequence[Verdict], rule: str) -> list[str]:
@@ -309,7 +314,7 @@ def _smiles(verdicts: Sequence[Verdict], rule: str) -> list[str]:
     return [text for text in smiles if text is not None]
 
 
-def _notes(
+def _metric_notes(
     names: Sequence[str], sizes: Sequence[int], num_reference: int, num_real: int
 ) -> list[str]:
     """Notes on how to read the table of metrics of these ``names``."""
@@ -363,7 +368,8 @@ class MoleculeReport(SampleKindReport):
         return MoleculeSamples(self.data.vocab)
 
     def measure(self, samples: Tensor) -> dict[str, float]:
-        return metrics.sample_shares(judge(self.kind.decode(samples)), self.data.training_smiles)
+        verdicts = metrics.verdicts_of(self.kind.decode(samples))
+        return metrics.sample_shares(verdicts, self.data.training_smiles)
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
         """Findings, with the numbers of molecules that ``unique`` and ``novel`` are shares of."""

@@ -49,7 +49,7 @@ def complete_text(config: DictConfig) -> None:
             text = _training_text(config).text
             if config.train_path is None:
                 text = text[shares_of(len(text), config.split)["train"]]
-            return subwords.pieces(text)
+            return subwords.pieces_of_text(text)
 
         set_tokenizer(config, training_share)
     if config.tokens == "characters" and config.characters is None:
@@ -197,7 +197,7 @@ def build_stored(config: DictConfig) -> StoredTextDataset:
         spans.setdefault("test", (spans["val"][0], 0, 0))
         fix = "more text or a smaller data.length"
     else:
-        spans = _shares(TokenFiles.of(path, config.vocab_size), config, packing)
+        spans = _spans_of_shares(TokenFiles.of(path, config.vocab_size), config, packing)
         fix = "more text, a smaller data.length or another data.split"
     _check_meaning(config, spans)
     source = ", ".join(dict.fromkeys(files.where for files, _, _ in spans.values()))
@@ -270,7 +270,7 @@ def _stored_path(config: Mapping[str, Any]) -> str:
     return path
 
 
-def _shares(files: TokenFiles, config: DictConfig, packing: Packing) -> dict[str, Span]:
+def _spans_of_shares(files: TokenFiles, config: DictConfig, packing: Packing) -> dict[str, Span]:
     """Return each split's span of ids: a share of the tokens or, for rows of documents, of the
     documents."""
     if packing.pack != "pad":

@@ -18,9 +18,9 @@ import numpy as np
 
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.files import load_json
-from discrete_diffusion.domains.text import token_files
+from discrete_diffusion.domains.text import subwords, token_files
 from discrete_diffusion.domains.text.domain import PARQUET
-from discrete_diffusion.domains.text.subwords import SubwordVocabulary, pieces, unpack
+from discrete_diffusion.domains.text.subwords import SubwordVocabulary
 from discrete_diffusion.domains.text.token_files import META, TOKENIZER, dtype_of_ids
 from discrete_diffusion.domains.text.vocabulary import (
     TextVocabulary,
@@ -112,11 +112,11 @@ def parts_of(path: Path, start: int, *, field: str, documents: str) -> Iterator[
     kind = check_kind(path, (PARQUET, JSON_LINES, HTML), _EXPECTED)
     try:
         if kind is PARQUET:
-            yield from _rows(path, start, field)
+            yield from _parquet_parts(path, start, field)
         elif kind is JSON_LINES or documents == "line":
-            yield from _lines(path, start, field if kind is JSON_LINES else None)
+            yield from _line_parts(path, start, field if kind is JSON_LINES else None)
         else:
-            yield from _text(path, start)
+            yield from _text_parts(path, start)
     except CompressedFileError as error:
         raise ValueError(f"{path} is {error}") from error
 
@@ -143,7 +143,7 @@ def encode_part(
     return np.concatenate(ids), ends
 
 
-def _lines(path: Path, start: int, field: str | None) -> Iterator[Part]:
+def _line_parts(path: Path, start: int, field: str | None) -> Iterator[Part]:
     """Yield parts with a document for each line, which is JSON if there is a ``field``."""
     number, after = 0, 0
     with open_unpacked(path, in_parts=True) as file:
@@ -190,7 +190,7 @@ def _uncuttable(place: str) -> ValueError:
     )
 
 
-def _text(path: Path, start: int) -> Iterator[Part]:
+def _text_parts(path: Path, start: int) -> Iterator[Part]:
     """Yield parts of one document, cut where this does not change its tokens; each part depends
     only on its start."""
     with open_unpacked(path, in_parts=True) as file:
@@ -213,7 +213,9 @@ def _text(path: Path, start: int) -> Iterator[Part]:
             if not content:  # an empty file, or one whose last part was read before
                 return
             # yield whole pieces; the last piece may go on in the next part
-            texts = pieces(_whole_characters(content, path, after, is_last), _PART // 2)
+            texts = subwords.pieces_of_text(
+                _whole_characters(content, path, after, is_last), _PART // 2
+            )
             texts = texts if is_last else texts[:-1]
             num = sum(len(each.encode()) for each in texts)
             content, after = content[num:], after + num
@@ -234,7 +236,7 @@ def _whole_characters(content: bytes, path: Path, offset: int, is_last: bool) ->
         ) from error
 
 
-def _rows(path: Path, start: int, field: str) -> Iterator[Part]:
+def _parquet_parts(path: Path, start: int, field: str) -> Iterator[Part]:
     try:
         import pyarrow.parquet
     except ImportError as error:
@@ -304,7 +306,7 @@ class _Work:
         """Write shards, each followed by the state, then ``meta.json``."""
         # the tokenizer, so that the folder is complete
         if isinstance(self.vocabulary, SubwordVocabulary):
-            write_text(self.folder / TOKENIZER, unpack(self.vocabulary.state))
+            write_text(self.folder / TOKENIZER, subwords.unpack_tokenizer(self.vocabulary.state))
         sizes = [file.stat().st_size for file in self.files]
         with progress.task("tokenizing", sum(sizes) / 1e6, "MB") as task:
             shard = _Shard()

@@ -74,7 +74,9 @@ def share_known(texts: Sequence[str], known: Collection[str]) -> float:
     return sum(word in known for word in words) / len(words) if words else float("nan")
 
 
-def variety(rows: Sequence[Sequence[int]], units: Sequence[Sequence[Hashable]]) -> dict[str, float]:
+def text_variety(
+    rows: Sequence[Sequence[int]], units: Sequence[Sequence[Hashable]]
+) -> dict[str, float]:
     """Variety of samples, since perplexity alone rewards text that repeats itself.
 
         unigram_entropy    mean over samples of -sum_v f(v) log f(v), nats, f the frequencies of
@@ -112,7 +114,7 @@ def _mean(values: Sequence[float]) -> float:
 def text_quality(
     vocabulary: Vocabulary, tokens: Tensor, judge: Judge | None = None
 ) -> dict[str, float]:
-    """Scores of a judge, if there is one, and ``variety`` of samples Int[M, L].
+    """Scores of a judge, if there is one, and ``text_variety`` of samples Int[M, L].
 
     N-grams consist of words between white space, or of ids if the model has no tokenizer.
     """
@@ -122,10 +124,10 @@ def text_quality(
     ids = [row.tolist() for row in rows]
     units = ids if texts is None else [text.split() for text in texts]
     verdict = {} if judge is None else judge.read(SampledTexts(rows, texts)).as_dict()
-    return {**verdict, **variety(ids, units)}
+    return {**verdict, **text_variety(ids, units)}
 
 
-def mauve(judge: Judge | None) -> Callable[[Sequence[str], Sequence[str]], float] | None:
+def mauve_scorer(judge: Judge | None) -> Callable[[Sequence[str], Sequence[str]], float] | None:
     """Return a function that measures MAUVE, 0 to 1, of texts against real texts.
 
     It takes the features of a judge of ``transformers``. None for another judge and, with a message
@@ -165,15 +167,15 @@ def quality_line(scores: Mapping[str, Any]) -> str:
         parts.append(f"MAUVE {scores['mauve']:.3f}")
     # variety of the samples
     parts.append(f"unigram entropy {scores['unigram_entropy']:.3f} nats")
-    distinct = "/".join(_shown(scores[f"distinct_{n}"], ".3f") for n in (1, 2, 3))
+    distinct = "/".join(_shown_score(scores[f"distinct_{n}"], ".3f") for n in (1, 2, 3))
     parts.append(f"distinct-1/2/3 {distinct}")
-    parts.append(f"repetition {_shown(scores['repetition_share'], '.1%')}")
+    parts.append(f"repetition {_shown_score(scores['repetition_share'], '.1%')}")
     if "network_calls_per_sample" in scores:
         parts.append(f"{scores['network_calls_per_sample']:g} network calls")
     return ", ".join(parts)
 
 
-def _shown(value: float, form: str) -> str:
+def _shown_score(value: float, form: str) -> str:
     return "-" if math.isnan(value) else f"{value:{form}}".replace("%", " %")
 
 
@@ -199,7 +201,7 @@ class TextReport(TokenReport):
     ) -> None:
         super().__init__(data, split, config)
         self.judge = judge
-        self._mauve = mauve(judge)
+        self._mauve = mauve_scorer(judge)
 
     @cached_property
     def _reference(self) -> list[str]:

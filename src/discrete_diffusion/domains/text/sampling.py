@@ -55,13 +55,13 @@ def read_prompts(
     """
     prompts = {}
     # one text a line
-    for number, text in _texts(given):
+    for number, text in _given_texts(given):
         place = place_of_line(given, number)
         if not text:
             raise ValueError(f"{place} is empty; give a text, or leave the line out")
         # ids of the text between its blanks
         parts = re.split(rf"({_BLANK.pattern})", text)
-        known = torch.cat([_ids(part, place, vocabulary) for part in parts])
+        known = torch.cat([_prompt_ids(part, place, vocabulary) for part in parts])
         if len(known) > num_tokens:
             raise ValueError(
                 f"{place} has {len(known):,} tokens, and samples have {num_tokens}; cut it"
@@ -73,7 +73,7 @@ def read_prompts(
     return prompts
 
 
-def _ids(part: str, place: str, vocabulary: Vocabulary) -> Tensor:
+def _prompt_ids(part: str, place: str, vocabulary: Vocabulary) -> Tensor:
     # a blank has unknown tokens
     if _BLANK.fullmatch(part):
         return torch.full((1 if part[0] == "[" else len(part),), UNKNOWN)
@@ -89,7 +89,7 @@ def _ids(part: str, place: str, vocabulary: Vocabulary) -> Tensor:
     )
 
 
-def _texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
+def _given_texts(given: str | GivenObjects) -> Iterator[tuple[int, str]]:
     """Yield numbers of lines and their texts."""
     # objects, as from Python
     if isinstance(given, GivenObjects):

@@ -76,7 +76,7 @@ class SubwordVocabulary:
     @property
     def meaning(self) -> str:
         """Meaning of the ids, for fingerprints."""
-        return unpack(self.state)
+        return unpack_tokenizer(self.state)
 
     def read(self, path: str | Path) -> np.ndarray:
         """Int64[N], the ids of a text file. Raises the errors of ``read_text``."""
@@ -89,7 +89,9 @@ class SubwordVocabulary:
         and names them. ``words`` are ignored: other vocabularies put them into errors.
         """
         warn_of_lost(self.unknown([source.text]), source.name)
-        return np.concatenate([np.zeros(0, np.int64), *self.encode_each(pieces(source.text))])
+        return np.concatenate(
+            [np.zeros(0, np.int64), *self.encode_each(pieces_of_text(source.text))]
+        )
 
     def encode_each(self, texts: Sequence[str]) -> list[np.ndarray]:
         """Encode each text as Int64[N], on all cores."""
@@ -164,14 +166,14 @@ def warn_of_lost(unknown: Mapping[str, int], name: str) -> None:
         )
 
 
-def pack(tokenizer_json: str) -> str:
+def pack_tokenizer(tokenizer_json: str) -> str:
     """Compress a ``tokenizer.json`` into one word of a config."""
     compact = json.dumps(json.loads(tokenizer_json), ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(lzma.compress(compact.encode())).decode()
 
 
-def unpack(state: str) -> str:
-    """Restore the ``tokenizer.json`` of ``pack``."""
+def unpack_tokenizer(state: str) -> str:
+    """Restore the ``tokenizer.json`` of ``pack_tokenizer``."""
     return lzma.decompress(base64.b64decode(state)).decode()
 
 
@@ -192,10 +194,10 @@ def state_of_file(name: str) -> str:
     # tokenizer.json first
     try:
         if file.is_file():
-            return pack(library.Tokenizer.from_file(str(file)).to_str())
+            return pack_tokenizer(library.Tokenizer.from_file(str(file)).to_str())
         if all(Path(part).is_file() for part in pair):
             model = library.models.BPE.from_file(*pair)
-            return pack(_byte_level(model, [END_OF_TEXT]).to_str())
+            return pack_tokenizer(_byte_level(model, [END_OF_TEXT]).to_str())
     except Exception as error:  # the library raises no other
         raise ValueError(f"data.tokenizer={name}: {error}; {expected}") from error
     raise ValueError(f"data.tokenizer={name}: no tokenizer in that folder; {expected}")
@@ -215,10 +217,10 @@ def trained_bpe(size: int, texts: Iterable[str]) -> str:
     )
     # merges from the texts
     tokenizer.train_from_iterator(texts, trainer)
-    return pack(tokenizer.to_str())
+    return pack_tokenizer(tokenizer.to_str())
 
 
-def pieces(text: str, most: int = _PIECE) -> list[str]:
+def pieces_of_text(text: str, most: int = _PIECE) -> list[str]:
     """Cut ``text`` into parts of about ``most`` characters without changing its byte-level tokens.
 
     A cut is between a line that ends with a word and a line that begins with one.
@@ -243,7 +245,7 @@ def tokenizers_library() -> Any:
 
 @lru_cache(maxsize=8)
 def _unpacked(state: str) -> Any:
-    return tokenizers_library().Tokenizer.from_str(unpack(state))
+    return tokenizers_library().Tokenizer.from_str(unpack_tokenizer(state))
 
 
 def _byte_level(model: Any, special: Sequence[str] = ()) -> Any:

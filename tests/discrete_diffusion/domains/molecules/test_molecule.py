@@ -11,14 +11,19 @@ import torch
 from molecule_examples import SMILES, random_graph
 
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.domains.molecules.metrics import Verdict, is_connected, judge, sample_shares
+from discrete_diffusion.domains.molecules.metrics import (
+    Verdict,
+    is_connected,
+    sample_shares,
+    verdicts_of,
+)
 from discrete_diffusion.domains.molecules.molecule import (
     BONDS,
     Molecule,
     MoleculeError,
     atom_name,
-    decode,
-    encode,
+    decode_molecules,
+    encode_molecules,
     from_rdkit,
     parse_atom,
     sanitised,
@@ -26,7 +31,11 @@ from discrete_diffusion.domains.molecules.molecule import (
     to_rdkit,
     with_charged_atoms,
 )
-from discrete_diffusion.domains.molecules.reading import canonical, molecule_of, read_molecules
+from discrete_diffusion.domains.molecules.reading import (
+    canonical_molecule,
+    molecule_of,
+    read_molecules,
+)
 from discrete_diffusion.domains.molecules.samples import plot_molecules
 from discrete_diffusion.layout import VocabConfig
 
@@ -79,7 +88,7 @@ def test_the_order_is_that_of_the_canonical_smiles():
     molecule, _ = molecule_of("OCC(N)=O", keep_charges=True)
     assert smiles_of(sanitised(molecule)) == "NC(=O)CO"
     assert molecule.atoms == ("N", "C", "O", "C", "O")
-    assert canonical(molecule, keep_charges=True) == molecule
+    assert canonical_molecule(molecule, keep_charges=True) == molecule
 
 
 def test_ignored_charges_come_back_where_bonds_tell_them():
@@ -118,8 +127,8 @@ def test_any_graph_survives_tokens_and_rdkit():
     generator = random.Random(1)
     graphs = [random_graph(generator) for _ in range(200)]
     vocab = VocabConfig(n_max=9, node_types=("C", "N", "O", "F"), edge_types=BONDS)
-    encoded = encode(graphs, vocab)
-    assert decode(encoded.x0, vocab) == graphs
+    encoded = encode_molecules(graphs, vocab)
+    assert decode_molecules(encoded.x0, vocab) == graphs
     assert torch.equal(encoded.num_nodes, torch.tensor([len(graph.atoms) for graph in graphs]))
     assert [from_rdkit(to_rdkit(graph)) for graph in graphs] == graphs
 
@@ -127,7 +136,7 @@ def test_any_graph_survives_tokens_and_rdkit():
 def test_an_atom_that_the_vocabulary_lacks_is_named():
     vocab = VocabConfig(n_max=9, node_types=("C", "N"), edge_types=BONDS)
     with pytest.raises(ValueError, match=r"atom O is not in data.atoms=\['C', 'N'\]"):
-        encode([Molecule(("C", "O"), ((0, 1, 0),))], vocab)
+        encode_molecules([Molecule(("C", "O"), ((0, 1, 0),))], vocab)
 
 
 def test_where_rdkit_cannot_draw_a_picture_is_left_out_and_the_work_goes_on(
@@ -153,12 +162,12 @@ def graph_of(smiles: str) -> Molecule:
 
 
 def test_real_molecules_are_valid_by_every_rule():
-    for text, verdict in zip(SMILES, judge([graph_of(text) for text in SMILES]), strict=True):
+    for text, verdict in zip(SMILES, verdicts_of([graph_of(text) for text in SMILES]), strict=True):
         assert verdict == Verdict(*[Chem.CanonSmiles(text)] * 4, connected=True)
 
 
 def test_the_rules_differ_where_they_should():
-    two, charged, broken = judge([METHANE_AND_WATER, AMMONIUM, FIVE_BONDS])
+    two, charged, broken = verdicts_of([METHANE_AND_WATER, AMMONIUM, FIVE_BONDS])
     assert (two.whole, two.connected) == ("C.O", False)
     assert two.valid in ("C", "O")
     assert (charged.valid, charged.relaxed) == (None, "C[N+](C)(C)C")
@@ -168,7 +177,9 @@ def test_the_rules_differ_where_they_should():
 
 
 def test_shares_count_what_they_say():
-    verdicts = judge([METHANE_AND_WATER, AMMONIUM, FIVE_BONDS, graph_of("CCO"), graph_of("OCC")])
+    verdicts = verdicts_of(
+        [METHANE_AND_WATER, AMMONIUM, FIVE_BONDS, graph_of("CCO"), graph_of("OCC")]
+    )
     shares = sample_shares(verdicts, frozenset({"CCO"}))
     assert shares == {
         "valid": 3 / 5,
@@ -228,7 +239,7 @@ def test_verdicts_are_those_of_the_published_procedures():
     """DiGress: sanitised as it is, or built with charges."""
     generator = random.Random(2)
     graphs = [random_graph(generator) for _ in range(400)]
-    found = judge(graphs)
+    found = verdicts_of(graphs)
     agree = deviating = 0
     with rdBase.BlockLogs():
         for graph, verdict in zip(graphs, found, strict=True):
@@ -267,6 +278,6 @@ def test_the_training_molecules_of_qm9_score_what_papers_print(real_data, tmp_pa
     some.write_text("\n".join([head, *(rows[row] for row in order)]))
     found = read_molecules(some, charges="ignored")
     assert (len(found), len(found.problems)) == (20_000, 0)
-    shares = sample_shares(judge(found.molecules), None)
+    shares = sample_shares(verdicts_of(found.molecules), None)
     assert shares["valid"] == pytest.approx(0.993, abs=0.003)
     assert shares["valid_relaxed"] * len(rows) / 133_885 == pytest.approx(0.995, abs=0.003)

@@ -25,7 +25,12 @@ from discrete_diffusion.domains import build_data, complete_data
 from discrete_diffusion.domains.molecules import reading
 from discrete_diffusion.domains.molecules.build import MoleculeDataset, split_rows
 from discrete_diffusion.domains.molecules.domain import COMMANDS
-from discrete_diffusion.domains.molecules.molecule import Molecule, decode, sanitised, smiles_of
+from discrete_diffusion.domains.molecules.molecule import (
+    Molecule,
+    decode_molecules,
+    sanitised,
+    smiles_of,
+)
 from discrete_diffusion.domains.molecules.molecule_files import Row, read_rows
 from discrete_diffusion.domains.molecules.reading import read_molecules
 
@@ -170,7 +175,7 @@ def test_every_order_is_of_the_same_molecules(tmp_path, node_order):
     assert data.bound == ("ordered_random" if node_order == "random" else "ordered_fixed")
     batch = data.augment(data.splits["train"], make_generator(0))
     data.layout.check(batch.x0, batch.real)
-    found = Counter(smiles_of(sanitised(m)) for m in decode(batch.x0, data.vocab))
+    found = Counter(smiles_of(sanitised(m)) for m in decode_molecules(batch.x0, data.vocab))
     assert found == Counter(map(Chem.CanonSmiles, SMILES))
     assert torch.equal(batch.x0, data.splits["train"].x0) == (node_order != "random")
 

@@ -19,19 +19,19 @@ from discrete_diffusion.domains.molecules import distances
 from discrete_diffusion.domains.molecules.distances import (
     COMPLEXITY,
     MeanFeatures,
-    features,
     features_of_smiles,
     mean_features,
+    nspdk_features,
     nspdk_mmd,
 )
 from discrete_diffusion.domains.molecules.metrics import (
     PROPERTIES,
     MoleculeSet,
     all_distances,
-    properties,
+    molecule_properties,
     property_distances,
+    scaffold_counts,
     scaffold_similarity,
-    scaffolds,
 )
 
 CANONICAL = [Chem.CanonSmiles(text) for text in SMILES]
@@ -56,9 +56,9 @@ def test_fcd_is_that_of_the_package():
 
 
 def test_activations_are_computed_once(monkeypatch):
-    first = distances.activations(CANONICAL[:5])
+    first = distances.chemnet_activations(CANONICAL[:5])
     monkeypatch.setattr(distances, "_activation_blocks", None)
-    again = distances.activations(CANONICAL[:5][::-1])
+    again = distances.chemnet_activations(CANONICAL[:5][::-1])
     assert np.array_equal(first.mean, again.mean)
     assert np.array_equal(first.covariance, again.covariance)
 
@@ -120,7 +120,7 @@ def test_features_of_molecules_are_those_counted_by_hand(smiles):
     assert sorted(ours.values()) == pytest.approx(sorted(by_hand.values()))
     assert sum(value**2 for value in ours.values()) == pytest.approx(1)
     reversed_bonds = [(j, i, label) for i, j, label in reversed(bonds)]
-    assert features(labels, reversed_bonds) == pytest.approx(ours)
+    assert nspdk_features(labels, reversed_bonds) == pytest.approx(ours)
 
 
 def test_the_mmd_is_the_mean_of_kernels():
@@ -142,7 +142,7 @@ def test_properties_are_rdkits():
     from rdkit.Chem import QED, Crippen, Descriptors
 
     mol = Chem.MolFromSmiles("c1ccncc1")
-    found = properties(["c1ccncc1", "CC"])
+    found = molecule_properties(["c1ccncc1", "CC"])
     assert set(found) == set(PROPERTIES)
     assert found["logp"][0] == pytest.approx(Crippen.MolLogP(mol))
     assert found["weight"][0] == pytest.approx(Descriptors.MolWt(mol))
@@ -156,7 +156,7 @@ def test_properties_are_rdkits():
 
 
 def test_scaffolds_of_two_rings_and_more_count():
-    counts = scaffolds(["Cc1ccc2ccccc2c1", "c1ccc2ccccc2c1", "CC1CC1", "CC"])
+    counts = scaffold_counts(["Cc1ccc2ccccc2c1", "c1ccc2ccccc2c1", "CC1CC1", "CC"])
     assert counts == {"c1ccc2ccccc2c1": 2}
     assert scaffold_similarity(counts, Counter({"c1ccc2ccccc2c1": 5})) == pytest.approx(1)
     assert scaffold_similarity(counts, Counter({"C1CC2CC12": 5})) == 0

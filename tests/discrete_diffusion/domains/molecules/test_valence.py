@@ -10,8 +10,8 @@ from discrete_diffusion.algorithms import MDLM
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.domains.molecules.build import SMILES_ORDER
 from discrete_diffusion.domains.molecules.completion import Scaffold, place_scaffolds
-from discrete_diffusion.domains.molecules.metrics import judge
-from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule, decode
+from discrete_diffusion.domains.molecules.metrics import verdicts_of
+from discrete_diffusion.domains.molecules.molecule import BONDS, Molecule, decode_molecules
 from discrete_diffusion.domains.molecules.valence import ConnectedValence, Valence, most_bonds
 from discrete_diffusion.evaluation import complete_tokens
 from discrete_diffusion.forward_process import Absorbing
@@ -47,7 +47,7 @@ MANY = VocabConfig(
 def fits(rows: torch.Tensor, vocab: VocabConfig) -> torch.Tensor:
     """Bool[K]: by counting, with the numbers of chemistry."""
     found = []
-    for molecule in decode(rows, vocab):
+    for molecule in decode_molecules(rows, vocab):
         used = [0] * len(molecule.atoms)
         for i, j, kind in molecule.bonds:
             used[i] += kind + 1
@@ -100,7 +100,9 @@ def test_there_is_no_dead_end_and_rdkit_agrees(sampler):
     assert output.log_weights.isfinite().all()
     assert (output.log_weights > -1e6).all()
     assert (output.num_forced > 0).all()
-    assert all(verdict.valid is not None for verdict in judge(decode(output.x0, MANY)))
+    assert all(
+        verdict.valid is not None for verdict in verdicts_of(decode_molecules(output.x0, MANY))
+    )
 
 
 def test_too_many_bonds_are_named():
@@ -183,7 +185,7 @@ def is_whole(molecule: Molecule) -> bool:
 
 
 def whole(rows: Tensor, vocab: VocabConfig) -> Tensor:
-    return torch.tensor([is_whole(molecule) for molecule in decode(rows, vocab)])
+    return torch.tensor([is_whole(molecule) for molecule in decode_molecules(rows, vocab)])
 
 
 def given_atoms(vocab: VocabConfig, *atoms: int, **pairs: int) -> Tensor:
@@ -320,7 +322,9 @@ def test_conditions_of_six_atoms_are_necessary_and_nearly_sufficient():
     x = x[[row for row in range(len(x)) if not Valence(vocab).contradictions(x[row : row + 1])]]
     said, by_search = narrowing.is_possible(x), []
     for row in x:
-        molecule = decode(row.where(row != vocab.mask_id, first + vocab.no_edge)[None], vocab)[0]
+        molecule = decode_molecules(
+            row.where(row != vocab.mask_id, first + vocab.no_edge)[None], vocab
+        )[0]
         is_open = (row[6:] == vocab.mask_id).tolist()
         found = [pair for pair, free in zip(vocab.endpoints, is_open, strict=True) if free]
         by_search.append(can_be_joined(molecule, found))

@@ -21,11 +21,11 @@ from discrete_diffusion.domains.text.judge import CheckpointJudge, Judge, Sample
 from discrete_diffusion.domains.text.report import (
     TextReport,
     frequency_distance,
-    mauve,
+    mauve_scorer,
     quality_line,
     share_known,
     text_quality,
-    variety,
+    text_variety,
     words_of,
 )
 from discrete_diffusion.domains.text.vocabulary import IdVocabulary, TextVocabulary
@@ -215,7 +215,7 @@ def test_mauve_is_that_of_the_library(gpt2):
     )
     np.testing.assert_allclose(judge.features(texts), p, atol=1e-5)
     np.testing.assert_allclose(judge.features(others), q, atol=1e-5)
-    measured = mauve(judge)
+    measured = mauve_scorer(judge)
     found = measured(texts, others)
     p, q = judge.features(texts), judge.features(others)
     assert found == library.compute_mauve(p_features=p, q_features=q).mauve
@@ -335,10 +335,10 @@ def test_the_share_of_words_seen():
 def test_variety_by_hand():
     rows = [[0, 1, 0, 1], [2, 2, 2, 2]]
     units = [["a", "b", "c", "d", "a", "b", "c", "d"], ["x", "y"]]
-    found = variety(rows, units)
+    found = text_variety(rows, units)
     assert found["unigram_entropy"] == pytest.approx(math.log(2) / 2)
     assert found["distinct_1"] == pytest.approx(6 / 10)
     assert found["distinct_2"] == pytest.approx((4 + 1) / (7 + 1))
     assert found["distinct_3"] == pytest.approx(4 / 6)
     assert found["repetition_share"] == pytest.approx(1 - 4 / 5)  # the second has no run of four
-    assert all(math.isnan(value) for value in variety([[]], [[]]).values())
+    assert all(math.isnan(value) for value in text_variety([[]], [[]]).values())

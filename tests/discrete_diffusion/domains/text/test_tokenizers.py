@@ -19,7 +19,7 @@ from discrete_diffusion.domains.text.dataset import count_words, units_of
 from discrete_diffusion.domains.text.subwords import (
     END_OF_TEXT,
     SubwordVocabulary,
-    pieces,
+    pieces_of_text,
     state_of_file,
     trained_bpe,
 )
@@ -63,14 +63,14 @@ def test_a_special_token_in_a_text_is_one_id(vocabulary):
 
 
 def test_pieces_are_encoded_as_the_whole(vocabulary):
-    parts = pieces(TEXT, 100)
+    parts = pieces_of_text(TEXT, 100)
     assert "".join(parts) == TEXT
     assert len(parts) > 5
     found = [k for part in vocabulary.encode_each(parts) for k in part]
     assert found == vocabulary.encode_each([TEXT])[0].tolist()
     for text in ("a" * 500, "a\n\n" * 200):  # without a place to cut
-        assert pieces(text, 100) == [text]
-    assert pieces("", 100) == []
+        assert pieces_of_text(text, 100) == [text]
+    assert pieces_of_text("", 100) == []
 
 
 def test_files_of_tokenizers(tmp_path, vocabulary):
