@@ -10,14 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from discrete_diffusion.config import values
 from discrete_diffusion.config.plugins import Registry
-from discrete_diffusion.config.values import (
-    are_whole_numbers,
-    check_name,
-    check_share,
-    check_whole_number,
-    unknown_name,
-)
 from discrete_diffusion.runtime.atomic_files import claimed_file, claimed_folder
 from discrete_diffusion.runtime.inputs import GivenObjects
 
@@ -72,9 +66,9 @@ class Option:
             known = ", ".join(str(word).lower() for word in self.words)
             raise ValueError(f"{key}={value}: expected one of {known}")
         if self.registry is not None:
-            check_name(self.registry.noun, value, self.registry.names())
+            values.check_name(self.registry.noun, value, self.registry.names())
         if self.share:
-            check_share(key, value)
+            values.check_share(key, value)
         # one file or its objects
         if self.is_file and not isinstance(value, str | int | GivenObjects):
             raise ValueError(
@@ -82,8 +76,9 @@ class Option:
                 "run the command for each"
             )
         if self.least is not None:
-            for number in value if self.listed and value and are_whole_numbers(value) else [value]:
-                check_whole_number(key, number, least=self.least, most=self.most)
+            several = self.listed and value and values.are_whole_numbers(value)
+            for number in value if several else [value]:
+                values.check_whole_number(key, number, least=self.least, most=self.most)
 
 
 # option of evaluate, for kinds of data that measured_data reads
@@ -167,7 +162,7 @@ class SubCommand:
         options, unknown = parser.parse_known_args(flags)
         for argument in unknown:
             if argument.startswith("-"):
-                raise ValueError(unknown_name(f"option of {name}", argument, known))
+                raise ValueError(values.unknown_name(f"option of {name}", argument, known))
             raise ValueError(f"'{argument}' is one argument too many; see {parser.prog} --help")
         options.load = load
         # no other command may write the same file or folder
@@ -220,7 +215,7 @@ def _refuse_unknown(
     for word, key in strange.items():
         if not Path(word).exists():
             expected = {each.removeprefix("--").replace("-", "_") for each in known}
-            raise ValueError(unknown_name(f"option of {name}", key, expected))
+            raise ValueError(values.unknown_name(f"option of {name}", key, expected))
 
 
 def _flag(key: str) -> str:

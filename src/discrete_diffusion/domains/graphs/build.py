@@ -11,13 +11,9 @@ from omegaconf import DictConfig
 
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.config.values import counted
+from discrete_diffusion.data import graph_tokens
 from discrete_diffusion.data.base import SPLITS, given_paths, shares_of
-from discrete_diffusion.data.graph_tokens import (
-    GraphDataset,
-    TypedGraph,
-    decode_graphs,
-    encode_graphs,
-)
+from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs import graph_set
 from discrete_diffusion.domains.graphs.graph_set import canonical_key, check_installed
 from discrete_diffusion.domains.graphs.readers import ReadGraphs, read_graphs
@@ -29,7 +25,7 @@ logger = logging.getLogger(__name__)
 Splits = Mapping[str, Sequence[TypedGraph]]
 
 
-class GraphFileDataset(GraphDataset):
+class GraphFileDataset(graph_tokens.GraphDataset):
     """Graphs in splits. ``types``: names of the types of nodes and edges. ``kind``: what makes a
     graph valid, one of ``metrics.KINDS``, or None."""
 
@@ -61,7 +57,7 @@ class GraphFileDataset(GraphDataset):
             }
         # tokens in these orders
         super().__init__(
-            {name: encode_graphs(splits[name], vocab) for name in SPLITS},
+            {name: graph_tokens.encode_graphs(splits[name], vocab) for name in SPLITS},
             vocab,
             node_order=node_order,
             log_num_orders={
@@ -73,7 +69,7 @@ class GraphFileDataset(GraphDataset):
     def graphs(self, split: str) -> list[TypedGraph]:
         """Graphs of a split, in their order there."""
         x0 = self.splits[split].x0
-        return decode_graphs(x0, self.vocab) if len(x0) else []
+        return graph_tokens.decode_graphs(x0, self.vocab) if len(x0) else []
 
     def identities(self, split: str) -> list[Hashable]:
         return [canonical_key(graph) for graph in self.graphs(split)]

@@ -25,13 +25,7 @@ from numpy.typing import NDArray
 
 from discrete_diffusion.data.graph_tokens import TypedGraph
 from discrete_diffusion.domains.graphs import graph_set
-from discrete_diffusion.domains.graphs.graph_set import (
-    STATISTICS,
-    Floats,
-    GraphSet,
-    Statistic,
-    as_networkx,
-)
+from discrete_diffusion.domains.graphs.graph_set import Floats, GraphSet
 from discrete_diffusion.evaluation.sample_scores import Metric
 
 Ints = NDArray[np.int64]
@@ -48,7 +42,7 @@ _SWEEPS = 20
 _MAX_PAIRS = 8_000_000
 """Pairs whose kernel values are in memory at once."""
 
-MMDS = tuple(f"mmd_{statistic.name}" for statistic in STATISTICS)
+MMDS = tuple(f"mmd_{statistic.name}" for statistic in graph_set.STATISTICS)
 _AVERAGED = ("mmd_degree", "mmd_clustering", "mmd_orbit")
 """Distances that ``mmd_average`` is the mean of."""
 
@@ -57,7 +51,7 @@ _DECIMALS = 4
 ratios."""
 
 
-def mean_kernel(x: Floats, y: Floats, statistic: Statistic, kernel: str) -> float:
+def mean_kernel(x: Floats, y: Floats, statistic: graph_set.Statistic, kernel: str) -> float:
     """Mean of ``kernel_values`` over all pairs, in parts of bounded memory."""
     rows = max(1, _MAX_PAIRS // len(y))
     if len(x) <= rows:
@@ -67,7 +61,7 @@ def mean_kernel(x: Floats, y: Floats, statistic: Statistic, kernel: str) -> floa
     return math.fsum(sums) / (len(x) * len(y))
 
 
-def kernel_values(x: Floats, y: Floats, statistic: Statistic, kernel: str) -> Floats:
+def kernel_values(x: Floats, y: Floats, statistic: graph_set.Statistic, kernel: str) -> Floats:
     """k(x, y) = exp(-d(x, y)^2 / (2 s^2)) of every row of ``x`` (M, K) and ``y`` (N, K'): (M, N).
 
     The shorter rows are padded with zeros; s is the bandwidth of the statistic. ``kernel``: ``tv``
@@ -93,7 +87,7 @@ def squared_mmds(samples: GraphSet, reference: GraphSet, kernel: str) -> dict[st
     ``mmd_average``, of degrees, clustering and orbits, which papers print for small graphs."""
     mmds = {}
     # means over pairs within and across the sets
-    for each in STATISTICS:
+    for each in graph_set.STATISTICS:
         x, y = samples.statistics[each.name], reference.statistics[each.name]
         pairs = ((x, x), (y, y), (x, y))
         within_x, within_y, across = (mean_kernel(*pair, each, kernel) for pair in pairs)
@@ -122,7 +116,7 @@ def mmd_ratios(mmds: Mapping[str, float], training: Mapping[str, float]) -> dict
 
 _OWN, _FAR = "the samples by themselves", "distances from the reference (0 is best)"
 _DISTANCES = {
-    **{f"mmd_{s.name}": f"squared MMD of the {s.meaning}" for s in STATISTICS},
+    **{f"mmd_{s.name}": f"squared MMD of the {s.meaning}" for s in graph_set.STATISTICS},
     "mmd_average": "mean of those of degrees, clustering and orbits",
 }
 
@@ -208,7 +202,7 @@ def novelty_shares(
 def is_connected(graph: TypedGraph) -> bool:
     import networkx
 
-    return bool(networkx.is_connected(as_networkx(graph)))
+    return bool(networkx.is_connected(graph_set.as_networkx(graph)))
 
 
 def is_tree(graph: TypedGraph) -> bool:
@@ -219,7 +213,7 @@ def is_planar(graph: TypedGraph) -> bool:
     """True if a graph is planar and connected, as the benchmark requires."""
     import networkx
 
-    return is_connected(graph) and bool(networkx.check_planarity(as_networkx(graph))[0])
+    return is_connected(graph) and bool(networkx.check_planarity(graph_set.as_networkx(graph))[0])
 
 
 def is_block_model(graph: TypedGraph) -> bool:

@@ -10,12 +10,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from discrete_diffusion.data.graph_tokens import (
-    EncodedGraphs,
-    TypedGraph,
-    decode_graphs,
-    encode_graphs,
-)
+from discrete_diffusion.data import graph_tokens
+from discrete_diffusion.data.graph_tokens import EncodedGraphs, TypedGraph
 from discrete_diffusion.layout.vocab_config import VocabConfig
 from discrete_diffusion.runtime.package import install_command
 
@@ -232,7 +228,7 @@ def encode_molecules(molecules: Sequence[Molecule], vocab: VocabConfig) -> Encod
     if foreign := foreign_atoms(molecules, vocab.node_types):
         raise ValueError(f"atom {foreign[0]} is not in data.atoms={list(vocab.node_types)}")
     index = {name: k for k, name in enumerate(vocab.node_types)}
-    return encode_graphs(
+    return graph_tokens.encode_graphs(
         [TypedGraph(tuple(index[atom] for atom in each.atoms), each.bonds) for each in molecules],
         vocab,
     )
@@ -253,5 +249,5 @@ def decode_molecules(tokens: Tensor, vocab: VocabConfig) -> list[Molecule]:
     """Decode molecules from tokens Int[B, L]. Raises the errors of ``decode_graphs``."""
     return [
         Molecule(tuple(vocab.node_types[k] for k in graph.nodes), graph.edges)
-        for graph in decode_graphs(tokens, vocab)
+        for graph in graph_tokens.decode_graphs(tokens, vocab)
     ]

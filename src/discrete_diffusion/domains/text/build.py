@@ -19,13 +19,6 @@ from discrete_diffusion.domains.text.corpus_files import encode_part, parts_of
 from discrete_diffusion.domains.text.dataset import Packing, Span, StoredTextDataset, TextDataset
 from discrete_diffusion.domains.text.domain import PLAIN
 from discrete_diffusion.domains.text.token_files import TokenFiles
-from discrete_diffusion.domains.text.vocabulary import (
-    IdVocabulary,
-    TextVocabulary,
-    named_tokenizer,
-    set_tokenizer,
-    vocabulary_of,
-)
 from discrete_diffusion.layout.vocab_config import Sequences
 from discrete_diffusion.runtime.inputs import HTML, NPY, kind_of
 
@@ -51,10 +44,12 @@ def complete_text(config: DictConfig) -> None:
                 text = text[shares_of(len(text), config.split)["train"]]
             return subwords.pieces_of_text(text)
 
-        set_tokenizer(config, training_share)
+        vocabulary.set_tokenizer(config, training_share)
     if config.tokens == "characters" and config.characters is None:
-        config.characters = TextVocabulary.from_text(_training_text(config).text).characters
-    known = vocabulary_of(config)
+        config.characters = vocabulary.TextVocabulary.from_text(
+            _training_text(config).text
+        ).characters
+    known = vocabulary.vocabulary_of(config)
     for key in ("vocab_size", "mask_id", "pad_id"):
         value = getattr(known, key)
         if config.get(key) not in (None, value):
@@ -162,19 +157,19 @@ def complete_stored(config: DictConfig) -> None:
         folder = Path(token_files.split_files(path).get("train", path))
         meta = token_files.read_meta(folder)
         if meta is None:
-            set_tokenizer(config, None)
+            vocabulary.set_tokenizer(config, None)
         elif config.get("tokenizer") is not None:
             raise ValueError(
                 f"{path} has its own tokenizer, that of data tokenize; leave out "
                 f"data.tokenizer={config.tokenizer}, or tokenize the text again with it"
             )
         else:
-            keys = named_tokenizer(str(folder), None) | {"tokenizer": meta["tokenizer"]}
+            keys = vocabulary.named_tokenizer(str(folder), None) | {"tokenizer": meta["tokenizer"]}
             for key, value in keys.items():
                 config[key] = value
         if config.tokens == "ids":
             config.vocab_size = TokenFiles.of(folder).largest() + 2 + (config.get("pack") == "pad")
-    known = vocabulary_of(config)
+    known = vocabulary.vocabulary_of(config)
     for key in ("bos_id", "eos_id"):
         if config.get(key) is None and key in config:
             config[key] = getattr(known, key)
@@ -211,9 +206,9 @@ def build_stored(config: DictConfig) -> StoredTextDataset:
 def build_stored_test(config: DictConfig) -> StoredTextDataset:
     """Build a data set whose test split is the ids of ``path``, or of the text there with
     ``eos_id`` after each document, for a model with this config."""
-    path, known = Path(config.path), vocabulary_of(config)
+    path, known = Path(config.path), vocabulary.vocabulary_of(config)
     is_text = path.is_file() and path.suffix not in token_files.ENDINGS and kind_of(path) is not NPY
-    if isinstance(known, IdVocabulary) or not is_text:
+    if isinstance(known, vocabulary.IdVocabulary) or not is_text:
         files = TokenFiles.of(path, config.vocab_size)
     else:
         # encode the text, with warnings of what is lost
@@ -254,7 +249,7 @@ def packing_of(config: Mapping[str, Any]) -> Packing:
     return Packing(
         config.get("pack") or "wrap",
         config["length"],
-        vocabulary_of(config),
+        vocabulary.vocabulary_of(config),
         bos_id=config.get("bos_id"),
         eos_id=config.get("eos_id"),
         document_mask=bool(config.get("document_mask")),
@@ -287,7 +282,7 @@ def _spans_of_shares(files: TokenFiles, config: DictConfig, packing: Packing) ->
 def _check_meaning(config: Mapping[str, Any], spans: Mapping[str, Span]) -> None:
     """Raise ``ValueError`` if ``data tokenize`` wrote the files with a tokenizer other than the
     config's."""
-    ours = token_files.meaning_digest(vocabulary_of(config).meaning)
+    ours = token_files.meaning_digest(vocabulary.vocabulary_of(config).meaning)
     for files, _, _ in spans.values():
         if files.meta.get("meaning", ours) != ours:
             raise ValueError(

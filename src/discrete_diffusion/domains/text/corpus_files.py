@@ -27,15 +27,8 @@ from discrete_diffusion.domains.text.vocabulary import (
     named_tokenizer,
     text_vocabulary_of,
 )
-from discrete_diffusion.runtime import progress
+from discrete_diffusion.runtime import inputs, progress
 from discrete_diffusion.runtime.atomic_files import atomic_write, write_text
-from discrete_diffusion.runtime.inputs import (
-    HTML,
-    JSON_LINES,
-    CompressedFileError,
-    check_kind,
-    open_unpacked,
-)
 from discrete_diffusion.runtime.package import install_command
 
 logger = logging.getLogger(__name__)
@@ -109,15 +102,15 @@ def parts_of(path: Path, start: int, *, field: str, documents: str) -> Iterator[
     line that is not empty (``line``). Raises ``ValueError`` naming file and line for a document
     that cannot be read.
     """
-    kind = check_kind(path, (PARQUET, JSON_LINES, HTML), _EXPECTED)
+    kind = inputs.check_kind(path, (PARQUET, inputs.JSON_LINES, inputs.HTML), _EXPECTED)
     try:
         if kind is PARQUET:
             yield from _parquet_parts(path, start, field)
-        elif kind is JSON_LINES or documents == "line":
-            yield from _line_parts(path, start, field if kind is JSON_LINES else None)
+        elif kind is inputs.JSON_LINES or documents == "line":
+            yield from _line_parts(path, start, field if kind is inputs.JSON_LINES else None)
         else:
             yield from _text_parts(path, start)
-    except CompressedFileError as error:
+    except inputs.CompressedFileError as error:
         raise ValueError(f"{path} is {error}") from error
 
 
@@ -146,7 +139,7 @@ def encode_part(
 def _line_parts(path: Path, start: int, field: str | None) -> Iterator[Part]:
     """Yield parts with a document for each line, which is JSON if there is a ``field``."""
     number, after = 0, 0
-    with open_unpacked(path, in_parts=True) as file:
+    with inputs.open_unpacked(path, in_parts=True) as file:
         while lines := _whole_lines(file, f"{path}, line {number + 1:,}"):
             # read from the start of the file, to number the lines
             begin, first = after, number
@@ -193,7 +186,7 @@ def _uncuttable(place: str) -> ValueError:
 def _text_parts(path: Path, start: int) -> Iterator[Part]:
     """Yield parts of one document, cut where this does not change its tokens; each part depends
     only on its start."""
-    with open_unpacked(path, in_parts=True) as file:
+    with inputs.open_unpacked(path, in_parts=True) as file:
         num = start
         while num > 0 and (skipped := file.read(min(num, _PART))):
             num -= len(skipped)

@@ -17,15 +17,9 @@ from torch import Tensor
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.contracts import Conditions, SampleOutput
 from discrete_diffusion.data.files import TextSource, read_text, split_lines
+from discrete_diffusion.domains.text import report
 from discrete_diffusion.domains.text.corpus_files import json_text, text_of
 from discrete_diffusion.domains.text.judge import Judge, read_judge
-from discrete_diffusion.domains.text.report import (
-    SAMPLE_TEXTS,
-    numbered_texts,
-    quality_line,
-    text_quality,
-    write_texts,
-)
 from discrete_diffusion.domains.text.vocabulary import IdVocabulary, Vocabulary, vocabulary_of
 from discrete_diffusion.evaluation import trained_model
 from discrete_diffusion.evaluation.report import Samples, SavedSamples
@@ -244,7 +238,7 @@ def sample_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     size = _sample_length(request, trained)
 
     def numbered(rows: Tensor, output: SampleOutput) -> str:
-        return numbered_texts(vocabulary.lines(output.x0), rows.tolist())
+        return report.numbered_texts(vocabulary.lines(output.x0), rows.tolist())
 
     # sample on all devices
     with trained.sharing() as shard:
@@ -276,7 +270,7 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     lines = [line for line in prompts for _ in range(each)]
 
     def numbered(rows: Tensor, output: SampleOutput) -> str:
-        return numbered_texts(vocabulary.lines(output.x0), rows.tolist(), lines)
+        return report.numbered_texts(vocabulary.lines(output.x0), rows.tolist(), lines)
 
     # sample on all devices
     with trained.sharing() as shard:
@@ -304,13 +298,14 @@ def _unwritten(
     texts = vocabulary.lines(drawn.tokens)
 
     def write() -> SavedSamples:
-        path = request.out / SAMPLE_TEXTS
-        write_texts(path, texts, lines)
+        path = request.out / report.SAMPLE_TEXTS
+        report.write_texts(path, texts, lines)
         named = {} if judge is None else {"judge": judge.name}
-        quality = text_quality(vocabulary, drawn.tokens, judge)
+        quality = report.text_quality(vocabulary, drawn.tokens, judge)
         entries = {**(facts or {}), **drawn.facts, **size_facts, **named, **quality}
         line = f"{noun} in {drawn.seconds:.1f} s"
-        return SavedSamples(entries, f"{line}; {quality_line(entries)}; {path}" if texts else line)
+        line += f"; {report.quality_line(entries)}; {path}" if texts else ""
+        return SavedSamples(entries, line)
 
     return Samples(vocabulary.samples(drawn.tokens), write)
 
