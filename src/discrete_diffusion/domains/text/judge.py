@@ -42,7 +42,7 @@ class SampledTexts:
 @dataclass(frozen=True)
 class Verdict:
     """Likelihood of samples. ``nats``: Float64[M], -log p of each sample; ``num_tokens``: Int64[M],
-    numbers of the judge's tokens; ``texts``: the texts that the judge read, or None."""
+    numbers of the judge's tokens; ``texts``: those of the samples, or None."""
 
     nats: Tensor
     num_tokens: Tensor
@@ -86,9 +86,8 @@ class Judge(ABC):
     device: torch.device | str
 
     @abstractmethod
-    def encode(self, samples: SampledTexts) -> tuple[list[np.ndarray], Sequence[str] | None]:
-        """Encode each sample in the judge's tokens; also return the texts, or None if there are
-        none."""
+    def encode(self, samples: SampledTexts) -> list[np.ndarray]:
+        """Encode each sample in the judge's tokens."""
 
     @abstractmethod
     def nats(self, ids: Tensor, real: Tensor) -> Tensor:
@@ -98,7 +97,7 @@ class Judge(ABC):
     @torch.no_grad()
     def read(self, samples: SampledTexts) -> Verdict:
         """Likelihood of every sample."""
-        rows, texts = self.encode(samples)
+        rows = self.encode(samples)
         # windows of samples, with the number of their sample
         windows = [
             (owner, row[begin : begin + self.window])
@@ -110,7 +109,7 @@ class Judge(ABC):
             owners, parts = zip(*some, strict=True)
             of_windows = self.nats(*self._padded(parts))
             nats.index_add_(0, torch.tensor(owners), of_windows.double().cpu())
-        return Verdict(nats, torch.tensor([len(row) for row in rows]), texts)
+        return Verdict(nats, torch.tensor([len(row) for row in rows]), samples.texts)
 
     def _batches(self, windows: Sequence[_Window]) -> Iterator[Sequence[_Window]]:
         at_once = max(1, _MAX_LOGITS // (self.window * self.width))
@@ -163,9 +162,9 @@ class CheckpointJudge(Judge):
         self.filling = layout.mask_id if layout.pad_id is None else layout.pad_id
         self.device = layout.support.device
 
-    def encode(self, samples: SampledTexts) -> tuple[list[np.ndarray], Sequence[str] | None]:
+    def encode(self, samples: SampledTexts) -> list[np.ndarray]:
         if self.same_ids or samples.texts is None:
-            return [np.asarray(row) for row in samples.rows], samples.texts
+            return [np.asarray(row) for row in samples.rows]
         # the text in the judge's own tokens
         known, remedy = f"those of judge={self.name}", "give a judge that knows them"
         return [
@@ -173,7 +172,7 @@ class CheckpointJudge(Judge):
                 TextSource(f"sample {k + 1}", text), known=known, remedy=remedy
             )
             for k, text in enumerate(samples.texts)
-        ], samples.texts
+        ]
 
     def nats(self, ids: Tensor, real: Tensor) -> Tensor:
         # filled up to whole windows
@@ -222,7 +221,7 @@ class TransformersJudge(Judge):
         most = getattr(config, "max_position_embeddings", None) or tokenizer.model_max_length
         self.window, self.width = min(int(most), 1024) - 1, int(config.vocab_size)
 
-    def encode(self, samples: SampledTexts) -> tuple[list[np.ndarray], Sequence[str] | None]:
+    def encode(self, samples: SampledTexts) -> list[np.ndarray]:
         # text is required
         if samples.texts is None:
             raise ValueError(
@@ -233,7 +232,7 @@ class TransformersJudge(Judge):
             self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
             for text in samples.texts
         ]
-        return [np.asarray(row, np.int64) for row in rows], samples.texts
+        return [np.asarray(row, np.int64) for row in rows]
 
     def nats(self, ids: Tensor, real: Tensor) -> Tensor:
         before = torch.cat([torch.full_like(ids[:, :1], self.begin_id), ids[:, :-1]], dim=1)

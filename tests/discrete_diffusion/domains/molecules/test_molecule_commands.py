@@ -32,10 +32,8 @@ def run(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def run_random(tmp_path_factory) -> Path:
     """Whose model takes a scaffold anywhere."""
-    return train(
-        tmp_path_factory.mktemp("molecules_random"),
-        *("trainer.max_steps=4", "data.node_order=random"),
-    )
+    words = ("trainer.max_steps=4", "data.node_order=random")
+    return train(tmp_path_factory.mktemp("molecules_random"), *words)
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +43,10 @@ def _elsewhere(tmp_path, monkeypatch):
 
 def read(path: str | Path) -> dict:
     return json.loads(Path(path).read_text())
+
+
+def lines_of(path: str) -> list[dict]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
 
 
 def refused(capsys, words: list[str], error: str) -> None:
@@ -67,7 +69,7 @@ def test_a_run(run):
 @pytest.mark.slow
 def test_samples_lose_nothing(run, capsys):
     main(["sample", f"checkpoint={run}", "num_samples=12", "num_atoms=5", "out=s"])
-    lines = [json.loads(line) for line in Path("s/samples.jsonl").read_text().splitlines()]
+    lines = lines_of("s/samples.jsonl")
     assert [len(line["atoms"]) for line in lines] == [5] * 12
     listed = dict(line.split()[::-1] for line in Path("s/samples.smi").read_text().splitlines())
     for number, line in enumerate(lines, start=1):
@@ -107,7 +109,7 @@ def test_scaffolds_are_completed(which, request):
     Path("given.smi").write_text("*C1CC1 ring\nO=C(*)N*\nCC=O\n")
     words = ["given=given.smi", "completions=3", "num_atoms=7"]
     main(["sample", f"checkpoint={run}", *words, "out=s"])
-    lines = [json.loads(line) for line in Path("s/samples.jsonl").read_text().splitlines()]
+    lines = lines_of("s/samples.jsonl")
     assert [line["given"] for line in lines] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
     given = {
         1: (["C", "C", "C"], {(0, 1): "single", (1, 2): "single", (0, 2): "single"}, {0}),
@@ -149,7 +151,7 @@ def test_completions_that_are_finished_when_a_signal_comes_are_kept(run, monkeyp
 def test_mol_blocks_are_scaffolds_too(run_random):
     Path("given.sdf").write_text(MOL_BLOCK + "$$$$\n" + MOL_BLOCK)
     main(["sample", f"checkpoint={run_random}", "given=given.sdf", "completions=2", "out=s"])
-    lines = [json.loads(line) for line in Path("s/samples.jsonl").read_text().splitlines()]
+    lines = lines_of("s/samples.jsonl")
     assert [line["given"] for line in lines] == [1, 1, 12, 12]
     for line in lines:
         assert line["atoms"][:2] == ["N", "C"]
@@ -304,10 +306,6 @@ def test_models_are_compared(tmp_path):
     assert "valid, relaxed" in table
 
 
-def lines_of(path: str) -> list[dict]:
-    return [json.loads(line) for line in Path(path).read_text().splitlines()]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["first-hitting", "ancestral"])
 def test_samples_with_a_structure(run, sampler):
@@ -369,13 +367,9 @@ def test_dead_ends_are_counted(run, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("order", "structure"), [("smiles", "connected"), ("random", "valence")])
-def test_scaffolds_are_completed_with_a_structure(run, order, structure, tmp_path_factory):
-    if order == "random":
-        run = train(
-            tmp_path_factory.mktemp("valence_random"),
-            *("trainer.max_steps=2", "data.node_order=random"),
-        )
+@pytest.mark.parametrize(("which", "structure"), [("run", "connected"), ("run_random", "valence")])
+def test_scaffolds_are_completed_with_a_structure(which, structure, request):
+    run = request.getfixturevalue(which)
     Path("some.smi").write_text("*C1CC1\nC(=O)N\n")
     words = ["given=some.smi", "completions=4", "num_atoms=7", f"structure={structure}"]
     main(["sample", f"checkpoint={run}", *words, "out=c"])

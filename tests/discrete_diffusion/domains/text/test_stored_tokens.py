@@ -20,6 +20,7 @@ from discrete_diffusion.domains.text.vocabulary import IdVocabulary
 EOS = 9
 DOCUMENTS = [[1, 2, 3, EOS], [4, EOS], [5, 6, 7, 8, 1, 2, EOS], [3, EOS], [EOS], [4, 4, EOS]]
 IDS = np.concatenate(DOCUMENTS)
+NUMBERS = np.arange(50) % 7
 
 
 def tokens_config(**values) -> DictConfig:
@@ -142,8 +143,8 @@ def test_nanogpts_folder_has_its_splits(tmp_path):
 @pytest.mark.parametrize(
     ("values", "named"),
     [
-        ({}, r"data\.path"),
-        ({"path": "no"}, "no"),
+        ({}, "data.path=FILE.npy"),
+        ({"path": "no.npy"}, r"no\.npy"),
         ({"path": "a.bin", "pack": "rap"}, "wrap"),
         ({"path": "a.bin", "pack": "wrap_bos_eos"}, r"data\.bos_id"),
         ({"path": "a.bin", "document_mask": True}, r"document_mask.*data\.eos_id"),
@@ -152,7 +153,14 @@ def test_nanogpts_folder_has_its_splits(tmp_path):
         ({"path": "a.bin", "vocab_size": 9}, r"a\.bin: id 9 at place 3.*0\.\.8"),
         ({"path": "a.bin", "tokenizer": "bpe:300"}, r"data tokenize FILE.*--tokenizer bpe:300"),
         ({"path": "a.bin", "tokenizer": "byte"}, "did you mean 'bytes'"),
-        ({"path": "text.txt"}, r"data tokenize"),
+        ({"path": "text.txt"}, r"text\.txt.*\.npy.*\.bin.*data tokenize"),
+        ({"path": "odd.bin"}, r"odd\.bin has 3 bytes"),
+        ({"path": "floats.npy"}, r"floats\.npy holds float64"),
+        ({"path": "damaged.npy"}, r"damaged\.npy is not a \.npy"),
+        ({"path": "a.npy", "vocab_size": 6}, r"a\.npy: id 5 at place 5 is MASK.*0\.\.5"),
+        ({"path": "a.npy", "vocab_size": 9, "mask_id": 2}, r"a\.npy: id 2 at place 2 is MASK"),
+        ({"path": "a.npy", "vocab_size": 9, "mask_id": 9}, "data.mask_id=9"),
+        ({"path": "a.npy", "vocab_size": 9, "pad_id": 3}, "data.pad_id=3"),
         ({"path": "empty"}, "empty holds no ids"),
         ({"path": "begun"}, "not finished.*again"),
         ({"train_path": "a.bin"}, r"data\.val_path"),
@@ -161,7 +169,10 @@ def test_nanogpts_folder_has_its_splits(tmp_path):
 )
 def test_wrong_files_and_keys_are_named(values, named, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text("abc")
+    np.save("a.npy", NUMBERS)
+    np.save("floats.npy", NUMBERS / 2)
+    for name in ("text.txt", "odd.bin", "damaged.npy"):
+        (tmp_path / name).write_bytes(b"abc")
     (tmp_path / "empty").mkdir()
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun" / "meta.json.unfinished").write_text("{}")
@@ -190,13 +201,6 @@ def test_a_few_ids_beyond_two_bytes_show_that_all_have_four(tmp_path):
     assert files.read(0, len(files)).tolist() == ids.tolist()
 
 
-NUMBERS = np.arange(50) % 7
-
-
-def built_of_ids(**values):
-    return build_data(complete_data(text_config(tokens="ids", length=4, **values)))
-
-
 @pytest.mark.parametrize(
     ("name", "kind", "num"),
     [("a.npy", "<i8", 9), ("a.npy", "<u2", 9), ("a.bin", "<u2", 9), ("a.bin", "<u4", 70_000)],
@@ -204,7 +208,9 @@ def built_of_ids(**values):
 def test_windows_are_the_numbers_of_the_file_in_order(name, kind, num, tmp_path):
     path, numbers = tmp_path / name, NUMBERS.astype(kind)
     np.save(path, numbers) if name == "a.npy" else numbers.tofile(path)
-    data = built_of_ids(path=str(path), vocab_size=num, split=[0.6, 0.2, 0.2])
+    config = text_config(tokens="ids", length=4, path=str(path), vocab_size=num)
+    config.data.split = [0.6, 0.2, 0.2]
+    data = build_data(complete_data(config))
     parts = [NUMBERS[:30], NUMBERS[30:40], NUMBERS[40:]]
     for split, part in zip(("train", "val", "test"), parts, strict=True):
         whole = part[: len(part) // 4 * 4].reshape(-1, 4)  # the rest fills no window
@@ -224,32 +230,6 @@ def test_v_is_given_or_one_more_than_the_largest_id(tmp_path):
     support = build_layout(given.data).support
     assert support.shape == (4, 20)
     assert support[0].logical_not().nonzero().flatten().tolist() == [3]
-
-
-@pytest.mark.parametrize(
-    ("values", "named"),
-    [
-        ({}, "data.path=FILE.npy"),
-        ({"path": "no.npy"}, r"no\.npy"),
-        ({"path": "text.txt"}, r"text\.txt.*\.npy.*\.bin"),
-        ({"path": "odd.bin"}, r"odd\.bin has 3 bytes"),
-        ({"path": "floats.npy"}, r"floats\.npy holds float64"),
-        ({"path": "damaged.npy"}, r"damaged\.npy is not a \.npy"),
-        ({"path": "a.npy", "vocab_size": 6}, r"a\.npy: id 5 at place 5 is MASK.*0\.\.5"),
-        ({"path": "a.npy", "vocab_size": 9, "mask_id": 2}, r"a\.npy: id 2 at place 2 is MASK"),
-        ({"path": "a.npy", "vocab_size": 9, "mask_id": 9}, "data.mask_id=9"),
-        ({"path": "a.npy", "vocab_size": 9, "pad_id": 3}, "data.pad_id=3"),
-        ({"path": "a.npy", "length": 400}, "less than one window"),
-    ],
-)
-def test_wrong_files_of_ids_and_keys_are_named(values, named, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.save("a.npy", NUMBERS)
-    np.save("floats.npy", NUMBERS / 2)
-    for name, content in (("text.txt", b"abc"), ("odd.bin", b"abc"), ("damaged.npy", b"abc")):
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises((ValueError, FileNotFoundError), match=named):
-        build_data(complete_data(text_config(**{"tokens": "ids", "length": 4, **values})))
 
 
 def test_there_is_no_tokenizer():
