@@ -87,13 +87,24 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
     for name, source in sources.items():
         logger.info("%s", source.summary(config["path" if name == "path" else f"{name}_path"]))
     one = sources.get("path")
-    # a file without splits is split here
-    if one is not None and list(one.splits) == [ALL]:
-        return _graph_dataset(
-            _split_by_graph(one.graphs, config.split, config.split_seed), config, vocab
-        )
-    # the file's own splits are kept, with a warning if they overlap
-    if one is not None:
+    if one is None:
+        # a file for each split: no graph that is held out is trained on
+        for name, source in sources.items():
+            if list(source.splits) != [ALL]:
+                raise ValueError(
+                    f"data.{name}_path={config[f'{name}_path']} has splits of its own; give it as "
+                    "data.path"
+                )
+        splits = {name: sources[name].graphs if name in sources else [] for name in SPLITS}
+        held_out = {canonical_key(graph) for name in SPLITS[1:] for graph in splits[name]}
+        train = [graph for graph in splits["train"] if canonical_key(graph) not in held_out]
+        if removed := len(splits["train"]) - len(train):
+            logger.warning("left out of training %s, held out too", counted(removed, "graph"))
+        splits["train"] = train
+    elif list(one.splits) == [ALL]:
+        splits = _split_by_graph(one.graphs, config.split, config.split_seed)
+    else:
+        # the file's own splits are kept, with a warning if they overlap
         if ALL in one.splits or not {"train", "val"} <= one.splits.keys():
             raise ValueError(
                 f"{config.path} has the splits {', '.join(one.splits)}; expected train, val and "
@@ -107,20 +118,7 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
                 "%s: %s to be held out, of %d, trained on too; its splits are kept",
                 *(config.path, counted(sum(again), "graph"), len(again)),
             )
-        return _graph_dataset(splits, config, vocab)
-    # a file for each split: no graph that is held out is trained on
-    for name, source in sources.items():
-        if list(source.splits) != [ALL]:
-            raise ValueError(
-                f"data.{name}_path={config[f'{name}_path']} has splits of its own; give it as "
-                "data.path"
-            )
-    splits = {name: sources[name].graphs if name in sources else [] for name in SPLITS}
-    held_out = {canonical_key(graph) for name in SPLITS[1:] for graph in splits[name]}
-    train = [graph for graph in splits["train"] if canonical_key(graph) not in held_out]
-    if removed := len(splits["train"]) - len(train):
-        logger.warning("left out of training %s, held out too", counted(removed, "graph"))
-    return _graph_dataset({**splits, "train": train}, config, vocab)
+    return _graph_dataset(splits, config, vocab)
 
 
 def build_test_graphs(config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
@@ -164,7 +162,9 @@ def _read_graph_files(config: DictConfig) -> dict[str, ReadGraphs]:
     return {name: read_graphs(path, types, **options) for name, path in paths.items()}
 
 
-def _split_by_graph(graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int) -> Splits:
+def _split_by_graph(
+    graphs: Sequence[TypedGraph], fractions: Sequence[float], seed: int
+) -> dict[str, list[TypedGraph]]:
     """Split the distinct graphs at random; isomorphic graphs stay together, and all repeats are
     kept."""
     # isomorphic graphs have one key
