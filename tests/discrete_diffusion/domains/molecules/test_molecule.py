@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import sys
+from itertools import combinations
 
 import pytest
 import torch
@@ -137,6 +138,12 @@ def test_an_atom_that_the_vocabulary_lacks_is_named():
     vocab = VocabConfig(n_max=9, node_types=("C", "N"), edge_types=BONDS)
     with pytest.raises(ValueError, match=r"atom O is not in data.atoms=\['C', 'N'\]"):
         encode_molecules([Molecule(("C", "O"), ((0, 1, 0),))], vocab)
+
+
+def test_bonds_between_atoms_that_rdkit_puts_on_one_place_are_drawn(tmp_path):
+    pairs = [(i, j, 1) for i, j in combinations(range(7), 2) if (i, j) != (0, 6)]
+    plot_molecules([Molecule(("C",) * 7, tuple(pairs))], tmp_path / "drawn.svg")
+    assert (tmp_path / "drawn.svg").read_text().count("bond-") >= len(pairs)
 
 
 def test_where_rdkit_cannot_draw_a_picture_is_left_out_and_the_work_goes_on(
