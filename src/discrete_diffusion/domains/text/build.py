@@ -237,10 +237,11 @@ def build_stored_test(config: DictConfig) -> StoredTextDataset:
 def _too_short(where: str, num: int, config: DictConfig, fix: str = "") -> ValueError:
     """Error of a text without a whole window; without a ``fix`` the model has set its length."""
     unit = "tokens" if is_stored(config) else config.tokens
-    fix = fix or "more text, since the model was trained on such windows"
+    key = "data.length=" if fix else ""
+    of_model = "" if fix else ", which the model was trained on"
     return ValueError(
-        f"{where} is {num:,} {unit}, less than one window of data.length={config.length}; give "
-        f"{fix}"
+        f"{where} is {num:,} {unit}, less than one window of {key}{config.length}{of_model}; give "
+        f"{fix or 'more text'}"
     )
 
 
