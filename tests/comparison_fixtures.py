@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import shutil
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from discrete_diffusion.api.cells import Cell
 from discrete_diffusion.building.measurements import with_terms
 from discrete_diffusion.cli import compose
-from discrete_diffusion.cli.compare import CompareRequest, run_comparison
+from discrete_diffusion.cli.compare import (
+    CompareRequest,
+    read_words,
+    run_comparison,
+    shared_overrides,
+)
 from discrete_diffusion.cli.compare_planning import plan_cells
-from discrete_diffusion.cli.compare_request import read_words, shared_overrides
 
 SHORT = (
     *("model=bd_tiny", "data.num_plans=200", "data.batch_size=32", "trainer.max_steps=2"),
@@ -26,7 +31,8 @@ TWO = ("algos=[mdlm]", "backbones=[bd-denoiser,dit]", "seeds=[0]")
 def plan(*overrides: str, user_config_dir: str | None = None) -> list[Cell]:
     words = read_words(overrides)
     config = compose("compare", words, user_config_dir=user_config_dir)
-    return plan_cells(with_terms(config)[0], shared_overrides(words), user_config_dir)
+    user_dir = None if user_config_dir is None else Path(user_config_dir).absolute()
+    return plan_cells(with_terms(config)[0], shared_overrides(words), user_dir)
 
 
 @pytest.fixture(scope="module")

@@ -48,9 +48,7 @@ _ENDINGS = (".ckpt", ".safetensors")
 class OriginalCheckpoint:
     """Name of a checkpoint of original code, in parts.
 
-    ``name``: as it was given; ``kind``: one of ``KINDS``; ``path``: its file or folder;
-    ``settings``: some of ``SETTINGS``, which replace the file's.
-    """
+    ``kind``: one of ``KINDS``; ``settings``: some of ``SETTINGS``, which replace the file's."""
 
     name: str
     kind: str
@@ -67,11 +65,9 @@ class OriginalCheckpoint:
 
 
 def original_checkpoint(name: str | Path) -> OriginalCheckpoint | None:
-    """Parse ``KIND:PATH`` or ``KIND:PATH?KEY=VALUE&...``.
+    """Parse ``KIND:PATH?KEY=VALUE&...``; None for another name, or if there is such a file.
 
-    Returns None for any other name, and if a file or folder has that name. Raises ``ValueError``
-    for an unknown setting, and for a value of another type.
-    """
+    Raises ``ValueError`` for an unknown setting, and for a value of another type."""
     text = str(name)
     # a file of that name comes first
     kind, colon, rest = text.partition(":")

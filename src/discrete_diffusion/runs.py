@@ -62,7 +62,7 @@ def compare(
             failed.
     """
     words = [*overrides, *override_words({**settings, "out": str(out)})]
-    return run_comparison(CompareRequest(words, user_config_dir=_text(config_dir)))
+    return run_comparison(CompareRequest(words, user_config_dir=config_dir))
 
 
 def override_words(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
@@ -94,7 +94,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(each) for each in value]
     return value
-
-
-def _text(path: str | Path | None) -> str | None:
-    return None if path is None else str(path)

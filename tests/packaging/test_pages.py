@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from discrete_diffusion.config.files import shipped_files
+from floor_plans import read_diagrams
 from guide_code import DOCS, prose, sentences
+from listed_parts import listed
 
 ROOT = DOCS.parent
+README = (ROOT / "README.md").read_text()
 MOST_WORDS = {
     "tutorial.md": 900,
     "concepts.md": 2_200,
@@ -37,29 +41,26 @@ MOST_WORDS = {
 }
 """Of a page, tables and code included, as ``wc -w`` counts them."""
 MOST_WORDS_IN_ALL = 40_000
+WORDS_OF_A_SENTENCE = {"README.md": 20, "CONTRIBUTING.md": 23, "SECURITY.md": 23}
+WORDS_OF_A_SENTENCE |= {f"docs/{page}": 25 for page in MOST_WORDS}
 LISTS = {"stable_names.md", "seeds.md"}
 """Pages to look something up in, which nobody reads from the top."""
 
 
-def pages() -> list[str]:
-    return sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
-
-
-def num_words(page: str) -> int:
-    return len((DOCS / page).read_text().split())
-
-
-@pytest.mark.parametrize("page", MOST_WORDS)
-def test_a_page_is_short(page):
-    assert num_words(page) <= MOST_WORDS[page]
-    for part in prose((DOCS / page).read_text()):
-        for sentence in sentences(part):
-            assert len(sentence.split()) <= 40, sentence
-
-
 def test_all_pages_are_short():
-    assert {*MOST_WORDS} == {*pages()}
-    assert sum(map(num_words, pages())) <= MOST_WORDS_IN_ALL
+    pages = {path.relative_to(DOCS).as_posix(): path.read_text() for path in DOCS.rglob("*.md")}
+    num_words = {page: len(text.split()) for page, text in pages.items()}
+    assert num_words.keys() == MOST_WORDS.keys()
+    assert [page for page, num in num_words.items() if num > MOST_WORDS[page]] == []
+    assert sum(num_words.values()) <= MOST_WORDS_IN_ALL
+    assert len(README.splitlines()) <= 130
+
+
+@pytest.mark.parametrize("page", WORDS_OF_A_SENTENCE)
+def test_sentences_are_short(page):
+    for part in prose((ROOT / page).read_text()):
+        for sentence in sentences(part):
+            assert len(sentence.split()) <= WORDS_OF_A_SENTENCE[page], sentence
 
 
 @pytest.mark.parametrize("page", [page for page in MOST_WORDS if page not in LISTS])
@@ -87,5 +88,39 @@ def test_every_page_stands_in_the_navigation():
     assert len(listed) == len({*listed})
     generated = {"api.md", "index.md", "report.md", "notebook.md"}
     generated |= {"contributing.md", "changelog.md", "security.md"}
-    assert {*listed} == {*pages()} | generated
+    assert {*listed} == {*MOST_WORDS} | generated
     assert Path(ROOT / "benchmarks" / "REPORT.md").is_file()
+
+
+def test_the_table_has_the_names_that_list_prints(capsys):
+    section = (DOCS / "commands.md").read_text().split("### Names")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| \w[\w ]* \| `(\S+=)` \| (.+) \|$", section, flags=re.MULTILINE)
+    shown = {key: {*re.findall(r"`([^`]+)`", names)} for key, names in rows}
+    tokens = listed(capsys)["tokens"]
+    groups = {f"{group}=": {*shipped_files(group)} for group in ("optim", "logger")}
+    assert shown == {key: {*names} for key, names in tokens.items()} | groups
+
+
+def test_its_numbers_stand_in_the_table_alone():
+    for part in prose(README):
+        assert not re.search(r"\d", re.sub(r"`[^`]*`", "", part)), part
+
+
+def test_it_shows_a_line_of_its_example():
+    (shown,) = re.findall(r"```json\n(.*?)```", README, flags=re.DOTALL)
+    assert (ROOT / "examples" / "partial.jsonl").read_text().startswith(shown)
+
+
+def test_the_plan_that_it_shows_is_read(tmp_path):
+    (line,) = re.findall(r"`(\{\"rooms\".*?\})`", README)
+    (tmp_path / "plans.jsonl").write_text(line)
+    (plan,) = read_diagrams(tmp_path / "plans.jsonl")
+    assert plan.room_names == ("LivingRoom", "Kitchen")
+
+
+def test_it_has_one_table_of_what_a_script_measured():
+    tables = re.findall(r"(?:^\|.*\n)+", README, flags=re.MULTILINE)
+    assert len(tables) == 1
+    for row in tables[0].splitlines()[2:]:
+        (script,) = re.findall(r"`(benchmarks/\w+\.py)`", row)
+        assert (ROOT / script).is_file()

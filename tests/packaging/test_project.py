@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 import discrete_diffusion
 from discrete_diffusion.cli import config_dir
-from discrete_diffusion.composing.compose import completed, with_open_keys
+from discrete_diffusion.composing.compose import completed_config, with_open_keys
 from discrete_diffusion.composing.search_path import paths_as_typed
 from floor_plans import read_partials
 from floor_plans.commands.data_commands import COMMANDS
@@ -66,7 +66,7 @@ def test_commands_of_the_documents_compose():
             left_out = ("hydra", "resume=")  # folders, and a reader's own run
             distinct.add((command, *(w for w in words if "=" in w and not w.startswith(left_out))))
     for command, *overrides in sorted(distinct):
-        completed(command, with_open_keys(command, paths_as_typed(overrides)), ())
+        completed_config(command, with_open_keys(command, paths_as_typed(overrides)))
 
 
 def test_the_demo_ends_with_commands_that_can_be_typed():
@@ -81,7 +81,7 @@ def test_the_demo_ends_with_commands_that_can_be_typed():
         assert f"--{word.partition('=')[0].replace('_', '-')}" in known
     for command, words in [each for each in printed if each[0] != "plans"]:
         overrides = words.replace("$(DEMO)", "demo").split()
-        completed(command, with_open_keys(command, overrides), ())
+        completed_config(command, with_open_keys(command, overrides))
         for file in (word.removeprefix("given=") for word in overrides if "given=" in word):
             assert read_partials(ROOT / file)
 
@@ -93,7 +93,7 @@ def test_settings_that_troubleshooting_names_exist():
     assert len(settings) >= 6
     for setting in settings:
         if not setting.endswith(("=abc", "=mps")):
-            completed("train", ["data=plans", setting], ())
+            completed_config("train", ["data=plans", setting])
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/features.md"])

@@ -154,14 +154,6 @@ def test_a_summary_is_one_line_about_a_thing_or_an_action(shown):
     assert not wrong
 
 
-def test_a_docstring_without_its_argument_is_noticed():
-    doc = "Add.\n\nArgs:\n    x: a number, the\n        first.\n\nReturns:\n    The sum.\n"
-    assert _entries(doc, "Args") == {"x"}
-    assert _parameters(lambda x, *y, **z: None) == {"x", "*y", "**z"}
-    assert _section(doc, "Returns") == "The sum."
-    assert _section(doc, "Raises") is None
-
-
 def test_ruff_checks_the_docstrings_of_these_modules():
     lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
     (pattern,) = [key for key, rules in lint["per-file-ignores"].items() if rules == ["D"]]

@@ -54,12 +54,6 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
-def test_a_deviation_ends_with_its_paragraph():
-    source = '"""One.\n\n  Deviation: a ``b``\n  c.\n  Deviation: d.\n\n  e"""\n# Deviation: f"""'
-    assert deviations(source) == ["a `b` c.", "d.", "f"]
-    assert deviations('"""The paper has 3."""') == []
-
-
 def test_every_deviation_has_a_row_and_every_row_a_deviation():
     on_page = {place: len(rows) for place, rows in listed().items()}
     assert on_page == {place: len(texts) for place, texts in stated().items()}

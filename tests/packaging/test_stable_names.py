@@ -103,17 +103,6 @@ def test_examples_import_names_of_the_page(path):
     assert unlisted(path.read_text()) == []
 
 
-def test_a_deep_path_or_an_unlisted_name_is_noticed():
-    code = "from discrete_diffusion.sampling.partial_samples import PartialSamples\n"
-    code += "import discrete_diffusion.data\n"
-    code += "from discrete_diffusion.sampling import PartialSamples, SAMPLERS\n"
-    assert unlisted(code) == [
-        "from discrete_diffusion.sampling.partial_samples import PartialSamples",
-        "from discrete_diffusion.data import ",
-        "from discrete_diffusion.sampling import SAMPLERS",
-    ]
-
-
 def test_the_code_of_the_page_runs_and_its_table_explains_each_name():
     scope = run_python(PAGE)
     rows = section("Python").split("### By package")[0].splitlines()

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import uniform_draws
-from discrete_diffusion.config.signatures import Checked
-from discrete_diffusion.config.values import Bounds
+from discrete_diffusion.config.values import Bounds, Checked
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.models.calling import CONTRACT, BackboneCall, described, pack_columns

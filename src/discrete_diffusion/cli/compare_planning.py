@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import product
@@ -15,24 +15,24 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithm_state
 from discrete_diffusion.api.cells import Cell
 from discrete_diffusion.building.algorithm import UnmetNeedsError, build_algorithm
 from discrete_diffusion.building.backbones import apart, are_equal, parameter_counts, value_for
-from discrete_diffusion.cli.compare_request import has_key, is_option, key_of, option_notes
-from discrete_diffusion.cli.errors import explain
+from discrete_diffusion.cli.errors import explain_hydra_error
 from discrete_diffusion.cli.train import check_values
 from discrete_diffusion.composing.compose import compose_plainly
 from discrete_diffusion.composing.search_path import (
     chooses_model,
     fitting_presets,
+    is_option,
+    key_of,
     model_presets,
-    places_of,
     written,
 )
 from discrete_diffusion.config.constructors import check_kinds, check_scaling
 from discrete_diffusion.config.files import plain
+from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.domains.registry import (
     available_domains,
     complete_data,
@@ -53,13 +53,17 @@ _STATES = ("tokens", "field", "latent")
 """States that can be compared: token ids, and states of samples that are also available as ids."""
 
 
+_NO_SETTINGS = {
+    *("name", "backbone", "backbones", "parameters", "counted_at", "counted_with", "scales_with"),
+}
+"""Keys that describe a config section and are not settings."""
+
+
 @dataclass(frozen=True)
 class Recipe:
-    """Shared config of an algorithm's cells, without model, backbone and options.
+    """Shared config of an algorithm's cells, composed by ``overrides`` without model and options.
 
-    ``overrides``: overrides that compose ``config``. ``is_plain``: True if settings of an
-    experiment under ``algo`` were left out.
-    """
+    ``is_plain``: True if settings of an experiment under ``algo`` were left out."""
 
     overrides: tuple[str, ...]
     config: DictConfig
@@ -87,21 +91,16 @@ class Recipe:
         from discrete_diffusion.models.calling import OWN_CONDITIONS
 
         spec = backbone_spec(backbone)
+        of_graphs = graph_vocabulary(complete_data(self.config).data) is not None
         return (
             spec.state == data_state(self.config.data)
             and {*(spec.conditions or ())} - OWN_CONDITIONS <= {*self.conditions}
             and spec.offers(self.conditions)
-            and (self._is_of_graphs or not spec.graph)
+            and (of_graphs or not spec.graph)
         )
 
-    @cached_property
-    def _is_of_graphs(self) -> bool:
-        """True if the samples are graphs."""
-        return graph_vocabulary(complete_data(self.config).data) is not None
-
     def stand_in(self) -> str:
-        """Choose a backbone in place of one that does not fit: ``dit``, the algorithm's default, or
-        the first that fits. Raises ``ValueError`` if none fits."""
+        """Choose a backbone in place of one that does not fit; ``ValueError`` if none fits."""
         # backbones that the algorithm can use and that read the data
         able = [name for name in self.usable if self.reads(name)]
         for name in ("dit", str(self.config.algo.backbone), *able):
@@ -118,12 +117,9 @@ class Recipe:
 def recipes(
     algorithms: Sequence[str], shared: Sequence[str], compose: Compose
 ) -> dict[str, Recipe]:
-    """Make the recipe of each algorithm, by name.
+    """Make the recipe of each algorithm, all with the samples of the first recipe's data.
 
-    All recipes have the samples of the first recipe's data, each in the state of its algorithm.
-    ``shared``: overrides of all cells, without options. Raises ``ValueError`` if these samples are
-    not available in the state of an algorithm.
-    """
+    Raises ``ValueError`` if these samples are not available in the state of an algorithm."""
     configs = {name: compose([*shared, f"algo={name}"]) for name in algorithms}
     names = [str(config.algo.name) for config in configs.values()]
     for name, config in configs.items():
@@ -152,7 +148,13 @@ def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compos
         return []
     forms = equivalent_data_sets(base)
     if state not in forms:
-        known = " or ".join(f"data={each}" for each in _data_sets_with(state))
+        # data sets whose samples are available in this state and in another
+        known = " or ".join(
+            f"data={each}"
+            for domain in map(get_domain, available_domains())
+            for each in domain.data_sets
+            if state in domain.data_sets.values() and len({*domain.data_sets.values()}) > 1
+        )
         raise ValueError(
             f"{name} works on {state}, and data={base.name} holds {' and '.join(forms)} only; "
             f"choose {known}, the same samples in two states, or other algos="
@@ -163,22 +165,10 @@ def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compos
     return [f"data={forms[state]}", *(f"data.{key}={written(v)}" for key, v in changed.items())]
 
 
-def _data_sets_with(state: str) -> list[str]:
-    """Names of the data sets whose samples are available in this state and in another state."""
-    return [
-        name
-        for domain in map(get_domain, available_domains())
-        for name in domain.data_sets
-        if state in domain.data_sets.values() and len({*domain.data_sets.values()}) > 1
-    ]
-
-
 def _undo_experiment(
     name: str, config: DictConfig, shared: Sequence[str], compose: Compose
 ) -> list[str]:
-    """Overrides that undo an experiment's settings under ``algo`` for another algorithm.
-
-    For that algorithm a key may mean something else, and the backbone may not fit."""
+    """Overrides that undo an experiment's settings under ``algo`` for another algorithm."""
     of_experiment = any(key_of(word) == "experiment" for word in shared)
     if not of_experiment or compose(shared).algo.name == config.algo.name:
         return []
@@ -191,11 +181,7 @@ def _undo_experiment(
 def _sampling_words(
     name: str, names: Sequence[str], config: DictConfig, compose: Compose
 ) -> list[str]:
-    """Return overrides of the sampler for data whose samples are available in two states.
-
-    They choose the algorithm's default sampler if the requested sampler fits only other algorithms
-    of ``names``, and for token ids the domain's ``token_steps`` unless steps are given. Empty for
-    other data."""
+    """Return overrides of the sampler for data whose samples are available in two states."""
     domain, algorithm = domain_of(config.data), str(config.algo.name)
     if len(equivalent_data_sets(config.data)) < 2:
         return []
@@ -223,16 +209,14 @@ logger = logging.getLogger(__name__)
 
 
 def plan_cells(
-    config: DictConfig, overrides: Sequence[str], user_config_dir: str | None = None
+    config: DictConfig, overrides: Sequence[str], user_dir: Path | None = None
 ) -> list[Cell]:
     """Plan all cells in the order of the table, and check them on the meta device.
 
-    ``config``: config of the command, from ``with_terms``; ``overrides``: result of
-    ``shared_overrides``. Raises ``ValueError`` listing all refused cells, or for an algorithm whose
-    state the samples are not available in.
-    """
+    Raises ``ValueError`` listing all refused cells, or for an algorithm whose state the samples are
+    not available in."""
     # one cell per algorithm and backbone, without duplicates
-    planner = _Planner(config, overrides, user_config_dir)
+    planner = _Planner(config, overrides, user_dir)
     cells: list[Cell] = []
     refused: list[str] = []
     # refusals are collected, so that all are named at once
@@ -254,41 +238,35 @@ def plan_cells(
     configs = {name: cell.config for name, cell in zip(names, cells, strict=True)}
     for line in (*planner.notes, *option_notes(planner.model_options, configs)):
         logger.info("%s", line)
-    for line in _preset_notes(planner.model, dict(zip(names, cells, strict=True))):
-        logger.info("%s", line)
-    return [_with_seed(cell, seed) for cell in cells for seed in config.seeds]
-
-
-def _preset_notes(chosen: str | None, cells: Mapping[str, Cell]) -> list[str]:
-    """Notes on presets and sizes of the ``cells``, given by name; [] if all have the ``chosen``
-    preset and none was scaled."""
-    others = {n: c for n, c in cells.items() if chosen is not None and c.preset != chosen}
-    lines = [f"{n}: model={c.model} ({c.parameters:,} parameters)" for n, c in cells.items()]
-    if others:
-        own = ", ".join(name for name in cells if name not in others)
-        return [f"model={chosen}: for {own or 'none of them'}", *lines]
-    return lines if any(cell.scaled for cell in cells.values()) else []
-
-
-def _with_seed(cell: Cell, seed: int) -> Cell:
-    config = cell.config.copy()
-    config.seed = seed
-    return replace(cell, seed=seed, config=config, overrides=(*cell.overrides, f"seed={seed}"))
+    # presets and sizes, unless all cells have the preset of the command, unscaled
+    named = dict(zip(names, cells, strict=True))
+    chosen = [n for n, c in named.items() if planner.model is None or c.preset == planner.model]
+    if len(chosen) < len(named):
+        logger.info("model=%s: for %s", planner.model, ", ".join(chosen) or "none of them")
+    if len(chosen) < len(named) or any(cell.scaled for cell in cells):
+        for name, cell in named.items():
+            logger.info("%s: model=%s (%s parameters)", name, cell.model, f"{cell.parameters:,}")
+    # a cell for each seed
+    seeded = []
+    for cell, seed in product(cells, config.seeds):
+        own = cell.config.copy()
+        own.seed = seed
+        words = (*cell.overrides, f"seed={seed}")
+        seeded.append(replace(cell, seed=seed, config=own, overrides=words))
+    return seeded
 
 
 class _Planner:
     """Planner of one cell at a time. ``notes``: which options apply to which algorithms."""
 
-    def __init__(
-        self, config: DictConfig, overrides: Sequence[str], user_config_dir: str | None
-    ) -> None:
-        self.request, self.places = config, places_of(overrides, user_config_dir)
+    def __init__(self, config: DictConfig, overrides: Sequence[str], user_dir: Path | None) -> None:
+        self.request, self.user_dir = config, user_dir
         self.tolerance: float | None = config.size_tolerance
         # overrides of all cells, and options of some
         self._compose = lru_cache(maxsize=None)(self._composed)
         self.added = [o for o in overrides if o.startswith("+model.")]
         self.shared = [o for o in overrides if not is_option(o) and o not in self.added]
-        self.presets = model_presets(self.places)
+        self.presets = model_presets(self.user_dir)
         options = [o for o in overrides if is_option(o)]
         self.model_options = [o for o in options if key_of(o).startswith("model.")]
         self.options = [o for o in options if o not in self.model_options]
@@ -312,8 +290,7 @@ class _Planner:
         return re.sub(r"algo\.backbone=([\w-]+)", r"backbones=[\1]", refusal)
 
     def plan(self, algorithm: str, asked: str | None, size: int | None) -> Cell:
-        """Plan a cell without its seed. ``asked``: the requested backbone, None for the default;
-        ``size``: number of parameters of the first cell, None for the first cell itself."""
+        """Plan a cell without its seed; ``size``: parameters of the first cell, None for itself."""
         # a backbone that fits
         recipe, instead_of = self.recipes[algorithm], None
         backbone = asked or str(self._compose(tuple(self.shared)).algo.backbone)
@@ -340,8 +317,7 @@ class _Planner:
         return replace(cell, instead_of=instead_of)
 
     def _can_use(self, algorithm: str, backbone: str, wanted: str) -> bool:
-        """True if the algorithm can use a backbone, which is built if it does not declare its
-        conditions."""
+        """True if the algorithm can use a backbone, which is built if it declares no conditions."""
         recipe, spec = self.recipes[algorithm], backbone_spec(backbone)
         # the registry says which conditions the backbone reads
         if spec.conditions is not None or spec.state != algorithm_state(recipe.config.algo.name):
@@ -356,8 +332,7 @@ class _Planner:
         return are_equal(cell.parameters, size, self.tolerance)
 
     def _default_model(self, recipe: Recipe, backbone: str) -> str:
-        """Choose the recipe's preset; if it does not fit the data, another recipe's, else the
-        backbone's default."""
+        """Choose a preset that fits the data: the recipe's, another recipe's, the backbone's."""
         known = {*available_backbones()}
         for each in (recipe, *self.recipes.values()):
             preset = self.presets.get(each.model)
@@ -369,11 +344,7 @@ class _Planner:
         return backbone_spec(backbone).preset or recipe.model
 
     def _candidates(self, backbone: str, wanted: str, size: int | None) -> Sequence[str | None]:
-        """Return the presets to try for a backbone, in order.
-
-        First the ``wanted`` preset if it fits, alone if the command gives it; then other presets
-        that fit, sorted by distance to ``size`` or to the size of ``wanted``. None stands for the
-        preset of the recipe, for a backbone without a preset."""
+        """Return the presets to try for a backbone, in order; None stands for the recipe's."""
         preset = self.presets.get(wanted)
         # a preset for any backbone
         if preset is None or not preset.backbones:
@@ -385,8 +356,7 @@ class _Planner:
         return [*first, *(name for name in found if name not in first)] or [self.model]
 
     def _scaled(self, cell: Cell, size: int) -> Cell:
-        """Scale a cell to about ``size`` parameters, or as near as possible, by the keys that its
-        preset scales with."""
+        """Scale a cell to about ``size`` parameters by the keys that its preset scales with."""
         assert self.tolerance is not None
         for key in self._scaling_keys(cell):
             # search the value of the key that comes near the size
@@ -453,8 +423,15 @@ class _Planner:
             preset_config, overrides = config, [*overrides, *of_model]
             config = self._compose(tuple(overrides))
             check_kinds(config, preset_config)
-        # built on the meta device, to count the parameters
-        built = build_on_meta(config)
+        # built on the meta device, which takes no memory, to count the parameters
+        check_values(config)
+        try:
+            sampler, completed = build_sampler(config), complete_data(config)
+            with torch.device("meta"):
+                built = build_algorithm(completed)
+        except (TypeError, OmegaConfBaseException) as error:
+            raise ValueError(str(error)) from error
+        check_sampler(sampler, built)
         cell = Cell(
             algorithm,
             backbone,
@@ -472,24 +449,44 @@ class _Planner:
 
     def _composed(self, overrides: tuple[str, ...]) -> DictConfig:
         try:
-            return compose_plainly("train", overrides, self.places)
+            return compose_plainly("train", overrides, self.user_dir)
         except HydraException as error:
             words = list(overrides)
-            raise ValueError(explain(error, "train", words, self.places)) from error
+            raise ValueError(explain_hydra_error(error, "train", words, self.user_dir)) from error
 
 
-def build_on_meta(config: DictConfig) -> Algorithm:
-    """Build the algorithm of a ``train`` config on the meta device, and check its sampler.
+def has_key(config: DictConfig, option: str) -> bool:
+    """True if a config has the key of an override."""
+    section, _, name = key_of(option).rpartition(".")
+    node = OmegaConf.select(config, section)
+    return isinstance(node, DictConfig) and name in node
 
-    Raises ``ValueError`` for parts that do not fit each other.
-    """
-    check_values(config)
-    try:
-        # weights on the meta device take no memory
-        sampler, completed = build_sampler(config), complete_data(config)
-        with torch.device("meta"):
-            algorithm = build_algorithm(completed)
-    except (TypeError, OmegaConfBaseException) as error:
-        raise ValueError(str(error)) from error
-    check_sampler(sampler, algorithm)
-    return algorithm
+
+def option_notes(options: Sequence[str], configs: Mapping[str, DictConfig]) -> list[str]:
+    """Notes on options that apply to some of the ``configs`` only: ``algo.num_steps=10: for d3pm``.
+
+    Raises ``ValueError`` with the closest key for an option that no config has."""
+    lines = []
+    for option in options:
+        # configs with the key
+        own = [name for name, config in configs.items() if has_key(config, option)]
+        if not own:
+            key = key_of(option)
+            asked = f"{option.lstrip('+')}: the configs of {', '.join(configs)} have no {key}"
+            section, name, known = _nearest_known(key, configs.values())
+            if not known:
+                raise ValueError(f"{asked}, nor any other value under '{section}'")
+            raise ValueError(f"{asked}; {unknown_name('key', name, known)}")
+        if len(own) < len(configs):
+            lines.append(f"{option.lstrip('+')}: for {', '.join(own)}")
+    return lines
+
+
+def _nearest_known(key: str, configs: Collection[DictConfig]) -> tuple[str, str, set[str]]:
+    """Return the innermost known section of a ``key``, and the unknown and known names in it."""
+    section, _, name = key.rpartition(".")
+    nodes = [OmegaConf.select(config, section) for config in configs]
+    known = {str(k) for node in nodes if isinstance(node, DictConfig) for k in node}
+    if not known and "." in section:
+        return _nearest_known(section, configs)
+    return section, name, known - _NO_SETTINGS

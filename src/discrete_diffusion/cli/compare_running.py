@@ -16,7 +16,7 @@ from discrete_diffusion.api.cells import Cell, CellFolder, check_folders, measur
 from discrete_diffusion.api.comparison_report import write_comparison
 from discrete_diffusion.cli.train import TrainRequest, check_trainer_units, run_training
 from discrete_diffusion.composing.parts import with_algorithm
-from discrete_diffusion.composing.search_path import is_search_path, own_hydra, places_of, quoted
+from discrete_diffusion.composing.search_path import own_hydra, quoted
 from discrete_diffusion.config.values import counted
 from discrete_diffusion.data.base import Dataset
 from discrete_diffusion.domains.registry import complete_data
@@ -34,7 +34,7 @@ def compare_cells(
     config: DictConfig,
     overrides: Sequence[str],
     launcher: Sequence[str],
-    user_config_dir: str | None,
+    user_dir: Path | None,
 ) -> dict[str, Any]:
     """Train and measure the cells that are not finished, and write the comparison."""
     # the measurements of every cell
@@ -66,16 +66,14 @@ def compare_cells(
     check_folders(cells, data, overwrite=config.overwrite)
     missing = [cell for cell in cells if not cell.folder.is_finished(cell.config, protocol)]
     _try_backbones([cell for cell in missing if not cell.folder.is_trained], data)
-    _announce(cells, missing)
+    _log_state_of_cells(cells, missing)
     if missing:
-        run_cells(missing, protocol, launcher=launcher, user_config_dir=user_config_dir)
+        run_cells(missing, protocol, launcher=launcher, user_dir=user_dir)
     return write_comparison(cells, data, protocol, config, overrides=[*overrides, *launcher])
 
 
 def _try_backbones(cells: Sequence[Cell], data: dict[str, Dataset]) -> None:
-    """Try each combination of algorithm and backbone on samples, before any run.
-
-    Raises ``ValueError`` listing the combinations that fail."""
+    """Try each algorithm and backbone on samples; ``ValueError`` listing those that fail."""
     # one cell of each combination
     pairs: dict[tuple[str, str], Cell] = {}
     for cell in cells:
@@ -92,7 +90,7 @@ def _try_backbones(cells: Sequence[Cell], data: dict[str, Dataset]) -> None:
         raise ValueError(f"compare refuses {count} combinations, and ran none:\n  {listed}")
 
 
-def _announce(cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
+def _log_state_of_cells(cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
     # the state of each cell
     to_run = {cell.name for cell in missing}
     for cell in cells:
@@ -119,22 +117,18 @@ def run_cells(
     protocol: EvaluationProtocol,
     *,
     launcher: Sequence[str] = (),
-    user_config_dir: str | None = None,
+    user_dir: Path | None = None,
 ) -> None:
     """Run every cell by Hydra's launcher; by default one after the other in this process.
 
-    ``launcher``: overrides that choose the launcher, such as ``hydra/launcher=joblib``. Hydra's
-    global state is restored.
-
     Raises ``ValueError`` naming the cells that failed. Its cause is the last error that users
-    cannot mend, if there is one.
-    """
+    cannot mend, if there is one."""
     from hydra.core.utils import JobStatus
 
     # cells on other machines do not tell how long the others take
     begun = None if launcher else time.perf_counter()
     task = partial(run_cell, protocol=protocol, num_cells=len(cells), begun=begun)
-    returned = _launched(cells, task, launcher, user_config_dir)
+    returned = _run_by_launcher(cells, task, launcher, user_dir)
     # errors that users can mend, by cell; any other error is the cause
     failed, cause = [], None
     for cell, job in zip(cells, returned, strict=True):
@@ -158,11 +152,11 @@ def run_cells(
         ) from cause
 
 
-def _launched(
+def _run_by_launcher(
     cells: Sequence[Cell],
     task: Callable[[DictConfig], None],
     launcher: Sequence[str],
-    user_config_dir: str | None,
+    user_dir: Path | None,
 ) -> Sequence[Any]:
     """Call ``task`` with the config of each cell by Hydra's launcher; return the results."""
     # Hydra has no public way to call a launcher
@@ -177,7 +171,7 @@ def _launched(
     shared = [f"hydra.sweep.dir={quoted(str(cells[0].folder.path.parent))}", *launcher]
     hydra_log = logging.getLogger("hydra")
     level = hydra_log.level
-    with own_hydra(places := places_of(cells[0].overrides, user_config_dir)) as searchpath:
+    with own_hydra(user_dir) as searchpath:
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         config = hydra.compose_config(
@@ -192,11 +186,8 @@ def _launched(
                 hydra_context=context, task_function=task, config=config
             )
             # the overrides of each cell, with its folder
-            jobs = [
-                [*(o for o in c.overrides if not is_search_path(o)), f"hydra.sweep.subdir={c.name}"]
-                for c in cells
-            ]
-            jobs = [with_algorithm(words, places)[0] for words in jobs]
+            jobs = [[*c.overrides, f"hydra.sweep.subdir={c.name}"] for c in cells]
+            jobs = [with_algorithm(words, user_dir)[0] for words in jobs]
             returned: Sequence[Any] = found.launch(jobs, initial_job_idx=0)
         finally:
             HydraConfig.instance().cfg = former
@@ -211,13 +202,10 @@ def run_cell(
     num_cells: int,
     begun: float | None = None,
 ) -> None:
-    """Train or resume a cell, one of ``num_cells``, and measure it.
+    """Train or resume a cell in the folder that the launcher made for it, and measure it.
 
-    It runs in the folder that the launcher made for it. ``begun``: start of the first cell, in
-    seconds of ``time.perf_counter``; the time left is estimated from the cells since then.
-
-    Raises the errors of ``train``, and ``ValueError`` if training has diverged.
-    """
+    ``begun``: start of the first cell, in seconds of ``time.perf_counter``. Raises the errors of
+    ``train``, and ``ValueError`` if training has diverged."""
     from hydra.core.hydra_config import HydraConfig
 
     folder = CellFolder(Path(HydraConfig.get().runtime.output_dir))
@@ -230,10 +218,10 @@ def run_cell(
     logger.info("--- %s, cell %d of %d%s", folder.path.name, number, num_cells, left)
     cell = f"cell {number} of {num_cells}, {folder.path.name}"
     with progress.shown(logger.info, bar=False), progress.task(cell):
-        _finish(config, folder, protocol)
+        _complete_cell(config, folder, protocol)
 
 
-def _finish(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol) -> None:
+def _complete_cell(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol) -> None:
     """Train the cell, unless it is trained already, and measure it."""
     if not folder.is_trained:
         # from the last checkpoint, if there is one
@@ -253,7 +241,5 @@ def _finish(config: DictConfig, folder: CellFolder, protocol: EvaluationProtocol
 
 
 def _is_no_metric(record: logging.LogRecord) -> bool:
-    """Filter of log records: False for the last line of ``train`` with its metrics.
-
-    These use another split than the table of the comparison, and fewer noise samples."""
+    """False for the last line of ``train``, with metrics of another split than the table's."""
     return not record.getMessage().startswith("metrics:")

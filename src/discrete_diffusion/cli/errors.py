@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
@@ -18,11 +19,11 @@ from discrete_diffusion.composing.parts import (
     named_modules,
     samplers_with,
 )
-from discrete_diffusion.composing.search_path import Places, folders_among, group_overrides
+from discrete_diffusion.composing.search_path import group_overrides
 from discrete_diffusion.config.files import (
     RENAMED,
     check_own_files,
-    explained,
+    explain_yaml_error,
     place_of_choice,
     shipped_files,
 )
@@ -43,10 +44,12 @@ _MENDABLE = (
 
 
 def sentence(error: Exception) -> str | None:
-    """Return the message of an error that a user can mend, without control characters.
-
-    None for any other error."""
-    if _lacks_memory(error):
+    """Return the message of an error that a user can mend, printable, or None for other errors."""
+    # memory of Python, the system, or torch, which raises a general error for that of the CPU
+    words = ("allocate memory", "not enough memory", "out of memory")
+    of_torch = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    of_system = isinstance(error, OSError) and words[0] in str(error)
+    if of_torch or of_system or isinstance(error, MemoryError):
         where = "the GPU" if type(error).__name__ == "OutOfMemoryError" else "this machine"
         return f"{where} is out of memory; take a smaller batch_size, num_samples or model"
     if not isinstance(error, _MENDABLE):
@@ -54,45 +57,37 @@ def sentence(error: Exception) -> str | None:
     text = str(error)
     # an error of the YAML parser
     if mark := getattr(error, "problem_mark", None):
-        text = f"{mark.name}, {explained(error)}"
+        text = f"{mark.name}, {explain_yaml_error(error)}"
     elif (key := getattr(error, "full_key", None)) and "not in struct" in text:
         text = f"the config has no {key}, which is needed; set {key}=..., or compose a YAML with it"
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
-def _lacks_memory(error: Exception) -> bool:
-    """True if Python, the system or torch has run out of memory.
-
-    For CPU memory torch raises a general ``RuntimeError``, so its text is searched."""
-    # other OSErrors, on lost processes, mention memory too
-    if isinstance(error, OSError):
-        return "allocate memory" in str(error)
-    words = ("allocate memory", "not enough memory", "out of memory")
-    of_torch = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
-    return of_torch or isinstance(error, MemoryError)
-
-
-def explain(error: Exception, config_name: str, overrides: Sequence[str], places: Places) -> str:
-    """Return a sentence for an error of Hydra, with the closest choice or key.
-
-    Returns Hydra's text if the error is not recognised."""
+def explain_hydra_error(
+    error: Exception, config_name: str, overrides: Sequence[str], user_dir: Path | None
+) -> str:
+    """Return a sentence for an error of Hydra, with the closest choice or key, or Hydra's own."""
     # an unknown choice of a group
     missing = getattr(error, "missing_cfg_file", None)
     if isinstance(error, MissingConfigException) and missing and "/" in missing:
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
         if group == "hydra/launcher":
-            return _missing_launcher(name)
-        place = place_of_choice(
-            check_own_files(config_name, overrides, folders_among(places)), group, name
-        )
-        if found := {*all_choices(group, places), *(error.options or ())}:
+            package = _LAUNCHER_PACKAGES.get(name)
+            remedy = "" if package is None else f"pip install {package}, or "
+            return (
+                f"hydra/launcher={name}: no plug-in that is installed offers it; {remedy}leave it "
+                "out to run one job after the other"
+            )
+        files = check_own_files(config_name, overrides, user_dir)
+        place = place_of_choice(files, group, name)
+        if found := {*all_choices(group, user_dir), *(error.options or ())}:
             text = unknown_name(f"{group} choice", name, found)
             text += missing_package(name) if group == "data" else ""
             return f"{place}{text}{plugins_hint(group, name, overrides)}"
         return f"{place}found no config {missing}"
     # null for a group, or several values for a key
     for group in (word.lstrip("+").removesuffix("=null") for word in overrides):
-        known = all_choices(group, places)
+        known = all_choices(group, user_dir)
         if f"{group}=null" in overrides and known:
             return f"{group}=null: leave it out for the default, or choose: {', '.join(known)}"
     if several := re.match(r"Ambiguous value for argument '([^=]+)=(.*)'\n", str(error)):
@@ -101,22 +96,19 @@ def explain(error: Exception, config_name: str, overrides: Sequence[str], places
         return f"{key}={values}: a list stands in brackets, {key}=[{values}]{sweep}"
     # an unknown key
     if isinstance(error, ConfigCompositionException):
-        return _unknown_key(error, config_name, overrides, places) or str(error)
+        return _unknown_key(error, config_name, overrides, user_dir) or str(error)
     return str(error)
 
 
 def plugins_hint(group: str, name: str, overrides: Sequence[str]) -> str:
-    """Return advice to name the user's module, by ``plugins=``, that registers the part ``name``.
+    """Return advice to name the module that registers a part, by ``plugins=``, or "".
 
-    Modules that the command's checkpoint remembers are suggested. "" for groups that are not
-    registries."""
+    Modules that the command's checkpoint remembers are suggested."""
     if group not in PART_GROUPS:
         return ""
-    values = {
-        key: value for key, _, value in (word.lstrip("+").partition("=") for word in overrides)
-    }
     # modules of the command, and those that the checkpoint remembers
     given = [str(module) for module in named_modules(overrides) or ()]
+    values = dict(word.lstrip("+").partition("=")[::2] for word in overrides)
     known, checkpoint = [], values.get("checkpoint", "").strip("'\"")
     if checkpoint:
         from discrete_diffusion.checkpoints.contents import remembered_modules
@@ -133,17 +125,8 @@ def plugins_hint(group: str, name: str, overrides: Sequence[str]) -> str:
     return f"; if a module of your own has '{name}', name it: plugins=[MODULE]"
 
 
-def _missing_launcher(name: str) -> str:
-    package = _LAUNCHER_PACKAGES.get(name)
-    remedy = "" if package is None else f"pip install {package}, or "
-    return (
-        f"hydra/launcher={name}: no plug-in that is installed offers it; {remedy}leave it out to "
-        "run one job after the other"
-    )
-
-
 def _unknown_key(
-    error: Exception, config_name: str, overrides: Sequence[str], places: Places
+    error: Exception, config_name: str, overrides: Sequence[str], user_dir: Path | None
 ) -> str | None:
     """Return a sentence for an unknown key, with the closest key; None for other errors."""
     found = re.match(r"Could not override '([^']+)'", str(error))
@@ -151,8 +134,8 @@ def _unknown_key(
         return None
     # the section of the key, with the chosen groups
     parent, _, key = found.group(1).rpartition(".")
-    groups = group_overrides(overrides, places)
-    config = compose_plainly(config_name, groups, places)
+    groups = group_overrides(overrides, user_dir)
+    config = compose_plainly(config_name, groups, user_dir)
     node = OmegaConf.select(config, parent) if parent else config
     if node is None and parent:
         return _unknown_section(found.group(1), config)

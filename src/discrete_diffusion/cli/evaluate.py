@@ -13,22 +13,16 @@ from omegaconf import DictConfig
 from discrete_diffusion.cli.process_setup import end_stopped
 from discrete_diffusion.cli.run_folders import reserve_outputs
 from discrete_diffusion.cli.sample import (
-    check_computing,
-    check_inputs,
-    check_request,
+    checked_request,
     choose_devices,
-    input_files,
     opened_model,
-    request_of,
     sample_files,
 )
-from discrete_diffusion.composing.parts import check_sampling
-from discrete_diffusion.config.files import as_list
 from discrete_diffusion.domains.registry import get_domain
 from discrete_diffusion.evaluation.requests import EvaluateRequest
 from discrete_diffusion.hub import boxed_domain
 from discrete_diffusion.runtime import progress
-from discrete_diffusion.runtime.atomic_files import refuse_overwriting, states_of, written_since
+from discrete_diffusion.runtime.atomic_files import states_of, written_since
 from discrete_diffusion.runtime.processes import Stop, silence_nonzero_ranks, started
 
 if TYPE_CHECKING:
@@ -40,61 +34,45 @@ logger = logging.getLogger(__name__)
 def run(config: DictConfig) -> None:
     """Measure, print the table, and write everything into ``out``.
 
-    The files are ``metrics.json``, ``table.md``, the samples of the first sampling seed and
-    pictures, as the kind of data defines: see ``Domain.evaluate``. Several processes share the
-    sampling and the measuring of the model; the first process does the rest. A signal such as
-    Ctrl-C ends the command with a line on its progress, and no file is incomplete; a single process
-    keeps finished samples. Raises ``ValueError`` before measuring if an output would overwrite an
-    input.
+    Several processes share the sampling and the measuring of the model; the first process does the
+    rest. A signal ends the command with a line on its progress; no file is incomplete.
     """
     silence_nonzero_ranks()
     request = check_values(config)
-    folder, written = Path(config.out), _written()
+    folder, written = Path(config.out), _output_names()
     before = states_of(folder, written)
     try:
         with reserve_outputs(config, written):
-            _measure(request, config, folder, written)
+            _measure_and_write(request, config, folder, written)
     except Stop as stop:
         kept = " and ".join(str(folder / name) for name in sorted(written_since(before, folder)))
         end_stopped(stop, f"what is complete is in {kept}" if kept else "nothing was written")
 
 
 def check_values(config: DictConfig) -> EvaluateRequest:
-    """Check a config and return its request.
-
-    Raises ``ValueError`` or ``FileNotFoundError`` for errors that the config alone shows."""
+    """Return the request of a config; ``ValueError`` or ``FileNotFoundError`` if it is wrong."""
     if (config.checkpoint is None) == (config.samples is None):
         got = "neither" if config.checkpoint is None else "both"
         raise ValueError(
             "evaluate needs checkpoint=FILE, which draws the samples, or samples=FILE "
             f"(samples=[A,B] for a file per sampling seed); got {got}"
         )
-    # values, then files, then settings of the sampler
-    request = request_of(EvaluateRequest, config)
-    check_request(config, "evaluate")
-    check_computing(config)
-    inputs = {key: [file] for key, file in input_files(config, "evaluate").items()}
-    for key, files in ({"samples": as_list(config.samples)} | inputs).items():
-        refuse_overwriting(Path(config.out), _written(), key, files)
-    if config.checkpoint is not None:
-        check_sampling(request.sampling)
-    check_inputs(config, "evaluate")
-    return request
+    return checked_request(EvaluateRequest, config, _output_names())
 
 
-def _written() -> list[str]:
+def _output_names() -> list[str]:
     """Names of the files written to ``out``, except pictures, which are never inputs."""
     return ["metrics.json", "table.md", *(f for f in sample_files() if f.startswith("samples."))]
 
 
-def _measure(
+def _measure_and_write(
     request: EvaluateRequest, config: DictConfig, folder: Path, written: list[str]
 ) -> None:
     """Measure, print the tables, and write the files into the folder."""
     from discrete_diffusion.evaluation.tables import print_table
 
-    done, quickly = _evaluate(request, config, written)
-    head = _extent(done.metrics(), quickly)
+    done, quickly = _evaluate_request(request, config, written)
+    head = _note_of_extent(done.metrics(), quickly)
     done.write(folder, {"quick": quickly} if quickly else {}, head)
     if config.pictures:
         with progress.task("drawing pictures"):
@@ -109,7 +87,7 @@ def _measure(
     logger.info("metrics.json, table.md%s: %s", " and pictures" * drawn, folder)
 
 
-def _extent(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
+def _note_of_extent(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
     """Return a sentence on how much was measured; "" if everything was measured."""
     found = [metrics.get(key) for key in ("num_held_out", "num_held_out_available")]
     parts = [] if None in found else ["{:,} of {:,} held-out samples".format(*found)]
@@ -119,12 +97,10 @@ def _extent(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
     return f"num_held_out={found[0]}: {parts[0]}." if parts and found[0] != found[1] else ""
 
 
-def _evaluate(
+def _evaluate_request(
     request: EvaluateRequest, config: DictConfig, written: list[str]
 ) -> tuple[Evaluation, dict[str, int]]:
-    """Measure files of samples, or a checkpoint's model and its samples.
-
-    Returns the measurements, and the settings of ``Domain.quick`` if requested."""
+    """Measure files of samples or a checkpoint's model; return also the settings of quick=true."""
     from discrete_diffusion.api.requests import evaluate_files, evaluate_model
 
     if config.checkpoint is not None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discrete_diffusion.cli.train import KEYS
 from discrete_diffusion.composing.compose import compose_plainly
 from discrete_diffusion.composing.parts import PART_GROUPS, all_choices, registry_of
-from discrete_diffusion.composing.search_path import Places, folders_among, group_overrides
+from discrete_diffusion.composing.search_path import group_overrides
 from discrete_diffusion.config.constructors import signature_of
 from discrete_diffusion.config.files import config_dir, config_dirs, plain
-from discrete_diffusion.config.signatures import Limit
-from discrete_diffusion.config.values import Bounds
+from discrete_diffusion.config.values import Bounds, Limit
 from discrete_diffusion.domains.registry import (
     DEFAULT,
     WITH_CHECKPOINT,
@@ -51,61 +51,56 @@ _FLAGS = """\
 """
 
 
-def print_help(command: str, overrides: Sequence[str], places: Places = ()) -> None:
-    """Print the groups and keys of a command.
-
-    ``overrides``: words of the command; choices such as ``data=plans`` decide which keys there are.
-    Raises the errors of ``compose_plainly``."""
+def print_help(command: str, overrides: Sequence[str], user_dir: Path | None = None) -> None:
+    """Print the groups and keys of a command, with the choices in its ``overrides``."""
     from rich.console import Console
 
     # a console as wide as the terminal, within limits
     width = min(max(shutil.get_terminal_size((_MOST_WIDTH, 0)).columns, _LEAST_WIDTH), _MOST_WIDTH)
     console = Console(highlight=False, markup=False, width=width)
     files = [config_dir() / f"{name}.yaml" for name in _FILES.get(command, (command,))]
-    console.print(header(files[-1].read_text()) + "\n")
+    console.print(yaml_header(files[-1].read_text()) + "\n")
     # the config with the choices of groups
-    words = group_overrides(overrides, places)
+    words = group_overrides(overrides, user_dir)
     words += [word for word in overrides if word.startswith("plugins=")]
-    config = compose_plainly(command, words, places, with_hydra=True)
+    config = compose_plainly(command, words, user_dir, with_hydra=True)
     chosen = {
         group: choice
         for group, choice in sorted(config.hydra.runtime.choices.items())
         if "/" not in group
     }
     # groups, and the comments of the chosen YAMLs
-    table = _table("Groups, each with its choices")
+    table = _table_with_title("Groups, each with its choices")
     meanings: dict[str, str] = {}
     for file in files:
-        meanings |= comments(file.read_text())
+        meanings |= yaml_comments(file.read_text())
     for group, choice in chosen.items():
-        names = ", ".join(all_choices(group, places))
+        names = ", ".join(all_choices(group, user_dir))
         table.add_row(f"{group}={choice or ''}", names)
         if choice is not None:
-            meanings |= _comments_of_choice(group, choice, places)
+            meanings |= _comments_of_choice(group, choice, user_dir)
     console.print(table, "")
     # keys of all kinds of data, then those of one
-    options = _options(command)
-    table, bounds = _table("Keys, each with its default"), dict(_bounds(config))
-    for key, value in _leaves(_container(config)):
+    options = _options_by_key(command)
+    table, bounds = _table_with_title("Keys, each with its default"), dict(_bounds_of_keys(config))
+    for key, value in _leaves(plain(config, resolve=False)):
         section, _, name = key.rpartition(".")
         of_group = section in chosen and name in _NO_SETTINGS
-        if not (of_group or key.startswith("logger.") or key in options):
-            table.add_row(*_row(key, value, meanings.get(key, ""), bounds.get(key, "")))
+        if not (of_group or key.startswith(("hydra.", "logger.")) or key in options):
+            table.add_row(*_row_of_key(key, value, meanings.get(key, ""), bounds.get(key, "")))
     console.print(table, "")
     for title in dict.fromkeys(title for by_title in options.values() for title in by_title):
-        table = _table(f"Keys for {title} alone")
+        table = _table_with_title(f"Keys for {title} alone")
         for key, by_title in options.items():
             if option := by_title.get(title):
-                table.add_row(*_row(key, option.default, option.meaning))
+                table.add_row(*_row_of_key(key, option.default, option.meaning))
         console.print(table, "")
     console.print(_FLAGS, end="")
 
 
-def _row(key: str, value: Any, meaning: str, bounds: str = "") -> tuple[str, str]:
-    """Format a key with its default, and its meaning with its bounds.
-
-    Null is shown as ``(auto)`` if the meaning mentions it, else as nothing."""
-    shown = _shown(value)
+def _row_of_key(key: str, value: Any, meaning: str, bounds: str = "") -> tuple[str, str]:
+    """Format a key with its default, null as ``(auto)`` if it means that, and its meaning."""
+    shown = _format_value(value)
     if value is None:
         meaning, explained = re.subn(
             r"\bnull( is|:)?(?= |$)", lambda found: _AUTO + ":" * bool(found[1]), meaning
@@ -114,7 +109,7 @@ def _row(key: str, value: Any, meaning: str, bounds: str = "") -> tuple[str, str
     return f"{key}={shown}", " ".join(filter(None, (meaning, bounds)))
 
 
-def _bounds(config: DictConfig) -> Iterator[tuple[str, str]]:
+def _bounds_of_keys(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Yield the keys of numbers with a text of their bounds."""
     # annotations of keys, and of settings of the chosen parts
     annotations = {**KEYS}
@@ -128,7 +123,7 @@ def _bounds(config: DictConfig) -> Iterator[tuple[str, str]]:
             yield key, f"({limit.text})"
 
 
-def _options(command: str) -> dict[str, dict[str, Option]]:
+def _options_by_key(command: str) -> dict[str, dict[str, Option]]:
     """Options of a command by key, and for each key by the title of the kind of data."""
     if command in WITH_CHECKPOINT:
         return options_by_title(command)
@@ -137,7 +132,7 @@ def _options(command: str) -> dict[str, dict[str, Option]]:
     return {f"eval.{name}": by_title for name, by_title in options_by_title("train").items()}
 
 
-def header(text: str) -> str:
+def yaml_header(text: str) -> str:
     """First comment of a YAML as one paragraph."""
     lines = []
     for line in text.splitlines():
@@ -148,10 +143,8 @@ def header(text: str) -> str:
     return " ".join(lines)
 
 
-def comments(text: str) -> dict[str, str]:
-    """Comments of a YAML by dotted key.
-
-    A key stands on one line; comment lines after the key belong to it."""
+def yaml_comments(text: str) -> dict[str, str]:
+    """Comments of a YAML by dotted key; comment lines after a key belong to it."""
     found: dict[str, str] = {}
     path: list[tuple[int, str]] = []
     last = None
@@ -171,23 +164,21 @@ def comments(text: str) -> dict[str, str]:
     return found
 
 
-def _comments_of_choice(group: str, choice: str, places: Places) -> dict[str, str]:
-    """Comments of a YAML of a group, by full key.
-
-    YAMLs of the same group among its ``defaults`` are included."""
+def _comments_of_choice(group: str, choice: str, user_dir: Path | None) -> dict[str, str]:
+    """Comments of a YAML of a group and of those among its ``defaults``, by full key."""
     from omegaconf import OmegaConf
 
     # every file of that name on the search path
-    folders = [*config_dirs(), *folders_among(places)]
+    folders = [*config_dirs(), *([] if user_dir is None else [user_dir])]
     found: dict[str, str] = {}
     for path in (folder / group / f"{choice}.yaml" for folder in folders):
         if path.is_file():
             for base in plain(OmegaConf.load(path)).get("defaults", ()):
                 if isinstance(base, str) and base != "_self_":
-                    found |= _comments_of_choice(group, base, places)
+                    found |= _comments_of_choice(group, base, user_dir)
             text = path.read_text()
             inside = "" if text.startswith("# @package _global_") else f"{group}."
-            found |= {f"{inside}{key}": comment for key, comment in comments(text).items()}
+            found |= {f"{inside}{key}": comment for key, comment in yaml_comments(text).items()}
     return found
 
 
@@ -200,27 +191,18 @@ def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", value
 
 
-def _container(config: DictConfig) -> dict[str, Any]:
-    """Convert a config to a dict without Hydra's section; interpolations stay unresolved."""
-    from omegaconf import OmegaConf
-
-    container = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items() if key != "hydra"}
-
-
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Format a value for the command line."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, list):
-        return f"[{','.join(map(_shown, value))}]"
+        return f"[{','.join(map(_format_value, value))}]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_shown(each)}" for key, each in value.items()) + "}"
+        return "{" + ",".join(f"{key}:{_format_value(each)}" for key, each in value.items()) + "}"
     return str(value)
 
 
-def _table(title: str) -> Table:
+def _table_with_title(title: str) -> Table:
     from rich.table import Table
 
     table = Table(
@@ -265,12 +247,6 @@ Every setting is a config value; key=value on the command line overrides it:
   discrete-diffusion train --cfg job           the composed config, without running it
   HYDRA_FULL_ERROR=1                           before a command: the whole trace of an error
 """
-
-
-def commands_of_domains() -> list[str]:
-    """Names of the commands that the installed kinds of data add to the general help."""
-    domains = [get_domain(name) for name in available_domains()]
-    return list(dict.fromkeys(line.split()[0] for each in domains for line in each.command_help))
 
 
 def general_help() -> str:

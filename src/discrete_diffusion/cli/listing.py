@@ -6,13 +6,13 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import takewhile
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from discrete_diffusion.algorithms.registry import ALGORITHMS, algorithms_on
+from discrete_diffusion.cli.help import yaml_header
 from discrete_diffusion.composing.parts import registry_of
 from discrete_diffusion.composing.search_path import choices, model_presets
 from discrete_diffusion.config.files import config_dir, plain, shipped_config, shipped_files
@@ -47,27 +47,25 @@ _DEFAULT = "*"
 
 
 def print_listing(kind: str | None = None) -> None:
-    """Print all parts by state, with the parts that each fits, and the choices of other groups.
+    """Print all parts by state, with the parts that each fits; or the table of one ``kind``.
 
-    ``kind``: print only one table, such as ``algorithms``.
-
-    Raises ``ValueError`` for an unknown kind."""
+    Raises ``ValueError`` for an unknown ``kind``."""
     console = Console(highlight=False)
     if kind is not None:
         check_name("kind of parts", kind, [*_TABLES, *_GROUPS])
         if (group := _GROUPS.get(kind)) is not None:
-            console.print(_table((f"{group}=", "what it is"), _choices(group)))
+            console.print(_marked_table((f"{group}=", "what it is"), _choice_rows(group)))
             return
         # one table of all states
         heads, rows = _TABLES[kind]
         every = [(*row, state) for state in STATES for row in rows(state)]
         several = len({row[-1] for row in every}) > 1
         heads = (*heads, "state") if several else heads
-        console.print(_table(heads, (row[: len(heads)] for row in every)))
+        console.print(_marked_table(heads, (row[: len(heads)] for row in every)))
         return
     console.print(f"What fits what, by the state of a sample. {_DEFAULT}: a default of train.\n")
     for state in STATES:
-        tables = [_table(heads, rows(state)) for heads, rows in _TABLES.values()]
+        tables = [_marked_table(heads, rows(state)) for heads, rows in _TABLES.values()]
         if tables := [table for table in tables if table.row_count]:
             console.print(f"[bold]{state}[/bold]: {_HOLD[state]}\n")
             for table in tables:
@@ -87,17 +85,17 @@ def print_listing(kind: str | None = None) -> None:
     )
 
 
-def _table(heads: tuple[str, ...], rows: Rows) -> Table:
+def _marked_table(heads: tuple[str, ...], rows: Rows) -> Table:
     """Make a table in which the defaults of ``train`` are marked."""
     table = Table(*heads, box=None)
-    default = _defaults().get(heads[0].removesuffix("="))
+    default = _defaults_of_train().get(heads[0].removesuffix("="))
     for name, *cells in rows:
         table.add_row(name + _DEFAULT * (name == default), *cells)
     return table
 
 
 @cache
-def _defaults() -> dict[str, Any]:
+def _defaults_of_train() -> dict[str, Any]:
     """Default choices of ``train`` by group, and the default backbone."""
     from omegaconf import OmegaConf
 
@@ -109,7 +107,7 @@ def _defaults() -> dict[str, Any]:
 # --- rows of each table ---
 
 
-def _data(state: str) -> Rows:
+def _data_rows(state: str) -> Rows:
     """Rows of data sets, with the conditions of their samples."""
     domains = [get_domain(name) for name in available_domains()]
     found = sorted(((n, d) for d in domains for n in d.data_sets), key=lambda pair: pair[0])
@@ -127,19 +125,17 @@ def _data(state: str) -> Rows:
 
 def _first_sentence(yaml: str) -> str:
     """First sentence of the comment at the beginning of a YAML."""
-    comment = takewhile(lambda line: line.startswith("#"), yaml.splitlines())
-    lines = (line.removeprefix("#").strip() for line in comment if "@package" not in line)
-    return " ".join(lines).partition(". ")[0].removesuffix(".")
+    return yaml_header(yaml).partition(". ")[0].removesuffix(".")
 
 
-def _choices(group: str) -> Rows:
+def _choice_rows(group: str) -> Rows:
     """Rows of the choices of a config group, with the first sentences of their YAMLs."""
     files = shipped_files(group)
     for name in choices(group):
         yield name, _first_sentence(files[name].read_text()) if name in files else ""
 
 
-def _backbones(state: str) -> Rows:
+def _backbone_rows(state: str) -> Rows:
     """Rows of backbones, with the model presets that fit."""
     presets = model_presets()
     for name in available_backbones():
@@ -155,56 +151,60 @@ def _backbones(state: str) -> Rows:
         yield name, "yes" if spec.causal else "no", shown
 
 
-def _fact(algorithm: str, name: str, default: Any = ()) -> Any:
+def _fact_of(algorithm: str, name: str, default: Any = ()) -> Any:
     """Read a class attribute of an algorithm without importing the class."""
     return getattr(ALGORITHMS.entry(algorithm), name, default)
 
 
-def _algorithms(state: str) -> Rows:
+def _algorithm_rows(state: str) -> Rows:
     """Rows of algorithms, with their forward processes and backbones."""
     everything = usable_backbones((), state)
     for name in algorithms_on(state):
-        usable = usable_backbones(_fact(name, "backbone_needs"), state)
-        processes = ", ".join(_fact(name, "processes"))
-        others = ", any other" * _fact(name, "any_process", False)
+        usable = usable_backbones(_fact_of(name, "backbone_needs"), state)
+        processes = ", ".join(_fact_of(name, "processes"))
+        others = ", any other" * _fact_of(name, "any_process", False)
         backbones = "any" if usable == everything else ", ".join(usable) or "none yet"
         yield name, processes + others, backbones
 
 
-def _processes(state: str) -> Rows:
+def _process_rows(state: str) -> Rows:
     """Rows of forward processes, with the algorithms and samplers that fit."""
     for name in PROCESSES.names() if state == "tokens" else ():
         fitting = [
             key
             for key in algorithms_on("tokens")
-            if name in _fact(key, "processes") or _fact(key, "any_process", False)
+            if name in _fact_of(key, "processes") or _fact_of(key, "any_process", False)
         ]
         absorbing = getattr(PROCESSES.entry(name), "absorbing", False)
         samplers = "any" if absorbing else "of any noise"
-        yield name, ", ".join(fitting), samplers, _description("forward_process", name)
+        yield name, ", ".join(fitting), samplers, _part_text("forward_process", name)
 
 
-def _schedules(state: str) -> Rows:
+def _schedule_rows(state: str) -> Rows:
     """Rows of noise schedules, with the algorithms that fit."""
-    learning = [key for key in algorithms_on("tokens") if _fact(key, "learns_schedule", False)]
+    learning = [key for key in algorithms_on("tokens") if _fact_of(key, "learns_schedule", False)]
     for name in SCHEDULES.names() if state == "tokens" else ():
         learned = getattr(SCHEDULES.entry(name), "learned", False)
-        yield name, ", ".join(learning) if learned else "any", _description("schedule", name)
+        yield (
+            name,
+            ", ".join(learning) if learned else "any",
+            _part_text("schedule", name),
+        )
 
 
-def _samplers(state: str) -> Rows:
+def _sampler_rows(state: str) -> Rows:
     """Rows of samplers, with the forward processes and algorithms that fit."""
     for name in sorted(SAMPLERS.names()):
         if sampler_state(name) != state:
             continue
         fitting = sampled_by(name)
-        processes = {process for key in fitting for process in _fact(key, "processes")}
+        processes = {process for key in fitting for process in _fact_of(key, "processes")}
         absorbing = getattr(SAMPLERS.entry(name), "absorbing_only", False)
         noise = "absorbing" if absorbing or processes == {"absorbing"} else "any"
         others = sorted(set(algorithms_on(state)) - set(fitting))
         few = 0 < len(others) < 3
         shown = "any but " * few + ", ".join(others if few else fitting)
-        yield name, noise, shown, _description("sampling", name)
+        yield name, noise, shown, _part_text("sampling", name)
 
 
 def sampled_by(name: str) -> list[str]:
@@ -212,10 +212,10 @@ def sampled_by(name: str) -> list[str]:
     sampler = SAMPLERS.entry(name)
 
     def fits(algorithm: str) -> bool:
-        only = _fact(algorithm, "samplers", None)
+        only = _fact_of(algorithm, "samplers", None)
         named = name in only if only else not getattr(sampler, "algorithms", None)
-        absorbing = "absorbing" in _fact(algorithm, "processes")
-        in_steps = _fact(algorithm, "discrete_time", False)
+        absorbing = "absorbing" in _fact_of(algorithm, "processes")
+        in_steps = _fact_of(algorithm, "discrete_time", False)
         return (
             named
             and (absorbing or not getattr(sampler, "absorbing_only", False))
@@ -225,10 +225,8 @@ def sampled_by(name: str) -> list[str]:
     return [key for key in algorithms_on(sampler_state(name)) if fits(key)]
 
 
-def _description(group: str, name: str) -> str:
-    """Describe a part: the comment on its name in the YAML.
-
-    For a plug-in it is the first line of the docstring, without a name in front of a colon."""
+def _part_text(group: str, name: str) -> str:
+    """Describe a part by the comment on its name in the YAML, or else by its docstring."""
     path = shipped_files(group).get(name)
     yaml = "" if path is None else path.read_text()
     if found := re.search(r"^name: \S+ +# (.*)$", yaml, flags=re.MULTILINE):
@@ -242,11 +240,11 @@ def _description(group: str, name: str) -> str:
 
 
 _TABLES: dict[str, tuple[tuple[str, ...], Callable[[str], Rows]]] = {
-    "data": (("data=", "what it is"), _data),
-    "backbones": (("algo.backbone=", "causal", "model="), _backbones),
-    "algorithms": (("algo=", "forward processes", "backbones"), _algorithms),
-    "processes": (("forward_process=", "algo=", "samplers", "what it does"), _processes),
-    "schedules": (("schedule=", "algo=", "what it does"), _schedules),
-    "samplers": (("sampling=", "process", "algo=", "what it does"), _samplers),
+    "data": (("data=", "what it is"), _data_rows),
+    "backbones": (("algo.backbone=", "causal", "model="), _backbone_rows),
+    "algorithms": (("algo=", "forward processes", "backbones"), _algorithm_rows),
+    "processes": (("forward_process=", "algo=", "samplers", "what it does"), _process_rows),
+    "schedules": (("schedule=", "algo=", "what it does"), _schedule_rows),
+    "samplers": (("sampling=", "process", "algo=", "what it does"), _sampler_rows),
 }
 """Heads of each table, and the function that makes its rows for a state, by ``list`` word."""

@@ -1,4 +1,4 @@
-"""The commands ``data``, ``new`` and ``export``."""
+"""The commands ``list``, ``data``, ``new`` and ``export``."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import argparse
 import inspect
 import keyword
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from discrete_diffusion.composing.parts import import_named
 from discrete_diffusion.config.files import shipped_files
 from discrete_diffusion.config.plugins import LazyEntry, refuse_taken
 from discrete_diffusion.config.values import check_name, counted, unknown_name
@@ -28,40 +29,71 @@ if TYPE_CHECKING:
 
 LOAD = LazyEntry("discrete_diffusion.api.loading:load")
 
+_HELP_OF_LIST = """\
+discrete-diffusion list                        backbones, algorithms, samplers, data; what fits what
+discrete-diffusion list algorithms             one table: data, backbones, algorithms, processes,
+                                               schedules, samplers, optimisers, loggers, experiments
+discrete-diffusion list plugins=[my_module]    the same, with those of your own modules
+"""
 
-def kinds_with_commands() -> list[str]:
-    """Names of the commands that kinds of data define.
+_HELP_OF_NEW = """\
+discrete-diffusion new my_project    a package with a backbone, its sizes and its tests
+"""
 
-    They are data sets with sub-commands (``discrete-diffusion plans check FILE``), and further
-    commands of ``Domain.commands``."""
+
+def run_without_config(command: str, words: Sequence[str], others: Collection[str]) -> None:
+    """Run ``list``, ``new``, ``data``, or a command of a kind of data such as ``plans``.
+
+    ``others``: names of other commands, for the message. Raises ``ValueError`` or ``OSError``, and
+    ``SystemExit(1)`` if ``check`` of ``data`` found something invalid."""
+    helps = {"list": _HELP_OF_LIST, "new": _HELP_OF_NEW}
+    if command in helps and {"--help", "-h", "--hydra-help"} & {*words}:
+        print(helps[command], end="")
+        return
+    if command in ("list", "data"):
+        named = [word for word in words if word.startswith("plugins=")]
+        import_named(named)
+        words = [word for word in words if word not in named]
     domains = [get_domain(name) for name in available_domains()]
-    names = {name for each in domains if "data" in each.commands for name in each.data_sets}
-    return sorted(names.union(*(each.commands for each in domains)) - {"data"})
+    if command == "list":
+        from discrete_diffusion.cli.listing import print_listing
+
+        if len(words) > 1 or "=" in "".join(words):
+            raise ValueError(
+                f"list {' '.join(words)}: expected plugins=[my_package.module], and one kind of "
+                "parts such as algorithms"
+            )
+        print_listing(*words)
+    elif command == "new":
+        _run_new(words)
+    elif command == "data" or any(
+        command in each.commands or ("data" in each.commands and command in each.data_sets)
+        for each in domains
+    ):
+        _run_data(words, command)
+    else:
+        added = [line.split()[0] for each in domains for line in each.command_help]
+        known = {*others, "data", "list", "new", *added}
+        raise ValueError(unknown_name("command", command, known))
 
 
-def run_data(arguments: list[str], kind: str = "data") -> None:
-    """Run a sub-command of ``data``, or of one of ``kinds_with_commands``.
-
-    ``key=value`` among the arguments is the same as ``--key value``.
-
-    Raises ``ValueError`` or ``OSError`` for errors that a user can mend; ``SystemExit(1)`` if
-    ``check`` found something invalid.
-    """
-    commands = _commands(kind)
+def _run_data(arguments: Sequence[str], kind: str) -> None:
+    """Run a sub-command of ``data`` or of a kind of data; ``key=value`` is ``--key value``."""
+    commands = _sub_commands(kind)
     # a kind of data whose name is the command itself
     if "" in commands:
         commands[""].run_words(kind, arguments, LOAD)
         return
     name = arguments[0] if arguments else "--help"
     if name in ("--help", "-h", "help"):
-        print(_help(commands, kind), end="")
+        print(_help_of_data(commands, kind), end="")
         return
     if name not in commands:
         raise ValueError(unknown_name(f"{kind} command", name, commands))
     commands[name].run_words(f"{kind} {name}", arguments[1:], LOAD)
 
 
-def _commands(kind: str) -> dict[str, SubCommand]:
+def _sub_commands(kind: str) -> dict[str, SubCommand]:
     """Sub-commands of ``data`` or of a kind of data, by name."""
     domains = [get_domain(name) for name in available_domains()]
     # sub-commands of one kind of data
@@ -70,7 +102,7 @@ def _commands(kind: str) -> dict[str, SubCommand]:
         of_data = (each.commands["data"] for each in domains if kind in each.data_sets)
         return dict(next(chain(own, of_data)))
     # sub-commands of all kinds, each name once
-    cache = SubCommand("[--clear]   where generated data is kept", _options, _cache)
+    cache = SubCommand("[--clear]   where generated data is kept", _add_clear, _list_cache)
     every: dict[str, SubCommand] = {}
     for domain in domains:
         for name, command in domain.commands.get("data", {}).items():
@@ -80,7 +112,7 @@ def _commands(kind: str) -> dict[str, SubCommand]:
     return every | {"cache": cache}
 
 
-def _help(commands: dict[str, SubCommand], kind: str) -> str:
+def _help_of_data(commands: dict[str, SubCommand], kind: str) -> str:
     own = any(kind in get_domain(name).commands for name in available_domains())
     about = "" if own and kind != "data" else ": look at data, convert it, build on it."
     lines = [f"discrete-diffusion {kind}{about}", ""]
@@ -105,11 +137,11 @@ def _help(commands: dict[str, SubCommand], kind: str) -> str:
     return "\n".join(lines)
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
+def _add_clear(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clear", action="store_true", help="delete the cached data")
 
 
-def _cache(options: argparse.Namespace) -> None:
+def _list_cache(options: argparse.Namespace) -> None:
     """List the cached data files, or delete them."""
     from discrete_diffusion.data.files import CACHE_VARIABLE, cache_dir, cached_files, clear_cache
 
@@ -123,20 +155,12 @@ def _cache(options: argparse.Namespace) -> None:
     print(f"{counted(len(sizes), 'file')}, {sum(sizes.values()):.1f} MB {verb}")
 
 
-HELP_OF_NEW = """\
-discrete-diffusion new my_project    a package with a backbone, its sizes and its tests
-"""
-
 _TEMPLATE = Path(__file__).resolve().parents[1] / "template"
 _NAME = "my_project"
 
 
-def run_new(arguments: Sequence[str]) -> None:
-    """Create a new project, the package ``arguments[0]`` in a folder of that name.
-
-    Prints the next steps. Raises ``ValueError`` for a name that is not a Python identifier or is
-    taken, and for an existing folder.
-    """
+def _run_new(arguments: Sequence[str]) -> None:
+    """Create the package ``arguments[0]`` in a folder; ``ValueError`` for a taken name."""
     if len(arguments) != 1:
         raise ValueError("new takes one name, as in: discrete-diffusion new my_project")
     # the name must be a Python identifier that is not taken
@@ -180,7 +204,7 @@ def run(config: DictConfig) -> None:
     if config.checkpoint is None:
         config.checkpoint = boxed_model()
     with claimed_file("out", out):
-        _export(config, out)
+        _write_export(config, out)
 
 
 def check_values(config: DictConfig) -> None:
@@ -190,7 +214,7 @@ def check_values(config: DictConfig) -> None:
         check_model("checkpoint", config.checkpoint)
 
 
-def _export(config: DictConfig, out: Path) -> None:
+def _write_export(config: DictConfig, out: Path) -> None:
     # an existing file stays, unless asked
     if out.exists() and not config.overwrite:
         raise ValueError(f"out={out} exists; give overwrite=true to replace it, or another name")

@@ -23,8 +23,8 @@ _WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 def let_threads_sleep() -> None:
     """Let waiting threads sleep instead of spinning, unless the environment decides.
 
-    On a busy processor spinning makes a command several times slower, on an idle processor it makes
-    no difference. OpenMP reads the variables when torch is imported; afterwards nothing is set."""
+    On a busy processor spinning makes a command several times slower. OpenMP reads the variables
+    when torch is imported; afterwards nothing is set."""
     if "torch" not in sys.modules and not any(name in os.environ for name in _WAITING):
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
@@ -35,8 +35,7 @@ def let_threads_sleep() -> None:
 def raise_stop_on_signals() -> None:
     """Let the first of ``SIGNALS`` except Ctrl-C raise ``Stop``; the second signal kills.
 
-    Commands can then report their progress and remove empty folders. Ignored signals, and handlers
-    of other packages, stay. Forked child processes end at once."""
+    Ignored signals, and handlers of other packages, stay. Forked child processes end at once."""
     process = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -61,9 +60,7 @@ def end_stopped(stop: Stop, kept: str = "") -> NoReturn:
 def command_line(arguments: Sequence[str], *, of_this_program: bool) -> Iterator[None]:
     """Set ``sys.argv`` to the whole command for the block: Lightning runs it in further processes.
 
-    The program is the running one, which may have registered a backbone; it is
-    ``discrete-diffusion`` if the running program called ``main`` with other ``arguments`` than
-    its own."""
+    The program is the running one, or ``discrete-diffusion`` if that called ``main`` itself."""
     # the command that Lightning starts again
     main = sys.modules["__main__"]
     former, spec = sys.argv, getattr(main, "__spec__", None)
@@ -156,8 +153,7 @@ class _Deferred(ModuleType):
 def defer_torchmetrics() -> None:
     """Let ``import lightning`` load two classes of torchmetrics instead of the whole package.
 
-    This saves the import of scipy, matplotlib and transformers, some two seconds. Every other use
-    of torchmetrics imports it as usual."""
+    This saves some two seconds. Every other use of torchmetrics imports it as usual."""
     if "torchmetrics" in sys.modules:
         return
     spec = find_spec("torchmetrics")

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from discrete_diffusion.cli.errors import explain
-from discrete_diffusion.composing.compose import compose_plainly, composed_at, composed_by_hydra
-from discrete_diffusion.composing.search_path import Places, quoted
+from discrete_diffusion.cli.errors import explain_hydra_error
+from discrete_diffusion.composing.compose import compose, compose_plainly
+from discrete_diffusion.composing.search_path import quoted
 from discrete_diffusion.config.constructors import leaves
 from discrete_diffusion.config.files import plain
 from discrete_diffusion.runtime import progress
@@ -45,8 +45,7 @@ _NOW = re.compile(r"\$\{now:([^}]*)\}")
 def reserve_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
     """Create and lock the folder ``config.out`` for the block, in the first process only.
 
-    Raises ``ValueError`` if files called ``names`` exist there, unless ``config.overwrite``.
-    """
+    Raises ``ValueError`` if files called ``names`` exist there, unless ``config.overwrite``."""
     if not is_first():
         yield
         return
@@ -68,10 +67,9 @@ def reserve_outputs(config: DictConfig, names: Iterable[str]) -> Iterator[None]:
 def reserve_run_folder(folder: Path, config: DictConfig) -> Iterator[None]:
     """Create and lock the folder of a run for the block.
 
-    With ``config.overwrite`` the folder of an earlier run, or the target of a link, is renamed
-    first, to ``FOLDER.replaced-1``, and renamed back if the block fails before it has written
-    anything. Raises ``ValueError`` if the folder holds another run than the one that is resumed.
-    """
+    With ``config.overwrite`` an earlier run is renamed first, to ``FOLDER.replaced-1``, and renamed
+    back if the block fails before it has written anything. Raises ``ValueError`` if the folder
+    holds another run than the one that is resumed."""
     with ensured_folder(folder):
         with locked(folder):
             if not _replaces_run(folder, config):
@@ -149,16 +147,16 @@ def _is_inside(path: str | Path, folder: Path) -> bool:
     return found.is_relative_to(folder.resolve())
 
 
-def run_folder(overrides: Sequence[str], places: Places, *, sweeps: bool) -> tuple[Path, list[str]]:
+def run_folder(
+    overrides: Sequence[str], user_dir: Path | None, *, sweeps: bool
+) -> tuple[Path, list[str]]:
     """Return the folder of a run or of a sweep, and overrides that set it in all processes.
 
-    The processes of torchrun or srun agree by ``shared_time_stamp``. Raises ``ValueError`` if a
-    parent of the folder is not a folder.
-    """
+    Raises ``ValueError`` if a parent of the folder is not a folder."""
     kind = "sweep" if sweeps else "run"
     asked = [o for o in overrides if o.startswith("hydra") or not sweeps]
     # the folder's pattern, with the time of the first process
-    where = composed_by_hydra("train", asked, places, with_hydra=True).hydra[kind]
+    where = compose_plainly("train", asked, user_dir, with_hydra=True).hydra[kind]
     patterns = OmegaConf.to_container(where, resolve=False)
     assert isinstance(patterns, dict)
     where.dir = named = shared_time_stamp(patterns["dir"])
@@ -173,10 +171,9 @@ def run_folder(overrides: Sequence[str], places: Places, *, sweeps: bool) -> tup
 def shared_time_stamp(pattern: str) -> str:
     """Replace each ``${now:...}`` of a folder's ``pattern`` by the same text in all processes.
 
-    Under ``torchrun`` it is the time of the first process, sent through the agent's store; under
-    ``srun`` it is the numbers of job and step, the same again when the job is requeued. Raises
-    ``ValueError`` under ``torchrun`` without such a store.
-    """
+    Under ``torchrun`` it is the time of the first process; under ``srun`` it is the numbers of job
+    and step, the same again when the job is requeued. Raises ``ValueError`` under ``torchrun``
+    without a store."""
     found = started()
     if _NOW.search(pattern) is None or found is None:
         return pattern
@@ -211,25 +208,22 @@ def swept(folder: Path) -> Iterator[None]:
     if not is_first():
         yield
         return
-    # what is there before
     before = set(folder.glob("*"))
-    missing = [part for part in (folder, *folder.parents) if not part.exists()]
-    try:
-        yield
-    finally:
-        for path in set(folder.glob("*")) - before:
-            # files and folders of runs stay
-            with suppress(OSError):
-                path.rmdir()
-        if set(folder.glob("*")) - before == {folder / "multirun.yaml"}:
-            (folder / "multirun.yaml").unlink()
-        # folders that are not empty stay
-        with suppress(OSError):
-            for part in missing:
-                part.rmdir()
+    with ensured_folder(folder):
+        try:
+            yield
+        finally:
+            for path in set(folder.glob("*")) - before:
+                # files and folders of runs stay
+                with suppress(OSError):
+                    path.rmdir()
+            if set(folder.glob("*")) - before == {folder / "multirun.yaml"}:
+                (folder / "multirun.yaml").unlink()
 
 
-def jobs_of(command: str, overrides: Sequence[str], places: Places) -> list[list[str]] | None:
+def jobs_of(
+    command: str, overrides: Sequence[str], user_dir: Path | None
+) -> list[list[str]] | None:
     """Overrides of each job of ``--multirun``; None if the sweeper chooses them step by step."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -237,7 +231,7 @@ def jobs_of(command: str, overrides: Sequence[str], places: Places) -> list[list
     of_hydra = [word for word in overrides if word.lstrip("+~").startswith("hydra")]
     others = [word for word in overrides if word not in of_hydra]
     # only the basic sweeper knows its jobs beforehand
-    sweeper = compose_plainly(command, of_hydra, places, with_hydra=True).hydra.sweeper
+    sweeper = compose_plainly(command, of_hydra, user_dir, with_hydra=True).hydra.sweeper
     if not str(sweeper.get("_target_")).endswith(".BasicSweeper"):
         return None
     words = [f"{key}={value}" for key, value in (sweeper.get("params") or {}).items()]
@@ -259,14 +253,12 @@ def check_launcher(overrides: Sequence[str]) -> None:
 def check_jobs(
     command: str,
     jobs: Sequence[Sequence[str]],
-    places: Places,
+    user_dir: Path | None,
     check: Callable[[DictConfig], object],
 ) -> None:
     """Compose the config of every job and ``check`` it, before the first job runs.
 
-    Raises ``ValueError`` naming a job with a wrong config, or two jobs that would write into the
-    same folder ``out``.
-    """
+    Raises ``ValueError`` naming a wrong job, or two jobs that have the same folder ``out``."""
     from hydra.errors import HydraException
 
     # errors name the overrides in which the jobs differ
@@ -275,11 +267,14 @@ def check_jobs(
     for number, job in enumerate(progress.track(jobs, "checking all jobs", "jobs"), start=1):
         own = [word for word in job if word not in shared]
         try:
-            config = composed_at(places, command, job)
-            out = _out_of(config, number)
+            config = compose(command, job, user_config_dir=user_dir)
+            # ${hydra:...} in the folder, known to running jobs only, is the job's number
+            if out := plain(config, resolve=False).get("out"):
+                config.out = re.sub(r"\$\{hydra:[^}]*\}", str(number - 1), out)
+                out = str(config.out)
             check(config)
         except (HydraException, ValueError, OSError) as error:
-            what = explain(error, command, job, places)
+            what = explain_hydra_error(error, command, job, user_dir)
             which = f"job {number} of {len(jobs)}, {' '.join(own)}"
             raise ValueError(f"{which}: {what}; no job was run") from error
         if out is not None and (first := folders.setdefault(out, number)) != number:
@@ -289,55 +284,34 @@ def check_jobs(
             )
 
 
-def _out_of(config: DictConfig, number: int) -> str | None:
-    """Value of ``out`` in the config of a job; ``${hydra:...}`` is replaced by the job's number.
+class Sweep:
+    """Jobs of a sweep, ``num`` if that is known.
 
-    Only a running job can resolve it."""
-    if "out" not in config:
-        return None
-    written = OmegaConf.to_container(config, resolve=False)["out"]  # type: ignore[index,call-overload]
-    config.out = written and re.sub(r"\$\{hydra:[^}]*\}", str(number - 1), written)
-    return None if config.out is None else str(config.out)
+    If a job fails in this process, the others go on; in a launcher's process it ends the sweep."""
 
-
-@contextmanager
-def job_of_sweep(number: int, num_jobs: int | None) -> Iterator[None]:
-    """Run the block as job ``number`` of a sweep, counted from 0, and log that."""
-    of = "" if num_jobs is None else f" of {num_jobs:,}"
-    logger.info("--- job %s%s", f"{number + 1:,}", of)
-    token = IN_SWEEP.set(True)
-    try:
-        with progress.task(f"job {number + 1:,}{of}"):
-            yield
-    finally:
-        IN_SWEEP.reset(token)
-
-
-class FailedJobs:
-    """Numbers of the failed jobs of a sweep, after which other jobs of this process go on.
-
-    In a launcher's process a failed job ends the sweep."""
-
-    def __init__(self) -> None:
-        self.process, self.numbers = os.getpid(), list[int]()
+    def __init__(self, num: int | None) -> None:
+        self.of = "" if num is None else f" of {num:,}"
+        self.process, self.failed = os.getpid(), list[int]()
 
     @contextmanager
-    def noted(self, job: int) -> Iterator[None]:
-        """Record a failed job if the block ends with exit status 1."""
+    def job(self, number: int) -> Iterator[None]:
+        """Run the block as job ``number``, counted from 1, and log that."""
+        logger.info("--- job %s%s", f"{number:,}", self.of)
+        token = IN_SWEEP.set(True)
         try:
-            yield
+            with progress.task(f"job {number:,}{self.of}"):
+                yield
         except SystemExit as ended:
             if ended.code != 1 or os.getpid() != self.process:
                 raise
-            self.numbers.append(job)
+            self.failed.append(number)
+        finally:
+            IN_SWEEP.reset(token)
 
-    def end(self, num_jobs: int | None) -> None:
+    def end(self) -> None:
         """Print which jobs failed and exit with status 1; do nothing if none failed."""
-        if self.numbers:
-            of = "" if num_jobs is None else f" of {num_jobs:,}"
-            print(
-                f"discrete-diffusion: {len(self.numbers)}{of} jobs failed: "
-                f"{', '.join(map(str, self.numbers))}",
-                file=sys.stderr,
-            )
+        if self.failed:
+            numbers = ", ".join(map(str, self.failed))
+            failed = f"{len(self.failed)}{self.of} jobs failed: {numbers}"
+            print(f"discrete-diffusion: {failed}", file=sys.stderr)
             raise SystemExit(1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -65,24 +65,23 @@ def run(config: DictConfig) -> None:
     if config.checkpoint is None:
         config.checkpoint = boxed_model()
     request = check_values(config)
-    with reserve_outputs(config, [*_outputs(), request.picture]):
-        _sample(request, config)
+    with reserve_outputs(config, [*_output_names(), request.picture]):
+        _sample_and_write(request, config)
 
 
 def check_values(config: DictConfig) -> SampleRequest:
-    """Check a config and return its request.
+    """Return the request of a config; ``ValueError`` or ``FileNotFoundError`` if it is wrong."""
+    folder, picture = Path(str(config.out)), Path(str(config.picture))
+    check_folder("out", folder)
+    if picture.suffix.lower() not in (".png", ".svg"):
+        raise ValueError(f"picture={picture}: choose a name that ends in .png or .svg")
+    outputs = {(folder / name).resolve(): name for name in _output_names()}
+    if name := outputs.get((folder / picture).resolve()):
+        raise ValueError(f"picture={picture}: {name} is an output too; choose another name")
+    return checked_request(SampleRequest, config, [*_output_names(), str(picture)])
 
-    Raises ``ValueError`` or ``FileNotFoundError`` for errors that the config alone shows."""
-    request = request_of(SampleRequest, config)
-    check_request(config, "sample")
-    check_computing(config)
-    check_outputs(config)
-    check_sampling(request.sampling)
-    check_inputs(config, "sample")
-    return request
 
-
-def _sample(request: SampleRequest, config: DictConfig) -> None:
+def _sample_and_write(request: SampleRequest, config: DictConfig) -> None:
     """Sample, write the files, and log facts of the samples."""
     from discrete_diffusion.api.requests import sample
     from discrete_diffusion.evaluation.tables import write_metrics
@@ -90,7 +89,7 @@ def _sample(request: SampleRequest, config: DictConfig) -> None:
 
     here, folder = choose_devices(config), request.out
     trained = opened_model(config, request, here)
-    trained.refuse_overwriting_data(folder, _outputs(), request.get("data"))
+    trained.refuse_overwriting_data(folder, _output_names(), request.get("data"))
     facts = {"checkpoint": trained.path, "seed": request.seed, "precision": request.precision}
     # facts of the domain may replace these
     facts |= exactness_facts(trained.approximations())
@@ -156,38 +155,9 @@ def sample_files() -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _outputs() -> list[str]:
+def _output_names() -> list[str]:
     """Names of the files that may be written to ``out``, without ``picture``."""
     return ["metrics.json", *sample_files()]
-
-
-def check_outputs(config: DictConfig) -> None:
-    """Raise ``ValueError`` if an output cannot be written or would overwrite a file.
-
-    ``out`` must be a folder; ``picture`` must have a known suffix, and not the name of another
-    output; input files must not be overwritten."""
-    folder, picture = Path(str(config.out)), Path(str(config.picture))
-    check_folder("out", folder)
-    if picture.suffix.lower() not in (".png", ".svg"):
-        raise ValueError(f"picture={picture}: choose a name that ends in .png or .svg")
-    # names of the outputs, and input files
-    taken = {(folder / name).resolve(): name for name in _outputs()}
-    if name := taken.get((folder / picture).resolve()):
-        raise ValueError(f"picture={picture}: {name} is an output too; choose another name")
-    for key, file in input_files(config, "sample").items():
-        refuse_overwriting(folder, [*_outputs(), str(picture)], key, [file])
-
-
-def check_inputs(config: DictConfig, command: str) -> None:
-    """Raise ``FileNotFoundError`` naming the key of a missing input file."""
-    check_model("checkpoint", config.checkpoint)
-    for key, file in input_files(config, command).items():
-        check_exists(key, file)
-    for file in as_list(config.get("samples")):
-        check_exists("samples", file)
-    for key, path in (config.get("data") or {}).items():
-        if str(key).endswith("path"):
-            check_exists(f"data.{key!s}", path)
 
 
 def input_files(config: DictConfig, command: str) -> dict[str, str]:
@@ -200,7 +170,35 @@ def input_files(config: DictConfig, command: str) -> dict[str, str]:
 # --- requests ---
 
 
-def check_request(config: DictConfig, command: str) -> None:
+def checked_request(kind: type[_Request], config: DictConfig, outputs: Sequence[str]) -> _Request:
+    """Return the request of a config of ``sample`` or ``evaluate``, which writes ``outputs``.
+
+    Raises ``ValueError`` naming a wrong key, or an input that would be overwritten, and
+    ``FileNotFoundError`` naming the key of a missing file."""
+    request, command = request_of(kind, config), _command_of(kind)
+    _check_options(config, command)
+    check_computing(config)
+    if config.get("samples") is None:
+        check_sampling(request.sampling)
+    # files that are read are there, and not written to
+    files = {key: [file] for key, file in input_files(config, command).items()}
+    files |= {"samples": as_list(config.get("samples"))}
+    for key, paths in files.items():
+        refuse_overwriting(Path(str(config.out)), outputs, key, paths)
+        for path in paths:
+            check_exists(key, path)
+    check_model("checkpoint", config.checkpoint)
+    for key, path in (config.get("data") or {}).items():
+        if str(key).endswith("path"):
+            check_exists(f"data.{key!s}", path)
+    return request
+
+
+def _command_of(kind: type[Request]) -> str:
+    return "sample" if issubclass(kind, SampleRequest) else "evaluate"
+
+
+def _check_options(config: DictConfig, command: str) -> None:
     """Raise ``ValueError`` naming an option whose value no kind of data takes."""
     for name, options in options_by_title(command).items():
         errors = []
@@ -214,11 +212,8 @@ def check_request(config: DictConfig, command: str) -> None:
 
 
 def request_of(kind: type[_Request], config: DictConfig) -> _Request:
-    """Convert the config of ``sample`` or ``evaluate`` to a request.
-
-    Raises ``ValueError`` for a number out of its range."""
-    command = "sample" if issubclass(kind, SampleRequest) else "evaluate"
-    options = plain(config)
+    """Convert the config of ``sample`` or ``evaluate`` to a request; ``ValueError`` if wrong."""
+    command, options = _command_of(kind), plain(config)
     own = {name: options.pop(name) for name in options_by_title(command)}
     # types of the request's fields
     options["out"] = Path(str(options["out"]))
@@ -237,11 +232,9 @@ def request_of(kind: type[_Request], config: DictConfig) -> _Request:
 
 @dataclass(frozen=True)
 class Computing:
-    """Devices and processes of a command.
+    """Device of this process, number of processes, and precision of the network.
 
-    ``device``: device of this process; ``per_node``: number of processes on each of ``num_nodes``
-    machines; ``precision``: precision of the network; ``threads``: number of threads of a process,
-    or None."""
+    ``threads``: number of CPU threads of a process, or None."""
 
     device: str
     per_node: int
@@ -251,9 +244,7 @@ class Computing:
 
     @contextmanager
     def shared(self) -> Iterator[Shard]:
-        """Run all processes during the block; after it only the first process goes on.
-
-        Matrix products of the block are computed in ``precision``."""
+        """Run all processes during the block, in ``precision``; after it only the first goes on."""
         with ExitStack() as stack:
             shard = Shard()
             if self.per_node * self.num_nodes > 1:
@@ -274,10 +265,8 @@ def check_computing(config: DictConfig) -> None:
 def choose_devices(config: DictConfig) -> Computing:
     """Choose the number of processes and the device of this process, and set its CPU threads.
 
-    There is one process unless ``devices``, torchrun or srun ask for more. Each process gets a GPU
-    if there are GPUs. Raises ``ValueError`` for a precision that the device does not have, more
-    processes than GPUs, and numbers that contradict torchrun or srun.
-    """
+    Raises ``ValueError`` for a precision that the device does not have, more processes than GPUs,
+    and numbers that contradict torchrun or srun."""
     import torch
 
     if config.threads is not None:
@@ -304,8 +293,7 @@ def choose_devices(config: DictConfig) -> Computing:
 
 
 def opened_model(config: DictConfig, request: Request, here: Computing) -> TrainedModel:
-    """Load the model of ``config.checkpoint`` onto the device of ``here``, with the requested
-    sampler. Raises ``ValueError`` as ``open_trained_model``."""
+    """Load the model of ``config.checkpoint`` onto its device, as ``open_trained_model``."""
     from discrete_diffusion.api.requests import open_trained_model
 
     return open_trained_model(

@@ -72,10 +72,7 @@ class TrainRequest:
 
 
 def run(config: DictConfig) -> None:
-    """Train in the folder that Hydra made for this run.
-
-    Ctrl-C and SIGTERM end the run with exit status 130 or 143 and a line on how to resume it.
-    """
+    """Train in the folder that Hydra made; after a signal, print how to resume the run."""
     from hydra.core.hydra_config import HydraConfig
     from hydra.types import RunMode
 
@@ -128,9 +125,7 @@ def run_training(request: TrainRequest) -> dict[str, Any]:
 
 
 def starting_weights(config: DictConfig) -> StartingWeights | None:
-    """Read the weights of ``init.checkpoint``; None if it is null or the run is resumed.
-
-    Raises the errors of ``read_starting_weights``."""
+    """Read the weights of ``init.checkpoint``; None if it is null or the run is resumed."""
     from discrete_diffusion.checkpoints.start import read_starting_weights
 
     # a list of parts, of a checkpoint
@@ -149,9 +144,7 @@ def starting_weights(config: DictConfig) -> StartingWeights | None:
 
 
 def resume_hint(stop: Stop, folder: Path, job: Sequence[str] | None = None) -> str:
-    """Return the command that resumes a stopped run.
-
-    ``job``: overrides of the run if it was a job of a sweep."""
+    """Return the command that resumes a stopped run; ``job``: its overrides in a sweep."""
     if stop.checkpoint is None:
         return "nothing was saved yet"
     going_on = [f"resume={stop.checkpoint}", f"hydra.run.dir={folder}"]
@@ -205,8 +198,7 @@ STRATEGIES = ("auto", "ddp", "ddp_find_unused_parameters_true", "fsdp")
 def check_values(config: DictConfig) -> None:
     """Raise ``ValueError`` or ``FileNotFoundError`` for errors that a ``train`` config alone shows.
 
-    These are wrong names, precision, counts, ranges, sizes that do not divide, missing files, and
-    parts of different states. Does not import torch or read data."""
+    Does not import torch or read data."""
     # a launcher may run the job in another process, which has not imported them
     import_plugins(config.get("plugins"))
     BACKBONES.entry(config.algo.backbone)
@@ -235,7 +227,12 @@ def check_training_values(config: DictConfig) -> None:
             f"trainer.val_check_interval={interval}: expected a whole number of batches, or a "
             "share of an epoch above 0 and at most 1.0"
         )
-    _check_optim(plain(config.optim))
+    # torch is imported unless the optimiser is plain AdamW
+    optim, along = plain(config.optim), ("lr_schedule", "warmup_steps", "decay_steps")
+    check_learning_rate(lr=optim["lr"], **{key: optim.get(key) for key in along})
+    own = {key: optim[key] for key in optim if key not in (*along, "max_skipped_steps")}
+    if not own.keys() <= {"lr", "betas", "weight_decay"}:
+        check_optimizer(own)
     # packages that loggers need, and callbacks of the user
     for name, options in (config.logger or {}).items():
         package, command = _LOGGERS.get(options.get("_target_"), (None, ""))
@@ -251,17 +248,6 @@ def check_training_values(config: DictConfig) -> None:
     check_exists("resume", config.resume, "checkpoint")
     for key in domain_of(config.data).data_files:
         check_exists(f"data.{key}", config.data.get(key))
-
-
-def _check_optim(options: dict[str, Any]) -> None:
-    """Check the section ``optim``; torch is imported unless its optimiser is plain AdamW."""
-    along = ("lr_schedule", "warmup_steps", "decay_steps")
-    check_learning_rate(lr=options["lr"], **{key: options.get(key) for key in along})
-    of_optimizer = {
-        key: value for key, value in options.items() if key not in (*along, "max_skipped_steps")
-    }
-    if not of_optimizer.keys() <= {"lr", "betas", "weight_decay"}:
-        check_optimizer(of_optimizer)
 
 
 def _check_reward(config: DictConfig) -> None:
@@ -283,9 +269,7 @@ def _check_reward(config: DictConfig) -> None:
 
 
 def check_strategy(config: DictConfig) -> None:
-    """Raise ``ValueError`` for a wrong ``trainer.strategy`` or ``trainer.devices``.
-
-    They must be known and fit the rest of the ``train`` config."""
+    """Raise ``ValueError`` for a ``trainer.strategy`` or ``trainer.devices`` that does not fit."""
     options = config.trainer
     name, devices = options.get("strategy") or "auto", options.get("devices", 1)
     check_name("trainer.strategy", name, STRATEGIES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,15 +23,12 @@ from discrete_diffusion.composing.parts import (
     withdraw_parts,
 )
 from discrete_diffusion.composing.search_path import (
-    Places,
+    checked_dir,
     choices,
-    folders_among,
     group_overrides,
-    is_search_path,
     missing_preset,
     own_hydra,
     paths_as_typed,
-    places_of,
     text_of,
     written,
 )
@@ -85,42 +82,31 @@ def compose(
     the wrong kind or a key that the data set does not have; Hydra's own exceptions for unknown
     groups and keys.
     """
-    return composed_at(places_of(overrides, user_config_dir), config_name, overrides)
-
-
-def composed_at(places: Places, config_name: str, overrides: Sequence[str]) -> DictConfig:
-    """Compose as ``compose`` does, with further config files at the ``places``."""
-    files = check_own_files(config_name, overrides, folders_among(places))
-    overrides = with_open_keys(config_name, paths_as_typed(overrides))
-    if config_name == "train":
-        overrides, _ = with_algorithm(overrides, places)
-    return completed(config_name, overrides, places, files)[0]
+    user_dir = checked_dir(user_config_dir)
+    files, words, _ = hydra_words(config_name, overrides, user_dir)
+    return completed_config(config_name, words, user_dir, files)[0]
 
 
 def compose_plainly(
-    config_name: str, overrides: Sequence[str], places: Places = (), *, with_hydra: bool = False
+    config_name: str,
+    overrides: Sequence[str],
+    user_dir: Path | None = None,
+    *,
+    with_hydra: bool = False,
 ) -> DictConfig:
-    """Compose a config without choosing a model preset.
+    """Compose a config without choosing a model preset; parts of registries are choices too.
 
-    A user's own ``algo=NAME`` is completed as in ``with_algorithm``. ``with_hydra``: keep the
-    section ``hydra``, whose ``runtime.choices`` are the choices of the groups."""
-    import_named(overrides, places)
-    if config_name == "train":
-        overrides, _ = with_algorithm(overrides, places)
-    return composed_by_hydra(config_name, overrides, places, with_hydra=with_hydra)
-
-
-def composed_by_hydra(
-    config_name: str, overrides: Sequence[str], places: Places, *, with_hydra: bool = False
-) -> DictConfig:
-    """Compose a config by Hydra; parts of registries are choices too."""
+    ``with_hydra``: keep the section ``hydra``; its ``runtime.choices`` are those of the groups."""
     from hydra import compose as hydra_compose
     from hydra.errors import MissingConfigException
 
+    import_named(overrides, user_dir)
+    if config_name == "train":
+        overrides, _ = with_algorithm(overrides, user_dir)
     offer_options(config_name)
-    with own_hydra(places) as searchpath:
-        withdraw_parts(places)
-        words = [*searchpath, *(o for o in overrides if not is_search_path(o))]
+    with own_hydra(user_dir) as searchpath:
+        withdraw_parts(user_dir)
+        words = [*searchpath, *overrides]
         # a registered part is offered when Hydra does not find it
         while True:
             try:
@@ -130,47 +116,48 @@ def composed_by_hydra(
                     raise
 
 
-def completed(
-    config_name: str, overrides: Sequence[str], places: Places, files: Sequence[ConfigFile] = ()
+def completed_config(
+    config_name: str,
+    overrides: Sequence[str],
+    user_dir: Path | None = None,
+    files: Sequence[ConfigFile] = (),
 ) -> tuple[DictConfig, list[str]]:
     """Compose and check a config; return it with the completed overrides.
 
-    Added overrides are ``model=...`` for a backbone that the preset does not fit, and choices of a
-    run to resume or of a teacher. Imports the modules of ``plugins`` first. ``files``: files of the
-    user whose interpolations are checked. Raises ``ValueError`` as ``compose`` does.
-    """
+    Adds ``model=...`` for a backbone that the preset does not fit, and choices of a run to resume
+    or of a teacher. Raises ``ValueError`` as ``compose`` does."""
     # choices of groups only, as other overrides may name keys that only the added preset has
-    of_groups = group_overrides(overrides, places)
+    of_groups = group_overrides(overrides, user_dir)
     chosen = [*of_groups, *(o for o in overrides if o.lstrip("+").startswith(_WITH_GROUPS))]
-    import_named(chosen, places)
-    defaults = _defaults(config_name, chosen, places)
+    import_named(chosen, user_dir)
+    defaults = _defaults(config_name, chosen, user_dir)
     import_plugins(defaults.get("plugins"))
     # a run to resume, or a teacher, decides the choices that the command does not make
     typed, was, words = dict[str, str](), None, list[str]()
-    said = experiment_values(chosen, places)
+    said = experiment_values(chosen, user_dir)
     starts = [*said, *(word.lstrip("+~").partition("=")[0] for word in overrides)]
     if config_name == "train" and {"resume", "init.checkpoint"} & {*starts}:
         values = {key: written(value) for key, value in said.items()}
         values |= dict(word.lstrip("+~").partition("=")[::2] for word in overrides)
         typed = {key: text_of(value) for key, value in values.items()}
-        resumed = _file_of("resume", typed, overrides, places)
+        resumed = _file_of("resume", typed, overrides, user_dir)
         was = None if resumed is None else config_to_resume(resumed)
         words = (
-            _teacher_words(defaults, typed, overrides, places)
+            _teacher_words(defaults, typed, overrides, user_dir)
             if was is None
-            else choices_of_run(was, typed, all_choices)
+            else _choices_of_run(was, typed)
         )
     if words:
-        return completed(config_name, [*overrides, *words], places, files)
+        return completed_config(config_name, [*overrides, *words], user_dir, files)
     # a model preset that fits the backbone
-    preset = missing_preset(defaults, of_groups, places)
+    preset = missing_preset(defaults, of_groups, user_dir)
     added = [] if preset is None else [f"model={preset}"]
     overrides, chosen = [*overrides, *added], [*chosen, *added]
-    config = composed_by_hydra(config_name, overrides, places)
+    config = compose_plainly(config_name, overrides, user_dir)
     # checks of what the overrides changed
     check_interpolations(files, config)
     if len(chosen) < len(overrides):
-        defaults = _defaults(config_name, chosen, places)
+        defaults = _defaults(config_name, chosen, user_dir)
         check_kinds(config, defaults, described=config_name != "compare")
     if config_name == "train":
         check_parts(config)
@@ -178,15 +165,12 @@ def completed(
         config = with_config_of_run(config, was, typed)
     plainly = [o for o in chosen if not o.startswith(("experiment=", "debug="))]
     if len(plainly) < len(overrides):
-        _check_keys(config, defaults, _defaults(config_name, plainly, places))
+        _check_keys(config, defaults, _defaults(config_name, plainly, user_dir))
     return config, overrides
 
 
 def _check_keys(config: DictConfig, defaults: DictConfig, without: DictConfig) -> None:
-    """Raise ``ValueError`` for a new key in a section of ``_CLOSED``.
-
-    ``without``: defaults without experiments, so that keys of experiments are checked too, except
-    keys of ``data``."""
+    """Raise ``ValueError`` for a new key in a section of ``_CLOSED``, also of an experiment."""
     for section, remedy in _CLOSED.items():
         known = (defaults if section == "data" else without).get(section)
         for key in config[section] if known else ():
@@ -195,46 +179,60 @@ def _check_keys(config: DictConfig, defaults: DictConfig, without: DictConfig) -
                 raise ValueError(unknown_name(f"key of {of}", str(key), map(str, known)) + remedy)
 
 
-def _defaults(config_name: str, groups: Sequence[str], places: Places) -> DictConfig:
+def _defaults(config_name: str, groups: Sequence[str], user_dir: Path | None) -> DictConfig:
     """Compose choices of groups only. Callers share the result and must not change it."""
-    return _kept_defaults(config_name, tuple(groups), places, repr(default_models()))
+    return _kept_defaults(config_name, tuple(groups), user_dir, repr(default_models()))
 
 
 @lru_cache
 def _kept_defaults(
-    config_name: str, groups: tuple[str, ...], places: Places, registered: str
+    config_name: str, groups: tuple[str, ...], user_dir: Path | None, registered: str
 ) -> DictConfig:
     """Cache of ``_defaults``; ``registered``: presets of the registry, part of the cache key."""
-    return composed_by_hydra(config_name, groups, places)
+    return compose_plainly(config_name, groups, user_dir)
 
 
-def offer_parts_of_jobs(config_name: str, overrides: Sequence[str], places: Places) -> None:
+def offer_parts_of_jobs(config_name: str, overrides: Sequence[str], user_dir: Path | None) -> None:
     """Register with Hydra the parts that jobs of a sweep choose; import modules of ``plugins``."""
     modules = [word for word in overrides if word.startswith("plugins=")]
-    import_named(overrides, places)
+    import_named(overrides, user_dir)
     for word in overrides:
         group, _, names = word.lstrip("+").partition("=")
         named = re.findall(r"[\w-]+", names) if group in PART_GROUPS else []
-        for name in {*named} & {*all_choices(group)} - {*choices(group, places)}:
-            compose_plainly(config_name, [*modules, f"{group}={name}"], places)
+        for name in {*named} & {*all_choices(group)} - {*choices(group, user_dir)}:
+            compose_plainly(config_name, [*modules, f"{group}={name}"], user_dir)
 
 
 # --- words of a command that Hydra takes in another form ---
 
 
+def hydra_words(
+    config_name: str, overrides: Sequence[str], user_dir: Path | None, *, sweeps: bool = False
+) -> tuple[list[ConfigFile], list[str], str]:
+    """Check the user's files, and rewrite overrides as Hydra takes them.
+
+    Returns the files, the overrides, and a note for the log; see ``check_own_files``,
+    ``paths_as_typed``, ``with_open_keys`` and ``with_algorithm``."""
+    files = check_own_files(config_name, overrides, user_dir)
+    words = with_open_keys(config_name, paths_as_typed(overrides, sweeps=sweeps))
+    if config_name != "train" or sweeps:
+        return files, words, ""
+    return files, *with_algorithm(words, user_dir)
+
+
 def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
-    """Rewrite overrides so that Hydra accepts them.
+    """Rewrite overrides so that Hydra accepts keys that only a preset or the checkpoint knows.
 
-    For ``train``, ``+model.key=value`` may name an existing key. For ``sample`` and ``evaluate``,
-    ``++`` is put before ``data.key=value`` and, unless a sampler is named, before
-    ``sampling.key=value``, as only the checkpoint knows these keys.
-
-    Raises ``ValueError`` for keys that the checkpoint decides, and for an unused ``+key=value``.
-    """
+    Raises ``ValueError`` for keys that the checkpoint decides, and for an unused ``+key=value``."""
     if config_name == "train":
         overrides = [f"+{word}" if word.startswith("+model.") else word for word in overrides]
     if config_name in ("train", "compare"):
-        return _with_open_optimizer(overrides)
+        # optim._target_=package.Class opens all keys; optim.decay_steps is in no YAML
+        own = any(word.lstrip("+").startswith("optim._target_=") for word in overrides)
+        start = "optim." if own else "optim.decay_steps="
+        words = [f"++{word}" if word.startswith(start) else word for word in overrides]
+        chosen = any(word.startswith("optim=") for word in words)
+        return ["optim=own", *words] if own and not chosen else words
     if config_name not in WITH_CHECKPOINT:
         return [*overrides]
     for word in overrides:
@@ -254,17 +252,6 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
     named = any(word.lstrip("+").startswith("sampling=") for word in overrides)
     opened = ("data.",) if named else ("data.", "sampling.")
     return [f"++{word}" if word.startswith(opened) else word for word in overrides]
-
-
-def _with_open_optimizer(overrides: Sequence[str]) -> list[str]:
-    """Let ``optim._target_=package.Class`` choose ``optim=own``, unless ``optim=`` is given.
-
-    All its keys are then allowed, and ``optim.decay_steps`` always, which no YAML has."""
-    own = any(word.lstrip("+").startswith("optim._target_=") for word in overrides)
-    opened = "optim." if own else "optim.decay_steps="
-    words = [f"++{word}" if word.startswith(opened) else word for word in overrides]
-    chosen = any(word.startswith("optim=") for word in words)
-    return ["optim=own", *words] if own and not chosen else words
 
 
 # --- earlier runs: a run to resume, a teacher ---
@@ -301,12 +288,8 @@ def config_to_resume(path: str) -> dict[str, Any]:
     return _kept_config(path, Path.cwd(), *(f.stat().st_mtime_ns for f in files if f.exists()))
 
 
-def choices_of_run(
-    was: Mapping[str, Any], typed: Mapping[str, str], names: Callable[[str], Collection[str]]
-) -> list[str]:
-    """Overrides for the choices of the earlier run ``was`` that the command does not make.
-
-    ``typed``: keys in the command; ``names``: function that returns the choices of a group."""
+def _choices_of_run(was: Mapping[str, Any], typed: Mapping[str, str]) -> list[str]:
+    """Overrides for the choices of the run ``was`` that are not ``typed`` in the command."""
     left = () if typed.get("algo", was["algo"]["name"]) == was["algo"]["name"] else _WITH_ALGORITHM
     found = {group: (was.get(group) or {}).get("name") for group in _CHOSEN}
     # an optimiser has no name in the config: find the YAML with its class
@@ -319,10 +302,10 @@ def choices_of_run(
     words = [
         f"{group}={name}"
         for group, name in found.items()
-        if group not in typed and name in names(group) and group not in left
+        if group not in typed and name in all_choices(group) and group not in left
     ]
     loggers = [*(was.get("logger") or {})]
-    if "logger" not in typed and {*loggers} <= {*names("logger")}:
+    if "logger" not in typed and {*loggers} <= {*all_choices("logger")}:
         words.append(f"logger=[{','.join(loggers) or 'none'}]")
     if "algo.backbone" not in typed and "backbone" in was["algo"]:
         words.append(f"algo.backbone={was['algo']['backbone']}")
@@ -353,25 +336,20 @@ def with_config_of_run(
 
 
 def _file_of(
-    key: str, typed: Mapping[str, str], overrides: Sequence[str], places: Places
+    key: str, typed: Mapping[str, str], overrides: Sequence[str], user_dir: Path | None
 ) -> str | None:
     """Return the file that a key of the command names, or None."""
     path = typed.get(key, "null")
     if "${" in path:
-        path = OmegaConf.select(composed_by_hydra("train", overrides, places), key)
+        path = OmegaConf.select(compose_plainly("train", overrides, user_dir), key)
     return None if path == "null" else path
 
 
 def _teacher_words(
-    defaults: DictConfig, typed: Mapping[str, str], overrides: Sequence[str], places: Places
+    defaults: DictConfig, typed: Mapping[str, str], overrides: Sequence[str], user_dir: Path | None
 ) -> list[str]:
-    """Overrides with the data, noise, model and backbone of an algorithm's teacher (``distill``).
-
-    ``typed`` keys are left out; empty for algorithms without a teacher checkpoint.
-
-    Raises the errors of reading a checkpoint.
-    """
-    path = _file_of("init.checkpoint", typed, overrides, places)
+    """Overrides with data, noise, model and backbone of a teacher, without ``typed`` keys."""
+    path = _file_of("init.checkpoint", typed, overrides, user_dir)
     if path is None or "algo" not in defaults:
         return []
     if not getattr(ALGORITHMS.entry(defaults.algo.name), "has_teacher", False):
@@ -387,7 +365,7 @@ def _teacher_words(
         name = was[group].get("name")
         if group in typed or name not in all_choices(group):
             continue
-        own = plain(_defaults("train", [f"{group}={name}"], ())[group])
+        own = plain(_defaults("train", [f"{group}={name}"], None)[group])
         words.append(f"{group}={name}")
         kept = {k: v for k, v in was[group].items() if k in own and own[k] != v}
         words += [f"{group}.{k}={written(v)}" for k, v in kept.items()]

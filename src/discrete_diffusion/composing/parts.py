@@ -7,6 +7,7 @@ package replaces the registered one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -14,7 +15,6 @@ from omegaconf import DictConfig, OmegaConf
 from discrete_diffusion.algorithms.registry import algorithm_state
 from discrete_diffusion.building.algorithm import BACKBONE_KEYS, given_to
 from discrete_diffusion.composing.search_path import (
-    Places,
     choices,
     config_repository,
     offer_default_models,
@@ -23,8 +23,7 @@ from discrete_diffusion.composing.search_path import (
 from discrete_diffusion.config.constructors import check_options, defaults_of, leaves, signature_of
 from discrete_diffusion.config.files import RENAMED, plain, shipped_files
 from discrete_diffusion.config.plugins import LazyEntry, Registry, import_plugins
-from discrete_diffusion.config.signatures import check_value
-from discrete_diffusion.config.values import unknown_name
+from discrete_diffusion.config.values import check_value, unknown_name
 from discrete_diffusion.domains.registry import WITH_CHECKPOINT, options_by_title
 from discrete_diffusion.models.registry import available_backbones, default_models, usable_backbones
 from discrete_diffusion.sampling.registry import SAMPLERS, sampler_state
@@ -50,21 +49,19 @@ def registry_of(group: str) -> Registry[Any]:
     return registry
 
 
-def all_choices(group: str, places: Places = ()) -> list[str]:
+def all_choices(group: str, user_dir: Path | None = None) -> list[str]:
     """Choices of a config group: YAML files on the search path and registered parts."""
     names = registry_of(group).names() if group in PART_GROUPS else []
-    return sorted({*choices(group, places), *names})
+    return sorted({*choices(group, user_dir), *names})
 
 
 # --- what the words of a command choose ---
 
 
-def import_named(overrides: Sequence[str], places: Places = ()) -> None:
-    """Import the modules of ``plugins`` in the words of a command and in its experiments.
-
-    Raises ``ValueError`` for a module that cannot be imported."""
+def import_named(overrides: Sequence[str], user_dir: Path | None = None) -> None:
+    """Import the modules of ``plugins`` in the words of a command and in its experiments."""
     import_plugins(named_modules(overrides))
-    import_plugins(experiment_values(overrides, places).get("plugins"))
+    import_plugins(experiment_values(overrides, user_dir).get("plugins"))
 
 
 def named_modules(overrides: Sequence[str]) -> Any:
@@ -73,10 +70,8 @@ def named_modules(overrides: Sequence[str]) -> Any:
     return OmegaConf.from_dotlist([w for w in words if w.startswith("plugins=")]).get("plugins")
 
 
-def experiment_values(overrides: Sequence[str], places: Places = ()) -> dict[str, Any]:
-    """Values by key, and choices of groups, that the experiments of a command set.
-
-    Experiments among their ``defaults`` are included."""
+def experiment_values(overrides: Sequence[str], user_dir: Path | None = None) -> dict[str, Any]:
+    """Values by key, and choices of groups, that the experiments of a command set."""
     from hydra.core.default_element import GroupDefault
 
     words = [word.lstrip("+").partition("=")[::2] for word in overrides]
@@ -84,7 +79,7 @@ def experiment_values(overrides: Sequence[str], places: Places = ()) -> dict[str
     found: dict[str, Any] = {}
     if not paths:
         return found
-    with config_repository(places) as repository:
+    with config_repository(user_dir) as repository:
         while paths:
             path = paths.pop()
             file = repository.load_config(path)
@@ -101,22 +96,18 @@ def experiment_values(overrides: Sequence[str], places: Places = ()) -> dict[str
     return found
 
 
-def with_algorithm(overrides: Sequence[str], places: Places = ()) -> tuple[list[str], str]:
+def with_algorithm(overrides: Sequence[str], user_dir: Path | None = None) -> tuple[list[str], str]:
     """Complete a user's own ``algo=NAME``, given in the overrides or by an experiment.
 
     With ``name: udlm`` the YAML gets the defaults of ``algo=udlm``, with its process and sampler.
-    The YAML may be anywhere on the search path. It stays unchanged if it is complete, names the
-    algorithm of a plug-in, or has ``defaults`` or a package header.
-
-    Returns the overrides, with ``algo=udlm`` and the keys of the YAML, and a sentence for the log,
-    which is "" if nothing was completed.
-    """
+    It stays unchanged if it is complete, names the algorithm of a plug-in, or has ``defaults`` or a
+    package header. Returns the overrides, and a sentence for the log or ""."""
     place = next((k for k, word in enumerate(overrides) if word.startswith("algo=")), None)
-    said = experiment_values(overrides, places) if place is None else {}
+    said = experiment_values(overrides, user_dir) if place is None else {}
     name = said.get("algo") if place is None else overrides[place].partition("=")[2]
     if name is None or _is_complete(name):
         return [*overrides], ""
-    with config_repository(places) as repository:
+    with config_repository(user_dir) as repository:
         file = repository.load_config(f"algo/{name}")
     if file is None or file.defaults_list or file.header.get("package"):
         return [*overrides], ""
@@ -137,9 +128,7 @@ def with_algorithm(overrides: Sequence[str], places: Places = ()) -> tuple[list[
 
 
 def _is_complete(name: str) -> bool:
-    """True if the shipped YAML of that name is a complete algorithm.
-
-    It then has that name itself, or has defaults."""
+    """True if the shipped YAML of that name has that name itself, or defaults."""
     path = shipped_files("algo").get(name)
     if path is None:
         return False
@@ -151,10 +140,7 @@ def _is_complete(name: str) -> bool:
 
 
 def check_parts(config: DictConfig) -> None:
-    """Raise ``ValueError`` for an unknown setting or a wrong value of a part's constructor.
-
-    Parts are algorithm, process, schedule and sampler; for built-in parts torch is not imported.
-    """
+    """Raise ``ValueError`` for an unknown setting or a wrong value of a part; imports no torch."""
     for group in PART_GROUPS:
         options, name = plain(config[group]), config[group].name
         del options["name"]
@@ -172,10 +158,7 @@ def check_parts(config: DictConfig) -> None:
 
 
 def offer_part(config: str | None) -> bool:
-    """Register with Hydra a part for a missing config such as ``schedule/mine``.
-
-    Its config is its name and the defaults of its constructor, or the model preset of a package's
-    backbone. Returns False if no such part is registered, or if Hydra knows it."""
+    """Register with Hydra a part for a missing config such as ``noise/mine``; False for none."""
     from hydra.core.config_store import ConfigStore
 
     group, _, name = str(config).removesuffix(".yaml").partition("/")
@@ -184,7 +167,7 @@ def offer_part(config: str | None) -> bool:
         available_backbones()
         offer_default_models()
         return name in default_models()
-    if group not in PART_GROUPS or f"{name}.yaml" in _offered(group):
+    if group not in PART_GROUPS or f"{name}.yaml" in _offered_parts(group):
         return False
     if name not in registry_of(group).names():
         return False
@@ -216,15 +199,15 @@ def _choices_with(algorithm: Any) -> dict[str, Any]:
     return {"defaults": defaults} if defaults else {}
 
 
-def withdraw_parts(places: Places) -> None:
+def withdraw_parts(user_dir: Path | None) -> None:
     """Remove from Hydra the offered parts that have a YAML on the search path."""
     for group in PART_GROUPS:
-        if offered := _offered(group):
-            for name in choices(group, places, files_only=True):
+        if offered := _offered_parts(group):
+            for name in choices(group, user_dir, files_only=True):
                 offered.pop(f"{name}.yaml", None)
 
 
-def _offered(group: str) -> dict[str, Any]:
+def _offered_parts(group: str) -> dict[str, Any]:
     """Parts of a group that were registered with Hydra, by file name."""
     from hydra.core.config_store import ConfigStore
 
@@ -233,10 +216,7 @@ def _offered(group: str) -> dict[str, Any]:
 
 
 def offer_options(command: str) -> None:
-    """Register with Hydra the options of all kinds of data.
-
-    They are among the defaults of ``sample.yaml``, ``evaluate.yaml`` and, under ``eval``, of
-    ``train.yaml``."""
+    """Register with Hydra the options of all kinds of data, which are defaults of the YAMLs."""
     command = "train" if command == "compare" else command
     if command not in (*WITH_CHECKPOINT, "train"):
         return
@@ -255,13 +235,9 @@ _SHARED = ("temperature", "top_p", "guidance")
 
 
 def sampling_of(asked: Mapping[str, Any], trained: DictConfig) -> dict[str, Any]:
-    """Return name and settings of a sampler.
+    """Return name and settings of a sampler: those ``asked``, or the ``trained`` ones changed.
 
-    If ``asked`` has a name, they are the settings ``asked``; else the settings in the ``trained``
-    config, changed by ``asked``.
-
-    Raises ``ValueError`` for a setting that the sampler of the model does not have.
-    """
+    Raises ``ValueError`` for a setting that the sampler of the model does not have."""
     given = given_settings(asked)
     if "name" in given:
         return given

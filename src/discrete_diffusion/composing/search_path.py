@@ -67,16 +67,23 @@ def paths_as_typed(overrides: Sequence[str], *, sweeps: bool = False) -> list[st
     of that name exists."""
     # imports kinds of data, if a value needs it
     keys = cache(path_keys)
-    return [_as_typed(word, keys, sweeps=sweeps) for word in overrides]
+    return [_path_as_typed(word, keys, sweeps=sweeps) for word in overrides]
 
 
-def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
+def _path_as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
     key, equals, value = word.partition("=")
     if key.lstrip("+") in _TEXTS and value and value != "null":
         return f"{key}={_quoted_once(value)}"
     # values that Hydra reads as typed, and keys that do not name paths
     is_plain = _PLAIN.fullmatch(value) and value.lower() not in _CONSTANTS
-    if not equals or is_plain or not _names_path(key.lstrip("+"), keys):
+    name = key.lstrip("+")
+    of_commands = name in _PATHS or re.search(r"(^|[._])path$", name)
+    # kinds of data are imported only if the key may be theirs
+    if (
+        not equals
+        or is_plain
+        or not (of_commands or (("." not in name or name.startswith("data.")) and name in keys()))
+    ):
         return word
     if value in ("", "''", '""'):
         raise ValueError(f"{word} is empty: give a path, or leave the key out")
@@ -88,24 +95,17 @@ def _as_typed(word: str, keys: Callable[[], set[str]], *, sweeps: bool) -> str:
         there = False
     # several values: of a sweep, or a list
     if sweeps and not there and (_CALL.fullmatch(value) or "," in value):
-        parts = [value] if _CALL.fullmatch(value) else map(_quoted_once, _split(value))
+        parts = [value] if _CALL.fullmatch(value) else map(_quoted_once, _split_at_commas(value))
         return f"{key}={','.join(parts)}"
     if not there and value.startswith("[") and value.endswith("]"):
-        return f"{key}=[{','.join(map(_quoted_once, _split(value[1:-1])))}]"
+        return f"{key}=[{','.join(map(_quoted_once, _split_at_commas(value[1:-1])))}]"
     if not there and "," in value and key.lstrip("+") in SEVERAL:
         # refused later, with advice on writing a list
         return word
     return f"{key}={_quoted_once(value)}"
 
 
-def _names_path(key: str, keys: Callable[[], set[str]]) -> bool:
-    """True if a key names a path; kinds of data are imported only if the key may be theirs."""
-    if key in _PATHS or re.search(r"(^|[._])path$", key):
-        return True
-    return ("." not in key or key.startswith("data.")) and key in keys()
-
-
-def _split(text: str) -> list[str]:
+def _split_at_commas(text: str) -> list[str]:
     """Split a text at the commas outside quotes."""
     return [part.strip() for part in _PART.findall(text + ",")[:-1]] if text.strip() else []
 
@@ -136,60 +136,48 @@ def written(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-# --- places of configs ---
+_OF_SOME = ("algo.", "schedule.", "sampling.", "model.")
+"""Prefixes of config keys that only some cells have."""
 
-Places = tuple[str, ...]
-"""Further folders and packages of config files, in Hydra's notation."""
+
+def key_of(override: str) -> str:
+    """Key of an override: ``++algo.draw=uniform`` -> ``algo.draw``."""
+    return override.split("=")[0].lstrip("+~")
+
+
+def is_option(override: str) -> bool:
+    """True for an override of cells with its key only; ``+model.KEY`` is for all cells."""
+    return key_of(override).startswith(_OF_SOME) and not override.startswith(("~", "+model."))
+
+
+# --- the search path of configs ---
 
 _HYDRA = RLock()
-_SEARCH_PATH = "hydra.searchpath="
 _OFFERED: set[str] = set()
 """Names of presets that were registered with Hydra from the registry of backbones."""
 
 
-def is_search_path(override: str) -> bool:
-    """True for ``hydra.searchpath=[...]``, which adds folders and packages of config files."""
-    return override.startswith(_SEARCH_PATH)
+def checked_dir(user_config_dir: str | Path | None) -> Path | None:
+    """Return the absolute path of the user's folder of configs.
 
-
-def places_of(overrides: Sequence[str], user_config_dir: str | Path | None = None) -> Places:
-    """Return the user's folder of configs, and the places in ``hydra.searchpath=[...]``.
-
-    Raises ``ValueError`` for an invalid value, and for a config in the folder that has the name of
-    a shipped config, as Hydra would read the shipped config instead."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    places: list[str] = []
-    if user_config_dir is not None:
-        # Hydra finds a shipped config of the same name first
-        for place, shipped in ((d, f) for d in config_dirs() for f in sorted(d.rglob("*.yaml"))):
-            own = Path(user_config_dir) / shipped.relative_to(place)
-            if own.is_file() and own.read_bytes() != shipped.read_bytes():
-                raise ValueError(
-                    f"{own}: the package has a config of that name, which is read in its place; "
-                    "give yours another name"
-                )
-        places.append(f"file://{Path(user_config_dir).absolute()}")
-    for word in filter(is_search_path, overrides):
-        value: Any = OverridesParser.create().parse_override(word).value()
-        if not isinstance(value, list):
-            raise ValueError(f"{word}: expected a list, as in hydra.searchpath=[pkg://my_package]")
-        places += [str(each) for each in value]
-    return tuple(places)
-
-
-def folders_among(places: Places) -> list[Path]:
-    """Places that are folders."""
-    named = [each for each in places if not each.startswith("pkg://")]
-    return [Path(each.removeprefix("file://")) for each in named]
+    Raises ``ValueError`` for a config in it that has the name of a shipped one, which is read."""
+    if user_config_dir is None:
+        return None
+    for place, shipped in ((d, f) for d in config_dirs() for f in sorted(d.rglob("*.yaml"))):
+        own = Path(user_config_dir) / shipped.relative_to(place)
+        if own.is_file() and own.read_bytes() != shipped.read_bytes():
+            raise ValueError(
+                f"{own}: the package has a config of that name, which is read in its place; "
+                "give yours another name"
+            )
+    return Path(user_config_dir).absolute()
 
 
 @contextmanager
-def own_hydra(places: Places = ()) -> Iterator[list[str]]:
-    """Initialise Hydra with our configs for the block, in one thread at a time.
+def own_hydra(user_dir: Path | None = None) -> Iterator[list[str]]:
+    """Initialise Hydra with our configs for the block, and restore its former state.
 
-    Afterwards the former state of Hydra is restored. Yields the override that adds the
-    ``places``."""
+    Yields the overrides that add ``user_dir``."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
@@ -199,15 +187,17 @@ def own_hydra(places: Places = ()) -> Iterator[list[str]]:
         GlobalHydra.instance().clear()
         try:
             with initialize_config_dir(str(config_dir()), version_base="1.3"):
-                yield [f"{_SEARCH_PATH}[{','.join(map(quoted, places))}]"] if places else []
+                yield (
+                    []
+                    if user_dir is None
+                    else [f"hydra.searchpath=[{quoted(f'file://{user_dir}')}]"]
+                )
         finally:
             GlobalHydra.instance().hydra = running
 
 
 def offer_default_models() -> None:
-    """Register with Hydra the presets of registered backbones, as choices of ``model=``.
-
-    A file of the same name has priority."""
+    """Register presets of registered backbones as choices of ``model=``, after files."""
     from hydra.core.config_store import ConfigStore
 
     store = ConfigStore.instance()
@@ -221,21 +211,21 @@ def offer_default_models() -> None:
 
 
 @contextmanager
-def config_repository(places: Places = ()) -> Iterator[Any]:
+def config_repository(user_dir: Path | None = None) -> Iterator[Any]:
     """Yield Hydra's repository of all config files on the search path."""
     from hydra.core.global_hydra import GlobalHydra
 
-    with own_hydra(places) as words:
+    with own_hydra(user_dir) as words:
         loader: Any = GlobalHydra.instance().config_loader()
         # Hydra has no public way to list what hydra.searchpath adds
         yield loader._parse_overrides_and_create_caching_repo(None, words)[1]
 
 
-def choices(group: str, places: Places = (), *, files_only: bool = False) -> list[str]:
+def choices(group: str, user_dir: Path | None = None, *, files_only: bool = False) -> list[str]:
     """Choices of a config group on the search path; ``files_only``: only those with a file."""
     from hydra.core.object_type import ObjectType
 
-    with config_repository(places) as repository:
+    with config_repository(user_dir) as repository:
         sources = [
             source
             for source in repository.get_sources()
@@ -244,9 +234,9 @@ def choices(group: str, places: Places = (), *, files_only: bool = False) -> lis
         return sorted({name for each in sources for name in each.list(group, ObjectType.CONFIG)})
 
 
-def group_overrides(overrides: Sequence[str], places: Places = ()) -> list[str]:
+def group_overrides(overrides: Sequence[str], user_dir: Path | None = None) -> list[str]:
     """Select the overrides that choose configs of groups: ``model=bd_base``, ``~logger``."""
-    with config_repository(places) as repository:
+    with config_repository(user_dir) as repository:
         sources = [*repository.get_sources()]
         groups = [word.split("=")[0].lstrip("+~") for word in overrides]
         of_group = [any(source.is_group(group) for source in sources) for group in groups]
@@ -256,36 +246,31 @@ def group_overrides(overrides: Sequence[str], places: Places = ()) -> list[str]:
 # --- model presets ---
 
 
-def model_presets(places: Places = ()) -> dict[str, ModelPreset]:
-    """Model presets on the search path by name.
-
-    They are shipped, in the user's folder, from plug-ins, or the ``default_model`` of a registered
-    backbone."""
+def model_presets(user_dir: Path | None = None) -> dict[str, ModelPreset]:
+    """Model presets on the search path by name, and those of registered backbones."""
     from hydra import compose
     from hydra.core.object_type import ObjectType
     from omegaconf import OmegaConf
 
     found = {}
-    with config_repository(places) as repository:
+    with config_repository(user_dir) as repository:
         for name in sorted(repository.get_group_options("model", ObjectType.CONFIG)):
             file = repository.load_config(f"model/{name}")
             keys = file.config
             # made of several files
             if file.defaults_list or file.header.get("package"):
-                with own_hydra(places) as words:
+                with own_hydra(user_dir) as words:
                     keys = compose("train", [*words, f"model={name}"]).model
             container: Any = OmegaConf.to_container(keys, resolve=False)
             found[name] = ModelPreset.of(name, container)
     return found
 
 
-def missing_preset(config: DictConfig, chosen: Sequence[str], places: Places) -> str | None:
-    """Return the model preset to add for ``algo.backbone``.
+def missing_preset(config: DictConfig, chosen: Sequence[str], user_dir: Path | None) -> str | None:
+    """Return the model preset to add for ``algo.backbone``; None if the config needs none.
 
-    None if the config has a preset that fits, or if no preset fits. ``chosen``: overrides that
-    choose groups. Raises ``ValueError`` for an unknown backbone, for a ``model=`` that does not fit
-    the backbone, and for a backbone whose default preset is not on the search path.
-    """
+    Raises ``ValueError`` for an unknown backbone, for a ``model=`` that does not fit the backbone,
+    and for a backbone whose default preset is not on the search path."""
     if "algo" not in config or "model" not in config or "algos" in config:
         # the cells of compare have different backbones
         return None
@@ -294,7 +279,7 @@ def missing_preset(config: DictConfig, chosen: Sequence[str], places: Places) ->
     fits = config.model.get("backbones")
     if fits is None or backbone in fits:
         return None
-    presets = model_presets(places)
+    presets = model_presets(user_dir)
     if any(chooses_model(o) for o in chosen):
         fitting = [name for name, preset in presets.items() if backbone in preset.backbones]
         # a plug-in without a preset reads what it needs
@@ -314,10 +299,8 @@ def fitting_presets(
 ) -> list[str]:
     """Names of the ``presets`` that a backbone fits, sorted by distance to ``parameters``.
 
-    Among equally near presets the backbone's default comes first; it is the very first if it does
-    not state its size. ``parameters``: wanted number of parameters, 0 if unknown. Raises
-    ``ValueError`` if no preset fits and the default is missing.
-    """
+    The backbone's default comes first among equally near presets, or if it states no size.
+    Raises ``ValueError`` if no preset fits and the default is missing."""
     default = backbone_spec(backbone).preset
     fitting = [preset for preset in presets.values() if backbone in preset.backbones]
     if default is not None and default not in presets and not fitting:

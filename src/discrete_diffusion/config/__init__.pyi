@@ -3,8 +3,8 @@ from .constructors import set_derived as set_derived
 from .files import shipped_config as shipped_config
 from .plugins import Later as Later
 from .plugins import LazyEntry as LazyEntry
-from .signatures import Checked as Checked
 from .values import Bounds as Bounds
+from .values import Checked as Checked
 from .values import Count as Count
 from .values import CountOrZero as CountOrZero
 from .values import NotNegative as NotNegative

@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
 from discrete_diffusion.config.plugins import LazyEntry, Registry, own_packages
-from discrete_diffusion.config.signatures import (
+from discrete_diffusion.config.values import (
     Checked,
     Names,
     Signature,
     check_value,
     imported_signature,
+    is_a,
     takes_any,
 )
-from discrete_diffusion.config.values import is_a
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -122,7 +122,7 @@ def build_part(
 
 
 @cache
-def _statements(module: str) -> dict[str, ast.stmt]:
+def _statements_of_module(module: str) -> dict[str, ast.stmt]:
     """Top-level statements of a module by the name that each defines or imports."""
     # the file, without importing the packages that it is in
     package, *parts = module.split(".")
@@ -153,11 +153,11 @@ def _statements(module: str) -> dict[str, ast.stmt]:
 
 def _definition(module: str, name: str) -> tuple[str, ast.stmt | None]:
     """Follow the imports of a name to the defining module; return the module and definition."""
-    node = _statements(module).get(name)
+    node = _statements_of_module(module).get(name)
     while isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in own_packages():
         (alias,) = (each for each in node.names if name in (each.asname, each.name))
         module, name = str(node.module), alias.name
-        node = _statements(module).get(name)
+        node = _statements_of_module(module).get(name)
     return module, node
 
 
@@ -273,20 +273,22 @@ def check_kinds(config: DictConfig, defaults: DictConfig, *, described: bool = F
 def check_kinds_of(given: Any, expected: Any) -> None:
     """Raise ``ValueError`` for the first value in a plain config that has a wrong type.
 
-    It must have the type of its default in ``expected``: a number, true or false, text, a list or
-    keys. Any value is right if the default is null or an interpolation; a number is right if the
-    default is text (``trainer.devices=2``).
-    """
-    for key, value, default in _pairs("", given, expected):
+    It must have the type of its default in ``expected``. Any value is right if the default is null
+    or an interpolation; a number is right if the default is text (``trainer.devices=2``)."""
+    for key, value, default in _default_pairs("", given, expected):
         off = value is None and key.startswith(_MAY_BE_NULL)
-        off |= value is None and key.startswith(_OF_CONSTRUCTORS) and _kind(default) == "a number"
+        off |= (
+            value is None
+            and key.startswith(_OF_CONSTRUCTORS)
+            and _value_kind(default) == "a number"
+        )
         if not off and key not in _OF_SEVERAL_KINDS:
             check_kind(key, value, default)
 
 
 def check_kind(key: str, value: Any, default: Any) -> None:
     """Raise ``ValueError`` unless a value has the type of its default, which may be null."""
-    wanted, got = _kind(default), _kind(value)
+    wanted, got = _value_kind(default), _value_kind(value)
     if default is None or got == wanted or (wanted, got) == ("text", "a number"):
         return
     shown = "null" if value is None else value
@@ -294,14 +296,16 @@ def check_kind(key: str, value: Any, default: Any) -> None:
     raise ValueError(f"{key}={shown}: expected {wanted}, as in the default {key}={usual}")
 
 
-def _pairs(key: str, given: Any, default: Any) -> Iterator[tuple[str, Any, Any]]:
+def _default_pairs(key: str, given: Any, default: Any) -> Iterator[tuple[str, Any, Any]]:
     """Yield (key, value, default) of the leaves in both configs, if the default has a type."""
     if isinstance(given, dict) and isinstance(default, dict):
         for name in given.keys() & default.keys():
-            yield from _pairs(f"{key}.{name}" if key else str(name), given[name], default[name])
+            yield from _default_pairs(
+                f"{key}.{name}" if key else str(name), given[name], default[name]
+            )
     elif isinstance(given, list) and isinstance(default, list):
         for k, value in enumerate(given if default else []):
-            yield from _pairs(f"{key}[{k}]", value, default[min(k, len(default) - 1)])
+            yield from _default_pairs(f"{key}[{k}]", value, default[min(k, len(default) - 1)])
     elif default is not None:
         texts = [value for value in (given, default) if isinstance(value, str)]
         # an interpolation has the type of the value that it refers to
@@ -309,7 +313,7 @@ def _pairs(key: str, given: Any, default: Any) -> Iterator[tuple[str, Any, Any]]
             yield key, given, default
 
 
-def _kind(value: Any) -> str:
+def _value_kind(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -113,17 +113,17 @@ def shipped_config(group: str, name: str) -> dict[str, Any]:
     path = shipped_files(group).get(str(name))
     if path is None:
         return {}
-    found = deepcopy(_read(path, path.stat().st_mtime_ns, resolve=False))
+    found = deepcopy(_read_yaml(path, path.stat().st_mtime_ns))
     found.pop("defaults", None)
     return found
 
 
 @lru_cache
-def _read(path: Path, changed: int, *, resolve: bool = True) -> dict[str, Any]:
+def _read_yaml(path: Path, changed: int) -> dict[str, Any]:
     """Read a YAML file as plain objects; ``changed``: time of change, part of the cache key."""
     from omegaconf import OmegaConf
 
-    return plain(OmegaConf.load(path), resolve=resolve)
+    return plain(OmegaConf.load(path), resolve=False)
 
 
 RENAMED = {"default_steps": "steps"}
@@ -213,18 +213,16 @@ class ConfigFile:
 
 
 def check_own_files(
-    command: str, overrides: Sequence[str], folders: Sequence[Path] = ()
+    command: str, overrides: Sequence[str], user_dir: Path | None = None
 ) -> list[ConfigFile]:
     """Read and check the user's config files that a command and their ``defaults`` choose.
-
-    ``folders``: folders of the user's files.
 
     Raises ``ValueError`` with file and line for invalid YAML, unknown keys, and headers and entries
     of ``defaults`` that Hydra would misread.
     """
     # files that the command chooses, then files that their defaults choose
-    folders = [*folders, *config_dirs()]
-    files, waiting, seen = list[ConfigFile](), _chosen(overrides), set[tuple[str, str]]()
+    folders = [*([] if user_dir is None else [user_dir]), *config_dirs()]
+    files, waiting, seen = list[ConfigFile](), _chosen_files(overrides), set[tuple[str, str]]()
     while waiting:
         group, name = waiting.pop()
         paths = [folder / group / f"{name}.yaml" for folder in folders]
@@ -256,7 +254,7 @@ def check_interpolations(files: Sequence[ConfigFile], config: Any) -> None:
     from omegaconf.errors import OmegaConfBaseException
 
     for file in files:
-        for key, node in _scalars(file.root, file.package):
+        for key, node in _scalars_by_key(file.root, file.package):
             late = "${hydra:" in node.value or key.startswith(("hydra.", "defaults."))
             if "${" in node.value and not late:
                 try:
@@ -275,7 +273,7 @@ def place_of_choice(files: Sequence[ConfigFile], group: str, name: str) -> str:
     return ""
 
 
-def explained(error: yaml.MarkedYAMLError) -> str:
+def explain_yaml_error(error: yaml.MarkedYAMLError) -> str:
     """Explain an error of the YAML parser by its line and a plain sentence."""
     said = f"{error.context or ''} {error.problem or ''}"
     opened = "quoted scalar" in said or "a flow" in said
@@ -284,7 +282,7 @@ def explained(error: yaml.MarkedYAMLError) -> str:
     return f"line {mark.line + 1 if mark else 1}: {meaning}"
 
 
-def _chosen(overrides: Sequence[str]) -> list[tuple[str, str]]:
+def _chosen_files(overrides: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs (group, name) that words such as ``logger=[csv,mine]`` may choose."""
     found = []
     for word in overrides:
@@ -326,11 +324,11 @@ def _read_own(path: Path, group: str) -> ConfigFile | None:
             f"{path}, line 1: a byte order mark, which hides '# @package'; save the file without it"
         )
     # header, then YAML
-    package = _package(path, text, group)
+    package = _package_of_keys(path, text, group)
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        raise ValueError(f"{path}, {explained(error)}") from error
+        raise ValueError(f"{path}, {explain_yaml_error(error)}") from error
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         raise ValueError(f"{path}, line {line}: a control character; take it out") from error
@@ -343,7 +341,7 @@ def _read_own(path: Path, group: str) -> ConfigFile | None:
     return file
 
 
-def _package(path: Path, text: str, group: str) -> str:
+def _package_of_keys(path: Path, text: str, group: str) -> str:
     """Section that the keys of a file go into, decided by its header or its group."""
     package, in_header = None, True
     for number, line in enumerate(text.splitlines(), start=1):
@@ -444,9 +442,9 @@ def _check_sections(file: ConfigFile, sections: frozenset[str], keys: frozenset[
             raise ValueError(f"{file.place(value)}{key.value} is a section; {_EXAMPLE}")
 
 
-def _scalars(node: yaml.Node, key: str) -> Iterator[tuple[str, yaml.ScalarNode]]:
+def _scalars_by_key(node: yaml.Node, key: str) -> Iterator[tuple[str, yaml.ScalarNode]]:
     """Yield the scalars at all levels of a mapping with their dotted keys."""
     if isinstance(node, yaml.ScalarNode):
         yield key, node
     for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
-        yield from _scalars(value, f"{key}.{name.value}".lstrip("."))
+        yield from _scalars_by_key(value, f"{key}.{name.value}".lstrip("."))

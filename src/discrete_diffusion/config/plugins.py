@@ -127,8 +127,8 @@ def _origin(builder: Any) -> str:
 def import_plugins(modules: Any) -> None:
     """Import the ``modules`` of a config's ``plugins``, so that they register their parts.
 
-    They may be in the current folder. Only for modules that a user typed, never for modules named
-    in a file. Raises ``ValueError`` naming a module that cannot be imported, and the reason.
+    Only for modules that a user typed, never for modules named in a file. Raises ``ValueError``
+    naming a module that cannot be imported, and the reason.
     """
     if modules is None:
         return
@@ -138,22 +138,26 @@ def import_plugins(modules: Any) -> None:
         raise ValueError(f"plugins={modules}: expected a list, as in plugins=[my_package.module]")
     if modules:
         _look_in_this_folder()
-    # a user's code may raise anything
     for name in modules:
-        try:
-            import_module(name)
-        except (Exception, SystemExit) as error:
-            reason = _reason(error)
-            if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
-                reason += "; name a module that is installed or lies in this folder, without .py"
-            raise ValueError(f"plugins: {name} cannot be imported: {reason}") from error
+        _imported("plugins", name)
+
+
+def _imported(key: str, module: str, path: Any = None) -> ModuleType:
+    """Import a module of the user; ``ValueError`` naming the ``key``, and its value ``path``."""
+    try:
+        return import_module(module)
+    except (Exception, SystemExit) as error:  # a user's code may raise anything
+        named = f"{key}: {module}" if path is None else f"{key}={path}"
+        reason = _reason(error)
+        if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
+            reason += "; name a module that is installed or lies in this folder, without .py"
+        raise ValueError(f"{named} cannot be imported: {reason}") from error
 
 
 def imported_object(key: str, path: Any) -> Callable[..., Any]:
     """Import the class or function ``package.module.Class`` that a config key names.
 
-    It may be in the current folder. Only for names that a user typed, as ``import_plugins``. Raises
-    ``ValueError`` naming the key, and the closest name in the module.
+    Only for names that a user typed. Raises ``ValueError`` naming the key, and the closest name.
     """
     # the module and the name in it
     module, _, name = str(path).rpartition(".")
@@ -162,14 +166,7 @@ def imported_object(key: str, path: Any) -> Callable[..., Any]:
         raise ValueError(f"{key}={shown}: expected package.Class, as in {key}=torch.optim.SGD")
     if find_spec(module.partition(".")[0]) is None:
         _look_in_this_folder()
-    try:
-        found = import_module(module)
-    except (Exception, SystemExit) as error:  # a user's code may raise anything
-        missing = (isinstance(error, ModuleNotFoundError) and error.name) or ""
-        remedy = ""
-        if missing and f"{module}.".startswith(f"{missing}."):
-            remedy = f"; is {missing.partition('.')[0]} installed, or a module in this folder?"
-        raise ValueError(f"{key}={path} cannot be imported: {_reason(error)}{remedy}") from error
+    found = _imported(key, module, path)
     # a class or function of that name
     if not callable(known := getattr(found, name, None)):
         names = [each for each in vars(found) if callable(getattr(found, each)) and each[0] != "_"]

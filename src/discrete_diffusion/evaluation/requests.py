@@ -8,8 +8,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config.signatures import Checked
-from discrete_diffusion.config.values import Count, CountOrZero
+from discrete_diffusion.config.values import Checked, Count, CountOrZero
 from discrete_diffusion.runtime.devices import PRECISIONS, check_precision
 
 

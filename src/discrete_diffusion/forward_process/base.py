@@ -18,7 +18,7 @@ from discrete_diffusion.categorical import (
     pick,
     uniform_draws,
 )
-from discrete_diffusion.config.signatures import Checked
+from discrete_diffusion.config.values import Checked
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.noise_schedules.base import Schedule, check_schedule, per_token
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.config.signatures import Checked
+from discrete_diffusion.config.values import Checked
 from discrete_diffusion.layout.token_layout import TokenLayout
 
 SMALLEST_TIME = 2.0**-53

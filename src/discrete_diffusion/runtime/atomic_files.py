@@ -44,7 +44,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 @contextmanager
 def written_together(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """Write several files as ``atomic_write`` does; none is replaced until all are written."""
-    unfinished = [_unfinished(path) for path in paths]
+    unfinished = [_unfinished_path(path) for path in paths]
     named = dict(zip(map(str, unfinished), paths, strict=True))
     with ExitStack() as stack:
         for path in paths:
@@ -81,7 +81,7 @@ def atomic_folder(
     ``OSError`` naming the file of ``folder`` that cannot be written.
     """
     # a folder with a temporary name until it is whole
-    unfinished = _unfinished(folder)
+    unfinished = _unfinished_path(folder)
     with ensured_folder(folder.parent):
         unfinished.mkdir()
         try:
@@ -100,7 +100,7 @@ def atomic_folder(
             shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _unfinished(path: Path) -> Path:
+def _unfinished_path(path: Path) -> Path:
     return path.with_name(f".{path.stem}.{secrets.token_hex(6)}{UNFINISHED}{path.suffix}")
 
 
@@ -124,9 +124,7 @@ def growing_file(path: Path) -> Iterator[Callable[[str], None]]:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Append text to a file, which is created if missing.
-
-    If the disk is full, the file stays as it was, and the ``OSError`` names it."""
+    """Append text to a file; on a full disk it stays as it was, and the ``OSError`` names it."""
     length = path.stat().st_size if path.exists() else 0
     try:
         with path.open("ab") as file:
@@ -160,7 +158,7 @@ def note_of_complete_files(folder: Path, names: Sequence[str]) -> Iterator[None]
 
 def states_of(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, int] | None]:
     """Identities of the named files in a folder, to compare by ``written_since``."""
-    return {name: _state(folder / name) for name in names}
+    return {name: _file_identity(folder / name) for name in names}
 
 
 def written_since(before: Mapping[str, tuple[int, int] | None], folder: Path) -> list[str]:
@@ -168,11 +166,11 @@ def written_since(before: Mapping[str, tuple[int, int] | None], folder: Path) ->
     return [
         name
         for name, state in before.items()
-        if _state(folder / name) not in (None, state) and _GROWING not in name
+        if _file_identity(folder / name) not in (None, state) and _GROWING not in name
     ]
 
 
-def _state(path: Path) -> tuple[int, int] | None:
+def _file_identity(path: Path) -> tuple[int, int] | None:
     """Identity of a file, which changes if the file is replaced; None if it does not exist."""
     if not path.exists():
         return None
@@ -200,9 +198,7 @@ def refuse_overwriting(
 
 
 def check_folder(key: str, path: str | Path) -> None:
-    """Raise ``ValueError`` naming ``key`` if ``path`` or a parent exists and is not a folder.
-
-    Also raises the errors of ``check_parent``."""
+    """Raise ``ValueError`` naming ``key`` if ``path`` is no folder, or as ``check_parent``."""
     for part in (Path(path), *Path(path).parents):
         if os.path.lexists(part) and not part.is_dir():
             what = "a file" if part.exists() else "a broken link"
@@ -229,10 +225,7 @@ def check_parent(key: str, path: str | Path) -> None:
 
 
 def _is_misspelt(name: str, other: str) -> bool:
-    """True if ``name`` is ``other`` with one letter added, missing or wrong, or two swapped.
-
-    False for names under four letters, if one begins with the other, or if they differ in a digit.
-    """
+    """True if one letter is added, missing or wrong, or two are swapped; a digit never is."""
     if name.startswith(other) or other.startswith(name) or min(len(name), len(other)) < 4:
         return False
     # the first letter that differs
@@ -269,9 +262,7 @@ def put_aside(folder: Path) -> Path:
 def locked(target: Path) -> Iterator[None]:
     """Lock a folder or a file against other commands during the block.
 
-    Raises ``ValueError`` naming the process that holds the lock. The lock of a killed process does
-    not count.
-    """
+    Raises ``ValueError`` naming the process that holds it, unless that was killed."""
     from filelock import FileLock, SoftFileLock, Timeout
 
     # a lock file in the folder, or next to the file
@@ -280,9 +271,14 @@ def locked(target: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
+        # the holder: our own line, or process and machine of a soft lock's lines
+        lines = list[str]()
+        with suppress(OSError):
+            lines = path.read_text().splitlines()
+        holder = "process {} on {}".format(*lines) if len(lines) > 1 else "".join(lines)
         raise ValueError(
-            f"{target} is in use by {_holder(path) or 'another command'}; wait for its end, or "
-            "give another name"
+            f"{target} is in use by {holder or 'another command'}; wait for its end, or give "
+            "another name"
         ) from None
     own = path.stat()
     try:
@@ -297,15 +293,6 @@ def locked(target: Path) -> Iterator[None]:
         if path.exists() and samestat(path.stat(), own):  # else the folder was put aside
             path.unlink()
         lock.release()
-
-
-def _holder(path: Path) -> str:
-    """Process that holds a lock: our own line, or process and machine of a soft lock's lines."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return ""
-    return "process {} on {}".format(*lines) if len(lines) > 1 else "".join(lines)
 
 
 @contextmanager

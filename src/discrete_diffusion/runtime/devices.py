@@ -27,13 +27,11 @@ def computes_on_gpu(options: Mapping[str, Any]) -> bool:
 def trainer_devices(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` for Lightning's Trainer.
 
-    ``options``: config section ``trainer``. ``accelerator: auto`` is CUDA if there is a GPU, else
-    the CPU: sampling needs float64, which Apple's MPS does not have. ``devices`` counts processes
-    per machine. Several processes use DDP or FSDP.
+    ``accelerator: auto`` is CUDA if there is a GPU, else the CPU: sampling needs float64, which
+    Apple's MPS does not have. ``devices`` counts processes per machine.
 
     Raises ``ValueError`` for more GPUs than there are, ``fsdp`` without a GPU, numbers that
-    contradict torchrun or srun, and several machines without torchrun or srun.
-    """
+    contradict torchrun or srun, and several machines without torchrun or srun."""
     import torch
 
     accelerator, on_gpu = options.get("accelerator", "auto"), computes_on_gpu(options)
@@ -56,7 +54,7 @@ def trainer_devices(options: Mapping[str, Any]) -> dict[str, Any]:
         "accelerator": accelerator,
         "devices": per_node,
         "num_nodes": num_nodes,
-        "strategy": _strategy(name, per_node * num_nodes),
+        "strategy": _lightning_strategy(name, per_node * num_nodes),
     }
 
 
@@ -70,11 +68,9 @@ def num_processes(
 ) -> tuple[int, int]:
     """Return the number of processes per machine and of machines.
 
-    torchrun and srun decide, else ``devices`` and ``num_nodes`` of ``options``. ``num_gpus``: GPUs
-    of this machine, 0 to compute on the CPU; ``defaults``: values that torchrun and srun override;
-    ``prefix``: prefix of the keys in messages; ``sees_own_gpu``: True if a started process may see
-    only its own GPU. Raises ``ValueError`` as ``trainer_devices``.
-    """
+    torchrun and srun decide, else ``options``. ``defaults``: values that torchrun and srun
+    override; ``sees_own_gpu``: True if a started process may see only its own GPU. Raises
+    ``ValueError`` as ``trainer_devices``."""
     found = started()
     # started by neither: as many processes as requested
     if found is None:
@@ -109,9 +105,8 @@ def num_processes(
     return per_node, num_nodes
 
 
-def _strategy(name: str, world_size: int) -> Strategy | str:
-    """Return Lightning's strategy. DDP does not exchange buffers, which are equal in all
-    processes, and reduces gradients in place."""
+def _lightning_strategy(name: str, world_size: int) -> Strategy | str:
+    """Return Lightning's strategy. DDP exchanges no buffers, which are equal everywhere."""
     if name == "fsdp":
         return "fsdp"
     if world_size == 1:

@@ -231,6 +231,12 @@ class Head:
             file.seek(max(file.seek(0, SEEK_END) - 1, 0))
             return file.read(1)
 
+    @property
+    def control_share(self) -> float:
+        """Share of control characters in the content."""
+        num = len(self.content) - len(self.content.translate(None, _CONTROL_BYTES))
+        return num / max(len(self.content), 1)
+
     @cached_property
     def members(self) -> list[str] | None:
         """Names of the files in a ZIP archive; None if the file is not a ZIP archive."""
@@ -285,13 +291,6 @@ def begins_with_text(pattern: str) -> Test:
 def _holding(test: Callable[[list[str]], bool]) -> Test:
     """Make a test for the names of the files in a ZIP archive."""
     return lambda head: head.members is not None and test(head.members)
-
-
-def _is_pickle(head: Head) -> bool:
-    """True for the first bytes of a pickle; if they are few, the last byte must match too."""
-    if head.content.startswith((b"\x80\x02\x8a\n", b"(lp0", b"(dp0")):
-        return True
-    return re.match(rb"\x80[\x02-\x05]", head.content) is not None and head.last_byte == b"."
 
 
 def never(head: Head) -> bool:
@@ -367,7 +366,11 @@ _FIRST = (
     # formats of data, pictures and documents
     _binary(
         "a pickle, which is never loaded because it could run code",
-        lambda head: _is_pickle(head),
+        # of few first bytes the last byte must match too
+        lambda head: (
+            head.content.startswith((b"\x80\x02\x8a\n", b"(lp0", b"(dp0"))
+            or (re.match(rb"\x80[\x02-\x05]", head.content) is not None and head.last_byte == b".")
+        ),
         *("convert it", ".pickle", ".pkl"),
     ),
     _binary(
@@ -391,7 +394,7 @@ _FIRST = (
 """Kinds recognised by their first bytes, special kinds before general ones."""
 
 _LAST = (GRAPHML, HTML, JSON_LINES, JSON, CSV, TSV)
-_NOT_TEXT = _binary("not text", lambda head: _is_binary(head.content), "convert it")
+_NOT_TEXT = _binary("not text", lambda head: head.control_share > _MOST_CONTROL, "convert it")
 _PACKED = _binary(
     "a compressed file or archive of something else than text", lambda head: True, _UNPACK
 )
@@ -439,11 +442,6 @@ def check_kind(path: Path, own: Sequence[FileKind], expected: str) -> FileKind |
     return found
 
 
-def _is_binary(content: bytes) -> bool:
-    num_control = len(content) - len(content.translate(None, _CONTROL_BYTES))
-    return num_control > _MOST_CONTROL * len(content)
-
-
 def _is_object(line: str) -> bool:
     if not line.lstrip().startswith("{"):
         return False
@@ -454,9 +452,7 @@ def _is_object(line: str) -> bool:
 
 
 def _is_json_lines(head: Head) -> bool:
-    """True if the first two lines are JSON objects.
-
-    Also if the file name ends in ``.jsonl`` and the first line looks like an object."""
+    """True if the first two lines are JSON objects, or one in a file called ``.jsonl``."""
     first, *others = [line for line in head.lines if line] or [""]
     is_whole = first.lstrip().startswith("{") and (first.endswith("}") or not others)
     is_named = suffix_of(head.path) in _LINES_SUFFIXES
@@ -464,9 +460,7 @@ def _is_json_lines(head: Head) -> bool:
 
 
 def _is_json(head: Head) -> bool:
-    """True if the content is JSON, or the beginning of it: an object or a list.
-
-    A single number in brackets does not count, as it may be prose."""
+    """True for JSON or the beginning of it: an object or a list, not a number in brackets."""
     text = head.text.strip()
     if re.match(r'\{\s*["}]|\[\s*[\[{"\]]|\[\s*-?\d[\d.eE+-]*\s*,', text) is None:
         return False

@@ -157,10 +157,7 @@ IN_SWEEP = ContextVar("IN_SWEEP", default=False)
 
 @dataclass(frozen=True)
 class Started:
-    """Processes of a command that torchrun or srun started.
-
-    ``by``: the starter; ``rank``: rank of this process; ``per_node``: number of processes on each
-    of ``num_nodes`` machines."""
+    """Processes of a command that torchrun or srun started, ``per_node`` on each machine."""
 
     by: str
     rank: int
@@ -236,9 +233,8 @@ processes."""
 class CommandSignals(StopSignals):
     """``StopSignals`` of a command with one process or several.
 
-    A signal that comes twice, from the terminal and from torchrun or srun, counts once. Only the
-    first process announces it; unless a step must be finished, that process ends at once and kills
-    the processes that it started."""
+    A signal that comes twice, from the terminal and from the launcher, counts once. Only the first
+    process announces it; unless a step must be finished, it ends at once and kills the others."""
 
     _since = 0.0
 
@@ -309,11 +305,8 @@ def _portable(error: Exception, rank: int) -> Exception:
 def distributed_shard() -> Shard:
     """Return the shard of this process in the default group of ``torch.distributed``.
 
-    Without a group the process works alone.
-
     ``exchange`` waits for up to a day, so that one process may work while others wait; a signal
-    ends the waiting. It raises ``LostProcessError`` if another process has ended.
-    """
+    ends the waiting. It raises ``LostProcessError`` if another process has ended."""
     from datetime import timedelta
 
     import torch.distributed as dist
@@ -351,12 +344,9 @@ def all_processes(engine: Trainer | Fabric, threads: int | None) -> Iterator[Cal
     """End after the block the processes that Lightning's ``engine`` launched in it.
 
     Their process group, environment variables and division of threads end too. An error kills the
-    other processes, which may be waiting for this one. ``threads``: number of threads of each
-    process; None divides the cores.
-
-    Yields a function to call once the processes are connected: from then on Lightning does not
-    watch them, as it would kill this process before the error of another is logged.
-    """
+    other processes, which may be waiting for this one. Yields a function to call once they are
+    connected: from then on Lightning does not watch them, as it would kill this process before the
+    error of another is logged."""
     others: list[Popen[bytes]] = []
 
     def take_over() -> None:
@@ -401,12 +391,8 @@ def connected(per_node: int, num_nodes: int, threads: int | None) -> Iterator[Sh
     """Connect several processes during the block; after it only the first process goes on.
 
     Lightning starts the other processes unless torchrun or srun has. They end with the block, with
-    status 0 also after an error, which the first process reports. SIGINT and SIGTERM end all
-    processes, with status 130 or 143. ``threads``: number of threads of each process; None divides
-    the cores.
-
-    Raises ``ChildProcessError`` if another process ends before the block does.
-    """
+    status 0 also after an error, which the first process reports. ``threads``: number of threads of
+    each process; None divides the cores. Raises ``ChildProcessError`` if a process ends before."""
     from lightning.fabric import Fabric
 
     # loggers of Lightning that announce every connection

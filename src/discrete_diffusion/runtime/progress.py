@@ -25,10 +25,8 @@ FIRST, EVERY = 10.0, 30.0
 class Task:
     """Work in progress: ``done`` of ``total`` items, called ``unit`` (a plural).
 
-    ``note``: text such as the loss; ``wants_note``: True if the task has been shown since the note
-    was set. ``at_hand``: number of items in progress, of which the fraction ``share`` is done.
-    ``step``: name and number of the last step on these items. ``logged_at``: time of the last log
-    line."""
+    ``wants_note``: True if the task was shown since the ``note`` was set. ``at_hand``: number of
+    items in progress, of which the fraction ``share`` is done, by ``step``: its name and number."""
 
     def __init__(self, name: str, total: float | None = None, unit: str = "") -> None:
         self.name, self.total, self.unit, self.note, self.step = name, total, unit, "", ("", 0)
@@ -75,35 +73,31 @@ class Task:
 
     @property
     def status(self) -> str:
-        """``noted`` with the mean speed and the remaining time.
-
-        If no item is done yet, or all are, the time so far takes their place."""
+        """``noted`` with the mean speed and the remaining time, or the time so far."""
         now = time.monotonic()
         made = self.done + self.at_hand * self.share
         made = made if self.total is None else min(made, self.total)
         fresh = made - self._done_before
         if fresh <= 0 or self.done == self.total:
-            return f"{self.noted}, {_clock(now - self.began)} so far"
+            return f"{self.noted}, {_format_seconds(now - self.began)} so far"
         # the speed up to the last change, so that the time left goes down between two changes
         speed = fresh / max(self._moved - self.began, 1e-9)
         rate = f"{speed:.3g} {self.unit}/s" if speed >= 1 else f"{1 / speed:.3g} s each"
         parts = [self.noted, rate]
         if self.total is not None:
             left = (self.total - made) / speed - (now - self._moved)
-            parts.append(f"{_clock(max(left, 0))} left")
+            parts.append(f"{_format_seconds(max(left, 0))} left")
         return ", ".join(parts)
 
 
-def _clock(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return str(timedelta(seconds=round(seconds)))
 
 
 class Calls:
     """Counter of the network calls of a task, which show its progress between finished items.
 
-    ``begun``: number of rounds so far; ``most``: number of rounds at most, None if unknown;
-    ``each``: network calls per round. ``wants_share``: True if the task has been shown and the
-    rounds do not determine the fraction done."""
+    ``begun``: rounds so far, of ``most`` at most, each of ``each`` network calls."""
 
     def __init__(
         self, task: Task | None = None, most: int | None = None, each: int = 1, name: str = "call"
@@ -157,7 +151,7 @@ class _Lines:
             for each in tasks
         )
         if any(now >= time_of_line for time_of_line in due):
-            self._say(_text(tasks))
+            self._say(_line_of_tasks(tasks))
             for each in tasks:
                 each.logged_at = now
 
@@ -181,7 +175,7 @@ class _Bar:
             self._progress.task_ids[0],
             total=tasks[-1].total,
             completed=tasks[-1].done,
-            description=_text(tasks),
+            description=_line_of_tasks(tasks),
             refresh=True,
         )
 
@@ -216,7 +210,7 @@ class _Bar:
             handler.setStream(handler.stream.rich_proxied_file)
 
 
-def _text(tasks: Sequence[Task]) -> str:
+def _line_of_tasks(tasks: Sequence[Task]) -> str:
     return ": ".join([*(each.place for each in tasks[:-1]), tasks[-1].status])
 
 
@@ -274,8 +268,7 @@ def shown(
 ) -> Iterator[None]:
     """Show the tasks of the block: as a ``bar`` if standard error is a terminal, else as lines.
 
-    ``say``: function that gets a line ``first`` seconds after the beginning of a task, and then
-    ``every`` so many seconds. Inside another ``shown`` this does nothing."""
+    ``say`` gets a line ``first`` seconds after the beginning of a task, then ``every`` so many."""
     global _screen
     if _screen is not None:
         yield
@@ -316,9 +309,7 @@ def parts(*names: str) -> Iterator[AbstractContextManager[Task]]:
 
 @contextmanager
 def calls(most: int | None = None, *, each: int = 1, name: str = "call") -> Iterator[Calls]:
-    """Yield a counter of network calls, shown as the note of the innermost task.
-
-    ``name``: name of one call."""
+    """Yield a counter of network calls, shown as the note of the innermost task."""
     task = next(iter(_tasks()[-1:]), None)
     former = "" if task is None else task.note
     try:

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.categorical import log_softmax_on
-from discrete_diffusion.config.signatures import Checked
-from discrete_diffusion.config.values import NotNegative
+from discrete_diffusion.config.values import Checked, NotNegative
 from discrete_diffusion.contracts import Conditions, SampleOutput
 
 A = TypeVar("A", bound=Algorithm)

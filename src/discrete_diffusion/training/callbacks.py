@@ -41,9 +41,7 @@ class ShardedPrecision(FSDPPrecision):
 
 
 def sharded(trainer: Trainer) -> FullyShardedDataParallel | None:
-    """Return the FSDP module, whose weights are divided among the processes.
-
-    None for other strategies."""
+    """Return the FSDP module, whose weights are divided among the processes, or None."""
     if not isinstance(trainer.strategy, FSDPStrategy):
         return None
     from torch.distributed.fsdp import FullyShardedDataParallel
@@ -62,9 +60,7 @@ def whole_weights(trainer: Trainer) -> AbstractContextManager[None]:
 
 
 def spread_to_all(flag: Tensor) -> None:
-    """Set ``flag``, 0 or 1, to its maximum over all processes.
-
-    Lightning's ``reduce`` would wait for the device."""
+    """Set ``flag`` to its maximum over all processes, without a wait for the device."""
     if dist.is_available() and dist.is_initialized():
         dist.all_reduce(flag, op=dist.ReduceOp.MAX)
 
@@ -74,11 +70,7 @@ class SampleAtValidation(Callback):
 
     Must stand *before* the EMA callback, which restores the training weights at the end of
     validation. The check before training makes ``num_tried`` samples, so that a failure shows at
-    once.
-
-    ``draw``: function from the number of samples to samples, the same in every process; the first
-    process measures and plots the samples with ``report``.
-    """
+    once. ``draw`` gives the same samples in every process; the first measures and plots them."""
 
     def __init__(
         self,
@@ -112,22 +104,22 @@ class SampleAtValidation(Callback):
 
 
 class TrainingProgress(Callback):
-    """Shows training steps, with the loss, and validations as tasks of ``runtime.progress``."""
+    """Shows training steps, with the loss, and validations as tasks of ``runtime.progress``.
+
+    Logs at the end how long the steps and the validations took."""
 
     def __init__(self) -> None:
-        self._training = ExitStack()
-        self._validation = ExitStack()
+        self._training, self._validation = ExitStack(), ExitStack()
+        self._validating = 0.0
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._began, self._first_step = time.monotonic(), trainer.global_step
         total = _if_finite(trainer.estimated_stepping_batches)
         self._steps = self._training.enter_context(progress.task("training", total, "steps"))
         self._steps.begin_at(trainer.global_step)
 
     def on_train_batch_start(self, trainer: Trainer, *_: Any) -> None:
-        """Correct the step in Lightning's logs.
-
-        It is one too small if a run was resumed at a validation that the new ``val_check_interval``
-        does not repeat."""
+        """Correct the step in Lightning's logs, one too small after a resumed validation."""
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
 
     def on_train_batch_end(
@@ -140,6 +132,7 @@ class TrainingProgress(Callback):
             self._steps.note, self._steps.wants_note = f"loss {float(loss):.4g}", False
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._validation_began = time.monotonic()
         checking = trainer.sanity_checking
         num = sum(trainer.num_sanity_val_batches if checking else trainer.num_val_batches)
         validation = progress.task("validation", _if_finite(num), "batches")
@@ -150,9 +143,18 @@ class TrainingProgress(Callback):
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._validation.close()
+        if not trainer.sanity_checking:
+            self._validating += time.monotonic() - self._validation_began
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._training.close()
+        steps = trainer.global_step - self._first_step
+        if steps and trainer.is_global_zero:
+            seconds = time.monotonic() - self._began
+            logger.info(
+                "training took %.0f s: %s, and %.0f s of validation",
+                *(seconds, counted(steps, "step"), self._validating),
+            )
 
     def on_exception(self, trainer: Trainer, *_: Any) -> None:
         self._validation.close()
@@ -161,75 +163,6 @@ class TrainingProgress(Callback):
 
 def _if_finite(num: float) -> float | None:
     return num if math.isfinite(num) else None
-
-
-LEAST_LOGGED = 10.0
-"""Seconds of measuring from which on it is logged, if the steps took less time."""
-
-
-class TimeOfMeasuring(Callback):
-    """Logs the time of training; if measurements took longer, names keys that shorten them.
-
-    Keys for validations are named once. ``num_samples``: number of samples of a validation;
-    ``clock``: function that returns the time in seconds.
-    """
-
-    def __init__(self, num_samples: int, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.num_samples, self.clock = num_samples, clock
-        self._validating = self._sampling = self._stepping = 0.0
-        self._num, self._logged = 0, False
-
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._began, self._first_step = self.clock(), trainer.global_step
-
-    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._validation_began = self._bound_ended = self.clock()
-
-    def on_validation_batch_end(self, trainer: Trainer, *_: Any) -> None:
-        self._bound_ended = self.clock()
-
-    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        if trainer.sanity_checking:
-            return
-        # the bound comes first, samples after its last batch
-        now = self.clock()
-        self._num += 1
-        self._validating += now - self._validation_began
-        self._sampling += now - self._bound_ended
-        self._stepping = now - self._began - self._validating
-        if self._logged or not LEAST_LOGGED <= self._validating > self._stepping:
-            return
-
-        # the keys that make validations cheaper, and rarer if there were several
-        self._logged = True
-        mostly_sampling = self.num_samples and 2 * self._sampling > self._validating
-        smaller = "callbacks.num_samples" if mostly_sampling else "trainer.limit_val_batches"
-        keys = f"a smaller {smaller}"
-        if self._num > 1:
-            every = counted((trainer.global_step - self._first_step) // self._num, "step")
-            keys = f"a larger trainer.val_check_interval (every {every} now) or {keys}"
-        self._log_time(counted(self._num, "validation"), self._validating, keys)
-
-    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        self._stepping = self.clock() - self._began - self._validating
-        steps = trainer.global_step - self._first_step
-        if steps and trainer.is_global_zero:
-            logger.info(
-                "training took %.0f s: %s, and %.0f s of validation",
-                *(self._stepping + self._validating, counted(steps, "step"), self._validating),
-            )
-
-    def measured(self, seconds: float) -> None:
-        """Log the seconds of the final measurements if they took longer than the steps."""
-        if LEAST_LOGGED <= seconds > self._stepping > 0:
-            keys = "a smaller eval.num_samples, eval.num_held_out or eval.noise_samples"
-            self._log_time("the final measurements", seconds, keys)
-
-    def _log_time(self, task: str, seconds: float, keys: str) -> None:
-        logger.info(
-            "%s took %.0f s, the steps %.0f s; %s would shorten the run",
-            *(task, seconds, self._stepping, keys),
-        )
 
 
 class ValidationLine(Callback):
@@ -273,10 +206,7 @@ class ValidationLine(Callback):
 
 
 class MovingAverage(AveragedModel):
-    """Average of a module's weights on ``device``, with the number of averaged steps on the CPU.
-
-    torch's class reads that number from the device in every step.
-    """
+    """Average of a module's weights on ``device``, with the number of averaged steps on the CPU."""
 
     def __init__(self, module: nn.Module, *, device: torch.device, decay: float) -> None:
         super().__init__(module, device=device)
@@ -362,14 +292,11 @@ class SkippedSteps(Callback):
     """Skips every step whose loss, gradient, or squared gradient is not finite.
 
     A skipped step does not change weights, moments and averages, but buffers that the network
-    updates in its forward pass. After ``most_in_a_row`` skipped steps in a row the run ends.
+    updates in its forward pass. Steps are checked and counted on the device; only an optimiser that
+    is not fused waits for the result. The counts are read where the loss is logged, so a run may go
+    on for some steps, which are all skipped. Overflows of a float16 ``GradScaler`` do not count.
 
-    Steps are checked and counted on the device; only an optimiser that is not fused waits for the
-    result. The counts are read where the loss is logged, so a run may go on for some steps, which
-    are all skipped. Steps in which a float16 ``GradScaler`` overflows are skipped and not counted.
-
-    Raises ``ValueError`` if ``most_in_a_row`` is below 1, and with advice when the run ends.
-    """
+    Raises ``ValueError`` with advice after ``most_in_a_row`` skipped steps."""
 
     def __init__(self, most_in_a_row: int) -> None:
         check_whole_number("optim.max_skipped_steps", most_in_a_row, least=1)
@@ -393,10 +320,7 @@ class SkippedSteps(Callback):
         self._before = state_dict["total"]
 
     def spread_failure(self, loss: Tensor) -> Tensor:
-        """Return the loss; if it is not finite, return NaN, whose gradients are all NaN.
-
-        Sums of gradients over batches and processes are then NaN too, so all processes notice.
-        """
+        """Return the loss, or NaN if it is not finite, so that all sums of gradients are NaN."""
         lost = ~loss.detach().isfinite()
         self._lost = lost if self._lost is None else self._lost | lost
         return loss * torch.where(lost, torch.nan, 1.0)
@@ -405,7 +329,7 @@ class SkippedSteps(Callback):
         self, trainer: Trainer, pl_module: LightningModule, optimizer: Optimizer
     ) -> None:
         # a step fails if its gradient is not finite; with FSDP each process has a part of it
-        parameters = (p for group in optimizer.param_groups for p in group["params"])
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
         norm = get_total_norm([p.grad for p in parameters if p.grad is not None])
         if self._counts is None:
             self._counts = torch.zeros(3, device=pl_module.device)
@@ -418,7 +342,11 @@ class SkippedSteps(Callback):
         # a scaler is notified, and its overflows do not count
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         if scaler is None:
-            self._withhold(optimizer, self.now)
+            if all(group.get("fused") for group in optimizer.param_groups):
+                optimizer.found_inf = self.now  # type: ignore[attr-defined]
+            elif self.now:  # waits for the device; parameters without a gradient stay
+                for parameter in parameters:
+                    parameter.grad = None
         else:
             for overflow in scaler._found_inf_per_device(optimizer).values():
                 torch.maximum(overflow, self.now, out=overflow)
@@ -430,15 +358,6 @@ class SkippedSteps(Callback):
         # all skipped steps, those in a row, the longest row
         row = (row + 1) * failed
         self._counts = torch.stack([total + failed, row, longest.maximum(row)])
-
-    @staticmethod
-    def _withhold(optimizer: Optimizer, skipped: Tensor) -> None:
-        """Prevent an optimiser from changing anything in this step if ``skipped`` is 1."""
-        if all(group.get("fused") for group in optimizer.param_groups):
-            optimizer.found_inf = skipped  # type: ignore[attr-defined]
-        elif skipped:  # waits for the device; optimisers leave parameters without a gradient alone
-            for parameter in (p for group in optimizer.param_groups for p in group["params"]):
-                parameter.grad = None
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int

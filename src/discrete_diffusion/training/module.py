@@ -144,7 +144,12 @@ class DiffusionModule(LightningModule):
         generator = make_generator(
             self.seed, _TRAIN_STREAM, self.global_step, part, device=self.device
         )
-        _seed_dropout(generator.initial_seed(), self.device)
+        # torch.manual_seed would seed all kinds of devices, which takes half a millisecond
+        torch.default_generator.manual_seed(generator.initial_seed())
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(generator.initial_seed())
+        elif self.device.type != "cpu":
+            torch.manual_seed(generator.initial_seed())
 
         # the loss, kept until the step ends
         output = self.algorithm.loss(self.algorithm.drop_conditions(batch, generator), generator)
@@ -155,8 +160,7 @@ class DiffusionModule(LightningModule):
         return self.skipped_steps.spread_failure(output.loss)
 
     def _log_loss(self, batch_size: int) -> None:
-        """Log ``train/loss`` of the finished step; processes wait for each other only in steps that
-        are logged."""
+        """Log ``train/loss`` of a step; processes wait for each other only if it is logged."""
         trainer = self.trainer
         loss = torch.stack(self._losses).mean()
         if trainer.world_size > 1:
@@ -248,16 +252,3 @@ class DiffusionModule(LightningModule):
             machine=machine,
             scheduled_steps=self.scheduled_steps,
         )
-
-
-def _seed_dropout(seed: int, device: torch.device) -> None:
-    """Seed the global generators of ``device`` and of the CPU, for dropout.
-
-    ``torch.manual_seed`` would seed all kinds of devices, which takes half a millisecond.
-    """
-    if device.type not in ("cpu", "cuda"):
-        torch.manual_seed(seed)
-        return
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed)

@@ -47,7 +47,7 @@ class MuonAdamW(Optimizer):
         if not hasattr(torch.optim, "Muon"):
             raise ValueError(f"Muon takes torch 2.9 or later, this is {torch.__version__}")
         # Muon for matrices, AdamW for the rest, as one optimiser
-        matrices, others = _divide(module, tuple(heads))
+        matrices, others = _hidden_matrices(module, tuple(heads))
         if not matrices:
             raise ValueError(
                 "Muon takes matrices of linear layers between embeddings and heads, of which this "
@@ -78,7 +78,7 @@ class MuonAdamW(Optimizer):
         return loss
 
 
-def _divide(
+def _hidden_matrices(
     module: nn.Module, heads: tuple[str, ...]
 ) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """Divide the trained parameters into matrices of hidden layers and all others."""
@@ -104,12 +104,8 @@ def build_optimizer(
 ) -> Optimizer:
     """Build the optimiser of the trained parameters of a module.
 
-    ``options``: ``_target_``, the class or a function that makes the optimiser, AdamW if absent,
-    and the keyword arguments. A class whose first parameter is called ``module`` gets the whole
-    module, any other class the parameters. ``fused``: option of AdamW if no class is chosen.
-
-    Raises the errors of ``check_optimizer``.
-    """
+    A class whose first parameter is called ``module`` gets the whole module, any other class the
+    parameters. Raises the errors of ``check_optimizer``."""
     # a fused step for the default class
     build, keywords = _class_and_arguments(options)
     if "_target_" not in options:
@@ -123,10 +119,7 @@ def build_optimizer(
 
 
 def check_optimizer(options: Mapping[str, Any]) -> None:
-    """Check ``options`` of ``build_optimizer`` by building the optimiser of a small layer.
-
-    Raises ``ValueError`` for a missing class, and for arguments that it does not take.
-    """
+    """Build the optimiser of a small layer; ``ValueError`` for a missing class or argument."""
     # a trial on a small layer
     build, keywords = _class_and_arguments(options)
     name, trial = options.get("_target_", "torch.optim.AdamW"), nn.Linear(2, 2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -76,10 +75,8 @@ _SEARCHED = 256
 class Run:
     """Parts of a training run that a config builds; the module holds the algorithm.
 
-    ``data``: data set, of the class of its domain; ``sampler``: sampler that fits the algorithm;
     ``shortened``: notes on measurements that were reduced to save time; ``num_tried``: number of
-    samples in the check before training.
-    """
+    samples in the check before training."""
 
     config: DictConfig
     data: Any
@@ -110,10 +107,7 @@ class Run:
         return Model(self.algorithm, self.sampler, device, shard=self.shard)
 
     def draw(self, num: int) -> Any:
-        """Sample ``num`` samples from the current weights, with the same noise every time.
-
-        Several processes share the work, and all get the samples.
-        """
+        """Sample from the current weights, with the same noise every time; all processes share."""
         return self.report.sample(self.model, num, self.config.seed, (SAMPLE_STREAM,))
 
     def batches(self, **options: Any) -> BatchStream:
@@ -124,9 +118,7 @@ class Run:
         )
 
     def held_out(self, most: int | None = None, **ranks: int) -> SplitBatches:
-        """Batches of the validation split, with at most ``most`` samples.
-
-        ``ranks``: rank and world size, as for ``SplitBatches``."""
+        """Batches of the validation split of a rank, with at most ``most`` samples."""
         config = self.config
         data = with_fewer(self.data, "val", most, config.seed)
         return SplitBatches(
@@ -174,13 +166,10 @@ class Run:
     def final_metrics(self, trainer: Trainer, folder: Path) -> dict[str, Any]:
         """Measure the model of ``best.ckpt``: its bound on the validation split, and samples.
 
-        Several processes share the work; the first process measures the samples and returns the
-        result, the others {}.
-        """
-        from discrete_diffusion.training.callbacks import TimeOfMeasuring, whole_weights
+        Several processes share the work; the first returns the result, the others {}."""
+        from discrete_diffusion.training.callbacks import whole_weights
 
         # the bound, samples, and other facts of the best weights
-        began = time.monotonic()
         config, device = self.config, trainer.strategy.root_device
         self.algorithm.to(device)
         with whole_weights(trainer), progress.task("final measurements"):
@@ -203,9 +192,6 @@ class Run:
             return {}
 
         # files of the run, and the contents of metrics.json
-        for callback in trainer.callbacks:  # type: ignore[attr-defined]
-            if isinstance(callback, TimeOfMeasuring):
-                callback.measured(time.monotonic() - began)
         self.report.save(samples, folder)
         sampled = config.eval.num_samples > 0
         return {
@@ -223,10 +209,7 @@ class Run:
         }
 
     def _take_best(self, trainer: Trainer) -> int:
-        """Load the weights of ``best.ckpt``, as ``sample`` and ``evaluate`` do.
-
-        Logs which measurements follow, and returns the step of the weights.
-        """
+        """Load the weights of ``best.ckpt``, log what is measured, and return their step."""
         from discrete_diffusion.training.run_checkpoints import RunCheckpoints
 
         # another step may have been the best
@@ -255,10 +238,7 @@ def new_algorithm(config: DictConfig) -> Any:
 
 
 def fit_and_try(algorithm: Any, data: Any, config: DictConfig) -> None:
-    """Prepare an algorithm on the training split, and check its network before training.
-
-    The check calls the network with a small and a large sample, unless ``check_backbone=false``.
-    """
+    """Prepare an algorithm on the training split, and call its network with two samples."""
     algorithm.prepare(data.splits["train"].batch())
     some = data.splits["train"][:_SEARCHED]
     if len(some) == 0 or not config.get("check_backbone", True):
@@ -318,13 +298,9 @@ def train(
 ) -> dict[str, Any]:
     """Train, evaluate and sample; everything is written into the folder.
 
-    ``devices``: ``accelerator``, ``devices``, ``num_nodes`` and ``strategy`` of Lightning's
-    ``Trainer``; ``start``: weights to start from; ``signals``: signals that end the run between two
-    steps; ``instantiate``: function that builds the object of a section with ``_target_``.
-
-    Returns the contents of ``metrics.json`` in the first process. After a signal, raises ``Stop``
-    once the run can go on from a checkpoint.
-    """
+    ``signals``: signals that end the run between two steps. Returns the contents of
+    ``metrics.json`` in the first process. After a signal, raises ``Stop`` once the run can go on
+    from a checkpoint."""
     config = complete_data(config)
     built = build_run(config, on_gpu=devices["accelerator"] in ("cuda", "gpu"))
 
@@ -354,7 +330,7 @@ def train(
         num_tried=built.num_tried,
     )
     if trainer.is_global_zero:
-        _begin(built, trainer, folder, resumed)
+        _write_config(built, trainer, folder, resumed)
 
     # ``Stop`` names the checkpoint to go on from
     with all_processes(trainer, config.threads), finishing_loggers(trainer):
@@ -380,7 +356,7 @@ def train(
     return finite_or_none(metrics)
 
 
-def _begin(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | None) -> None:
+def _write_config(built: Run, trainer: Trainer, folder: Path, resumed: ResumePoint | None) -> None:
     """Write ``config.yaml``, pass the config to the loggers, and log model and data."""
     config = built.config
     if resumed is not None:

@@ -36,9 +36,8 @@ _OF_WRITING = ("inline_container", "PytorchStreamWriter")
 class CheckpointFiles(TorchCheckpointIO):
     """Writing and reading of checkpoints, each with a ``.safetensors`` of the averaged weights.
 
-    A file is never partial, and its checksums are compared. Lightning would write into the system's
-    temporary folder, from where copying to another disk can be interrupted.
-    """
+    A file is never partial. Lightning would write into the system's temporary folder, from where
+    copying to another disk can be interrupted."""
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None
@@ -52,7 +51,7 @@ class CheckpointFiles(TorchCheckpointIO):
                     raise
                 raise OSError(f"{path} cannot be written: is the disk full?") from error
         if INFO_KEY in checkpoint:
-            _export(Path(path), checkpoint)
+            _write_averaged_weights(Path(path), checkpoint)
 
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
@@ -65,16 +64,14 @@ class AnyProcess:
     """Asks all processes of a run whether one of them wants something, such as to stop.
 
     All processes call it together. The flags are added on the CPU while the next step is computed,
-    so a call at every step does not wait for a device, unlike Lightning's
-    ``reduce_boolean_decision``. The answer is therefore one call old.
-    """
+    so a call at every step does not wait for a device. The answer is therefore one call old."""
 
     def __init__(self) -> None:
         self._group: dist.ProcessGroup | None = None
         self._asked: tuple[Tensor, dist.Work] | None = None
 
-    def ask(self, wanted: bool) -> bool:
-        """Return True if any process wanted it at the last call; a single process knows at once."""
+    def ask(self, wanted: bool, *, now: bool = False) -> bool:
+        """Return True if any process wanted it at the last call, or wants it ``now``, waiting."""
         if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
             return wanted
         if self._group is None:
@@ -84,12 +81,7 @@ class AnyProcess:
         work = dist.all_reduce(flag, group=self._group, async_op=True)
         assert work is not None  # only of processes outside the group
         self._asked = flag, work
-        return answer
-
-    def ask_now(self, wanted: bool) -> bool:
-        """Return True if any process wants it now; waits for all processes."""
-        before = self.ask(wanted)
-        return self._answer() if self._asked is not None else before
+        return self._answer() if now else answer
 
     def _answer(self) -> bool:
         if self._asked is None:
@@ -100,10 +92,7 @@ class AnyProcess:
 
 
 def _check_moments(trainer: Trainer) -> None:
-    """Raise ``ValueError`` if a file gave a fused optimiser moments of a wrong shape.
-
-    A fused step does not check shapes, and would write beyond the parameter.
-    """
+    """Raise ``ValueError`` for moments of a wrong shape, which a fused step does not check."""
     for optimizer in trainer.optimizers:
         for group in optimizer.param_groups:
             for parameter in group["params"] if group.get("fused") else ():
@@ -126,15 +115,9 @@ class RunCheckpoints(Checkpoint):
     validation ``last`` names the best score and step, and is written *before* its copy ``best``: if
     the process is killed between the two, the resumed run sees that ``last`` is the best and copies
     it. If ``last`` was written before a validation, the resumed run begins with the validation.
-
     The last step is always validated, so that ``best`` is chosen among all steps of the run.
 
-    Lightning calls checkpoint callbacks after all others, so averaged weights are up to date.
-    ``holds_run``: True once ``last`` belongs to this run, not to an earlier run in the folder.
-
-    After the first step the states of optimisers and callbacks are checked to be readable. Of
-    several processes the first writes; a signal to any process ends all after one step.
-    """
+    ``holds_run``: True once ``last`` belongs to this run, not to an earlier run in the folder."""
 
     def __init__(self, folder: Path, *, signals: StopSignals | None = None) -> None:
         self.last, self.best = folder / "last.ckpt", folder / "best.ckpt"
@@ -168,7 +151,7 @@ class RunCheckpoints(Checkpoint):
             return
         # copy the files of the resumed run into this folder
         if trainer.is_global_zero:
-            self._adopt(Path(trainer.ckpt_path))
+            self._adopt_checkpoints(Path(trainer.ckpt_path))
         self.holds_run = True
         # Lightning would skip a run that has taken all its steps
         if trainer.max_steps > 0:
@@ -188,7 +171,7 @@ class RunCheckpoints(Checkpoint):
         self.signals.install()
         self.signals.finish_step = True
         if self._validation_due:
-            _validate(trainer)
+            _validate_before_step(trainer)
 
     def on_train_batch_start(
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
@@ -212,12 +195,21 @@ class RunCheckpoints(Checkpoint):
         asked = self._any_process.ask(self.signals.received is not None)
 
         # the last step is validated; Lightning's should_stop would log the step too
-        ends = _is_last_step(trainer)
+        loop = trainer.fit_loop
+        whole: Any = loop.epoch_progress.current
+        epochs = whole.processed + loop.epoch_loop.batch_progress.is_last_batch
+        ends = trainer.global_step == trainer.max_steps or epochs == loop.max_epochs
         if ends:
             trainer.val_check_batch, trainer.check_val_every_n_epoch = 1, None
             trainer._val_check_time_interval = None  # type: ignore[attr-defined]
-        # a stop waits for a step from which Lightning can go on
-        if (asked or ends) and _can_stop_here(trainer):
+        if not (asked or ends):
+            return
+        # a stop waits for the end of a step without a validation, which Lightning would skip
+        at_epoch_end = loop.epoch_loop.batch_progress.is_last_batch
+        between_steps = at_epoch_end or (loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
+        assert loop._data_fetcher is not None  # a batch has just come out of it
+        validates = loop.epoch_loop._should_check_val_fx(loop._data_fetcher)  # no public way
+        if between_steps and not validates:
             self._save(trainer)
             self._stopping = asked
 
@@ -228,8 +220,7 @@ class RunCheckpoints(Checkpoint):
         if not self._validation_due:
             self._validation_due = True
             self._save(trainer)
-        if self._stop_requested():
-            raise self._stop()
+        self._stop_if_asked()
         self.signals.stop_at_once()
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -258,8 +249,7 @@ class RunCheckpoints(Checkpoint):
         self._save(trainer)
         if improved and trainer.is_global_zero:
             self._copy_last_to_best()
-        if self._stop_requested():
-            raise self._stop()
+        self._stop_if_asked()
 
     def is_best(self, trainer: Trainer) -> bool:
         """Return True if this validation has a lower score than all earlier validations."""
@@ -272,8 +262,7 @@ class RunCheckpoints(Checkpoint):
         if self.best_step is None and trainer.is_global_zero:  # no validation, or none was finite
             self._copy_last_to_best()
         self.signals.finish_step = False
-        if self._stop_requested():
-            raise self._stop()
+        self._stop_if_asked()
 
     def on_exception(
         self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
@@ -292,23 +281,24 @@ class RunCheckpoints(Checkpoint):
         for suffix in (".ckpt", ".safetensors"):
             source = self.last.with_suffix(suffix)
             if source.exists():
-                _copy(source, self.best.with_suffix(suffix))
+                _copy_checkpoint(source, self.best.with_suffix(suffix))
 
-    def _stop_requested(self) -> bool:
-        return self._any_process.ask_now(self.signals.received is not None)
+    def _stop_if_asked(self) -> None:
+        if self._any_process.ask(self.signals.received is not None, now=True):
+            raise self._stop()
 
     def _stop(self) -> Stop:
         return Stop(self.signals.received or signal.SIGINT, self.last)
 
-    def _adopt(self, resumed: Path) -> None:
+    def _adopt_checkpoints(self, resumed: Path) -> None:
         """Copy the last and the best checkpoint of the resumed run into the folder."""
         # the last checkpoint, with its averaged weights
         elsewhere = resumed.resolve().parent != self.last.resolve().parent
         if elsewhere:
-            _copy(resumed, self.last)
+            _copy_checkpoint(resumed, self.last)
         # a run killed between the two files left the weights of an earlier step
         if elsewhere or resumed.name == self.last.name:
-            _export(self.last, read_training_file(self.last))
+            _write_averaged_weights(self.last, read_training_file(self.last))
         if self.best_step is None:
             return
         # the best checkpoint so far, in this folder or in that of the resumed run
@@ -323,8 +313,8 @@ class RunCheckpoints(Checkpoint):
             self.best_score = self.best_step = None
             return
         if best != self.best:
-            _copy(best, self.best)
-        _export(self.best, read_training_file(self.best))
+            _copy_checkpoint(best, self.best)
+        _write_averaged_weights(self.best, read_training_file(self.best))
 
     def _holds_best(self, path: Path) -> bool:
         """Return True if a file holds the best checkpoint of this run so far."""
@@ -337,15 +327,7 @@ class RunCheckpoints(Checkpoint):
         return state.get("global_step") == self.best_step and score == self.best_score
 
 
-def _is_last_step(trainer: Trainer) -> bool:
-    """Return True after the last step of a run, by its number of steps or epochs."""
-    loop = trainer.fit_loop
-    whole: Any = loop.epoch_progress.current
-    epochs = whole.processed + loop.epoch_loop.batch_progress.is_last_batch
-    return trainer.global_step == trainer.max_steps or epochs == loop.max_epochs
-
-
-def _validate(trainer: Trainer) -> None:
+def _validate_before_step(trainer: Trainer) -> None:
     """Validate before the first step of a resumed run, as Lightning validates after a step."""
     loop, connector = trainer.fit_loop.epoch_loop.val_loop, trainer._logger_connector
     first = connector._first_loop_iter
@@ -357,25 +339,11 @@ def _validate(trainer: Trainer) -> None:
     loop._has_run = False  # as in a run that is resumed after a validation
 
 
-def _can_stop_here(trainer: Trainer) -> bool:
-    """Return True if a run resumed from this step equals an uninterrupted run.
-
-    False before a validation, which Lightning would skip, and between batches whose gradients are
-    accumulated.
-    """
-    loop = trainer.fit_loop
-    assert loop._data_fetcher is not None  # a batch has just come out of it
-    at_epoch_end = loop.epoch_loop.batch_progress.is_last_batch  # always the end of a step
-    between_steps = at_epoch_end or (loop.batch_idx + 1) % trainer.accumulate_grad_batches == 0
-    validates = loop.epoch_loop._should_check_val_fx(loop._data_fetcher)  # no public way to know
-    return between_steps and not validates
-
-
-def _copy(source: Path, target: Path) -> None:
+def _copy_checkpoint(source: Path, target: Path) -> None:
     with atomic_write(target) as unfinished:
         shutil.copyfile(source, unfinished)
 
 
-def _export(path: Path, checkpoint: dict[str, Any]) -> None:
+def _write_averaged_weights(path: Path, checkpoint: dict[str, Any]) -> None:
     """Write the ``.safetensors`` of a ``.ckpt`` next to it, replacing an earlier file."""
     write_weights_file(path.with_suffix(".safetensors"), checkpoint)

@@ -35,7 +35,6 @@ from discrete_diffusion.training.callbacks import (
     EMA,
     SampleAtValidation,
     ShardedPrecision,
-    TimeOfMeasuring,
     TrainingProgress,
     ValidationLine,
 )
@@ -63,14 +62,7 @@ def build_trainer(
     resumed: ResumePoint | None = None,
     num_tried: int = 4,
 ) -> Trainer:
-    """Build Lightning's ``Trainer`` with ``config.trainer`` and ``devices`` as keyword arguments.
-
-    ``instantiate``: function that builds the object of a section with ``_target_``; ``signals``:
-    signals that end the run between two steps; ``resumed``: state of an interrupted run, None for a
-    new run; ``num_tried``: number of samples in the check before training.
-
-    Raises ``ValueError`` for values that Lightning refuses.
-    """
+    """Build Lightning's ``Trainer`` of a config; ``ValueError`` for values that it refuses."""
     # messages of Lightning that do not help a user
     for part in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(part).setLevel(logging.WARNING)
@@ -119,15 +111,12 @@ def build_callbacks(
     signals: StopSignals,
     num_tried: int,
 ) -> list[Callback]:
-    """Build the callbacks of a config.
-
-    Sampling comes before EMA, which swaps the weights at the same hook."""
+    """Build the callbacks; sampling comes before EMA, which swaps weights at the same hook."""
     # samples before the average, checkpoints last
     options = config.callbacks
     pictures = folder / "pictures"
     callbacks: list[Callback] = [
         TrainingProgress(),
-        TimeOfMeasuring(options.num_samples),
         SampleAtValidation(
             draw, report, num_samples=options.num_samples, num_tried=num_tried, folder=pictures
         ),
@@ -149,9 +138,7 @@ def build_loggers(
 ) -> list[Logger]:
     """Build the loggers of ``config.logger``, each a ``_target_`` with its arguments.
 
-    Services name the run by its folder. For a resumed run, loggers get its step if they can drop
-    later steps, which the run repeats.
-    """
+    For a resumed run, loggers get its step if they can drop later steps, which the run repeats."""
     # a resumed run repeats steps that are already in the logs
     going_on: dict[str, dict[str, Any]] = {}
     if resumed is not None:
@@ -193,10 +180,7 @@ def finishing_loggers(trainer: Trainer) -> Iterator[None]:
 
 
 class _WholeRows(ExperimentWriter):
-    """Lightning's table with one row per step; a row is written whole or not at all.
-
-    A new column rewrites the file. Rows that were in the file before stay.
-    """
+    """Lightning's table with one row per step; a row is written whole or not at all."""
 
     last_step: float | None = None
     """Step of the last row in the file."""
@@ -219,18 +203,18 @@ class _WholeRows(ExperimentWriter):
         columns = sorted({*self.metrics_keys, *(key for row in self.metrics for key in row)})
         begun = self.metrics[0]["step"] == self.last_step
         if path.exists() and columns == self.metrics_keys and not begun:
-            append_text(path, _table(columns, self.metrics, head=False))
+            append_text(path, _csv_of(columns, self.metrics, head=False))
         else:
             # rewrite the file for a new column, or for more numbers of the last row
-            former: list[dict[str, Any]] = [*_rows(path)[1]]
+            former: list[dict[str, Any]] = [*_csv_rows(path)[1]]
             if begun:
                 self.metrics[0] = {**former.pop(), **self.metrics[0]}
-            write_text(path, _table(columns, [*former, *self.metrics]))
+            write_text(path, _csv_of(columns, [*former, *self.metrics]))
         self.last_step = self.metrics[-1]["step"]
         self.metrics_keys, self.metrics = columns, []
 
 
-def _table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, head: bool = True) -> str:
+def _csv_of(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, head: bool = True) -> str:
     text = StringIO(newline="")
     writer = csv.DictWriter(text, fieldnames=columns)
     if head:
@@ -239,7 +223,7 @@ def _table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, head: b
     return text.getvalue()
 
 
-def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
+def _csv_rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     """Read the columns and complete rows of a table; both empty if the file is missing."""
     if not path.is_file():
         return [], []
@@ -278,7 +262,7 @@ class MetricsLog(CSVLogger):
             self._experiment = writer = _WholeRows(log_dir=self.log_dir)
             if rows:
                 writer.metrics_keys, writer.last_step = header, int(rows[-1]["step"])
-                write_text(Path(writer.metrics_file_path), _table(header, rows))
+                write_text(Path(writer.metrics_file_path), _csv_of(header, rows))
             else:
                 Path(writer.metrics_file_path).unlink(missing_ok=True)
         return self._experiment
@@ -292,7 +276,7 @@ class MetricsLog(CSVLogger):
             return [], []
         # the table of the former run
         place = Path(self.log_dir).relative_to(self.save_dir)
-        header, rows = _rows(Path(self.former_run) / place / ExperimentWriter.NAME_METRICS_FILE)
+        header, rows = _csv_rows(Path(self.former_run) / place / ExperimentWriter.NAME_METRICS_FILE)
         kept = [r for r in rows if r.get("step", "").isdigit() and int(r["step"]) < self.first_step]
 
         # the validation of the last step is repeated

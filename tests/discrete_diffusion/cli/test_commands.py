@@ -144,19 +144,10 @@ def test_a_refused_sweep_leaves_nothing_behind(words, flag, tmp_path):
     assert [path.name for path in (tmp_path / "sweep").rglob("*")] == ["mine"]
 
 
-def test_help_list_and_the_composed_config(capsys):
+def test_help_and_the_composed_config(capsys):
     for words in ([], ["--help"]):
         main(words)
         assert "discrete-diffusion train" in capsys.readouterr().out
-    main(["list"])
-    listing = capsys.readouterr().out
-    cells = [line.split() for line in listing.splitlines() if line.split()]
-    rows = {row[0].removesuffix("*"): row for row in reversed(cells)}  # the first of each name
-    assert rows["sedd"] == ["sedd", "absorbing,", "uniform", "any"]
-    assert rows["ar"] == ["ar", "absorbing", "dit"]
-    assert rows["first-hitting"][1:4] == ["absorbing", "ar,", "bd3lm,"]
-    assert rows["renoise"][1:7] == ["any", "any", "but", "ar,", "distill", "predict"]
-    assert rows["autoregressive"][1:4] == ["absorbing", "ar", "left"]
     main(["train", "algo.backbone=dit", "--cfg", "job"])
     shown = yaml.safe_load(capsys.readouterr().out)
     assert shown["model"]["name"] == "dit_small"

@@ -18,8 +18,9 @@ from comparison_fixtures import SHORT, TWO, again, plan
 from discrete_diffusion.api.cells import config_digest
 from discrete_diffusion.checkpoints.files import read_training_file
 from discrete_diffusion.cli import compose, main
-from discrete_diffusion.cli.compare_request import is_option, read_words
-from discrete_diffusion.cli.errors import explain
+from discrete_diffusion.cli.compare import read_words
+from discrete_diffusion.cli.errors import explain_hydra_error
+from discrete_diffusion.composing.search_path import is_option
 from discrete_diffusion.domains import cell_measurement
 from discrete_diffusion.models.registry import _BACKBONE_BUILDERS
 
@@ -149,7 +150,7 @@ def test_a_launcher_that_is_not_installed_is_refused(failure):
     error = failure("compare", "hydra/launcher=ray")
     assert "hydra/launcher=ray: no plug-in that is installed offers it" in error
     missing = MissingConfigException("as Hydra says it", missing_cfg_file="hydra/launcher/joblib")
-    assert "pip install hydra-joblib-launcher" in explain(missing, "compare", [], None)
+    assert "pip install hydra-joblib-launcher" in explain_hydra_error(missing, "compare", [], None)
 
 
 @pytest.mark.parametrize("by", ["torchrun", "srun"])

@@ -250,9 +250,6 @@ def test_presets_of_ones_own_folder(tmp_path):
     assert small[1] == ("mine_deep", 182_828)  # of the size as it is
     chosen = models(*words, "model=mine_wide", user_config_dir=str(folder))
     assert [model.partition(",")[0] for model, _ in chosen] == ["bd_small", "mine_wide"]
-    search = f"hydra.searchpath=['file://{folder}']"
-    assert models(*words, "model=mine_wide", search) == chosen
-    assert compose("train", ["algo.backbone=mine", search]).model.name == "mine_wide"
 
 
 def test_a_default_preset_that_is_nowhere_is_named():

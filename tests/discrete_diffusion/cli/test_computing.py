@@ -1,10 +1,11 @@
-"""Where ``sample`` and ``evaluate`` compute: what is refused, who started what, bfloat16."""
+"""Where commands compute: what is refused, who started what, strategies, bfloat16."""
 
 from __future__ import annotations
 
 import json
 import logging
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,21 @@ import torch
 from omegaconf import OmegaConf
 from torch.nn.modules.module import register_module_forward_hook
 
+from composed import composed
 from discrete_diffusion.categorical import make_generator, sample_categorical
 from discrete_diffusion.cli import compose, config_dir, main
 from discrete_diffusion.cli.sample import Computing, check_computing, choose_devices
+from discrete_diffusion.cli.train import check_strategy
 from discrete_diffusion.domains import complete_data
 from discrete_diffusion.runtime import devices
-from discrete_diffusion.runtime.processes import Started, is_first, silence_nonzero_ranks, started
+from discrete_diffusion.runtime.devices import trainer_devices
+from discrete_diffusion.runtime.processes import (
+    Started,
+    cluster_environment,
+    is_first,
+    silence_nonzero_ranks,
+    started,
+)
 from made_checkpoints import training_state
 
 BASE = OmegaConf.load(config_dir() / "sample.yaml")
@@ -190,3 +200,91 @@ def test_samples_of_a_network_in_bfloat16(monkeypatch):
     assert found == {"32-true": False, "bf16-mixed": True}
     lines = Path("bf16-mixed/samples.jsonl").read_text().splitlines()
     assert [json.loads(line)["n"] for line in lines] == [3] * 4
+
+
+# --- where a run computes ---
+
+
+def settled(*overrides: str) -> dict:
+    options = dict(composed("train", overrides).trainer)
+    return options | trainer_devices(options)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "sentence"),
+    [
+        (["trainer.strategy=dpp"], "unknown trainer.strategy 'dpp'; did you mean 'ddp'"),
+        (["trainer.devices=0"], "trainer.devices=0: "),
+        (["trainer.devices=-2"], "trainer.devices=-2: "),
+        (["trainer=ddp", "trainer.devices=two"], "trainer.devices=two: "),
+        (["trainer.devices=[1]"], r"trainer.devices=\[1\]: .*, as in CUDA_VISIBLE_DEVICES=1"),
+        (["trainer=fsdp", "trainer.accelerator=cpu"], "fsdp is for GPUs; take trainer=ddp"),
+        ([], None),
+        (["trainer.devices=auto"], None),
+        (["trainer=ddp", "trainer.devices=2"], None),
+        (["trainer=fsdp", "callbacks.ema_decay=null"], None),
+        (["trainer=fsdp"], "each process has a part; set callbacks.ema_decay=null, or .*ddp"),
+        (["trainer=fsdp", "callbacks.ema_decay=null", "optim=muon"], "take optim=adamw, or .*ddp"),
+        (
+            ["trainer=fsdp", "callbacks.ema_decay=null", "+trainer.gradient_clip_algorithm=value"],
+            "leave out trainer.gradient_clip_algorithm=value",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_fix(overrides, sentence):
+    with nullcontext() if sentence is None else pytest.raises(ValueError, match=sentence):
+        check_strategy(composed("train", overrides))
+
+
+def test_more_gpus_than_there_are_or_none_at_all(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(ValueError, match=r"devices=3: .*take trainer.devices=1"):
+        settled("trainer.devices=3")
+    assert settled("trainer=ddp")["devices"] == 1
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="fsdp: torch finds no GPU here"):
+        settled("trainer=fsdp", "callbacks.ema_decay=null")
+    for name in ("cuda", "gpu"):
+        with pytest.raises(ValueError, match=f"accelerator={name}: "):
+            settled(f"trainer.accelerator={name}")
+
+
+def test_one_process_needs_no_strategy_and_more_are_ddp():
+    cpu = "trainer.accelerator=cpu"
+    assert settled(cpu, "trainer=ddp")["strategy"] == "auto"
+    strategy = settled(cpu, "trainer.devices=2")["strategy"]
+    assert type(strategy).__name__ == "DDPStrategy"
+    assert not strategy._ddp_kwargs["find_unused_parameters"]
+    name = "trainer.strategy=ddp_find_unused_parameters_true"
+    assert settled(cpu, name, "trainer.devices=2")["strategy"]._ddp_kwargs["find_unused_parameters"]
+
+
+def test_processes_that_a_command_cannot_start_itself(capsys):
+    with pytest.raises(ValueError, match=r"num_nodes=2: start .* and leave trainer.num_nodes out"):
+        settled("trainer.accelerator=cpu", "trainer.num_nodes=2")
+    with pytest.raises(SystemExit):
+        main(["train", "-m", "seed=0,1", "trainer.devices=2", "trainer.accelerator=cpu"])
+    assert "trainer.devices=2" in capsys.readouterr().err
+
+
+def test_torchrun_has_chosen_the_numbers_of_a_run(monkeypatch):
+    set_all(monkeypatch, TORCHRUN)
+    cpu = "trainer.accelerator=cpu"
+    for more in ([], ["trainer.devices=4", "trainer.num_nodes=2"], ["trainer=ddp"]):
+        found = settled(cpu, *more)
+        assert (found["devices"], found["num_nodes"]) == (4, 2)
+    with pytest.raises(ValueError, match=r"4 processes on each of 2 machines"):
+        settled(cpu, "trainer.devices=3")
+
+
+def test_srun_starts_the_processes_or_nobody_does(monkeypatch):
+    with monkeypatch.context() as patch:  # a batch script
+        set_all(patch, {name: SRUN[name] for name in SRUN if name != "SLURM_STEP_ID"})
+        assert settled("trainer.accelerator=cpu")["devices"] == 1
+        assert type(cluster_environment()).__name__ == "LightningEnvironment"
+    set_all(monkeypatch, SRUN | {"SLURM_JOB_NAME": "train"})
+    monkeypatch.delenv("SLURM_NTASKS_PER_NODE", raising=False)
+    with pytest.raises(ValueError, match=r"srun: .*--ntasks-per-node="):
+        cluster_environment()

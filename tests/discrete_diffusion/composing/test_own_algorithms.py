@@ -78,7 +78,7 @@ def test_a_subset_of_the_keys(algo):
     build_algorithm(complete_data(config))
 
 
-def test_experiments_commands_and_the_search_path_choose_it():
+def test_experiments_and_commands_choose_it():
     text = "# @package _global_\ndefaults: [override /algo: several]\nalgo: {draw: antithetic}\n"
     Path("configs/experiment").mkdir()
     Path("configs/experiment/mine.yaml").write_text(text)
@@ -87,9 +87,6 @@ def test_experiments_commands_and_the_search_path_choose_it():
     assert algo == {**whole, "time_conditioning": False, "draw": "antithetic"}
     assert of("several").algo.draw == "uniform"
     assert of("several", "algo.draw=antithetic").algo == algo
-    place = f"hydra.searchpath=[file://{Path('configs').absolute()}]"
-    config = compose("train", [place, "algo=my_udlm", "model=small"])
-    assert config.algo == compose("train", ["algo=udlm", "algo.backbone=my-transformer"]).algo
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -128,11 +127,3 @@ def test_every_config_of_ours_is_right():
         if group.startswith("hydra/"):
             continue
         assert check_own_files("train", [f"{group}={path.stem}"]), path
-
-
-def test_another_yaml_that_hydra_reads_is_named_too(failure, tmp_path):
-    """One that no word chooses, of a package on the search path."""
-    Path("own/schedule").mkdir(parents=True)
-    Path("own/schedule/mine.yaml").write_text("name: cosine\nname: cosine\n")
-    error = failure("train", "hydra.searchpath=[own]", "schedule=mine")
-    assert "own/schedule/mine.yaml, line 2: " in error

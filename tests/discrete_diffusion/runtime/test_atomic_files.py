@@ -28,7 +28,7 @@ from discrete_diffusion.runtime.atomic_files import (
     written_together,
 )
 from discrete_diffusion.training import MetricsLog
-from discrete_diffusion.training.run_checkpoints import CheckpointFiles, _copy
+from discrete_diffusion.training.run_checkpoints import CheckpointFiles, _copy_checkpoint
 from discrete_diffusion.viz import chart_style
 from full_disk import FullDisk, check_old_or_new, content
 from made_checkpoints import training_state
@@ -85,7 +85,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "config.json": save_pretrained,
     "README.md": save_pretrained,
     "last.ckpt": lambda path: CheckpointFiles().save_checkpoint(STATE, path),
-    "best.ckpt": lambda path: _copy(Path(__file__), path),
+    "best.ckpt": lambda path: _copy_checkpoint(Path(__file__), path),
     "metrics.csv": log_metrics,
     "chart.png": draw_chart,
     "molecules.png": plot_molecules,
