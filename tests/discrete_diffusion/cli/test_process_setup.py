@@ -90,32 +90,20 @@ def test_torchmetrics_is_whole_for_those_who_use_it():
 WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 
-@pytest.fixture
-def before_torch(monkeypatch):
-    """As in a process that has not imported torch, with no word on how threads wait."""
+def test_threads_that_wait_sleep_unless_the_user_says_otherwise_or_torch_is_there(monkeypatch):
     for name in WAITING:
         monkeypatch.setenv(name, "")  # so that what is set below is undone
         monkeypatch.delenv(name)
+
+    def waiting() -> dict[str, str]:
+        let_threads_sleep()
+        return {key: os.environ[key] for key in WAITING if key in os.environ}
+
+    assert waiting() == {}  # torch is there
     monkeypatch.delitem(sys.modules, "torch")
-
-
-@pytest.mark.usefixtures("before_torch")
-def test_threads_that_wait_sleep_in_every_command(capsys):
-    main(["--version"])
-    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
-    assert capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("before_torch")
-@pytest.mark.parametrize("name", WAITING)
-def test_the_user_s_own_value_is_obeyed(monkeypatch, name):
-    monkeypatch.setenv(name, "7")
-    let_threads_sleep()
-    assert {key: os.environ[key] for key in WAITING if key in os.environ} == {name: "7"}
-
-
-def test_once_torch_is_there_nothing_is_set(monkeypatch):
     for name in WAITING:
-        monkeypatch.delenv(name, raising=False)
-    let_threads_sleep()
-    assert not {*WAITING} & {*os.environ}
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "7")
+            assert waiting() == {name: "7"}
+    main(["--version"])
+    assert waiting() == {"OMP_WAIT_POLICY": "PASSIVE"}
