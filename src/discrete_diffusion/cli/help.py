@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from discrete_diffusion.cli.train import KEYS
 from discrete_diffusion.composing.compose import compose_plainly
 from discrete_diffusion.composing.parts import PART_GROUPS, all_choices, registry_of
 from discrete_diffusion.composing.search_path import group_overrides
-from discrete_diffusion.config.constructors import signature_of
+from discrete_diffusion.config.constructors import leaves, signature_of
 from discrete_diffusion.config.files import config_dir, config_dirs, plain
 from discrete_diffusion.config.values import Bounds, Limit
 from discrete_diffusion.domains.registry import (
@@ -83,7 +83,7 @@ def print_help(command: str, overrides: Sequence[str], user_dir: Path | None = N
     # keys of all kinds of data, then those of one
     options = _options_by_key(command)
     table, bounds = _table_with_title("Keys, each with its default"), dict(_bounds_of_keys(config))
-    for key, value in _leaves(plain(config, resolve=False)):
+    for key, value in leaves(plain(config, resolve=False), empty=True):
         section, _, name = key.rpartition(".")
         of_group = section in chosen and name in _NO_SETTINGS
         if not (of_group or key.startswith(("hydra.", "logger.")) or key in options):
@@ -180,15 +180,6 @@ def _comments_of_choice(group: str, choice: str, user_dir: Path | None) -> dict[
             inside = "" if text.startswith("# @package _global_") else f"{group}."
             found |= {f"{inside}{key}": comment for key, comment in yaml_comments(text).items()}
     return found
-
-
-def _leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield dotted keys and values; an empty section is a value."""
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _format_value(value: Any) -> str:

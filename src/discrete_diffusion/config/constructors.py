@@ -325,11 +325,15 @@ def _value_kind(value: Any) -> str:
     return "a list" if isinstance(value, list) else "keys"
 
 
-def leaves(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of a nested config with their dotted keys: ``("algo.name", "mdlm")``, ..."""
+def leaves(
+    config: Mapping[str, Any], prefix: str = "", *, empty: bool = False
+) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a nested config with their dotted keys: ``("algo.name", "mdlm")``, ...
+
+    ``empty``: True if an empty section is a value too."""
     for key, value in config.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{key}.")
+        if isinstance(value, Mapping) and (value or not empty):
+            yield from leaves(value, f"{prefix}{key}.", empty=empty)
         else:
             yield f"{prefix}{key}", value
 
