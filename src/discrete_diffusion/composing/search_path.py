@@ -187,11 +187,8 @@ def own_hydra(user_dir: Path | None = None) -> Iterator[list[str]]:
         GlobalHydra.instance().clear()
         try:
             with initialize_config_dir(str(config_dir()), version_base="1.3"):
-                yield (
-                    []
-                    if user_dir is None
-                    else [f"hydra.searchpath=[{quoted(f'file://{user_dir}')}]"]
-                )
+                folders = [] if user_dir is None else [quoted(f"file://{user_dir}")]
+                yield [f"hydra.searchpath=[{folder}]" for folder in folders]
         finally:
             GlobalHydra.instance().hydra = running
 
