@@ -53,20 +53,17 @@ BACKBONES = {
 }
 
 
-def make_meld(
-    theta: str = "equal", backbone: str = "exact", *, per: str = "token", **options
-) -> MELD:
-    process = Absorbing(toy_layout(), Learned(toy_layout(), per=per))
+def make_meld(theta: str = "equal", backbone: str = "exact") -> MELD:
+    process = Absorbing(toy_layout(), Learned(toy_layout(), per="token"))
     with torch.no_grad():
-        process.schedule.theta.copy_(torch.tensor(THETAS[theta][: process.schedule.theta.numel()]))
+        process.schedule.theta.copy_(torch.tensor(THETAS[theta]))
         built = BACKBONES[backbone](process)
     timed = backbone == "forgetful in time"
-    return MELD(built, process, time_conditioning=timed, **options).eval()
+    return MELD(built, process, time_conditioning=timed).eval()
 
 
-def expected_nelbo(algorithm: MELD, world: ToyWorld, *, masks: bool = True) -> Tensor:
-    """E f over t, masks and x0, differentiable in the exponents (``masks=False``: but for the law
-    of the masks), written out with the absorbing law of every set of masked positions."""
+def expected_nelbo(algorithm: MELD, world: ToyWorld) -> Tensor:
+    """E f over t, x0 and every set of masked positions, differentiable in the exponents."""
     subsets = torch.cartesian_prod(*[torch.tensor([False, True])] * LENGTH)
     subsets = subsets[~(subsets & ~world.real).any(dim=1)]  # (S, 3)
     xt = torch.where(subsets[:, None], MASK, world.x0)  # (S, K, 3)
@@ -75,8 +72,7 @@ def expected_nelbo(algorithm: MELD, world: ToyWorld, *, masks: bool = True) -> T
     total = torch.zeros((), dtype=torch.float64)
     for t, weight in quadrature():
         hidden = t**exponents
-        law = hidden if masks else hidden.detach()
-        prob = torch.where(subsets, law, 1 - law)[:, world.real].prod(dim=1)  # (S,)
+        prob = torch.where(subsets, hidden, 1 - hidden)[:, world.real].prod(dim=1)  # (S,)
         log_d0 = algorithm.denoise(xt.flatten(0, 1), t.expand(len(real)), real)
         ids = world.x0.expand(len(subsets), -1, -1).reshape(-1, LENGTH, 1)
         nll = -log_d0.double().gather(-1, ids).view(xt.shape)
