@@ -112,16 +112,11 @@ class AR(TokenAlgorithm):
         share = real.sum(dim=1).float() / (self.layout.length + 1)
         return -torch.log1p(-share)
 
-    def prefix_reader(
-        self, x: Tensor, real: Tensor, conditions: Conditions | None = None
-    ) -> PrefixReader:
-        """``denoise`` with a cache, for samples x Int[B, L] of equal ``real`` Bool[B, L] and
-        PAD."""
-        return PrefixReader(self, x, real, conditions)
-
 
 class PrefixReader:
-    """Predicts real positions in ascending order, each column computed once.
+    """``AR.denoise`` at real positions in ascending order, each column computed once.
+
+    The samples x Int[B, L] have equal ``real`` Bool[B, L] and PAD.
 
     The backbone keeps keys and values of the columns that it has read: ``new_cache(positions)``
     makes the cache and ``forward(..., cache=cache)`` reads the next columns.

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.ar import AR
+from discrete_diffusion.algorithms.ar import AR, PrefixReader
 from discrete_diffusion.algorithms.distill import Distill
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, pick, uniform_draws
@@ -227,7 +227,7 @@ class Autoregressive(TokenSampler):
         real = samples.real[rows]
         inputs = self._guidance.inputs(samples.conditions_of(rows), real)
         readers = [
-            algorithm.prefix_reader(samples.x[rows], real, conditions) for conditions in inputs
+            PrefixReader(algorithm, samples.x[rows], real, conditions) for conditions in inputs
         ]
         is_free = samples.free[rows[0]].tolist()
         for k, position in enumerate(readers[0].columns.tolist()):

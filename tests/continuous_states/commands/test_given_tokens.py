@@ -13,6 +13,7 @@ from continuous_states.dialogue.dataset import DialogueTokens
 from continuous_states.dialogue.summaries import summarise_held_out
 from dialogue_configs import dialogue_data
 from discrete_diffusion.algorithms import TokenAlgorithm, build_algorithm
+from discrete_diffusion.algorithms.ar import PrefixReader
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import complete_data
@@ -100,7 +101,7 @@ def test_the_cache_of_ar_reads_the_text_too(data):
         x0, real = batch.x0[lengths == length], batch.real[lengths == length]
         with torch.no_grad():
             log_p = algorithm.denoise(x0, torch.zeros(len(x0)), real)
-            reader = algorithm.prefix_reader(x0, real)
+            reader = PrefixReader(algorithm, x0, real)
             for k in (0, 1, 7, 15):
                 torch.testing.assert_close(
                     reader.log_d0(x0, k), log_p[:, S + k], rtol=1e-4, atol=1e-4
