@@ -71,8 +71,7 @@ class AR(TokenAlgorithm):
 
     @property
     def blocks(self) -> Tensor:
-        """Int[L]: every position is a block."""
-        return self.position
+        return self.position  # every position is a block
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         # t is not used
@@ -91,10 +90,6 @@ class AR(TokenAlgorithm):
         others = dict(conditions or {})
         tokens = self.shifted(others.pop("context", x_t), real)
         return self.apply_backbone(tokens, self.size_sigma(real), others)
-
-    def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
-        """The conditions under which ``denoise`` is right at every position, for any x_t."""
-        return {**batch.conditions, "context": batch.x0}
 
     def shifted(self, x: Tensor, real: Tensor) -> Tensor:
         """Int[B, L]: at each real position the token of the real position before it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -101,7 +100,6 @@ class BD3LM(TokenAlgorithm):
 
     @property
     def blocks(self) -> Tensor:
-        """Int[L]: the block of each position, 0, 1, ..."""
         return self.block_of
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
@@ -160,10 +158,6 @@ class BD3LM(TokenAlgorithm):
         place = self.blocks - block.unsqueeze(1)  # (B, L)
         hidden = x_t.masked_fill(real, self.layout.mask_id)
         return torch.where(place < 0, clean, torch.where(place > 0, hidden, x_t))
-
-    def teacher_forcing(self, batch: Batch) -> dict[str, Any]:
-        """The conditions under which ``denoise`` is right for every block."""
-        return {**batch.conditions, "context": batch.x0}
 
 
 def contiguous_blocks(

@@ -90,7 +90,9 @@ class TokenAlgorithm(Algorithm):
         Returns:
             Conditions by name.
         """
-        return batch.conditions
+        if self.blocks is None:
+            return batch.conditions
+        return {**batch.conditions, "context": batch.x0}
 
     def output_shape(self, x_t: Tensor, conditions: Conditions) -> tuple[int, ...]:
         return (*x_t.shape, self.layout.vocab_size)  # (B, L, V)

@@ -65,7 +65,6 @@ class InterpolatingProcess(ForwardProcess):
         return self.sample_noise(t, generator)
 
     def corrupt(self, x0: Tensor, t: Tensor, real: Tensor, generator: torch.Generator) -> Tensor:
-        """Sample xt ~ q_t(. | x0): Int[B, L]. Positions with ``real=False`` stay untouched."""
         u = uniform_draws(tuple(x0.shape), generator, x0.device)
         corrupted = (u < self.one_minus_alpha(t)) & real
         return torch.where(corrupted, self.sample_noise(t, generator), x0)
@@ -73,7 +72,6 @@ class InterpolatingProcess(ForwardProcess):
     def corrupt_further(
         self, xs: Tensor, s: Tensor, t: Tensor, real: Tensor, generator: torch.Generator
     ) -> Tensor:
-        """Sample xt ~ q(xt | xs) for t > s: Int[B, L]. Positions with ``real=False`` stay."""
         hidden = self.one_minus_alpha(t) - self.one_minus_alpha(s)
         u = uniform_draws(tuple(xs.shape), generator, xs.device)
         jumped = (u < hidden / self.alpha(s)) & real  # sum of c: 1 - alpha_t / alpha_s
