@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import AR, BD3LM, TokenAlgorithm
+from discrete_diffusion.algorithms import AR, BD3LM, TokenAlgorithm, build_algorithm
 from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.sampling import build_sampler
@@ -66,6 +67,18 @@ def bd3lm(schedule: str = "log_linear", blocks: str = "groups", tilt: float = 0.
 def ar(schedule: str = "cosine") -> AR:
     process = absorbing(schedule)
     return AR(ExactCausalBackbone(process), process).eval()
+
+
+def random_ar(*overrides: str) -> AR:
+    """Of diagrams, with a small dit of random parameters: fresh ones see no neighbour."""
+    config = compose("train", ["algo=ar", "model=dit_tiny", *overrides])
+    algorithm, generator = build_algorithm(config).eval(), make_generator(0)
+    assert isinstance(algorithm, AR)
+    with torch.no_grad():
+        for parameter in algorithm.parameters():
+            noise = torch.empty_like(parameter).normal_(generator=generator)
+            parameter.copy_(noise / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1 + noise)
+    return algorithm
 
 
 _TABLES: dict[tuple[str, str], dict[float, Tensor]] = {}

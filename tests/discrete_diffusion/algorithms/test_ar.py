@@ -14,6 +14,7 @@ from discrete_diffusion.forward_process import Absorbing, Uniform
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.noise_schedules import LogLinear
+from toy_samplers import random_ar
 from toy_world import (
     FULL,
     LENGTH,
@@ -32,17 +33,6 @@ def exact_ar(schedule: str = "log_linear") -> AR:
     layout = toy_layout()
     process = Absorbing(layout, all_schedules(layout)[schedule])
     return AR(ExactCausalBackbone(process), process).eval()
-
-
-def built(*overrides: str) -> AR:
-    """With a small dit whose parameters are all random: fresh ones see no neighbour."""
-    algorithm = build_algorithm(compose("train", [*SMALL_DIT, *overrides])).eval()
-    generator = make_generator(0)
-    with torch.no_grad():
-        for parameter in algorithm.parameters():
-            noise = torch.empty_like(parameter).normal_(generator=generator)
-            parameter.copy_(noise / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1 + noise)
-    return algorithm
 
 
 def diagrams(algorithm: AR, sizes: list[int], seed: int = 0) -> Batch:
@@ -78,7 +68,7 @@ def test_the_input_is_shifted_over_real_positions():
 
 def test_no_position_sees_itself_or_the_future():
     """Through dit, PAD between the real positions."""
-    algorithm = built()
+    algorithm = random_ar()
     batch = diagrams(algorithm, [6, 4])
     t = torch.zeros(2)
     log_p = algorithm.denoise(batch.x0, t, batch.real)
@@ -93,7 +83,7 @@ def test_no_position_sees_itself_or_the_future():
 def test_the_number_of_real_tokens_is_told_through_sigma():
     """Position 0 sees nothing but MASK: only sigma can tell 4 rooms from 6."""
     for conditioned in (True, False):
-        algorithm = built(f"algo.time_conditioning={conditioned}")
+        algorithm = random_ar(f"algo.time_conditioning={conditioned}")
         batch = diagrams(algorithm, [4, 6])
         sigma = algorithm.size_sigma(batch.real)
         if conditioned:
@@ -106,7 +96,7 @@ def test_the_number_of_real_tokens_is_told_through_sigma():
 
 def test_a_reader_with_a_cache_predicts_the_same():
     """Every real position in order, and only some of them (the columns between come along)."""
-    algorithm = built()
+    algorithm = random_ar()
     batch = diagrams(algorithm, [5, 5, 5])
     with torch.no_grad():
         log_p = algorithm.denoise(batch.x0, torch.zeros(3), batch.real)

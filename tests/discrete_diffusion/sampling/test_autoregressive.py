@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from discrete_diffusion.algorithms import AR, TokenAlgorithm, build_algorithm
+from discrete_diffusion.algorithms import AR, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator, uniform_draws
-from discrete_diffusion.cli import compose
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.sampling import (
     Ancestral,
@@ -16,7 +15,7 @@ from discrete_diffusion.sampling import (
     Sampler,
     build_sampler,
 )
-from toy_samplers import absorbing, ar, bd3lm, exact, fitting_samplers
+from toy_samplers import absorbing, ar, bd3lm, exact, fitting_samplers, random_ar
 from toy_world import FULL, ExactBlockBackbone
 
 CHOOSING = ("confidence", "entropy", "entropy-bounded", "margin")
@@ -24,14 +23,7 @@ CHOOSING = ("confidence", "entropy", "entropy-bounded", "margin")
 
 @pytest.fixture(scope="module")
 def diagram_ar() -> AR:
-    """With a small dit whose parameters are all random: fresh ones see no neighbour."""
-    algorithm = build_algorithm(compose("train", ["algo=ar", "model=dit_tiny"])).eval()
-    generator = make_generator(0)
-    with torch.no_grad():
-        for parameter in algorithm.parameters():
-            noise = torch.empty_like(parameter).normal_(generator=generator)
-            parameter.copy_(noise / parameter.shape[-1] ** 0.5 if parameter.ndim > 1 else 1 + noise)
-    return algorithm
+    return random_ar()
 
 
 def test_the_cache_changes_no_token(diagram_ar):
