@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvicorn
 from axe_core_python.selenium import Axe
 from selenium import webdriver
@@ -22,6 +23,15 @@ from floor_plans.studio.app import create_app
 
 FOCUS = Path(__file__).with_name("studio_focus.js")
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+
+needs_browser = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (BROWSER and DRIVER),
+        reason="no chromium and chromedriver are installed (apt-get install chromium-driver)",
+    ),
+]
+"""Marks of the tests of a page."""
 
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
@@ -121,6 +131,22 @@ class Page:
     def add(self, *types: str) -> None:
         for each in types:
             Select(self.find("add-room")).select_by_value(each)
+
+    def realise_two_rooms(self) -> None:
+        """A living room with a kitchen to its right, and a plan of both."""
+        self.add("LivingRoom", "Kitchen")
+        self.relate(0, 1, "left-of", 0)
+        self.find("realise").click()
+        self.wait_for_work()
+
+    def save_plan(self, downloads: Path, format: str) -> Path:
+        """The file that the button beside the plan saves."""
+        path = downloads / f"plan.{format}"
+        path.unlink(missing_ok=True)
+        self.press(self.all(f".exports [data-format={format}]")[0])
+        self.wait(path.is_file)
+        self.wait(lambda: self.said == f"Saved plan.{format}.")
+        return path
 
     def pick(self, name: str, value: str) -> None:
         Select(self.find(name)).select_by_value(value)

@@ -51,10 +51,8 @@ def word(text: str, language: str) -> str:
 
 
 def type_of_name(name: str, kind: str = "") -> str:
-    """Room type with a name in any of the languages, or the name itself if it is unknown.
-
-    ``kind``: type to prefer if it has this name, or if the name is that of a hall.
-    """
+    """Room type with a name in any language, or else the name itself. ``kind``: type to prefer if
+    it has this name, or if the name is that of a hall."""
     named = [
         kind for language in LANGUAGES for kind, own in _names(language).items() if own[0] == name
     ]
@@ -83,12 +81,8 @@ _STOREYS = (2.3, 10.0)
 
 @dataclass(frozen=True)
 class DrawingStyle:
-    """Choices of a drawing that are not in the plan.
-
-    ``language``: language of room names, one of ``LANGUAGES``; ``layers``: names of layers in DXF,
-    one of ``LAYERS``; ``storey``: metres from the floor to the ceiling, in IFC. Raises
-    ``ValueError`` for anything else.
-    """
+    """Choices of a drawing that are not in the plan: language of room names, names of layers in
+    DXF, and metres from the floor to the ceiling in IFC. Raises ``ValueError`` for unknown ones."""
 
     language: str = "en"
     layers: str = "plain"
@@ -110,10 +104,9 @@ class DrawingStyle:
 class DrawnRoom:
     """Room of a drawing.
 
-    ``room``: its type. ``floor``: a polygon, or several, in metres, y downwards. ``number``: number
-    that doors and the embedded plan use for it. ``among``: possible types, if the format does not
-    distinguish them. ``box``: its box, if the file states it; the floor is then the part of the box
-    outside smaller rooms.
+    ``room``: its type. ``floor``: in metres, y downwards. ``number``: number that doors and the
+    embedded plan use for it. ``among``: possible types, if the format does not distinguish them.
+    ``box``: its box, if the file states it; the floor is the part outside smaller rooms.
     """
 
     room: int
@@ -233,8 +226,8 @@ SPECK, _ROUNDING = 1e-4, 1e-6
 
 
 def wall_pieces(walls: BaseGeometry) -> list[Any]:
-    """Split walls into polygons that do not overlap: rectangles parallel to the axes, the largest
-    first, then the rest of slanted walls."""
+    """Split walls into rectangles parallel to the axes, the largest first, and the rest of slanted
+    walls."""
     import shapely
 
     # a grid through all corners; nearly equal coordinates are one

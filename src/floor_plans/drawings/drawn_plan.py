@@ -65,16 +65,16 @@ _FAR = 2.0
 
 @dataclass(frozen=True)
 class Drawing:
-    """Drawing of a plan.
+    """Drawing of a plan, in metres.
 
     ``embedded``: JSON of the plan that the file was written from, or None. ``left_out``: names of
-    the drawn things that a plan leaves out, once for each. ``draws_boundary``: True if the format
-    can draw a boundary; otherwise the embedded boundary is used. ``drawn``: unit of the file;
-    lengths here are in metres. ``notes``: oddities.
+    drawn things that a plan leaves out, once for each. ``draws_boundary``: False for a format
+    without boundaries, where the embedded one counts. ``drawn``: unit of the file. ``notes``:
+    oddities.
 
-    Rooms that were not moved keep the boxes of the embedded plan, and the relations between them.
-    For other rooms the drawing decides: boxes are those around the floors, and relations are
-    measured. A plan rotated as a whole, without unmoved rooms, is rotated back.
+    Unmoved rooms keep the boxes of the embedded plan, and the relations between them. Boxes of
+    other rooms are those around the floors, and relations are measured. A plan rotated as a whole
+    is rotated back.
     """
 
     rooms: tuple[DrawnRoom, ...]
@@ -161,7 +161,14 @@ class Drawing:
             ),
         )
         # notes on pairs that overlap, groups far apart, and rooms that fill little of their box
-        notes = [*self.notes, *(_overlap_note(read, *pair, area) for pair, area in shared.items())]
+        notes = [*self.notes]
+        areas = read.areas if shared else ()
+        for pair, area in shared.items():
+            both = " and ".join(
+                f"rooms[{k}], {ROOM_TYPES[rooms[k]]} ({areas[k]:.1f} m2)" for k in pair
+            )
+            what = f"{both} share {area:.1f} m2, which count for the smaller one"
+            notes.append(Note(OVERLAP, what))
         notes += self._notes_on_groups()
         for k, room in enumerate(self.rooms):
             if k not in unmoved and room.box is None:
@@ -190,8 +197,7 @@ class Drawing:
             yield Note(APART, f"{len(group)} rooms, {first} the first: another dwelling or storey?")
 
     def _door(self, door: DrawnDoor, plan: FloorPlan, embedded: FloorPlan | None) -> Door:
-        """Door of the plan: the embedded door at the same position, or else a new door between the
-        stated or nearest rooms."""
+        """Embedded door at the same position, or a new one between the stated or nearest rooms."""
         # stated rooms, or the nearest ones
         numbers = {room.number: k for k, room in enumerate(self.rooms)} | {FRONT_DOOR: FRONT_DOOR}
         stated = () if door.rooms is None else door.rooms
@@ -208,8 +214,7 @@ class Drawing:
         return read
 
     def _boundary(self, embedded: FloorPlan | None) -> tuple[Point, ...] | None:
-        """Boundary of the plan: the embedded one if the drawing has the same corners, in any
-        order."""
+        """Embedded boundary if the drawing has the same corners, or the drawn one."""
         if embedded is None or embedded.boundary is None:
             return self.boundary
         if not self.draws_boundary:
@@ -225,17 +230,15 @@ class Drawing:
 def rooms_of_labels(
     labels: Sequence[object], floors: Sequence[BaseGeometry], places: Sequence[str]
 ) -> list[int]:
-    """Codes of room names. Among numbered bedrooms the one with the largest floor is the
-    MasterRoom. ``places``: names of the rooms in errors."""
+    """Codes of room names; the largest of numbered bedrooms is the MasterRoom. ``places``: names of
+    the rooms in errors."""
     types = number_bedrooms(labels, lambda: [floor.area for floor in floors])
     return [room_code(label, place) for label, place in zip(types, places, strict=True)]
 
 
 def scale_to_metres(drawing: Drawing, data: Mapping[str, Any]) -> Drawing:
-    """Return a drawing of a JSON object in metres; its key ``unit`` states its unit.
-
-    Raises ``DiagramError`` for an unknown unit.
-    """
+    """Return the drawing of a JSON object in metres, by its key ``unit``. Raises ``DiagramError``
+    for an unknown unit."""
     unit, key = data.get("unit", "metres"), 'add "unit": "{}" to the file'
     if unit not in UNITS or unit == "pixels":
         known = ", ".join(UNITS[1:])
@@ -264,8 +267,7 @@ def fill_notes(number: int, room: int, share: float) -> Iterator[Note]:
 
 
 def _shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], float]:
-    """Shared square metres of pairs of rooms that are drawn over each other. A room within another
-    does not count, unless both are equal."""
+    """Shared square metres of pairs of rooms that overlap; a room within another does not count."""
     import shapely
 
     found = {}
@@ -277,13 +279,6 @@ def _shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], floa
             if area > _LEAST_SHARED:
                 found[i, j] = area
     return dict(sorted(found.items()))
-
-
-def _overlap_note(plan: FloorPlan, i: int, j: int, area: float) -> Note:
-    """Note on two rooms that share floor. It counts for the smaller one."""
-    names = [f"rooms[{k}], {plan.diagram.room_names[k]} ({plan.areas[k]:.1f} m2)" for k in (i, j)]
-    what = f"{' and '.join(names)} share {area:.1f} m2, which count for the smaller one"
-    return Note(OVERLAP, what)
 
 
 def left_of_boxes(plan: FloorPlan) -> list[BaseGeometry]:
@@ -327,10 +322,8 @@ def check_boundary(shape: BaseGeometry, where: str) -> BaseGeometry:
 def largest_boundary(
     shapes: Sequence[BaseGeometry],
 ) -> tuple[tuple[Point, ...] | None, tuple[str, ...]]:
-    """Return the corners of the largest polygon, and a name for each other polygon left out.
-
-    The corners are None without polygons.
-    """
+    """Return the corners of the largest polygon, None without any, and a name for each other
+    polygon."""
     if not shapes:
         return None, ()
     largest = max(shapes, key=lambda shape: shape.area)

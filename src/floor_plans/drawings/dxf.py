@@ -14,7 +14,6 @@ from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver.shapes import PlanShapes, dimension_lines
 
 if TYPE_CHECKING:
-    from ezdxf.document import Drawing as Document
     from shapely.geometry.base import BaseGeometry
 
 LAYERS = {
@@ -85,6 +84,8 @@ def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:
     or OUTLINE for a plan without a boundary. The plan's own JSON is a record, DISCRETE_DIFFUSION,
     which CAD programs keep.
     """
+    from ezdxf import bbox
+
     # the drawing, layer by layer
     sheet = _Sheet(plan, style)
     outline = "OUTLINE" if plan.boundary is None else BOUNDARY
@@ -100,27 +101,20 @@ def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:
     text = json.dumps(embedded_json(plan)).replace("\\\\", "\\u005c")
     chunks = [text[start : start + _CHUNK] for start in range(0, len(text), _CHUNK)]
     document.rootdict.add_xrecord(APP).reset([(1, chunk) for chunk in chunks])
-    _show(document)
-    file = io.StringIO()
-    document.write(file)
-    return file.getvalue()
-
-
-def _show(document: Document) -> None:
-    """Set the extents and limits of the drawing, and a view with a margin."""
-    from ezdxf import bbox
-
-    # extents and limits
-    drawn = bbox.extents(document.modelspace(), fast=True)
+    # extents and limits, and a view with a margin
+    space = document.modelspace()
+    drawn = bbox.extents(space, fast=True)
     (x0, y0, _), (x1, y1, _) = drawn.extmin, drawn.extmax
-    document.modelspace().reset_extents((x0, y0, 0), (x1, y1, 0))
-    document.modelspace().reset_limits((x0, y0), (x1, y1))
+    space.reset_extents((x0, y0, 0), (x1, y1, 0))
+    space.reset_limits((x0, y0), (x1, y1))
     for name, corner in (("MIN", (x0, y0)), ("MAX", (x1, y1))):
         document.header[f"$EXT{name}"] = (*corner, 0)
         document.header[f"$LIM{name}"] = corner
-    # the view, with a margin
     height = max(y1 - y0, (x1 - x0) / _NARROWEST_WINDOW) * (1 + _MARGIN)
     document.set_modelspace_vport(height, ((x0 + x1) / 2, (y0 + y1) / 2))
+    file = io.StringIO()
+    document.write(file)
+    return file.getvalue()
 
 
 class _Sheet:

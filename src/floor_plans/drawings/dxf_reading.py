@@ -45,9 +45,8 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
     """Read a drawing as ``dxf_of`` writes it, or a similar one.
 
     A closed polyline on ROOMS is a room, the text on LABELS inside it begins with its type, and a
-    line on DOORS is a door. Layers may have the names of the AIA. Anything else is left out.
-    ``unit``: unit of a drawing whose header states none; pixels are not allowed. ``names``: the
-    user's own names of rooms. Raises ``DiagramError``.
+    line on DOORS is a door. Layers may have the names of the AIA; anything else is left out.
+    ``unit``: unit of a drawing whose header states none. Raises ``DiagramError``.
     """
     check_installed()
     from ezdxf.entities import XRecord
@@ -130,9 +129,8 @@ def _check_one_level(layers: Mapping[str, Sequence[Any]]) -> None:
 def plot_of_dxf(content: bytes) -> tuple[Point, ...]:
     """Corners of a plot in metres from (0, 0), y downwards, rounded to a centimetre.
 
-    The plot is the largest closed polyline that does not cross itself, on the layer of outlines or
-    else on any. Raises ``DiagramError`` for content that is not DXF, has no unit or closed
-    polyline, or is longer than a plan may be.
+    The plot is the largest closed polyline on the layer of boundaries, or else on any. Raises
+    ``DiagramError`` without a unit or such a polyline, or for a plot longer than a plan may be.
     """
     check_installed()
     document = _read_document(content)
@@ -204,8 +202,8 @@ def _unit_of_drawing(document: Document, unit: str) -> DrawnIn:
 def _read_floors(
     entities: Iterable[Any], scale: float, left_out: list[str]
 ) -> dict[int, BaseGeometry]:
-    """Return floors in metres by number. Polylines without a number are separate rooms. Names of
-    open or repeated polylines are added to ``left_out``."""
+    """Read floors in metres by number. Names of open or repeated polylines are added to
+    ``left_out``."""
     import shapely
 
     parts: dict[int, list[BaseGeometry]] = {}
@@ -285,9 +283,8 @@ def _read_document(content: bytes) -> Document:
 def entities_by_layer(document: Document) -> dict[str, list[Any]]:
     """Lines and texts of a drawing, by the plain name of their layer.
 
-    A block counts as its content, where it is inserted. Its content on layer 0 is on the layer of
-    the block. Attributes of a block are texts at its insertion point. Blocks on DOORS are symbols,
-    and their lines are left out.
+    A block counts as its content, where it is inserted; its layer 0 is the layer of the block.
+    Attributes are texts at its insertion point. Blocks on DOORS are symbols and left out.
     """
     layers: dict[str, list[Any]] = {}
     num_of_blocks = 0
@@ -307,8 +304,8 @@ def entities_by_layer(document: Document) -> dict[str, list[Any]]:
 
 
 def _open_blocks(entities: Iterable[Any], above: str, depth: int) -> Iterator[tuple[str, Any, int]]:
-    """Yield entities with their layer and number of surrounding blocks, each block before its
-    content. ``above``: the layer of the innermost block."""
+    """Yield entities with layer and number of surrounding blocks. ``above``: the block's own
+    layer."""
     if depth > _DEEPEST:
         raise DiagramError("", f"more than {_DEEPEST} blocks inside one another; explode them")
     for entity in entities:
@@ -353,10 +350,8 @@ _FARTHEST = 1e12  # largest coordinate in units of the drawing; beyond it areas 
 
 
 def ring_of(entity: Any) -> BaseGeometry | None:
-    """Return a closed polyline as a polygon, with arcs as chords; None for other entities.
-
-    Raises ``DiagramError`` if it crosses itself, has too many corners, or is too far from 0, 0.
-    """
+    """Return a closed polyline as a polygon, with arcs as chords; None for other entities. Raises
+    ``DiagramError`` if it crosses itself, has too many corners, or is too far from 0, 0."""
     from ezdxf.path import make_path
     from shapely import Polygon
 
@@ -382,8 +377,7 @@ def ring_of(entity: Any) -> BaseGeometry | None:
 
 
 def _corners_of_polyline(path: Path, where: str) -> list[Point]:
-    """Corners of a polyline without repetitions. The number of chords depends on the shape, not
-    on the size of its numbers."""
+    """Corners without repetitions. The number of chords depends on the shape, not on its size."""
     # places of corners and of arcs' control points
     reached = [(point.x, point.y) for point in path.control_vertices()]
     if not all(abs(value) <= _FARTHEST for value in chain(*reached)):  # NaN is not
@@ -434,8 +428,7 @@ def _read_tags(entity: Any) -> tuple[list[str], list[int]]:
 def _names_of_floors(
     entities: Iterable[Any], floors: Mapping[int, BaseGeometry], scale: float, names: OwnNames
 ) -> tuple[dict[int, str], list[Note]]:
-    """Names of rooms by number, from the text with that number or the texts on the floor, and notes
-    on rooms with several names."""
+    """Names of rooms by number, tagged or on the floor, and notes on rooms with several names."""
     from shapely import Point
 
     noted: dict[int, str] = {}

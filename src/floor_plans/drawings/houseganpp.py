@@ -68,8 +68,7 @@ class _Frame(NamedTuple):
 
 
 def _frame_around(boxes: Sequence[Box]) -> _Frame:
-    """Frame of RPLAN if the plan fits it; otherwise a frame as large, or larger, centred on the
-    plan."""
+    """Frame of RPLAN if the plan fits it; otherwise one as large, or larger, around its middle."""
     low = [min(box[a] for box in boxes) for a in (0, 1)]
     high = [max(box[a + 2] for box in boxes) for a in (0, 1)]
     if min(low) >= 0 and max(high) <= _PIXELS * _METRES:
@@ -84,8 +83,8 @@ def _frame_around(boxes: Sequence[Box]) -> _Frame:
 
 
 def read_frame(data: Mapping[str, Any], boxes: Sequence[Box]) -> list[Box]:
-    """Convert boxes to pixels of 18 m / 256 if the key ``frame`` states a shift or scale of the
-    plan. Raises ``DiagramError`` for an invalid frame."""
+    """Convert boxes to pixels of 18 m / 256, if the key ``frame`` states a shift or scale. Raises
+    ``DiagramError``."""
     if FRAME not in data:
         return list(boxes)
     # scale and origin of the pixels
@@ -112,10 +111,9 @@ def houseganpp_of(plan: FloorPlan) -> str:
     ``edges``; ``ed_rm``.
 
     ``edges`` are the walls around each node, with the types of the node and of the room behind it,
-    0 if there is none; ``ed_rm`` are their numbers. The room behind a wall is the one that faces
-    most of it, at most 9 pixels away. A door has its two rooms behind its long sides. A plan that
-    does not fit 256 x 256 pixels of 18 m is shifted to their middle, and scaled down if it is
-    larger; ``frame`` states how.
+    or 0; ``ed_rm`` are their numbers. The room behind a wall faces most of it, at most 9 pixels
+    away; those of a door are behind its long sides. A plan that does not fit 256 x 256 pixels of 18
+    m is shifted and scaled, as ``frame`` states.
     """
     import shapely
 
@@ -168,8 +166,8 @@ def _to_pixels(shape: BaseGeometry, frame: _Frame) -> BaseGeometry:
 
 
 def _sides(shape: BaseGeometry) -> Iterator[tuple[Box, BaseGeometry]]:
-    """Walls around a shape, from its upper left corner downwards, and for each the rectangle behind
-    it, as deep as the thickest wall."""
+    """Walls around a shape, from its upper left corner downwards, with the rectangle behind
+    each."""
     import shapely
     from shapely.geometry.polygon import orient
 
@@ -226,9 +224,9 @@ _DIGITS = 6
 class Outlines:
     """Polygons enclosed by the walls of a plan.
 
-    ``boxes``: boxes of all nodes in pixels; for a rotated plan, boxes around the polygons after
-    rotation back. ``shapes``: polygons of all nodes in metres; None if the walls of a node enclose
-    no polygon inside its box. ``num_open``: number of walls of such nodes. ``notes``: oddities.
+    ``boxes``: boxes of all nodes in pixels, rotated back. ``shapes``: polygons in metres; None if
+    the walls of a node enclose none inside its box. ``num_open``: number of walls of such nodes.
+    ``notes``: oddities.
     """
 
     boxes: Sequence[Box]
@@ -245,11 +243,8 @@ class Outlines:
         ]
 
     def floors(self, rooms: Mapping[int, int]) -> tuple[Any, tuple[Note, ...]]:
-        """Value of the key "floors" of a plan, or None if the boxes of its rooms imply the floors,
-        with notes.
-
-        ``rooms``: the nodes that are rooms, in order, with their types.
-        """
+        """Value of the key "floors", or None if the boxes of the rooms imply the floors, with
+        notes. ``rooms``: the nodes that are rooms, in order, with their types."""
         drawn = [self.shapes[k] for k in rooms]
         if not any(drawn):
             return None, self.notes
@@ -270,11 +265,8 @@ class Outlines:
 def read_outlines(
     data: Mapping[str, Any], boxes: Sequence[Box], is_door: Sequence[bool]
 ) -> Outlines:
-    """Read the polygons of a House-GAN++ plan. ``boxes``: boxes of its nodes, see ``read_frame``.
-
-    A plan rotated as a whole is rotated back. Without shapely, or if ``edges`` and ``ed_rm`` do not
-    match, nodes have neither polygons nor notes.
-    """
+    """Read the polygons of a House-GAN++ plan with these boxes, rotated back if need be. Without
+    shapely, or if ``edges`` and ``ed_rm`` do not match, there are none."""
     nodes = data["ed_rm"]
     edges = data.get("edges", nodes)
     bare = Outlines(boxes, (None,) * len(boxes), len(edges) if isinstance(edges, list) else 1)
@@ -318,7 +310,10 @@ def _rotated_back(found: Outlines, rooms: Sequence[int]) -> Outlines:
         for shape, box in zip(found.shapes, found.boxes, strict=True)
     ]
     note = Note(TURNED, f"by {abs(angle):.1f} degrees")
-    boxes = [_pixels(shape.bounds) for shape in shapes]
+    boxes = []
+    for shape in shapes:
+        x0, y0, x1, y1 = (round(side / _METRES, _DIGITS) for side in shape.bounds)
+        boxes.append((x0, y0, x1, y1))
     return replace(found, boxes=boxes, shapes=shapes, notes=(note, *found.notes))
 
 
@@ -335,8 +330,7 @@ def _ends_of_wall(data: Mapping[str, Any], wall: object) -> Box | None:
 
 
 def _enclosed_polygon(sides: Sequence[Box | None], box: Box) -> BaseGeometry | None:
-    """Polygon that all the sides of a node enclose inside its box, in metres; None if they do not
-    close."""
+    """Polygon in metres that all sides of a node enclose inside its box; None if they do not."""
     import shapely
 
     # each end has to be shared by two walls
@@ -365,9 +359,3 @@ def _to_metres(shape: BaseGeometry) -> BaseGeometry:
     import shapely
 
     return shapely.transform(shape, lambda corners: (corners * _METRES).round(_DIGITS) + 0.0)
-
-
-def _pixels(bounds: Sequence[float]) -> Box:
-    """Bounds in pixels."""
-    x0, y0, x1, y1 = (round(side / _METRES, _DIGITS) for side in bounds)
-    return x0, y0, x1, y1

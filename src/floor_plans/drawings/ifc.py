@@ -74,11 +74,8 @@ class Frame:
 
 
 class IfcModel:
-    """File of the schema IFC4, in metres.
-
-    ``key``: text that ids are derived from; the same key and names yield the same ids. ``north``:
-    degrees clockwise from the y-axis.
-    """
+    """File of the schema IFC4, in metres. ``key``: text that ids are derived from, with their
+    names. ``north``: degrees clockwise from the y-axis."""
 
     def __init__(self, key: str, north: float | None = None) -> None:
         import ifcopenshell
@@ -152,11 +149,21 @@ class IfcModel:
     def body(self, frame: Frame, polygons: Iterable[Polygon], height: float) -> Any:
         """Add solids over polygons of the storey, ``height`` high, for an entity placed in
         ``frame``."""
-        # each polygon, extruded
-        solids = [
-            self.new("IfcExtrudedAreaSolid", self._profile(frame, polygon), None, self._up, height)
-            for polygon in polygons
-        ]
+        from shapely.geometry.polygon import orient
+
+        solids = []
+        for polygon in map(orient, polygons):
+            # the border, and holes
+            curves = []
+            for ring in (polygon.exterior, *polygon.interiors):
+                points = frame.local(ring.coords)[:-1]
+                corners = [self.new("IfcCartesianPoint", point) for point in points]
+                curves.append(self.new("IfcPolyline", [*corners, corners[0]]))
+            # the profile, extruded
+            outer, *holes = curves
+            kind = f"IfcArbitrary{'ProfileDefWithVoids' if holes else 'ClosedProfileDef'}"
+            profile = self.new(kind, "AREA", None, outer, *([holes] if holes else []))
+            solids.append(self.new("IfcExtrudedAreaSolid", profile, None, self._up, height))
         shape = self.new(
             "IfcShapeRepresentation",
             ContextOfItems=self._body,
@@ -165,21 +172,6 @@ class IfcModel:
             Items=solids,
         )
         return self.new("IfcProductDefinitionShape", Representations=[shape])
-
-    def _profile(self, frame: Frame, polygon: Polygon) -> Any:
-        """Add a polygon as a profile in a frame."""
-        from shapely.geometry.polygon import orient
-
-        # the border, and holes
-        rings, curves = orient(polygon), []
-        for ring in (rings.exterior, *rings.interiors):
-            points = frame.local(ring.coords)[:-1]
-            corners = [self.new("IfcCartesianPoint", point) for point in points]
-            curves.append(self.new("IfcPolyline", [*corners, corners[0]]))
-        outer, *holes = curves
-        if holes:
-            return self.new("IfcArbitraryProfileDefWithVoids", "AREA", None, outer, holes)
-        return self.new("IfcArbitraryClosedProfileDef", "AREA", None, outer)
 
     def properties(self, of: Any, name: str, values: Mapping[str, bool]) -> None:
         """Add a set of properties of an entity, such as ``Pset_WallCommon``."""
@@ -219,16 +211,13 @@ _THROUGH = 0.05
 
 
 def ifc_of(plan: FloorPlan, style: DrawingStyle) -> str:
-    """Write a plan as IFC: project, site, building and storey, and on it a space for each room,
-    walls, doors, windows (a proposal) and railings. Lengths are in metres, y upwards; walls are
-    straight pieces with openings.
+    """Write a plan as IFC, in metres, y upwards: project, site, building and storey, and on it
+    spaces, straight pieces of wall with openings, doors, windows (a proposal) and railings.
 
-    The solid of a space is the free floor between the walls. Its quantities
-    (``Qto_SpaceBaseQuantities``) NetFloorArea, NetPerimeter and NetVolume belong to this solid.
-    GrossFloorArea and GrossPerimeter belong to the plan's floor, up to the middle of the walls.
-
-    Ids are derived from the plan, so the same plan yields the same file. Raises ``DiagramError``
-    without the extra ``ifc``.
+    NetFloorArea, NetPerimeter and NetVolume of a space are those of its solid, the free floor
+    between walls; GrossFloorArea and GrossPerimeter go to the middle of the walls. Ids are derived
+    from the plan, so the same plan yields the same file. Raises ``DiagramError`` without the extra
+    ``ifc``.
     """
     check_ifc()
     return _Building(plan, style).model.text()
@@ -318,8 +307,7 @@ class _Building:
     def _element(
         self, kind: str, name: str, frame: Frame, bodies: list[Polygon], height: float, **more: Any
     ) -> Any:
-        """Add an element with a body. ``within``: the placement it is relative to, by default the
-        storey's."""
+        """Add an element with a body. ``within``: its parent placement, by default the storey's."""
         within = more.pop("within", self.storey.ObjectPlacement)
         return self.model.add(
             kind,
@@ -377,8 +365,8 @@ class _Building:
         return wall, piece
 
     def _openings(self, name: str, space: Polygon, frame: Frame, height: float) -> list[Any]:
-        """Add an opening to each piece of wall that ``space`` crosses; return the openings, the
-        largest first."""
+        """Add an opening to each piece of wall that ``space`` crosses; return them, the largest
+        first."""
         from shapely import Polygon, box
 
         found = []
@@ -412,7 +400,7 @@ class _Building:
         return [opening for _, opening in sorted(found, key=lambda each: -each[0])]
 
     def _door(self, number: str, door: Door, swing: Swing | None) -> None:
-        """Add a door. In the frame of its opening it opens towards y, with its hinge to the left or
+        """Add a door. In the frame of its opening it opens towards y, hinged to the left or
         right."""
         start, end = flip_point(door.start), flip_point(door.end)
         kind, name = "SLIDING_TO_LEFT", f"door {number}"

@@ -172,11 +172,8 @@ def _areas_in_pixels(areas: object, num_rooms: int) -> list[float]:
 
 
 def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
-    """Read a plan of boxes and measure its relations. Boxes are (x0, y0, x1, y1), y downwards.
-
-    Doors are kept in the metadata, as ``doors``. So are the ``floors`` of a House-GAN++ plan that
-    its walls enclose (``edges`` and the adjacent rooms, ``ed_rm``).
-    """
+    """Read boxes (x0, y0, x1, y1), y downwards, and measure relations. Doors, and floors enclosed
+    by walls of a House-GAN++ plan, become metadata."""
     walls = ("edges", "ed_rm", FRAME) if "ed_rm" in data else ()
     key = "rooms" if "rooms" in data and not walls else "room_type"
     # nodes: rooms and, in some tables, doors
@@ -239,11 +236,8 @@ def _measured_relations(
 
 
 def _rooms_of_door(node: int, rooms: Sequence[int], walls: object) -> dict[str, Any]:
-    """Return {"rooms": ...} with both rooms of a House-GAN++ door, or one room and "outside".
-
-    The result is {} if the walls name no room or more than two. ``rooms``: numbers of the nodes
-    that are rooms; rooms in the result are numbered without doors.
-    """
+    """Return {"rooms": ...} with both rooms of a House-GAN++ door, or one and "outside"; {} if its
+    walls name none or more than two. ``rooms``: nodes that are rooms."""
     numbers = {k: number for number, k in enumerate(rooms)}
     found: list[Any] = []
     # nodes that share a wall with the door
@@ -296,12 +290,9 @@ _DRAWINGS: dict[str, Callable[..., Drawing]] = {
 def plan_records(
     path: Path, n_max: int, threshold: float, unit: str, names: OwnNames = NO_NAMES
 ) -> list[Record[Plan]]:
-    """Records of a file or folder of plans. A file without a plan gives a record with its error.
-
-    ``n_max``: most rooms of a plan; ``threshold``: largest gap between related boxes, in their
-    ``unit``; ``names``: the user's own names of rooms. Raises ``ValueError`` for a folder without a
-    readable file.
-    """
+    """Records of a file or folder of plans; a file without a plan gives one with its error.
+    ``threshold``: largest gap between related boxes, in their ``unit``. Raises ``ValueError`` for a
+    folder without a readable file."""
     # the files of a folder, in order
     if path.is_dir():
         files = _readable_files(path)

@@ -52,11 +52,8 @@ _MARGINS = (1.6, 0.8, 0.3)
 
 @dataclass(frozen=True)
 class Label:
-    """Label of a room: ``lines``, of which the last is smaller if there are several.
-
-    ``points``: size of the letters; ``x``, ``y``: centre in metres; ``angle``: 0, or 90 to read
-    upwards.
-    """
+    """Label of a room: lines, the last smaller if there are several; size of letters; centre in
+    metres; angle 0, or 90 to read upwards."""
 
     lines: tuple[str, ...]
     points: float
@@ -87,9 +84,7 @@ def label_of(
     plan: FloorPlan, room: int, free: Geometry, *, per_metre: float, language: str, number: int
 ) -> Label:
     """Label that fits the ``free`` floor of a room: name and area, else the name, else ``number``.
-
-    ``per_metre``: points of the page per metre.
-    """
+    ``per_metre``: points per metre."""
     name = labels_of_rooms(plan, language)[room]
     largest = min(max(_LETTER * per_metre, _SMALLEST_LARGE), LARGEST)
     # the largest part of the free floor
@@ -148,8 +143,8 @@ class _Grid:
     def place(
         self, width: float, height: float, margins: Sequence[float]
     ) -> tuple[float, float] | None:
-        """Centre of a rectangle in the floor, with the first of the ``margins`` that fits, as close
-        to the middle as possible; None if it fits nowhere."""
+        """Centre of a rectangle in the floor, with the first margin that fits, closest to the
+        middle; None if none fits."""
         for margin in margins:
             wide, high = (math.ceil((side + 2 * margin) / _CELL) + 1 for side in (width, height))
             if wide > len(self.x) or high > len(self.y):
@@ -181,10 +176,7 @@ _HATCH = 0.07
 @dataclass(frozen=True)
 class PlanPen:
     """Plots a plan in the middle of a card ``side`` inches wide, at ``per_metre`` inches a metre.
-
-    ``name``: prefix of shapes in an SVG. ``language``: language of room names. ``height``: height
-    of a card that is not square.
-    """
+    ``name``: prefix of shapes in an SVG. ``height``: height of a card that is not square."""
 
     axes: Axes
     left: float
@@ -233,7 +225,15 @@ class PlanPen:
             look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 4.5}
             self._fill(opening, f"window-{k}", **look)
             self._lines([(window.start, window.end)], 0.5)
-        self._plot_doors()
+        # leaves, arcs and panes of doors, and the arrows of front doors
+        for swing in shapes.swings:
+            self._lines([swing.leaf], 1.1, capstyle="projecting")
+            self._lines([swing.arc], 0.4, colors=MUTED_TEXT)
+        for k, pane in enumerate(shapes.panes):
+            look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 5}
+            self._fill(Polygon(pane), f"pane-{k}", **look)
+        for arrow in shapes.arrows:
+            self._fill(Polygon(arrow), "front-door", facecolor=FRONT_DOOR, zorder=6)
         self._plot_labels()
         if self.plan.north is not None:
             self._plot_north(math.radians(self.plan.north))
@@ -263,17 +263,6 @@ class PlanPen:
         if pages:
             drawn = LineCollection(pages, linewidths=width, **(look | style))
             self.axes.add_collection(drawn, autolim=False)
-
-    def _plot_doors(self) -> None:
-        """Plot leaves, arcs and panes of doors, and the arrows of front doors."""
-        for swing in self.shapes.swings:
-            self._lines([swing.leaf], 1.1, capstyle="projecting")
-            self._lines([swing.arc], 0.4, colors=MUTED_TEXT)
-        for k, pane in enumerate(self.shapes.panes):
-            look = {"facecolor": "white", "edgecolor": WALL, "linewidth": 0.5, "zorder": 5}
-            self._fill(Polygon(pane), f"pane-{k}", **look)
-        for arrow in self.shapes.arrows:
-            self._fill(Polygon(arrow), "front-door", facecolor=FRONT_DOOR, zorder=6)
 
     def _plot_labels(self) -> None:
         """Plot the labels of rooms. The caption states areas that have no space on the floor."""

@@ -83,16 +83,14 @@ def plot_plans(
 ) -> Figure:
     """Plot plans row by row on one sheet, at the same scale, and write it to ``path`` if given.
 
-    Walls are to scale, outer walls thicker, with doors and their swings; a triangle
-    points into the front door. Every room has its name and area. If there is no space for both, the
-    line below the plan states the area by name or number. Dimensions are in metres, between the
-    middles of walls. The hatched area lies inside the outline and belongs to no room. A card
-    is empty if its plan is None.
+    Outer walls are thicker; a triangle points into the front door. Every room has its name and
+    area, if need be in the line below the plan. Dimensions are in metres, between the middles of
+    walls. The hatched area inside the outline belongs to no room. A card is empty if its plan is
+    None.
 
-    ``columns``: plans per row; by default the page is as square as possible. ``with_diagrams``:
-    show the bubble diagram to the left of each plan. ``titles``: a line above each plan. ``scale``:
-    200 for 1 : 200 on paper; by default the largest of ``SCALES`` at which every plan fits a card
-    of ``cell`` inches. ``dpi``: pixels per inch of a ``.png``.
+    ``columns``: plans per row. ``with_diagrams``: show the bubble diagram to the left of each plan.
+    ``titles``: a line above each plan. ``scale``: 200 for 1 : 200; by default the largest of
+    ``SCALES`` at which every plan fits a card of ``cell`` inches. ``dpi``: pixels per inch.
 
     Raises ``ValueError`` without a plan, for a number that is not positive, for titles that are not
     one for each plan, and for a ``path`` other than ``.png`` or ``.svg``; ``ImportError`` without
@@ -242,8 +240,8 @@ class PaperSize:
 
 
 def paper_of(plan: FloorPlan) -> PaperSize:
-    """First paper of ``_FITTING``, upright or across, that the plan fits with its dimensions.
-    Raises ``ValueError`` if the plan fits no paper."""
+    """First paper of ``_FITTING`` that the plan fits, upright or across. Raises ``ValueError`` if
+    there is none."""
     left, top, right, bottom = extent(plan)
     for name, scale in _FITTING:
         # the plan on paper, with dimensions and margins
@@ -259,8 +257,7 @@ def paper_of(plan: FloorPlan) -> PaperSize:
 
 
 def plot_sheet(plan: FloorPlan, style: DrawingStyle) -> Figure:
-    """Plot one plan to scale on A4 or A3, with dimensions of its rooms and a title block of name,
-    scale and areas."""
+    """Plot one plan to scale on A4 or A3, with dimensions of its rooms and a title block."""
     paper = paper_of(plan)
     width, height, edge = paper.width / _INCH, paper.height / _INCH, _EDGE / _INCH
     figure = Figure(figsize=(width, height), facecolor="white")
@@ -347,9 +344,7 @@ def plot_realised(
     found: Sequence[tuple[int, Sequence[FloorPlan]]], scores: Sequence[Sequence[Scores]], path: Path
 ) -> None:
     """Plot the first plan of each diagram next to it, or variants in a row each, with their scores.
-
-    ``found``: numbers of diagrams and their plans, best first.
-    """
+    ``found``: numbers of diagrams and their plans, best first."""
     # one plan of each diagram, or variants in rows
     most = max(len(plans) for _, plans in found)
     if most == 1:

@@ -57,8 +57,8 @@ _KEYS = {f"{word}{suffix}" for word in (*_LEVELS, *_OTHERS) for suffix in ("", *
 
 
 class Part(NamedTuple):
-    """Part of a drawing. ``name``: such as ``level EG``, empty for a whole drawing; ``data``: its
-    JSON object; ``values``: storey or dwelling of its rooms, by key."""
+    """Part of a drawing: its name, such as ``level EG``, its JSON object, and the storey or
+    dwelling of its rooms by key."""
 
     name: str
     data: Any
@@ -76,12 +76,9 @@ class Part(NamedTuple):
 
 
 def parts_of(data: Any) -> list[Part]:
-    """Split a JSON object in GeoJSON or RLVR by the storeys or dwellings of its rooms; any other
-    object is one part.
-
-    A boundary that names no part belongs to all. Raises ``DiagramError`` naming a room or door
-    that names no part, if other rooms name their parts.
-    """
+    """Split GeoJSON or RLVR by the storeys or dwellings of its rooms; any other object is one part.
+    A boundary that names no part belongs to all. Raises ``DiagramError`` for a room or door that
+    names none where others do."""
     whole = [Part("", data, {})]
     if not isinstance(data, Mapping) or "rooms" in data:
         return whole
@@ -90,7 +87,9 @@ def parts_of(data: Any) -> list[Part]:
     if not isinstance(items, list):
         return whole
     # rooms, and the keys that state their parts
-    facts = [_properties(item) if key == "features" else _as_mapping(item) for item in items]
+    facts = [_as_mapping(item) for item in items]
+    if key == "features":
+        facts = [_as_mapping(item.get("properties")) for item in facts]
     rooms = [
         k
         for k, about in enumerate(facts)
@@ -138,11 +137,6 @@ def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _properties(feature: Any) -> Mapping[str, Any]:
-    """Properties of a feature of GeoJSON; empty if it has none."""
-    return _as_mapping(_as_mapping(feature).get("properties"))
-
-
 def _kind(about: Mapping[str, Any]) -> object:
     """Kind of a feature: stated, or "room" if it has a type of rooms."""
     return about.get("kind", "room" if "room_type" in about else None)
@@ -150,7 +144,7 @@ def _kind(about: Mapping[str, Any]) -> object:
 
 def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """Keys whose values put rooms on several storeys or in several dwellings. A key of dwellings,
-    or "floor", with a different value for each room is skipped: it numbers or measures rooms."""
+    or "floor", with a different value for each room numbers or measures them, and is skipped."""
     found = []
     for key in dict.fromkeys(key for room in rooms for key in room if plain(key) in _KEYS):
         values = [room[key] for room in rooms if room.get(key) is not None]
@@ -174,8 +168,8 @@ def check_one_part(rooms: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
-    """Raise ``DiagramError`` if an object has a list of storeys or dwellings, one for each room,
-    and rooms are on several."""
+    """Raise ``DiagramError`` if an object lists a storey or dwelling for each room, and rooms are
+    on several."""
     listed = {
         key: values
         for key, values in data.items()
@@ -282,8 +276,8 @@ def read_geojson(data: Mapping[str, Any]) -> Drawing:
 
 
 def _shape_of_feature(feature: Mapping[str, Any], where: str, *types: str) -> BaseGeometry:
-    """Geometry of a feature, y downwards. Raises ``DiagramError`` unless it is valid and of one of
-    the ``types``."""
+    """Geometry of a feature, y downwards. Raises ``DiagramError`` unless it is of these
+    ``types``."""
     from shapely.errors import ShapelyError
     from shapely.geometry import shape
 
@@ -401,8 +395,7 @@ def _box_of_text(text: str, where: str) -> Box | None:
 
 
 def _shape_of_text(text: str | None, where: str, *types: str) -> BaseGeometry:
-    """Geometry of a text, y downwards. Raises ``DiagramError`` unless it is valid and of one of the
-    ``types``."""
+    """Geometry of a text, y downwards. Raises ``DiagramError`` unless it is of these ``types``."""
     import shapely
 
     found = None

@@ -88,11 +88,9 @@ class ReadOptions:
 
 @dataclass
 class Reading:
-    """Plans read so far, and omissions; fields as in ``ReadReport``.
-
-    ``measured``: plans whose relations come from boxes or a drawing, by place; ``noted``: oddities,
-    by place. ``tables``: files read by each table of room codes.
-    """
+    """Plans read so far, and omissions; fields as in ``ReadReport``. ``measured``: plans whose
+    relations come from boxes or a drawing, by place. ``tables``: files read by each table of room
+    codes."""
 
     options: ReadOptions
     diagrams: list[BubbleDiagram] = field(default_factory=list)
@@ -132,8 +130,7 @@ class Reading:
             self.measured.append((record.place, plan))
 
     def _read_sized(self, record: Record[Plan], table: str | None) -> Plan:
-        """Read a plan of at most ``n_max`` rooms, plus added ``halls``. Raises ``DiagramError`` for
-        a larger or invalid plan."""
+        """Read a plan of at most ``n_max`` rooms, plus added ``halls``. Raises ``DiagramError``."""
         n_max = self.options.n_max
         try:
             plan = record.read(table)
@@ -373,8 +370,7 @@ def _parse_partial(
 
 
 def _check_lines(path: Path) -> None:
-    """Raise ``FileNotFoundError`` for no file of partial diagrams, ``ValueError`` for one that does
-    not hold a JSON object per line."""
+    """Raise an error unless a file of partial diagrams is there and holds an object per line."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give the path of a file of JSON lines")
     if not path.exists():

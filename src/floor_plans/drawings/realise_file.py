@@ -44,10 +44,8 @@ _PICTURES = (".svg", ".png")
 
 def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) -> None:
     """Find a plan for every diagram of FILE. After Ctrl-C the plans found so far are written.
-
-    ``read``: returns the ``ReadReport`` of a file. Raises ``ValueError`` for wrong options, and
-    ``SystemExit`` if a plan breaks a rule and ``strict`` forbids it.
-    """
+    Raises ``ValueError`` for wrong options, and ``SystemExit`` if a plan breaks a rule and
+    ``strict`` forbids it."""
     if options.near is not None and options.total_area is not None:
         raise ValueError(
             f"total_area={options.total_area:g} and near={options.near} are both given: rooms keep "
@@ -83,11 +81,9 @@ def run_realise(options: argparse.Namespace, read: Callable[[str], ReadReport]) 
 def checked_files(
     options: argparse.Namespace, read: Mapping[str, str | None]
 ) -> tuple[PlanFiles, int]:
-    """Check the options. Returns the files to write and the number of threads.
-
-    ``read``: files that the command reads, by option. Raises ``ValueError`` for wrong options,
-    missing packages, and files that would be overwritten.
-    """
+    """Check the options; return the files to write and the number of threads. ``read``: files that
+    the command reads, by option. Raises ``ValueError`` for wrong options and files that would be
+    overwritten."""
     words = options.formats.strip("[]").replace(" ", "").split(",")
     formats = tuple(dict.fromkeys(word for word in words if word))
     for name in formats:
@@ -221,11 +217,8 @@ _CELLS = {True: "yes", False: "NO", None: "-"}
 
 @dataclass(frozen=True)
 class RuleReport:
-    """Judgements of the plans of the file or folder ``path``, with the place of each.
-
-    ``num_without_boxes``: number of diagrams that are not plans; ``problems``: sentences on what
-    cannot be read.
-    """
+    """Judgements of the plans of a file or folder, with the place of each, the number of diagrams
+    that are not plans, and sentences on what cannot be read."""
 
     path: Path
     rules: RuleSet
@@ -264,7 +257,12 @@ class RuleReport:
             lines[0] += f"; {counted(missing, 'diagram')} without boxes left out"
         if not num:
             return lines[0]
-        lines += ["", *self._rule_table(), "", *self._share_table()]
+        # a row for each plan, with a column for each rule
+        names = [name for name in self.shares if name != ALL]
+        rows = [["plan", *names]]
+        for place, judgement in zip(self._names, self.judgements, strict=True):
+            rows.append([place, *(_CELLS[judgement.kept[name]] for name in names)])
+        lines += ["", *_aligned_lines(rows), "", *self._share_table()]
         # the findings of each plan
         for name, judgement in zip(self._names, self.judgements, strict=True):
             if judgement.broken:
@@ -276,14 +274,6 @@ class RuleReport:
     def _names(self) -> list[str]:
         """Places without the name of the file: ``line 3``."""
         return [place.removeprefix(f"{self.path}, ") for place in self.places]
-
-    def _rule_table(self) -> list[str]:
-        """Table with a row for each plan and a column for each rule."""
-        names = [name for name in self.shares if name != ALL]
-        rows = [["plan", *names]]
-        for place, judgement in zip(self._names, self.judgements, strict=True):
-            rows.append([place, *(_CELLS[judgement.kept[name]] for name in names)])
-        return _aligned_lines(rows)
 
     def _share_table(self) -> list[str]:
         """Table with the share of plans that keep each rule."""
@@ -303,12 +293,9 @@ class RuleReport:
 def drop_invalid_plans(
     report: ReadReport, unit: str, *, check: Callable[[FloorPlan], None] | None = None
 ) -> ReadReport:
-    """Return the report without diagrams whose doors, outline, floors or added rooms are invalid.
-    The dropped diagrams are added to its problems.
-
-    ``unit``: unit of boxes that state none. ``check``: raises ``DiagramError`` for further plans to
-    drop. Without shapely nothing is checked.
-    """
+    """Return the report without diagrams whose doors, outline, floors or added rooms are invalid;
+    they become problems. ``unit``: unit of boxes that state none. ``check``: raises
+    ``DiagramError`` for further plans to drop. Without shapely nothing is checked."""
     if find_spec("shapely") is None:
         return report
     sound, problems = [], list(report.problems)
@@ -332,11 +319,8 @@ def drop_invalid_plans(
 
 
 def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
-    """Judge the plans of a report, see ``drop_invalid_plans``.
-
-    ``unit``: unit of boxes that state none. Raises ``ValueError`` without shapely, and for boxes
-    that are hardly in their unit.
-    """
+    """Judge the plans of a report. ``unit``: unit of boxes that state none. Raises ``ValueError``
+    without shapely, and for boxes that are hardly in their unit."""
     check_installed()
     # diagrams with boxes are plans
     rows = [k for k, diagram in enumerate(report.diagrams) if diagram.boxes is not None]

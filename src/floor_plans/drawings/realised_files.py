@@ -41,8 +41,8 @@ DEFAULT = DrawingStyle()
 
 @dataclass(frozen=True)
 class PlanFormat:
-    """Format of a plan. ``suffix``: end of a file's name; ``content_of``: content of a plan's file;
-    ``is_read``: the file can be read as a plan again."""
+    """Format of a plan: end of a file's name, content of a plan's file, and whether it can be read
+    again."""
 
     suffix: str
     content_of: Callable[[FloorPlan, DrawingStyle], str | bytes]
@@ -75,12 +75,9 @@ FORMATS = {
 
 
 def write_plan(path: Path, plan: FloorPlan, format: str, style: DrawingStyle = DEFAULT) -> None:
-    """Write one plan in one of ``FORMATS``, whole or not at all.
-
-    ``read_diagrams`` reads the formats with ``is_read``, and ``FloorPlan.of`` returns the plan.
-    Raises ``ValueError`` for an unknown format, for metadata that JSON cannot hold, for a room or
-    door without a size, and without the extra ``plans`` (for IFC, ``ifc``).
-    """
+    """Write one plan in one of ``FORMATS``, whole or not at all. Raises ``ValueError`` for an
+    unknown format, for metadata that JSON cannot hold, for a room or door without a size, and
+    without the extra ``plans`` (for IFC, ``ifc``)."""
     if format not in FORMATS:
         raise ValueError(f"format={format}: {unknown_name('format of plans', format, FORMATS)}")
     check_installed()
@@ -136,11 +133,10 @@ class PlanFiles:
     ) -> dict[str, Any]:
         """Find the plans of all jobs, write them, and return the numbers.
 
-        ``plans.jsonl`` has a line for each job in their order, or ``variants`` lines, best first
-        (see ``ranked_variants``). A diagram without a plan is written with "no_plan", the reason.
-        During the search, plans are in ``plans.partial.jsonl``. After a request to stop, the plans
-        found so far are written, variants of the current diagram included, and the numbers state
-        how many diagrams were not tried.
+        ``plans.jsonl`` has a line for each job, or ``variants`` lines, best first; a diagram
+        without a plan has "no_plan", the reason. During the search, plans are in
+        ``plans.partial.jsonl``. After a request to stop, the plans found so far are written, and
+        the numbers state how many were not tried.
         """
         plans = realise_all(jobs, threads=threads, stop_asked=stop_asked)
         return self.write_found(jobs, plans, stop_asked=stop_asked)
@@ -156,12 +152,37 @@ class PlanFiles:
         """Write the plans found for the jobs, see ``write``. ``began``: clock at the start of the
         search, in seconds."""
         began = time.perf_counter() if began is None else began
-        # lines and numbers, then the picture and other formats
+        text = ""
+        realised: list[Realised] = []
+        scores: list[tuple[Scores, ...]] = []
         with ensured_folder(self.folder), note_of_complete_files(self.folder, self.names):
-            numbers, scores, shown = self._write_plans_and_numbers(jobs, plans, stop_asked, began)
+            # lines of plans as they are found
+            with growing_file(self.folder / PLANS) as append:
+                for job, any_order in zip(jobs, plans, strict=True):
+                    if stop_asked() and not any_order.plans:
+                        break  # the search was stopped
+                    found, scored = ranked_variants(any_order)
+                    append(lines := _lines_of_job(len(realised) + 1, job, found, scored))
+                    realised.append(found)
+                    scores.append(scored)
+                    text += lines
+                    if stop_asked():
+                        break
+                write_text(self.folder / PLANS, text)
+            # numbers on all plans
+            numbers = _numbers_of_plans(realised) | {"seconds": time.perf_counter() - began}
+            pairs = [pair for pair in zip(jobs, realised, strict=False) if pair[1].plans]
+            if raised := sum(len(_rooms_at_least_area(*pair)) for pair in pairs):
+                numbers["num_areas_at_least"] = raised
+            if len(realised) < len(jobs):
+                numbers["num_not_tried"] = len(jobs) - len(realised)
+            write_text(self.folder / NUMBERS, json.dumps(numbers, indent=2) + "\n")
+            # the picture of the diagrams with a plan
+            shown = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
             (self.folder / self.picture).unlink(missing_ok=True)  # of other plans
             if shown:
-                sheet_module().plot_realised(shown, scores, self.folder / self.picture)
+                of_shown = [scored for scored in scores if scored]
+                sheet_module().plot_realised(shown, of_shown, self.folder / self.picture)
             # a folder for each format, and files by number of diagram: dxf/7.dxf, dxf/7-2.dxf
             for name in self.formats:
                 say = partial(logger.info, "the earlier %s is now %s", self.folder / name)
@@ -172,48 +193,9 @@ class PlanFiles:
                             write_plan(path, plan, name, self.style)
         return numbers
 
-    def _write_plans_and_numbers(
-        self,
-        jobs: Sequence[Job],
-        plans: Iterable[Realised],
-        stop_asked: Callable[[], bool],
-        began: float,
-    ) -> tuple[dict[str, Any], list[tuple[Scores, ...]], list[tuple[int, tuple[FloorPlan, ...]]]]:
-        """Write plans and numbers. Returns the numbers, and for the diagrams with a plan their
-        scores and plans by number."""
-        text = ""
-        realised: list[Realised] = []
-        scores: list[tuple[Scores, ...]] = []
-        # lines of plans as they are found
-        with growing_file(self.folder / PLANS) as append:
-            for job, any_order in zip(jobs, plans, strict=True):
-                if stop_asked() and not any_order.plans:
-                    break  # the search was stopped
-                found, scored = ranked_variants(any_order)
-                append(lines := _lines_of_job(len(realised) + 1, job, found, scored))
-                realised.append(found)
-                scores.append(scored)
-                text += lines
-                if stop_asked():
-                    break
-            write_text(self.folder / PLANS, text)
-        # numbers on all plans
-        numbers = _numbers_of_plans(realised) | {"seconds": time.perf_counter() - began}
-        pairs = zip(jobs, realised, strict=False)
-        if raised := sum(
-            len(_rooms_at_least_area(job, found)) for job, found in pairs if found.plans
-        ):
-            numbers["num_areas_at_least"] = raised
-        if len(realised) < len(jobs):
-            numbers["num_not_tried"] = len(jobs) - len(realised)
-        write_text(self.folder / NUMBERS, json.dumps(numbers, indent=2) + "\n")
-        shown = [(k, found.plans) for k, found in enumerate(realised, start=1) if found.plans]
-        return numbers, [scored for scored in scores if scored], shown
-
 
 def _lines_of_job(number: int, job: Job, found: Realised, scores: Sequence[Scores]) -> str:
-    """JSON lines of a job's plans, or of its diagram with the reason that it has none. "diagram" is
-    its number, which names files of other formats."""
+    """JSON lines of a job's plans, or of its diagram with the reason that it has none."""
     # the diagram and the reason
     if not found.plans:
         objects = [job.diagram.to_json() | {"no_plan": found.reason}]
@@ -246,6 +228,20 @@ def _rooms_at_least_area(job: Job, found: Realised) -> list[int]:
 def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
     """Numbers on the plans found: how many, what they miss, and their errors."""
     plans = [found for found in realised if found.plans]
+    # broken rules of each plan, by the name of its files; a diagram without a plan has none
+    broken: list[dict[str, Any]] = []
+    for number, of_diagram in enumerate(realised, start=1):
+        if not of_diagram.plans:
+            broken.append({"plan": f"{number}", "rules": {}})
+        for variant, shortfalls in enumerate(of_diagram.shortfalls, start=1):
+            # the verdict on each broken rule
+            other = EXCLUDED if of_diagram.excluded else NOT_FOUND
+            rules = {
+                each.rule: PROVED if each.proved else other for each in shortfalls if each.rule
+            }
+            if rules:
+                why = of_diagram.explanation.sentences(of_diagram.names)
+                broken.append({"plan": _stem(number, variant), "rules": rules, "why": why})
     # errors of the first plan of each diagram
     off = [found.plans[0].largest_area_error(found.areas) for found in plans]
     first = [found.plans[0] for found in plans]
@@ -257,31 +253,13 @@ def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
         "given_up": dict(
             Counter(kind for found in plans for kind in {each.kind for each in found.given_up})
         ),
-        "broken": _verdicts_on_rules(realised),
+        "broken": broken,
         "num_with_hall": sum(bool(added_rooms(plan.diagram)) for plan in first),
         "reasons": dict(Counter(found.reason.split(":")[0] for found in realised if found.reason)),
         "largest_area_error": {"median": _median(off), "max": max(off, default=None)},
         "overlap": max((plan.overlap for plan in first), default=None),
         "dead_area": _median([plan.dead_area / plan.outline.area for plan in first]),
     }
-
-
-def _verdicts_on_rules(realised: Sequence[Realised]) -> list[dict[str, Any]]:
-    """Broken rules of each plan, by the name of its files, with the verdict on each rule. A diagram
-    without a plan has no rules."""
-    found: list[dict[str, Any]] = []
-    for number, of_diagram in enumerate(realised, start=1):
-        if not of_diagram.plans:
-            found.append({"plan": f"{number}", "rules": {}})
-        for variant, shortfalls in enumerate(of_diagram.shortfalls, start=1):
-            # the verdict on each broken rule
-            broken = [each for each in shortfalls if each.rule]
-            other = EXCLUDED if of_diagram.excluded else NOT_FOUND
-            rules = {each.rule: PROVED if each.proved else other for each in broken}
-            if rules:
-                why = of_diagram.explanation.sentences(of_diagram.names)
-                found.append({"plan": _stem(number, variant), "rules": rules, "why": why})
-    return found
 
 
 def broken_rules(numbers: dict[str, Any]) -> str:

@@ -73,7 +73,11 @@ def rlvr_of(plan: FloorPlan) -> str:
     shapes = [Polygon(f.exterior) if f.geom_type == "Polygon" else f.envelope for f in floors]
     shapes += [_box_of_door(door, shapes[door.rooms[0]]) for door in plan.doors]
     areas = [*plan.areas, *(shape.area for shape in shapes[plan.diagram.num_rooms :])]
-    labels = _numbered_labels(names)
+    # labels such as kitchen, or bedroom|0 and bedroom|1 if there are several
+    counts, seen, labels = Counter(names), Counter[str](), []
+    for name in names:
+        labels.append(f"{name}|{seen[name]}" if counts[name] > 1 else name)
+        seen[name] += 1
     # the graph: relations, and the room of the front door
     pairs = [(i, j) for i, j, _ in plan.diagram.relations]
     first_door = plan.diagram.num_rooms
@@ -110,7 +114,7 @@ def rlvr_of(plan: FloorPlan) -> str:
 
 def _box_of_door(door: Door, floor: BaseGeometry) -> BaseGeometry:
     """Box of a door. In a wall of no thickness it is a millimetre thick, on the side of its first
-    room, as the format's own reader ignores a door over both rooms."""
+    room, as the format's own reader ignores a door over both."""
     import shapely
     from shapely.affinity import translate
 
@@ -123,24 +127,10 @@ def _box_of_door(door: Door, floor: BaseGeometry) -> BaseGeometry:
     return max([opening, *moved], key=lambda each: round(each.intersection(floor).area, 9))
 
 
-def _numbered_labels(names: list[str]) -> list[str]:
-    """Labels ``kitchen``, or ``bedroom|0`` and ``bedroom|1`` if there are several."""
-    counts, seen = Counter(names), Counter[str]()
-    labels = []
-    for name in names:
-        # numbered if the name is not unique
-        labels.append(f"{name}|{seen[name]}" if counts[name] > 1 else name)
-        seen[name] += 1
-    return labels
-
-
 def read_rlvr(data: Mapping[str, Any]) -> Drawing:
-    """Read what ``rlvr_of`` writes, or another plan in this format.
-
-    The largest bedroom is the MasterRoom. Relations are measured, as ``input_graph`` has no
-    directions, and a door leads to the nearest rooms. "unit" states another unit than metres.
-    Raises ``DiagramError``.
-    """
+    """Read what ``rlvr_of`` writes, or another plan in this format. Relations are measured, as
+    ``input_graph`` has no directions, and a door leads to the nearest rooms. Raises
+    ``DiagramError``."""
     check_installed()
     names: list[str | None] = []
     floors: list[BaseGeometry] = []

@@ -58,18 +58,18 @@ def sectors_of(code: int) -> tuple[Sector, ...]:
         raise ValueError("'surrounding' depends on all four sides, not on a centre; take another")
     cells = {tuple(cell) for cell in np.argwhere(np.equal(SECTORS, code)).tolist()}
     spans = list(combinations_with_replacement(range(5), 2))
-    rectangles = [each for each in product(spans, spans) if _cells(each) <= cells]
+    rectangles = [each for each in product(spans, spans) if _cells_of_sector(each) <= cells]
     # greedy cover: the rectangle with most cells that are not covered yet
     found: list[Sector] = []
     left = set(cells)
     while left:
-        largest = max(rectangles, key=lambda rectangle: len(_cells(rectangle) & left))
+        largest = max(rectangles, key=lambda rectangle: len(_cells_of_sector(rectangle) & left))
         found.append(largest)
-        left -= _cells(largest)
+        left -= _cells_of_sector(largest)
     return tuple(found)
 
 
-def _cells(sector: Sector) -> set[tuple[int, int]]:
+def _cells_of_sector(sector: Sector) -> set[tuple[int, int]]:
     """Cells (row, column) of a sector."""
     (left, right), (top, bottom) = sector
     return {*product(range(top, bottom + 1), range(left, right + 1))}
@@ -95,11 +95,8 @@ def cp_sat() -> Any:
 
 
 def search(solver: Any, model: Any) -> Any:
-    """Solve a model and return its status. An exception in this thread or a signal ends the search
-    with the incumbent.
-
-    Python handles no signal while the solver runs, so it runs in another thread.
-    """
+    """Solve a model in another thread, as Python handles no signal while the solver runs, and
+    return its status. A signal ends the search with the incumbent."""
     pool = ThreadPoolExecutor(1)
     work = pool.submit(solver.solve, model)
     try:
@@ -169,8 +166,14 @@ class BoxModel:
         for i, j in combinations(range(len(self.low[0])), 2):
             code = codes.get((i, j), NO_EDGE)
             if (i, j) in is_unknown:
-                if buildable:
-                    (add_apart or self._add_apart_or_within)(i, j)
+                if buildable and add_apart is not None:
+                    add_apart(i, j)
+                elif buildable:
+                    # they share no area, or one is within the other
+                    nested = [self.model.new_bool_var("") for _ in range(2)]
+                    self.model.add_bool_or([*self.apart(i, j), *nested])
+                    self._add_within(i, j, nested[0])
+                    self._add_within(j, i, nested[1])
             elif code == NO_EDGE:
                 # further apart than the threshold in some direction
                 far = self.rule.threshold + 1
@@ -181,7 +184,9 @@ class BoxModel:
                 for gap in self.gaps(i, j):
                     self.model.add(gap <= self.rule.threshold)
                 # the relation is read in one of its two directions
-                self.model.add_bool_or([*self._read(i, j, code), *self._read(j, i, 9 - code)])
+                self.model.add_bool_or(
+                    [*self._ways_to_read(i, j, code), *self._ways_to_read(j, i, 9 - code)]
+                )
                 if add_apart is not None:
                     add_apart(i, j)
                 elif buildable:
@@ -224,7 +229,7 @@ class BoxModel:
         # hints: the boxes that are tried first
         sides = (*self.low, *self.high)
         if hint is not None:
-            for variable, value in _pairs(sides, hint):
+            for variable, value in _sides_with_values(sides, hint):
                 self.model.add_hint(variable, value)
         # one worker and a deterministic limit make the outcome reproducible
         solver = self._solver.CpSolver()
@@ -241,7 +246,7 @@ class BoxModel:
         self.model.add_assumptions(assumed)
         is_part = step > 1 or around is not None
         literals = [*fixed, *self.always]
-        status = search(solver, self._with_fixed(literals, step, hint or (), around))
+        status = search(solver, self._restricted_model(literals, step, hint or (), around))
         assert status != self._solver.MODEL_INVALID, self.model.validate()
         self.model.clear_hints()  # a second one of the same variable makes the model invalid
         self.spent = solver.response_proto.deterministic_time
@@ -257,7 +262,7 @@ class BoxModel:
         values = ([solver.value(side) for side in each] for each in sides)
         return True, tuple(zip(*values, strict=True))
 
-    def _with_fixed(
+    def _restricted_model(
         self, literals: Sequence[Any], step: int, near: Boxes, around: int | None
     ) -> Any:
         """Return the model, or a smaller copy with the restrictions of ``solve``."""
@@ -269,7 +274,7 @@ class BoxModel:
             for side in chain(*sides):
                 copy.add(side == step * copy.new_int_var(0, self.rule.grid // step, ""))
         if around is not None:
-            for side, value in _pairs(sides, near):
+            for side, value in _sides_with_values(sides, near):
                 copy.add_linear_constraint(side, value - around, value + around)
         return copy
 
@@ -301,13 +306,6 @@ class BoxModel:
         """Literals, at least one of which holds if two rooms share no area."""
         return [self.literal(gap >= 0) for gap in self.gaps(i, j)]
 
-    def _add_apart_or_within(self, i: int, j: int) -> None:
-        """Add the constraint that two rooms share no area or are nested."""
-        ways = [self.model.new_bool_var("") for _ in range(2)]
-        self.model.add_bool_or([*self.apart(i, j), *ways])
-        for way, (u, v) in zip(ways, ((i, j), (j, i)), strict=True):
-            self._add_within(u, v, way)
-
     def _add_within(self, u: int, v: int, *way: Any) -> None:
         """Make u lie within v, clear of the free strip of v, if the literal ``way`` holds."""
         for margin, is_free in zip(self.margins(u, v), self.free_sides(v), strict=True):
@@ -321,7 +319,7 @@ class BoxModel:
             self.model.add_bool_or(self._free[v])
         return self._free[v]
 
-    def _read(self, u: int, v: int, code: int) -> list[Any]:
+    def _ways_to_read(self, u: int, v: int, code: int) -> list[Any]:
         """Literals, one of which holds if the relation of (u, v) is ``code``."""
         # u reaches beyond v on all four sides
         if code == SURROUNDING:
@@ -338,9 +336,8 @@ class BoxModel:
         return ways
 
     def _centre_in_sector(self, axis: int, u: int, v: int, first: int, last: int) -> list[Any]:
-        """Conditions: the centre of u lies in the columns ``first`` to ``last`` of ``SECTORS``
-        relative to v: 0 before its box, 1 on its lower side, 2 between, 3 on its upper side, 4
-        behind it."""
+        """Conditions: the centre of u lies in columns of ``SECTORS`` relative to v: 0 before its
+        box, 1 on its lower side, 2 between, 3 on its upper side, 4 behind it."""
         centre, off = self.low[axis][u] + self.high[axis][u], self._off_line
         low, high = 2 * self.low[axis][v], 2 * self.high[axis][v]
         least = {1: low + off, 2: low + 1, 3: high + off, 4: high + 1}
@@ -349,7 +346,7 @@ class BoxModel:
         return found + ([centre <= most[last]] if last in most else [])
 
 
-def _pairs(sides: Sequence[Sequence[Any]], boxes: Boxes) -> Iterable[tuple[Any, int]]:
+def _sides_with_values(sides: Sequence[Sequence[Any]], boxes: Boxes) -> Iterable[tuple[Any, int]]:
     """Variable of each side, with its value in ``boxes``."""
     for variables, values in zip(sides, zip(*boxes, strict=True), strict=True):
         yield from zip(variables, values, strict=True)
@@ -364,8 +361,7 @@ def boxes_of(
     unknown: Iterable[tuple[int, int]] = (),
     hint: Boxes | None = None,
 ) -> tuple[bool | None, Boxes | None]:
-    """Solve the ``BoxModel`` of (number of rooms, relations), see ``BoxModel.add_relations``. Safe
-    to call in any thread."""
+    """Solve the ``BoxModel`` of (number of rooms, relations). Safe to call in any thread."""
     num_rooms, relations = graph
     model = BoxModel(num_rooms, rule)
     model.add_relations(relations, buildable=buildable, unknown=unknown)

@@ -59,13 +59,13 @@ class Accepted:
     """Accepted samples, in the order in which they were sampled, and their cost.
 
     ``asked``: number of samples requested. ``having``: the condition, in words. ``most_calls``:
-    limit of network calls. Once it is reached, no round begins, and too few samples raise no error.
+    number of network calls after which no round begins; too few samples are then no error.
     ``at_once``: samples judged at once, or a whole round if None. Once there are enough, the rest
     of a round is neither judged nor counted, except for its network calls.
 
-    ``num_drawn``: samples judged; ``num_fit``: samples that fit, including surplus samples;
-    ``num_undecided``: samples rejected because the solver could not decide. ``rejected_by``: number
-    of rejected samples by broken rule, if the judge names rules.
+    ``num_drawn``: samples judged; ``num_fit``: samples that fit, surplus ones included;
+    ``num_undecided``: samples that the solver could not decide. ``rejected_by``: rejected samples
+    by broken rule.
     """
 
     asked: int
@@ -158,11 +158,8 @@ def keep_buildable(
     shard: Shard | None = None,
     on_kept: OnKept | None = None,
 ) -> Accepted:
-    """Accept the samples that have a floor plan, see ``have_plans``.
-
-    Samples that the solver cannot decide with ``effort`` are rejected. The processes of ``shard``
-    share the verdicts.
-    """
+    """Accept the samples that have a floor plan, see ``have_plans``; undecided ones are rejected.
+    The processes of ``shard`` share the verdicts."""
     judge = Buildable(effort, shard or Shard())
     remedy = f"tries={tries}: raise it for more, or take buildable=lookahead"
     return accept(draw, judge, Accepted(num), tries=tries, remedy=remedy, on_kept=on_kept)
@@ -179,10 +176,10 @@ def accept(
 ) -> Accepted:
     """Sample until enough diagrams fit, and add them to ``kept``.
 
-    Whole samples are rejected, including their number of rooms. If ``draw`` samples from p, the
+    Whole samples are rejected, including their number of rooms: if ``draw`` samples from p, the
     result is distributed as p given that ``judge`` accepts. A round that returns fewer samples than
-    requested is the last. ``tries``: samples per requested one, at most. ``remedy``: advice
-    if there are too few. A ``Stop`` returns what was accepted so far.
+    requested is the last, and a ``Stop`` returns what was accepted so far. ``tries``: samples per
+    requested one, at most. ``remedy``: advice if there are too few.
 
     Raises ``ValueError`` if no sample fits, unless ``kept`` has ``most_calls``.
     """
@@ -226,10 +223,8 @@ def accept(
 
 
 class DecidedOnce(ABC, Generic[T]):
-    """Judge that decides each diagram once, however its rooms are numbered.
-
-    The processes of ``shard`` share the work, and each knows all answers.
-    """
+    """Judge that decides each diagram once, however its rooms are numbered. The processes of
+    ``shard`` share the work, and each knows all answers."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -324,11 +319,8 @@ class Witness(NamedTuple):
 
 @dataclass
 class SolverWork:
-    """Work of the look-ahead. ``num_asked``: relations that were sampled or probed. ``num_solved``:
-    relations that needed the solver. ``num_refused``: relations that left no plan.
-    ``num_undecided``: refused relations that the solver could not decide. ``solver_seconds``: CPU
-    time.
-    """
+    """Work of the look-ahead: relations that were sampled or probed, that needed the solver, that
+    left no plan, and that the solver could not decide and so refused; CPU time of the solver."""
 
     num_asked: int = 0
     num_solved: int = 0
@@ -347,7 +339,7 @@ class LookAhead(NoCircles):
     """Refuse a relation if no completion of the diagram would be buildable.
 
     Unknown pairs may have any relation, or none, but their boxes overlap only if one lies within
-    the other. A partial diagram then has a plan if and only if some completion has one. So no
+    the other. A partial diagram then has a plan if and only if some completion has one: no
     buildable diagram is lost, no sample reaches a dead end, and complete samples have a plan.
 
     The solver refuses what it cannot decide with ``effort``. The relation of the boxes found last
@@ -372,8 +364,7 @@ class LookAhead(NoCircles):
         self.work = work or SolverWork()
 
     def begin(self, x: Tensor) -> None:
-        """Find a witness for each sample. Raises ``ValueError`` if no plan is found for the clamped
-        tokens."""
+        """Find a witness for each sample. Raises ``ValueError`` if clamped tokens have no plan."""
         known = self._known(x)
         # solve each distinct start once
         keys = [(num_rooms, tuple(codes.items())) for num_rooms, codes in known]

@@ -20,6 +20,7 @@ from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.partial import PartialDiagram, StatedRelation, check_contradictions
 from floor_plans.diagrams.vocabulary import (
     INSIDE,
+    INVERSE,
     NO_EDGE,
     ORDERS,
     RELATION_X_ORDER,
@@ -27,7 +28,6 @@ from floor_plans.diagrams.vocabulary import (
     SURROUNDING,
 )
 from floor_plans.plans.box_model import BoxRule, boxes_of
-from floor_plans.plans.floor_plan import Box
 from floor_plans.plans.verdict import EFFORT, check_level, have_plans
 
 Member = tuple[int, int, int]
@@ -84,15 +84,14 @@ def contradiction(
     rule: BoxRule | None = None,
     effort: float = EFFORT,
 ) -> Contradiction | None:
-    """Find an irreducible set of relations that no floor plan satisfies (see ``find_boxes``).
-    Returns None if the diagram has a plan, or if this is undecided. For a partial diagram:
-    relations that no completion satisfies.
+    """Find an irreducible set of relations that no floor plan satisfies (see ``find_boxes``), or
+    None if the diagram has a plan or this is undecided. For a partial diagram: relations that no
+    completion satisfies.
 
-    A pair without a relation, whose rooms are further apart than the threshold, may be a member
-    too. Pairs outside the set may have any relation or none.
-
-    Among cycles on an axis and sets of three rooms the smallest is found. Otherwise pairs are
-    dropped one by one while the rest stays infeasible, first all pairs of a room at once.
+    A pair without a relation, further apart than the threshold, may be a member too. Pairs outside
+    the set may have any relation or none. Cycles on an axis and sets of three rooms are tried
+    first. Otherwise pairs are dropped one by one while the rest stays infeasible, first all pairs
+    of a room.
 
     ``effort``: limit of each call of the solver. Raises as ``find_boxes`` does.
     """
@@ -110,7 +109,7 @@ def contradiction(
         else:
             is_realisable = _Search(diagram, False, rule or BoxRule(), effort).is_possible()
     names = room_names(diagram)
-    return Contradiction(_chained(members), names, level, is_irreducible, is_realisable)
+    return Contradiction(_in_a_chain(members), names, level, is_irreducible, is_realisable)
 
 
 def contradiction_sentence(
@@ -120,8 +119,7 @@ def contradiction_sentence(
     rule: BoxRule | None = None,
     effort: float = EFFORT,
 ) -> str:
-    """Return ``contradiction`` as a sentence. If there is none, or none was found, the sentence
-    says so."""
+    """Return ``contradiction`` as a sentence, or one that says that none was found."""
     found = contradiction(diagram, level, rule=rule, effort=effort)
     if found is not None:
         return found.sentence()
@@ -160,7 +158,7 @@ class _Search:
     def smallest(self) -> list[Member] | None:
         """Find an infeasible set: the shortest cycle on an axis, three rooms, or all pairs."""
         # three rooms in a cycle: nothing is smaller
-        circles = filter(None, (self._circle(signs) for _, signs in ORDERS[:2]))
+        circles = filter(None, (self._shortest_cycle(signs) for _, signs in ORDERS[:2]))
         circle = min(circles, key=len, default=())
         if len(circle) == 3:
             return list(circle)
@@ -168,7 +166,10 @@ class _Search:
         for rooms in combinations(self._rooms, 3):
             pairs = [pair for pair in combinations(rooms, 2) if pair in self._codes]
             codes = tuple(self._codes[pair] for pair in pairs)
-            if len(pairs) == 3 and _is_possible(_first_numbering(codes), *self._settings) is False:
+            if (
+                len(pairs) == 3
+                and _is_possible(_smallest_numbering(codes), *self._settings) is False
+            ):
                 return [(*pair, code) for pair, code in zip(pairs, codes, strict=True)]
         if circle:
             return list(circle)
@@ -179,7 +180,7 @@ class _Search:
     def is_possible(self) -> bool | None:
         """Return True if boxes satisfy all pairs. A cycle of rooms on an axis rules this out
         without the solver."""
-        if any(self._circle(signs) for _, signs in ORDERS[:2]):
+        if any(self._shortest_cycle(signs) for _, signs in ORDERS[:2]):
             return False
         return self._is_possible([(*pair, code) for pair, code in self._codes.items()])
 
@@ -221,7 +222,7 @@ class _Search:
         relations = [(i, j, code) for (i, j), code in known.items() if code != NO_EDGE]
         return self._solve((len(rooms), relations), unknown=unknown)[0]
 
-    def _circle(self, signs: Sequence[int]) -> tuple[Member, ...]:
+    def _shortest_cycle(self, signs: Sequence[int]) -> tuple[Member, ...]:
         """Shortest cycle of rooms on one axis."""
         import networkx
 
@@ -243,10 +244,10 @@ class _Search:
         return tuple((*pair, self._codes[pair]) for pair in pairs)
 
 
-def _first_numbering(codes: tuple[int, ...]) -> tuple[int, ...]:
+def _smallest_numbering(codes: tuple[int, ...]) -> tuple[int, ...]:
     """Smallest codes of (0, 1), (0, 2), (1, 2) over all numberings of three rooms."""
     known = dict(zip(combinations(range(3), 2), codes, strict=True))
-    known |= {(j, i): _inverse(code) for (i, j), code in [*known.items()]}
+    known |= {(j, i): INVERSE[code] for (i, j), code in [*known.items()]}
     numbered = [
         tuple(known[rooms[i], rooms[j]] for i, j in combinations(range(3), 2))
         for rooms in permutations(range(3))
@@ -264,12 +265,7 @@ def _is_possible(
     return boxes_of((3, relations), rule=rule, buildable=buildable, effort=effort)[0]
 
 
-def _inverse(code: int) -> int:
-    """Code of the same relation, read from its second room."""
-    return NO_EDGE if code == NO_EDGE else 9 - code
-
-
-def _chained(members: Iterable[Member]) -> tuple[Member, ...]:
+def _in_a_chain(members: Iterable[Member]) -> tuple[Member, ...]:
     """Order members so that most begin with the last room of the previous one."""
 
     def quality(chain: tuple[Member, ...]) -> tuple[int, int]:
@@ -278,7 +274,7 @@ def _chained(members: Iterable[Member]) -> tuple[Member, ...]:
         return sum(a[1] == b[0] for a, b in joints), sum(m[2] in _FORWARD for m in chain)
 
     members = sorted(members)
-    turned = [(j, i, _inverse(code)) for i, j, code in members]
+    turned = [(j, i, INVERSE[code]) for i, j, code in members]
     return max((_chain_from(start, members) for start in (*members, *turned)), key=quality)
 
 
@@ -292,7 +288,7 @@ def _chain_from(start: Member, members: Sequence[Member]) -> tuple[Member, ...]:
         following = next((member for member in left if end in member[:2]), left[0])
         left.remove(following)
         i, j, code = following
-        chain.append((i, j, code) if j != end else (j, i, _inverse(code)))
+        chain.append((i, j, code) if j != end else (j, i, INVERSE[code]))
     return tuple(chain)
 
 
@@ -311,15 +307,14 @@ def impossible_plans(report: ReadReport) -> list[str]:
         "relations in a circle": relations_in_a_circle(report.diagrams),
         "relations that contradict their own boxes": relations_against_boxes(report.diagrams),
     }
-    return [_sentence(report, kind, plans) for kind, plans in found.items() if plans]
+    return [_problem_sentence(report, kind, plans) for kind, plans in found.items() if plans]
 
 
 def infeasible_plans(report: ReadReport, num: int) -> list[str]:
-    """Return sentences on the first ``num`` diagrams that the solver finds infeasible or leaves
-    undecided.
+    """Return sentences on the first ``num`` diagrams that the solver finds infeasible or undecided.
 
     Diagrams with relations in a circle are skipped. The first few infeasible diagrams are named
-    with their contradiction (see ``find_boxes``). Raises ``ValueError`` without OR-Tools.
+    with their contradiction. Raises ``ValueError`` without OR-Tools.
     """
     asked = report.diagrams[:num]
     if not all(diagram.vocabulary.has_directions for diagram in asked):
@@ -334,7 +329,9 @@ def infeasible_plans(report: ReadReport, num: int) -> list[str]:
     for k in without[:_MAX_NAMED]:
         why = contradiction(asked[k], effort=_EFFORT)
         found[k] = why.sentence() if why else "which relations contradict each other is unknown"
-    lines = [_sentence(report, "relations that no floor plan has", found, num)] if found else []
+    lines = (
+        [_problem_sentence(report, "relations that no floor plan has", found, num)] if found else []
+    )
     if undecided := answers.count(None):
         lines.append(
             f"{counted(undecided, 'diagram')} undecided: no floor plan found, nor ruled out"
@@ -342,11 +339,10 @@ def infeasible_plans(report: ReadReport, num: int) -> list[str]:
     return lines
 
 
-def _sentence(
+def _problem_sentence(
     report: ReadReport, kind: str, plans: Mapping[int, str], num: int | None = None
 ) -> str:
-    """Return the sentence on one kind of problem. ``num``: only the first ``num`` diagrams were
-    examined."""
+    """Return the sentence on one kind of problem, among the first ``num`` diagrams or all."""
     named = [f"{report.places[k]}: {why}" for k, why in [*plans.items()][:_MAX_NAMED]]
     if len(plans) > _MAX_NAMED:
         named.append(f"and {len(plans) - _MAX_NAMED:,} more")
@@ -363,44 +359,38 @@ def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]
     if not measured.vocabulary.has_directions:
         return {}
     sound = np.all([is_acyclic(measured.relations, order) for _, order in ORDERS], axis=0)
-    return {k: _circle(diagrams[k]) for k in np.flatnonzero(~sound).tolist()}
-
-
-def _circle(diagram: BubbleDiagram) -> str:
-    """Describe one cycle of rooms in a diagram."""
-    try:
-        check_contradictions(StatedRelation("", i, j, r) for i, j, r in diagram.relations)
-    except DiagramError as error:
-        return error.reason
-    raise AssertionError("relations in a circle contradict each other")
-
-
-def relations_against_boxes(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
-    """First relation that contradicts the boxes, as a sentence by index of the diagram.
-
-    The check holds for any gap and either direction of reading. The centre of a room left of
-    another is not right of the other's centre. If a room is inside another, its centre lies in the
-    other's box.
-    """
-    found: dict[int, str] = {}
-    for k, diagram in enumerate(diagrams):
-        boxes = diagram.boxes or ()
-        wrong = (each for each in diagram.relations if boxes and _is_against(boxes, *each))
-        if (first := next(wrong, None)) is not None:
-            i, j, _ = first
-            said = StatedRelation("", *first)
-            found[k] = f"{said}, but their boxes are {boxes[i]} and {boxes[j]}"
+    found = {}
+    for k in np.flatnonzero(~sound).tolist():
+        stated = (StatedRelation("", i, j, code) for i, j, code in diagrams[k].relations)
+        try:
+            check_contradictions(stated)
+        except DiagramError as error:  # it describes one cycle
+            found[k] = error.reason
     return found
 
 
-def _is_against(boxes: Sequence[Box], i: int, j: int, code: int) -> bool:
-    """Return True if two boxes contradict a relation."""
-    centres = [(x0 / 2 + x1 / 2, y0 / 2 + y1 / 2) for x0, y0, x1, y1 in (boxes[i], boxes[j])]
-    # the centre of the inner room lies in the outer box
-    if code in (INSIDE, SURROUNDING):
-        outer = boxes[j if code == INSIDE else i]
-        x, y = centres[code != INSIDE]
-        return not (outer[0] <= x <= outer[2] and outer[1] <= y <= outer[3])
-    # order of the centres on each axis
-    signs = RELATION_X_ORDER[code], RELATION_Y_ORDER[code]
-    return any(sign * (a - b) < 0 for sign, a, b in zip(signs, *centres, strict=True))
+def relations_against_boxes(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
+    """First relation that contradicts the boxes, as a sentence by index of the diagram, for any gap
+    and either direction of reading."""
+    found: dict[int, str] = {}
+    for k, diagram in enumerate(diagrams):
+        if diagram.boxes is None:
+            continue
+        for i, j, code in diagram.relations:
+            boxes = diagram.boxes[i], diagram.boxes[j]
+            centres = [(x0 / 2 + x1 / 2, y0 / 2 + y1 / 2) for x0, y0, x1, y1 in boxes]
+            if code in (INSIDE, SURROUNDING):
+                # the centre of the inner room lies in the outer box
+                x, y = centres[code != INSIDE]
+                x0, y0, x1, y1 = boxes[code == INSIDE]
+                is_against = not (x0 <= x <= x1 and y0 <= y <= y1)
+            else:
+                # the centres are in the order of the relation, on each axis
+                signs = RELATION_X_ORDER[code], RELATION_Y_ORDER[code]
+                pairs = zip(signs, *centres, strict=True)
+                is_against = any(sign * (a - b) < 0 for sign, a, b in pairs)
+            if is_against:
+                said = StatedRelation("", i, j, code)
+                found[k] = f"{said}, but their boxes are {boxes[0]} and {boxes[1]}"
+                break
+    return found

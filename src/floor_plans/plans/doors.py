@@ -55,13 +55,13 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
     a master room opens to it alone, if another bathroom can open to an entrance, living or dining
     room.
 
-    The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen that has an
-    outer wall, through the first of ``outer_walls`` with space for it. With ``front`` it is as near
-    to that point as possible, in a kitchen only if no other room has space for it.
+    The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen with an outer
+    wall, through the first of ``outer_walls`` with space for it; with ``front``, as near to that
+    point as possible, and in a kitchen only as a last resort.
 
-    A door is near a corner, the one closer to the door by which the room is entered. It moves
-    elsewhere if the door of another pair would have no place otherwise. A door that fits nowhere is
-    left out: see ``unreached``. The same plan always gets the same doors.
+    A door is near a corner, the one closer to the door by which the room is entered, unless the
+    door of another pair would then have no place. A door that fits nowhere is left out: see
+    ``unreached``. The same plan always gets the same doors.
     """
     walls = {
         (i, j): fitting
@@ -77,7 +77,7 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
         wanted = next((pair for pair in placement.full if pair not in reserved), None)
         if wanted is not None:
             middle = plan.boxes[wanted[0]].centroid.coords[0]
-            spot = _place(walls[wanted], DOOR, middle, reserved.values())
+            spot = _place_in_walls(walls[wanted], DOOR, middle, reserved.values())
         if wanted is None or spot is None:
             return replace(plan, doors=best.doors)
         reserved[wanted] = spot
@@ -85,8 +85,8 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
 
 @dataclass(frozen=True)
 class _Placement:
-    """Doors, and the pairs ``full`` of rooms whose walls have no space left for a door. ``cost``:
-    number of rooms that are not reached, then the cost of entering all rooms."""
+    """Doors, the pairs ``full`` of rooms whose walls have no space left for a door, and as ``cost``
+    the number of rooms that are not reached, then the cost of entering all rooms."""
 
     doors: tuple[Door, ...]
     full: tuple[Pair, ...]
@@ -98,9 +98,9 @@ def _place_doors(
 ) -> _Placement:
     """Place doors one by one where they cost least; ``reserved``: fixed places of some doors."""
     # the walk begins at the front door
-    left, root = dict(reserved), _root(plan)
-    front = _front_door(plan, left.values(), near)
-    doors, suites = ([front] if front else []), _suites(plan, walls)
+    left, root = dict(reserved), _first_room(plan)
+    front = _place_front_door(plan, left.values(), near)
+    doors, suites = ([front] if front else []), _private_baths(plan, walls)
     entered = {root: front.middle if front else plan.boxes[root].centroid.coords[0]}
     costs, full = {root: 0}, list[Pair]()
     longest = {pair: max(wall.length for wall in each) for pair, each in walls.items()}
@@ -125,7 +125,7 @@ def _place_doors(
         cost, _, room, before, pair = min(ways)
         # a place clear of the doors so far and of reserved places
         taken = [*((door.start, door.end) for door in doors), *left.values()]
-        spot = left.pop(pair, None) or _place(walls[pair], DOOR, entered[before], taken)
+        spot = left.pop(pair, None) or _place_in_walls(walls[pair], DOOR, entered[before], taken)
         if spot is None:
             full.append(pair)
             continue
@@ -136,7 +136,7 @@ def _place_doors(
 def unreached(plan: FloorPlan) -> tuple[int, ...]:
     """Rooms that no doors lead to. The walk begins at the front door, or else in the Entrance or
     LivingRoom."""
-    reached = {door.rooms[0] for door in plan.doors if door.is_front} or {_root(plan)}
+    reached = {door.rooms[0] for door in plan.doors if door.is_front} or {_first_room(plan)}
     inner = [door.rooms for door in plan.doors if not door.is_front]
     while more := {room for pair in inner if reached & {*pair} for room in pair} - reached:
         reached |= more
@@ -161,13 +161,13 @@ def _rooms_of_types(plan: FloorPlan, *names: str) -> list[int]:
     return [room for name in names for room, other in enumerate(types) if other == name]
 
 
-def _root(plan: FloorPlan) -> int:
+def _first_room(plan: FloorPlan) -> int:
     """Room in which a walk begins."""
     others = sorted(ROOM_TYPES, key=lambda name: _PASSAGE.get(name, _PRIVATE))
     return _rooms_of_types(plan, *_PUBLIC, *others)[0]
 
 
-def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
+def _private_baths(plan: FloorPlan, walls: Walls) -> dict[int, int]:
     """Master room of each bathroom that opens to it alone, at most one for each master room."""
     # a bathroom that common rooms can reach stays for all
     baths = _rooms_of_types(plan, "Bathroom")
@@ -189,7 +189,7 @@ def _suites(plan: FloorPlan, walls: Walls) -> dict[int, int]:
     return found
 
 
-def _front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> Door | None:
+def _place_front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> Door | None:
     """Place the front door. None if none of the allowed rooms has space for it."""
     least, found = LEAST_WALL + FRONT - DOOR, []
     middle, kitchens = plan.outline.centroid.coords[0], _rooms_of_types(plan, "Kitchen")
@@ -197,7 +197,9 @@ def _front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> 
     for room in _rooms_of_types(plan, *_PUBLIC):
         fitting = [wall for wall in outer_walls(plan, room) if wall.length >= least - 1e-6]
         for wall in fitting:
-            if spot := _place([wall], FRONT, near or middle, others, at_corner=near is None):
+            if spot := _place_in_walls(
+                [wall], FRONT, near or middle, others, at_corner=near is None
+            ):
                 door = Door((room, FRONT_DOOR), *spot)
                 if near is None:
                     return door
@@ -206,7 +208,7 @@ def _front_door(plan: FloorPlan, others: Iterable[Spot], near: Point | None) -> 
     return min(found, key=lambda each: each[:2])[-1] if found else None
 
 
-def _place(
+def _place_in_walls(
     walls: Iterable[Wall],
     width: float,
     near: Point,
@@ -214,9 +216,8 @@ def _place(
     *,
     at_corner: bool = True,
 ) -> Spot | None:
-    """Find the ends of a door in one of the walls, clear of ``taken`` places. The door is at a
-    corner if possible (``at_corner``), then as close to ``near`` as possible; None if it does not
-    fit."""
+    """Find the ends of a door in one of the walls, clear of ``taken`` places, at a corner if
+    possible (``at_corner``), then as close to ``near`` as possible; None if it does not fit."""
     from shapely import LineString
 
     others = [LineString(spot) for spot in taken]
@@ -266,11 +267,11 @@ class Swing:
         """Area swept outside its room and its own wall, in square metres."""
         wall = wall_space(self.door.start, self.door.end, THICKEST / 2)
         allowed = plan.rooms[self.room].union(wall)
-        return _swept(self.sector.difference(allowed))
+        return _area_or_zero(self.sector.difference(allowed))
 
     def swept_with(self, other: Swing) -> float:
         """Area that both doors sweep, in square metres."""
-        return _swept(self.sector.intersection(other.sector))
+        return _area_or_zero(self.sector.intersection(other.sector))
 
 
 def door_space(door: Door) -> Polygon:
@@ -292,22 +293,29 @@ def is_sliding(plan: FloorPlan, door: Door) -> bool:
 
 
 def hang_doors(plan: FloorPlan) -> list[Swing]:
-    """Choose a swing for each door that does not slide, in their order.
+    """Choose a swing for each door that does not slide, in their order, with the least total cost:
+    area swept of walls and by two doors, then doors into public rooms rather than private ones,
+    then distances of hinges from corners. If two swings collide, no choice is free of
+    collisions."""
+    from shapely import union_all
 
-    The choice has the least total cost: first the area swept of walls and by two doors, then the
-    number of doors that open into public rooms rather than private ones, then the distance of
-    hinges from corners. So if two swings collide, no choice is free of collisions.
-    """
     # doors of different groups cannot meet, so each group is solved alone
     doors = [door for door in plan.doors if door.start != door.end and not is_sliding(plan, door)]
-    ways = [list(_ways(plan, door)) for door in doors]
+    ways = [list(_possible_swings(plan, door)) for door in doors]
     found: dict[int, Swing] = {}
-    for group in _groups(ways):
-        found |= zip(group, _best([ways[k] for k in group]), strict=True)
+    reach: list[Geometry] = [union_all([swing.sector for _, swing in each]) for each in ways]
+    groups: list[list[int]] = []
+    for k, mine in enumerate(reach):
+        # a door joins all groups that its swings can reach
+        near = [group for group in groups if any(mine.intersects(reach[j]) for j in group)]
+        groups = [group for group in groups if group not in near]
+        groups.append([*sorted(j for group in near for j in group), k])
+    for group in groups:
+        found |= zip(group, _least_costly_swings([ways[k] for k in group]), strict=True)
     return [found[k] for k in range(len(doors))]
 
 
-def _ways(plan: FloorPlan, door: Door) -> Iterator[Way]:
+def _possible_swings(plan: FloorPlan, door: Door) -> Iterator[Way]:
     """Swings of a door into each of its rooms, with the hinge at either end, and their costs."""
     from shapely import Point as ShapelyPoint
     from shapely import get_parts
@@ -318,7 +326,7 @@ def _ways(plan: FloorPlan, door: Door) -> Iterator[Way]:
         # the leaf opens to the side that has more of the room
         floor = plan.rooms[room]
         swing = max(
-            (_swing(door, room, swap, side) for side in (1, -1)),
+            (_swing_of_door(door, room, swap, side) for side in (1, -1)),
             key=lambda swing: floor.intersection(swing.sector).area,
         )
         # a hinge belongs in a corner
@@ -331,21 +339,7 @@ def _ways(plan: FloorPlan, door: Door) -> Iterator[Way]:
         yield (swing.swept_outside(plan), rank, round(near, 3)), swing
 
 
-def _groups(ways: Sequence[Sequence[Way]]) -> list[list[int]]:
-    """Partition the doors, by number, into groups whose swings cannot meet."""
-    from shapely import union_all
-
-    reach: list[Geometry] = [union_all([swing.sector for _, swing in each]) for each in ways]
-    groups: list[list[int]] = []
-    for k, mine in enumerate(reach):
-        # a door joins all groups that its swings can reach
-        near = [group for group in groups if any(mine.intersects(reach[j]) for j in group)]
-        groups = [group for group in groups if group not in near]
-        groups.append([*sorted(j for group in near for j in group), k])
-    return groups
-
-
-def _best(ways: Sequence[Sequence[Way]]) -> list[Swing]:
+def _least_costly_swings(ways: Sequence[Sequence[Way]]) -> list[Swing]:
     """Choose a swing for each door, so that the total cost is least, by branch and bound."""
     best: tuple[Cost, list[Swing]] = ((math.inf, 0, 0.0), [])
 
@@ -367,13 +361,13 @@ def _best(ways: Sequence[Sequence[Way]]) -> list[Swing]:
     return best[1]
 
 
-def _swept(area: Geometry) -> float:
+def _area_or_zero(area: Geometry) -> float:
     """Area of a shape; 0 if it is negligible."""
     return float(area.area) if area.area > _SPECK else 0.0
 
 
-def _swing(door: Door, room: int, swap: bool, side: int) -> Swing:
-    """Swing of a door. ``swap``: the hinge is at its ``end``; ``side``: 1 or -1, the side it opens
+def _swing_of_door(door: Door, room: int, swap: bool, side: int) -> Swing:
+    """Swing of a door. ``swap``: the hinge is at its ``end``; ``side``: 1 or -1, where it opens
     to."""
     (x0, y0), (x1, y1) = (door.end, door.start) if swap else (door.start, door.end)
     dx, dy = x1 - x0, y1 - y0

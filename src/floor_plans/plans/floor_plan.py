@@ -111,12 +111,9 @@ class Door:
 
 
 def read_door(data: object, floors: Sequence[BaseGeometry], unit: str) -> Door:
-    """Read a door of a plan with these floors.
-
-    Accepts what ``Door.to_json`` writes, in metres, and {"type": "front-door" or "interior-door",
-    "box": [x0, y0, x1, y1], "rooms": [i, j]} in ``unit``. Without "rooms" the door joins the
-    nearest rooms.
-    """
+    """Read what ``Door.to_json`` writes, in metres, or {"type": "front-door" or "interior-door",
+    "box": [x0, y0, x1, y1], "rooms": [i, j]} in ``unit``; without "rooms" the door joins the
+    nearest ones."""
     if not isinstance(data, Mapping) or "box" not in data:
         return Door.from_json(data, len(floors))
     (box,) = boxes_in_metres([checked_box(data["box"], "doors")], unit)
@@ -238,11 +235,8 @@ class FloorPlan:
     @classmethod
     def of(cls, diagram: BubbleDiagram, unit: str = "metres") -> FloorPlan:
         """Return the plan of a diagram, whose metadata hold doors and outline, see ``to_json`` and
-        ``read_door``.
-
-        ``unit``: unit of the boxes (``UNITS``), if the metadata state none. Raises ``DiagramError``
-        naming the key that is wrong.
-        """
+        ``read_door``. ``unit``: unit of boxes that state none. Raises ``DiagramError`` naming the
+        wrong key."""
         # keys of a plan leave the metadata
         metadata = dict(diagram.metadata)
         unit = metadata.pop("unit", unit)
@@ -427,10 +421,8 @@ def rings_of(floor: BaseGeometry) -> list[list[list[list[float]]]]:
 
 
 def read_floors(floors: Any, boxes: Sequence[BaseGeometry]) -> tuple[BaseGeometry | None, ...]:
-    """Read what ``rings_of`` writes for each room, or null, in metres. A floor lies within its box.
-
-    Raises ``DiagramError``.
-    """
+    """Read what ``rings_of`` writes for each room, or null, in metres. Raises ``DiagramError`` for
+    other values, and a floor outside its box."""
     from shapely import MultiPolygon, Polygon
     from shapely.errors import ShapelyError
 
@@ -470,8 +462,8 @@ def floor_plans(diagrams: Sequence[BubbleDiagram], unit: str = "metres") -> list
 
 
 def check_units(plans: Sequence[FloorPlan], diagrams: Sequence[BubbleDiagram], unit: str) -> None:
-    """Raise ``ValueError`` if boxes seem to be in another unit than they state, or than ``unit`` if
-    they state none, see ``check_metres``."""
+    """Raise ``ValueError`` if boxes seem to be in another unit than they state, or than ``unit``,
+    see ``check_metres``."""
     boxes = [np.array(plan.diagram.boxes) for plan in plans]
     check_metres(boxes, [str(diagram.metadata.get("unit", unit)) for diagram in diagrams])
 

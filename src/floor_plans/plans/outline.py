@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -33,10 +32,8 @@ _ROUNDING, _SPECK = 1e-6, 1e-4  # metres and square metres that count as zero
 @dataclass(frozen=True)
 class Outline:
     """Outline of a plan: a polygon ``boundary`` in metres, or a rectangle with ``ratio`` width /
-    height, or a rectangle at most twice as long as wide.
-
-    Raises ``ValueError`` for both, a ratio that is not between 0.1 and 10, or an invalid boundary.
-    """
+    height, or a rectangle at most twice as long as wide. Raises ``ValueError`` for both, a ratio
+    that is not between 0.1 and 10, or an invalid boundary."""
 
     boundary: tuple[Point, ...] | None = None
     ratio: float | None = None
@@ -74,7 +71,7 @@ class Outline:
             raise ValueError("only a boundary has a size")
         (x0, y0), corners = self.origin, self.boundary
         width, height = max(x for x, _ in corners) - x0, max(y for _, y in corners) - y0
-        return _down(width), _down(height)
+        return _decimetres(width), _decimetres(height)
 
     @computed_once
     def area(self) -> float:
@@ -96,8 +93,14 @@ class Outline:
         sides = zip(corners, corners[1:] + corners[:1], strict=True)
         slanted = any(a[0] != b[0] and a[1] != b[1] for a, b in sides)
         # cells between all corners, and stairs where a side is slanted
-        axes = zip(zip(*corners, strict=True), self.size, strict=True)
-        xs, ys = (_cuts(values, end, slanted) for values, end in axes)
+        axes: list[list[int]] = []
+        for values, end in zip(zip(*corners, strict=True), self.size, strict=True):
+            cuts = {0, end, *(range(0, end, _STEP) if slanted else ())}
+            # a corner between two grid lines makes a cut at both
+            for value in values:
+                cuts |= {_decimetres(value), min(end, -_decimetres(-value))}
+            axes.append(sorted(cut for cut in cuts if 0 <= cut <= end))
+        xs, ys = axes
         inside = Polygon(corners).buffer(1e-6)
         # runs of blocked cells in each row
         rows: list[list[tuple[int, int]]] = []
@@ -111,7 +114,15 @@ class Outline:
                     left = runs.pop()[0]
                 runs.append((left, right))
             rows.append(runs)
-        return _stacked(rows, ys)
+        # equal runs of successive rows are one rectangle
+        found: list[Rectangle] = []
+        growing: dict[tuple[int, int], int] = {}
+        for k, runs in enumerate([*rows, []]):
+            for run in [run for run in growing if run not in runs]:
+                found.append((run[0], growing.pop(run), run[1], ys[k]))
+            for run in runs:
+                growing.setdefault(run, ys[k])
+        return tuple(sorted(found))
 
 
 FREE = Outline()
@@ -125,30 +136,9 @@ def check_length(field: str, width: float, height: float) -> None:
         )
 
 
-def _cuts(values: Sequence[float], end: int, slanted: bool) -> list[int]:
-    """Coordinates at which rows or columns of cells end. A corner between two grid lines makes a
-    cut at both."""
-    cuts = {0, end, *(range(0, end, _STEP) if slanted else ())}
-    for value in values:
-        cuts |= {_down(value), min(end, -_down(-value))}
-    return sorted(cut for cut in cuts if 0 <= cut <= end)
-
-
-def _down(metres: float) -> int:
+def _decimetres(metres: float) -> int:
     """Decimetres, rounded down."""
     return math.floor(metres * PER_METRE + 1e-6)
-
-
-def _stacked(rows: list[list[tuple[int, int]]], ys: list[int]) -> tuple[Rectangle, ...]:
-    """Join equal runs of successive rows into rectangles."""
-    found: list[Rectangle] = []
-    growing: dict[tuple[int, int], int] = {}
-    for k, runs in enumerate([*rows, []]):
-        for run in [run for run in growing if run not in runs]:
-            found.append((run[0], growing.pop(run), run[1], ys[k]))
-        for run in runs:
-            growing.setdefault(run, ys[k])
-    return tuple(sorted(found))
 
 
 @dataclass(frozen=True)
@@ -246,12 +236,10 @@ def shared_walls(plan: FloorPlan, first: int, second: int) -> list[Wall]:
 
 
 def outer_walls(plan: FloorPlan, room: int, *, to_balconies: bool = False) -> list[Wall]:
-    """Pieces of a room's wall that face the outside, with ``LANDING`` metres free of rooms.
-    ``to_balconies``: include pieces that face a balcony.
-
-    The outside lies beyond the boundary, or else beyond the outermost walls. A recess is outside, a
-    pocket between rooms is not. Pieces on the outline come first, then shorter pieces.
-    """
+    """Pieces of a room's wall that face the outside, or a balcony if ``to_balconies``, with
+    ``LANDING`` metres free of rooms. The outside lies beyond the boundary, or else beyond the
+    outermost walls; a recess is outside, a pocket between rooms is not. Pieces on the outline come
+    first, then shorter pieces."""
     from shapely import Polygon, get_parts, union_all
 
     floors = union_all(plan.rooms)

@@ -65,13 +65,12 @@ def find_boxes(
     rule: BoxRule | None = None,
     effort: float = EFFORT,
 ) -> tuple[bool | None, Boxes | None]:
-    """Decide whether a diagram has a floor plan. Returns True and the boxes of one, False, or None
-    if undecided.
+    """Decide whether a diagram has a floor plan: True and the boxes of one, False, or None.
 
     "realisable": boxes exist whose relations, by ``relations_from_boxes``, are exactly those of the
     diagram, each read in one of its two directions (see ``BoxModel``). "buildable": such boxes
-    exist of which no two share area, unless a relation says that one is inside the other. The inner
-    box then lies within the outer one and leaves it a strip as wide as a room.
+    exist of which no two share area, unless one is inside the other by a relation, lies within it,
+    and leaves it a strip as wide as a room.
 
     True and False are exact for the boxes that ``rule`` allows; None: undecided with ``effort``,
     see ``BoxModel.solve``. Raises ``ValueError`` without OR-Tools, and for another level.
@@ -88,12 +87,9 @@ def have_plans(
     effort: float = EFFORT,
     threads: int = 1,
 ) -> list[bool | None]:
-    """Decide for each diagram whether it has a floor plan, see ``find_boxes``.
-
-    Diagrams that are equal up to the numbering of their rooms are solved once. Verdicts of earlier
-    calls are read from the cache. The ``threads`` share the work, as the solver runs outside
-    Python's lock.
-    """
+    """Decide for each diagram whether it has a floor plan, see ``find_boxes``. Diagrams that are
+    equal up to the numbering of their rooms are solved once, verdicts of earlier calls are cached,
+    and ``threads`` share the work."""
     check_level(level)
     cp_sat()
     rule = rule or BoxRule()
@@ -102,7 +98,8 @@ def have_plans(
     distinct = dict(zip(keys, diagrams, strict=True))
     asked = f"{level}, {rule}, effort={effort!r}"
     # cached verdicts, then the solver for the others
-    answers = cached_verdicts(asked, list(distinct))
+    cached = cached_answers(asked, list(distinct))
+    answers = {key: None if answer is None else bool(answer) for key, answer in cached.items()}
     new = {key: diagram for key, diagram in distinct.items() if key not in answers}
     solved = _solved(list(new.values()), level, rule, effort, threads)
     found = dict(zip(new, (answer for answer, _ in solved), strict=True))
@@ -160,18 +157,9 @@ def cache_file() -> Path:
     return cache_dir() / "verdicts-v1.sqlite3"
 
 
-def cached_verdicts(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, bool | None]:
-    """Read the cached verdicts by canonical key; None: undecided with the effort in ``asked``.
-
-    ``asked``: level, rule and effort. Verdicts of another version of OR-Tools or ``BoxModel`` do
-    not count.
-    """
-    kept = cached_answers(asked, diagrams)
-    return {key: None if answer is None else bool(answer) for key, answer in kept.items()}
-
-
 def cached_answers(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, Any]:
-    """Read cached answers by canonical key: numbers, strings or None."""
+    """Read cached answers by canonical key, None if undecided. ``asked``: level, rule and effort.
+    Answers of another version of OR-Tools or ``BoxModel`` do not count."""
 
     def read(database: sqlite3.Connection) -> dict[bytes, Any]:
         found: dict[bytes, Any] = {}
@@ -181,7 +169,7 @@ def cached_answers(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, Any]:
             rows = database.execute(
                 "select diagram, answer from verdicts where asked = ? and diagram in "
                 f"({', '.join('?' * len(some))})",
-                [_key(asked), *some],
+                [_key_of_question(asked), *some],
             )
             found |= dict(rows)
         return found
@@ -191,7 +179,7 @@ def cached_answers(asked: str, diagrams: Sequence[bytes]) -> dict[bytes, Any]:
 
 def cache_verdicts(asked: str, answers: Mapping[bytes, bool | str | None]) -> None:
     """Add answers to the cache, unless a signal may have cut them short."""
-    rows = [(_key(asked), diagram, answer) for diagram, answer in answers.items()]
+    rows = [(_key_of_question(asked), diagram, answer) for diagram, answer in answers.items()]
 
     def write(database: sqlite3.Connection) -> None:
         with database:
@@ -202,8 +190,8 @@ def cache_verdicts(asked: str, answers: Mapping[bytes, bool | str | None]) -> No
 
 
 def _with_database(use: Callable[[sqlite3.Connection], T], level: int) -> T | None:
-    """Call ``use`` with the database and return its result; if the file is unusable, log this at
-    ``level`` and return None."""
+    """Call ``use`` with the database; if the file is unusable, log this at ``level``, return
+    None."""
     path = cache_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -222,7 +210,7 @@ def _with_database(use: Callable[[sqlite3.Connection], T], level: int) -> T | No
     return None
 
 
-def _key(asked: str) -> bytes:
+def _key_of_question(asked: str) -> bytes:
     return hashlib.blake2b(f"{asked}, {_solver_version()}".encode(), digest_size=8).digest()
 
 
@@ -235,11 +223,8 @@ def _solver_version() -> str:
 
 def plan_shares(diagrams: Sequence[BubbleDiagram], num: int = NUM_VERDICTS) -> dict[str, float]:
     """Shares of the first ``num`` diagrams that are "realisable", "buildable" (see ``find_boxes``)
-    and "undecided".
-
-    Undecided diagrams count as neither. ``num_verdicts``: the number decided. Empty without
-    diagrams, or without OR-Tools. Uses as many threads as torch has.
-    """
+    and "undecided" at either level; ``num_verdicts``: the number decided. Empty without diagrams,
+    or without OR-Tools. Uses as many threads as torch has."""
     measured = list(diagrams[:num])
     if not measured or not is_installed():
         return {}

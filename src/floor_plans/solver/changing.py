@@ -71,12 +71,12 @@ class Change:
     @classmethod
     def read(cls, plan: FloorPlan, locked: Any, areas: Mapping[int, float], moved: Any) -> Change:
         """Read a change from JSON: ``locked`` [{"room": 1, "keep": "place"}, ...] and ``moved``
-        [{"room": 1, "side": "left", "to": 3.5}, ...].
-
-        Raises ``DiagramError`` naming the entry that is wrong.
-        """
-        locks = _entries("locked", locked or [], {"room": int, "keep": str})
-        moves = _entries("moved", moved or [], {"room": int, "side": str, "to": (int, float)})
+        [{"room": 1, "side": "left", "to": 3.5}, ...]. Raises ``DiagramError`` naming the wrong
+        entry."""
+        locks = _checked_entries("locked", locked or [], {"room": int, "keep": str})
+        moves = _checked_entries(
+            "moved", moved or [], {"room": int, "side": str, "to": (int, float)}
+        )
         return cls(
             plan,
             {each["room"]: each["keep"] for each in locks},
@@ -85,13 +85,9 @@ class Change:
         )
 
     def job(self, request: PlanRequest | None = None, diagram: BubbleDiagram | None = None) -> Job:
-        """Return the job of the change.
-
-        ``request``: outline, tolerance, variants, seed and rules; by default the plan's outline.
-        ``diagram``: another diagram, in which rooms keep their numbers and further rooms are new;
-        None: the diagram of the plan. Raises ``ValueError`` if rooms with locked places do not have
-        the relation of the diagram there, or a field is wrong.
-        """
+        """Return the job of the change. ``diagram``: another diagram, in which rooms keep their
+        numbers and further rooms are new. Raises ``ValueError`` if rooms with locked places do not
+        have the relation of the diagram there, or a field is wrong."""
         request = PlanRequest() if request is None else request
         # an added hall is the last room
         own = remove_halls(self.plan.diagram)
@@ -111,10 +107,16 @@ class Change:
         if wrong := [room for room in self.areas if not 0 <= room < diagram.num_rooms]:
             raise ValueError(f"areas: room {wrong[0]} is none of the diagram's")
         self._check_relations(diagram, shared)
-        # the job without the earlier plan
-        outline = self._outline(request.outline)
-        sized = replace(request, outline=outline, total_area=None)
-        job = sized.job(1, self._with_areas(diagram, shared, request))
+        # the job without the earlier plan: areas are requested, those of the plan, or sampled
+        new = request.areas.draw(diagram.rooms, Random(f"{request.seed} 1"))
+        areas = [
+            self.areas.get(room, self.plan.areas[room] if room < shared else new[room])
+            for room in range(diagram.num_rooms)
+        ]
+        left_out = ("boundary", *CHANGE_KEYS)
+        kept = {key: value for key, value in diagram.metadata.items() if key not in left_out}
+        sized = replace(request, outline=self._new_outline(request.outline), total_area=None)
+        job = sized.job(1, replace(diagram, metadata={**kept, "areas": areas}))
 
         # the earlier plan on the grid of the solver, in decimetres from its origin
         def on_grid(metres: float, axis: int) -> int:
@@ -134,27 +136,13 @@ class Change:
         near = EarlierPlan(tuple(boxes), locked, moved, wanted, bool(added))
         return replace(job, other_areas=(), hall=False, near=near)
 
-    def _outline(self, requested: Outline) -> Outline:
-        """Requested outline, or else the outline of the plan. A long free outline keeps its
-        ratio."""
+    def _new_outline(self, requested: Outline) -> Outline:
+        """Requested outline, or else that of the plan; a long free one keeps its ratio."""
         if requested != FREE or self.plan.boundary is not None:
             return requested if requested != FREE else Outline(boundary=self.plan.boundary)
         x0, y0, x1, y1 = self.plan.outline.bounds
         ratio = (x1 - x0) / (y1 - y0)
         return FREE if 1 / FREE.elongation <= ratio <= FREE.elongation else Outline(ratio=ratio)
-
-    def _with_areas(
-        self, diagram: BubbleDiagram, shared: int, request: PlanRequest
-    ) -> BubbleDiagram:
-        """Return the diagram with an area for every room: requested, as in the plan, or sampled."""
-        new = request.areas.draw(diagram.rooms, Random(f"{request.seed} 1"))
-        areas = [
-            self.areas.get(room, self.plan.areas[room] if room < shared else new[room])
-            for room in range(diagram.num_rooms)
-        ]
-        left_out = ("boundary", *CHANGE_KEYS)
-        kept = {key: value for key, value in diagram.metadata.items() if key not in left_out}
-        return replace(diagram, metadata={**kept, "areas": areas})
 
     def _check_relations(self, diagram: BubbleDiagram, shared: int) -> None:
         """Raise ``ValueError`` if two rooms with locked places do not have their relation there."""
@@ -175,12 +163,9 @@ class Change:
 def change_plan(
     change: Change, request: PlanRequest | None = None, *, diagram: BubbleDiagram | None = None
 ) -> Realised:
-    """Change a plan as little as a request needs; see ``Change.job`` for the arguments.
-
-    Returns the ``plans`` that change least, or the ``reason`` why there is none. Raises
-    ``ValueError`` if requests contradict each other, or without OR-Tools; ``ImportError`` without
-    shapely.
-    """
+    """Change a plan as little as a request needs; see ``Change.job``. Returns the ``plans`` that
+    change least, or the ``reason`` why there is none. Raises ``ValueError`` if requests contradict
+    each other, or without OR-Tools; ``ImportError`` without shapely."""
     return realise(change.job(request, diagram))
 
 
@@ -210,7 +195,14 @@ def changed_jobs(
                         key, f"did you mean {close[0]!r}? Nothing is read from {key!r}"
                     )
             locked, moved = (diagram.metadata.get(key) for key in CHANGE_KEYS)
-            areas = _requested_areas(plan, remove_halls(diagram))
+            # areas that differ from the earlier plan's
+            known = plan.areas[: remove_halls(plan.diagram).num_rooms]
+            num_rooms = remove_halls(diagram).num_rooms
+            areas = {
+                room: area
+                for room, area in enumerate(given_areas(diagram.metadata.get("areas"), num_rooms))
+                if area is not None and (room >= len(known) or abs(area - known[room]) > _SAME)
+            }
             # a boundary, unless the earlier plan has the same one
             outline = Outline(boundary=diagram.metadata.get("boundary"))
             is_new = outline.boundary not in (None, plan.boundary)
@@ -221,17 +213,7 @@ def changed_jobs(
     return found
 
 
-def _requested_areas(plan: FloorPlan, diagram: BubbleDiagram) -> dict[int, float]:
-    """Areas that differ from the plan's. Raises ``DiagramError`` for invalid ones."""
-    known = plan.areas[: remove_halls(plan.diagram).num_rooms]
-    return {
-        room: area
-        for room, area in enumerate(given_areas(diagram.metadata.get("areas"), diagram.num_rooms))
-        if area is not None and (room >= len(known) or abs(area - known[room]) > _SAME)
-    }
-
-
-def _entries(key: str, entries: Any, types: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+def _checked_entries(key: str, entries: Any, types: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     """Return the entries; ``DiagramError`` unless all are objects with exactly these fields."""
     if not isinstance(entries, list):
         raise DiagramError(key, f"expected a list, got {reprlib.repr(entries)}")

@@ -48,11 +48,10 @@ class Habitable(DecidedOnce[Broken]):
     """Judge that returns the rules broken by a plan of each diagram; if it breaks none, the diagram
     is habitable.
 
-    The plan is the result of ``realise`` in a free outline, for the rules, with typical areas
-    sampled with a fixed seed. The diagram is planned in its canonical numbering, so the answer does
-    not depend on how its rooms are numbered. A diagram judged habitable certainly is. A diagram
-    whose plan breaks a rule may have another plan that keeps it. A diagram that is not buildable
-    has no plan.
+    The plan is the result of ``realise`` in a free outline, for the rules, with typical areas of a
+    fixed seed. As the canonical numbering is planned, the answer does not depend on how rooms are
+    numbered. A diagram judged habitable certainly is; another may have a plan that keeps all rules.
+    A diagram that is not buildable has no plan.
     """
 
     def __init__(self, rules: RuleSet, shard: Shard | None = None) -> None:
@@ -61,8 +60,8 @@ class Habitable(DecidedOnce[Broken]):
         self._plans: dict[bytes, Realised] = {}
 
     def plan_of(self, diagram: BubbleDiagram) -> Realised:
-        """Plan by which a diagram is judged, with the diagram's numbers of rooms. It is searched
-        again if another process or an earlier call found it."""
+        """Plan by which a diagram is judged, with the diagram's numbers of rooms; searched again if
+        another process or an earlier call found it."""
         # plan the canonical diagram
         measured = DiagramSet.of([diagram])
         (key,), order = measured.canonical_keys.tolist(), measured.canonical_orders[0].tolist()

@@ -32,14 +32,10 @@ _SPARE = 1.5  # least ratio of the grid's side to the longest side of the earlie
 
 @dataclass(frozen=True)
 class EarlierPlan:
-    """Earlier plan on the solver's grid, with its locked, moved and added rooms.
-
-    ``boxes``: decimetres from the outline's origin, by room; None for a new room. ``locked``:
-    ``PLACE`` or ``SIZE`` by room. ``moved``: new coordinate of a side, by room and its index in
-    ``SIDES``.
-    ``wanted``: rooms with a requested area; areas of other rooms are free. ``hall``: the last room
-    was added to the diagram.
-    """
+    """Earlier plan on the solver's grid. ``boxes``: decimetres from the outline's origin, None for
+    a new room. ``locked``: ``PLACE`` or ``SIZE`` by room. ``moved``: new coordinate of a side, by
+    room and name of the side. ``wanted``: rooms with a requested area; areas of others are free.
+    ``hall``: the last room was added to the diagram."""
 
     boxes: tuple[Rectangle | None, ...]
     locked: Mapping[int, str]
@@ -52,13 +48,11 @@ class NearSearch:
     """Search for plans near an earlier plan that keep its locks; ``plan``: the ``PlanModel``.
 
     Plans within a small change that satisfy all soft constraints are searched first. If there are
-    none, the search allows twice the change that the request takes, and satisfies as many soft
-    constraints as it can. The objective is the change.
-
-    The change is the sum of the distances by which sides of rooms move, in decimetres. Rooms that
-    part from a shared wall cost ``_PARTING`` per decimetre in addition. With ``in_line`` so do
-    aligned walls of neighbours that part. A free outline may shift. ``locks``: locks and moved
-    sides, as a room and one of ``LOCKS`` or ``SIDES``, each with its literal.
+    none, the search allows twice the change that the request takes, and as many soft constraints as
+    it can. The objective is the change: the sum of the distances by which sides of rooms move, in
+    decimetres, plus ``_PARTING`` per decimetre for rooms that part from a shared wall and, with
+    ``in_line``, for aligned walls of neighbours. A free outline may shift. ``locks``: locks and
+    moved sides, as a room and one of ``LOCKS`` or ``SIDES``, each with its literal.
     """
 
     def __init__(
@@ -99,17 +93,23 @@ class NearSearch:
         ]
         self._change = sum(moves) + _PARTING * sum(self._partings())
         if in_line:
-            self._change += _PARTING * sum(self._jog_lengths())
+            # walls in line, one room behind the end of another
+            jogs = [
+                length
+                for (i, u), (j, v) in permutations(self._known, 2)
+                for a in AXES
+                if u[3 - a] == v[1 - a]
+                for length in self._off_line(a, (i, u), (j, v))
+            ]
+            self._change += _PARTING * sum(jogs)
 
     def find_best(
         self, effort: float, polish: float, seed: int
     ) -> tuple[bool | None, Boxes | None]:
         """Find the plan of least change, in the earlier plan's coordinates, see
-        ``PlanModel.find_best``.
-
-        If no plan keeps what is locked, ``excluded`` holds the locks that contradict each other or
-        the relations. It is empty if the relations alone are infeasible.
-        """
+        ``PlanModel.find_best``. If no plan keeps what is locked, ``excluded`` holds the locks that
+        contradict each other or the relations; it is empty if the relations alone are
+        infeasible."""
         self._box_model.always = []
         stays = self._drop_unmet(effort, seed)
         # perhaps nothing has to move
@@ -165,8 +165,8 @@ class NearSearch:
         return self.plan.search.satisfy(effort, seed)[1]
 
     def _drop_unmet(self, effort: float, seed: int) -> Any:
-        """Drop soft constraints that the earlier plan violates. Returns a literal that is true if
-        all its rooms stay in place."""
+        """Drop soft constraints that the earlier plan violates. Returns a literal: all rooms
+        stay."""
         stays, soft = self._cp.new_bool_var(""), self.plan.rooms.soft
         # all known rooms stay in place
         for i, box in self._known:
@@ -228,13 +228,6 @@ class NearSearch:
                     yield self._absolute(low[a][j] - high[a][i])
                 # u lay within the box of v, at one of its walls
                 if u[a] >= v[a] and u[a + 2] <= v[a + 2] and u[o] >= v[o] and u[o + 2] <= v[o + 2]:
-                    yield from self._off_line(a, (i, u), (j, v))
-
-    def _jog_lengths(self) -> Iterator[Any]:
-        """Decimetres between formerly aligned walls of two rooms, one behind the other's end."""
-        for (i, u), (j, v) in permutations(self._known, 2):
-            for a in AXES:
-                if u[3 - a] == v[1 - a]:
                     yield from self._off_line(a, (i, u), (j, v))
 
     def _off_line(

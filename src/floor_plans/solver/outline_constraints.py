@@ -33,11 +33,9 @@ BALCONY, BALCONY_WALL = ROOM_TYPES.index("Balcony"), 0.1
 
 @dataclass(frozen=True)
 class Cut:
-    """Rectangle cut from a corner of the box around a plan.
-
-    ``is_behind``: for each axis, True if it is cut from the far end; ``edges``: its inner edges;
-    ``is_used``: literal that is true if the cut is not empty.
-    """
+    """Rectangle cut from a corner of the box around a plan. ``is_behind``: for each axis, True if
+    it is cut from the far end; ``edges``: its inner edges; ``is_used``: literal of a cut that is
+    not empty."""
 
     is_behind: tuple[bool, ...]
     edges: list[Any]
@@ -82,11 +80,22 @@ class OutlineConstraints:
         elif (
             self.spec.outline.boundary is not None and (fill := self.spec.rule("fill")) is not None
         ):
-            self._add_fill(fill["share"], fill["wall"])
+            # rooms fill a share, half a wall included; the rest may be a square in a corner, half a
+            # wall longer, and the rule itself judges others
+            share, area = fill["share"], self.spec.outline.area
+            left = (math.sqrt((1 - share) * area) + fill["wall"] / 2) ** 2
+            requirement = Requirement(f"rooms fill {share:.0%} of the outline", "fill")
+            for priority, most, needed in (
+                (Priority.ROUGH_AREAS, (1 - share) * area, NO_REQUIREMENT),
+                (Priority.FILL, left, requirement),
+                *((Priority.FILL, (1 - share + x) * area, NO_REQUIREMENT) for x in _NEARLY_FILLED),
+            ):
+                dead = self.dead <= math.floor(most * PER_METRE**2)
+                self.filling.append(rooms.add_soft(priority, dead, requirement=needed))
 
     def _add_outline(self) -> tuple[Any, Any]:
-        """Add the hard constraints of the outline. Returns width and height of the box around the
-        plan."""
+        """Add the hard constraints of the outline. Returns width and height of the box around
+        it."""
         outline, box_model = self.spec.outline, self.rooms.box_model
         width, height = (self.cp.new_int_var(0, self.rooms.grid, "") for _ in AXES)
         # the box around all rooms
@@ -132,20 +141,6 @@ class OutlineConstraints:
             self.cp.add_bool_or(off)
         return Cut(is_behind, edges, area, is_used)
 
-    def _add_fill(self, share: float, wall: float) -> None:
-        """Add soft constraints that rooms fill a share of the outline, half a wall included."""
-        # the rest may be a square in a corner, half a wall longer; the rule itself judges others
-        area = self.spec.outline.area
-        left = (math.sqrt((1 - share) * area) + wall / 2) ** 2
-        requirement = Requirement(f"rooms fill {share:.0%} of the outline", "fill")
-        for priority, most, needed in (
-            (Priority.ROUGH_AREAS, (1 - share) * area, NO_REQUIREMENT),
-            (Priority.FILL, left, requirement),
-            *((Priority.FILL, (1 - share + x) * area, NO_REQUIREMENT) for x in _NEARLY_FILLED),
-        ):
-            few = self.dead <= math.floor(most * PER_METRE**2)
-            self.filling.append(self.rooms.add_soft(priority, few, requirement=needed))
-
     def tighten(self) -> None:
         """Add hard constraints on a compact outline: almost no area is left empty, and the outline
         is as short for its area as the rule requires.
@@ -165,8 +160,7 @@ class OutlineConstraints:
         self.cp.add(100 * square <= longest * sum(self.rooms.floors))
 
     def _fill_condition(self, but: float) -> Any:
-        """Condition that rooms fill the box less its cuts, except for a share ``but`` of their
-        area."""
+        """Condition: rooms fill the box less its cuts, except for a share ``but`` of their area."""
         left = self.dead - sum(cut.area for cut in self.cuts)
         return left <= round(but * PER_METRE**2 * sum(self.spec.areas))
 
@@ -192,7 +186,7 @@ class OutlineConstraints:
 
     def outer_wall(self, i: int, length: int) -> Any:
         """Literal: ``length`` decimetres of one side of a room lie on the outline, free of rooms
-        inside that room."""
+        inside."""
         if (i, length) not in self._outer:
             self._outer[i, length] = found = self.cp.new_bool_var("")
             ways = [self._wall_on(i, line, line[-1], length) for line in self._outer_lines()]
@@ -216,8 +210,8 @@ class OutlineConstraints:
         return self._wall_on(i, lines[nearest], [(start, start + length)], length)
 
     def _wall_on(self, i: int, line: Line, along: Sequence[tuple[Any, Any]], length: int) -> Any:
-        """Literal: ``length`` decimetres of a room's wall lie on a line, within ``along``, free of
-        rooms inside that room."""
+        """Literal: ``length`` dm of a room's wall lie on a line, within ``along``, free of rooms
+        inside."""
         axis, side, at, _ = line
         way = self.literal(self.rooms.span(axis, i)[side] == at)
         spans = [self.rooms.span(1 - axis, i), *along]

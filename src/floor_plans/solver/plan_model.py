@@ -77,10 +77,24 @@ class PlanModel:
         self.requested = self.rooms.add_area_targets(requested)
         self.outline = OutlineConstraints(self.rooms)
         self.box_model, self.cp = self.rooms.box_model, self.rooms.cp
-        # the objective, and doors with their costs
-        self._cost = 2 * self.outline.dead + sum(self._deviations())
+        # the objective: dead area, and absolute deviations of floors from their targets
+        deviations = []
+        for floor, area in zip(self.rooms.floors[: len(spec.areas)], spec.areas, strict=True):
+            target = round(area * PER_METRE**2)
+            deviations.append(off := self.cp.new_int_var(0, max(target, self.rooms.grid**2), ""))
+            self.cp.add_abs_equality(off, floor - target)
+        self._cost = 2 * self.outline.dead + sum(deviations)
         self._cost += _CUT * sum(cut.is_used for cut in self.outline.cuts)
-        self._cost += sum(self._north_costs())
+        # living rooms: positive north of the plan's middle, negative south of it
+        if spec.north is not None:
+            turned = math.radians(spec.north)
+            way = round(_SHADE * math.sin(turned)), -round(_SHADE * math.cos(turned))
+            self._cost += sum(
+                way[a] * (sum(self.rooms.span(a, i)) - self.outline.size[a])
+                for i, a in product(range(len(self.rooms.rooms)), AXES)
+                if self.rooms.rooms[i] == _LIVING
+            )
+        # dark kitchens, an added hall, and doors
         if spec.rule("facade") is not None:
             self._cost += sum(self.dark_kitchens())
         if self.rooms.hall is not None:
@@ -91,12 +105,9 @@ class PlanModel:
     def find_best(
         self, effort: float, polish: float, seed: int
     ) -> tuple[bool | None, Boxes | None]:
-        """Find the best plan within the given efforts. Returns the answer of ``BoxModel.solve`` and
-        the boxes.
-
-        ``effort`` is spent on soft constraints, which then stay satisfied. ``polish`` is spent on
-        the objective: near the incumbent, globally, near it again, and last on straight walls.
-        """
+        """Find the best plan: the answer of ``BoxModel.solve`` and the boxes. ``effort`` is spent
+        on soft constraints, which then stay satisfied; ``polish`` on the objective: near the
+        incumbent, globally, near it again, and last on straight walls."""
         search = self.search
         answer, boxes = search.satisfy(effort, seed)
         if boxes is None:
@@ -110,10 +121,10 @@ class PlanModel:
         boxes, least = search.improve(boxes, least, each, seed, light=True)
         boxes, least, _ = search.improve_nearby(boxes, least, each, seed)
         # straighten the walls
-        self.cp.minimize(cost + _JOG * sum(self._jogs(boxes)))
+        self.cp.minimize(cost + _JOG * sum(self._jog_literals(boxes)))
         return True, search.improve_nearby(boxes, math.inf, each, seed)[0]
 
-    def _jogs(self, boxes: Boxes) -> Iterator[Any]:
+    def _jog_literals(self, boxes: Boxes) -> Iterator[Any]:
         """Literals that are true if walls nearly in line in ``boxes`` are out of line."""
 
         def jog(a: Any, b: Any, is_out: bool) -> Any:
@@ -137,8 +148,8 @@ class PlanModel:
                     yield jog(a, b, False)
 
     def differ_from(self, boxes: Boxes) -> None:
-        """Require that half of the rooms, at least one, have a side a metre or more away from its
-        position in ``boxes``."""
+        """Require that half of the rooms have a side a metre or more away from its place in
+        ``boxes``."""
         moved = []
         for i, sides in enumerate(boxes):
             ways = []
@@ -154,30 +165,11 @@ class PlanModel:
         low, high = self.box_model.low, self.box_model.high
         return low[0][i], low[1][i], high[0][i], high[1][i]
 
-    def _north_costs(self) -> Iterator[Any]:
-        """Costs of living rooms, positive north of the plan's middle and negative south of it."""
-        if self.spec.north is None:
-            return
-        turned = math.radians(self.spec.north)
-        way = round(_SHADE * math.sin(turned)), -round(_SHADE * math.cos(turned))
-        for i, a in product(range(len(self.rooms.rooms)), AXES):
-            if self.rooms.rooms[i] == _LIVING:
-                yield way[a] * (sum(self.rooms.span(a, i)) - self.outline.size[a])
-
     def dark_kitchens(self) -> Iterator[Any]:
         """Penalties for kitchens without facade, if rules do not require windows."""
         for i, room in enumerate(self.rooms.rooms):
             if room == _KITCHEN:
                 yield _DARK * self.outline.outer_wall(i, _WINDOW_WALL).negated()
-
-    def _deviations(self) -> Iterator[Any]:
-        """Absolute deviations of floors from their targets, in square decimetres."""
-        own = self.rooms.floors[: len(self.spec.areas)]
-        for floor, area in zip(own, self.spec.areas, strict=True):
-            target = round(area * PER_METRE**2)
-            off = self.cp.new_int_var(0, max(target, self.rooms.grid**2), "")
-            self.cp.add_abs_equality(off, floor - target)
-            yield off
 
 
 class DoorConstraints:

@@ -13,7 +13,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.plans.contradiction import Member, member_text, room_names
 from floor_plans.plans.doors import FRONT, unreached
-from floor_plans.plans.floor_plan import FloorPlan, Point
+from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.plans.outline import fill_gaps
 from floor_plans.rules.checks import facade_lengths
 from floor_plans.rules.finding import name_of, remove_halls
@@ -37,11 +37,9 @@ _ROUNDING = 1e-6
 @dataclass(frozen=True)
 class Job:
     """Search to do: ``variants`` different floor plans of ``diagram``, according to ``spec``.
-
-    ``other_areas``: further target areas to try if the areas of the spec or a rule are not met.
-    ``hall``: a hall may be added if more requirements are then met. ``near``: an earlier plan to
-    stay near to. ``proofs``: examine whether broken rules can be kept at all.
-    """
+    ``other_areas``: further target areas to try if areas or a rule are not met. ``hall``: a hall
+    may be added if more is then met. ``near``: an earlier plan to stay near to. ``proofs``: examine
+    whether broken rules can be kept at all."""
 
     diagram: BubbleDiagram
     spec: PlanSpec
@@ -103,8 +101,15 @@ def shortfalls_of(plan: FloorPlan, spec: PlanSpec) -> tuple[Shortfall, ...]:
     # doors
     if rooms := unreached(plan):
         found.append(Shortfall(f"no door leads to {names(rooms)}", "", "doors", rooms))
-    if (place := spec.front_door) is not None and (missing := _front_door_off(plan, place)):
-        found.append(missing)
+    if spec.front_door is not None:
+        # as far from the requested place as it is wide, at most
+        doors = [door for door in plan.doors if door.is_front]
+        away = min((math.dist(door.middle, spec.front_door) for door in doors), default=math.inf)
+        if away > FRONT:
+            text = f"the front door is {away:.1f} m from its place"
+            text = text if doors else "a front door is missing"
+            rooms = tuple(door.rooms[0] for door in doors)
+            found.append(Shortfall(text, demand="front door", rooms=rooms))
     # floors, and balconies without facade
     if rooms := rooms_with_split_floors(plan):
         text = f"the floor of {names(rooms)} is in parts"
@@ -117,16 +122,6 @@ def shortfalls_of(plan: FloorPlan, spec: PlanSpec) -> tuple[Shortfall, ...]:
     broken = judge(plan, spec.rules).broken
     found += [Shortfall(each.found, rule, rooms=each.rooms) for rule, each in broken]
     return tuple(found)
-
-
-def _front_door_off(plan: FloorPlan, place: Point) -> Shortfall | None:
-    """Shortfall of a front door further from the requested place than its width."""
-    doors = [door for door in plan.doors if door.is_front]
-    off = min((math.dist(door.middle, place) for door in doors), default=math.inf)
-    if off <= FRONT:
-        return None
-    text = f"the front door is {off:.1f} m from its place" if doors else "a front door is missing"
-    return Shortfall(text, demand="front door", rooms=tuple(door.rooms[0] for door in doors))
 
 
 def rooms_with_split_floors(plan: FloorPlan) -> tuple[int, ...]:
@@ -159,9 +154,8 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Explanation why no plan keeps all rules. ``conflicts``: conflicts that the solver shows,
-    without a hall and with one. ``instead``: a relation of the diagram, or its absence, and a
-    replacement that lets a plan keep all rules."""
+    """Explanation why no plan keeps all rules: conflicts that the solver shows, without a hall and
+    with one, and a relation (or its absence) with a replacement that lets a plan keep all rules."""
 
     conflicts: tuple[Conflict, ...] = ()
     instead: tuple[Member, Member] | None = None
@@ -183,8 +177,8 @@ class Explanation:
         return said
 
     def renumbered(self, rooms: Sequence[int]) -> Explanation:
-        """Return the explanation for a diagram in which room k has the number ``rooms[k]``, and a
-        hall the last number."""
+        """Return the explanation for a diagram whose room k has the number ``rooms[k]``, a hall the
+        last."""
         conflicts = tuple(
             replace(each, requirements=tuple(one.renumbered(rooms) for one in each.requirements))
             for each in self.conflicts
@@ -250,8 +244,7 @@ class Realised:
 
     @property
     def rank(self) -> tuple[int, int, int]:
-        """Sort key, smaller for better plans: broken circulation rules, broken rules,
-        shortfalls."""
+        """Sort key, smaller if better: broken circulation rules, broken rules, shortfalls."""
         rules = [each.rule for each in self.given_up if each.rule]
         circulation = sum(rule in CIRCULATION_RULES for rule in rules)
         return circulation, len(rules), len(self.given_up)

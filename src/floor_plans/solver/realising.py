@@ -68,13 +68,11 @@ StopAsked = Callable[[], bool]
 def realise(job: Job, *, stop_asked: StopAsked = lambda: False) -> Realised:
     """Find floor plans of a diagram, with boxes that have exactly its relations.
 
-    Rooms overlap only if one is inside the other.
-
-    Soft constraints are satisfied by ``Priority``, as many as possible. If areas are missed or
-    rules broken, other areas are tried, and the plan with the fewest shortfalls is returned. The
-    outline and the relations are hard constraints. A buildable diagram has a plan at least in a
-    free outline: at worst the boxes of ``find_boxes``, of any size. ``stop_asked``: once it returns
-    True, no further variant is searched.
+    The outline and the relations are hard constraints, and rooms overlap only if one is inside the
+    other. Soft constraints are satisfied by ``Priority``, as many as possible. If areas are missed
+    or rules broken, other areas are tried, and the plan with the fewest shortfalls is returned. A
+    buildable diagram has a plan at least in a free outline: at worst the boxes of ``find_boxes``,
+    of any size. ``stop_asked``: once it returns True, no further variant is searched.
 
     Raises ``ValueError`` without OR-Tools, ``ImportError`` without shapely.
     """
@@ -125,11 +123,8 @@ def plan_of(
     diagram: BubbleDiagram, spec: PlanSpec, boxes: Boxes, *, stays: bool = False
 ) -> FloorPlan:
     """Return the floor plan of boxes, with the doors that its walls have room for. A free outline
-    is moved to begin at 0, unless ``stays``.
-
-    A box more than there are rooms is the box of a hall. The hall becomes the last room, of type
-    entrance, with its number in "added" and the relations measured on its box.
-    """
+    is moved to begin at 0, unless ``stays``. A box more is that of a hall: the last room, of type
+    entrance, with its number in "added" and the relations measured on its box."""
     x, y = spec.outline.origin
     if spec.outline.boundary is None and not stays:
         left, top = min(box[0] for box in boxes), min(box[1] for box in boxes)
@@ -213,18 +208,22 @@ def _search_plans(
     job: Job, spec: PlanSpec, before: Realised | None, stop_asked: StopAsked
 ) -> tuple[bool, Realised | None]:
     """Search the models of one set of areas. Returns whether the solver ruled all plans out, and
-    the best plans found.
-
-    ``before``: best plans for other areas. If they keep all rules, only a plan without shortfalls
-    is of interest.
-    """
+    the best plans. If plans ``before``, of other areas, keep all rules, only a plan without
+    shortfalls is of interest."""
     best, ruled_out, search = None, False, PlanSearch(job, spec)
     for model in search.models(meet_all=before is not None and not before.broken):
         answer, plans = _find_variants(job, spec, model, stop_asked)
         has_hall = model.rooms.hall is not None
         ruled_out = ruled_out or (answer is False and not has_hall)
-        # a plan counts if its added hall leads somewhere
-        plans = tuple(plan for plan in plans if _halls_connect(plan))
+        # a plan counts if its added hall leads somewhere: it has two doors or more
+        plans = tuple(
+            plan
+            for plan in plans
+            if all(
+                sum(room in door.rooms for door in plan.doors) >= 2
+                for room in added_rooms(plan.diagram)
+            )
+        )
         if plans:
             shortfalls = tuple(shortfalls_of(plan, spec) for plan in plans)
             found = Realised(plans, spec.areas, shortfalls)
@@ -236,13 +235,6 @@ def _search_plans(
         if best is not None and not best.rank[0]:
             break
     return ruled_out, best
-
-
-def _halls_connect(plan: FloorPlan) -> bool:
-    """Return True if every added room has at least two doors."""
-    return all(
-        sum(room in door.rooms for door in plan.doors) >= 2 for room in added_rooms(plan.diagram)
-    )
 
 
 def _realise_near(job: Job, near: EarlierPlan, stop_asked: StopAsked) -> Realised:
@@ -318,12 +310,9 @@ def _add_proofs(job: Job, found: Realised) -> Realised:
 def _find_variants(
     job: Job, spec: PlanSpec, model: PlanModel | NearSearch, stop_asked: StopAsked
 ) -> tuple[bool | None, tuple[FloorPlan, ...]]:
-    """Search one model for up to ``job.variants`` plans. Returns the answer of ``BoxModel.solve``
-    and the plans.
-
-    Plans with ``_flaws`` come last, and spare variants are searched to replace them. Near an
-    earlier plan the nearest comes first.
-    """
+    """Search one model for up to ``job.variants`` plans: the answer of ``BoxModel.solve`` and the
+    plans. Plans with ``_flaws`` come last, and spare variants replace them; near an earlier plan
+    the nearest comes first."""
     answer: bool | None = None
     polish, spare = (_POLISH if spec.rules.rules else _POLISH_ALONE), _SPARE
     if isinstance(model, NearSearch):
@@ -364,8 +353,7 @@ def _find_variants(
 
 
 def _flaws(plan: FloorPlan, spec: PlanSpec, model: PlanModel) -> frozenset[str]:
-    """Rules that a plan breaks although their soft constraints hold, and "floors" if a floor is
-    split."""
+    """Rules that a plan breaks although their soft constraints hold; "floors" if one is split."""
     split = {"floors"} if rooms_with_split_floors(plan) else set()
     is_met = model.search.missed <= WITHOUT_RULES
     broken = {rule for rule, _ in judge(plan, spec.rules).broken} if is_met else set()
@@ -386,40 +374,29 @@ def explain_conflicts(
     may_have_hall: bool,
     broken: Collection[int] = (),
 ) -> Explanation:
-    """Explain why no plan of a diagram keeps all rules, and search for a relation to change.
-
-    Shapes and areas of rooms are free, apart from the least widths and areas of the rules. With the
-    changed relation a plan without a hall keeps all rules. ``broken``: rooms of rules that the best
-    plan breaks.
-    """
-    conflicts = tuple(_conflicts(diagram, spec, seed, may_have_hall))
-    needed = [requirement for conflict in conflicts for requirement in conflict.requirements]
-    concerned = {room for requirement in needed for room in requirement.rooms}
-    return Explanation(conflicts, _instead(diagram, spec, seed, concerned or broken))
-
-
-def _conflicts(
-    diagram: BubbleDiagram, spec: PlanSpec, seed: int, may_have_hall: bool
-) -> Iterator[Conflict]:
-    """Find a conflict that exists with a hall and without, or else a conflict for each case."""
+    """Explain why no plan of a diagram keeps all rules, for any shapes and areas but the least ones
+    of the rules, and search for a relation to change. ``broken``: rooms of rules that the best plan
+    breaks."""
     search = PlanModel(diagram.rooms, diagram.relations, spec).search
-    requirements = search.conflicting_requirements(EFFORT, seed, WITHOUT_RULES)
-    if not may_have_hall:
-        if requirements:
-            yield Conflict(requirements)
-        return
-    with_hall = PlanModel(diagram.rooms, diagram.relations, spec, hall=True).search
-    # a hall does not resolve the conflict
-    if requirements and with_hall.is_infeasible(requirements, EFFORT, seed):
-        yield Conflict(requirements)
-        return
-    if requirements:
-        yield Conflict(requirements, hall=False)
-    if requirements := with_hall.conflicting_requirements(EFFORT, seed, WITHOUT_RULES):
-        yield Conflict(requirements, hall=True)
+    needed = search.conflicting_requirements(EFFORT, seed, WITHOUT_RULES)
+    conflicts: list[Conflict] = []
+    with_hall = None
+    if may_have_hall:
+        with_hall = PlanModel(diagram.rooms, diagram.relations, spec, hall=True).search
+    # a conflict that a hall does not resolve, or else one for each case
+    if needed and (with_hall is None or with_hall.is_infeasible(needed, EFFORT, seed)):
+        conflicts.append(Conflict(needed))
+    elif with_hall is not None:
+        conflicts += [Conflict(needed, hall=False)] if needed else []
+        needed = with_hall.conflicting_requirements(EFFORT, seed, WITHOUT_RULES)
+        conflicts += [Conflict(needed, hall=True)] if needed else []
+    # a pair whose relation could be another
+    concerned = {room for each in conflicts for one in each.requirements for room in one.rooms}
+    instead = _find_other_relation(diagram, spec, seed, concerned or broken)
+    return Explanation(tuple(conflicts), instead)
 
 
-def _instead(
+def _find_other_relation(
     diagram: BubbleDiagram, spec: PlanSpec, seed: int, concerned: Collection[int]
 ) -> tuple[Member, Member] | None:
     """Find a relation of a pair, and its replacement with which a plan keeps all rules."""

@@ -152,7 +152,14 @@ class PlanRequest:
         given = given_areas(own["areas"], diagram.num_rooms)
         random = Random(f"{self.seed} {number}")
         least = self._least_areas(diagram, given, outline)
-        totals = self._total_areas(outline, sum(least))
+        # total areas to try, small enough for a plan; None: areas as sampled
+        totals: list[float | None] = [self.total_area] * (1 + _OTHER_DRAWS)
+        if self.total_area is None and outline.boundary is not None:
+            fill = self.rules.rules.get("fill")
+            shares = _FILLED if fill is None else ((1 + fill["share"]) / 2, _FILLED[0])
+            totals = [share * outline.area for share in shares]
+        totals = [total for total in totals if total is None or total > sum(least)]
+        totals = totals or [self.total_area or outline.area]
         areas, *others = (
             _scale_areas(self.areas.draw(diagram.rooms, random), given, total, least)
             for total in (totals if None in given else totals[:1])
@@ -188,35 +195,11 @@ class PlanRequest:
             )
         return least
 
-    def _total_areas(self, outline: Outline, least: float) -> list[float | None]:
-        """Total areas to try, small enough for a plan; None: areas as sampled."""
-        totals: list[float | None] = [self.total_area] * (1 + _OTHER_DRAWS)
-        if self.total_area is None and outline.boundary is not None:
-            fill = self.rules.rules.get("fill")
-            shares = _FILLED if fill is None else ((1 + fill["share"]) / 2, _FILLED[0])
-            totals = [share * outline.area for share in shares]
-        enough = [total for total in totals if total is None or total > least]
-        return enough or [self.total_area or outline.area]
-
 
 def realise_diagrams(
     diagrams: Sequence[BubbleDiagram], request: PlanRequest | None = None, *, threads: int = 1
 ) -> list[Realised]:
-    """Dimensioned floor plans of diagrams, as the command ``plans realise`` finds them.
-
-    Args:
-        diagrams: with relations that say how rooms lie to each other.
-        request: areas, outline, variants and seed; by default typical areas, any outline.
-        threads: number of threads that share the work.
-
-    Returns:
-        A ``Realised`` for each diagram: its ``plans``, or the ``reason`` why there is none.
-
-    Raises:
-        DiagramError: naming the diagram and the field of its metadata that is wrong.
-        ValueError: without OR-Tools.
-        ImportError: without shapely.
-    """
+    """Find floor plans of diagrams, as ``plans realise`` does; see ``Diagrams.realise``."""
     request = PlanRequest() if request is None else request
     return list(realise_all(request.jobs(diagrams), threads=threads))
 

@@ -120,12 +120,9 @@ class RoomConstraints:
         return self.soft[-1]
 
     def add_area_targets(self, requested: Collection[int] | None) -> list[SoftConstraint]:
-        """Add soft constraints: areas are within their tolerance, and their sum within half of it;
-        each at three tolerances with three priorities.
-
-        ``requested``: constrain these rooms alone, first within the tolerance, then closely.
-        Returns the constraints on these rooms.
-        """
+        """Add soft constraints: areas are within their tolerance, and their sum within half of it,
+        each at three tolerances with three priorities. ``requested``: constrain these rooms alone,
+        first within the tolerance, then closely, and return these constraints."""
         tolerance, targets = self.spec.tolerance, self.spec.areas
         if requested is not None:
             ranges = product(sorted(requested), (tolerance, min(_CLOSELY, tolerance)))
@@ -174,10 +171,8 @@ class RoomConstraints:
         occupants: Sequence[Occupant],
     ) -> None:
         """Add the constraint that ``way`` implies a piece of wall along an axis, as long as
-        ``length``, within all ``spans`` and clear of occupants.
-
-        It lies before or behind an occupant, or the occupant is off the wall or lies elsewhere.
-        """
+        ``length``, within all ``spans``, and before or behind each occupant, unless it is off the
+        wall or elsewhere."""
         if not occupants:
             for (low, _), (_, high) in product(spans, spans):
                 self.cp.add(high - low >= length).only_enforce_if(way)

@@ -55,13 +55,10 @@ class Window:
 
 
 def find_windows(plan: FloorPlan) -> tuple[Window, ...]:
-    """Place windows in the habitable rooms, kitchens and bathrooms of a plan. Returns them by room.
-
-    The windows of a room have the share of its floor that the rule ``window`` of ``default``
-    requires (8 %), or less if the walls are too short, at a height of ``HEIGHT``. They are in its
-    longest outer wall, towards a balcony too, then in the next longest, clear of corners and doors.
-    The same plan always gets the same windows.
-    """
+    """Place windows in the habitable rooms, kitchens and bathrooms of a plan, by room. They have
+    the share of its floor that the rule ``window`` of ``default`` requires (8 %), or less if walls
+    are too short, at a height of ``HEIGHT``: in its longest outer wall first, towards a balcony
+    too, clear of corners and doors. The same plan always gets the same windows."""
     rooms = rooms_of(plan, (*_window_rule()[0], *_SERVICE))
     return tuple(window for room in rooms for window in _windows_of(plan, room))
 
@@ -97,14 +94,14 @@ def _windows_of(plan: FloorPlan, room: int) -> Iterator[Window]:
         )
     ]
     for wall in sorted(walls, key=lambda wall: (-round(wall.length, 6), wall.axis, wall.at)):
-        for start, end in _spans(wall, width):
+        for start, end in _window_spans(wall, width):
             line = LineString([start, end])
             if border.covers(line):  # not along a slanted wall
                 width -= line.length
                 yield Window(room, start, end)
 
 
-def _spans(wall: Wall, width: float) -> Iterator[tuple[Point, Point]]:
+def _window_spans(wall: Wall, width: float) -> Iterator[tuple[Point, Point]]:
     """Ends of evenly spaced windows along a wall, of total ``width`` if the wall is long enough."""
     free = wall.length - 2 * _FROM_CORNER
     if width < _STEP / 2 or free < _NARROWEST:
@@ -148,7 +145,10 @@ class PlanShapes:
         self.house = fill_gaps(union_all(indoors))
         self.shell = union_all([Polygon(part.exterior) for part in get_parts(self.house)])
         # walls, without and with their openings
-        rings = [_ring(self.shell, OUTER_WALL), *(_ring(floor, INNER_WALL) for floor in indoors)]
+        rings = [
+            _wall_ring(self.shell, OUTER_WALL),
+            *(_wall_ring(floor, INNER_WALL) for floor in indoors),
+        ]
         self.solid = union_all([*rings, self.house.difference(union_all(indoors))])
         doors = [door for door in plan.doors if door.start != door.end]
         openings = union_all([door_space(door) for door in doors])
@@ -158,7 +158,7 @@ class PlanShapes:
         # the boundary line, and railings outside the walls
         self.boundary = LineString() if plan.boundary is None else plan.outline.exterior
         self.boundary = self.boundary.difference(openings)
-        self.railings = union_all([_ring(floor, RAILING) for floor in balconies]).difference(
+        self.railings = union_all([_wall_ring(floor, RAILING) for floor in balconies]).difference(
             self.shell.buffer(OUTER_WALL / 2, join_style="mitre")
         )
         # dead area
@@ -169,9 +169,9 @@ class PlanShapes:
         self.dead = outline.difference(everything).difference(self.solid)
         # doors
         self.sliding = [door for door in doors if is_sliding(plan, door)]
-        self.panes = [pane for door in self.sliding for pane in _panes(door)]
+        self.panes = [pane for door in self.sliding for pane in _panes_of_door(door)]
         self.swings = hang_doors(plan)
-        self.arrows = [self._arrow(door) for door in doors if door.is_front]
+        self.arrows = [self._front_door_arrow(door) for door in doors if door.is_front]
 
     def free_floor(self, room: int) -> Geometry:
         """Free floor of a room, without walls, railings and the swings of doors."""
@@ -180,11 +180,11 @@ class PlanShapes:
         taken = [self.solid, self.railings, *(swing.sector for swing in self.swings)]
         return self.floors[room].difference(union_all(taken).buffer(INNER_WALL / 2))
 
-    def _arrow(self, door: Door) -> list[Point]:
+    def _front_door_arrow(self, door: Door) -> list[Point]:
         """Triangle that points into a front door."""
         from shapely import Point as ShapelyPoint
 
-        (ux, uy), (x, y) = _direction(door), door.middle
+        (ux, uy), (x, y) = _direction_of_door(door), door.middle
         # the side of the door that its room is on
         inside = ShapelyPoint(x - 0.3 * uy, y + 0.3 * ux)
         side = -1 if self.plan.boxes[door.rooms[0]].covers(inside) else 1
@@ -197,15 +197,19 @@ class PlanShapes:
         ]
 
 
-def _direction(door: Door) -> Point:
+def _direction_of_door(door: Door) -> Point:
     """Unit vector along a door."""
     (x0, y0), (x1, y1), length = door.start, door.end, math.dist(door.start, door.end)
     return (x1 - x0) / length, (y1 - y0) / length
 
 
-def _panes(door: Door) -> list[list[Point]]:
+def _panes_of_door(door: Door) -> list[list[Point]]:
     """Two panes of a sliding door, which overlap."""
-    (x0, y0), (ux, uy), length = door.start, _direction(door), math.dist(door.start, door.end)
+    (x0, y0), (ux, uy), length = (
+        door.start,
+        _direction_of_door(door),
+        math.dist(door.start, door.end),
+    )
     found = []
     # corners along the door and across it
     for first, last, across in (
@@ -245,7 +249,7 @@ def hatching(area: Geometry, distance: float) -> Geometry:
     return union_all([line.intersection(area) for line in lines])
 
 
-def _ring(area: Polygon | MultiPolygon, thickness: float) -> Geometry:
+def _wall_ring(area: Polygon | MultiPolygon, thickness: float) -> Geometry:
     """Wall of the given thickness along the border of an area."""
     grown, shrunken = (area.buffer(sign * thickness / 2, join_style="mitre") for sign in (1, -1))
     return grown.difference(shrunken)
@@ -264,11 +268,9 @@ class DimensionLine:
 
 
 def dimension_lines(shapes: PlanShapes, *, chained: bool) -> Iterator[DimensionLine]:
-    """Lines of dimensions of a plan: width and height between the middles of walls.
-
-    They are above and to the left, or on the opposite side if the front door is there.
-    ``chained``: lines with the dimensions of the rooms on that side come first.
-    """
+    """Lines of dimensions of a plan: width and height between the middles of walls, above and to
+    the left, or opposite if the front door is there. ``chained``: dimensions of the rooms come
+    first."""
     left, top, right, bottom = extent(shapes.plan)
     tips = [corner for arrow in shapes.arrows for corner in arrow]
     for axis, first in ((0, top), (1, left)):

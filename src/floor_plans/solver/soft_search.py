@@ -27,8 +27,8 @@ _TO_REDUCE, _EFFORT_EACH = 5, 0.3
 
 @dataclass(frozen=True)
 class _Incumbent:
-    """Result of a search for a plan that satisfies ``soft``: the ``answer``, the boxes and variable
-    values if the answer is True, and the effort ``spent``."""
+    """Plan that satisfies ``soft``: the ``answer``, boxes and values if True, and the effort
+    spent."""
 
     soft: Sequence[SoftConstraint] = ()
     answer: bool | None = None
@@ -53,8 +53,8 @@ class SoftSearch:
     def meets(
         self, effort: float, seed: int, dropped: frozenset[Priority] = NOTHING
     ) -> bool | None:
-        """Return True if some plan satisfies all soft constraints except ``dropped`` priorities,
-        False if none does, None if undecided. Call it before ``satisfy``, which starts from the
+        """Return True if some plan satisfies all soft constraints but ``dropped`` priorities, False
+        if none does, None if undecided. Call it before ``satisfy``, which starts from the
         result."""
         self._asked[dropped] = found = self.solve_all(dropped, effort, seed)
         return found.answer
@@ -86,13 +86,10 @@ class SoftSearch:
         return _Incumbent(soft, answer, boxes, self._box_model.value, spent)
 
     def satisfy(self, effort: float, seed: int) -> tuple[bool | None, Boxes | None]:
-        """Find boxes that satisfy as many soft constraints as possible. Returns the answer of
-        ``BoxModel.solve`` and the boxes.
-
-        The search starts from the best result of ``meets``. Without a result, all constraints that
-        do not conflict are tried at once. If that is undecided, constraints are added priority by
-        priority.
-        """
+        """Find boxes that satisfy as many soft constraints as possible: the answer of
+        ``BoxModel.solve`` and the boxes. The search starts from the best result of ``meets``.
+        Without one, all constraints that do not conflict are tried at once, and if that is
+        undecided, priority by priority."""
         # start from what is known to be feasible
         asked, self._asked = self._asked, {}
         self._cp.clear_objective()
@@ -168,13 +165,9 @@ class SoftSearch:
     def conflicting_requirements(
         self, effort: float, seed: int, dropped: frozenset[Priority]
     ) -> tuple[Requirement, ...]:
-        """Find requirements that no plan satisfies together, except for ``dropped`` priorities.
-        Empty if no conflict is shown.
-
-        The conflict is reduced as far as the effort allows. Requirements are removed while the rest
-        still conflicts: first all of a rule at once, beginning with those of no rule, then single
-        requirements.
-        """
+        """Find requirements that no plan satisfies together, except for ``dropped`` priorities;
+        empty if no conflict is shown. They are reduced as far as the effort allows: first all of a
+        rule at once, beginning with those of no rule, then single requirements."""
         soft = self._remaining(dropped)
         left = [each.requirement for each in soft if each.requirement != NO_REQUIREMENT]
         if not self.is_infeasible(left, effort, seed):
@@ -204,9 +197,8 @@ class SoftSearch:
     def _solve_by_filling(
         self, soft: Sequence[SoftConstraint], effort: float, seed: int
     ) -> tuple[bool | None, Boxes | None, float]:
-        """Find boxes that satisfy all but the fill of the outline, then fill the outline by local
-        search. Returns the answer of ``BoxModel.solve``, boxes that satisfy all, and the effort
-        spent."""
+        """Find boxes that satisfy all but the fill of the outline, then fill it by local search.
+        Returns the answer of ``BoxModel.solve``, boxes that satisfy all, and the effort spent."""
         model, others = self._box_model, _literals(_not_among(soft, self._outline.filling))
         if len(others) == len(soft):
             return None, None, 0.0

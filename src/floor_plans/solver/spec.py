@@ -153,11 +153,9 @@ class RoomAreas:
                 self._of_type[room].append(area)
 
     def draw(self, rooms: Sequence[int], random: Random) -> tuple[float, ...]:
-        """Sample square metres for each room.
-
-        The areas come from one of the plans that share most room types with ``rooms``. A room whose
-        type this plan lacks gets the area of such a room in any plan, or a typical area.
-        """
+        """Sample square metres for each room, from one of the plans that share most room types with
+        ``rooms``; a type that this plan lacks has the area of such a room in any plan, or a typical
+        one."""
         areas: dict[int, list[float]] = {}
         if self._programmes:
             # plans that share most room types with the request

@@ -11,7 +11,7 @@ import pickle
 import re
 import reprlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -139,18 +139,14 @@ def read_body(kind: type[B], content: bytes) -> B:
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        raise ValueError(_sentence(error)) from None
-
-
-def _sentence(error: ValidationError) -> str:
-    """Return a sentence on the first error, with its key."""
-    # key, index and value of the first error
-    first = error.errors(include_url=False)[0]
-    names = [str(part)[:80] for part in first["loc"] if not isinstance(part, int)]
-    index = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
-    message = first["msg"][:1].lower() + first["msg"][1:]
-    got = "" if first["type"] == "missing" else f", got {json.dumps(first['input'], default=str)}"
-    return f"{'.'.join(names) or 'body'}{index}: {message}{got if len(got) < 80 else ''}"
+        # key, index and value of the first error
+        first = error.errors(include_url=False)[0]
+        names = [str(part)[:80] for part in first["loc"] if not isinstance(part, int)]
+        index = "".join(f"[{part}]" for part in first["loc"] if isinstance(part, int))
+        reason = first["msg"][:1].lower() + first["msg"][1:]
+        got = f", got {json.dumps(first['input'], default=str)}"
+        got = "" if first["type"] == "missing" or len(got) >= 80 else got
+        raise ValueError(f"{'.'.join(names) or 'body'}{index}: {reason}{got}") from None
 
 
 def read_complete(content: bytes) -> tuple[CompleteBody, PartialDiagram]:
@@ -171,7 +167,7 @@ def read_brief(content: bytes) -> tuple[BriefBody, PartialDiagram | None]:
 def read_realise(content: bytes) -> Job:
     """Read a request to realise a diagram, or to change a plan, as a job."""
     body = read_body(RealiseBody, content)
-    return _job(body, _request(body))
+    return _plan_job(body, _plan_request(body))
 
 
 def read_plan(content: bytes) -> PlanOrder:
@@ -184,8 +180,8 @@ def read_plan(content: bytes) -> PlanOrder:
     if body.candidates is not None and body.candidates < body.num:
         raise ValueError(f"candidates: {body.candidates} is below num={body.num}")
     # the request of plans, with facts of the brief
-    asked = _request(body)
-    job = _job(body, asked) if is_given else None
+    asked = _plan_request(body)
+    job = _plan_job(body, asked) if is_given else None
     check_habitable(body.habitable, asked)
     asked = with_brief(asked, body.brief)
     return PlanOrder(
@@ -193,7 +189,7 @@ def read_plan(content: bytes) -> PlanOrder:
     )
 
 
-def _request(body: PlanBody | RealiseBody) -> PlanRequest:
+def _plan_request(body: PlanBody | RealiseBody) -> PlanRequest:
     """Build the request for floor plans that a body states."""
     corners = None if body.boundary is None else tuple(body.boundary)
     return PlanRequest(
@@ -206,7 +202,7 @@ def _request(body: PlanBody | RealiseBody) -> PlanRequest:
     )
 
 
-def _job(body: PlanBody | RealiseBody, asked: PlanRequest) -> Job:
+def _plan_job(body: PlanBody | RealiseBody, asked: PlanRequest) -> Job:
     """Build the job to find plans of a diagram, or to change an earlier plan."""
     diagram = None if body.diagram is None else body.diagram.as_diagram()
     if diagram is not None and not diagram.vocabulary.has_directions:
@@ -220,52 +216,22 @@ def _job(body: PlanBody | RealiseBody, asked: PlanRequest) -> Job:
 
 
 def answer_check(asked: tuple[bytes, int, PlanVocabulary]) -> dict[str, Any]:
-    """Check a diagram or brief. ``asked``: body, the model's ``n_max`` and its vocabulary."""
+    """Check that a brief can be met, or that a diagram has a floor plan; if not, say why.
+
+    ``asked``: body, the model's ``n_max``, its vocabulary. ``can_be_built`` is None if undecided,
+    or if it depends on unknown rooms or relations.
+    """
     content, n_max, words = asked
     body = read_body(CheckBody, content)
-    if body.diagram is not None and body.brief is None:
-        return _check_diagram(body.diagram.as_drawn(), complete=body.complete)
-    if body.brief is not None and body.diagram is None:
-        return _check_brief(body.brief, n_max, words)
-    raise ValueError("body: give a diagram or a brief, one of them")
-
-
-def answer_plot(content: bytes) -> tuple[Point, ...]:
-    """Read the corners of the plot in a drawing."""
-    return plot_of_dxf(read_body(PlotBody, content).dxf.encode())
-
-
-def answer_export(content: bytes) -> tuple[str, str, str | bytes]:
-    """Export a diagram or plan; return stem, format and content of the file."""
-    body = read_body(ExportBody, content)
-    if body.diagram is not None and body.plan is None:
-        drawn = body.diagram.as_drawn()
-        return "diagram", body.format, _diagram_as_text(drawn, body.format)
-    if body.plan is not None and body.diagram is None:
-        return "plan", body.format, _plan_as_file(body.plan, body.format, body.language)
-    raise ValueError("body: give a diagram or a plan, one of them")
-
-
-def diagrams_as_json(diagrams: Sequence[BubbleDiagram], *, positions: bool) -> list[dict[str, Any]]:
-    """Convert diagrams to JSON; ``positions`` adds ``[x, y, radius]`` of each room, y downwards."""
-    found = [diagram.to_json() for diagram in diagrams]
-    if positions:
-        for each, place in zip(found, place_all(diagrams), strict=True):
-            rooms = zip(place.centres, place.radii, strict=True)
-            each["positions"] = [[round(float(v), 3) for v in (x, y, r)] for (x, y), r in rooms]
-    return found
-
-
-def _check_diagram(drawn: PartialDiagram, *, complete: bool) -> dict[str, Any]:
-    """Check that a drawn diagram has a floor plan; if not, name contradictory relations.
-
-    ``can_be_built`` is None if undecided, or if it depends on unknown rooms or relations.
-    """
-    diagram: BubbleDiagram | PartialDiagram = drawn
-    answer: bool | None = None
+    if (body.diagram is None) == (body.brief is None):
+        raise ValueError("body: give a diagram or a brief, one of them")
+    if body.diagram is None:
+        return _check_brief(body.brief or {}, n_max, words)
     # a complete diagram has a floor plan, or relations that contradict each other
-    found, has_directions = None, drawn.vocabulary.has_directions
-    if complete:
+    drawn = body.diagram.as_drawn()
+    diagram: BubbleDiagram | PartialDiagram = drawn
+    answer, found, has_directions = None, None, drawn.vocabulary.has_directions
+    if body.complete:
         diagram = BubbleDiagram.from_json(drawn.to_json())
     if isinstance(diagram, BubbleDiagram) and has_directions:
         (answer,) = have_plans([diagram], effort=_EFFORT)
@@ -282,6 +248,59 @@ def _check_diagram(drawn: PartialDiagram, *, complete: bool) -> dict[str, Any]:
         "contradiction": None if found is None else {"sentence": found.sentence(), "pairs": pairs},
         "warning": invalid,
     }
+
+
+def answer_plot(content: bytes) -> tuple[Point, ...]:
+    """Read the corners of the plot in a drawing."""
+    return plot_of_dxf(read_body(PlotBody, content).dxf.encode())
+
+
+def answer_export(content: bytes) -> tuple[str, str, str | bytes]:
+    """Export a diagram or plan; return stem, format and content of the file."""
+    body = read_body(ExportBody, content)
+    if (body.diagram is None) == (body.plan is None):
+        raise ValueError("body: give a diagram or a plan, one of them")
+    if body.diagram is not None:
+        drawn = body.diagram.as_drawn()
+        if body.format == "json":
+            return "diagram", "json", json.dumps(drawn.to_json(), indent=1) + "\n"
+        # other formats take complete diagrams, and some of them plans alone
+        if body.format not in ("svg", "graphml"):
+            raise ValueError(
+                f"format: {body.format} draws a plan with dimensions; realise the diagram first "
+                "(/api/realise) and send its plan"
+            )
+        if not drawn.is_complete:
+            raise ValueError(
+                f"format: {body.format} takes a complete diagram, and some rooms or pairs are "
+                "open; complete it first, or take json"
+            )
+        diagram = BubbleDiagram.from_json(drawn.to_json())
+        is_svg = body.format == "svg"
+        text = svg_of(plot_diagram(diagram)) if is_svg else to_graphml(diagram)
+        return "diagram", body.format, text
+    # a plan, the object of ``FloorPlan.to_json``
+    plan = plan_within_limits(body.plan or {})
+    if body.format == "json":
+        return "plan", "json", json.dumps(plan.to_json(), indent=1) + "\n"
+    if body.format == "graphml":
+        return "plan", "graphml", to_graphml(plan.to_diagram())
+    # a drawing, without rooms or doors of no size
+    check_extents(plan)
+    if body.format == "svg":
+        return "plan", "svg", svg_of(plot_plan(plan))
+    style = DrawingStyle(body.language)
+    return "plan", body.format, FORMATS[body.format].content_of(plan, style)
+
+
+def diagrams_as_json(diagrams: Sequence[BubbleDiagram], *, positions: bool) -> list[dict[str, Any]]:
+    """Convert diagrams to JSON; ``positions`` adds ``[x, y, radius]`` of each room, y downwards."""
+    found = [diagram.to_json() for diagram in diagrams]
+    if positions:
+        for each, place in zip(found, place_all(diagrams), strict=True):
+            rooms = zip(place.centres, place.radii, strict=True)
+            each["positions"] = [[round(float(v), 3) for v in (x, y, r)] for (x, y), r in rooms]
+    return found
 
 
 def _check_brief(asked: Mapping[str, Any], n_max: int, words: PlanVocabulary) -> dict[str, Any]:
@@ -304,38 +323,6 @@ def _refuse_impossible(model: DiagramModel, brief: Mapping[str, Any]) -> None:
         raise ValueError(checked["verdict"])
 
 
-def _diagram_as_text(drawn: PartialDiagram, format: str) -> str:
-    """Convert a diagram to the text of a file; a partial diagram only to JSON."""
-    # JSON takes partial diagrams, other formats complete ones
-    if format == "json":
-        return json.dumps(drawn.to_json(), indent=1) + "\n"
-    if format not in ("svg", "graphml"):
-        raise ValueError(
-            f"format: {format} draws a plan with dimensions; realise the diagram first "
-            "(/api/realise) and send its plan"
-        )
-    if not drawn.is_complete:
-        raise ValueError(
-            f"format: {format} takes a complete diagram, and some rooms or pairs are open; "
-            "complete it first, or take json"
-        )
-    diagram = BubbleDiagram.from_json(drawn.to_json())
-    return to_graphml(diagram) if format == "graphml" else svg_of(plot_diagram(diagram))
-
-
-def _plan_as_file(data: Mapping[str, Any], format: str, language: str) -> str | bytes:
-    """Convert a plan, the object of ``FloorPlan.to_json``, to the content of a file."""
-    plan = plan_within_limits(data)
-    if format == "json":
-        return json.dumps(plan.to_json(), indent=1) + "\n"
-    if format == "graphml":
-        return to_graphml(plan.to_diagram())
-    check_extents(plan)
-    if format == "svg":
-        return svg_of(plot_plan(plan))
-    return FORMATS[format].content_of(plan, DrawingStyle(language))
-
-
 def pickled_model(model: DiagramModel) -> bytes | DiagramModel:
     """Pickle a model for other processes.
 
@@ -349,7 +336,7 @@ def pickled_model(model: DiagramModel) -> bytes | DiagramModel:
 
 
 @lru_cache(maxsize=1)
-def _read(model: bytes) -> DiagramModel:
+def _unpickled_model(model: bytes) -> DiagramModel:
     """Load a pickled model in this process, which from then on computes on one core."""
     torch.set_num_threads(1)
     found: DiagramModel = pickle.loads(model)
@@ -357,7 +344,7 @@ def _read(model: bytes) -> DiagramModel:
 
 
 def _model_of(model: bytes | DiagramModel) -> DiagramModel:
-    return model if isinstance(model, DiagramModel) else _read(model)
+    return model if isinstance(model, DiagramModel) else _unpickled_model(model)
 
 
 def ready(model: bytes | DiagramModel) -> bool:
@@ -429,8 +416,20 @@ def plans_of(
         found = workers.run(found_of, replace(order.job, variants=order.num), report.is_cancelled)
         jobs, every, reason = [order.job], list(found.plans), found.reason
     else:
-        jobs = sampled(workers, _jobs_of, (model, order), model, report.is_cancelled)
-        every, reason = list(_find_all(workers, jobs, report, order.habitable)), ""
+        jobs = sampled(workers, _sampled_jobs, (model, order), model, report.is_cancelled)
+        every, reason = [], ""
+        report(0, len(jobs))
+        # threads that wait for the processes, one job per process at a time
+        with ThreadPoolExecutor(workers.num) as threads:
+            stop = report.is_cancelled
+            tasks = [threads.submit(workers.run, found_of, job, stop) for job in jobs]
+            for number, task in enumerate(as_completed(tasks), start=1):
+                plans = task.result().plans
+                for _, shown in plans:
+                    if not (order.habitable and shown["broken"]):
+                        report.add_plan(shown)
+                report(number, len(jobs))
+                every += plans
     # the best of all plans
     kept = [each for each in every if not (order.habitable and each[1]["broken"])]
     best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: order.num]]
@@ -439,7 +438,7 @@ def plans_of(
     return {"plans": best, "num_diagrams": len(jobs), "reason": reason}
 
 
-def _jobs_of(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
+def _sampled_jobs(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
     """Sample diagrams of a model, and build a job for each."""
     model, order = _model_of(ask[0]), ask[1]
     if not model.words.has_directions:
@@ -455,20 +454,3 @@ def _jobs_of(ask: tuple[bytes | DiagramModel, PlanOrder]) -> list[Job]:
         num_rooms=order.num_rooms,
     )
     return possible_jobs(order.request, diagrams)[0]
-
-
-def _find_all(
-    workers: Workers, jobs: Sequence[Job], report: Report, habitable: bool
-) -> Iterator[Shown]:
-    """Find the plans of all jobs, one job per process at a time; report and yield each plan."""
-    report(0, len(jobs))
-    # threads that wait for the processes
-    with ThreadPoolExecutor(workers.num) as threads:
-        tasks = [threads.submit(workers.run, found_of, job, report.is_cancelled) for job in jobs]
-        for number, task in enumerate(as_completed(tasks), start=1):
-            plans = task.result().plans
-            for _, shown in plans:
-                if not (habitable and shown["broken"]):
-                    report.add_plan(shown)
-            report(number, len(jobs))
-            yield from plans

@@ -38,27 +38,11 @@ _Seed = Annotated[int, Field(ge=0, lt=2**53, description="the same seed gives th
 _Room = Annotated[int, Field(ge=0, lt=MOST_ROOMS, description="number of a room, from 0 on")]
 _Rules = Literal["default", "irc", "none"]
 _Metres = Annotated[float, Field(allow_inf_nan=False, ge=-FARTHEST, le=FARTHEST)]
-_Boundary = Annotated[
-    list[tuple[_Metres, _Metres]] | None,
-    Field(min_length=3, max_length=MOST_CORNERS, description="the plot, corners in metres"),
-]
-_FrontDoor = Annotated[
-    tuple[_Metres, _Metres] | None, Field(description="its place on the boundary, in metres")
-]
-_North = Annotated[
-    float | None,
-    Field(
-        ge=-360,
-        le=360,
-        description="degrees clockwise from up; plans with living rooms further south cost less",
-    ),
-]
 _Drawn = Annotated[int, Field(ge=1, le=MOST_DRAWN, description="how many diagrams")]
 
 
 def _example(**body: Any) -> ConfigDict:
-    """Return the configuration of a body: unknown keys are refused, ``body`` is its example in
-    /openapi.json."""
+    """Return the configuration of a body: no unknown keys, and an example in /openapi.json."""
     return ConfigDict(extra="forbid", json_schema_extra={"example": body})
 
 
@@ -197,23 +181,38 @@ class NearBody(_Body):
         return Change(plan, locked, self.areas, moved)
 
 
-class RealiseBody(_Body):
+class _OnPlot(_Body):
+    boundary: list[tuple[_Metres, _Metres]] | None = Field(
+        default=None,
+        min_length=3,
+        max_length=MOST_CORNERS,
+        description="the plot, corners in metres",
+    )
+    front_door: tuple[_Metres, _Metres] | None = Field(
+        default=None, description="its place on the boundary, in metres"
+    )
+    north: float | None = Field(
+        default=None,
+        ge=-360,
+        le=360,
+        description="degrees clockwise from up; plans with living rooms further south cost less",
+    )
+    total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
+    ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
+    seed: _Seed = 0
+
+
+class RealiseBody(_OnPlot):
     """Request for a plan with dimensions of a complete diagram, or near an earlier plan."""
 
     model_config = _example(diagram=_PAIR, total_area=40)
 
     diagram: Drawing | None = Field(default=None, description="null: that of near")
     near: NearBody | None = None
-    boundary: _Boundary = None
-    front_door: _FrontDoor = None
-    north: _North = None
     rules: _Rules = "none"
-    total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
-    ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
-    seed: _Seed = 0
 
 
-class PlanBody(_Body):
+class PlanBody(_OnPlot):
     """Request for plans on a plot, of a given diagram or of sampled diagrams that meet a brief."""
 
     model_config = _example(
@@ -228,18 +227,12 @@ class PlanBody(_Body):
         default=None, description="plans of the diagram, or that of this plan, near this plan"
     )
     num_rooms: int | None = Field(default=None, ge=1, le=MOST_ROOMS)
-    boundary: _Boundary = None
-    front_door: _FrontDoor = None
-    north: _North = None
-    ratio: float | None = Field(default=None, ge=0.1, le=10, description="width over height")
-    total_area: float | None = Field(default=None, gt=0, le=10_000, description="square metres")
     rules: _Rules = "default"
     num: int = Field(default=3, ge=1, le=MOST_PLANS, description="how many plans, best first")
     candidates: int | None = Field(
         default=None, ge=1, le=4 * MOST_PLANS, description="diagrams to try; null: twice num"
     )
     habitable: bool = Field(default=False, description="only plans that break none of the rules")
-    seed: _Seed = 0
 
 
 class PlotBody(_Body):

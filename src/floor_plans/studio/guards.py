@@ -95,14 +95,14 @@ class OwnPages:
         self.app, self.hosts = app, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or not (wrong := self._wrong(Headers(scope=scope))):
+        if scope["type"] == "lifespan" or not (wrong := self._wrong_header(Headers(scope=scope))):
             await self.app(scope, receive, send)
         elif scope["type"] == "http":
             await refusal(403, wrong)(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008, "reason": wrong[:100]})
 
-    def _wrong(self, headers: Headers) -> str:
+    def _wrong_header(self, headers: Headers) -> str:
         """Return a sentence on the wrong header, or empty text if the headers are right."""
         # one host name, of this machine
         names = headers.getlist("host")
@@ -144,10 +144,8 @@ class BearerAuth:
 
 
 class BodyLimit:
-    """Reads the body of a request first, with limits on size and time.
-
-    A request is dropped if its body breaks off, or as soon as its client leaves.
-    """
+    """Reads the body first, with limits on size and time. A request is dropped if its body breaks
+    off, or as soon as its client leaves."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -172,7 +170,13 @@ class BodyLimit:
             return
         # replay the body to the application, and cancel its work when the client leaves
         first = [{"type": "http.request", "body": body, "more_body": False}]
-        work, departure = CancelScope(), asyncio.ensure_future(_departure(receive))
+
+        async def client_leaves() -> Message:
+            while (message := await receive())["type"] != "http.disconnect":
+                pass
+            return message
+
+        work, departure = CancelScope(), asyncio.ensure_future(client_leaves())
         departure.add_done_callback(lambda _: work.cancel())
 
         async def replayed() -> Message:
@@ -183,13 +187,6 @@ class BodyLimit:
                 await self.app(scope, replayed, send)
         finally:
             departure.cancel()
-
-
-async def _departure(receive: Receive) -> Message:
-    """Wait for the message that the client has disconnected, or has its whole answer."""
-    while (message := await receive())["type"] != "http.disconnect":
-        pass
-    return message
 
 
 async def _read(receive: Receive, most: int) -> bytes | None:
@@ -207,8 +204,8 @@ async def _read(receive: Receive, most: int) -> bytes | None:
 
 
 class PromptProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """HTTP protocol that closes connections without a complete request header for a while, since
-    many such connections would block all others."""
+    """HTTP protocol that closes connections without a complete request header, as many would block
+    others."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)

@@ -69,13 +69,10 @@ class _Process:
 
 
 class Workers:
-    """Pool of ``num`` processes, each started when first needed.
-
-    ``nice``: niceness of the processes, where the system supports it. ``seconds``: time limit of a
-    task. ``most_bytes``: memory limit of tasks, where the system can measure it. ``patience``:
-    seconds that a cancelled task may still take before its process is stopped, since replacing a
-    process takes some seconds.
-    """
+    """Pool of ``num`` processes, each started when first needed. ``nice``: their niceness;
+    ``seconds`` and ``most_bytes``: limits of a task, where the system supports them. ``patience``:
+    seconds that a cancelled task may still take before its process is stopped, as a new one takes
+    some seconds."""
 
     def __init__(
         self,
@@ -295,11 +292,8 @@ class Report:
 
 
 class Jobs:
-    """Queues of jobs, one per client, and ``threads`` that work on them.
-
-    Clients take turns, so that a client with many jobs does not delay the others. ``now``: clock,
-    in seconds.
-    """
+    """Queues of jobs, one per client, and ``threads`` that work on them. Clients take turns, so
+    that many jobs of one do not delay others. ``now``: clock, in seconds."""
 
     def __init__(
         self,

@@ -209,26 +209,27 @@ class _Reporter:
         revealed, tokens, start = revealed.cpu(), tokens.cpu(), 0
         # split the rows by request
         for ask in self.asks:
-            rows = range(start, start + ask.rows)
+            rows = slice(start, start + ask.rows)
             start += ask.rows
-            if ask.on_revealed is not None:
-                new = [
-                    {"completion": k, **self._revealed(row, position, int(tokens[row, position]))}
-                    for k, row in enumerate(rows)
-                    for position in revealed[row].nonzero().flatten().tolist()
-                ]
-                ask.on_revealed(new)
-
-    def _revealed(self, row: int, position: int, token: int) -> Revealed:
-        # a room, or a pair read from its smaller room
-        order = self.orders[row]
-        if position < self.vocab.n_max:
-            return {"room": order[position], "type": ROOM_TYPES[self.codes.rooms[token]]}
-        i, j = (order[slot] for slot in self.vocab.endpoints[position - self.vocab.n_max])
-        code = self.codes.relations[token - self.vocab.edge_offset]
-        if i > j:
-            i, j, code = j, i, INVERSE[code]
-        return {"pair": [i, j], "relation": RELATIONS[code]}
+            if ask.on_revealed is None:
+                continue
+            news: list[Revealed] = []
+            for k, (order, new, ids) in enumerate(
+                zip(self.orders[rows], revealed[rows], tokens[rows].tolist(), strict=True)
+            ):
+                for at in new.nonzero().flatten().tolist():
+                    # a room, or a pair read from its smaller room
+                    if at < self.vocab.n_max:
+                        room = ROOM_TYPES[self.codes.rooms[ids[at]]]
+                        news.append({"completion": k, "room": order[at], "type": room})
+                        continue
+                    i, j = (order[slot] for slot in self.vocab.endpoints[at - self.vocab.n_max])
+                    code = self.codes.relations[ids[at] - self.vocab.edge_offset]
+                    if i > j:
+                        i, j, code = j, i, INVERSE[code]
+                    pair = {"pair": [i, j], "relation": RELATIONS[code]}
+                    news.append({"completion": k, **pair})
+            ask.on_revealed(news)
 
 
 class TooBusy(Exception):
@@ -277,28 +278,25 @@ class Batcher:
     def _work(self) -> None:
         while batch := self._next():
             self.last_batch = len(batch)
-            _answer(self._model.draw, batch)
+            _answer_batch(self._model.draw, batch)
 
     def _next(self) -> list[tuple[Ask, Future[Answer]]]:
         """Wait for the next batch; an empty one means the end."""
         with self._changed:
             while True:
                 self._changed.wait_for(lambda: self._waiting or self._closed)
-                batch = self._taken()
+                batch: list[tuple[Ask, Future[Answer]]] = []
+                rows = 0
+                # at least one request that was not cancelled, and more while they fit
+                while self._waiting and (
+                    not batch or rows + self._waiting[0][0].rows <= self._most_rows
+                ):
+                    ask, future = self._waiting.popleft()
+                    if future.set_running_or_notify_cancel():
+                        batch.append((_report_once(ask), future))
+                        rows += ask.rows
                 if batch or (not self._waiting and self._closed):
                     return batch
-
-    def _taken(self) -> list[tuple[Ask, Future[Answer]]]:
-        """Take the requests of a batch out of the queue, and drop cancelled requests."""
-        batch: list[tuple[Ask, Future[Answer]]] = []
-        rows = 0
-        # at least one request, and more while they fit
-        while self._waiting and (not batch or rows + self._waiting[0][0].rows <= self._most_rows):
-            ask, future = self._waiting.popleft()
-            if future.set_running_or_notify_cancel():
-                batch.append((_report_once(ask), future))
-                rows += ask.rows
-        return batch
 
 
 def _report_once(ask: Ask) -> Ask:
@@ -323,7 +321,7 @@ def _report_once(ask: Ask) -> Ask:
     return replace(ask, on_revealed=report_news)
 
 
-def _answer(
+def _answer_batch(
     draw: Callable[[list[Ask]], list[Answer]], batch: list[tuple[Ask, Future[Answer]]]
 ) -> None:
     """Answer a batch; if it fails, answer each request alone, as only one may be at fault."""
@@ -334,7 +332,7 @@ def _answer(
             batch[0][1].set_exception(error)
             return
         for each in batch:
-            _answer(draw, [each])
+            _answer_batch(draw, [each])
         return
     for (_, future), answer in zip(batch, answers, strict=True):
         future.set_result(answer)

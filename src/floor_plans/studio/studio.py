@@ -147,8 +147,7 @@ async def answered(future: Future[T], seconds: float) -> T:
 
 
 async def wanted(errands: Errands, work: Callable[[Callable[[], bool]], T], seconds: float) -> T:
-    """Submit work and await its answer. ``work`` is given a function that returns True once nobody
-    waits for the answer any more."""
+    """Submit work and await its answer. ``work`` gets a function that is True once nobody waits."""
     unwanted = threading.Event()
     try:
         return await answered(errands.submit(partial(work, unwanted.is_set)), seconds)
@@ -206,8 +205,8 @@ def _streamed(events: AsyncIterator[str]) -> StreamingResponse:
 async def _steps(
     steps: asyncio.Queue[list[Revealed] | None], finished: asyncio.Task[dict[str, Any]]
 ) -> AsyncIterator[str]:
-    """Yield an event ``revealed`` for every step, then ``done`` with the answer, or ``error``. The
-    request is cancelled when nobody listens any more."""
+    """Yield ``revealed`` for every step, then ``done`` or ``error``; cancelled when nobody
+    listens."""
     finished.add_done_callback(lambda _: steps.put_nowait(None))
     try:
         # None marks the end of the steps

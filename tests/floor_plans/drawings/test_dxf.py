@@ -200,18 +200,6 @@ def test_a_drawing_of_another_hand_is_read(tmp_path):
     assert door.ends == pytest.approx((3, -1.9, 3, -1))
 
 
-def test_the_largest_of_several_boundaries_counts(tmp_path):
-    document = by_another_hand()
-    for side in (1000, 9000, 2000):
-        corners = [(0, 0), (side, 0), (side, side), (0, side)]
-        on_layer = {"layer": "BOUNDARY"}
-        document.modelspace().add_lwpolyline(corners, close=True, dxfattribs=on_layer)
-    document.saveas(tmp_path / "plan.dxf")
-    report = read_report(tmp_path / "plan.dxf")
-    assert FloorPlan.of(report.diagrams[0]).outline.area == pytest.approx(81)
-    assert report.left_out["further plot outlines"] == 2
-
-
 def test_a_room_that_others_cover_has_its_label_on_its_box(tmp_path):
     plan = FloorPlan(BubbleDiagram((0, 3, 7), (), ((0, 0, 5, 4), (5, 0, 8, 4), (5, 0, 8, 4))))
     document = drawn(tmp_path, plan)
@@ -221,14 +209,6 @@ def test_a_room_that_others_cover_has_its_label_on_its_box(tmp_path):
     ]
     assert 0.0 in plan.areas
     assert all(5 < label.dxf.insert.x < 8 for label in labels[1:])
-
-
-def test_a_drawing_of_inches_and_feet(tmp_path):
-    for unit, metres in ((1, 0.0254), (2, 0.3048), (6, 1.0)):
-        by_another_hand(unit, scale=0.001 / metres).saveas(tmp_path / "plan.dxf")
-        (diagram,) = read_report(tmp_path / "plan.dxf").diagrams
-        assert diagram.boxes[0] == pytest.approx((0, -2.5, 3, 0))
-        assert diagram.relations == ((0, 1, 2),)
 
 
 @pytest.mark.parametrize(
@@ -368,13 +348,6 @@ def test_other_programs_read_the_record_as_it_is(tmp_path):
     assert "U+0041" in text
 
 
-def test_a_drawing_saved_again_is_the_same_plan(tmp_path):
-    plan = by_hand()
-    document = drawn(tmp_path, plan)
-    document.saveas(tmp_path / "again.dxf")  # as CAD programs do
-    assert_same(FloorPlan.of(read_report(tmp_path / "again.dxf").diagrams[0]), plan)
-
-
 def plot_drawing(*polylines: tuple[str, list[tuple[float, float]], bool], unit: int = 6) -> bytes:
     document = ezdxf.new(units=unit)
     for layer, corners, close in polylines:
@@ -408,12 +381,6 @@ def test_what_is_no_plot_in_a_drawing_is_passed_over():
     document.write(text)
     corners = plot_of_dxf(text.getvalue().encode())
     assert sorted(corners) == sorted([(0, 0), (12, 0), (12, 8), (0, 8)])
-
-
-def test_a_plot_is_in_metres_whatever_it_is_drawn_in():
-    in_millimetres = [(1000 * x, 1000 * y) for x, y in LARGE]
-    content = plot_drawing(("0", in_millimetres, True), unit=4)
-    assert set(plot_of_dxf(content)) == {(0, 0), (12, 0), (12, 8), (0, 8)}
 
 
 @pytest.mark.parametrize(

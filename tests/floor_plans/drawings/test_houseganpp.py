@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pytest
 from drawn_plans import PIXEL, assert_same, by_hand, embedded, expected_of
 
-from floor_plans import BubbleDiagram
+from floor_plans import BubbleDiagram, write_diagrams
 from floor_plans.drawings.houseganpp import houseganpp_of
+from floor_plans.drawings.plan_files import parse_plan
 from floor_plans.drawings.readers import read_report
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan
+from floor_plans.solver.spec import RoomAreas
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
+
 
 DOORS = (15, 17)
 
@@ -134,3 +139,148 @@ def test_doors_whose_rooms_nobody_says_lead_to_the_nearest(tmp_path):
     assert "rooms" not in read.metadata["doors"][0]
     found = [door.rooms for door in FloorPlan.of(read, "pixels").doors]
     assert found == [(2, 3), (1, 2), (0, 2), (2, FRONT_DOOR)]
+
+
+L = [(0, 0), (64, 0), (64, 32), (32, 32), (32, 64), (0, 64)]  # 3,072 of 4,096 pixels
+BEDROOM = [(68, 0), (132, 0), (132, 40), (68, 40)]  # 2,560, in a box as large
+STRIP = [(0, 70), (100, 70), (100, 80), (10, 80), (10, 120), (0, 120)]  # 1,400 of 5,000
+DOOR = [(64, 10), (68, 10), (68, 22), (64, 22)]
+NODES = [(1, [L]), (3, [BEDROOM]), (3, [STRIP]), (17, [DOOR])]
+AREAS = [pixels * PIXEL**2 for pixels in (3072, 2560, 1400)]
+
+
+def walls_of(rings):
+    return [[*a, *b] for ring in rings for a, b in pairwise([*ring, ring[0]])]
+
+
+def plan_of(nodes):
+    """The object of a file: nodes of a type and rings of corners."""
+    corners = [np.array([corner for ring in rings for corner in ring]) for _, rings in nodes]
+    walls = [(wall, k) for k, (_, rings) in enumerate(nodes) for wall in walls_of(rings)]
+    return {
+        "room_type": [room for room, _ in nodes],
+        "boxes": [[*each.min(0).tolist(), *each.max(0).tolist()] for each in corners],
+        "edges": [[*wall, nodes[k][0], 0] for wall, k in walls],
+        "ed_rm": [[k] for _, k in walls],
+    }
+
+
+def read(data):
+    plan = parse_plan(data, n_max=8, threshold=9.0)
+    return plan, FloorPlan.of(plan.diagram, "pixels")
+
+
+def test_areas_are_those_inside_the_walls(tmp_path):
+    data = plan_of(NODES)
+    plan, floors = read(data)
+    assert floors.areas == pytest.approx(AREAS)
+    assert floors.diagram.boxes[0] == pytest.approx((0, 0, 64 * PIXEL, 64 * PIXEL))
+    assert plan.left_out == ()
+    assert plan.diagram.room_names == ("LivingRoom", "MasterRoom", "SecondRoom")  # by floors
+    assert floors.floors[1] is None  # the box says it
+    (note,) = plan.notes
+    for word in ("fills less than half", "rooms[2]", "SecondRoom", "28%"):
+        assert word in " ".join(note)
+    assert RoomAreas([floors]).draw(plan.diagram.rooms, Random(0)) == pytest.approx(AREAS)
+    write_diagrams(tmp_path / "plans.jsonl", [plan.diagram])
+    (again,) = read_report(tmp_path / "plans.jsonl").diagrams
+    assert FloorPlan.of(again, "pixels").areas == pytest.approx(AREAS)
+
+
+def test_walls_in_any_order_and_direction():
+    data, random = plan_of(NODES), Random(1)
+    pairs = [*zip(data["edges"], data["ed_rm"], strict=True)]
+    random.shuffle(pairs)
+    data["ed_rm"] = [nodes for _, nodes in pairs]
+    data["edges"] = [
+        [*wall[2:4], *wall[:2], *wall[4:]] if random.random() < 0.5 else wall for wall, _ in pairs
+    ]
+    data["edges"].append([0, 0, 0, 0, 1, 0])  # and one of no length
+    data["ed_rm"].append([0])
+    assert read(data)[1].areas == pytest.approx(AREAS)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-9, 1e30, 1e150, 1e300])
+def test_lengths_that_no_plan_has_do_no_harm(size):
+    data = plan_of([(room, [[(size * x, size * y) for x, y in L]]) for room in (1, 2)])
+    assert parse_plan(data, n_max=8, threshold=9.0).diagram.num_rooms == 2
+
+
+def test_parts_and_holes():
+    parts = [[(0, 0), (20, 0), (20, 20), (0, 20)], [(24, 0), (40, 0), (40, 10), (24, 10)]]
+    ring = [[(0, 40), (60, 40), (60, 100), (0, 100)], [(20, 60), (40, 60), (40, 80), (20, 80)]]
+    plan, floors = read(plan_of([(2, parts), (1, ring)]))
+    assert floors.areas == pytest.approx([560 * PIXEL**2, 3200 * PIXEL**2])
+    assert plan.notes == ()  # 70 % of 800 pixels
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda data: data["edges"].__setitem__(2, [64, 32, 32, 31, 1, 0]),
+        lambda data: (data["edges"].pop(0), data["ed_rm"].pop(0)),
+        lambda data: data["edges"].__setitem__(0, "wall"),
+        lambda data: data["edges"].__setitem__(0, [0, 0, None, 0, 1, 0]),
+        lambda data: data["boxes"].__setitem__(0, [0, 0, 60, 64]),
+    ],
+    ids=["a gap", "a wall less", "no wall", "no number", "out of the box"],
+)
+def test_walls_that_close_no_outline_are_counted(broken):
+    data = plan_of(NODES)
+    broken(data)
+    plan, floors = read(data)
+    x0, y0, x1, y1 = data["boxes"][0]
+    assert floors.areas == pytest.approx([(x1 - x0) * (y1 - y0) * PIXEL**2, *AREAS[1:]])
+    assert set(plan.left_out) == {"walls"}
+    assert len(plan.left_out) == data["ed_rm"].count([0])
+    assert any("close no outline" in kind and "room_type[0]" in what for kind, what in plan.notes)
+
+
+def test_a_file_without_walls_has_boxes():
+    data = plan_of(NODES)
+    for key, walls, num in (("edges", [], 0), ("edges", 3, 1), ("ed_rm", [], 20)):
+        plan, floors = read({**data, key: walls})
+        assert floors.floors == ()
+        assert plan.notes == ()
+        assert plan.left_out == ("walls",) * num
+
+
+def test_without_shapely_floors_are_boxes_and_walls_left_out(monkeypatch):
+    from floor_plans.drawings import houseganpp
+
+    monkeypatch.setattr(houseganpp, "find_spec", lambda name: None)
+    data = plan_of(NODES)
+    plan = parse_plan(data, n_max=8, threshold=9.0)
+    assert "floors" not in plan.diagram.metadata
+    assert plan.left_out == ("walls",) * len(data["edges"])
+
+
+@pytest.mark.parametrize("angle", [45, 30, -10])
+def test_walls_turned_as_a_whole_are_turned_back(angle):
+    from shapely.affinity import rotate
+
+    straight, floors = read(plan_of(NODES))
+    turned = [
+        (room, [rotate(shapely.Polygon(ring), angle, (60, 60)).exterior.coords[:-1]])
+        for room, (ring,) in NODES
+    ]
+    plan, back = read(plan_of(turned))
+    assert back.areas == pytest.approx(AREAS, abs=1e-3)
+    np.testing.assert_allclose(back.diagram.boxes, floors.diagram.boxes, atol=1e-4)
+    assert plan.diagram.relations == straight.diagram.relations
+    assert [door.rooms for door in back.doors] == [door.rooms for door in floors.doors]
+    assert (f"by {abs(angle):.1f} degrees") in plan.notes[0].what
+
+
+def test_real_rooms_have_the_area_inside_their_walls(real_data):
+    for path in sorted((real_data / "houseganpp_samples").glob("*.json")):
+        data = json.loads(path.read_text())
+        _, floors = read(data)
+        rooms = [k for k, room in enumerate(data["room_type"]) if room not in (15, 17)]
+        for k, found in zip(rooms, floors.floors, strict=True):
+            walls = [
+                w for w, (own, *_) in zip(data["edges"], data["ed_rm"], strict=True) if own == k
+            ]
+            shoelace = abs(sum(x0 * y1 - x1 * y0 for x0, y0, x1, y1, *_ in walls)) / 2
+            expected = floors.boxes[rooms.index(k)].area if found is None else found.area
+            assert expected == pytest.approx(shoelace * PIXEL**2)

@@ -5,20 +5,25 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from drawn_plans import PIXEL, assert_same, by_hand, embedded, expected_of, real
 
-from floor_plans import BubbleDiagram, write_diagrams
+from floor_plans import BubbleDiagram, generate_plans, write_diagrams
 from floor_plans.commands.data_commands import DIALECTS, FORMAT_NAMES
 from floor_plans.commands.runs import SUFFIXES
+from floor_plans.diagrams.files import graph_formats
 from floor_plans.diagrams.geometry import relations_from_boxes
+from floor_plans.diagrams.pictures.diagram_pictures import plot_grid
+from floor_plans.diagrams.pictures.trajectory import Palette, write_gif
 from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.drawings.readers import ReadOptions, read_report
 from floor_plans.drawings.realised_files import FORMATS, write_plan
 from floor_plans.plans.floor_plan import FloorPlan
+from full_disk import check_old_or_new
 
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
 pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
@@ -61,15 +66,6 @@ def test_a_centre_on_the_line_of_an_edge_stays_on_it(tmp_path, format):
         pairs = np.argwhere(codes != NO_EDGE).tolist()
         assert read.relations == tuple((i, j, int(codes[i, j])) for i, j in pairs)
     assert num_on_lines > 5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("format", READ)
-def test_some_real_plans_come_back(tmp_path, real_data, format):
-    path = tmp_path / f"plan{FORMATS[format].suffix}"
-    for plan in real(real_data, every=150):
-        write_plan(path, plan, format)
-        assert_same(read_back(path), expected_of(format, plan))
 
 
 @pytest.mark.slow
@@ -168,3 +164,36 @@ def test_without_the_extra_a_sentence_names_it(tmp_path, monkeypatch, module):
         if format != "houseganpp":  # which takes neither
             with pytest.raises(ValueError, match=rf"{path.name}: .*pip install .*\[plans\]"):
                 read_report(path)
+
+
+PLANS = generate_plans(12, seed=1)
+NOISE = np.random.default_rng(0)
+
+
+def write_frames(path: Path) -> None:
+    frames = NOISE.integers(0, 255, (3, 20, 20, 3), dtype=np.uint8)
+    write_gif(path, frames, Palette(frames), [0.1, 0.2, 0.3])
+
+
+def whole_plan(path: Path) -> FloorPlan:
+    return FloorPlan.of(PLANS[0], "pixels")
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "plans.jsonl": lambda path: write_diagrams(path, PLANS),
+    "plans.json": lambda path: graph_formats.write_json_list(path, PLANS),
+    "plan.graphml": lambda path: graph_formats.write_graphml(path, PLANS[0]),
+    "plans.png": lambda path: plot_grid(PLANS[:2], path),
+    "plans.svg": lambda path: plot_grid(PLANS[:2], path),
+    "steps.gif": write_frames,
+    **{
+        f"plan{each.suffix}": lambda path, name=name: write_plan(path, whole_plan(path), name)
+        for name, each in FORMATS.items()
+    },
+}
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["no room", "told late"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_old_file_of_plans_or_the_new_one(tmp_path, name, late):
+    check_old_or_new(tmp_path / name, WRITERS[name], late=late)

@@ -284,8 +284,3 @@ def test_what_does_not_go_together_is_refused(sampled, capsys, words, named):
     with pytest.raises(SystemExit):
         sampled("lived", *words)
     assert named in capsys.readouterr().err
-
-
-def test_without_or_tools_the_extra_is_named(untrained, without_or_tools):
-    with pytest.raises(ValueError, match=r"pip install .*\[plans\]"):
-        load(untrained).sample(2, habitable=True)

@@ -1,4 +1,4 @@
-"""Sheets of plans: to the scale that they state, on paper that they fit, with every area."""
+"""Sheets of plans: scale, paper, areas, and names of rooms in every language."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from dataclasses import replace
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from floor_plans.drawings.drawn_parts import DrawingStyle, names_of_rooms
+from discrete_diffusion.layout import ROOM_TYPES
+from floor_plans.diagrams.pictures.bubbles import ROOM_STYLES
+from floor_plans.drawings.drawn_parts import (
+    LANGUAGES,
+    DrawingStyle,
+    labels_of_rooms,
+    names_of_rooms,
+    type_of_name,
+)
 from floor_plans.drawings.realised_files import write_plan
 from floor_plans.plans.doors import find_doors
 from plan_examples import FLAT, floor_plan
@@ -92,3 +100,23 @@ def test_files_are_the_same_for_the_same_plan(tmp_path):
 def test_a_plan_that_fits_no_paper_is_refused():
     with pytest.raises(ValueError, match="30000 x 10 m"):
         paper_of(hall(30_000, 10))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_type_has_a_name_that_means_it(language):
+    for code, kind in enumerate(ROOM_TYPES):
+        plan = replace(FLAT, diagram=replace(FLAT.diagram, rooms=(code,) * 8))
+        (name, *_), (label, *_) = names_of_rooms(plan, language), labels_of_rooms(plan, language)
+        assert name == label.whole
+        assert len(label.short) <= len(name)
+        assert type_of_name(name) == kind
+        if language == "en":  # as in every other picture
+            assert (name, label.short) == (ROOM_STYLES[code].name, ROOM_STYLES[code].label)
+
+
+def test_a_room_that_was_added_is_a_hall():
+    plan = replace(FLAT, diagram=replace(FLAT.diagram, metadata={"added": [7]}))
+    assert [names_of_rooms(plan, language)[7] for language in LANGUAGES] == ["Hall", "Flur"]
+    assert type_of_name("Flur", "Entrance") == "Entrance"
+    assert type_of_name("Bad", "Entrance") == "Bathroom"
+    assert type_of_name("Flurgarderobe", "Entrance") == "Flurgarderobe"

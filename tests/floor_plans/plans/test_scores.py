@@ -6,14 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
 from discrete_diffusion.cli import main
 from floor_plans import BubbleDiagram, generate_plans, write_diagrams
+from floor_plans.learning import report
+from floor_plans.learning.report import NUM_LARGE_VERDICTS, DiagramCells
 from floor_plans.plans import verdict
 from floor_plans.plans.verdict import plan_shares, score_plans
 from plan_examples import CIRCLE
 
 pytest.importorskip("ortools", reason="OR-Tools decides which diagrams have a plan")
+
 
 PLANS = generate_plans(4, seed=1)
 INSIDE_EACH_OTHER = BubbleDiagram((0, 1, 2, 3), [(0, 1, 4), (1, 2, 4), (2, 3, 4), (0, 3, 5)])
@@ -65,3 +69,19 @@ def test_evaluate_says_which_samples_can_be_built(tmp_path, monkeypatch, capsys)
     assert metrics["intervals"]["buildable"] == pytest.approx([0.2077, 0.9385], abs=1e-4)
     shown = "| buildable | 0.6667 ± 0.2394 | 1.0000 |"  # sqrt(2/9 * 3 + 1/4) / 4
     assert shown in Path("evaluation/table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("num_samples", "asked", "num"),
+    [(1000, None, 200), (50, None, 10), (49, None, 0), (49, 7, 7), (8, 20, 8), (0, None, 0)],
+)
+def test_a_fifth_unless_that_is_too_few(monkeypatch, num_samples, asked, num):
+    settings = {"eval": {"num_samples": num_samples, "verdicts": asked}, "data": {"n_max": 8}}
+    config = OmegaConf.create(settings)
+    monkeypatch.setattr(report, "is_installed", lambda: True)
+    assert DiagramCells().num_verdicts(config) == num
+    monkeypatch.setattr(report, "is_installed", lambda: False)
+    assert DiagramCells().num_verdicts(config) == 0
+    config.data.n_max = 20  # seconds each
+    monkeypatch.setattr(report, "is_installed", lambda: True)
+    assert DiagramCells().num_verdicts(config) == min(num, NUM_LARGE_VERDICTS)

@@ -16,15 +16,9 @@ import studio_browser
 from discrete_diffusion import load
 from discrete_diffusion.hub import boxed_model
 from floor_plans import read_diagrams
-from studio_browser import BROWSER, DRIVER, Page, browser, served
+from studio_browser import Page, browser, needs_browser, served
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not (BROWSER and DRIVER),
-        reason="no chromium and chromedriver are installed (apt-get install chromium-driver)",
-    ),
-]
+pytestmark = needs_browser
 
 LIVING, KITCHEN, BATH, BEDROOM = range(4)
 LEFT_OF, ABOVE, RIGHT_OF, APART = 2, 3, 7, 10  # in the address
@@ -39,11 +33,6 @@ RELATIONS = [
     *([KITCHEN, BATH, APART, 1], [KITCHEN, BEDROOM, APART, 1], [BATH, BEDROOM, APART, 1]),
 ]
 PLOT = {"corners": [[0, 0], [9, 0], [9, 7], [0, 7]], "closed": True}
-
-
-@pytest.fixture(scope="module")
-def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("downloads")
 
 
 @pytest.fixture(scope="module")
@@ -118,12 +107,8 @@ def find_nearest(page: Page) -> str:
     return str(page.find("change-said").text)
 
 
-def saved(page: Page, downloads: Path, format: str) -> str:
-    path = downloads / f"plan.{format}"
-    path.unlink(missing_ok=True)
-    page.press(page.all(f".exports [data-format={format}]")[0])
-    page.wait(path.is_file)
-    page.wait(lambda: page.said == f"Saved plan.{format}.")
+def saved_text(page: Page, downloads: Path, format: str) -> str:
+    path = page.save_plan(downloads, format)
     if format == "dxf":  # which says when it was written
         return str(read_diagrams(path)[0].to_json())
     return path.read_text()
@@ -149,10 +134,10 @@ def test_a_wall_moves_and_a_locked_room_stays_in_files_too(page, plan, downloads
     assert not page.all("#moves li")
     assert page.all("#plan-board .locked.place")
     formats = ["dxf", *(["ifc"] if importlib.util.find_spec("ifcopenshell") else [])]
-    first = [saved(page, downloads, each) for each in formats]
+    first = [saved_text(page, downloads, each) for each in formats]
     page.reload()
     assert "changed from" in page.find("plan-name").text
-    assert [saved(page, downloads, each) for each in formats] == first
+    assert [saved_text(page, downloads, each) for each in formats] == first
     page.undo()  # the answer is one step
     assert page.find("plan-name").text == number
     assert kept_plan(page) == plan

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import http.client
 import itertools
+import json
+import random
 import socket
 import statistics
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
+from copy import deepcopy
+from functools import cache
 
 import pytest
 from fastapi.testclient import TestClient
-from hostile import bodies, mutated
 from test_studio_command import log_of, started
 
 from discrete_diffusion import load
@@ -20,6 +24,173 @@ from floor_plans.studio.app import create_app
 
 pytest.importorskip("ortools", reason="OR-Tools finds plans")
 pytest.importorskip("ezdxf", reason="dimensioned plans take the extra plans")
+
+
+BOX, HUGE, NAN = [0, 0, 4, 3], 1e308, float("nan")
+PLAN = {
+    "rooms": ["LivingRoom", "Kitchen"],
+    "relations": [[1, 0, "right-of"]],
+    "boxes": [BOX, [4, 0, 7, 3]],
+    "unit": "metres",
+}
+PAIR = {"rooms": ["LivingRoom", "Kitchen"], "relations": [[1, 0, "left-of"]]}
+SQUARE = [[0, 0], [8, 0], [8, 6], [0, 6]]
+
+
+def row_of_rooms(num: int) -> dict:
+    boxes = [[4 * k, 0, 4 * k + 4, 3] for k in range(num)]
+    return {"rooms": ["Bathroom"] * num, "relations": [], "boxes": boxes, "unit": "metres"}
+
+
+def drawing(*corners: tuple) -> str:
+    words = "0 SECTION 2 HEADER 9 $INSUNITS 70 6 0 ENDSEC 0 SECTION 2 ENTITIES"
+    words += " 0 POLYLINE 8 PLOT 66 1 70 1"
+    for x, y, bulge in corners:
+        words += f" 0 VERTEX 8 PLOT 10 {x} 20 {y} 42 {bulge}"
+    return f"{words} 0 SEQEND 0 ENDSEC 0 EOF".replace(" ", "\n")
+
+
+def plans() -> Iterator[tuple[str, dict]]:
+    """A key that a refusal names, and a plan that is wrong there."""
+    yield "rooms", row_of_rooms(900)
+    yield "boxes", row_of_rooms(60)  # 240 m long
+    yield "boxes", PLAN | {"boxes": [BOX, [4, 0, HUGE, 3]]}
+    yield "boxes", PLAN | {"boxes": [BOX, [4, 0, NAN, 3]]}
+    yield "boxes", PLAN | {"boxes": [BOX, [0, 0, 10**400, 3]]}
+    yield "areas", PLAN | {"areas": [12, HUGE]}
+    yield "boundary", PLAN | {"boundary": [[0, 0], [HUGE, 0], [HUGE, HUGE]]}
+    yield "boundary", PLAN | {"boundary": [[0, 0], [300, 0], [300, 6]]}
+    yield "boundary", PLAN | {"boundary": [[k / 1000, k % 2] for k in range(5000)]}
+    yield "doors", PLAN | {"doors": [{"rooms": [0, 1], "from": [4, 1], "to": [4, HUGE]}]}
+    yield "doors", PLAN | {"doors": [{"rooms": [0, 1], "from": [4, 1], "to": [4, 2]}] * 3000}
+    yield "floors", PLAN | {"floors": [[[[[0, 0], [HUGE, 0], [HUGE, 3]]]], None]}
+    yield "floors", PLAN | {"floors": [[[[[k / 9e3, k % 2] for k in range(9000)]]], None]}
+    yield "deep", PLAN | {"deep": nested(400)}
+    yield "relations", PLAN | {"relations": [[0, 1, "right-of"]] * 5000}
+
+
+def nested(depth: int) -> list:
+    found: list = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+def requests() -> Iterator[tuple[str, str, bytes]]:
+    """Path, a word that the refusal says, and the body."""
+    for key, plan in plans():
+        yield "realise", key, {"near": {"plan": plan}}
+        yield "plan", key, {"near": {"plan": plan}}
+        yield "export", key, {"plan": plan, "format": "svg"}
+    flat = PLAN | {"boxes": [[0, 0, 4, 0], [4, 0, 7, 0]]}
+    yield "realise", "boxes[0]", {"near": {"plan": flat}}
+    yield "realise", "moved", {"near": moved(HUGE)}
+    yield "realise", "moved", {"near": moved(5000)}
+    for path in ("realise", "plan"):
+        yield path, "boundary", {"diagram": PAIR, "boundary": [[0, 0], [HUGE, 0], [0, HUGE]]}
+        yield path, "boundary", {"diagram": PAIR, "boundary": [[0, 0], [NAN, 0], [0, 3]]}
+        yield path, "boundary", {"diagram": PAIR, "boundary": [[0, 0], [300, 0], [0, 3]]}
+        yield path, "boundary", {"diagram": PAIR, "boundary": SQUARE * 1000}
+        yield path, "front_door", {"diagram": PAIR, "boundary": SQUARE, "front_door": [HUGE, 0]}
+        yield path, "north", {"diagram": PAIR, "north": HUGE}
+        yield path, "total_area", {"diagram": PAIR, "total_area": HUGE}
+    crowd = {"rooms": ["Bathroom"] * 900, "relations": []}
+    for path, key in (("complete", "given"), ("check", "diagram"), ("export", "diagram")):
+        yield path, f"{key}.rooms", {key: crowd, **({"format": "json"} if path == "export" else {})}
+    yield "sample", "num_rooms", {"num_rooms": 10**300}
+    yield "check", "x", {"x": nested(200)}
+    yield "check", "nested", b'{"x": ' + b"[" * 500 + b"]" * 500 + b"}"
+    yield "check", "nested", b"[" * 100_000
+    yield "check", "k0", json.dumps({f"k{k}": k for k in range(15_000)}).encode()
+    twice = b"{" + b",".join(b'"k%d":0' % (k % 19_999) for k in range(20_000)) + b"}"
+    yield "check", "k0", twice
+    for corners in [
+        [(0, 0, 1), (1e9, 0, 0), (1e9, 1e9, 0)],
+        [(0, 0, 1e300), (1, 0, 0), (1, 1, 0)],
+        [(0, 0, 0), (HUGE, 0, 0), (HUGE, HUGE, 0)],
+        [(0, 0, 0), (NAN, 0, 0), (1, 1, 0)],
+    ]:
+        yield "plot", "plot", {"dxf": drawing(*corners)}
+    yield "plot", "dxf", {"dxf": ["x"] * 100_000}
+
+
+def moved(to: float) -> dict:
+    return {"plan": PLAN, "moved": [{"room": 0, "side": "right", "to": to}]}
+
+
+@cache
+def bodies() -> list[tuple[str, str, bytes]]:
+    """All of ``requests``, as they are sent."""
+    return [
+        (path, word, body if isinstance(body, bytes) else json.dumps(body).encode())
+        for path, word, body in requests()
+    ]
+
+
+VALUES = (
+    *(HUGE, -HUGE, NAN, 1e-320, -1, 0, 7.5, 10**400, True, None, "", "outside", "\ud800"),
+    *("x" * 5000, [], {}, [[0, 0]] * 3, SQUARE, PLAN, nested(50)),
+)
+FULL = PLAN | {
+    "doors": [
+        {"rooms": [0, 1], "from": [4, 1], "to": [4, 2]},
+        {"box": [1, 0, 2, 0], "rooms": [0, "outside"]},
+    ],
+    "boundary": SQUARE,
+    "areas": [12, 9],
+    "floors": [[[[[0, 0], [4, 0], [4, 3]]]], None],
+}
+CHANGE = {
+    "plan": FULL,
+    "locked": [{"room": 0, "keep": "size"}],
+    "areas": {"1": 9},
+    "moved": [{"room": 1, "side": "right", "to": 8}],
+}
+SOUND = (
+    ("realise", {"near": CHANGE, "boundary": SQUARE, "front_door": [0, 1], "north": 9}),
+    ("realise", {"diagram": PAIR, "total_area": 40, "ratio": 1.5, "rules": "irc"}),
+    ("plan", {"brief": {"num_rooms": "2-3", "rooms": {"Kitchen": 1}}, "candidates": 2, "num": 1}),
+    *(("export", {"plan": FULL, "format": format}) for format in ("json", "graphml", "geojson")),
+    *(("export", {"plan": FULL, "format": format}) for format in ("dxf", "svg", "pdf")),
+    ("export", {"diagram": PAIR, "format": "graphml"}),
+    ("check", {"diagram": PAIR, "complete": True}),
+    ("check", {"brief": {"num_rooms": 3, "relations": ["Kitchen adjacent LivingRoom"]}}),
+    ("complete", {"given": PAIR, "completions": 1, "seed": 3, "positions": True}),
+    ("sample", {"num": 1, "num_rooms": 2}),
+    ("plot", {"dxf": drawing((0, 0, 0), (8, 0, 1), (8, 6, 0))}),
+)
+"""Bodies that are answered."""
+
+
+def mutated(seed: int) -> tuple[str, bytes]:
+    """Path, and a body of which one or two values are others, or a part of the text is."""
+    draw = random.Random(seed)
+    path, sound = draw.choice(SOUND)
+    body = json.loads(json.dumps(sound))
+    for _ in range(draw.choice((1, 1, 2))):
+        inside, key = draw.choice([*_places(body)])
+        inside[key] = deepcopy(draw.choice(VALUES))
+    text = json.dumps(body).encode()
+    if draw.random() < 0.2:
+        start, end = sorted(draw.randrange(len(text) + 1) for _ in range(2))
+        text = text[:start] + draw.choice([b"[[[[", b'"', b"\xff", b"1e999"]) + text[end:]
+    if path == "plot" and draw.random() < 0.8:
+        lines = drawing((0, 0, 0), (8, 0, 1), (8, 6, 0)).split("\n")
+        lines[draw.randrange(len(lines))] = draw.choice(("1e308", "nan", "-1", "POLYLINE", "70"))
+        text = json.dumps({"dxf": "\n".join(lines)}).encode()
+    return path, text
+
+
+def _places(value: object) -> Iterator[tuple]:
+    """All lists and objects inside a value, with each of their keys."""
+    pending = [value]
+    while pending:
+        inside = pending.pop()
+        if isinstance(inside, dict | list):
+            for key in inside if isinstance(inside, dict) else range(len(inside)):
+                yield inside, key
+                pending.append(inside[key])
+
 
 JSON = {"content-type": "application/json"}
 CLIENTS, SECONDS = 32, 25.0

@@ -15,20 +15,9 @@ from selenium.webdriver.support.ui import Select
 from discrete_diffusion import load
 from floor_plans import PartialDiagram, read_diagrams
 from floor_plans.plans.floor_plan import FloorPlan
-from studio_browser import BROWSER, DRIVER, Page, browser, served
+from studio_browser import Page, browser, needs_browser, served
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not (BROWSER and DRIVER),
-        reason="no chromium and chromedriver are installed (apt-get install chromium-driver)",
-    ),
-]
-
-
-@pytest.fixture(scope="module")
-def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("downloads")
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +83,7 @@ def test_a_link_holds_the_drawing(page):
 
 def test_a_plan_is_realised_and_saved(page, downloads):
     page.open()
-    page.add("LivingRoom", "Kitchen")
-    page.relate(0, 1, "left-of", 0)
-    page.find("realise").click()
+    page.realise_two_rooms()
     page.wait(lambda: page.said.startswith("A plan of"))
     picture = page.find("picture")
     page.wait(lambda: page.driver.execute_script("return arguments[0].naturalWidth", picture) > 0)
@@ -128,9 +115,7 @@ def test_a_plan_is_of_what_is_drawn_now(page, downloads):
         (button,) = page.all("#export button[data-of=plan][data-format=geojson]")
         return button.is_enabled()
 
-    page.add("LivingRoom", "Kitchen")
-    page.relate(0, 1, "left-of", 0)
-    page.find("realise").click()
+    page.realise_two_rooms()
     page.wait(lambda: page.said.startswith("A plan of"))
     assert may_be_saved()
     assert page.find("plan").is_displayed()
@@ -202,9 +187,7 @@ def test_another_relation_that_would_do_is_drawn_at_a_click(page):
           }
           return new Response(JSON.stringify(state), { status: answer.status });
         };""")
-    page.add("LivingRoom", "Kitchen")
-    page.relate(0, 1, "left-of", 0)
-    page.find("realise").click()
+    page.realise_two_rooms()
     page.wait(lambda: page.said.startswith("A plan of"))
     assert [each.text for each in page.all("#given-up li")][-1].startswith("ruled out: kitchen")
     (button,) = page.all("#mend button")

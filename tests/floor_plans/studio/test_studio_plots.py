@@ -18,22 +18,11 @@ from discrete_diffusion import load
 from discrete_diffusion.hub import boxed_model
 from floor_plans import read_diagrams
 from floor_plans.plans.floor_plan import FloorPlan
-from studio_browser import BROWSER, DRIVER, Page, browser, served
+from studio_browser import Page, browser, needs_browser, served
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not (BROWSER and DRIVER),
-        reason="no chromium and chromedriver are installed (apt-get install chromium-driver)",
-    ),
-]
+pytestmark = needs_browser
 
 CORNERS = [(0, 0), (11, 0), (11, 9), (0, 9)]
-
-
-@pytest.fixture(scope="module")
-def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("downloads")
 
 
 @pytest.fixture(scope="module")
@@ -58,25 +47,6 @@ def draw_plot(page: Page) -> None:
 
 def lengths(page: Page) -> list[float]:
     return [float(each.get_attribute("value")) for each in page.all("#sides li > input")]
-
-
-def realise_two_rooms(page: Page) -> None:
-    page.find("tab-drawing").click()
-    page.add("LivingRoom", "Kitchen")
-    page.relate(0, 1, "left-of", 0)
-    page.find("realise").click()
-    page.wait_for_work()
-
-
-def saved(page: Page, downloads: Path, format: str) -> Path:
-    """A plan, saved by the button beside it."""
-    path = downloads / f"plan.{format}"
-    path.unlink(missing_ok=True)
-    (button,) = page.all(f".exports [data-format={format}]")
-    page.press(button)
-    page.wait(path.is_file)
-    page.wait(lambda: page.said == f"Saved plan.{format}.")
-    return path
 
 
 # -- the plot
@@ -199,9 +169,10 @@ def test_a_plan_is_realised_on_the_plot_and_is_stale_after_it_changes(page, down
     page.open()
     page.find("tab-plot").click()
     page.pick("preset", "[[0,0],[11,0],[11,9],[0,9]]")
-    realise_two_rooms(page)
+    page.find("tab-drawing").click()
+    page.realise_two_rooms()
     assert page.find("plan").is_displayed(), page.said
-    (plan,) = read_diagrams(saved(page, downloads, "dxf"))
+    (plan,) = read_diagrams(page.save_plan(downloads, "dxf"))
     corners = FloorPlan.of(plan).outline.bounds
     assert (corners[2] - corners[0], corners[3] - corners[1]) == pytest.approx((11, 9), abs=0.01)
     page.find("tab-plot").click()
@@ -224,8 +195,9 @@ def test_all_survives_a_reload_and_a_file(page, downloads, tmp_path):
     page.open()
     page.find("tab-plot").click()
     page.pick("preset", "[[0,0],[11,0],[11,9],[0,9]]")
-    realise_two_rooms(page)
-    before = saved(page, downloads, "json").read_text()
+    page.find("tab-drawing").click()
+    page.realise_two_rooms()
+    before = page.save_plan(downloads, "json").read_text()
     page.all("#variants .pill")[0].click()
     (downloads / "studio.json").unlink(missing_ok=True)
     page.find("save").click()
@@ -233,7 +205,7 @@ def test_all_survives_a_reload_and_a_file(page, downloads, tmp_path):
     page.reload()
     assert page.all("#variants .pinned.chosen")
     assert len(page.all("#rooms li")) == 2
-    assert saved(page, downloads, "json").read_text() == before
+    assert page.save_plan(downloads, "json").read_text() == before
     first = page.driver.current_window_handle
     page.driver.switch_to.new_window("tab")  # the next visit
     page.driver.get(page.address)
@@ -247,7 +219,7 @@ def test_all_survives_a_reload_and_a_file(page, downloads, tmp_path):
     assert not page.find("plans").is_displayed()
     page.find("open-file").send_keys(str(downloads / "studio.json"))
     page.wait(lambda: page.said == "Opened studio.json.")
-    assert saved(page, downloads, "json").read_text() == before
+    assert page.save_plan(downloads, "json").read_text() == before
     data = json.loads((downloads / "studio.json").read_text())
     data["plans"][0]["plan"]["boxes"] = "no boxes"
     broken = tmp_path / "broken.json"
@@ -380,7 +352,8 @@ def test_axe_finds_nothing_and_focus_is_seen(page, width):
     page.open()
     assert page.access_faults() == []
     page.find("example").click()
-    realise_two_rooms(page)
+    page.find("tab-drawing").click()
+    page.realise_two_rooms()
     for tab in ("plot", "brief", "drawing"):
         page.find(f"tab-{tab}").click()
         assert page.access_faults() == []
@@ -427,8 +400,8 @@ def test_from_a_plot_and_a_wish_to_files(page, downloads, width, height, num):
 
     def files() -> tuple[Any, ...]:
         pytest.importorskip("ifcopenshell")
-        (plan,) = read_diagrams(saved(page, downloads, "dxf"))
-        return plan.to_json(), saved(page, downloads, "ifc").read_text()
+        (plan,) = read_diagrams(page.save_plan(downloads, "dxf"))
+        return plan.to_json(), page.save_plan(downloads, "ifc").read_text()
 
     first = files()
     drawn = FloorPlan.of(read_diagrams(downloads / "plan.dxf")[0])

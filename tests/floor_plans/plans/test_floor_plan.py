@@ -1,16 +1,19 @@
-"""Doors: as lines, as boxes, in JSON, and between the rooms nearest to them."""
+"""Doors as lines, as boxes and in JSON; properties of a plan that are computed once."""
 
 from __future__ import annotations
 
 import json
+import threading
+from dataclasses import dataclass
 
 import pytest
 
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, adjacent_rooms
+from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, adjacent_rooms, computed_once
 
 shapely = pytest.importorskip("shapely", reason="dimensioned plans take the extra plans")
+
 
 BOXES = ((0.0, 0.0, 4.0, 3.0), (4.2, 0.0, 6.0, 1.4), (4.2, 1.6, 6.0, 3.0))
 """A room on the left, two on the right, walls of 0.2 m."""
@@ -102,3 +105,50 @@ def test_other_keys_of_a_plan_are_checked_too():
     ):
         with pytest.raises(DiagramError, match=words):
             FloorPlan.of(BubbleDiagram((0, 1, 2), (), BOXES, metadata))
+
+
+@dataclass(frozen=True)
+class Square:
+    side: int
+    calls: list[int]
+
+    @computed_once
+    def area(self) -> int:
+        """The area."""
+        self.calls.append(self.side)
+        if self.side < 0:
+            raise ValueError("no square")
+        return self.side**2
+
+
+def test_it_is_computed_at_its_first_use_alone():
+    square = Square(3, [])
+    assert (square.area, square.area, square.calls) == (9, 9, [3])
+    assert Square.area.__doc__ == "The area."
+    assert Square(3, square.calls) == square
+
+
+def test_an_error_is_not_kept():
+    square = Square(-1, [])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no square"):
+            _ = square.area
+    assert square.calls == [-1, -1]
+
+
+def test_objects_do_not_wait_for_each_other():
+    """As two threads that meet within it: with a lock for both none would ever come out."""
+    meet = threading.Barrier(2, timeout=10)
+
+    class Meeting:
+        @computed_once
+        def place(self) -> int:
+            return meet.wait()
+
+    found: list[int] = []
+    threads = [threading.Thread(target=lambda: found.append(Meeting().place)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [0, 1]
