@@ -12,7 +12,6 @@ import torch
 
 from discrete_diffusion import load
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
-from discrete_diffusion.runtime import Shard
 from floor_plans import BubbleDiagram, decode
 from plan_examples import CIRCLE
 
@@ -170,16 +169,6 @@ def test_answers_are_kept_by_rules_and_version(monkeypatch, tmp_path):
     monkeypatch.setattr(habitable, "_planner_version", lambda: "another version")
     assert Habitable(STRICT)(diagrams) == [(), ("facade", "front")]
     assert len(planned) == 6
-
-
-@pytest.mark.slow
-def test_processes_that_share_the_work_have_the_same_answers():
-    class Two(Shard):
-        def map(self, function, items):
-            return [function(item) for item in items]
-
-    diagrams = [GOOD, CIRCLE, DARK]
-    assert Habitable(STRICT, Two(0, 2))(diagrams) == Habitable(STRICT)(diagrams)
 
 
 @pytest.mark.slow

@@ -42,6 +42,20 @@ FLAT = {
 LOCAL = "http://127.0.0.1"
 
 
+class Held:
+    """Makes a model wait before it draws, until ``go``; ``sizes``: requests of each batch."""
+
+    def __init__(self, model) -> None:
+        self.begun, self.go, self.sizes = threading.Event(), threading.Event(), []
+        self._draw, model.draw = model.draw, self
+
+    def __call__(self, asks):
+        self.sizes.append(len(asks))
+        self.begun.set()
+        assert self.go.wait(120)
+        return self._draw(asks)
+
+
 @pytest.fixture(scope="module")
 def app(studio_run):
     return create_app(load(studio_run))
@@ -136,41 +150,26 @@ def test_an_answer_does_not_depend_on_what_is_drawn_beside_it(app):
 def test_requests_that_wait_are_answered_together(app, client, monkeypatch):
     studio = app.state.studio
     alone = {seed: asked(client, "complete", given=GIVEN, seed=seed) for seed in range(5)}
-    draw, begun, go = studio.model.draw, threading.Event(), threading.Event()
-    sizes = []
-
-    def held(asks):
-        sizes.append(len(asks))
-        begun.set()
-        assert go.wait(120)
-        return draw(asks)
-
-    monkeypatch.setattr(studio.model, "draw", held)
+    monkeypatch.setattr(studio.model, "draw", studio.model.draw)  # to be taken back
+    held = Held(studio.model)
     with ThreadPoolExecutor(5) as pool:
         first = pool.submit(asked, client, "complete", given=GIVEN, seed=0)
-        assert begun.wait(120)
+        assert held.begun.wait(120)
         rest = [pool.submit(asked, client, "complete", given=GIVEN, seed=k) for k in range(1, 5)]
         while client.get("/healthz").json()["waiting"] < 4:
             pass
-        go.set()
+        held.go.set()
         found = [each.result()["diagrams"] for each in (first, *rest)]
-    assert sizes == [1, 4]
+    assert held.sizes == [1, 4]
     assert found == [alone[seed]["diagrams"] for seed in range(5)]
 
 
 def test_a_full_queue_sends_away(studio_run):
     app = create_app(load(studio_run), most_waiting=1)
-    draw, begun, go = app.state.studio.model.draw, threading.Event(), threading.Event()
-
-    def held(asks):
-        begun.set()
-        assert go.wait(120)
-        return draw(asks)
-
-    app.state.studio.model.draw = held
+    held = Held(app.state.studio.model)
     with TestClient(app, base_url=LOCAL) as client, ThreadPoolExecutor(2) as pool:
         first = pool.submit(asked, client, "complete", given=GIVEN)
-        assert begun.wait(120)
+        assert held.begun.wait(120)
         second = pool.submit(asked, client, "complete", given=GIVEN)
         while client.get("/healthz").json()["waiting"] < 1:
             pass
@@ -178,30 +177,22 @@ def test_a_full_queue_sends_away(studio_run):
         assert answer.status_code == 429
         assert answer.headers["retry-after"] == "2"
         assert answer.json() == {"error": "too many requests are waiting; try again in 2 s"}
-        go.set()
+        held.go.set()
         assert first.result()["diagrams"] == second.result()["diagrams"]
 
 
 @pytest.mark.slow
 def test_what_takes_too_long_is_given_up(studio_run):
     app = create_app(load(studio_run), seconds=0.3)
-    begun, go = threading.Event(), threading.Event()
-    draw = app.state.studio.model.draw
-
-    def held(asks):
-        begun.set()
-        assert go.wait(120)
-        return draw(asks)
-
-    app.state.studio.model.draw = held
+    held = Held(app.state.studio.model)
     with TestClient(app, base_url=LOCAL) as client:
         answer = client.post("/api/complete", json={"given": GIVEN})
         assert answer.status_code == 504
         assert answer.json()["error"].startswith("this took too long")
         body = {"given": GIVEN, "stream": True}
         assert client.post("/api/complete", json=body).text.startswith("event: error")
-        assert begun.is_set()
-        go.set()
+        assert held.begun.is_set()
+        held.go.set()
 
 
 def test_one_request_that_cannot_be_answered_takes_no_other_with_it(app, client, monkeypatch):

@@ -247,6 +247,13 @@ def test_plans_that_break_a_rule_are_left_out_where_it_is_asked_for(client):
     assert "habitable=true" in answer.json()["error"]
 
 
+def near(**change) -> dict:
+    """Body of a changed plan."""
+    rooms, boxes = ["LivingRoom", "Kitchen"], [[3, 0, 9, 5], [0, 0, 3, 2.4]]
+    plan = {"rooms": rooms, "relations": [[0, 1, "right-of"]], "boxes": boxes}
+    return {"near": {"plan": plan, **change}}
+
+
 def plan_of(answer: dict) -> FloorPlan:
     return FloorPlan.of(BubbleDiagram.from_json(answer["plan"]))
 
@@ -275,42 +282,30 @@ def test_a_plan_is_changed_and_keeps_what_is_locked(client):
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("paths", "body", "named"),
     [
-        ({"locked": [{"room": 5, "keep": "place"}]}, "room 5"),
-        ({"locked": [{"room": 1, "keep": "colour"}]}, "near.locked.keep[0]"),
-        ({"locked": [{"room": 1, "keep": "size"}], "areas": {"1": 5}}, "areas: room 1"),
-        ({"areas": {"1": -5}}, "near.areas"),
-        ({"moved": [{"room": 1, "side": "north", "to": 3}]}, "near.moved.side[0]"),
+        ("plan realise", near(locked=[{"room": 5, "keep": "place"}]), "room 5"),
+        ("plan realise", near(locked=[{"room": 1, "keep": "colour"}]), "near.locked.keep[0]"),
+        (
+            "plan realise",
+            near(locked=[{"room": 1, "keep": "size"}], areas={"1": 5}),
+            "areas: room 1",
+        ),
+        ("plan realise", near(areas={"1": -5}), "near.areas"),
+        ("plan", near(moved=[{"room": 1, "side": "north", "to": 3}]), "near.moved.side[0]"),
+        ("plan", {"diagram": PLAN, "num_rooms": 3}, "num_rooms"),
+        ("plan", {"num": 3, "candidates": 2}, "candidates"),
+        ("plan", {"brief": {"rooms": {"Kitchen": 1}, "area": 40}, "total_area": 50}, "total_area"),
+        ("plan", {"brief": {"rooms": {"Kitchen": 1}, "north": 40}, "north": 50}, "north"),
+        ("plan", {"total_area": 90, "boundary": [[0, 0], [2, 0], [2, 2]]}, "total_area"),
+        ("plan", {"rules": "mine"}, "rules"),
     ],
 )
-def test_a_wrong_change_is_refused_at_once(client, change, named):
-    plan = {
-        "rooms": ["LivingRoom", "Kitchen"],
-        "relations": [[0, 1, "right-of"]],
-        "boxes": [[3, 0, 9, 5], [0, 0, 3, 2.4]],
-    }
-    for path in ("plan", "realise"):
-        answer = client.post(f"/api/{path}", json={"near": {"plan": plan, **change}})
+def test_a_wrong_request_for_plans_is_refused_at_once(client, paths, body, named):
+    for path in paths.split():
+        answer = client.post(f"/api/{path}", json=body)
         assert answer.status_code == 400
         assert named in answer.json()["error"]
-
-
-@pytest.mark.parametrize(
-    ("body", "named"),
-    [
-        ({"diagram": PLAN, "num_rooms": 3}, "num_rooms"),
-        ({"num": 3, "candidates": 2}, "candidates"),
-        ({"brief": {"rooms": {"Kitchen": 1}, "area": 40}, "total_area": 50}, "total_area"),
-        ({"brief": {"rooms": {"Kitchen": 1}, "north": 40}, "north": 50}, "north"),
-        ({"total_area": 90, "boundary": [[0, 0], [2, 0], [2, 2]]}, "total_area"),
-        ({"rules": "mine"}, "rules"),
-    ],
-)
-def test_a_wrong_wish_is_refused_at_once(client, body, named):
-    answer = client.post("/api/plan", json=body)
-    assert answer.status_code == 400
-    assert named in answer.json()["error"]
 
 
 def test_a_wish_that_cannot_be_met_fails_with_the_reason(client):

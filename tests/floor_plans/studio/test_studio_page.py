@@ -301,14 +301,6 @@ def test_contradictions_glow_with_their_reason(page):
     page.wait(lambda: not page.all("#relations li.wrong"))
 
 
-def test_too_many_rooms_are_refused_in_a_sentence(page):
-    page.open()
-    page.add(*[""] * 9)
-    page.find("complete").click()
-    page.wait(lambda: "at most 8" in page.said)
-    assert not page.all("#cards li")
-
-
 def test_the_keyboard_suffices(page):
     page.open()
     page.keys("a", "k", Keys.TAB)  # the list of rooms, then its first that begins so
