@@ -72,8 +72,7 @@ def _names(language: str) -> Mapping[str, RoomName]:
     return {kind: RoomName(*names) for kind, names in _table()[language].items() if kind != "words"}
 
 
-LAYERS = ("plain", "aia")
-"""Sets of layer names for DXF."""
+LAYERS = ("plain", "aia")  # sets of layer names for DXF
 
 _STOREYS = (2.3, 10.0)
 """Bounds on the height of a storey, metres. Heads of doors and windows are lower."""
@@ -140,8 +139,7 @@ class DrawnDoor:
     is_front: bool = False
 
 
-EMBEDDED = "discrete_diffusion"
-"""Key of a file for the JSON of the plan that it was written from."""
+EMBEDDED = "discrete_diffusion"  # key of a file for the JSON of the plan that it was written from
 
 
 def embedded_json(plan: FloorPlan) -> dict[str, Any]:

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 MOVED = "relations of moved rooms"
 """Note on stated relations that no longer hold, because rooms have moved."""
 
-TURNED = "plan turned back"
-"""Note on a plan that was drawn rotated as a whole."""
+TURNED = "plan turned back"  # note on a plan that was drawn rotated as a whole
 
 LOOSE = "room that fills less than half of its box"
 """Note on rooms whose relations are measured on boxes that they do not fill."""
@@ -56,11 +55,8 @@ OTHER_BOUNDARIES = "further plot outlines"
 
 _LEAST_FILL = 0.5
 
-_LEAST_SHARED = 0.1
-"""Least shared area of two floors that are reported to overlap, square metres."""
-
-_FAR = 2.0
-"""Metres between groups of rooms that count as far apart."""
+_LEAST_SHARED = 0.1  # least shared area of two floors that are reported to overlap, square metres
+_FAR = 2.0  # metres between groups of rooms that count as far apart
 
 
 @dataclass(frozen=True)

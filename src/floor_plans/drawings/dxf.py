@@ -33,14 +33,12 @@ plan with a boundary has BOUNDARY instead of OUTLINE."""
 PLAIN_LAYERS = {aia: plain for plain, (_, aia) in LAYERS.items()}
 
 BOUNDARY = "BOUNDARY"
-APP = EMBEDDED.upper()
-"""Name of our records in the file."""
+APP = EMBEDDED.upper()  # name of our records in the file
 
 FLOOR, HOLE, DOOR, LABEL = "floor", "hole", "door", "label"
 """Tags for the meaning of a polyline, line or text, followed by the number of its room."""
 
-_WALL_WEIGHT = 50
-"""Width of wall lines on paper, in hundredths of a millimetre."""
+_WALL_WEIGHT = 50  # width of wall lines on paper, in hundredths of a millimetre
 
 _LETTER, _LETTER_WIDTH, _LINES = 0.25, 0.8, 2.0
 """Height of letters in metres, their width in heights, and half the height of two lines."""
@@ -64,15 +62,13 @@ _DIMENSIONS = {
 }
 """Variables of the dimension style, in metres."""
 
-_SWUNG, _THICK = "DOOR", 0.05
-"""Block of a door that is 1 m wide, and the thickness of its leaf."""
+_SWUNG, _THICK = "DOOR", 0.05  # block of a door that is 1 m wide, and the thickness of its leaf
 
 _MARGIN, _NARROWEST_WINDOW = 0.1, 1.2
 """Margin of the initial view as a share of the plan's height, and the least width of a window in
 heights."""
 
-_CHUNK = 250
-"""Characters of a string that every reader of DXF accepts."""
+_CHUNK = 250  # characters of a string that every reader of DXF accepts
 
 
 def dxf_of(plan: FloorPlan, style: DrawingStyle) -> str:

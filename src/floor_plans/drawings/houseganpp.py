@@ -25,19 +25,13 @@ from floor_plans.plans.floor_plan import FRONT_DOOR, TOLERANCE, Box, FloorPlan, 
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
-FRAME = "frame"
-"""Key for the frame of a plan that does not lie on 256 x 256 pixels of 18 m."""
+FRAME = "frame"  # key for the frame of a plan that does not lie on 256 x 256 pixels of 18 m
 
 _PIXELS = 256
 _METRES = metres_per("pixels")
-_WRITTEN_DIGITS, _READ_DIGITS = 9, 6
-"""Decimals of a pixel."""
-
-_DOOR_THICKNESS = 4
-"""Pixels of the wall around a door whose thickness is unknown."""
-
-_MOST_WALL = DEFAULT_THRESHOLD
-"""Largest thickness of a wall between two rooms, pixels."""
+_WRITTEN_DIGITS, _READ_DIGITS = 9, 6  # decimals of a pixel
+_DOOR_THICKNESS = 4  # pixels of the wall around a door whose thickness is unknown
+_MOST_WALL = DEFAULT_THRESHOLD  # largest thickness of a wall between two rooms, pixels
 
 _BEDROOMS = ("MasterRoom", "ChildRoom", "SecondRoom", "GuestRoom")
 _NEAREST = {**dict.fromkeys(_BEDROOMS, BEDROOM), "Wall-in": "Storage"}
@@ -213,11 +207,8 @@ def _rooms_of_sides(
 OPEN = "room whose walls close no outline inside its box"
 """Note on rooms whose floor is taken to be their box."""
 
-_FAR = 1e9
-"""Largest coordinate of a wall's end, pixels."""
-
-_DIGITS = 6
-"""Decimals of a metre and of a pixel."""
+_FAR = 1e9  # largest coordinate of a wall's end, pixels
+_DIGITS = 6  # decimals of a metre and of a pixel
 
 
 @dataclass(frozen=True)

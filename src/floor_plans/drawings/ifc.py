@@ -32,8 +32,7 @@ _NAMESPACE = uuid.UUID("5d4f7f1e-6d62-4b8e-9a67-3c1f0a7b2d94")
 _NO_TIME = "1970-01-01T00:00:00"
 """Time of creation in the header, fixed so that the same plan yields the same file."""
 
-_PRECISION = 1e-6
-"""Precision of coordinates, metres."""
+_PRECISION = 1e-6  # precision of coordinates, metres
 
 
 @dataclass(frozen=True)
@@ -201,13 +200,9 @@ class IfcModel:
         )
 
 
-DOOR_HEIGHT, RAILING_HEIGHT = 2.1, 1.0
-"""Heights in metres."""
-
-_LEAF, _GLASS = 0.05, 0.06
-"""Thickness of a door's leaf and of a window in its frame, metres."""
-_THROUGH = 0.05
-"""Metres that the solid of an opening extends beyond its wall."""
+DOOR_HEIGHT, RAILING_HEIGHT = 2.1, 1.0  # heights in metres
+_LEAF, _GLASS = 0.05, 0.06  # thickness of a door's leaf and of a window in its frame, metres
+_THROUGH = 0.05  # metres that the solid of an opening extends beyond its wall
 
 
 def ifc_of(plan: FloorPlan, style: DrawingStyle) -> str:

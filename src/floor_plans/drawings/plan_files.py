@@ -69,8 +69,7 @@ from floor_plans.drawings.rlvr import read_rlvr
 _FIELDS = ("rooms", "relations", "boxes", "room_type")
 """Fields of plans of any format, to find misspelt keys."""
 
-WALLS = "walls"
-"""Name of left-out walls of a House-GAN++ plan: those that enclose no polygon."""
+WALLS = "walls"  # name of left-out walls of a House-GAN++ plan: those that enclose no polygon
 
 
 def room_codes(data: object) -> RoomCodes:

@@ -32,20 +32,15 @@ from floor_plans.solver.shapes import PlanShapes, dimension_lines, extent, hatch
 if TYPE_CHECKING:
     from floor_plans.plans.floor_plan import Point as Corner
 
-LEAST_POINTS, LARGEST = 5.5, 11.0
-"""Smallest and largest size of the letters of a name, points."""
+LEAST_POINTS, LARGEST = 5.5, 11.0  # smallest and largest size of the letters of a name, points
 _LETTER, _SMALLEST_LARGE = 0.34, 7.5
 """Preferred size of letters in metres, and the least number of points for it."""
-_NUMBER_SIZES = (4.5, 3.5, 2.5)
-"""Sizes of the numbers of rooms that have no space for a larger one."""
-LINE_HEIGHT = 1.25
-"""Height of a line of text, in units of its size."""
-AREA_SIZE = 0.85
-"""Size of the letters of the area, in units of the letters of the name."""
+_NUMBER_SIZES = (4.5, 3.5, 2.5)  # sizes of the numbers of rooms that have no space for a larger one
+LINE_HEIGHT = 1.25  # height of a line of text, in units of its size
+AREA_SIZE = 0.85  # size of the letters of the area, in units of the letters of the name
 
 _SQUARE_METRES = "m²"
-_CELL = 0.05
-"""Width of the grid on which places of labels are searched, metres."""
+_CELL = 0.05  # width of the grid on which places of labels are searched, metres
 _MARGINS = (1.6, 0.8, 0.3)
 """Free floor around a label, in units of its letters; the first one that fits is used."""
 
@@ -163,14 +158,11 @@ class _Grid:
 
 WALL = TEXT
 FRONT_DOOR = BROKEN_LINE
-SMALL = 6.5
-"""Size of figures and captions, points."""
-_LIGHT = 0.6
-"""Share of a bubble's colour in the colour of a floor."""
+SMALL = 6.5  # size of figures and captions, points
+_LIGHT = 0.6  # share of a bubble's colour in the colour of a floor
 _CORNER, _ARROW = 0.3, 0.12
 """Inches from the corner of a card to the middle of the north arrow, and half its length."""
-_HATCH = 0.07
-"""Inches between two lines of the hatching of dead area."""
+_HATCH = 0.07  # inches between two lines of the hatching of dead area
 
 
 @dataclass(frozen=True)
@@ -326,8 +318,7 @@ class PlanPen:
         self.axes.text(x, y, "N", fontsize=SMALL, zorder=7, **LABEL)
 
 
-_TICK = 0.035
-"""Half the length of a tick, inches."""
+_TICK = 0.035  # half the length of a tick, inches
 _FROM_PLAN, _FROM_LINE = 0.22, 0.26
 """Inches from a plan to its first line of dimensions, and between lines."""
 

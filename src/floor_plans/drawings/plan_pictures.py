@@ -57,8 +57,7 @@ of its rooms."""
 _LEAST_CELL = 3.2
 _FOOTER = 0.34
 _METRES_PER_INCH = 0.0254
-_SPECK = 0.2
-"""Dead area up to this is not explained, square metres."""
+_SPECK = 0.2  # dead area up to this is not explained, square metres
 
 
 def plot_plan(
@@ -210,8 +209,7 @@ def _plot_footer(sheet: Sheet, scale: int, per_metre: float, *, front: bool, dea
         x += text_width(text) * SMALL / POINTS_PER_INCH
 
 
-_INCH = 25.4
-"""Millimetres per inch."""
+_INCH = 25.4  # millimetres per inch
 _PAPERS = {"A4": (210, 297), "A3": (297, 420)}
 _FITTING = [
     *(("A4", 50), ("A4", 100), ("A3", 100), ("A4", 200), ("A3", 200), ("A3", 500)),
@@ -225,8 +223,7 @@ and a caption."""
 _LINE, _COLUMN, _LINES = 4.4, 46, 5
 """Millimetres between lines of the title block and between its columns; lines of a column."""
 
-NUM_DRAWN = 12
-"""Most plans in the picture, which shows the first plans."""
+NUM_DRAWN = 12  # most plans in the picture, which shows the first plans
 
 
 @dataclass(frozen=True)

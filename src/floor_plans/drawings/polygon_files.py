@@ -46,8 +46,7 @@ from floor_plans.rules.finding import ADDED, added_rooms
 if TYPE_CHECKING:
     from shapely.geometry.base import BaseGeometry
 
-PART = "plan of a part of a drawing"
-"""Note on a plan that shares its drawing with other plans."""
+PART = "plan of a part of a drawing"  # note on a plan that shares its drawing with other plans
 
 _LEVELS = ("level", "storey", "story", "etage", "geschoss", "stockwerk")
 _OTHERS = ("floor", "flat", "apartment", "dwelling", "unit", "wohnung")

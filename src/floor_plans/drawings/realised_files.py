@@ -96,8 +96,7 @@ logger = logging.getLogger(__name__)
 PLANS, NUMBERS = "plans.jsonl", "plans.json"
 """Names of the file with a plan in each line, and of the file with numbers on all plans."""
 
-_MOST_EXPLAINED = 3
-"""Plans for which the command explains why they break rules."""
+_MOST_EXPLAINED = 3  # plans for which the command explains why they break rules
 
 PROVED, EXCLUDED, NOT_FOUND = "proved impossible", "the rules exclude each other", "not found"
 """Verdicts of the solver on a rule that a plan breaks."""

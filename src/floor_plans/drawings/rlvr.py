@@ -52,8 +52,7 @@ _ALIKE = {
 
 FRONT, INTERIOR = "front_door", "interior_door"
 
-_THIN = 0.001
-"""Thickness in metres of a door in a wall of unknown thickness."""
+_THIN = 0.001  # thickness in metres of a door in a wall of unknown thickness
 
 
 def rlvr_of(plan: FloorPlan) -> str:

@@ -34,7 +34,6 @@ logger = logging.getLogger(__name__)
 TRIES = 50  # samples taken for each requested one, at most, by default
 EFFORT = 0.3  # effort of the solver for a diagram, about a CPU-second, as in ``evaluate``
 _MOST_AT_ONCE = 1024  # samples of a round. Accepted ones are written before the next round
-
 Known = Mapping[tuple[int, int], int]  # code of each known pair of rooms i < j, "no-edge" included
 
 _NESTING = [{INSIDE: -1, SURROUNDING: 1}.get(code, 0) for code in range(len(RELATIONS))]

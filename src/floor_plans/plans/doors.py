@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from shapely import Geometry, Polygon
 
 DOOR, FRONT = 0.8, 1.0  # widths of an interior door and of a front door, metres
-LEAST_WALL = 0.9
-"""Metres of straight wall that a door needs; a front door needs ``FRONT - DOOR`` more."""
+LEAST_WALL = 0.9  # metres of straight wall that a door needs; a front door needs FRONT - DOOR more
 FROM_CORNER = 0.15
 """Metres between a door and the end of its wall, half an inner wall included. In a shorter wall the
 door is in the middle."""

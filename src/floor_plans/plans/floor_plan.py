@@ -38,7 +38,6 @@ Box = tuple[float, float, float, float]
 
 FRONT_DOOR = -1  # number that stands for the outside among the rooms of a door
 _OUTSIDE = "outside"  # name of ``FRONT_DOOR`` in JSON
-
 TOLERANCE = 1e-3  # metres by which a shape that is read may differ from the one that was written
 
 _AROUND = 0.1

@@ -19,9 +19,7 @@ MOST_RATIO = 10  # largest ratio of the sides of a rectangular outline
 LONGEST = 200  # longest side of a plan, metres. A longer one is in another unit
 MOST_AREA = LONGEST**2  # largest area of a plan, square metres
 _STEP = 5  # decimetres of the steps that replace slanted sides, inside the outline
-
-THICKEST = 0.45
-"""Thickest wall, metres. Floors that are further apart have space between them."""
+THICKEST = 0.45  # thickest wall, metres. Floors that are further apart have space between them
 DEEP = 0.5  # metres of floor behind a wall, so that people can reach it
 LANDING = 1.0  # metres in front of an outer wall that are free of rooms
 

@@ -6,11 +6,8 @@ import io
 import json
 import re
 
-import numpy as np
 import pytest
 from drawn_plans import GAP, assert_same, by_hand, embedded, measured
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from floor_plans import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
@@ -145,21 +142,6 @@ def test_layers_have_the_names_of_the_aia_and_rooms_those_of_a_language(tmp_path
         label.discard_xdata("DISCRETE_DIFFUSION")
     document.saveas(path)
     assert read_report(path).diagrams[0].room_names == plan.diagram.room_names
-
-
-@pytest.mark.slow
-def test_the_drawing_addon_draws_it(tmp_path):
-    backend = pytest.importorskip("ezdxf.addons.drawing.matplotlib", reason="it draws drawings")
-    figure = Figure(figsize=(4, 4))
-    canvas, axes = FigureCanvasAgg(figure), figure.add_axes((0, 0, 1, 1))
-    document = drawn(tmp_path, embedded(1)[0])
-    drawing = pytest.importorskip("ezdxf.addons.drawing", reason="it draws drawings")
-    out = backend.MatplotlibBackend(axes)
-    drawing.Frontend(drawing.RenderContext(document), out).draw_layout(document.modelspace())
-    canvas.draw()
-    pixels = np.asarray(canvas.buffer_rgba())[..., :3]
-    assert (pixels.std(axis=2) > 20).mean() > 0.001  # coloured: doors
-    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 20
 
 
 def by_another_hand(unit=4, layer="ROOMS", scale=1.0):

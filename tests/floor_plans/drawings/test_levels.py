@@ -155,20 +155,6 @@ def test_storeys_that_a_plan_lists_for_its_rooms_are_refused(tmp_path, relations
         assert read(tmp_path, json.dumps(plan | other), "plan.jsonl").diagrams[0].num_rooms == 3
 
 
-def test_the_reported_drawings(real_data):
-    folder = real_data / "public_cases" / "plans"
-    if not folder.is_dir():
-        pytest.skip("no public_cases/plans")
-    check_two(read_report(folder / "storeys.geojson"))
-    (remark,) = overlaps(read_report(folder / "overlap.geojson"))
-    assert "share 8.0 m2" in remark.first
-    names = {
-        name: read_report(folder / f"{name}.dxf").diagrams[0].room_names
-        for name in ("base", "area_first", "attrib", "block", "double")
-    }
-    assert set(names.values()) == {("LivingRoom", "MasterRoom", "Kitchen", "Bathroom")}
-
-
 @pytest.mark.parametrize(
     ("rooms", "keys"),
     [

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from drawn_plans import GAP, assert_same, by_hand, embedded, measured
+from drawn_plans import assert_same, by_hand, embedded
 
 from floor_plans import BubbleDiagram
 from floor_plans.drawings.polygon_files import geojson_of
@@ -169,15 +169,3 @@ def test_floors_that_cannot_be_are_refused():
         floors = [[[ring]], None]
         with pytest.raises(ValueError, match="out of the box"):
             FloorPlan.of(BubbleDiagram.from_json({**data, "floors": floors}))
-
-
-def test_the_turned_plan_of_the_public_cases(real_data):
-    path = real_data / "public_cases" / "rot45.geojson"
-    if not path.is_file():
-        pytest.skip("no public cases are at hand")
-    report = read_report(path)
-    plan = FloorPlan.of(report.diagrams[0])
-    assert plan.areas == pytest.approx((20, 16, 20, 16))
-    assert plan.diagram.relations == measured(plan.diagram.boxes, GAP)
-    assert not {4, 5} & {code for _, _, code in plan.diagram.relations}
-    assert "1 plan turned back" in report.counts()

@@ -76,18 +76,6 @@ def test_another_unit_is_refused_by_name(tmp_path, format, factor, named):
         read_report(path)
 
 
-@pytest.mark.parametrize("format", ["geojson", "wkt", "rlvr"])
-def test_metres_are_read(tmp_path, format):
-    plans = embedded(4)
-    for k, plan in enumerate(plans):
-        path = tmp_path / f"{k}{FORMATS[format].suffix}"
-        path.write_text(of_another_hand(plan, format, 1.0))
-    report = read_report(tmp_path)
-    assert report.remarks == ()
-    for diagram, plan in zip(report.diagrams, plans, strict=True):
-        assert FloorPlan.of(diagram).areas == pytest.approx(plan.areas)
-
-
 @pytest.mark.parametrize("format", ["geojson", "rlvr"])
 @pytest.mark.parametrize("unit", UNITS[1:])
 def test_a_file_may_say_its_unit(tmp_path, format, unit):
@@ -135,11 +123,3 @@ def test_areas_are_not_taken_of_boxes_in_another_unit(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit):
         main(["plans", "realise", "plans.jsonl", "areas=plans.jsonl", "unit=millimetres", "out=x"])
-
-
-def test_plans_in_degrees_of_the_public_cases(real_data):
-    path = real_data / "public_cases" / "degrees"
-    if not path.is_dir():
-        pytest.skip("no public cases are at hand")
-    with pytest.raises(ValueError, match="degrees of longitude and latitude"):
-        read_report(path)
