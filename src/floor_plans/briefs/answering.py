@@ -34,7 +34,7 @@ from floor_plans.diagrams.tokens import decode
 from floor_plans.diagrams.vocabulary import vocabulary_of_graph
 from floor_plans.learning.report import save_diagrams
 from floor_plans.learning.sampling import NUM_SAMPLES, append_kept, report_samples, requested_rules
-from floor_plans.plans.buildable import Accepted, DrawnDiagram, Judge, accept
+from floor_plans.plans.buildable import Accepted, DrawnDiagram, Judge, accept_samples
 from floor_plans.solver.habitable import LESS_STRICT, Habitable, counting_judge, new_accepted
 from floor_plans.solver.requests import Diagrams
 
@@ -195,7 +195,7 @@ class BriefRequest:
         remedy = f"tries={tries}: raise it for more, or take {other}"
         # sample until enough are accepted
         on_kept = partial(append_kept, self.trained, self.shard)
-        kept = accept(self._draw, judge, kept, tries=tries, remedy=remedy, on_kept=on_kept)
+        kept = accept_samples(self._draw, judge, kept, tries=tries, remedy=remedy, on_kept=on_kept)
         p = kept.acceptance
         # the acceptance rate estimates the probability of the brief
         facts = {

@@ -34,7 +34,7 @@ from floor_plans.diagrams.vocabulary import (
     ROOM_TYPES,
     PlanVocabulary,
 )
-from floor_plans.plans.box_model import BoxRule, boxes_of, is_installed
+from floor_plans.plans.box_model import BoxRule, boxes_of_graph, is_installed
 
 _MOST_STEPS = 20_000  # most steps of the search; past that it is undecided
 _MOST_WAYS = 256  # most combinations of alternatives; past that alternatives are left out
@@ -408,4 +408,4 @@ def has_floor_plan(diagram: BubbleDiagram) -> bool:
     if not diagram.vocabulary.has_directions:
         return False
     graph = (diagram.num_rooms, diagram.relations)
-    return boxes_of(graph, rule=BoxRule(), buildable=True, effort=EFFORT)[0] is True
+    return boxes_of_graph(graph, rule=BoxRule(), buildable=True, effort=EFFORT)[0] is True

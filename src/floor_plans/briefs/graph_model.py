@@ -9,7 +9,7 @@ from typing import Any
 from floor_plans.briefs.brief import ANY_RELATION, Brief, Kind, Quantity, RelationRule
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.vocabulary import INVERSE, NO_EDGE, ORDERS, ROOM_TYPES, PlanVocabulary
-from floor_plans.plans.box_model import cp_sat, search
+from floor_plans.plans.box_model import cp_sat, solve_in_thread
 
 
 class GraphModel:
@@ -67,7 +67,7 @@ class GraphModel:
         solver.parameters.random_seed = seed
         solver.parameters.catch_sigint_signal = False  # Ctrl-C is Python's; theirs aborts threads
         # infeasible, undecided, or solved
-        status = search(solver, self.model)
+        status = solve_in_thread(solver, self.model)
         if status == self._solver.INFEASIBLE:
             return False, None
         if status not in (self._solver.OPTIMAL, self._solver.FEASIBLE):

@@ -45,7 +45,7 @@ def labels_of_rooms(plan: FloorPlan, language: str) -> list[RoomName]:
     return [_names(language)[kind] for kind in kinds_of(plan)]
 
 
-def word(text: str, language: str) -> str:
+def translated_word(text: str, language: str) -> str:
     """Translate a word of a drawing; it stays in English if the table lacks it."""
     return str(_table()[language].get("words", {}).get(text, text))
 
@@ -153,7 +153,7 @@ def embedded_json(plan: FloorPlan) -> dict[str, Any]:
     return data
 
 
-def boxes_of(plan: FloorPlan) -> tuple[Box, ...]:
+def boxes_of_plan(plan: FloorPlan) -> tuple[Box, ...]:
     """Boxes of a plan, in metres."""
     assert plan.diagram.boxes is not None  # checked by its constructor
     return plan.diagram.boxes
@@ -175,7 +175,7 @@ def read_embedded(data: object) -> FloorPlan:
     return plan
 
 
-def type_of(room: DrawnRoom, embedded: FloorPlan | None) -> int:
+def room_type_in_drawing(room: DrawnRoom, embedded: FloorPlan | None) -> int:
     """Code of a room's type. If the format leaves a choice, the embedded plan decides."""
     if embedded is not None and 0 <= room.number < embedded.diagram.num_rooms:
         stated = embedded.diagram.rooms[room.number]
@@ -185,7 +185,7 @@ def type_of(room: DrawnRoom, embedded: FloorPlan | None) -> int:
 
 def unmoved_rooms(rooms: tuple[DrawnRoom, ...], embedded: FloorPlan) -> dict[int, int]:
     """Rooms that have neither moved nor changed size, each with its number in the embedded plan."""
-    boxes = boxes_of(embedded)
+    boxes = boxes_of_plan(embedded)
     found: dict[int, int] = {}
     for k, room in enumerate(rooms):
         number = room.number

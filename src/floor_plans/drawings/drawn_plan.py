@@ -24,11 +24,11 @@ from floor_plans.drawings.drawn_parts import (
     Unrotate,
     angle_of,
     are_close,
-    boxes_of,
+    boxes_of_plan,
     drawn_floors,
     read_embedded,
     relations_between,
-    type_of,
+    room_type_in_drawing,
     unmoved_rooms,
 )
 from floor_plans.plans.floor_plan import FRONT_DOOR, Door, FloorPlan, Point, adjacent_rooms, ordered
@@ -132,11 +132,11 @@ class Drawing:
             num_moved = len(embedded.diagram.relations) - len(stated)
             codes |= {pair: stated.get(pair, NO_EDGE) for pair in combinations(sorted(unmoved), 2)}
             for k, number in unmoved.items():
-                boxes[k] = boxes_of(embedded)[number]
+                boxes[k] = boxes_of_plan(embedded)[number]
             metadata = embedded.diagram.metadata
             check_metadata(metadata)
         relations = tuple((i, j, code) for (i, j), code in codes.items() if code != NO_EDGE)
-        rooms = tuple(type_of(room, embedded) for room in self.rooms)
+        rooms = tuple(room_type_in_drawing(room, embedded) for room in self.rooms)
         # doors, boundary and floors
         bare = FloorPlan(BubbleDiagram(rooms, relations, tuple(boxes), metadata))
         doors = tuple(self._door(door, bare, embedded) for door in self.doors)

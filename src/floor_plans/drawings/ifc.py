@@ -222,8 +222,7 @@ def check_ifc() -> None:
     """Raise ``DiagramError`` naming the extra ``ifc`` if it is missing."""
     if find_spec("ifcopenshell") is None:
         raise DiagramError(
-            "",
-            f"IFC files need ifcopenshell, which is not installed: {install_command('ifc')}",
+            "", f"IFC files need ifcopenshell, which is not installed: {install_command('ifc')}"
         )
 
 

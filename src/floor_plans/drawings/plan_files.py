@@ -63,7 +63,13 @@ from floor_plans.diagrams.vocabulary import NO_EDGE
 from floor_plans.drawings.drawn_plan import Drawing
 from floor_plans.drawings.dxf_reading import read_dxf
 from floor_plans.drawings.houseganpp import FRAME, read_frame, read_outlines
-from floor_plans.drawings.polygon_files import Part, check_listed, parts_of, read_geojson, read_wkt
+from floor_plans.drawings.polygon_files import (
+    Part,
+    check_listed,
+    read_geojson,
+    read_wkt,
+    storeys_of_drawing,
+)
 from floor_plans.drawings.rlvr import read_rlvr
 
 _FIELDS = ("rooms", "relations", "boxes", "room_type")
@@ -279,10 +285,7 @@ FOLDER_SUFFIXES = (".json", ".jsonl", ".graphml", ".geojson", ".dxf", ".wkt")
 
 _Parse = Callable[[Any, str | None], Plan]
 
-_DRAWINGS: dict[str, Callable[..., Drawing]] = {
-    ".dxf": read_dxf,
-    ".wkt": read_wkt,
-}
+_DRAWINGS: dict[str, Callable[..., Drawing]] = {".dxf": read_dxf, ".wkt": read_wkt}
 """Readers of files that draw one plan, by suffix."""
 
 
@@ -387,7 +390,7 @@ def _line_records(path: Path, number: int, line: bytes, parse: _Parse) -> Iterat
     if any(key in line for key in (b'"features"', b'"spaces"')):
         try:
             data = load_json(line)
-            is_one = len(parts_of(data)) == 1
+            is_one = len(storeys_of_drawing(data)) == 1
         except DiagramError as error:
             yield wrong_record(path, where, error)
             return
@@ -404,7 +407,7 @@ def _object_records(path: Path, where: str, data: Any, parse: _Parse) -> Iterato
         return part.labelled(parse(part.data, codes))
 
     try:
-        parts = parts_of(data)
+        parts = storeys_of_drawing(data)
     except DiagramError as error:
         yield wrong_record(path, where, error)
         return

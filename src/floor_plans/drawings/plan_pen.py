@@ -25,9 +25,14 @@ from floor_plans.diagrams.pictures.diagram_pictures import (
     POINTS_PER_INCH,
     text_width,
 )
-from floor_plans.drawings.drawn_parts import RoomName, labels_of_rooms, names_of_rooms, word
+from floor_plans.drawings.drawn_parts import (
+    RoomName,
+    labels_of_rooms,
+    names_of_rooms,
+    translated_word,
+)
 from floor_plans.plans.floor_plan import FloorPlan
-from floor_plans.solver.shapes import PlanShapes, dimension_lines, extent, hatching
+from floor_plans.solver.shapes import PlanShapes, dimension_lines, extent_of_plan, hatching
 
 if TYPE_CHECKING:
     from floor_plans.plans.floor_plan import Point as Corner
@@ -232,7 +237,7 @@ class PlanPen:
 
     def page(self, points: Sequence[Corner]) -> np.ndarray:
         """Points of the plan in inches on the page."""
-        left, top, right, bottom = extent(self.plan)
+        left, top, right, bottom = extent_of_plan(self.plan)
         middle = np.array([(left + right) / 2, (top + bottom) / 2])
         centre = np.array([self.left + self.side / 2, (self.top + self.bottom) / 2])
         return centre + (np.asarray(points, dtype=float) - middle) * self.per_metre
@@ -278,7 +283,7 @@ class PlanPen:
                 captions.append(f"{name} {self.plan.areas[room]:.1f} m²")
             self._plot_label(label)
         # the caption below the plan, as large as fits the card
-        total = f"{word('Rooms', self.language)} {sum(self.plan.areas):.1f} m²"
+        total = f"{translated_word('Rooms', self.language)} {sum(self.plan.areas):.1f} m²"
         text = "   ".join([total, *captions])
         points = min(SMALL, SMALL * 0.94 * self.side * POINTS_PER_INCH / (text_width(text) * SMALL))
         x, y = self.left + 0.03 * self.side, self.bottom - 0.07
@@ -325,7 +330,7 @@ _FROM_PLAN, _FROM_LINE = 0.22, 0.26
 
 def plot_dimensions(pen: PlanPen, *, chained: bool) -> None:
     """Plot the lines of dimensions of a plan, see ``dimension_lines``."""
-    left, top, right, bottom = extent(pen.plan)
+    left, top, right, bottom = extent_of_plan(pen.plan)
     for line in dimension_lines(pen.shapes, chained=chained):
         axis = line.axis
         # place of the line, and of its stops, on the page

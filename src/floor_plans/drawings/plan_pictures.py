@@ -39,9 +39,9 @@ from floor_plans.diagrams.pictures.diagram_pictures import (
     text_width,
 )
 from floor_plans.diagrams.pictures.placement import place_all
-from floor_plans.drawings.drawn_parts import names_of_rooms, word
+from floor_plans.drawings.drawn_parts import names_of_rooms, translated_word
 from floor_plans.drawings.plan_pen import FRONT_DOOR, SMALL, WALL, PlanPen, plot_dimensions
-from floor_plans.solver.shapes import OUTER_WALL, extent
+from floor_plans.solver.shapes import OUTER_WALL, extent_of_plan
 
 if TYPE_CHECKING:
     from floor_plans.drawings.drawn_parts import DrawingStyle
@@ -138,13 +138,7 @@ def _plan_sheet(
     placed = iter(placements)
     # the cards: diagrams and plans
     sheet = Sheet(
-        rows,
-        shown * columns,
-        placements,
-        cell=cell,
-        dpi=dpi,
-        titled=bool(titles),
-        footer=_FOOTER,
+        rows, shown * columns, placements, cell=cell, dpi=dpi, titled=bool(titles), footer=_FOOTER
     )
     pens = []
     for index, plan in enumerate(cards):
@@ -167,7 +161,7 @@ def _plan_sheet(
 
 def _longer_side(plan: FloorPlan) -> float:
     """Longer side of a plotted plan, metres."""
-    left, top, right, bottom = extent(plan)
+    left, top, right, bottom = extent_of_plan(plan)
     return max(right - left, bottom - top) + OUTER_WALL
 
 
@@ -239,7 +233,7 @@ class PaperSize:
 def paper_of(plan: FloorPlan) -> PaperSize:
     """First paper of ``_FITTING`` that the plan fits, upright or across. Raises ``ValueError`` if
     there is none."""
-    left, top, right, bottom = extent(plan)
+    left, top, right, bottom = extent_of_plan(plan)
     for name, scale in _FITTING:
         # the plan on paper, with dimensions and margins
         needed = [
@@ -287,10 +281,14 @@ def plot_sheet(plan: FloorPlan, style: DrawingStyle) -> Figure:
 def _plot_title_block(axes: Axes, paper: PaperSize, plan: FloorPlan, language: str) -> None:
     """Plot the title block: name, scale with a bar, then rooms with their areas and the sum."""
     x, y = _EDGE + 4, paper.height - _EDGE - _BLOCK + 7
-    name = str(plan.diagram.metadata.get("name") or word("Floor plan", language))
+    name = str(plan.diagram.metadata.get("name") or translated_word("Floor plan", language))
     _plot_text(axes, x, y, name, _fitting_size(name, 11.0, _COLUMN - 6), weight="bold")
     _plot_text(
-        axes, x, y + 1.6 * _LINE, f"{word('Scale', language)} 1 : {paper.scale}   {paper.name}", 9
+        axes,
+        x,
+        y + 1.6 * _LINE,
+        f"{translated_word('Scale', language)} 1 : {paper.scale}   {paper.name}",
+        9,
     )
     # a bar of whole metres, about 20 mm long
     metres = max(1, round(20 * paper.scale / 1000))
@@ -301,7 +299,7 @@ def _plot_title_block(axes: Axes, paper: PaperSize, plan: FloorPlan, language: s
     _plot_text(axes, ends[1][0] + 2, ends[1][1] + 1, f"{metres} m", 8)
     # rooms in columns, with smaller lines if there are many
     rows = list(zip(names_of_rooms(plan, language), plan.areas, strict=True))
-    rows.append((word("Total", language), sum(plan.areas)))
+    rows.append((translated_word("Total", language), sum(plan.areas)))
     columns = max(1, int((paper.width - 2 * _EDGE - _COLUMN - 8) // _COLUMN))
     lines = max(_LINES, -(-len(rows) // columns))
     step = _LINE * _LINES / lines

@@ -74,7 +74,7 @@ class Part(NamedTuple):
         return plan._replace(diagram=diagram, notes=(note, *plan.notes))
 
 
-def parts_of(data: Any) -> list[Part]:
+def storeys_of_drawing(data: Any) -> list[Part]:
     """Split GeoJSON or RLVR by the storeys or dwellings of its rooms; any other object is one part.
     A boundary that names no part belongs to all. Raises ``DiagramError`` for a room or door that
     names none where others do."""

@@ -36,7 +36,7 @@ from floor_plans.drawings.drawn_plan import check_installed
 from floor_plans.drawings.realised_files import PlanFiles, summary
 from floor_plans.learning.build import training_areas
 from floor_plans.learning.report import save_diagrams
-from floor_plans.plans.box_model import BoxRule, boxes_of, cp_sat
+from floor_plans.plans.box_model import BoxRule, boxes_of_graph, cp_sat
 from floor_plans.plans.buildable import (
     EFFORT,
     TRIES,
@@ -203,7 +203,7 @@ def check_partial(partial: PartialDiagram, where: str) -> None:
     """Raise ``ValueError`` if no floor plan has the known relations."""
     known = {(i, j): code for i, j, code in partial.relations}
     # unknown pairs may have any relation
-    answer, _ = boxes_of(
+    answer, _ = boxes_of_graph(
         (partial.num_rooms, [(*pair, code) for pair, code in known.items() if code != NO_EDGE]),
         rule=BoxRule(),
         buildable=True,

@@ -94,7 +94,7 @@ def cp_sat() -> Any:
     return cp_model
 
 
-def search(solver: Any, model: Any) -> Any:
+def solve_in_thread(solver: Any, model: Any) -> Any:
     """Solve a model in another thread, as Python handles no signal while the solver runs, and
     return its status. A signal ends the search with the incumbent."""
     pool = ThreadPoolExecutor(1)
@@ -246,7 +246,7 @@ class BoxModel:
         self.model.add_assumptions(assumed)
         is_part = step > 1 or around is not None
         literals = [*fixed, *self.always]
-        status = search(solver, self._restricted_model(literals, step, hint or (), around))
+        status = solve_in_thread(solver, self._restricted_model(literals, step, hint or (), around))
         assert status != self._solver.MODEL_INVALID, self.model.validate()
         self.model.clear_hints()  # a second one of the same variable makes the model invalid
         self.spent = solver.response_proto.deterministic_time
@@ -352,7 +352,7 @@ def _sides_with_values(sides: Sequence[Sequence[Any]], boxes: Boxes) -> Iterable
         yield from zip(variables, values, strict=True)
 
 
-def boxes_of(
+def boxes_of_graph(
     graph: tuple[int, Relations],
     *,
     rule: BoxRule,

@@ -26,7 +26,7 @@ from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.geometry import relations_from_boxes
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.vocabulary import INSIDE, NO_EDGE, SURROUNDING
-from floor_plans.plans.box_model import Boxes, BoxRule, boxes_of
+from floor_plans.plans.box_model import Boxes, BoxRule, boxes_of_graph
 from floor_plans.plans.verdict import have_plans
 
 logger = logging.getLogger(__name__)
@@ -161,10 +161,10 @@ def keep_buildable(
     The processes of ``shard`` share the verdicts."""
     judge = Buildable(effort, shard or Shard())
     remedy = f"tries={tries}: raise it for more, or take buildable=lookahead"
-    return accept(draw, judge, Accepted(num), tries=tries, remedy=remedy, on_kept=on_kept)
+    return accept_samples(draw, judge, Accepted(num), tries=tries, remedy=remedy, on_kept=on_kept)
 
 
-def accept(
+def accept_samples(
     draw: Draw,
     judge: Judge,
     kept: Accepted,
@@ -430,7 +430,7 @@ class LookAhead(NoCircles):
         num_rooms, known, hint = problem
         start = time.thread_time()
         # the known relations as constraints, all other pairs open
-        answer, boxes = boxes_of(
+        answer, boxes = boxes_of_graph(
             (num_rooms, [(i, j, code) for (i, j), code in known.items() if code != NO_EDGE]),
             rule=self._rule,
             buildable=True,
@@ -438,7 +438,7 @@ class LookAhead(NoCircles):
             unknown=unknown_pairs(num_rooms, known),
             hint=hint,
         )
-        found = None if boxes is None else Witness(boxes, codes_of(boxes, self._rule))
+        found = None if boxes is None else Witness(boxes, codes_of_boxes(boxes, self._rule))
         return answer, found, time.thread_time() - start
 
 
@@ -452,7 +452,7 @@ def _fit(found: Witness, known: Known) -> bool:
     return all(found.codes[i, j, code] for (i, j), code in known.items())
 
 
-def codes_of(boxes: Boxes, rule: BoxRule) -> NDArray[np.bool_]:
+def codes_of_boxes(boxes: Boxes, rule: BoxRule) -> NDArray[np.bool_]:
     """Bool[n, n, 11]: codes that each pair i < j may have in a buildable diagram with such boxes.
     Two boxes overlap only if one lies within the other."""
     box = np.array(boxes)

@@ -27,7 +27,7 @@ from floor_plans.diagrams.vocabulary import (
     RELATION_Y_ORDER,
     SURROUNDING,
 )
-from floor_plans.plans.box_model import BoxRule, boxes_of
+from floor_plans.plans.box_model import BoxRule, boxes_of_graph
 from floor_plans.plans.verdict import EFFORT, check_level, have_plans
 
 Member = tuple[int, int, int]
@@ -152,7 +152,7 @@ class _Search:
             for pair in combinations(self._rooms, 2)
             if all_known or pair in known
         }
-        self._solve = partial(boxes_of, rule=rule, buildable=buildable, effort=effort)
+        self._solve = partial(boxes_of_graph, rule=rule, buildable=buildable, effort=effort)
         self._settings = (rule, buildable, effort)
 
     def smallest(self) -> list[Member] | None:
@@ -262,7 +262,7 @@ def _is_possible(
     """Return True if three rooms can have these relations. Cached, as only 231 cases differ."""
     pairs = combinations(range(3), 2)
     relations = [(*pair, code) for pair, code in zip(pairs, codes, strict=True) if code != NO_EDGE]
-    return boxes_of((3, relations), rule=rule, buildable=buildable, effort=effort)[0]
+    return boxes_of_graph((3, relations), rule=rule, buildable=buildable, effort=effort)[0]
 
 
 def _in_a_chain(members: Iterable[Member]) -> tuple[Member, ...]:

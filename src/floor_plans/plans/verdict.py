@@ -28,7 +28,7 @@ from floor_plans.diagrams import geometry
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.plans import box_model
-from floor_plans.plans.box_model import Boxes, BoxRule, boxes_of, cp_sat, is_installed
+from floor_plans.plans.box_model import Boxes, BoxRule, boxes_of_graph, cp_sat, is_installed
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +127,9 @@ def _solved(
     possible = measured.horizontally_transitive & measured.vertically_transitive
     rows = np.flatnonzero(possible).tolist()
     graphs = [(diagrams[row].num_rooms, diagrams[row].relations) for row in rows]
-    solve = partial(boxes_of, rule=rule or BoxRule(), buildable=level == "buildable", effort=effort)
+    solve = partial(
+        boxes_of_graph, rule=rule or BoxRule(), buildable=level == "buildable", effort=effort
+    )
     found: list[tuple[bool | None, Boxes | None]] = [(False, None)] * len(diagrams)
     solved = map_in_threads(solve, graphs, threads=threads, doing="looking for plans")
     for row, each in zip(rows, solved, strict=True):

@@ -26,7 +26,7 @@ from floor_plans.plans.buildable import (
     Draw,
     Judge,
     OnKept,
-    accept,
+    accept_samples,
 )
 from floor_plans.plans.verdict import cache_verdicts, cached_answers, have_plans, map_in_threads
 from floor_plans.rules.rule_set import RuleSet
@@ -146,7 +146,7 @@ def keep_habitable(
     kept = new_accepted(num, habitable)
     judge = counting_judge(habitable, kept, lambda diagrams: [True] * len(diagrams))
     remedy = f"tries={tries}: raise it for more, or take {LESS_STRICT}"
-    return accept(draw, judge, kept, tries=tries, remedy=remedy, on_kept=on_kept)
+    return accept_samples(draw, judge, kept, tries=tries, remedy=remedy, on_kept=on_kept)
 
 
 def new_accepted(num: int, habitable: Habitable, and_: str = "") -> Accepted:

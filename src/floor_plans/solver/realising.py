@@ -119,7 +119,7 @@ def realise_all(
     return map_in_threads(find, jobs, threads=threads, doing="finding plans")
 
 
-def plan_of(
+def plan_from_boxes(
     diagram: BubbleDiagram, spec: PlanSpec, boxes: Boxes, *, stays: bool = False
 ) -> FloorPlan:
     """Return the floor plan of boxes, with the doors that its walls have room for. A free outline
@@ -339,7 +339,7 @@ def _find_variants(
             if boxes is None:
                 break
             # a plan with flaws is set aside
-            plan = plan_of(job.diagram, spec, boxes, stays=job.near is not None)
+            plan = plan_from_boxes(job.diagram, spec, boxes, stays=job.near is not None)
             flaws = _flaws(plan, spec, model) if isinstance(model, PlanModel) else frozenset()
             if flaws:
                 others.append((flaws, plan))
@@ -420,7 +420,7 @@ def _find_other_relation(
         metres = np.array(found.boxes) / PER_METRE
         code = int(relations_from_boxes(metres, threshold_of("metres", None))[pair])
         new = tuple(sorted([*others, *([(*pair, code)] if code != NO_EDGE else [])]))
-        plan = plan_of(replace(diagram, relations=new), spec, found.boxes)
+        plan = plan_from_boxes(replace(diagram, relations=new), spec, found.boxes)
         if plan.honours_diagram and not judge(plan, spec.rules).broken:
             return (*pair, codes.get(pair, NO_EDGE)), (*pair, code)
     return None

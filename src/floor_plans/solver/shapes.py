@@ -221,7 +221,7 @@ def _panes_of_door(door: Door) -> list[list[Point]]:
     return found
 
 
-def extent(plan: FloorPlan) -> tuple[float, float, float, float]:
+def extent_of_plan(plan: FloorPlan) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of the rooms and the outline."""
     from shapely import union_all
 
@@ -271,7 +271,7 @@ def dimension_lines(shapes: PlanShapes, *, chained: bool) -> Iterator[DimensionL
     """Lines of dimensions of a plan: width and height between the middles of walls, above and to
     the left, or opposite if the front door is there. ``chained``: dimensions of the rooms come
     first."""
-    left, top, right, bottom = extent(shapes.plan)
+    left, top, right, bottom = extent_of_plan(shapes.plan)
     tips = [corner for arrow in shapes.arrows for corner in arrow]
     for axis, first in ((0, top), (1, left)):
         far = any(corner[1 - axis] < first for corner in tips)

@@ -347,12 +347,12 @@ def _model_of(model: bytes | DiagramModel) -> DiagramModel:
     return model if isinstance(model, DiagramModel) else _unpickled_model(model)
 
 
-def ready(model: bytes | DiagramModel) -> bool:
+def load_model(model: bytes | DiagramModel) -> bool:
     """Load the model in this process, if it is pickled, and return True."""
     return _model_of(model).device is not None
 
 
-def sampled(
+def run_sampling(
     workers: Workers, function: Callable[[A], T], ask: A, model: Any, stop: Callable[[], bool]
 ) -> T:
     """Call ``function(ask)``, which samples, in a process if the model is pickled, else here."""
@@ -379,7 +379,7 @@ def brief_answer(ask: BriefAsk) -> dict[str, Any]:
     return {"diagrams": diagrams, "seconds": round(time.perf_counter() - start, 3)}
 
 
-def found_of(job: Job) -> FoundPlans:
+def shown_plans_of_job(job: Job) -> FoundPlans:
     """Find the plans of a job, with pictures and scores; runs in a process."""
     found, scores = ranked_variants(realise(job))
     why = found.explanation.sentences(found.names)
@@ -402,7 +402,7 @@ def found_of(job: Job) -> FoundPlans:
     return FoundPlans(tuple(plans), found.reason)
 
 
-def plans_of(
+def best_plans_of_order(
     model: bytes | DiagramModel, workers: Workers, order: PlanOrder, report: Report
 ) -> dict[str, Any]:
     """Find plans, best first, as JSON with pictures and scores.
@@ -413,16 +413,18 @@ def plans_of(
     # plans of one diagram
     if order.job is not None:
         report(0, 1)
-        found = workers.run(found_of, replace(order.job, variants=order.num), report.is_cancelled)
+        found = workers.run(
+            shown_plans_of_job, replace(order.job, variants=order.num), report.is_cancelled
+        )
         jobs, every, reason = [order.job], list(found.plans), found.reason
     else:
-        jobs = sampled(workers, _sampled_jobs, (model, order), model, report.is_cancelled)
+        jobs = run_sampling(workers, _sampled_jobs, (model, order), model, report.is_cancelled)
         every, reason = [], ""
         report(0, len(jobs))
         # threads that wait for the processes, one job per process at a time
         with ThreadPoolExecutor(workers.num) as threads:
             stop = report.is_cancelled
-            tasks = [threads.submit(workers.run, found_of, job, stop) for job in jobs]
+            tasks = [threads.submit(workers.run, shown_plans_of_job, job, stop) for job in jobs]
             for number, task in enumerate(as_completed(tasks), start=1):
                 plans = task.result().plans
                 for _, shown in plans:

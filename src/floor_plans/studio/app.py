@@ -25,12 +25,12 @@ from floor_plans.studio.studio import (
     FAILED,
     LATE,
     Studio,
-    accepted,
-    content_of,
-    drawn,
+    diagram_answer,
     job_events,
-    read,
-    wanted,
+    json_content_of,
+    read_in_process,
+    result_of_errand,
+    submit_job,
 )
 
 logger = logging.getLogger(__name__)
@@ -217,9 +217,9 @@ def _add_facts(app: FastAPI, studio: Studio) -> None:
         openapi_extra=_takes(bodies.CheckBody),
     )
     async def check(request: Request) -> dict[str, Any]:
-        asked = (await content_of(request), studio.model.vocab.n_max, studio.model.words)
+        asked = (await json_content_of(request), studio.model.vocab.n_max, studio.model.words)
         work = partial(studio.checks.run, answering.answer_check, asked)
-        return await wanted(studio.checking, work, studio.seconds)
+        return await result_of_errand(studio.checking, work, studio.seconds)
 
 
 def _add_plans(app: FastAPI, studio: Studio) -> None:
@@ -234,9 +234,9 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
         openapi_extra=_takes(bodies.RealiseBody),
     )
     async def realise(request: Request) -> dict[str, Any]:
-        job = await read(studio, answering.read_realise, request)
-        work = partial(studio.workers.run, answering.found_of, job)
-        found = await wanted(studio.realising, work, studio.seconds)
+        job = await read_in_process(studio, answering.read_realise, request)
+        work = partial(studio.workers.run, answering.shown_plans_of_job, job)
+        found = await result_of_errand(studio.realising, work, studio.seconds)
         if not found.plans:
             return {"plan": None, "reason": found.reason}
         ((_, shown),) = found.plans
@@ -250,8 +250,8 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
         openapi_extra=_takes(bodies.PlotBody),
     )
     async def plot(request: Request) -> dict[str, Any]:
-        work = partial(studio.exports.run, answering.answer_plot, await content_of(request))
-        return {"corners": await wanted(studio.exporting, work, studio.seconds)}
+        work = partial(studio.exports.run, answering.answer_plot, await json_content_of(request))
+        return {"corners": await result_of_errand(studio.exporting, work, studio.seconds)}
 
     @app.post(
         "/api/export",
@@ -261,8 +261,8 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
         openapi_extra=_takes(bodies.ExportBody),
     )
     async def export(request: Request) -> Response:
-        work = partial(studio.exports.run, answering.answer_export, await content_of(request))
-        stem, format, content = await wanted(studio.exporting, work, studio.seconds)
+        work = partial(studio.exports.run, answering.answer_export, await json_content_of(request))
+        stem, format, content = await result_of_errand(studio.exporting, work, studio.seconds)
         headers = {"Content-Disposition": f'attachment; filename="{stem}.{format}"'}
         media_type = _CONTENT_TYPES.get(format, "text/plain")
         return Response(content, media_type=media_type, headers=headers)
@@ -270,10 +270,7 @@ def _add_plans(app: FastAPI, studio: Studio) -> None:
 
 def _add_drawing(app: FastAPI, studio: Studio) -> None:
     """Add the paths for completions, samples and briefs."""
-    answers: dict[str, Any] = {
-        "response_model": bodies.Drawn,
-        "response_model_exclude_unset": True,
-    }
+    answers: dict[str, Any] = {"response_model": bodies.Drawn, "response_model_exclude_unset": True}
     streams: dict[str, Any] = {**answers, "responses": {200: _STREAM_OF_DIAGRAMS}}
 
     # completions and samples come from the network's thread
@@ -284,23 +281,20 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
         **streams,
     )
     async def complete(request: Request) -> Any:
-        body, given = await read(studio, answering.read_complete, request)
+        body, given = await read_in_process(studio, answering.read_complete, request)
         studio.model.check([given])
         ask = Ask([given], body.completions, body.seed)
-        return await drawn(studio, ask, positions=body.positions, stream=body.stream)
+        return await diagram_answer(studio, ask, positions=body.positions, stream=body.stream)
 
     @app.post(
-        "/api/sample",
-        summary="Fresh diagrams",
-        openapi_extra=_takes(bodies.SampleBody),
-        **streams,
+        "/api/sample", summary="Fresh diagrams", openapi_extra=_takes(bodies.SampleBody), **streams
     )
     async def sample(request: Request) -> Any:
-        body = await read(studio, answering.read_sample, request)
+        body = await read_in_process(studio, answering.read_sample, request)
         partials = studio.model.fresh(body.num, body.num_rooms, body.seed)
         studio.model.check(partials)
         ask = Ask(partials, 1, body.seed)
-        return await drawn(studio, ask, positions=body.positions, stream=body.stream)
+        return await diagram_answer(studio, ask, positions=body.positions, stream=body.stream)
 
     # briefs take longer: in a process, or as a job
     @app.post(
@@ -311,15 +305,15 @@ def _add_drawing(app: FastAPI, studio: Studio) -> None:
         **answers,
     )
     async def brief(request: Request) -> Any:
-        body, given = await read(studio, answering.read_brief, request)
+        body, given = await read_in_process(studio, answering.read_brief, request)
         ask = answering.BriefAsk(
             studio.pickled, body.brief, body.num, body.seed, given, positions=body.positions
         )
         answer = answering.brief_answer
-        work = partial(answering.sampled, studio.workers, answer, ask, studio.pickled)
+        work = partial(answering.run_sampling, studio.workers, answer, ask, studio.pickled)
         if body.job:
-            return accepted(studio, request, lambda report: work(report.is_cancelled))
-        return await wanted(studio.briefs, work, studio.brief_seconds)
+            return submit_job(studio, request, lambda report: work(report.is_cancelled))
+        return await result_of_errand(studio.briefs, work, studio.brief_seconds)
 
 
 def _add_jobs(app: FastAPI, studio: Studio) -> None:
@@ -338,9 +332,9 @@ def _add_jobs(app: FastAPI, studio: Studio) -> None:
         openapi_extra=_takes(bodies.PlanBody),
     )
     async def plan(request: Request) -> JSONResponse:
-        order = await read(studio, answering.read_plan, request)
-        work = partial(answering.plans_of, studio.pickled, studio.workers, order)
-        return accepted(studio, request, work)
+        order = await read_in_process(studio, answering.read_plan, request)
+        work = partial(answering.best_plans_of_order, studio.pickled, studio.workers, order)
+        return submit_job(studio, request, work)
 
     # state and answer
     @app.get("/api/jobs/{job}", summary="State of a job, and its answer", **states)

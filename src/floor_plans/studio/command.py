@@ -15,7 +15,7 @@ from floor_plans.box import MODEL
 from floor_plans.studio import LOCAL
 
 
-def url(host: str, port: int) -> str:
+def page_url(host: str, port: int) -> str:
     """Return the URL of the page, such as ``http://127.0.0.1:8765/``."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
@@ -85,7 +85,7 @@ def _run(options: argparse.Namespace) -> None:
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.captureWarnings(True)
-    address = url(options.host, options.port)
+    address = page_url(options.host, options.port)
     print(f"the studio is at {address}; Ctrl-C ends it", flush=True)
     if options.open == "true":
         threading.Timer(1.0, webbrowser.open, [address]).start()

@@ -23,9 +23,9 @@ from floor_plans.diagrams.vocabulary import ROOM_TYPES
 from floor_plans.studio.answering import (
     answer_check,
     diagrams_as_json,
+    load_model,
     pickled_model,
     read_sample,
-    ready,
 )
 from floor_plans.studio.bodies import MOST_DRAWN, Accepted
 from floor_plans.studio.jobs import Jobs, Report, Workers
@@ -89,7 +89,9 @@ class Studio:
         """Start the processes and load their libraries, before the first request."""
         # a first task for every process
         for _ in range(self.workers.num):
-            self.realising.submit(partial(self.workers.run, ready, self.pickled, lambda: False))
+            self.realising.submit(
+                partial(self.workers.run, load_model, self.pickled, lambda: False)
+            )
         check = (_PAIR, self.model.vocab.n_max, self.model.words)
         self.checking.submit(partial(self.checks.run, answer_check, check, lambda: False))
         self.reading.submit(partial(self.readers.run, read_sample, b"{}", lambda: False))
@@ -140,22 +142,24 @@ class Studio:
         }
 
 
-async def answered(future: Future[T], seconds: float) -> T:
+async def result_in_time(future: Future[T], seconds: float) -> T:
     """Await a result for ``seconds``; then cancel work that has not begun, and raise
     ``TimeoutError``."""
     return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
 
 
-async def wanted(errands: Errands, work: Callable[[Callable[[], bool]], T], seconds: float) -> T:
+async def result_of_errand(
+    errands: Errands, work: Callable[[Callable[[], bool]], T], seconds: float
+) -> T:
     """Submit work and await its answer. ``work`` gets a function that is True once nobody waits."""
     unwanted = threading.Event()
     try:
-        return await answered(errands.submit(partial(work, unwanted.is_set)), seconds)
+        return await result_in_time(errands.submit(partial(work, unwanted.is_set)), seconds)
     finally:
         unwanted.set()
 
 
-async def content_of(request: Request) -> bytes:
+async def json_content_of(request: Request) -> bytes:
     """Return the bytes of a body. Raises ``ValueError`` unless it is sent as JSON, because a form
     of another site cannot send JSON without a preflight request."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -164,18 +168,20 @@ async def content_of(request: Request) -> bytes:
     return await request.body()
 
 
-async def read(studio: Studio, read_content: Callable[[bytes], T], request: Request) -> T:
+async def read_in_process(
+    studio: Studio, read_content: Callable[[bytes], T], request: Request
+) -> T:
     """Read the body of a request in another process."""
-    work = partial(studio.readers.run, read_content, await content_of(request))
-    return await wanted(studio.reading, work, READ_SECONDS)
+    work = partial(studio.readers.run, read_content, await json_content_of(request))
+    return await result_of_errand(studio.reading, work, READ_SECONDS)
 
 
-async def drawn(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> Any:
+async def diagram_answer(studio: Studio, ask: Ask, *, positions: bool, stream: bool) -> Any:
     """Answer with diagrams of the network, at once or as server-sent events."""
     start = time.perf_counter()
 
     async def finished(future: Future[Answer]) -> dict[str, Any]:
-        answer = await answered(future, studio.seconds)
+        answer = await result_in_time(future, studio.seconds)
         convert = partial(diagrams_as_json, answer.diagrams, positions=positions)
         return {
             "diagrams": await asyncio.to_thread(convert),
@@ -230,7 +236,7 @@ def _event_text(name: str, data: Any, number: int | None = None) -> str:
     return f"{id_line}event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
-def accepted(
+def submit_job(
     studio: Studio, request: Request, work: Callable[[Report], dict[str, Any]]
 ) -> JSONResponse:
     """Submit work as a job of the client, and answer with its id."""

@@ -16,7 +16,7 @@ from discrete_diffusion.sampling import build_sampler
 from floor_plans import BubbleDiagram, decode
 from floor_plans.briefs.brief import Brief, Numbers
 from floor_plans.briefs.brief_request import BriefPredicate
-from floor_plans.plans.buildable import Accepted, DrawnDiagram, accept
+from floor_plans.plans.buildable import Accepted, DrawnDiagram, accept_samples
 from tabulated_diagrams import tabulated_mdlm
 from toy_world import noise_floor, total_variation
 
@@ -90,7 +90,7 @@ def test_what_rejection_keeps_is_the_conditional(name, world):
     def judge(diagrams):
         return [verdicts[id(diagram)] for diagram in diagrams]
 
-    kept = accept(draw, judge, Accepted(NUM, "meet the brief"), tries=1, remedy="")
+    kept = accept_samples(draw, judge, Accepted(NUM, "meet the brief"), tries=1, remedy="")
     assert kept.num_drawn == NUM
     assert abs(kept.acceptance - p) < 4.5 * math.sqrt(p * (1 - p) / NUM)
     found = world.law(kept.samples)

@@ -172,10 +172,7 @@ def test_a_drawing_of_another_hand_is_read(tmp_path):
     assert report.left_out == {"lines that close no room": 1}
     plan = FloorPlan.of(report.diagrams[0])
     assert plan.diagram.room_names == ("Kitchen", "Bathroom")
-    assert plan.diagram.boxes == (
-        pytest.approx((0, -2.5, 3, 0)),
-        pytest.approx((3, -2.5, 5, 0)),
-    )
+    assert plan.diagram.boxes == (pytest.approx((0, -2.5, 3, 0)), pytest.approx((3, -2.5, 5, 0)))
     assert plan.diagram.relations == measured(plan.diagram.boxes, GAP) == ((0, 1, 2),)
     (door,) = plan.doors
     assert (door.rooms, door.thickness) == ((0, 1), 0)

@@ -177,11 +177,7 @@ def overlaps(report):
 
 def test_rooms_drawn_over_each_other_are_noticed(tmp_path):
     """The shared floor counts once, for the smaller room, and the rule ``apart`` is broken."""
-    rooms = [
-        ("LivingRoom", 0, 0, 6, 4),
-        ("MasterRoom", 4, 0, 9, 4),
-        ("Kitchen", 0, 4, 5, 7),
-    ]
+    rooms = [("LivingRoom", 0, 0, 6, 4), ("MasterRoom", 4, 0, 9, 4), ("Kitchen", 0, 4, 5, 7)]
     report = read(tmp_path, collection(*rooms_of(rooms)))
     (remark,) = overlaps(report)
     assert remark.num == 1

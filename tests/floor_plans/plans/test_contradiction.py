@@ -11,7 +11,7 @@ from all_boxes import PAIRS, diagram_of, pairs_of_all_boxes, triples_of_all_boxe
 from discrete_diffusion.layout import RELATIONS
 from floor_plans import BubbleDiagram, PartialDiagram, generate_plans
 from floor_plans.diagrams.vocabulary import NO_EDGE
-from floor_plans.plans.box_model import BoxRule, boxes_of
+from floor_plans.plans.box_model import BoxRule, boxes_of_graph
 from floor_plans.plans.contradiction import contradiction, contradiction_sentence, room_names
 from floor_plans.plans.verdict import LEVELS, have_plans
 from floor_plans.solver.realising import realise
@@ -76,7 +76,7 @@ def test_unknown_pairs_may_have_any_relation():
     for level, code in product(LEVELS, range(11)):
         boxes = AllBoxes(SMALL, level)
         relations = [] if code == NO_EDGE else [(0, 2, code)]
-        found, _ = boxes_of(
+        found, _ = boxes_of_graph(
             (3, relations),
             rule=SMALL,
             buildable=level == "buildable",
@@ -154,7 +154,7 @@ def test_sets_in_larger_diagrams_are_irreducible():
             rooms = sorted({room for pair in kept for room in pair})
             place = {room: k for k, room in enumerate(rooms)}
             stated = {(place[i], place[j]): code for (i, j), code in kept.items()}
-            answer, _ = boxes_of(
+            answer, _ = boxes_of_graph(
                 (len(rooms), [(*pair, code) for pair, code in stated.items() if code != NO_EDGE]),
                 rule=BoxRule(),
                 buildable=True,

@@ -121,11 +121,7 @@ def test_two_bedrooms_are_passed_rather_than_a_bathroom(through):
 
 
 def test_the_walk_begins_at_the_entrance():
-    rooms = [
-        LIVING,
-        ("Entrance", (0.0, 4.0, 6.0, 6.0)),
-        ("DiningRoom", (6.0, 0.0, 9.0, 6.0)),
-    ]
+    rooms = [LIVING, ("Entrance", (0.0, 4.0, 6.0, 6.0)), ("DiningRoom", (6.0, 0.0, 9.0, 6.0))]
     plan = find_doors(floor_plan(rooms))
     assert pairs(plan) == {(0, 1), (1, 2)}  # and not (0, 2)
     assert front(plan).rooms == (1, FRONT_DOOR)
@@ -159,11 +155,7 @@ def test_a_bathroom_inside_the_master_room_opens_to_it_if_there_is_another():
 
 
 def test_the_only_bathroom_inside_the_master_room_opens_to_it_where_nothing_else_touches_it():
-    rooms = [
-        LIVING,
-        ("MasterRoom", (0.0, 4.0, 5.0, 8.0)),
-        ("Bathroom", (3.0, 6.0, 5.0, 8.0)),
-    ]
+    rooms = [LIVING, ("MasterRoom", (0.0, 4.0, 5.0, 8.0)), ("Bathroom", (3.0, 6.0, 5.0, 8.0))]
     assert pairs(find_doors(floor_plan(rooms))) == {(0, 1), (1, 2)}
 
 

@@ -23,7 +23,7 @@ from floor_plans.rules.rule_set import judge
 from floor_plans.solver.habitable import Habitable
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realised import Explanation, Job
-from floor_plans.solver.realising import explain_conflicts, plan_of, realise
+from floor_plans.solver.realising import explain_conflicts, plan_from_boxes, realise
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.spec import WITHOUT_RULES, PlanSpec, Priority
 
@@ -111,7 +111,7 @@ def test_a_pair_of_any_relation_is_apart_and_the_others_as_they_are():
     found = model.search.solve_all(WITHOUT_RULES, 1.0, 0)
     assert 0 < found.spent <= 1.5
     assert found.boxes is not None
-    plan = plan_of(BEHIND, spec, found.boxes)
+    plan = plan_from_boxes(BEHIND, spec, found.boxes)
     assert set(plan.misread_pairs()) == {(0, 2)}
     assert plan.overlap == 0
     assert any(

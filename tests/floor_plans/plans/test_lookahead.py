@@ -25,7 +25,7 @@ from discrete_diffusion.sampling import build_sampler
 from floor_plans import decode
 from floor_plans.diagrams.vocabulary import INSIDE, SURROUNDING
 from floor_plans.plans.box_model import BoxRule
-from floor_plans.plans.buildable import LookAhead, codes_of
+from floor_plans.plans.buildable import LookAhead, codes_of_boxes
 from floor_plans.plans.verdict import have_plans
 from tabulated_diagrams import tabulated_mdlm
 
@@ -51,7 +51,7 @@ def test_codes_of_boxes_are_those_that_a_diagram_with_such_boxes_may_have():
     apart, within = is_apart(boxes), free_sides_around(boxes, RULE) > 0
     seen = set()
     for a, b in np.argwhere(apart | within | within.T).tolist():
-        found = set(np.flatnonzero(codes_of((tuple(boxes[a]), tuple(boxes[b])), RULE)[0, 1]))
+        found = set(np.flatnonzero(codes_of_boxes((tuple(boxes[a]), tuple(boxes[b])), RULE)[0, 1]))
         expected = {int(first[a, b]), int(second[a, b])} if apart[a, b] else set()
         expected |= {INSIDE} if within[a, b] else set()
         expected |= {SURROUNDING} if within[b, a] else set()

@@ -19,7 +19,7 @@ from floor_plans.rules.checks import filled_share
 from floor_plans.rules.rule_set import judge, read_rules
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realised import Job
-from floor_plans.solver.realising import PlanSearch, plan_of, realise
+from floor_plans.solver.realising import PlanSearch, plan_from_boxes, realise
 from floor_plans.solver.requests import PlanRequest
 from floor_plans.solver.spec import WITHOUT_RULES, PlanSpec, Priority
 
@@ -79,7 +79,7 @@ def test_the_solver_counts_a_filled_plot_as_the_rule_does():
         answer, boxes = model.box_model.solve(2.0, fixed=fixed)
         assert answer is possible
         if boxes is not None:
-            assert judge(plan_of(FLAT, spec, boxes), rules).kept["fill"] is True
+            assert judge(plan_from_boxes(FLAT, spec, boxes), rules).kept["fill"] is True
 
 
 @pytest.mark.slow

@@ -41,10 +41,7 @@ THREE = diagram_of("LivingRoom Kitchen MasterRoom", "0 left-of 1", "0 left-above
 """Each of the three beside both others, or the bedroom diagonally below the living room."""
 
 
-STRICTER = {
-    "width": {"least": {"Bathroom": 1.6}},
-    "area": {"least": {"Bathroom": 2.7}},
-}
+STRICTER = {"width": {"least": {"Bathroom": 1.6}}, "area": {"least": {"Bathroom": 2.7}}}
 
 
 @pytest.mark.parametrize("name", STRICTER)

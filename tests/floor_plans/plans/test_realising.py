@@ -16,7 +16,7 @@ from floor_plans.plans.outline import Outline
 from floor_plans.solver import realising
 from floor_plans.solver.plan_model import PlanModel
 from floor_plans.solver.realised import Job, Realised, Shortfall, ranked_variants, scores_of
-from floor_plans.solver.realising import plan_of, realise, realise_all
+from floor_plans.solver.realising import plan_from_boxes, realise, realise_all
 from floor_plans.solver.spec import MAX_ASPECTS, PlanSpec, min_width
 from plan_examples import FLAT, floor_plan
 
@@ -139,7 +139,7 @@ def test_the_area_of_a_room_in_a_corner_is_taken_off_once(kitchen):
     assert (2, 1) not in model.rooms.in_corner
     answer, boxes = model.find_best(0.5, 0.1, seed=0)
     assert answer
-    plan = plan_of(diagram, spec, boxes)
+    plan = plan_from_boxes(diagram, spec, boxes)
     assert largest_area_error(plan, spec.areas) <= 0.1
 
 
@@ -155,7 +155,7 @@ def test_a_hall_in_a_corner_leaves_the_room_its_relations():
     kitchen, hall = boxes[0], boxes[2]
     longer = [kitchen[a + 2] - kitchen[a] - (hall[a + 2] - hall[a]) for a in (0, 1)]
     assert min(longer) >= 9
-    assert plan_of(diagram, spec, boxes).honours_diagram
+    assert plan_from_boxes(diagram, spec, boxes).honours_diagram
 
 
 def test_every_variant_says_what_it_does_not_meet(monkeypatch):

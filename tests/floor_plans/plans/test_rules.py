@@ -109,11 +109,7 @@ def test_doors_of_a_narrow_hall_collide_unless_one_is_moved():
 
 def test_a_door_is_hung_the_other_way_for_the_sake_of_a_later_one():
     """Two doors into a bath, beside one corner: one of them does not hang_doors there."""
-    rooms = [
-        ("Bathroom", (0, 0, 2, 2)),
-        ("Storage", (2, 0, 2.3, 2)),
-        ("Wall-in", (0, 2, 2, 2.3)),
-    ]
+    rooms = [("Bathroom", (0, 0, 2, 2)), ("Storage", (2, 0, 2.3, 2)), ("Wall-in", (0, 2, 2, 2.3))]
     doors = (Door((0, 1), (2, 0.7), (2, 1.5)), Door((0, 2), (0.7, 2), (1.5, 2)))
     plan = replace(floor_plan(rooms), doors=doors)
     first, second = hang_doors(plan)

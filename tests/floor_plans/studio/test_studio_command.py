@@ -126,10 +126,7 @@ def test_the_client_of_the_page_gets_its_plans():
     with started("plans-small") as served:
         shorter = code.replace("8765", str(served.port)).replace('"num": 3', '"num": 1')
         client = subprocess.run(
-            [sys.executable, "-c", shorter],
-            capture_output=True,
-            text=True,
-            timeout=500,
+            [sys.executable, "-c", shorter], capture_output=True, text=True, timeout=500
         )
         log_of(served)
     assert client.returncode == 0, client.stderr

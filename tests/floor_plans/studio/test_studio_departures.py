@@ -148,7 +148,7 @@ def test_briefs_of_clients_that_left_keep_nobody_waiting(studio_run, monkeypatch
             stopped.append(ask)
         return {"diagrams": [], "seconds": 0.0}
 
-    monkeypatch.setattr(answering, "sampled", held)
+    monkeypatch.setattr(answering, "run_sampling", held)
 
     async def run():
         async with serving(app) as connect:

@@ -16,7 +16,7 @@ from floor_plans import BubbleDiagram
 from floor_plans.plans.floor_plan import FloorPlan
 from floor_plans.solver.realised import Job
 from floor_plans.solver.spec import PlanSpec
-from floor_plans.studio.answering import found_of
+from floor_plans.studio.answering import shown_plans_of_job
 from floor_plans.studio.app import create_app
 from floor_plans.studio.bodies import ShownPlan
 from floor_plans.studio.jobs import FAILED, KEPT_SECONDS, Jobs, Late
@@ -98,7 +98,7 @@ def test_what_is_cancelled_ends_at_its_next_report(jobs):
     name = jobs.submit("a", run)
     assert reached.wait(10)
     assert jobs.state(name) | {"job": ""} == {
-        **{"job": "", "status": "working", "done": 1, "total": 3},
+        **{"job": "", "status": "working", "done": 1, "total": 3}
     }
     assert jobs.cancel(name)
     gate.set()
@@ -326,7 +326,7 @@ def test_a_plan_that_breaks_a_rule_comes_with_why_and_what_would_do():
     """A bedroom behind a bathroom, .7 m or more from the living room, without a hall."""
     behind = diagram_of("LivingRoom Bathroom MasterRoom", "0 left-of 1", "1 left-of 2")
     job = Job(behind, PlanSpec((20.0, 5.0, 12.0), rules=only("access")))
-    ((_, shown),) = found_of(job).plans
+    ((_, shown),) = shown_plans_of_job(job).plans
     checked = ShownPlan.model_validate(shown)
     assert checked.broken == ["access"]
     assert checked.why[0] == "ruled out: master room is reached through common rooms"
