@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import yaml
 
-from discrete_diffusion.config import unknown_name
+from discrete_diffusion.config import Bounds, Checked, OneOf
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, inverse_relation
 from floor_plans.diagrams.files.foreign_files import check_keys
@@ -74,29 +74,15 @@ def _names(language: str) -> Mapping[str, RoomName]:
 
 LAYERS = ("plain", "aia")  # sets of layer names for DXF
 
-_STOREYS = (2.3, 10.0)
-"""Bounds on the height of a storey, metres. Heads of doors and windows are lower."""
-
 
 @dataclass(frozen=True)
-class DrawingStyle:
+class DrawingStyle(Checked):
     """Choices of a drawing that are not in the plan: language of room names, names of layers in
     DXF, and metres from the floor to the ceiling in IFC. Raises ``ValueError`` for unknown ones."""
 
-    language: str = "en"
-    layers: str = "plain"
-    storey: float = 2.5
-
-    def __post_init__(self) -> None:
-        for key, value, known in (
-            ("language", self.language, LANGUAGES),
-            ("layers", self.layers, LAYERS),
-        ):
-            if value not in known:
-                raise ValueError(f"{key}={value}: {unknown_name(key, value, known)}")
-        low, high = _STOREYS
-        if not (math.isfinite(self.storey) and low <= self.storey <= high):
-            raise ValueError(f"storey={self.storey}: expected metres between {low:g} and {high:g}")
+    language: Annotated[str, OneOf(LANGUAGES)] = "en"
+    layers: Annotated[str, OneOf(LAYERS)] = "plain"
+    storey: Annotated[float, Bounds(least=2.3, most=10)] = 2.5  # heads of doors are lower
 
 
 @dataclass(frozen=True)

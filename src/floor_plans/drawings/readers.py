@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from discrete_diffusion.config import counted
+from discrete_diffusion.config import Checked, Count, CountOrZero, counted
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.runtime import GivenObjects, place_of_line, progress
 from floor_plans.diagrams.diagram import BubbleDiagram
@@ -51,7 +51,7 @@ from floor_plans.solver.requests import Diagrams
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadOptions:
+class ReadOptions(Checked):
     """Options for reading plans.
 
     ``skip_invalid``: report invalid plans, and read on. ``n_max``: most rooms of a plan; ``halls``:
@@ -66,8 +66,8 @@ class ReadOptions:
     """
 
     skip_invalid: bool = False
-    n_max: int = RPLAN_VOCAB_CONFIG.n_max
-    halls: int = 0
+    n_max: Count = RPLAN_VOCAB_CONFIG.n_max
+    halls: CountOrZero = 0
     threshold: float | None = None
     unit: str = "pixels"
     codes: str | None = None
@@ -75,8 +75,6 @@ class ReadOptions:
     vocabulary: PlanVocabulary | None = None
 
     def __post_init__(self) -> None:
-        if self.n_max < 1:
-            raise ValueError(f"n_max={self.n_max}: expected at least 1 room")
         threshold_of(self.unit, self.threshold)
         check_table(self.codes)
 

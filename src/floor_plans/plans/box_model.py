@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from discrete_diffusion.config import Checked, Count, CountOrZero
 from discrete_diffusion.layout import RELATIONS
 from discrete_diffusion.runtime import install_command, is_stopping, progress
 from floor_plans.diagrams.geometry import SECTORS
@@ -24,7 +25,7 @@ _POLL_INTERVAL = 0.1  # seconds between two checks for a signal that ends the se
 
 
 @dataclass(frozen=True)
-class BoxRule:
+class BoxRule(Checked):
     """Boxes with corners on a grid of ``grid`` x ``grid`` unit squares.
 
     ``threshold``: largest gap between two related boxes, as in ``relations_from_boxes``.
@@ -34,15 +35,12 @@ class BoxRule:
     Raises ``ValueError`` for values that no box satisfies.
     """
 
-    grid: int = 256
-    threshold: int = 9
-    min_side: int = 8
-    max_aspect: int = 6
+    grid: Count = 256
+    threshold: CountOrZero = 9
+    min_side: Count = 8
+    max_aspect: Count = 6
 
     def __post_init__(self) -> None:
-        for name, least in (("grid", 1), ("threshold", 0), ("min_side", 1), ("max_aspect", 1)):
-            if (value := getattr(self, name)) < least:
-                raise ValueError(f"{name}={value}: expected at least {least}")
         if self.min_side > self.grid:
             raise ValueError(f"min_side={self.min_side}: no such box fits grid={self.grid}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 from typing import TYPE_CHECKING, TypeAlias
 
 from discrete_diffusion.layout import ROOM_TYPES
@@ -296,6 +296,7 @@ def hang_doors(plan: FloorPlan) -> list[Swing]:
     area swept of walls and by two doors, then doors into public rooms rather than private ones,
     then distances of hinges from corners. If two swings collide, no choice is free of
     collisions."""
+    import networkx
     from shapely import union_all
 
     # doors of different groups cannot meet, so each group is solved alone
@@ -303,13 +304,11 @@ def hang_doors(plan: FloorPlan) -> list[Swing]:
     ways = [list(_possible_swings(plan, door)) for door in doors]
     found: dict[int, Swing] = {}
     reach: list[Geometry] = [union_all([swing.sector for _, swing in each]) for each in ways]
-    groups: list[list[int]] = []
-    for k, mine in enumerate(reach):
-        # a door joins all groups that its swings can reach
-        near = [group for group in groups if any(mine.intersects(reach[j]) for j in group)]
-        groups = [group for group in groups if group not in near]
-        groups.append([*sorted(j for group in near for j in group), k])
-    for group in groups:
+    meeting = networkx.Graph()
+    meeting.add_nodes_from(range(len(doors)))
+    pairs = combinations(range(len(doors)), 2)
+    meeting.add_edges_from((i, j) for i, j in pairs if reach[i].intersects(reach[j]))
+    for group in map(sorted, networkx.connected_components(meeting)):
         found |= zip(group, _least_costly_swings([ways[k] for k in group]), strict=True)
     return [found[k] for k in range(len(doors))]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from discrete_diffusion.config import Bounds, Checked
 from floor_plans.diagrams.files.fields import DiagramError
 from floor_plans.plans.floor_plan import FloorPlan, Point, computed_once, validate_boundary
 
@@ -28,23 +29,18 @@ _ROUNDING, _SPECK = 1e-6, 1e-4  # metres and square metres that count as zero
 
 
 @dataclass(frozen=True)
-class Outline:
+class Outline(Checked):
     """Outline of a plan: a polygon ``boundary`` in metres, or a rectangle with ``ratio`` width /
     height, or a rectangle at most twice as long as wide. Raises ``ValueError`` for both, a ratio
     that is not between 0.1 and 10, or an invalid boundary."""
 
     boundary: tuple[Point, ...] | None = None
-    ratio: float | None = None
+    ratio: Annotated[float, Bounds(least=1 / MOST_RATIO, most=MOST_RATIO)] | None = None
 
     def __post_init__(self) -> None:
         if self.boundary is not None and self.ratio is not None:
             raise ValueError(
                 "boundary and ratio are both given; leave ratio out, as a boundary has its own"
-            )
-        if self.ratio is not None and not 1 / MOST_RATIO <= self.ratio <= MOST_RATIO:
-            raise ValueError(
-                f"ratio={self.ratio}: expected width / height, between {1 / MOST_RATIO:g} and "
-                f"{MOST_RATIO}"
             )
         if self.boundary is not None:
             object.__setattr__(self, "boundary", validate_boundary(self.boundary))

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 
+from discrete_diffusion.config import Bounds, Checked, Count, OneOf, Positive
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError, finite_number
 from floor_plans.plans.doors import front_door_problem
@@ -41,7 +42,7 @@ CHANGE_KEYS = ("locked", "moved")
 
 
 @dataclass(frozen=True)
-class PlanRequest:
+class PlanRequest(Checked):
     """Request for floor plans of diagrams.
 
     Args:
@@ -62,32 +63,22 @@ class PlanRequest:
     """
 
     areas: RoomAreas = field(default_factory=RoomAreas)
-    total_area: float | None = None
+    total_area: Positive | None = None
     outline: Outline = FREE
-    tolerance: float = 0.1
-    variants: int = 1
+    tolerance: Annotated[float, Bounds(above=0, below=1)] = 0.1
+    variants: Count = 1
     seed: int = 0
     rules: RuleSet = NO_RULES
-    hall: str = AUTO
+    hall: Annotated[str, OneOf(HALLS)] = AUTO
     front_door: Point | None = None
     north: float | None = None
 
     def __post_init__(self) -> None:
-        # each number is in its range
-        if self.total_area is not None and not 0 < self.total_area < math.inf:
-            raise ValueError(f"total_area={self.total_area}: expected square metres above 0")
-        if not 0 < self.tolerance < 1:
-            raise ValueError(f"tolerance={self.tolerance}: expected a share between 0 and 1")
-        if self.hall not in HALLS:
-            raise ValueError(f"hall={self.hall}: expected {' or '.join(HALLS)}")
+        # the front door is a place on the boundary
         if self.front_door is not None and not all(map(math.isfinite, self.front_door)):
             raise ValueError(f"front_door={list(self.front_door)}: expected [x, y] in metres")
-        if self.north is not None and not math.isfinite(self.north):
-            raise ValueError(f"north={self.north}: expected degrees, clockwise from up")
         if self.front_door is not None and self.outline.boundary is not None:
             _check_front_door(self.front_door, self.outline)
-        if self.variants < 1:
-            raise ValueError(f"variants={self.variants}: expected at least 1")
         # the areas fit the boundary
         if self.total_area is not None and self.outline.boundary is not None:
             room = self.outline.area / (1 - self.tolerance)
