@@ -240,7 +240,19 @@ class _Building:
         # spaces and walls
         spaces = [self._space(k) for k in range(plan.diagram.num_rooms)]
         self._aggregate(self.storey, [space for space in spaces if space is not None])
-        self.walls = [self._wall(piece) for piece in wall_pieces(flip_y(self.shapes.solid))]
+        self.walls: list[tuple[Any, Polygon]] = []
+        border = flip_y(self.shapes.shell).boundary
+        for number, piece in enumerate(wall_pieces(flip_y(self.shapes.solid)), start=1):
+            # the x-axis of a wall is along it
+            x0, y0, x1, y1 = piece.bounds
+            frame = Frame(x0, y0) if x1 - x0 >= y1 - y0 else Frame(x1, y0, 0.0, 1.0)
+            wall = self._element(
+                "IfcWall", f"{number}", frame, [piece], style.storey, PredefinedType="SOLIDWALL"
+            )
+            is_outer = bool(piece.distance(border) < SPECK)
+            model.properties(wall, "Pset_WallCommon", {"IsExternal": is_outer})
+            self.walls.append((wall, piece))
+        self.elements += [wall for wall, _ in self.walls]
         # doors and windows, each in an opening of its wall
         for k, swing in enumerate(self.shapes.swings):
             self._door(f"{k + 1}", swing.door, swing)
@@ -344,19 +356,6 @@ class _Building:
         }
         self.model.quantities(space, "Qto_SpaceBaseQuantities", quantities)
         return space
-
-    def _wall(self, piece: Polygon) -> tuple[Any, Polygon]:
-        """Add a piece of wall, with its x-axis along it."""
-        x0, y0, x1, y1 = piece.bounds
-        frame = Frame(x0, y0) if x1 - x0 >= y1 - y0 else Frame(x1, y0, 0.0, 1.0)
-        number = f"{len(self.elements) + 1}"
-        wall = self._element(
-            "IfcWall", number, frame, [piece], self.style.storey, PredefinedType="SOLIDWALL"
-        )
-        outside = piece.distance(flip_y(self.shapes.shell).boundary) < SPECK
-        self.model.properties(wall, "Pset_WallCommon", {"IsExternal": bool(outside)})
-        self.elements.append(wall)
-        return wall, piece
 
     def _openings(self, name: str, space: Polygon, frame: Frame, height: float) -> list[Any]:
         """Add an opening to each piece of wall that ``space`` crosses; return them, the largest

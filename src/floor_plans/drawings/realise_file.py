@@ -262,7 +262,20 @@ class RuleReport:
         rows = [["plan", *names]]
         for place, judgement in zip(self._names, self.judgements, strict=True):
             rows.append([place, *(_CELLS[judgement.kept[name]] for name in names)])
-        lines += ["", *_aligned_lines(rows), "", *self._share_table()]
+        lines += ["", *_aligned_lines(rows), ""]
+        # the share of plans that keep each rule, and what it demands
+        rows = [["rule", "kept", "of", "share", "95 % interval"]]
+        meanings = ["demands"]
+        for name, share in self.shares.items():
+            shown = ["-", "-"]
+            if (found := share.interval) is not None:
+                assert found.low is not None  # a share of samples has one
+                assert found.high is not None
+                shown = [f"{found.mean:.1%}", f"{found.low:.1%} to {found.high:.1%}"]
+            rows.append([name, f"{share.num_kept:,}", f"{share.num_judged:,}", *shown])
+            meanings.append("every rule that applies" if name == ALL else RULES[name].meaning)
+        table = zip(_aligned_lines(rows), meanings, strict=True)
+        lines += [f"{line}  {meaning.strip()}" for line, meaning in table]
         # the findings of each plan
         for name, judgement in zip(self._names, self.judgements, strict=True):
             if judgement.broken:
@@ -274,20 +287,6 @@ class RuleReport:
     def _names(self) -> list[str]:
         """Places without the name of the file: ``line 3``."""
         return [place.removeprefix(f"{self.path}, ") for place in self.places]
-
-    def _share_table(self) -> list[str]:
-        """Table with the share of plans that keep each rule."""
-        rows = [["rule", "kept", "of", "share", "95 % interval", "demands"]]
-        for name, share in self.shares.items():
-            shown = ["-", "-"]
-            if (found := share.interval) is not None:
-                assert found.low is not None  # a share of samples has one
-                assert found.high is not None
-                shown = [f"{found.mean:.1%}", f"{found.low:.1%} to {found.high:.1%}"]
-            meaning = "every rule that applies" if name == ALL else RULES[name].meaning
-            rows.append([name, f"{share.num_kept:,}", f"{share.num_judged:,}", *shown, meaning])
-        head = _aligned_lines([row[:-1] for row in rows])
-        return [f"{line}  {row[-1].strip()}" for line, row in zip(head, rows, strict=True)]
 
 
 def drop_invalid_plans(

@@ -267,29 +267,23 @@ def _is_possible(
 
 def _in_a_chain(members: Iterable[Member]) -> tuple[Member, ...]:
     """Order members so that most begin with the last room of the previous one."""
-
-    def quality(chain: tuple[Member, ...]) -> tuple[int, int]:
+    members = sorted(members)
+    chains = []
+    for start in (*members, *((j, i, INVERSE[code]) for i, j, code in members)):
+        left = [member for member in members if {*member[:2]} != {*start[:2]}]
+        chain = [start]
+        while left:
+            end = chain[-1][1]
+            # the next member begins at the end, or anywhere
+            following = next((member for member in left if end in member[:2]), left[0])
+            left.remove(following)
+            i, j, code = following
+            chain.append((i, j, code) if j != end else (j, i, INVERSE[code]))
         # members that begin where their predecessor ended; the last precedes the first
         joints = zip(chain, [*chain[1:], chain[0]], strict=True)
-        return sum(a[1] == b[0] for a, b in joints), sum(m[2] in _FORWARD for m in chain)
-
-    members = sorted(members)
-    turned = [(j, i, INVERSE[code]) for i, j, code in members]
-    return max((_chain_from(start, members) for start in (*members, *turned)), key=quality)
-
-
-def _chain_from(start: Member, members: Sequence[Member]) -> tuple[Member, ...]:
-    """Order members into a chain that begins with ``start``."""
-    left = [member for member in members if {*member[:2]} != {*start[:2]}]
-    chain = [start]
-    while left:
-        end = chain[-1][1]
-        # the next member begins at the end, or anywhere
-        following = next((member for member in left if end in member[:2]), left[0])
-        left.remove(following)
-        i, j, code = following
-        chain.append((i, j, code) if j != end else (j, i, INVERSE[code]))
-    return tuple(chain)
+        joined = sum(a[1] == b[0] for a, b in joints)
+        chains.append((joined, sum(member[2] in _FORWARD for member in chain), tuple(chain)))
+    return max(chains, key=lambda each: each[:2])[2]
 
 
 def member_text(member: Member, names: Sequence[str]) -> str:

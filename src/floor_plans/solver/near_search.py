@@ -84,7 +84,19 @@ class NearSearch:
         reach = self.plan.rooms.grid if spec.outline.boundary is None else 0
         self._start = start if reach else (0, 0)
         self._shifts = [self._cp.new_int_var(s - reach, s + reach, "") for s in self._start]
-        self.locks = list(self._lock_literals())
+        # locks and moved sides, each with a literal that is true if it holds
+        literal, self.locks = self.plan.rooms.literal, list[tuple[tuple[int, str], Any]]()
+        for i, lock in near.locked.items():
+            box = near.boxes[i]
+            assert box is not None  # only rooms of the earlier plan are locked
+            # the whole box, or only its size
+            sides, values = self._sides_of(i), list(box)
+            if lock != PLACE:
+                sides, values = [*self._box_model.sides(i)], [box[2] - box[0], box[3] - box[1]]
+            pairs = zip(sides, values, strict=True)
+            self.locks.append(((i, lock), literal(*(side == value for side, value in pairs))))
+        for (i, side), to in near.moved.items():
+            self.locks.append(((i, side), literal(self._sides_of(i)[SIDES.index(side)] == to)))
         # objective: moves, and penalties for walls that part
         moves = [
             self._absolute(variable - value)
@@ -199,21 +211,6 @@ class NearSearch:
     def _sides_of(self, i: int) -> list[Any]:
         """Sides of a room in the order of ``SIDES``, in the earlier plan's coordinates."""
         return [end + self._shifts[k % 2] for k, end in enumerate(self.plan.sides_of(i))]
-
-    def _lock_literals(self) -> Iterator[tuple[tuple[int, str], Any]]:
-        """Locks and moved sides, each with a literal that is true if it holds."""
-        for i, lock in self._near.locked.items():
-            box = self._near.boxes[i]
-            assert box is not None  # only rooms of the earlier plan are locked
-            # the whole box, or only its size
-            sides: Sequence[Any] = self._sides_of(i)
-            values: Sequence[int] = box
-            if lock != PLACE:
-                sides, values = self._box_model.sides(i), (box[2] - box[0], box[3] - box[1])
-            pairs = zip(sides, values, strict=True)
-            yield (i, lock), self.plan.rooms.literal(*(side == value for side, value in pairs))
-        for (i, side), to in self._near.moved.items():
-            yield (i, side), self.plan.rooms.literal(self._sides_of(i)[SIDES.index(side)] == to)
 
     def _partings(self) -> Iterator[Any]:
         """Decimetres between walls that coincided: of neighbours, or of nested rooms."""

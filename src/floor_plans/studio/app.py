@@ -131,7 +131,18 @@ def create_app(algorithm: Any, *, token: str | None = None, **limits: Any) -> Fa
     _add_drawing(app, studio)
     _add_jobs(app, studio)
     _describe(app)
-    _add_page(app)
+
+    # the page, and the icon that browsers request by default
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        headers = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer"}
+        return FileResponse(PAGE / "index.html", headers=headers)
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def icon() -> FileResponse:
+        return FileResponse(PAGE / "icon.svg")
+
+    app.mount("/page", StaticFiles(directory=PAGE), name="page")
     # middleware, the last one is the outermost
     app.add_middleware(BodyLimit)
     if token is not None:
@@ -359,18 +370,3 @@ def _add_jobs(app: FastAPI, studio: Studio) -> None:
         if studio.jobs.events(job, 0) is None:
             raise HTTPException(404, no_job)
         return job_events(studio, job, request)
-
-
-def _add_page(app: FastAPI) -> None:
-    """Add the page, and the icon that browsers request by default."""
-
-    @app.get("/", include_in_schema=False)
-    async def page() -> FileResponse:
-        headers = {"Content-Security-Policy": _POLICY, "Referrer-Policy": "no-referrer"}
-        return FileResponse(PAGE / "index.html", headers=headers)
-
-    @app.get("/favicon.ico", include_in_schema=False)
-    async def icon() -> FileResponse:
-        return FileResponse(PAGE / "icon.svg")
-
-    app.mount("/page", StaticFiles(directory=PAGE), name="page")
