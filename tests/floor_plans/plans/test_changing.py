@@ -277,36 +277,29 @@ def test_a_line_has_its_own_boundary_if_it_is_not_that_of_the_earlier_plan():
         near_job(FREE_OF_RULES, {"boundary": [[0, 0], [1, 1]]})
 
 
-def test_a_total_area_beside_an_earlier_plan_is_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    write_diagrams("plans.jsonl", [THREE.to_diagram()])
-    with pytest.raises(SystemExit):
-        main(["plans", "realise", "plans.jsonl", "near=plans.jsonl", "total_area=90", "out=o"])
-    said = capsys.readouterr().err
-    assert "total_area=90 and near=plans.jsonl are both given" in said
-    assert '"areas"' in said
-
-
-def in_feet() -> None:
+@pytest.fixture
+def in_feet(tmp_path, monkeypatch) -> None:
     """The plan of three rooms as feet.jsonl, whose lines do not say their unit."""
+    monkeypatch.chdir(tmp_path)
     boxes = tuple(tuple(side / 0.3048 for side in box) for box in THREE.diagram.boxes)
     write_diagrams("feet.jsonl", [replace(THREE.diagram, boxes=boxes, metadata={})])
 
 
-def test_earlier_plans_that_are_hardly_in_the_unit_are_refused(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    in_feet()
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ("total_area=90", "total_area=90 and near=feet.jsonl are both given: rooms keep the areas"),
+        ("unit=millimetres", "near=feet.jsonl: boxes in unit=millimetres"),
+    ],
+)
+def test_what_an_earlier_plan_excludes_is_refused(in_feet, capsys, option, named):
     with pytest.raises(SystemExit):
-        main(["plans", "realise", "feet.jsonl", "near=feet.jsonl", "unit=millimetres", "out=o"])
-    said = capsys.readouterr().err
-    assert "near=feet.jsonl: boxes in unit=millimetres" in said
-    assert "Give unit=" in said
+        main(["plans", "realise", "feet.jsonl", "near=feet.jsonl", option, "out=o"])
+    assert named in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_earlier_plans_are_in_the_unit_that_is_given(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    in_feet()
+def test_earlier_plans_are_in_the_unit_that_is_given(in_feet):
     words = ["near=feet.jsonl", "unit=feet", "rules=none", "out=built"]
     main(["plans", "realise", "feet.jsonl", *words])
     after = json.loads(Path("built/plans.jsonl").read_text())

@@ -44,12 +44,6 @@ def test_what_cannot_be_served_is_refused(words, sentence, capsys):
     assert sentence in capsys.readouterr().err
 
 
-def test_it_has_help(capsys):
-    with pytest.raises(SystemExit):
-        main(["studio", "--help"])
-    assert "--checkpoint RUN" in capsys.readouterr().out
-
-
 class Served(NamedTuple):
     process: subprocess.Popen[str]
     port: int

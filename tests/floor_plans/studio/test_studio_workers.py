@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -37,10 +38,21 @@ def wrong(word: str) -> str:
 
 
 @pytest.fixture
-def workers():
-    found = Workers(2)
-    yield found
-    found.close()
+def started():
+    """What starts workers, which are closed at the end."""
+    with ExitStack() as stack:
+
+        def start(num, **limits):
+            workers = Workers(num, **limits)
+            stack.callback(workers.close)
+            return workers
+
+        yield start
+
+
+@pytest.fixture
+def workers(started):
+    return started(2)
 
 
 def begun(folder, num: int) -> set[int]:
@@ -123,47 +135,38 @@ def test_what_is_stopped_ends_its_process(workers, tmp_path, patience, monkeypat
 
 
 @pytest.mark.slow
-def test_a_process_outlives_a_short_task_that_nobody_wants(tmp_path):
-    workers, stop = Workers(1, patience=60), threading.Event()
-    try:
-        thread, found = in_thread(workers, tmp_path, stop.is_set)
-        (process,) = begun(tmp_path, 1)
-        stop.set()
-        time.sleep(1)  # some looks
-        (tmp_path / "go").touch()
-        thread.join(60)
-        assert found == [process]
-        assert workers.run(pid_after, str(tmp_path), never) == process
-    finally:
-        workers.close()
+def test_a_process_outlives_a_short_task_that_nobody_wants(started, tmp_path):
+    workers, stop = started(1, patience=60), threading.Event()
+    thread, found = in_thread(workers, tmp_path, stop.is_set)
+    (process,) = begun(tmp_path, 1)
+    stop.set()
+    time.sleep(1)  # some looks
+    (tmp_path / "go").touch()
+    thread.join(60)
+    assert found == [process]
+    assert workers.run(pid_after, str(tmp_path), never) == process
 
 
 @pytest.mark.slow
-def test_a_task_that_takes_too_long_is_ended_and_the_next_one_is_done(tmp_path):
-    workers = Workers(1, seconds=0.5)
-    try:
-        with pytest.raises(Late):
-            workers.run(pid_after, str(tmp_path), never)
-        (process,) = begun(tmp_path, 1)
-        with pytest.raises(ProcessLookupError):
-            os.kill(process, 0)
-        (tmp_path / "go").touch()
-        assert workers.run(pid_after, str(tmp_path), never) != process
-    finally:
-        workers.close()
+def test_a_task_that_takes_too_long_is_ended_and_the_next_one_is_done(started, tmp_path):
+    workers = started(1, seconds=0.5)
+    with pytest.raises(Late):
+        workers.run(pid_after, str(tmp_path), never)
+    (process,) = begun(tmp_path, 1)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    (tmp_path / "go").touch()
+    assert workers.run(pid_after, str(tmp_path), never) != process
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="only Linux says what it has")
-def test_a_task_that_takes_too_much_memory_is_refused_and_the_process_works_on():
-    workers = Workers(1, most_bytes=2**28)
-    try:
-        assert workers.run(bytes_of, 2**20, never) == 2**20
-        with pytest.raises(ValueError, match="memory"):
-            workers.run(bytes_of, 2**30, never)
-        assert workers.run(bytes_of, 2**20, never) == 2**20
-    finally:
-        workers.close()
+def test_a_task_that_takes_too_much_memory_is_refused_and_the_process_works_on(started):
+    workers = started(1, most_bytes=2**28)
+    assert workers.run(bytes_of, 2**20, never) == 2**20
+    with pytest.raises(ValueError, match="memory"):
+        workers.run(bytes_of, 2**30, never)
+    assert workers.run(bytes_of, 2**20, never) == 2**20
 
 
 def test_errors_come_back_and_the_process_works_on(workers, tmp_path):
