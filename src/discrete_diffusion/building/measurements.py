@@ -140,17 +140,6 @@ def samples_between_validations(config: Mapping[str, Any], num_train: int) -> fl
     return min(between, samples_trained_on(config, num_train))
 
 
-def affordable(most: int, *, cost: float, allowed: float, least: int) -> int:
-    """Number of measurements, of ``most``, that the ``allowed`` work pays for at a ``cost`` each.
-
-    At least ``least`` if those are cheap; all if the cost is 0.
-    """
-    if cost == 0:  # nothing is held out
-        return most
-    cheap = min(least, int(_CHEAP / cost))
-    return min(most, max(cheap, int(min(allowed / cost, most))))
-
-
 def with_measurements(
     config: DictConfig, *, num_train: int, num_held_out: int, work: Work
 ) -> tuple[DictConfig, list[str]]:
@@ -200,14 +189,20 @@ def with_terms(config: DictConfig) -> tuple[DictConfig, list[str]]:
 def _fill_in_amounts(
     config: DictConfig, amounts: Mapping[str, tuple[int, float, float, int]]
 ) -> tuple[DictConfig, list[str]]:
-    """Fill in null keys; ``amounts``: arguments of ``affordable`` by key. Bounds take at least two
-    samples."""
+    """Fill in null keys with numbers of measurements that the work of training pays for.
+
+    ``amounts``: by key the most, the cost of one, the allowed work, and the least if those are
+    cheap. Bounds take at least two samples.
+    """
     config, notes = OmegaConf.create(config), []
     for key, (most, cost, allowed, least) in amounts.items():
         # a number of the user stays
         if OmegaConf.select(config, key) is not None:
             continue
-        num = affordable(most, cost=cost, allowed=allowed, least=least)
+        num = most
+        if cost > 0:  # else nothing is held out
+            cheap = min(least, int(_CHEAP / cost))
+            num = min(most, max(cheap, int(min(allowed / cost, most))))
         if not key.endswith("num_samples"):
             num = max(num, min(most, 2))
         # all validation batches are a share of 1

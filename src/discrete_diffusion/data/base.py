@@ -77,6 +77,12 @@ class Dataset(ABC):
         """Number of training samples of size k, for k = 0, 1, ..."""
         return torch.bincount(self.sizes(self.splits["train"])).tolist()
 
+    def with_rows(self, split: str, rows: Tensor) -> Self:
+        """Copy the data set with some rows of a split."""
+        made = copy(self)
+        made.splits = {**self.splits, split: self.splits[split][rows]}
+        return made
+
     def with_training_split(self, trained_on: Self | None) -> Self:
         """Copy the data set with the training split of another of the same class, if not None."""
         if trained_on is None:

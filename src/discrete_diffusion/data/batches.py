@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from functools import cached_property
 from typing import TypeVar
 
@@ -148,14 +147,12 @@ class BatchStream:
 
 def with_fewer(dataset: D, split: str, most: int | None, seed: int) -> D:
     """Copy a data set with at most ``most`` samples in a split, chosen at random by the seed."""
-    examples = dataset.splits[split]
-    if most is None or most >= len(examples):
+    num = len(dataset.splits[split])
+    if most is None or most >= num:
         return dataset
     # a random choice, in the order of the split
-    order = torch.randperm(len(examples), generator=make_generator(seed, _CHOICE_STREAM))
-    some = copy(dataset)
-    some.splits = {**dataset.splits, split: examples[order[:most].sort().values]}
-    return some
+    order = torch.randperm(num, generator=make_generator(seed, _CHOICE_STREAM))
+    return dataset.with_rows(split, order[:most].sort().values)
 
 
 class SplitBatches:

@@ -40,14 +40,14 @@ class Estimate:
 
     def minus(self, other: Estimate) -> Estimate:
         """Difference to another estimate that is not paired with it."""
-        over_samples = _joint_error(self.over_samples, other.over_samples)
-        over_seeds = _joint_error(self.over_seeds, other.over_seeds)
-        return Estimate(self.mean - other.mean, over_samples, over_seeds)
-
-
-def _joint_error(one: float | None, other: float | None) -> float | None:
-    """Error of a difference from two errors; None if one of them is unknown."""
-    return None if one is None or other is None else math.hypot(one, other)
+        over_samples = (self.over_samples, other.over_samples)
+        over_seeds = (self.over_seeds, other.over_seeds)
+        # an error is unknown if one of both is
+        errors = (
+            None if one is None or two is None else math.hypot(one, two)
+            for one, two in (over_samples, over_seeds)
+        )
+        return Estimate(self.mean - other.mean, *errors)
 
 
 def paired_difference(values: Tensor, base: Tensor) -> Estimate:
@@ -299,7 +299,7 @@ class Comparison:
         """Mean of a measure with its error over samples and seeds; None without the measure."""
         if measure not in model.values:
             return None
-        values = self._repeat_for_seeds(model.values[measure])
+        values = model.values[measure].expand(len(self.seeds), -1)  # a baseline has one row
         return paired_difference(values, torch.zeros_like(values))
 
     def mean(self, model: ComparedModel, name: str) -> float:
@@ -318,9 +318,8 @@ class Comparison:
         self, model: ComparedModel | Baseline, other: ComparedModel, measure: str
     ) -> Estimate | None:
         """Difference of a measure of two models, paired by sample and seed."""
-        return paired_difference(
-            self._repeat_for_seeds(model.values[measure]), other.values[measure]
-        )
+        values = model.values[measure].expand(len(self.seeds), -1)
+        return paired_difference(values, other.values[measure])
 
     def metric_difference(self, model: ComparedModel | Baseline, column: Column) -> Estimate | None:
         """Difference of a metric to ``base``, with samples that are not paired.
@@ -337,10 +336,6 @@ class Comparison:
             else model.estimate(column)
         )
         return own.minus(base.estimate(column))
-
-    def _repeat_for_seeds(self, values: Tensor) -> Tensor:
-        """Repeat the values of a baseline for all seeds: Float64[S, M]."""
-        return values.expand(len(self.seeds), -1)
 
     def rows(self) -> list[dict[str, Any]]:
         """Rows of ``table.csv`` and ``results.json``: numbers of each model, means over seeds."""

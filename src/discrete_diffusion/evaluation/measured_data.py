@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -148,14 +147,9 @@ def num_held_out(request: EvaluateRequest, data: Dataset, split: str) -> int:
 
 def some_held_out(request: EvaluateRequest, data: D, split: str) -> D:
     """Copy the data, keeping only the ``held_out_rows`` of a split."""
-    examples = data.splits[split]
-    rows = held_out_rows(request, len(examples))
-    if len(rows) == len(examples):
-        return data
-    # a copy with those rows
-    some = copy(data)
-    some.splits = {**data.splits, split: examples[rows]}
-    return some
+    num = len(data.splits[split])
+    rows = held_out_rows(request, num)
+    return data if len(rows) == num else data.with_rows(split, rows)
 
 
 def sampling_seeds(request: EvaluateRequest, default: int = SEEDS) -> list[int]:
