@@ -77,7 +77,7 @@ def table_rows(lines: Iterable[str], delimiter: str) -> Iterator[tuple[int, list
 def load_json(text: str) -> Any:
     """Parse JSON; ``ValueError`` if it is invalid, nested too deeply, or repeats a key."""
 
-    def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         if twice := [key for key in keys if keys.count(key) > 1]:
             raise ValueError(
@@ -86,7 +86,7 @@ def load_json(text: str) -> Any:
         return dict(pairs)
 
     try:
-        return json.loads(text, object_pairs_hook=without_repeats)
+        return json.loads(text, object_pairs_hook=refuse_repeats)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
