@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SAMPLES_DRAWN = 1_000
 """Most samples if ``eval.num_samples`` is null."""
 
-_AT_EACH_VALIDATION, _COMPARED, _TRIED = 200, 600, 4
+_AT_EACH_VALIDATION, _COMPARED = 200, 600
 _LEAST_SAMPLED, _LEAST_BOUNDED = 16, 64
 
 _AT_VALIDATION, _FINALLY = 0.125, 0.3
@@ -57,7 +57,7 @@ class Work:
 
     def num_tried(self, num: int) -> int:
         """Number of samples in the check before training, if validations take ``num``."""
-        return min(num, _TRIED, int(_CHEAP / self.sampled))
+        return min(num, 4, int(_CHEAP / self.sampled))
 
 
 def sizes_of(data: Dataset) -> list[int]:

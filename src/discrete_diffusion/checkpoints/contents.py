@@ -76,9 +76,6 @@ SENSELESS = (
 )
 """Exceptions that Python, torch and the config library raise for values that fit no model."""
 
-_SCRATCH_TENSORS, _SCRATCH = 1_000, 2**28
-"""Largest count of tensors, and of numbers in them, made in addition to a network's weights."""
-
 _OF_MODELS = ("domain", "backbone", "algorithm", "noise schedule", "forward process")
 """Kinds of parts that a model needs; its sampler can be replaced."""
 
@@ -242,8 +239,8 @@ class _Bounded(TorchDispatchMode):
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         super().__init__()
-        self.tensors = _SCRATCH_TENSORS + 16 * len(weights)
-        self.numbers = _SCRATCH + 8 * sum(value.numel() for value in weights.values())
+        self.tensors = 1_000 + 16 * len(weights)
+        self.numbers = 2**28 + 8 * sum(value.numel() for value in weights.values())
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

@@ -39,9 +39,6 @@ from discrete_diffusion.hub import CONFIG, WEIGHTS, OriginalCheckpoint
 
 logger = logging.getLogger(__name__)
 
-LENGTH = 1024
-"""Sequence length of a checkpoint if neither its name nor the file states a length."""
-
 _SPECIAL = {30_522: (103, 101), 35: (4, 2)}
 """Ids of MASK and of the beginning of a sequence, by V, for tokenizers with a MASK: BERT's (LM1B)
 and text8's. To other tokenizers, such as GPT-2's, MASK is appended as the last id, and a sequence
@@ -157,7 +154,7 @@ def _config_of_original(
     data = {
         **shipped_config("data", "text"),
         "tokens": "ids",
-        "length": settings.get("length", LENGTH),
+        "length": settings.get("length", 1024),  # that of the published ones
         "vocab_size": vocab_size,
         "mask_id": settings.get("mask_id", mask_id),
     }

@@ -38,8 +38,6 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 TOLERANCE = 1e-4
 """Largest difference of an exported network's logits, relative to the largest logit if above 1."""
 
-_CHATTY = ("torch.onnx", "onnxscript", "onnx_ir")
-
 _ROWS = 3
 """Number of samples in the traced example; the exported network takes any number."""
 
@@ -319,7 +317,7 @@ def export_onnx(algorithm: TokenAlgorithm, vocabulary: Mapping[str, Any], path: 
     batch = torch.export.Dim("batch", min=1)
     with warnings.catch_warnings(), sdpa_kernel(SDPBackend.MATH), torch.no_grad():
         warnings.simplefilter("ignore")
-        for name in _CHATTY:
+        for name in ("torch.onnx", "onnxscript", "onnx_ir"):
             logging.getLogger(name).setLevel(logging.ERROR)
         program = torch.onnx.export(
             network,

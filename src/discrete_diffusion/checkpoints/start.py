@@ -292,9 +292,6 @@ _UNSET = {
 }
 """Values that absent or null keys stand for, in Lightning and in earlier versions."""
 
-_BATCHES_OR_SHARE = ("trainer.limit_train_batches", "trainer.overfit_batches")
-"""Keys whose value 1 means one batch, and 1.0 all batches."""
-
 _NUMBERS = {
     "EMA": ("latest_update_step",),
     "SkippedSteps": ("total",),
@@ -443,4 +440,7 @@ def _changed_settings(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[st
 def _setting_meant(key: str, value: Any) -> Any:
     """Normalise the value of a key, so that settings of the same meaning are equal."""
     value = _UNSET.get(key) if value is None else value
-    return (value, isinstance(value, int) and value == 1) if key in _BATCHES_OR_SHARE else value
+    # 1 means one batch, and 1.0 all batches
+    if key in ("trainer.limit_train_batches", "trainer.overfit_batches"):
+        return value, isinstance(value, int) and value == 1
+    return value

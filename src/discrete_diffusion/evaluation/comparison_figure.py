@@ -31,14 +31,8 @@ from discrete_diffusion.viz.chart_style import (
     style_axes,
 )
 
-_TITLE_WIDTH = 78
-"""Characters per line of the title."""
-
 _FAINT = 0.5
 """Opacity of a doubtful difference."""
-
-_LABEL_GAP = 0.062
-"""Least distance of two labels, as a share of the axes' height."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ def plot_comparison(
         measure=title[:1].upper() + title[1:],
         quantity=str(comparison.quantity) if measure == "nelbo" else title,
         quality=quality,
-        title=textwrap.fill(setting, _TITLE_WIDTH, break_on_hyphens=False),
+        title=textwrap.fill(setting, 78, break_on_hyphens=False),
     )
     return [path.name]
 
@@ -275,7 +269,7 @@ def _write_labels(axes: Axes, points: Sequence[ModelPoint]) -> None:
             columns.append([point])
     # labels of each, a label's height apart, back to their mean within the axes
     bottom, top = axes.get_ylim()
-    gap = _LABEL_GAP * (top - bottom)
+    gap = 0.062 * (top - bottom)
     for column in columns:
         column.sort(key=lambda p: p.quality)
         values = [point.quality for point in column]

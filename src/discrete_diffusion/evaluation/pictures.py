@@ -29,9 +29,6 @@ from discrete_diffusion.viz.chart_style import (
     style_axes,
 )
 
-FEWEST_EVENTS = 100
-"""Fewest events of a bin that is shown: the standard error is at most 5 points."""
-
 _MASKED_MAP = LinearSegmentedColormap.from_list(
     "masked", ["#f2c14e", "#e07a5f", "#a64d79", "#5b3a78", "#22223b"]
 )
@@ -101,9 +98,9 @@ def _plot_reliability(axes: Axes, calibration: Calibration, g: int, norm: Bounda
     # the diagonal is calibrated
     dashes = (0, (4, 3))
     axes.plot([0, 1], [0, 1], color=LINE, linewidth=1.2, linestyle=dashes, label="calibrated")
-    # curves of bins with enough events
+    # curves of bins with enough events: the standard error is at most 5 points
     for s, share in enumerate(calibration.shares):
-        enough = calibration.num_events[s, g] >= FEWEST_EVENTS
+        enough = calibration.num_events[s, g] >= 100
         axes.plot(
             calibration.predicted[s, g][enough].numpy(),
             calibration.observed[s, g][enough].numpy(),
