@@ -231,15 +231,22 @@ def value_for(target: int, count: Callable[[int], int], start: int, tolerance: f
     doubled or halved until the target lies between two values; then the interval shrinks, by a
     power law and by halves in turn, until no legal value is left in it.
     """
-    # two values around the target
-    bracket = _bracket(target, count, start)
-    if bracket is None:
-        return None
-    low, high = bracket
+    # two values around the target, from each to the nearest legal value beyond
+    value = previous = start
+    upwards = count(start) < target
+    while (count(value) < target) == upwards and count(value) != target:
+        low, high = (value, 4 * value) if upwards else (0, value)
+        further = _nearest_legal(2 * value if upwards else value // 2, low, high, count)
+        if further is None:
+            return value if value != start else None
+        if count(further) == count(value) or (count(further) > count(value)) != upwards:
+            return None
+        previous, value = value, further
+    low, high = (previous, value) if upwards else (value, previous)
     # shrink the interval until it is empty or good enough
     by_power_law = True
     while True:
-        best = min((low, high), key=lambda value: apart(count(value), target))
+        best = min((low, high), key=lambda each: apart(count(each), target))
         if apart(count(best), target) <= _ENOUGH * tolerance:
             return best
         guess = (low + high) // 2
@@ -252,23 +259,6 @@ def value_for(target: int, count: Callable[[int], int], start: int, tolerance: f
             return best
         low, high = (middle, high) if count(middle) < target else (low, middle)
         by_power_law = not by_power_law
-
-
-def _bracket(target: int, count: Callable[[int], int], start: int) -> tuple[int, int] | None:
-    """Two legal values, one on each side of the target, or the nearest value twice; None if
-    ``count`` does not grow with the value."""
-    value = previous = start
-    upwards = count(start) < target
-    while (count(value) < target) == upwards and count(value) != target:
-        # the nearest legal value beyond this one
-        low, high = (value, 4 * value) if upwards else (0, value)
-        further = _nearest_legal(2 * value if upwards else value // 2, low, high, count)
-        if further is None:
-            return (value, value) if value != start else None
-        if count(further) == count(value) or (count(further) > count(value)) != upwards:
-            return None
-        previous, value = value, further
-    return (previous, value) if upwards else (value, previous)
 
 
 def _nearest_legal(guess: int, low: int, high: int, count: Callable[[int], int]) -> int | None:

@@ -113,8 +113,6 @@ def settle_validations(options: dict[str, Any]) -> None:
     if options.get("val_check_interval") is None:
         every_epoch = batches < 0 or options.get("check_val_every_n_epoch") is not None
         options["val_check_interval"] = 1.0 if every_epoch else 500
-        if every_epoch and options.get("check_val_every_n_epoch") is None:
-            options["check_val_every_n_epoch"] = 1
 
     # a share is of an epoch; an interval longer than the run becomes the run
     interval = options["val_check_interval"]
