@@ -14,9 +14,6 @@ from discrete_diffusion.domains import (
 )
 from discrete_diffusion.runtime import install_command
 
-BUILDABLE = (False, True, "narrowing", "lookahead")
-"""Values that ``buildable`` may have."""
-
 _OF_BRIEFS = (
     Option(
         "brief",
@@ -65,7 +62,7 @@ SAMPLE = (
         "all diagrams have a floor plan: true rejects others, narrowing draws no circle of "
         "relations and rejects the rest, lookahead draws only what still has a plan; see "
         f"docs/floor_plans/solver.md. Needs {install_command('plans')}",
-        words=BUILDABLE,
+        words=(False, True, "narrowing", "lookahead"),
     ),
     Option(
         "habitable",

@@ -6,27 +6,17 @@ import json
 
 import pytest
 import torch
+from diagram_examples import shuffled
 
 from composed import composed
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.data import remove_held_out, split_by_graph
-from discrete_diffusion.data.graph_tokens import distinct_keys, random_orders
+from discrete_diffusion.data.graph_tokens import distinct_keys
 from discrete_diffusion.domains import build_data
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG as VOCAB
 from floor_plans import decode, generate_plans, write_diagrams
 from floor_plans.diagrams.tokens import encode
 from floor_plans.learning.build import DiagramDataset
-
-
-def shuffled(diagrams, seed):
-    """Every diagram with its rooms in another order."""
-    orders = random_orders(
-        torch.tensor([d.num_rooms for d in diagrams]), VOCAB.n_max, make_generator(seed)
-    )
-    return [
-        d.relabelled(order[: d.num_rooms].tolist())
-        for d, order in zip(diagrams, orders, strict=True)
-    ]
 
 
 def test_relabellings_never_straddle_splits_and_nothing_is_lost():
