@@ -296,14 +296,6 @@ def test_folder_follows_the_environment(tmp_path: Path, monkeypatch: pytest.Monk
     assert cache_dir() == tmp_path / "plans"
 
 
-def test_clearing_removes_plans_only(folder: Path) -> None:
-    assert clear_cache() == []
-    cached_plans(3)
-    (folder / "notes.txt").write_text("mine")
-    assert clear_cache() == [cache_file(3)]
-    assert [p.name for p in folder.iterdir()] == ["notes.txt"]
-
-
 def test_what_a_killed_process_left_is_shown_and_cleared(folder: Path) -> None:
     cached_plans(3)
     left = folder / f".{cache_file(3).stem}.123.unfinished.npz"
