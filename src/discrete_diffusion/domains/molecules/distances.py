@@ -309,32 +309,15 @@ def nspdk_mmd(one: MeanFeatures, other: MeanFeatures) -> float:
     return total
 
 
-@dataclass(frozen=True)
-class _Run:
-    """Entries sorted by key, each key once. ``cuts``: starts of the ranges, and the end of the
-    last. ``place``: the entries, or the file that holds them from byte ``start`` on."""
-
-    cuts: list[int]
-    place: NDArray[Any] | IO[bytes]
-    start: int = 0
-
-    def entries(self, k: int) -> NDArray[Any]:
-        """Entries of range ``k``."""
-        first, last = self.cuts[k], self.cuts[k + 1]
-        if isinstance(self.place, np.ndarray):
-            return self.place[first:last]
-        self.place.seek(self.start + first * _ENTRY.itemsize)
-        return np.frombuffer(self.place.read((last - first) * _ENTRY.itemsize), dtype=_ENTRY)
-
-
 class MeanFeatures:
-    """Sums of features by coordinate over ``num`` molecules, in bounded memory."""
+    """Sums of features by coordinate over ``num`` molecules, in bounded memory: runs of entries
+    sorted by key, each key once, with the starts of the ranges and the end of the last."""
 
     def __init__(self) -> None:
         self.num = 0
         self._pending: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
         self._num_pending = self._num_kept = 0
-        self._runs: list[_Run] = []
+        self._runs: list[tuple[list[int], NDArray[Any]]] = []
         self._file: IO[bytes] | None = None
 
     def add(self, features: Mapping[int, float], count: int = 1) -> None:
@@ -365,14 +348,17 @@ class MeanFeatures:
         # in memory as long as there is room, then in a file
         if self._num_kept + len(entries) <= MAX_KEPT:
             self._num_kept += len(entries)
-            self._runs.append(_Run(cuts, entries))
-            return
-        if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115
-            weakref.finalize(self, self._file.close)
-        start = self._file.seek(0, 2)
-        self._file.write(entries.tobytes())
-        self._runs.append(_Run(cuts, self._file, start))
+        else:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115
+                weakref.finalize(self, self._file.close)
+            start = self._file.seek(0, 2)
+            self._file.write(entries.tobytes())
+            self._file.flush()
+            entries = np.memmap(self._file, _ENTRY, "r", start, entries.shape)
+        self._runs.append((cuts, entries))
 
     def _range(self, k: int) -> NDArray[Any]:
-        return np.concatenate([np.empty(0, _ENTRY), *(run.entries(k) for run in self._runs)])
+        """Entries of all runs in range ``k`` of the coordinates."""
+        parts = [entries[cuts[k] : cuts[k + 1]] for cuts, entries in self._runs]
+        return np.concatenate([np.empty(0, _ENTRY), *parts])
