@@ -204,8 +204,8 @@ def build_stored(config: DictConfig) -> StoredTextDataset:
 
 
 def build_stored_test(config: DictConfig) -> StoredTextDataset:
-    """Build a data set whose test split is the ids of ``path``, or of the text there with
-    ``eos_id`` after each document, for a model with this config."""
+    """Build a data set for a model with this config, whose test split is the ids of ``path``. Text
+    there is encoded, with ``eos_id`` after each document."""
     path, known = Path(config.path), vocabulary.vocabulary_of(config)
     is_text = path.is_file() and path.suffix not in token_files.ENDINGS and kind_of(path) is not NPY
     if isinstance(known, vocabulary.IdVocabulary) or not is_text:

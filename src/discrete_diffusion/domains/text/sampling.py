@@ -293,8 +293,8 @@ def _unwritten(
     facts: Mapping[str, Any] | None = None,
     lines: Sequence[int] | None = None,
 ) -> Samples:
-    """Texts that only the command writes, with their quality, which includes prompts. ``noun``:
-    their number in words. ``lines``: for each, the line of the text that it completes."""
+    """Samples with their texts, not written yet, and their quality, including prompts. ``noun``:
+    their number in words. ``lines``: line of the text that each completes."""
     texts = vocabulary.lines(drawn.tokens)
 
     def write() -> SavedSamples:
