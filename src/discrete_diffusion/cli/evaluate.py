@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig
 
@@ -72,7 +71,13 @@ def _measure_and_write(
     from discrete_diffusion.evaluation.tables import print_table
 
     done, quickly = _evaluate_request(request, config, written)
-    head = _note_of_extent(done.metrics(), quickly)
+    # how much was measured, unless that is everything
+    found = [done.metrics().get(key) for key in ("num_held_out", "num_held_out_available")]
+    parts = [] if None in found else ["{:,} of {:,} held-out samples".format(*found)]
+    head = f"num_held_out={found[0]}: {parts[0]}." if parts and found[0] != found[1] else ""
+    if quickly:
+        parts += [f"{key}={value}" for key, value in quickly.items() if key != "num_held_out"]
+        head = f"quick=true: {', '.join(parts)}; without it more is measured."
     done.write(folder, {"quick": quickly} if quickly else {}, head)
     if config.pictures:
         with progress.task("drawing pictures"):
@@ -85,16 +90,6 @@ def _measure_and_write(
     for line in (*done.notes(), *filter(None, [head])):
         logger.info("%s", line)
     logger.info("metrics.json, table.md%s: %s", " and pictures" * drawn, folder)
-
-
-def _note_of_extent(metrics: Mapping[str, Any], quickly: Mapping[str, int]) -> str:
-    """Return a sentence on how much was measured; "" if everything was measured."""
-    found = [metrics.get(key) for key in ("num_held_out", "num_held_out_available")]
-    parts = [] if None in found else ["{:,} of {:,} held-out samples".format(*found)]
-    if quickly:
-        parts += [f"{key}={value}" for key, value in quickly.items() if key != "num_held_out"]
-        return f"quick=true: {', '.join(parts)}; without it more is measured."
-    return f"num_held_out={found[0]}: {parts[0]}." if parts and found[0] != found[1] else ""
 
 
 def _evaluate_request(

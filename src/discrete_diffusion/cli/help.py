@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from rich.table import Table
 
-    from discrete_diffusion.domains.commands import Option
 
 _NO_SETTINGS = (
     *("name", "domain", "backbones", "parameters", "counted_at", "counted_with", "scales_with"),
@@ -81,7 +80,9 @@ def print_help(command: str, overrides: Sequence[str], user_dir: Path | None = N
             meanings |= _comments_of_choice(group, choice, user_dir)
     console.print(table, "")
     # keys of all kinds of data, then those of one
-    options = _options_by_key(command)
+    options = options_by_title(command) if command in WITH_CHECKPOINT else {}
+    if command in ("train", "compare"):
+        options = {f"eval.{name}": each for name, each in options_by_title("train").items()}
     table, bounds = _table_with_title("Keys, each with its default"), dict(_bounds_of_keys(config))
     for key, value in leaves(plain(config, resolve=False), empty=True):
         section, _, name = key.rpartition(".")
@@ -121,15 +122,6 @@ def _bounds_of_keys(config: DictConfig) -> Iterator[tuple[str, str]]:
         limit = Limit.of(annotation)
         if limit is not None and limit.bounds != Bounds():
             yield key, f"({limit.text})"
-
-
-def _options_by_key(command: str) -> dict[str, dict[str, Option]]:
-    """Options of a command by key, and for each key by the title of the kind of data."""
-    if command in WITH_CHECKPOINT:
-        return options_by_title(command)
-    if command not in ("train", "compare"):
-        return {}
-    return {f"eval.{name}": by_title for name, by_title in options_by_title("train").items()}
 
 
 def yaml_header(text: str) -> str:

@@ -54,11 +54,16 @@ def print_listing(kind: str | None = None) -> None:
     if kind is not None:
         check_name("kind of parts", kind, [*_TABLES, *_GROUPS])
         if (group := _GROUPS.get(kind)) is not None:
-            console.print(_marked_table((f"{group}=", "what it is"), _choice_rows(group)))
+            files = shipped_files(group)
+            rows = (
+                (name, _first_sentence(files[name].read_text()) if name in files else "")
+                for name in choices(group)
+            )
+            console.print(_marked_table((f"{group}=", "what it is"), rows))
             return
         # one table of all states
-        heads, rows = _TABLES[kind]
-        every = [(*row, state) for state in STATES for row in rows(state)]
+        heads, rows_of = _TABLES[kind]
+        every = [(*row, state) for state in STATES for row in rows_of(state)]
         several = len({row[-1] for row in every}) > 1
         heads = (*heads, "state") if several else heads
         console.print(_marked_table(heads, (row[: len(heads)] for row in every)))
@@ -126,13 +131,6 @@ def _data_rows(state: str) -> Rows:
 def _first_sentence(yaml: str) -> str:
     """First sentence of the comment at the beginning of a YAML."""
     return yaml_header(yaml).partition(". ")[0].removesuffix(".")
-
-
-def _choice_rows(group: str) -> Rows:
-    """Rows of the choices of a config group, with the first sentences of their YAMLs."""
-    files = shipped_files(group)
-    for name in choices(group):
-        yield name, _first_sentence(files[name].read_text()) if name in files else ""
 
 
 def _backbone_rows(state: str) -> Rows:

@@ -176,7 +176,16 @@ def checked_request(kind: type[_Request], config: DictConfig, outputs: Sequence[
     Raises ``ValueError`` naming a wrong key, or an input that would be overwritten, and
     ``FileNotFoundError`` naming the key of a missing file."""
     request, command = request_of(kind, config), _command_of(kind)
-    _check_options(config, command)
+    # an option is wrong if no kind of data takes its value
+    for name, options in options_by_title(command).items():
+        errors = []
+        for option in options.values():
+            try:
+                option.check(config[name])
+            except ValueError as error:
+                errors.append(error)
+        if len(errors) == len(options):
+            raise errors[0]
     check_computing(config)
     if config.get("samples") is None:
         check_sampling(request.sampling)
@@ -196,19 +205,6 @@ def checked_request(kind: type[_Request], config: DictConfig, outputs: Sequence[
 
 def _command_of(kind: type[Request]) -> str:
     return "sample" if issubclass(kind, SampleRequest) else "evaluate"
-
-
-def _check_options(config: DictConfig, command: str) -> None:
-    """Raise ``ValueError`` naming an option whose value no kind of data takes."""
-    for name, options in options_by_title(command).items():
-        errors = []
-        for option in options.values():
-            try:
-                option.check(config[name])
-            except ValueError as error:
-                errors.append(error)
-        if len(errors) == len(options):
-            raise errors[0]
 
 
 def request_of(kind: type[_Request], config: DictConfig) -> _Request:
