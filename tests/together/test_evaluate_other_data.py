@@ -35,7 +35,7 @@ TRAINED = {
     "plans": ["data=plans", "data.path=plans_train.jsonl", *PLANS],
     "generated plans": ["data=bubble_diagrams", "data.num_plans=200", *PLANS],
     "graphs": [
-        *("data=graphs", "data.path=graphs_train.json", "algo.backbone=bd-denoiser-pair"),
+        *("data=graphs", "data.path=graphs_train.jsonl", "algo.backbone=bd-denoiser-pair"),
         *("model=bd_pair_tiny", "model.d_model=16", "model.d_pair=8", "data.kind=tree"),
     ],
     "molecules": ["data=molecules", "data.path=molecules_train.smi", *PLANS],
@@ -118,20 +118,13 @@ def trained(tmp_path_factory):
     """The checkpoint of a kind, made when first asked for, and the folder of its training data."""
     folder = tmp_path_factory.mktemp("trained")
     write_diagrams(folder / "plans_train.jsonl", generate_plans(30, seed=0))
-    write_trees(folder / "graphs_train.json", range(30))
-    (folder / "graphs_train.json").rename(folder / "graphs_train.jsonl")
+    write_trees(folder / "graphs_train.jsonl", range(30))
     (folder / "molecules_train.smi").write_text("\n".join(SMILES))
     (folder / "text_train.txt").write_text(TEXT * 30)
 
     @cache
     def make(kind: str) -> Path:
-        words = [
-            word.replace("data.path=", f"data.path={folder}/").replace(".json", ".jsonl")
-            if word.startswith("data.path=")
-            else word
-            for word in TRAINED[kind]
-        ]
-        words = [word.replace(".jsonll", ".jsonl") for word in words]
+        words = [word.replace("data.path=", f"data.path={folder}/") for word in TRAINED[kind]]
         config = complete_data(compose("train", words))
         data = build_data(config)
         torch.manual_seed(0)
@@ -252,46 +245,33 @@ def test_unknown_words_are_counted_and_named(trained):
     assert "zeppelin" in Path("evaluation/table.md").read_text()
 
 
-LARGE = [BubbleDiagram((0, *[3] * 8), ((0, 1, 2),))]
+ZOO = '{"rooms": ["Zoo"], "relations": []}\n'
+STRANGE = f"{TEXT}\n{TEXT}é ü"
+OTHERS = ("motif_1", "CTCF", "motif_3")
 
 
 def write_large_plans(path: Path) -> None:
-    write_diagrams(path, [*generate_plans(1, seed=1), *LARGE])
+    large = BubbleDiagram((0, *[3] * 8), ((0, 1, 2),))
+    write_diagrams(path, [*generate_plans(1, seed=1), large])
+
+
+def write_large_trees(path: Path) -> None:
+    write_trees(path, range(12, 20), 12)
 
 
 REFUSED = [
     ("plans", "jsonl", lambda p: p.touch(), ("other.jsonl",)),
     ("plans", "jsonl", write_large_plans, ("line 2", "data.skip_invalid=true")),
-    (
-        *("plans", "jsonl"),
-        lambda p: p.write_text('{"rooms": ["Zoo"], "relations": []}\n'),
-        ("line 1", "Zoo"),
-    ),
+    ("plans", "jsonl", lambda p: p.write_text(ZOO), ("line 1", "Zoo")),
     ("graphs", "jsonl", lambda p: p.touch(), ("other.jsonl",)),
-    (
-        *("graphs", "jsonl"),
-        lambda p: write_trees(p, range(12, 20), 12),
-        ("other.jsonl", "n_max", "data.skip_invalid=true"),
-    ),
+    ("graphs", "jsonl", write_large_trees, ("n_max", "data.skip_invalid=true")),
     ("molecules", "smi", lambda p: p.touch(), ("other.smi",)),
-    (
-        *("molecules", "smi"),
-        lambda p: p.write_text("CC\nCBr\n"),
-        ("line 2", "Br", "data.skip_invalid=true"),
-    ),
+    ("molecules", "smi", lambda p: p.write_text("CC\nCBr"), ("line 2", "Br", "skip_invalid=true")),
     ("molecules", "smi", lambda p: p.write_text("C" * 30), ("line 1", "30 atoms")),
     ("text", "txt", lambda p: p.touch(), ("other.txt", "empty")),
-    (
-        *("text", "txt"),
-        lambda p: p.write_text(f"{TEXT}\n{TEXT}é ü"),
-        ("line 1", "'\\n'", "'é'", "3", "data.tokens=bytes"),
-    ),
-    ("text", "txt", lambda p: p.write_text("the fox"), ("7 characters", "window of 16")),
-    (
-        *("regions", "npz"),
-        lambda p: write_table(p, 12, ("motif_1", "CTCF", "motif_3")),
-        ("feature 2", "CTCF", "motif_2"),
-    ),
+    ("text", "txt", lambda p: p.write_text(STRANGE), ("'\\n'", "'é'", "3", "data.tokens=bytes")),
+    ("text", "txt", lambda p: p.write_text("the fox"), ("7 characters", "data.length=16")),
+    ("regions", "npz", lambda p: write_table(p, 12, OTHERS), ("feature 2", "CTCF", "motif_2")),
     ("regions", "npz", lambda p: write_table(p, 1, MOTIFS), ("other.npz", "window")),
     ("eit", "npz", lambda p: write_images(p, 2, size=20), ("20 x 20", "data.size=16")),
     ("eit-levels", "npz", lambda p: write_images(p, 2, value=1.7), ("media[0, 0, 0]", "1.7")),

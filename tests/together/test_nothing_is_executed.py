@@ -146,14 +146,8 @@ def test_no_command_imports_what_a_file_names(ran, tmp_path, failure, what):
 def test_the_studio_takes_modules_that_are_named(ran, tmp_path, monkeypatch):
     path = checkpoint(tmp_path / "model.ckpt")
     monkeypatch.setattr("uvicorn.run", lambda *_, **__: None)
-    options = {
-        "port": 8765,
-        "host": "127.0.0.1",
-        "token": None,
-        "open": "false",
-        "threads": 1,
-        "workers": 1,
-    }
+    options = {"port": 8765, "host": "127.0.0.1", "token": None, "open": "false"}
+    options |= {"threads": 1, "workers": 1}
     for plugins, there in (("", False), ("[lying_here]", True)):
         STUDIO.run(Namespace(load=load, checkpoint=str(path), plugins=plugins, **options))
         assert ran.exists() == there
