@@ -227,11 +227,10 @@ def main() -> None:
     kept = ["nelbo_unordered", "nelbo_standard_error", *COLUMNS[study]]
     kept += ["nelbo_by_rooms", "lowest_at"] if watched else []
     results: dict[str, list[dict[str, Any]]] = {}
-    with kept_folder(arguments.keep) as kept:
-        folder = kept / study
+    with kept_folder(arguments.keep) as folder:
         for seed in seeds:
             for k, (name, overrides) in enumerate(STUDIES[study].items()):
-                run_folder = folder / f"{k}-{seed}"
+                run_folder = folder / study / f"{k}-{seed}"
                 measured_in = run_folder / "evaluation" if watched else run_folder
                 there = (measured_in / "metrics.json").exists()
                 if k % every != first or (arguments.finished and not there):
