@@ -42,6 +42,38 @@ FEATURES = {
     "the recipe, without features": ["model.features=[]"],
     "features of the revealed graph": ["model.features=[reach,resistance,walks,cycles]"],
 }
+REAL_PLAN_CHOICES = {
+    "the recipe": [],
+    "flat: `bd-denoiser`": ["algo.backbone=bd-denoiser"],
+    "no triangles, pairs 88 wide (as many parameters)": [
+        "model.triangles=[]",
+        "model.d_pair=88",
+    ],
+    "outgoing triangles alone": ["model.triangles=[outgoing]"],
+    "no index embeddings": ["model.index_embeddings=false"],
+    "node order random": ["data.node_order=random"],
+    "without mirror images": ["data.symmetry=none"],
+    "no dropout": ["model.dropout=0"],
+    "no time conditioning": ["algo.time_conditioning=false"],
+    "uniform noise: `udlm`": ["algo=udlm"],
+    "marginal noise: `marginal`": ["algo=marginal"],
+    "6 layers, 80 and 52 wide": [
+        *("model.n_layers=6", "model.d_model=80", "model.cond_dim=80", "model.d_pair=52")
+    ],
+    "2 layers, 128 and 96 wide": [
+        *("model.n_layers=2", "model.d_model=128", "model.cond_dim=128", "model.d_pair=96")
+    ],
+    "all eight images of the square": ["data.symmetry=square"],
+    "no index embeddings, node order random": [
+        "model.index_embeddings=false",
+        "data.node_order=random",
+    ],
+}
+OF_HALF_HOURS = (
+    *("the recipe", "flat: `bd-denoiser`"),
+    "no triangles, pairs 88 wide (as many parameters)",
+    "no index embeddings, node order random",
+)
 STUDIES: dict[str, dict[str, list[str]]] = {
     "plan_features": FEATURES,
     "large_plan_features": FEATURES,
@@ -64,45 +96,8 @@ STUDIES: dict[str, dict[str, list[str]]] = {
         "given by the source": ["data.node_order=given"],
         "random": ["data.node_order=random"],
     },
-    "real_plan_choices": {
-        "the recipe": [],
-        "flat: `bd-denoiser`": ["algo.backbone=bd-denoiser"],
-        "no triangles, pairs 88 wide (as many parameters)": [
-            "model.triangles=[]",
-            "model.d_pair=88",
-        ],
-        "outgoing triangles alone": ["model.triangles=[outgoing]"],
-        "no index embeddings": ["model.index_embeddings=false"],
-        "node order random": ["data.node_order=random"],
-        "without mirror images": ["data.symmetry=none"],
-        "no dropout": ["model.dropout=0"],
-        "no time conditioning": ["algo.time_conditioning=false"],
-        "uniform noise: `udlm`": ["algo=udlm"],
-        "marginal noise: `marginal`": ["algo=marginal"],
-        "6 layers, 80 and 52 wide": [
-            *("model.n_layers=6", "model.d_model=80", "model.cond_dim=80", "model.d_pair=52")
-        ],
-        "2 layers, 128 and 96 wide": [
-            *("model.n_layers=2", "model.d_model=128", "model.cond_dim=128", "model.d_pair=96")
-        ],
-        "all eight images of the square": ["data.symmetry=square"],
-        "no index embeddings, node order random": [
-            "model.index_embeddings=false",
-            "data.node_order=random",
-        ],
-    },
-    "half_hour_choices": {
-        "the recipe": [],
-        "flat: `bd-denoiser`": ["algo.backbone=bd-denoiser"],
-        "no triangles, pairs 88 wide (as many parameters)": [
-            "model.triangles=[]",
-            "model.d_pair=88",
-        ],
-        "no index embeddings, node order random": [
-            "model.index_embeddings=false",
-            "data.node_order=random",
-        ],
-    },
+    "real_plan_choices": REAL_PLAN_CHOICES,
+    "half_hour_choices": {name: REAL_PLAN_CHOICES[name] for name in OF_HALF_HOURS},
 }
 UNSAMPLED = ("callbacks.num_samples=0", "eval.num_samples=0", "eval.noise_samples=1")
 RECIPES: dict[str, Sequence[str]] = {
@@ -111,14 +106,21 @@ RECIPES: dict[str, Sequence[str]] = {
     "choices": SHORT_RUN,
     "node_order": SHORT_RUN,
     "optimizers": SHORT_RUN,
-    "real_plan_choices": (*("experiment=real_plans", "trainer.precision=bf16-mixed", *UNSAMPLED),),
-    "half_hour_choices": (*("experiment=bubble_mdlm", "trainer.precision=bf16-mixed", *UNSAMPLED),),
+    "real_plan_choices": ("experiment=real_plans", "trainer.precision=bf16-mixed", *UNSAMPLED),
+    "half_hour_choices": ("experiment=bubble_mdlm", "trainer.precision=bf16-mixed", *UNSAMPLED),
 }
 OF_SHORT_RUNS = {
     "valid": "valid",
     "transitive": "transitive",
     "relation_tv": "relation TV",
     "node_tv": "node TV",
+}
+OF_REAL_PLANS = {
+    "valid": "valid",
+    "transitive": "transitive",
+    "relation_tv": "relation TV",
+    "conditional_pair_tv": "conditional pair TV",
+    "mmd_clustering": "clustering MMD",
 }
 COLUMNS: dict[str, dict[str, str]] = {
     "plan_features": {
@@ -143,20 +145,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "conditional_pair_tv": "conditional pair TV",
         "degree_tv": "degree TV",
     },
-    "real_plan_choices": {
-        "valid": "valid",
-        "transitive": "transitive",
-        "relation_tv": "relation TV",
-        "conditional_pair_tv": "conditional pair TV",
-        "mmd_clustering": "clustering MMD",
-    },
-    "half_hour_choices": {
-        "valid": "valid",
-        "transitive": "transitive",
-        "relation_tv": "relation TV",
-        "conditional_pair_tv": "conditional pair TV",
-        "mmd_clustering": "clustering MMD",
-    },
+    "real_plan_choices": OF_REAL_PLANS,
+    "half_hour_choices": OF_REAL_PLANS,
 }
 EVALUATED = (
     "num_samples=1000",

@@ -21,11 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from scipy.stats import binomtest
 
 from buildable import buildable
 from discrete_diffusion.data import SplitBatches
-from discrete_diffusion.evaluation import MeasurementSettings, confidence_interval, real_vs_real
+from discrete_diffusion.evaluation import (
+    MeasurementSettings,
+    confidence_interval,
+    real_vs_real,
+    share_interval,
+)
 from discrete_diffusion.evaluation.bound import estimate_bound
 from discrete_diffusion.layout import VocabConfig
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
@@ -208,7 +212,7 @@ def shown(found: Sequence[float], digits: int) -> str:
 
 
 def share(found: float, num: int) -> str:
-    interval = binomtest(round(found * num), num).proportion_ci(method="wilson")
+    interval = share_interval([found], num)
     return f"{100 * found:.1f} ({100 * interval.low:.1f} to {100 * interval.high:.1f})"
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import torch
 from omegaconf import DictConfig
-from scipy.stats import binomtest
 from torch import Tensor
 
 from clock import (
@@ -36,6 +35,7 @@ from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.cli import compose
 from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.domains import build_data, domain_of
+from discrete_diffusion.evaluation import share_interval
 from discrete_diffusion.layout import VocabConfig
 from discrete_diffusion.sampling import Model as SampledModel
 from discrete_diffusion.sampling import build_sampler, sample_in_batches
@@ -211,8 +211,8 @@ def sampling(
 
 def _share(share: float, num: int) -> list[float]:
     """A share of ``num`` and its Wilson interval."""
-    interval = binomtest(round(share * num), num).proportion_ci(method="wilson")
-    return [share, float(interval.low), float(interval.high)]
+    interval = share_interval([share], num)
+    return [share, interval.low, interval.high]
 
 
 def student_ways(bfloat16: bool) -> list[tuple[Way, tuple[str, ...]]]:
