@@ -6,7 +6,8 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from choices import RECIPES, STUDIES
+import choices
+from choices import COLUMNS, RECIPES, STUDIES
 from discrete_diffusion.algorithms import build_algorithm
 from discrete_diffusion.cli import compose
 from discrete_diffusion.domains import build_data, complete_data
@@ -66,3 +67,23 @@ def test_each_variant_of_a_study_trains_something_else(study):
     of_all = [compose("train", [*RECIPES[study], *each]) for each in STUDIES[study].values()]
     told = [OmegaConf.to_yaml(config) for config in of_all]
     assert len({*told}) == len(told)
+
+
+def test_two_processes_share_the_runs_of_a_study_and_the_last_call_publishes(tmp_path, monkeypatch):
+    made, published = [], []
+
+    def run(folder, words, steps):
+        made.append(folder.relative_to(tmp_path).as_posix())
+        kept = ("nelbo_unordered", "nelbo_standard_error", *COLUMNS["choices"])
+        return dict.fromkeys(kept, float(steps)) | {"more": 0}
+
+    monkeypatch.setattr(choices, "run", run)
+    monkeypatch.setattr(choices, "publish", lambda name, **record: published.append(record))
+    words = ["choices.py", "--seeds", "1", "--steps", "2", "--keep", str(tmp_path), "--share"]
+    for share in ("0/2", "1/2", "0/1"):
+        monkeypatch.setattr("sys.argv", [*words, share])
+        choices.main()
+    assert sorted(made) == sorted(2 * [f"choices/{k}-0" for k in range(len(STUDIES["choices"]))])
+    [record] = published
+    assert list(record["results"]) == list(STUDIES["choices"])
+    assert "more" not in record["results"]["default"][0]
