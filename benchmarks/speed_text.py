@@ -31,6 +31,7 @@ from clock import (
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.models.acceleration import tuned
 from discrete_diffusion.models.dit import DiT
+from discrete_diffusion.models.transformer import corrupted_share, distinct_time, process_t
 from record import markdown_table
 from speed_cost import WORKS, Model
 
@@ -58,7 +59,8 @@ class OtherDiT(nn.Module):
         """x_t Int[B, L], sigma Float[B] or None (read as 0) -> logits Float[B, L, V]."""
         net = self.network
         x = net.token_embedding(x_t)
-        c = net._condition(sigma, x_t)
+        times = distinct_time(process_t(corrupted_share(sigma), len(x_t), x_t.device))
+        c = F.silu(net.timestep_embedder(times))
         positions = torch.arange(x_t.shape[1], device=x_t.device)
         tables = [torch.cat([table, table], dim=-1) for table in net.rotary(positions)]
         for block in net.blocks:
