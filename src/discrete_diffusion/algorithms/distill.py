@@ -7,17 +7,16 @@ import math
 from typing import Literal, Unpack, get_args
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from discrete_diffusion.algorithms.base import AlgorithmOptions, eval_mode
+from discrete_diffusion.algorithms.base import AlgorithmOptions
+from discrete_diffusion.algorithms.call_order import choose_call_order
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, send
 from discrete_diffusion.config.values import Count, check_name
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
 from discrete_diffusion.forward_process.interpolating import Absorbing
-from discrete_diffusion.runtime import progress
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +99,9 @@ class Distill(TokenAlgorithm):
     def before_first_step(self, train: Batch, generator: torch.Generator) -> None:
         """Choose the sets of positions from the predictions of the network, which still is the
         teacher."""
-        self.call_order.copy_(choose_call_order(self, train, self.calls, generator))
+        found = choose_call_order(self, train, self.calls, generator)
+        self.call_order.copy_(found.call)
+        logger.info("%s", found.sentence())
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         draw, num = draw or self.draw, self.calls
@@ -166,115 +167,3 @@ class Distill(TokenAlgorithm):
         logits = self.component_logits(x_t, t, real, conditions)
         log_d0 = log_softmax_on(logits, self.layout.support)
         return log_d0.logsumexp(dim=1) - math.log(logits.shape[1])
-
-
-# -- which call samples which positions ----------------------------------------------------------
-
-NUM_ORDERS, MOST_CUTS, MOST_MOVES = 4, 64, 200
-"""Numbers of random orders to try, of positions where a long order may be cut (with many calls, two
-per call), and of single positions to move to another call afterwards."""
-MOST_SAMPLES, FEWEST_SAMPLES, TOKENS = 128, 32, 2**13
-"""Most and fewest samples that an order is tried on, and the tokens that they have within these
-limits."""
-_AT_ONCE = 64
-
-
-def choose_call_order(
-    algorithm: TokenAlgorithm, train: Batch, calls: int, generator: torch.Generator
-) -> Tensor:
-    """Int[L]: the call of each position, chosen so that few nats are lost by sampling the tokens of
-    a call independently.
-
-    The network predicts the nats e_l(S) of position l given the positions of a set S, so a sample
-    costs the sum over l of e_l(the positions of all earlier calls). Some random orders are cut into
-    calls where it costs least, by dynamic programming (Watson et al., arXiv 2106.03802), and the
-    cheapest is kept; then single positions are moved to the previous or next call where that is
-    cheaper.
-    """
-    length, device = train.x0.shape[1], algorithm.layout.support.device
-    num = min(max(TOKENS // length, FEWEST_SAMPLES), MOST_SAMPLES)
-    some = torch.randperm(len(train), generator=generator, device=generator.device)[:num]
-    examples = train.rows(some)
-    num_cuts = min(length, max(MOST_CUTS, 2 * calls))
-    cuts = torch.linspace(0, length, num_cuts + 1).round().long()
-    num_moves = min(4 * length, MOST_MOVES)  # each position twice either way
-    total = NUM_ORDERS * (len(cuts) - 1) + num_moves
-    candidates: list[tuple[float, Tensor]] = []
-    with progress.task("planning the calls", total, "states") as trying, eval_mode(algorithm):
-        # cut random orders
-        for _ in range(NUM_ORDERS):
-            order = torch.randperm(length, generator=generator, device=generator.device).cpu()
-            # nats of every position given those before each cut, then sums of the order's nats
-            place = order.argsort()
-            nats = torch.stack([_nats_given(algorithm, examples, place < cut) for cut in cuts[:-1]])
-            so_far = F.pad(nats[:, order].cumsum(dim=1), (1, 0))[:, cuts]
-            cost, starts = cheapest_cuts(so_far - so_far.diagonal().unsqueeze(1), calls)
-            call_of = torch.zeros(length, dtype=torch.long)
-            call_of[order] = torch.bucketize(torch.arange(length), cuts[starts], right=True) - 1
-            candidates.append((cost, call_of))
-            trying.advance(len(cuts) - 1)
-        call_of = min(candidates, key=lambda each: each[0])[1]
-        # move single positions; nats Float64[K, L] of every position given those of earlier calls
-        order = torch.randperm(length, generator=generator, device=generator.device)
-        moves = [(position, step) for position in order.tolist() for step in (-1, 1)]
-        nats = torch.stack([_nats_given(algorithm, examples, call_of < k) for k in range(calls)])
-        for position, step in (2 * moves)[:num_moves]:
-            call_of, nats = _try_move(algorithm, examples, call_of, nats, position, step)
-            trying.advance(1)
-    logger.info(
-        "the calls sample %s positions; before training, a sample takes %.2f nats",
-        ", ".join(map(str, call_of.bincount(minlength=calls).tolist())),
-        float(nats.gather(0, call_of[None]).sum()),
-    )
-    return call_of.to(device)
-
-
-def _try_move(
-    algorithm: TokenAlgorithm, batch: Batch, call_of: Tensor, nats: Tensor, position: int, step: int
-) -> tuple[Tensor, Tensor]:
-    """Move a position by ``step`` calls if that is cheaper; return the order and its ``nats``."""
-    call = int(call_of[position])
-    if not 0 <= call + step < len(nats) or int((call_of == call).sum()) == 1:
-        return call_of, nats
-    moved, nats_moved = call_of.clone(), nats.clone()
-    moved[position] = call + step
-    changed = max(call, call + step)  # the only call that is given other tokens
-    nats_moved[changed] = _nats_given(algorithm, batch, moved < changed)
-    cheaper = nats_moved.gather(0, moved[None]).sum() < nats.gather(0, call_of[None]).sum()
-    return (moved, nats_moved) if cheaper else (call_of, nats)
-
-
-def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
-    """Cut 0..G-1 into ``calls`` <= G runs of least cost; return the cost and the starts,
-    Int[calls]. ``cost``: Float[G, G + 1], ``cost[i, j]`` of the run i..j-1."""
-    num = len(cost)
-    empty = torch.ones(num, num + 1, dtype=torch.bool).tril()  # runs that end where they start
-    cost = cost.masked_fill(empty.to(cost.device), torch.inf)
-    # best[k, j]: least cost of 0..j-1 in k runs, the last of which starts at before[k, j]
-    best = torch.full((calls + 1, num + 1), torch.inf, dtype=cost.dtype)
-    before = torch.zeros(calls + 1, num + 1, dtype=torch.long)
-    best[0, 0] = 0
-    for k in range(1, calls + 1):
-        best[k], before[k] = (best[k - 1, :num, None] + cost).min(dim=0)
-    # follow the starts back from the end
-    starts, end = [], num
-    for k in range(calls, 0, -1):
-        end = int(before[k, end])
-        starts.append(end)
-    return float(best[calls, num]), torch.tensor(starts[::-1])
-
-
-def _nats_given(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
-    """Mean nats of every position given those ``shown`` Bool[L], Float64[L]; 0 if never real."""
-    layout, process = algorithm.layout, algorithm.process
-    assert isinstance(process, Absorbing)
-    total = torch.zeros(layout.length, dtype=torch.float64)
-    for rows in torch.arange(len(batch)).split(_AT_ONCE):
-        part = batch.rows(rows).to(layout.support.device)
-        hidden = part.real & ~shown.to(part.real.device)
-        x_t = part.x0.masked_fill(hidden, layout.mask_id)
-        t = process.time_of_masked(hidden, part.real)
-        logits = algorithm.logits(x_t, t, part.real, part.conditions)
-        log_d0 = log_softmax_on(logits, layout.support)
-        total += algorithm.cross_entropy(log_d0, part).double().sum(dim=0).cpu()
-    return total / len(batch)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +20,7 @@ from discrete_diffusion.checkpoints.contents import (
     read_checkpoint,
 )
 from discrete_diffusion.composing.parts import defaults_of_sampler, given_settings, sampling_of
+from discrete_diffusion.data.files import cache_dir
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.registry import (
     domain_of,
@@ -30,9 +33,11 @@ from discrete_diffusion.evaluation.model_scores import check_paths
 from discrete_diffusion.evaluation.report import Evaluation, Samples
 from discrete_diffusion.evaluation.requests import EvaluateRequest, Request, SampleRequest
 from discrete_diffusion.evaluation.trained_model import TrainedModel
+from discrete_diffusion.hub import boxed_models
 from discrete_diffusion.models.acceleration import check_compiler, compile_backbone
 from discrete_diffusion.runtime.devices import check_units, computed_in
 from discrete_diffusion.runtime.processes import Shard
+from discrete_diffusion.sampling.fixed_orders import Planned
 from discrete_diffusion.sampling.registry import SAMPLERS, build_sampler, check_sampler
 
 logger = logging.getLogger(__name__)
@@ -92,6 +97,8 @@ def with_sampler(
             raise
         raise ValueError(f"{error}{modules_note(checkpoint.info)}") from error
     check_sampler(sampler, checkpoint.algorithm, request.steps)
+    if isinstance(sampler, Planned):
+        sampler.store = _kept_beside(checkpoint.path)
     return TrainedModel(
         path=str(checkpoint.path),
         algorithm=checkpoint.algorithm,
@@ -108,6 +115,14 @@ def with_sampler(
         sharing=sharing,
         another=partial(read_checkpoint, device=device),
     )
+
+
+def _kept_beside(checkpoint: Path) -> Path:
+    """File that keeps the orders of calls chosen for a checkpoint.
+
+    It is in the cache if the checkpoint is of the package, or its folder cannot be written."""
+    own = checkpoint in boxed_models().values() or not os.access(checkpoint.parent, os.W_OK)
+    return (cache_dir() if own else checkpoint.parent) / f"{checkpoint.name}.call_orders.json"
 
 
 def trained_model_here(request: Request, checkpoint: Checkpoint) -> TrainedModel:

@@ -8,12 +8,15 @@ from .base import Guidance as Guidance
 from .base import Sampler as Sampler
 from .base import check_given as check_given
 from .exact_samplers import Autoregressive as Autoregressive
-from .exact_samplers import FewCall as FewCall
 from .exact_samplers import Speculative as Speculative
 from .exactness import approximations as approximations
 from .exactness import exactness_facts as exactness_facts
 from .exactness import unseen_position as unseen_position
 from .first_hitting import FirstHitting as FirstHitting
+from .fixed_orders import Dilated as Dilated
+from .fixed_orders import FewCall as FewCall
+from .fixed_orders import FixedOrder as FixedOrder
+from .fixed_orders import Planned as Planned
 from .likelihood import check_weighed as check_weighed
 from .likelihood import log_prob_of as log_prob_of
 from .model import Model as Model

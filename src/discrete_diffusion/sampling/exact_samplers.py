@@ -1,17 +1,15 @@
-"""Samplers that are exact for their model: speculative, autoregressive and few-call."""
+"""Samplers that are exact for their model: speculative and autoregressive."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.ar import AR, PrefixReader
-from discrete_diffusion.algorithms.distill import Distill
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import log_softmax_on, pick, uniform_draws
+from discrete_diffusion.categorical import pick, uniform_draws
 from discrete_diffusion.config.values import Count
 from discrete_diffusion.forward_process.interpolating import Absorbing
 from discrete_diffusion.sampling.base import Exactness
@@ -21,7 +19,7 @@ from discrete_diffusion.sampling.partial_samples import (
     order_of_unmasking,
     time_of_masked_share,
 )
-from discrete_diffusion.sampling.tokens import TokenSampler, are_alike
+from discrete_diffusion.sampling.tokens import TokenSampler
 
 
 @dataclass(kw_only=True)
@@ -242,61 +240,3 @@ class Autoregressive(TokenSampler):
             self.sample_at(samples, where, self._guidance.mix_log_probs(predictions, legal))
             samples.nfe[rows] += self._guidance.calls
             samples.record()
-
-
-class FewCall(TokenSampler):
-    """Few-call sampling of distilled students, in the number of calls that they were trained for.
-
-    In each call a component z is chosen uniformly at random for each sample, then the tokens of the
-    call's set are sampled from D(. | z): exactly the distribution whose -log p ``Distill``
-    minimises.
-
-    Clamped tokens are visible from the first call on, which the student did not see in training,
-    and z does not depend on them: an approximation.
-
-    Raises ``ValueError`` for an algorithm other than ``distill``, or if ``steps`` is given.
-    """
-
-    name = "few-call"
-    exactness = Exactness.MODEL  # of as many calls as the student has
-    sees_given = False
-    absorbing_only = True
-    algorithms = ("distill",)
-    takes_no_steps = (
-        "few-call sampling makes the calls that the student was distilled to; leave steps={steps} "
-        "unset, or train with algo=distill algo.calls={steps}"
-    )
-
-    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
-        return num * (num if algorithm is None else cast(Distill, algorithm).calls)
-
-    def run(self, samples: PartialSamples) -> None:
-        algorithm = cast(Distill, samples.algorithm)
-        given = samples.conditions
-        for call in range(algorithm.calls):
-            samples.calls.come(call / algorithm.calls, algorithm.calls - call)
-            # a random component of the mixture
-            if algorithm.components > 1:
-                u = uniform_draws((len(samples.x),), samples.generator, samples.x.device)
-                component = (u * algorithm.components).long()
-                samples.conditions = {**given, "component": component}
-            # the tokens of this call
-            masked = samples.masked
-            t = algorithm.process.time_of_masked(masked & samples.real, samples.real)
-            self.reveal(samples, masked & samples.free & (algorithm.call_order == call), t)
-            samples.record()
-        samples.conditions = given
-
-    def _denoised(
-        self,
-        algorithm: TokenAlgorithm,
-        x: Tensor,
-        t: Tensor,
-        real: Tensor,
-        conditions: dict[str, Any],
-    ) -> Tensor:
-        """Predict x0, computing each component once where samples are otherwise alike."""
-        if [*conditions] != ["component"] or not are_alike(x, t, real):
-            return super()._denoised(algorithm, x, t, real, conditions)
-        logits = cast(Distill, algorithm).component_logits(x[:1], t[:1], real[:1])  # (1, M, L, V)
-        return log_softmax_on(logits[0], algorithm.layout.support)[conditions["component"]]

@@ -26,13 +26,15 @@ SAMPLERS: Registry[Callable[..., Sampler[Any]]] = Registry(
             "exact_samplers:Autoregressive", absorbing_only=True, algorithms=("ar",)
         ),
         "confidence": _lazy("unmasking:Confidence", absorbing_only=True),
+        "dilated": _lazy("fixed_orders:Dilated", absorbing_only=True),
         "entropy": _lazy("unmasking:Entropy", absorbing_only=True),
         "entropy-bounded": _lazy("unmasking:EntropyBounded", absorbing_only=True),
-        "few-call": _lazy("exact_samplers:FewCall", absorbing_only=True, algorithms=("distill",)),
+        "few-call": _lazy("fixed_orders:FewCall", absorbing_only=True, algorithms=("distill",)),
         "first-hitting": _lazy(
             "first_hitting:FirstHitting", absorbing_only=True, continuous_time_only=True
         ),
         "margin": _lazy("unmasking:Margin", absorbing_only=True),
+        "planned": _lazy("fixed_orders:Planned", absorbing_only=True),
         "predictor-corrector": _lazy("ancestral:PredictorCorrector"),
         "remdm": _lazy("ancestral:ReMDM", absorbing_only=True),
         "renoise": _lazy("ancestral:Renoise"),

@@ -88,10 +88,12 @@ def test_noise_that_leaves_doubt_fits_grids_alone(name):
 def test_what_fits_absorbing_noise():
     grids = ["ancestral", "predictor-corrector", "remdm", "renoise"]
     in_order = [*CHOOSING, "speculative"]
-    assert fitting_samplers(exact("mdlm")) == sorted([*grids, *in_order, "first-hitting"])
-    assert fitting_samplers(bd3lm()) == fitting_samplers(exact("mdlm"))
+    in_sets = ["dilated", "planned"]
+    every = [*grids, *in_order, *in_sets, "first-hitting"]
+    assert fitting_samplers(exact("mdlm")) == sorted(every)
+    assert fitting_samplers(bd3lm()) == sorted({*every} - {"planned"})
     assert fitting_samplers(ar()) == ["autoregressive", "first-hitting"]
     in_steps = exact("d3pm-absorbing")  # which knows none of the times of first-hitting
-    assert fitting_samplers(in_steps) == sorted([*grids, *in_order])
+    assert fitting_samplers(in_steps) == sorted([*grids, *in_order, "dilated"])
     with pytest.raises(ValueError, match=r"discrete times only .* use sampling=ancestral"):
         FirstHitting().check(in_steps)

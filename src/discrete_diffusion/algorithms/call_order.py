@@ -1,0 +1,187 @@
+"""Which positions a few network calls sample together, so that few nats are lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.categorical import log_softmax_on
+from discrete_diffusion.contracts import Batch
+from discrete_diffusion.forward_process.interpolating import Absorbing
+from discrete_diffusion.runtime import progress
+
+NUM_ORDERS, MOST_CUTS, MOST_MOVES = 4, 64, 200
+"""Numbers of random orders to try, of positions where a long order may be cut (with many calls, two
+per call), and of single positions to move to another call afterwards."""
+MOST_SAMPLES, FEWEST_SAMPLES, TOKENS = 128, 32, 2**13
+"""Most and fewest samples that an order is tried on, and the tokens that they have within these
+limits."""
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class CallOrder:
+    """The call, from 0, that samples each position, and what it costs by the network's predictions.
+
+    ``call``: Int[L]; ``sizes``: positions of each call that are real in an example. ``nats``: mean
+    nats of a sample, the sum over l of -log D_l(x_l | the positions of earlier calls).
+    ``slow_nats``: the same of random orders in ``slow_calls`` calls, one per token up to 64 tokens.
+    The difference estimates KL(the model's distribution || that of the samples), nats a sample.
+    """
+
+    call: Tensor
+    sizes: tuple[int, ...]
+    nats: float
+    slow_nats: float
+    slow_calls: int
+
+    @property
+    def lost(self) -> float:
+        """Nats lost by sampling the tokens of a call independently."""
+        return self.nats - self.slow_nats
+
+    def sentence(self) -> str:
+        """Sentence on the sizes of the calls and the nats that they lose."""
+        sizes = ", ".join(map(str, self.sizes))
+        return (
+            f"{len(self.sizes)} calls sample {sizes} positions; a sample takes {self.nats:.2f} "
+            f"nats, {self.lost:+.2f} than by {self.slow_calls} calls in random order"
+        )
+
+
+def choose_call_order(
+    algorithm: TokenAlgorithm,
+    examples: Batch,
+    calls: int | None,
+    generator: torch.Generator,
+    *,
+    lost: float | None = None,
+) -> CallOrder:
+    """Choose the call of each position so that few nats are lost by sampling the tokens of a call
+    independently.
+
+    The network predicts the nats e_l(S) of position l given the positions of a set S, so a sample
+    costs the sum over l of e_l(the positions of all earlier calls). Some random orders are cut into
+    calls where it costs least, by dynamic programming (Watson et al., arXiv 2106.03802), and the
+    cheapest is kept; then single positions are moved to the previous or next call where that is
+    cheaper.
+
+    ``examples``: clean samples, some of which are used. ``calls``: number of calls; None: the
+    fewest that lose at most ``lost`` nats a sample.
+    """
+    length = examples.x0.shape[1]
+    num = min(max(TOKENS // length, FEWEST_SAMPLES), MOST_SAMPLES)
+    some = torch.randperm(len(examples), generator=generator, device=generator.device)[:num]
+    examples = examples.rows(some)
+    places = examples.real.any(dim=0).cpu().nonzero().squeeze(1)
+    num_cuts = min(len(places), max(MOST_CUTS, 2 * (calls or 0)))
+    cuts = torch.linspace(0, len(places), num_cuts + 1).round().long()
+    num_moves = min(4 * len(places), MOST_MOVES)  # each position twice either way
+    total = NUM_ORDERS * num_cuts + num_moves
+
+    def random_order() -> Tensor:
+        found = torch.randperm(len(places), generator=generator, device=generator.device)
+        return places[found.cpu()]
+
+    candidates: list[tuple[int, float, Tensor]] = []
+    slow_nats = 0.0
+    with progress.task("choosing the calls", total, "states") as trying, eval_mode(algorithm):
+        # cut random orders
+        for _ in range(NUM_ORDERS):
+            order = random_order()
+            cost = _costs(algorithm, examples, order, cuts)
+            slow_nats += float(cost.diagonal(1).sum()) / NUM_ORDERS
+            number = calls or _fewest_calls(cost, float(cost.diagonal(1).sum()) + (lost or 0.0))
+            nats, starts = cheapest_cuts(cost, number)
+            call_of = torch.arange(length) % number  # of positions that no example has
+            call_of[order] = torch.bucketize(torch.arange(len(order)), cuts[starts], right=True) - 1
+            candidates.append((number, nats, call_of))
+            trying.advance(num_cuts)
+        number, _, call_of = min(candidates, key=lambda each: each[:2])
+        # move single positions; nats Float64[K, L] of every position given those of earlier calls
+        moves = [(position, step) for position in random_order().tolist() for step in (-1, 1)]
+        nats_of = torch.stack(
+            [_nats_given(algorithm, examples, call_of < k) for k in range(number)]
+        )
+        for position, step in (2 * moves)[:num_moves]:
+            call_of, nats_of = _try_move(algorithm, examples, call_of, nats_of, position, step)
+            trying.advance(1)
+    nats = float(nats_of.gather(0, call_of[None]).sum())
+    sizes = tuple(call_of[places].bincount(minlength=number).tolist())
+    return CallOrder(call_of.to(algorithm.layout.support.device), sizes, nats, slow_nats, num_cuts)
+
+
+def _fewest_calls(cost: Tensor, most: float) -> int:
+    """Fewest runs of total cost at most ``most``; ``cost``: as in ``cheapest_cuts``."""
+    for calls in range(1, len(cost)):
+        if cheapest_cuts(cost, calls)[0] <= most:
+            return calls
+    return len(cost)
+
+
+def _try_move(
+    algorithm: TokenAlgorithm, batch: Batch, call_of: Tensor, nats: Tensor, position: int, step: int
+) -> tuple[Tensor, Tensor]:
+    """Move a position to the previous (-1) or next (1) call if that is cheaper; return the order
+    and its ``nats``."""
+    call = int(call_of[position])
+    if not 0 <= call + step < len(nats) or int((call_of == call).sum()) == 1:
+        return call_of, nats
+    moved, nats_moved = call_of.clone(), nats.clone()
+    moved[position] = call + step
+    changed = max(call, call + step)  # the only call that is given other tokens
+    nats_moved[changed] = _nats_given(algorithm, batch, moved < changed)
+    cheaper = nats_moved.gather(0, moved[None]).sum() < nats.gather(0, call_of[None]).sum()
+    return (moved, nats_moved) if cheaper else (call_of, nats)
+
+
+def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
+    """Cut 0..G-1 into ``calls`` <= G runs of least cost; return the cost and the starts,
+    Int[calls]. ``cost``: Float[G, G + 1], ``cost[i, j]`` of the run i..j-1."""
+    num = len(cost)
+    empty = torch.ones(num, num + 1, dtype=torch.bool).tril()  # runs that end where they start
+    cost = cost.masked_fill(empty.to(cost.device), torch.inf)
+    # best[k, j]: least cost of 0..j-1 in k runs, the last of which starts at before[k, j]
+    best = torch.full((calls + 1, num + 1), torch.inf, dtype=cost.dtype)
+    before = torch.zeros(calls + 1, num + 1, dtype=torch.long)
+    best[0, 0] = 0
+    for k in range(1, calls + 1):
+        best[k], before[k] = (best[k - 1, :num, None] + cost).min(dim=0)
+    # follow the starts back from the end
+    starts, end = [], num
+    for k in range(calls, 0, -1):
+        end = int(before[k, end])
+        starts.append(end)
+    return float(best[calls, num]), torch.tensor(starts[::-1])
+
+
+def _costs(algorithm: TokenAlgorithm, batch: Batch, order: Tensor, cuts: Tensor) -> Tensor:
+    """Float64[G, G + 1]: nats per sample of the positions of an order between two ``cuts``
+    Int[G + 1], sampled independently given the positions before the first cut."""
+    place = torch.full(batch.x0.shape[1:], len(order)).index_put((order,), torch.arange(len(order)))
+    nats = torch.stack([_nats_given(algorithm, batch, place < cut) for cut in cuts[:-1].tolist()])
+    # sums from the start of the order to each cut, less those to the first cut
+    so_far = torch.cat([torch.zeros(len(nats), 1).to(nats), nats[:, order].cumsum(dim=1)], dim=1)
+    so_far = so_far[:, cuts]
+    return so_far - so_far.diagonal().unsqueeze(1)
+
+
+def _nats_given(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
+    """Float64[L]: mean nats of every position given the positions ``shown`` Bool[L]; 0 if never
+    real."""
+    layout, process = algorithm.layout, algorithm.process
+    assert isinstance(process, Absorbing)
+    total = torch.zeros(layout.length, dtype=torch.float64)
+    for rows in torch.arange(len(batch)).split(_AT_ONCE):
+        part = batch.rows(rows).to(layout.support.device)
+        hidden = part.real & ~shown.to(part.real.device)
+        x_t = part.x0.masked_fill(hidden, layout.mask_id)
+        t = process.time_of_masked(hidden, part.real)
+        logits = algorithm.logits(x_t, t, part.real, part.conditions)
+        log_d0 = log_softmax_on(logits, layout.support)
+        total += algorithm.cross_entropy(log_d0, part).double().sum(dim=0).cpu()
+    return total / len(batch)

@@ -1,0 +1,329 @@
+"""Samplers whose calls reveal fixed sets of positions: dilated, planned and few-call."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms.call_order import MOST_SAMPLES, CallOrder, choose_call_order
+from discrete_diffusion.algorithms.distill import Distill
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.categorical import log_softmax_on, make_generator, uniform_draws
+from discrete_diffusion.config.values import Count, NotNegative
+from discrete_diffusion.contracts import Batch
+from discrete_diffusion.runtime.atomic_files import write_text
+from discrete_diffusion.sampling.base import Exactness
+from discrete_diffusion.sampling.first_hitting import FirstHitting
+from discrete_diffusion.sampling.partial_samples import Block, PartialSamples, time_of_masked_share
+from discrete_diffusion.sampling.tokens import TokenSampler, are_alike
+
+logger = logging.getLogger(__name__)
+
+
+class FixedOrder(TokenSampler):
+    """Base class of samplers whose calls reveal fixed sets of positions, block by block.
+
+    The tokens of a call are sampled independently. The network's t is the time that corresponds to
+    the share of masked positions of the block.
+    """
+
+    absorbing_only = True
+
+    @abstractmethod
+    def calls_of(self, samples: PartialSamples, block: Block) -> tuple[Tensor, int]:
+        """Return the call, from 0, that reveals each position of a block, Int[B, L], and how many
+        calls there are. On the host the positions of a call are counted, which saves work."""
+
+    def before_call(self, samples: PartialSamples) -> None:
+        """Prepare the next call of all samples; by default nothing."""
+
+    def run(self, samples: PartialSamples) -> None:
+        """Reveal the free positions, one fixed set after the other.
+
+        Args:
+            samples: the samples at their start; afterwards all their tokens are clean.
+        """
+        host = samples.on_host
+        parts = [(block, *self.calls_of(samples, block)) for block in samples.blocks]
+        samples.calls.expect(sum(number for _, _, number in parts))
+        for block, call, number in parts:
+            countable = call.device.type == "cpu"
+            free = block.free if not countable or host is None else host.free
+            call_here = call.to(samples.x.device)
+            for k in range(number):
+                self.before_call(samples)
+                counts = ((call == k) & free).sum(dim=1) if countable else None
+                if counts is not None and not counts.any():
+                    continue
+                t = time_of_masked_share(samples.algorithm, samples.masked & block.real, block.real)
+                self.reveal(samples, (call_here == k) & block.free, t, counts)
+                samples.record()
+
+
+@cache
+def dilated_calls(num: int, calls: int | None) -> tuple[int, ...]:
+    """Return the call of each of ``num`` successive positions, with ``calls`` calls in all.
+
+    Call 0 has the multiples of the spacing 2^(K - 1), each further call the positions halfway
+    between those known. Without ``calls`` the spacing is the first with a single multiple: K = 1 +
+    ceil(log2 num). More calls than that split the largest sets into their even and odd members.
+    """
+    most = (num - 1).bit_length() + 1
+    spacing = 2 ** (min(calls or most, most) - 1)
+    # level of a position: how often the spacing is halved before it is met
+    sets: list[list[int]] = []
+    while spacing >= 1:
+        known = {position for one in sets for position in one}
+        sets.append([p for p in range(0, num, spacing) if p not in known])
+        spacing //= 2
+    # further calls
+    while calls is not None and len(sets) < min(calls, num):
+        largest = max(range(len(sets)), key=lambda k: len(sets[k]))
+        sets[largest : largest + 1] = [sets[largest][::2], sets[largest][1::2]]
+    call_of = {position: k for k, one in enumerate(sets) for position in one}
+    return tuple(call_of[position] for position in range(num))
+
+
+class Dilated(FixedOrder):
+    """Dilated unmasking of sequences: positions that are far apart are sampled together.
+
+    The first call samples position 0, and every further call the positions halfway between those
+    known, so that 1 + ceil(log2 L) calls fill L positions (Luxembourg et al., arXiv 2506.19037).
+
+    In a Markov chain of order 1 the tokens of a call are independent of each other given those
+    known, so all levels together are exact for an exact network that is not given t. Elsewhere this
+    is an approximation, which loses the nats that neighbours at each distance have on each other.
+
+    ``steps``: number of calls; fewer start with positions at a spacing of 2^(steps - 1), more split
+    the largest sets. With ``blocks`` each block begins anew, after the tokens of earlier blocks.
+    """
+
+    name = "dilated"
+    exactness = Exactness.ANY_ORDER
+
+    def calls_of(self, samples: PartialSamples, block: Block) -> tuple[Tensor, int]:
+        # positions of the block, counted from its first one
+        real = block.real.cpu()
+        call = torch.zeros(real.shape, dtype=torch.long)
+        patterns, kind = real.unique(dim=0, return_inverse=True)
+        for k, pattern in enumerate(patterns):
+            places = pattern.nonzero().squeeze(1)
+            if len(places):
+                row = torch.zeros_like(call[0])
+                row[places] = torch.tensor(dilated_calls(len(places), samples.steps))
+                call[kind == k] = row
+        return call, _number_of(call)
+
+    def samples_together(self, num: int, steps: int | None = None) -> bool:
+        return max(dilated_calls(num, steps), default=0) + 1 < num if num else False
+
+    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+        return num * (max(dilated_calls(num, None), default=0) + 1)
+
+
+@dataclass(kw_only=True)
+class Planned(FixedOrder):
+    """Planned unmasking: few calls, each of which samples positions that depend little on others.
+
+    A call that samples a set M of positions independently loses their total correlation given the
+    visible tokens. The sets are chosen so that the model's own predictions lose few nats
+    (``choose_call_order``), once per set of real positions, from ``MOST_SAMPLES`` samples of the
+    model itself by first-hitting. The log states the nats lost, an estimate of KL(the model's
+    distribution || that of these samples).
+
+    With as many calls as tokens this is an order chosen freely, exact if D is exact and is not
+    given t. With fewer it is an approximation.
+
+    The free positions of a completion are revealed in the same order, without calls that have
+    nothing to reveal. ``store``: JSON file that keeps the orders chosen, for the same weights;
+    None: they last as long as this object.
+
+    Args:
+        temperature: see ``TokenSampler``.
+        top_p: see ``TokenSampler``.
+        guidance: see ``TokenSampler``.
+        calls: number of calls; ``steps`` takes its place if it is given.
+        lost: nats a sample that may be lost; then the fewest calls that lose no more are chosen.
+
+    Raises:
+        ValueError: ``calls`` and ``lost`` are both given, the algorithm samples in ``blocks``, or
+            its process has no MASK.
+    """
+
+    name = "planned"
+    exactness = Exactness.ANY_ORDER
+    continuous_time_only = True
+
+    calls: Count | None = None
+    lost: NotNegative | None = None
+    store: Path | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.calls is not None and self.lost is not None:
+            raise ValueError(
+                f"sampling.calls={self.calls} and sampling.lost={self.lost:g} both choose the "
+                "number of calls; give one"
+            )
+        self._chosen: dict[str, dict[str, Any]] = {}
+
+    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
+        super().check(algorithm, steps)
+        if algorithm.blocks is not None:
+            raise ValueError(
+                f"{algorithm.name} fills its blocks one after the other, so calls cannot be chosen "
+                "among all positions; use sampling=dilated"
+            )
+
+    def number(self, steps: int | None, num: int) -> int | None:
+        """Number of calls for ``num`` tokens; None: as many as ``lost`` needs."""
+        if steps is None and self.calls is None and self.lost is not None:
+            return None
+        return min(steps or self.calls or 8, num)
+
+    def calls_of(self, samples: PartialSamples, block: Block) -> tuple[Tensor, int]:
+        real = samples.real.cpu()
+        call = torch.zeros(real.shape, dtype=torch.long)
+        patterns, kind = real.unique(dim=0, return_inverse=True)
+        for k, pattern in enumerate(patterns):
+            if pattern.any():
+                rows = kind == k
+                call[rows] = self._order(samples, pattern, rows)
+        return call, _number_of(call)
+
+    def _order(self, samples: PartialSamples, pattern: Tensor, rows: Tensor) -> Tensor:
+        """Int[L]: the call of each position, for the real positions ``pattern`` Bool[L] of the
+        samples ``rows`` Bool[B]."""
+        num = int(pattern.sum())
+        number = self.number(samples.steps, num)
+        # one position a call needs no choice
+        if number == num:
+            return (pattern.cumsum(dim=0) - 1).clamp(min=0)
+        self._read(samples.algorithm)
+        key = f"{_digest(pattern)} {f'lost {self.lost}' if number is None else number}"
+        if key not in self._chosen:
+            found = self._choose(samples, rows, number)
+            logger.info("samples of %d tokens: %s", num, found.sentence())
+            self._chosen[key] = {"call": found.call.tolist(), "lost": found.lost}
+            self._write(samples.algorithm)
+        return torch.tensor(self._chosen[key]["call"])
+
+    def _choose(self, samples: PartialSamples, rows: Tensor, number: int | None) -> CallOrder:
+        """Choose the calls for the samples ``rows``, from fresh samples under their conditions."""
+        algorithm = samples.algorithm
+        index = rows.nonzero().squeeze(1).to(samples.x.device)
+        index = index[torch.arange(MOST_SAMPLES, device=index.device) % len(index)]
+        # ids at the layout's given positions are part of the condition
+        clamp, given = torch.full_like(samples.x[index], -1), algorithm.layout.num_given
+        clamp[:, :given] = samples.x[index, :given]
+        generator = make_generator(0, device=samples.generator.device)
+        fresh = PartialSamples.start(algorithm, samples.real[index], clamp, generator)
+        fresh.conditions = samples.conditions_of(index)
+        FirstHitting().run(fresh)
+        examples = Batch(fresh.x, fresh.real, conditions=fresh.conditions)
+        return choose_call_order(algorithm, examples, number, make_generator(0), lost=self.lost)
+
+    def _read(self, algorithm: TokenAlgorithm) -> None:
+        """Read the orders kept in ``store``, if they are of the same weights."""
+        if self._chosen or self.store is None or not self.store.exists():
+            return
+        try:
+            kept = json.loads(self.store.read_text())
+            if kept["weights"] == _digest(*algorithm.backbone.state_dict().values()):
+                self._chosen = dict(kept["orders"])
+        except (ValueError, KeyError, TypeError, OSError) as error:
+            logger.warning("%s is not read, and written anew: %s", self.store, error)
+
+    def _write(self, algorithm: TokenAlgorithm) -> None:
+        if self.store is None:
+            return
+        weights = _digest(*algorithm.backbone.state_dict().values())
+        try:
+            write_text(self.store, json.dumps({"weights": weights, "orders": self._chosen}))
+        except OSError as error:
+            logger.warning("the calls chosen are not kept in %s: %s", self.store, error)
+
+    def samples_together(self, num: int, steps: int | None = None) -> bool:
+        number = self.number(steps, num)
+        return number is None or number < num
+
+    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+        return num * (self.number(None, num) or num)
+
+
+def _number_of(call: Tensor) -> int:
+    """Number of calls 0, 1, ... of Int[B, L]."""
+    return int(call.max()) + 1 if call.numel() else 0
+
+
+def _digest(*tensors: Tensor) -> str:
+    """Short digest of the values of tensors."""
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return found.hexdigest()[:16]
+
+
+class FewCall(FixedOrder):
+    """Few-call sampling of distilled students, in the number of calls that they were trained for.
+
+    In each call a component z is chosen uniformly at random for each sample, then the tokens of the
+    call's set are sampled from D(. | z): exactly the distribution whose -log p ``Distill``
+    minimises.
+
+    Clamped tokens are visible from the first call on, which the student did not see in training,
+    and z does not depend on them: an approximation.
+
+    Raises ``ValueError`` for an algorithm other than ``distill``, or if ``steps`` is given.
+    """
+
+    name = "few-call"
+    exactness = Exactness.MODEL  # of as many calls as the student has
+    sees_given = False
+    algorithms = ("distill",)
+    takes_no_steps = (
+        "few-call sampling makes the calls that the student was distilled to; leave steps={steps} "
+        "unset, or train with algo=distill algo.calls={steps}"
+    )
+
+    def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
+        return num * (num if algorithm is None else cast(Distill, algorithm).calls)
+
+    def calls_of(self, samples: PartialSamples, block: Block) -> tuple[Tensor, int]:
+        student = cast(Distill, samples.algorithm)
+        return student.call_order.expand(samples.free.shape), student.calls
+
+    def run(self, samples: PartialSamples) -> None:
+        given = samples.conditions
+        super().run(samples)
+        samples.conditions = given
+
+    def before_call(self, samples: PartialSamples) -> None:
+        # a random component of the mixture
+        components = cast(Distill, samples.algorithm).components
+        if components > 1:
+            u = uniform_draws((len(samples.x),), samples.generator, samples.x.device)
+            samples.conditions = {**samples.conditions, "component": (u * components).long()}
+
+    def _denoised(
+        self,
+        algorithm: TokenAlgorithm,
+        x: Tensor,
+        t: Tensor,
+        real: Tensor,
+        conditions: dict[str, Any],
+    ) -> Tensor:
+        """Predict x0, computing each component once where samples are otherwise alike."""
+        if [*conditions] != ["component"] or not are_alike(x, t, real):
+            return super()._denoised(algorithm, x, t, real, conditions)
+        logits = cast(Distill, algorithm).component_logits(x[:1], t[:1], real[:1])  # (1, M, L, V)
+        return log_softmax_on(logits[0], algorithm.layout.support)[conditions["component"]]

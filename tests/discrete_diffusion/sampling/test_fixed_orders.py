@@ -1,0 +1,192 @@
+"""Samplers whose calls reveal fixed sets: their sets, their laws, and the nats that they lose."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from discrete_diffusion.algorithms import MDLM, call_order
+from discrete_diffusion.algorithms.call_order import choose_call_order
+from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.contracts import Batch
+from discrete_diffusion.evaluation.oracles import HiddenMarkov, pair_divergence
+from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.noise_schedules import LogLinear
+from discrete_diffusion.sampling import Planned, build_sampler
+from discrete_diffusion.sampling.fixed_orders import dilated_calls
+from toy_samplers import bd3lm, draw_from, exact, record_calls
+from toy_world import FULL, PADDED, ToyWorld, noise_floor, total_variation
+
+NUM = 20_000
+
+
+def law_of_sets(world: ToyWorld, sets: list[list[int]]) -> Tensor:
+    """p of every x0 of the world if each set is sampled independently given the earlier ones."""
+    x0, prob = world.x0, world.prob
+    law = torch.ones_like(prob)
+    shown: list[int] = []
+    for one in sets:
+        for place in one:
+            same = (x0[:, None, shown] == x0[None, :, shown]).all(dim=-1)
+            joint = same & (x0[:, None, place] == x0[None, :, place])
+            law = law * ((joint.to(prob) @ prob) / (same.to(prob) @ prob))
+        shown += one
+    return law
+
+
+def test_dilated_calls_halve_the_spacing():
+    assert dilated_calls(8, None) == (0, 3, 2, 3, 1, 3, 2, 3)
+    assert dilated_calls(8, 2) == (0, 1, 0, 1, 0, 1, 0, 1)
+    assert dilated_calls(8, 1) == (0,) * 8
+    assert dilated_calls(5, 4) == (0, 3, 2, 3, 1)
+    assert dilated_calls(1, 3) == (0,)
+    for num, calls in itertools.product((5, 8, 13), (4, 6, 13)):  # the largest sets are split
+        assert {*dilated_calls(num, calls)} == {*range(min(calls, num))}
+
+
+@pytest.mark.parametrize(("steps", "sets"), [(None, [[0], [2], [1]]), (2, [[0, 2], [1]])])
+def test_dilated_samples_follow_the_law_of_their_sets(steps, sets):
+    world = ToyWorld.make(FULL)
+    law = law_of_sets(world, sets)
+    output = draw_from("mdlm", "dilated", NUM, steps=steps)
+    assert total_variation(world.distribution(output.x0), law) < noise_floor(law, NUM)
+    assert (output.nfe == len(sets)).all()
+    apart = total_variation(law, world.prob)
+    assert apart < 1e-9 if steps is None else apart > 0.05
+
+
+def test_dilated_samples_of_blocks_fill_them_in_turn():
+    world, algorithm = ToyWorld.make(FULL), bd3lm(blocks="groups")
+    output = draw_from(algorithm, "dilated", NUM)
+    assert total_variation(world.distribution(output.x0), world.prob) < noise_floor(world.prob, NUM)
+    output = draw_from(algorithm, "dilated", 10, steps=1)
+    assert (output.nfe == 2).all()
+
+
+def chain(order: int, length: int = 32) -> HiddenMarkov:
+    logits = torch.randn([5] * (order + 1), generator=make_generator(order), dtype=torch.float64)
+    return HiddenMarkov.chain((2.0 * logits).softmax(-1), length=length)
+
+
+def sampled(world: HiddenMarkov, name: str, num: int = 2000, **options: int) -> Tensor:
+    algorithm = MDLM(world, Absorbing(world.layout(), LogLinear()), time_conditioning=False)
+    steps = options.pop("steps", None)
+    real = torch.ones(num, world.length, dtype=torch.bool)
+    sampler = build_sampler({"name": name, **options})
+    output = sampler.sample(algorithm.eval(), real, generator=make_generator(3), steps=steps)
+    return output.x0
+
+
+def test_dilated_is_exact_on_a_chain_of_order_1_and_loses_on_order_2():
+    def divergence(world: HiddenMarkov, samples: Tensor) -> float:
+        size = world.vocab_size
+        pairs = world.start.view(size, -1) if len(world.start) > size else None
+        if pairs is None:
+            pairs = world.start.unsqueeze(1) * world.transition
+        return pair_divergence(samples, pairs)
+
+    one, two = chain(1), chain(2)
+    floor = divergence(one, one.sample(2000, make_generator(5)))
+    levels = 1 + int(math.log2(one.length))
+    assert divergence(one, sampled(one, "dilated")) < 3 * floor
+    assert divergence(one, sampled(one, "first-hitting", steps=levels)) > 10 * floor
+    assert divergence(one, sampled(one, "dilated", steps=2)) > 3 * floor
+    assert divergence(two, sampled(two, "dilated")) > 3 * floor
+
+
+@pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
+def test_planned_samples_follow_the_law_of_the_calls_chosen(real, caplog):
+    caplog.set_level(logging.INFO)
+    world, num = ToyWorld.make(real), int(real.sum())
+    sampler = build_sampler({"name": "planned", "calls": num - 1})
+    rows = real.expand(NUM, -1)
+    output = sampler.sample(exact("mdlm"), rows, generator=make_generator(1))
+    (kept,) = sampler._chosen.values()
+    sets = [[p for p in range(3) if real[p] and kept["call"][p] == k] for k in range(num - 1)]
+    law = law_of_sets(world, sets)
+    assert total_variation(world.distribution(output.x0), law) < noise_floor(law, NUM)
+    assert (output.nfe == num - 1).all()
+    assert f"{num} tokens" in caplog.text
+    # one token a call is exact, and needs no choice
+    whole = build_sampler({"name": "planned", "calls": 7})
+    output = whole.sample(exact("mdlm"), rows, generator=make_generator(1))
+    assert total_variation(world.distribution(output.x0), world.prob) < noise_floor(world.prob, NUM)
+    assert not whole._chosen
+
+
+def test_the_nats_lost_are_the_divergence_of_the_samples(monkeypatch):
+    monkeypatch.setattr(call_order, "MOST_SAMPLES", NUM)
+    monkeypatch.setattr(call_order, "FEWEST_SAMPLES", NUM)
+    world = ToyWorld.make(FULL)
+    drawn = torch.multinomial(world.prob, NUM, replacement=True, generator=make_generator(0))
+    examples = Batch(world.x0[drawn], torch.ones_like(world.x0[drawn], dtype=torch.bool))
+    found = choose_call_order(exact("mdlm"), examples, 2, make_generator(0))
+    sets = [(found.call == k).nonzero().flatten().tolist() for k in range(2)]
+    law = law_of_sets(world, sets)
+    lost = float(torch.special.xlogy(world.prob, world.prob / law).sum())
+    assert found.lost == pytest.approx(lost, abs=0.02)
+    # no other way to cut loses less
+    for other in ([[0, 1], [2]], [[0, 2], [1]], [[1, 2], [0]], [[0], [1, 2]], [[2], [0, 1]]):
+        rival = law_of_sets(world, other)
+        assert lost < float(torch.special.xlogy(world.prob, world.prob / rival).sum()) + 0.02
+    # the fewest calls that lose no more than asked
+    for most, calls in ((10.0, 1), (lost + 0.05, 2), (0.0, 3)):
+        asked = choose_call_order(exact("mdlm"), examples, None, make_generator(0), lost=most)
+        assert len(asked.sizes) == calls
+
+
+def test_calls_of_mixed_sizes_and_clamps_ask_for_what_is_free():
+    real = torch.stack([FULL, PADDED])
+    clamp = torch.tensor([[-1, 2, -1], [-1, -1, -1]])
+    algorithm = exact("mdlm")
+    clamp[0, 1] = int(algorithm.layout.support[1].nonzero()[0])
+    calls = record_calls(algorithm)
+    for name in ("planned", "dilated"):
+        calls.clear()
+        output = build_sampler({"name": name}).sample(
+            algorithm, real, generator=make_generator(0), clamp=clamp
+        )
+        assert int(output.x0[0, 1]) == int(clamp[0, 1])
+        assert output.nfe.tolist() == [2, int(PADDED.sum())]
+
+
+def test_chosen_calls_are_kept_for_the_same_weights(tmp_path, caplog):
+    world = chain(1, 8)
+    algorithm = MDLM(world, Absorbing(world.layout(), LogLinear()), time_conditioning=False).eval()
+    real = torch.ones(4, 8, dtype=torch.bool)
+
+    def calls(transition: Tensor | None = None) -> list[int]:
+        if transition is not None:
+            world.transition.copy_(transition)
+        sampler = Planned(calls=3)
+        sampler.store = tmp_path / "best.ckpt.call_orders.json"
+        caplog.clear()
+        with caplog.at_level(logging.INFO):
+            sampler.sample(algorithm, real, generator=make_generator(0))
+        (kept,) = sampler._chosen.values()
+        return kept["call"]
+
+    first = calls()
+    assert "8 tokens" in caplog.text
+    assert calls() == first
+    assert "8 tokens" not in caplog.text
+    calls(chain(1, 8).transition.flip(1))
+    assert "8 tokens" in caplog.text  # other weights
+    store = tmp_path / "best.ckpt.call_orders.json"
+    store.write_text("{")
+    calls()
+    assert f"{store}" in caplog.text
+    assert json.loads(store.read_text())["orders"]
+
+
+def test_planned_refuses_blocks_and_two_numbers_of_calls():
+    with pytest.raises(ValueError, match=r"sampling\.calls=3.*sampling\.lost=0\.5"):
+        Planned(calls=3, lost=0.5)
+    with pytest.raises(ValueError, match="sampling=dilated"):
+        Planned().check(bd3lm())
