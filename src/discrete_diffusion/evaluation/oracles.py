@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.categorical import pick, uniform_draws
-from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.layout.token_layout import TokenLayout
 
 
 class HiddenMarkov(nn.Module):
