@@ -19,13 +19,13 @@ from runs import evaluate, kept_folder, kept_run, table
 
 NAME = "plans-small"
 BOX = ROOT / "src" / "floor_plans" / "box" / NAME
-RECIPE = ("experiment=bubble_mdlm", "data.livable=true", "trainer.precision=bf16-mixed")
+RECIPE = ("experiment=plans_full", "data.livable=true", "trainer.precision=bf16-mixed")
 RECIPE += ("threads=1", "seed=0")
 LIMITS = (
     "Floor-plan bubble diagrams of a procedural generator, not of real homes: room types, numbers "
     "and neighbours follow its rules, and those of livable plans (docs/floor_plans/files.md)."
 )
-BOUND = ("num_samples=2", "reference_repeats=0", "verdicts=0", "pictures=false")
+BOUND = ("num_samples=2", "reference_repeats=0", "num_solver_checks=0", "pictures=false")
 
 
 def measure(run: Path, folder: Path, threads: int) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def measure(run: Path, folder: Path, threads: int) -> dict[str, Any]:
     trained = evaluate(folder / "trained", f"checkpoint={run}", *options)
     model = load(run)
     model.save_pretrained(BOX, dtype="bfloat16", overwrite=True, metrics={}, **about)
-    options = (f"threads={threads}", "num_samples=2000", "seeds=5")
+    options = (f"threads={threads}", "num_samples=2000", "num_seeds=5")
     boxed = evaluate(folder / "boxed", f"checkpoint={BOX}", *options)
     model.save_pretrained(BOX, dtype="bfloat16", overwrite=True, metrics=boxed, **about)
     return {

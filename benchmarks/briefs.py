@@ -10,8 +10,8 @@ them; ``--kinds``, a brief for each kind of rule, by the method that ``sample`` 
 ``--measured`` are compared with the data that meet them, 256 samples each. What the options leave
 out stays as it is.
 
-``told``: the briefs by particles of two models, ``experiment=bubble_told`` and
-``experiment=bubble_mdlm``, and what the first makes of the facts that it is given, as ``evaluate``
+``told``: the briefs by particles of two models, ``experiment=plans_conditional`` and
+``experiment=plans_full``, and what the first makes of the facts that it is given, as ``evaluate``
 measures it: nats with right and wrong facts, and counts obeyed. Writes
 ``benchmarks/results/briefs.json`` or ``told.json``, their sections of the docs, and pictures.
 """
@@ -93,7 +93,13 @@ def measure(name: str, words: list[str], out: Path) -> dict[str, Any]:
 
 def measure_told(run: Path, threads: int, folder: Path) -> dict[str, Any]:
     """What ``evaluate`` says of facts, and what the model is."""
-    options = ("num_samples=200", "seeds=1", "reference_repeats=0", "verdicts=0", "pictures=false")
+    options = (
+        "num_samples=200",
+        "num_seeds=1",
+        "reference_repeats=0",
+        "num_solver_checks=0",
+        "pictures=false",
+    )
     found = evaluate(folder, f"checkpoint={run}", f"threads={threads}", *options)
     config = read_checkpoint(run).config
     kept = ("told", "told_num_held_out", "nelbo_unordered")
@@ -230,7 +236,7 @@ def costs(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     briefs, kinds, measured = (found.setdefault(key, {}) for key in ("briefs", "kinds", "measured"))
     for name in given.briefs:
         out = folder / f"{name}_particles"
-        briefs[name] = {"particles": answer(name, [*particles, "method=particles"], out)}
+        briefs[name] = {"particles": answer(name, [*particles, "method=smc"], out)}
         if briefs[name]["particles"]["probability"] > COMMON:
             rejecting = [*num, "method=rejection"]
             briefs[name]["rejection"] = answer(name, rejecting, folder / f"{name}_rejection")
@@ -259,7 +265,7 @@ def told(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
             words = [f"checkpoint={folder_of_run}", f"num_samples={given.num}"]
             words += [f"threads={given.threads}", f"particles={given.particles}"]
             out = folder / f"{model}_{name.replace('/', '_')}"
-            briefs[name][model] = answer(name, [*words, "method=particles"], out)
+            briefs[name][model] = answer(name, [*words, "method=smc"], out)
     return {"models": models, "briefs": briefs, "particles": given.particles}
 
 

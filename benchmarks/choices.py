@@ -81,7 +81,7 @@ STUDIES: dict[str, dict[str, list[str]]] = {
         "default": [],
         "node order given by the source": ["data.node_order=given"],
         "node order random": ["data.node_order=random"],
-        "masks drawn by low discrepancy": ["algo.draw=low_discrepancy"],
+        "masks drawn by low discrepancy": ["algo.time_sampling=low_discrepancy"],
         "time scale 1": ["model.time_scale=1"],
         "no time conditioning": ["algo.time_conditioning=false"],
     },
@@ -101,13 +101,13 @@ STUDIES: dict[str, dict[str, list[str]]] = {
 }
 UNSAMPLED = ("callbacks.num_samples=0", "eval.num_samples=0", "eval.noise_samples=1")
 RECIPES: dict[str, Sequence[str]] = {
-    "plan_features": ("experiment=real_plans", "data.batch_size=64", *UNSAMPLED),
-    "large_plan_features": ("experiment=large_plans", *UNSAMPLED),
+    "plan_features": ("experiment=plans_small", "data.batch_size=64", *UNSAMPLED),
+    "large_plan_features": ("experiment=plans_large", *UNSAMPLED),
     "choices": SHORT_RUN,
     "node_order": SHORT_RUN,
     "optimizers": SHORT_RUN,
-    "real_plan_choices": ("experiment=real_plans", "trainer.precision=bf16-mixed", *UNSAMPLED),
-    "half_hour_choices": ("experiment=bubble_mdlm", "trainer.precision=bf16-mixed", *UNSAMPLED),
+    "real_plan_choices": ("experiment=plans_small", "trainer.precision=bf16-mixed", *UNSAMPLED),
+    "half_hour_choices": ("experiment=plans_full", "trainer.precision=bf16-mixed", *UNSAMPLED),
 }
 OF_SHORT_RUNS = {
     "valid": "valid",
@@ -150,7 +150,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 }
 EVALUATED = (
     "num_samples=1000",
-    "seeds=1",
+    "num_seeds=1",
     "noise_samples=16",
     "reference_repeats=0",
     "pictures=false",

@@ -50,7 +50,7 @@ TALKS = (
     *("callbacks.num_samples=2", "eval.num_samples=3"),
 )
 TEXT = ("data=text", "data.path=words.txt", "data.length=32", "data.batch_size=8")
-TABLES = ("reference_repeats=2", "seeds=2", "num_samples=12", "noise_samples=2", "time_bins=2")
+TABLES = ("reference_repeats=2", "num_seeds=2", "num_samples=12", "noise_samples=2", "time_bins=2")
 GIVEN = {
     "partial.jsonl": {
         "rooms": ["LivingRoom", "Kitchen", None, "Bathroom"],
@@ -71,7 +71,7 @@ class Case:
 
 
 def completed(given: str) -> tuple[str, ...]:
-    return (f"given={given}", "completions=2")
+    return (f"given={given}", "num_completions=2")
 
 
 def on_plans(*words: str, samplers: Sequence[str] = (), given: str = "partial.jsonl") -> Case:
@@ -84,10 +84,10 @@ CASES: dict[str, Case] = {
         "experiment=demo",
         samplers=("ancestral", "entropy-bounded", "margin", "remdm", "renoise"),
     ),
-    "bubble_mdlm": on_plans("experiment=bubble_mdlm", "data.split=[0.6,0.2,0.2]"),
+    "plans_full": on_plans("experiment=plans_full", "data.split=[0.6,0.2,0.2]"),
     "flat": on_plans("model=bd_tiny", "schedule=per_group"),
-    "real_plans": Case(
-        (*STEPS, *SCORED, "experiment=real_plans", "data.path=plans.jsonl", "data.batch_size=16"),
+    "plans_small": Case(
+        (*STEPS, *SCORED, "experiment=plans_small", "data.path=plans.jsonl", "data.batch_size=16"),
         (("num_samples=4", "num_rooms=6"), completed("partial.jsonl")),
         TABLES,
     ),
@@ -101,9 +101,9 @@ CASES: dict[str, Case] = {
     },
     "text": Case((*STEPS, *SCORED, *TEXT, "algo.backbone=dit", "model=dit_tiny")),
     "regions": Case((*STEPS, *WINDOWS, "experiment=regions", "eval.num_samples=4")),
-    "get_region_literal": Case(
+    "get_region_as_published": Case(
         (
-            *(*STEPS, *WINDOWS, "experiment=get_region_literal", "eval.num_samples=4"),
+            *(*STEPS, *WINDOWS, "experiment=get_region_as_published", "eval.num_samples=4"),
             *("model.d_model=32", "model.n_layers=1", "model.n_heads=4"),
             *("data.rows=32", "data.num_motifs=12"),
         )

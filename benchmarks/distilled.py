@@ -95,7 +95,7 @@ def cells_of(students: Sequence[str], num_seeds: int) -> list[Cell]:
     cells = []
     for seed in range(num_seeds):
         cells.append(Cell(TEACHER, "first-hitting", "first-hitting", seed=seed))
-        bounded = (("budget", 1.2),)
+        bounded = (("entropy_budget", 1.2),)
         cells.append(Cell(TEACHER, "entropy-bounded", "entropy-bounded", bounded, seed=seed))
         if seed == 0:
             cells.append(Cell(TEACHER, "speculative", "speculative"))
@@ -132,7 +132,7 @@ def nats(model: Model, folder: Path) -> dict[str, Any]:
 
 def floors(model: Model, num: int, known: int, draws: int, verdicts: int) -> dict[str, float]:
     """What real plans score against the like of them, in sets of these sizes."""
-    vocab = VocabConfig(n_max=model.checkpoint.config.data.n_max)
+    vocab = VocabConfig(n_max=model.checkpoint.config.data.max_nodes)
     real = DiagramSet(decode(model.data.splits["train"].x0[:known], vocab)).prepare()
     sizes = {"num_samples": num, "num_reference": len(model.reference), "draws": draws}
     mean = real_vs_real(real, bubble_metrics, **sizes).mean

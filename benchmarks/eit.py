@@ -64,7 +64,7 @@ ARMS = {
         (FIELDS, "model.cross_attention=false", "model.cond_gate_init=-4.0")
     ),
     "errors weighted as velocities": Run(
-        (FIELDS, "algo.weighting=velocity", "algo.t_draw=logit_normal")
+        (FIELDS, "algo.weighting=velocity", "algo.time_sampling=logit_normal")
     ),
     "pre-trained encoder": Run((FIELDS,), after=PRETRAINED),
     "regression": Run(
@@ -93,7 +93,7 @@ class Benchmark:
             words += ["trainer.max_steps=2", "trainer.val_check_interval=2", *SHORT_RUN]
         if run.after is not None:
             start = self.folder / run.after.replace(" ", "_") / "checkpoints" / "best.ckpt"
-            words += [f"init.checkpoint={start}", "init.parts=[encoder]"]
+            words += [f"init.checkpoint={start}", "init.modules=[encoder]"]
         return kept_run(folder, words)
 
     def measure(
@@ -125,7 +125,9 @@ def time_simulator(num: int = 1000) -> dict[str, float]:
     data = complete_data(compose("train", [FIELDS])).data
     settings = SimulationSettings(
         num_samples=num,
-        **{k: data[k] for k in ("size", "phantoms", "mesh_rings", "num_boundary", "phantom_seed")},
+        **{
+            k: data[k] for k in ("size", "phantoms", "mesh_rings", "num_boundary", "generator_seed")
+        },
     )
     watch = Stopwatch(torch.device("cpu"))
     simulate_phantoms(settings)

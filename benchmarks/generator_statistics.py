@@ -234,7 +234,7 @@ def measure_large(num: int, seed: int, real_file: Path) -> dict[str, Any]:
     generated = generate_plans(num, seed, LARGE)
     drawing = time.perf_counter() - start
     start = time.perf_counter()
-    everything = read_diagrams(real_file, n_max=33)
+    everything = read_diagrams(real_file, max_nodes=33)
     reading = time.perf_counter() - start
     real = [plan for plan in everything if least <= plan.num_rooms <= most]
     return {

@@ -1,4 +1,4 @@
-"""Train ``experiment=bubble_mdlm`` with the pair and the flat network, and measure both.
+"""Train ``experiment=plans_full`` with the pair and the flat network, and measure both.
 
     python benchmarks/quality.py [--seed 0] [--threads 2] [--keep FOLDER]
         [--networks NAME ...] [override ...]
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("overrides", nargs="*")
     arguments = parser.parse_intermixed_args()
-    words = ["experiment=bubble_mdlm", "logger=none", *arguments.overrides]
+    words = ["experiment=plans_full", "logger=none", *arguments.overrides]
     words += [f"seed={arguments.seed}", f"threads={arguments.threads}"]
     build_data(compose("train", words))  # drawn and cached before the clock starts
     asked = [*arguments.overrides, f"--seed {arguments.seed} --threads {arguments.threads}"]
@@ -82,7 +82,7 @@ def main() -> None:
     with kept_folder(arguments.keep) as folder:
         for network in arguments.networks:
             run = kept_run(folder / network, [*words, f"algo.backbone={network}"])
-            options = (f"num_samples={NUM}", f"seeds={SEEDS}", f"threads={arguments.threads}")
+            options = (f"num_samples={NUM}", f"num_seeds={SEEDS}", f"threads={arguments.threads}")
             trained = json.loads((run / "metrics.json").read_text())
             training = {k: v for k, v in trained.items() if not isinstance(v, dict | list)}
             found[network] = {

@@ -178,7 +178,7 @@ def main() -> None:
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=list(NETWORKS))
     parser.add_argument("overrides", nargs="*")
     arguments = parser.parse_intermixed_args()
-    fixed = ["experiment=real_plans", *arguments.overrides]
+    fixed = ["experiment=plans_small", *arguments.overrides]
     words = [*fixed, f"data.path={arguments.plans.resolve()}", f"threads={arguments.threads}"]
     seeds = range(arguments.seeds)
     with kept_folder(arguments.keep) as folder:

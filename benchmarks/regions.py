@@ -70,22 +70,24 @@ class Arm:
 
 ARMS = {
     "as the recipe": Arm(seeds=4),
-    "random t": Arm(("algo.t_source=random",), seeds=4),
-    "no positions": Arm(("model.pos=none",)),
+    "random t": Arm(("algo.network_time=random",), seeds=4),
+    "no positions": Arm(("model.position_embedding=none",)),
     "divided by the maximum": Arm(("algo.normalise=max",)),
-    "divided by the maximum, no positions": Arm(("algo.normalise=max", "model.pos=none")),
+    "divided by the maximum, no positions": Arm(
+        ("algo.normalise=max", "model.position_embedding=none")
+    ),
     "noised (ddpm)": Arm(("algo.objective=ddpm",)),
     "published choices": Arm(
         (
-            "algo.t_source=random",
+            "algo.network_time=random",
             "algo.mask_rate=0.5",
             "algo.normalise=max",
-            "model.pos=none",
-            "model.zero_head=false",
+            "model.position_embedding=none",
+            "model.zero_init_head=false",
             "data.quantitative_atac=false",
         )
     ),
-    "published recipe": Arm(LITERAL_SIZE, experiment="experiment=get_region_literal"),
+    "published recipe": Arm(LITERAL_SIZE, experiment="experiment=get_region_as_published"),
 }
 EARLY, EARLY_SEEDS = ("as the recipe", "random t"), 8
 """Variants that are compared once more while they still learn."""

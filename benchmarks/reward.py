@@ -1,4 +1,4 @@
-"""A trained model, and the same tuned by ``algo=reward``, on equal held-out data.
+"""A trained model, and the same tuned by ``algo=reward_tuning``, on equal held-out data.
 
     python benchmarks/reward.py data.livable=true [--model CHECKPOINT] [--name NAME]
         [--reward buildable] [--steps 100] [--num 2000] [--verdicts 1000] [--threads 1]
@@ -22,11 +22,11 @@ from record import Part, Record, Sections, command_line, markdown_table, percent
 from runs import evaluate, evaluate_run, facts, kept_folder, kept_run, validations
 
 TUNING = (
-    "algo=reward",
+    "algo=reward_tuning",
     "data.batch_size=64",
     "optim.lr=5e-4",
     "optim.warmup_steps=5",
-    "algo.path_calls=32",
+    "algo.trained_calls=32",
     "eval.num_samples=2",
     "eval.num_held_out=64",
     "callbacks.num_samples=2",
@@ -108,8 +108,8 @@ def main() -> None:
     parser.add_argument("--num", type=int, default=2000, help="samples that are measured")
     parser.add_argument("--verdicts", type=int, default=1000, help="of them, by the solver")
     given = parser.parse_args()
-    options = [f"threads={given.threads}", f"num_samples={given.num}", "seeds=1"]
-    options.append(f"verdicts={given.verdicts}")
+    options = [f"threads={given.threads}", f"num_samples={given.num}", "num_seeds=1"]
+    options.append(f"num_solver_checks={given.verdicts}")
     with kept_folder(given.keep) as keep:
         results = measure(given.model, given.reward, given.steps, keep, given.data, options)
     name = f"reward_{given.name}" if given.name else "reward"

@@ -33,7 +33,7 @@ from speculative import counted
 
 NUM, QUICK_NUM, BATCH = 2000, 100, 256
 FLAT = (
-    *("experiment=bubble_mdlm", "algo.backbone=bd-denoiser"),
+    *("experiment=plans_full", "algo.backbone=bd-denoiser"),
     *("data.batch_size=64", "optim.lr=1e-3", "trainer.max_steps=10000"),
 )
 """The run that the samplers' numbers come from."""
@@ -94,7 +94,7 @@ class Model:
         """Of a run, a file, or the name of a model in the box."""
         checkpoint = read_checkpoint(path)
         data = build_data(checkpoint.config)
-        vocab = VocabConfig(n_max=checkpoint.config.data.n_max)
+        vocab = VocabConfig(n_max=checkpoint.config.data.max_nodes)
         reference = DiagramSet(decode(data.splits["test"].x0, vocab)).prepare()
         return cls(checkpoint, digest_of(checkpoint.algorithm), data, reference)
 
@@ -117,7 +117,7 @@ class Model:
             trajectories=num if in_rounds else 0,
         )
         spent = watch.stop(num)
-        diagrams = decode(output.x0, VocabConfig(n_max=data.n_max))
+        diagrams = decode(output.x0, VocabConfig(n_max=data.max_nodes))
         found = bubble_metrics(DiagramSet(diagrams), self.reference)
         numbers = {
             "calls": float(output.nfe.double().mean()),
@@ -127,7 +127,7 @@ class Model:
             "cpu_seconds": spent.cpu,
         }
         if in_rounds:
-            most = cell.sampling.get("tokens_per_round", 8)
+            most = cell.sampling.get("draft_length", 8)
             numbers["rounds"] = counted(output, real.sum(dim=1), most)["rounds"]
         if verdicts:
             some = diagrams[:verdicts]
@@ -214,7 +214,7 @@ def _steps(*numbers: int, **options: Any) -> list[dict[str, Any]]:
 
 
 def _budgets(*budgets: float, **options: Any) -> list[dict[str, Any]]:
-    return [{**options, "budget": budget} for budget in budgets]
+    return [{**options, "entropy_budget": budget} for budget in budgets]
 
 
 def absorbing_curves() -> list[Cell]:
@@ -251,7 +251,7 @@ def variants() -> list[Cell]:
             "mdlm",
             "entropy-bounded, groups in turn",
             "entropy-bounded",
-            _budgets(1.2, order="random", groups_in_turn=True),
+            _budgets(1.2, order="random", group_by_group=True),
         ),
         *_cells("mdlm", "remdm, rescale", "remdm", _steps(24, strategy="rescale", eta=0.1)),
     ]
@@ -261,7 +261,7 @@ def sharpened() -> list[Cell]:
     """Temperatures below 1, and a nucleus."""
     temperatures: list[dict[str, Any]] = [{"temperature": t} for t in (0.9, 0.8, 0.7)]
     few: list[dict[str, Any]] = [{"top_p": 0.9}]
-    ahead = {"order": "random", "budget": 1.2}
+    ahead = {"order": "random", "entropy_budget": 1.2}
     return [
         *_cells("mdlm", REFERENCE, "first-hitting", temperatures + few),
         *_cells(
@@ -293,9 +293,9 @@ def candidates() -> list[Cell]:
             "entropy-bounded",
             "entropy-bounded",
             [
-                {"order": "random", "budget": 1},
-                {"order": "random", "budget": 1.2},
-                {"order": "random", "budget": 1.2, "temperature": 0.9},
+                {"order": "random", "entropy_budget": 1},
+                {"order": "random", "entropy_budget": 1.2},
+                {"order": "random", "entropy_budget": 1.2, "temperature": 0.9},
             ],
         ),
     ]

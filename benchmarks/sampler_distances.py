@@ -39,11 +39,11 @@ PROCESSES = {"absorbing": "mdlm", "uniform": "udlm", "marginal": "marginal", "hy
 STEPS = (4, 16, 64)
 CALLS_FROM = 2000
 """Samples whose network calls are averaged where the distances are enumerated."""
-DEFAULTS = {"corrections": 0, "eta": 0.1}
+DEFAULTS = {"corrector_steps": 0, "eta": 0.1}
 IN_STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "ancestral, uniform grid": ("ancestral", {"grid": "uniform"}),
-    "ancestral, squared grid": ("ancestral", {"grid": "squared"}),
-    "predictor-corrector": ("predictor-corrector", {"corrections": 1}),
+    "ancestral, squared grid": ("ancestral", {"grid": "quadratic"}),
+    "predictor-corrector": ("predictor-corrector", {"corrector_steps": 1}),
     "renoise": ("renoise", {}),
     "remdm, cap": ("remdm", {"strategy": "cap"}),
     "remdm, rescale": ("remdm", {"strategy": "rescale"}),
@@ -53,7 +53,10 @@ IN_CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     for name in ("first-hitting", "margin", "entropy", "confidence")
     for k in (1, 2)
 } | {
-    f"entropy-bounded, budget {budget}": ("entropy-bounded", {"budget": budget, "order": "random"})
+    f"entropy-bounded, budget {budget}": (
+        "entropy-bounded",
+        {"entropy_budget": budget, "order": "random"},
+    )
     for budget in (0.0, 0.5, 0.9)
 }
 CONSTRAINTS = {"one three": "exactly one position is 3", "equal": "two positions equal"}

@@ -203,10 +203,10 @@ def _name(cell: Measured) -> str:
 def _setting(cell: Measured) -> str:
     """Steps, budget, temperature and top-p, as one types them."""
     shown = [] if cell["steps"] is None else [f"steps={cell['steps']}"]
-    for key in ("budget", "temperature", "top_p"):
+    for key in ("entropy_budget", "temperature", "top_p"):
         if key in cell["sampling"]:
             shown.append(f"{key}={cell['sampling'][key]:g}")
-    if not {"budget"} & cell["sampling"].keys() and cell["steps"] is None:
+    if not {"entropy_budget"} & cell["sampling"].keys() and cell["steps"] is None:
         shown.insert(0, "one token per call")
     return ", ".join(shown)
 

@@ -32,7 +32,7 @@ from runs import kept_folder, kept_run
 
 SEED, LEAST = 0, 12
 PLANS: dict[str, dict[str, Any]] = {"first-hitting": {"name": "first-hitting"}} | {
-    f"speculative, k = {k or 'all'}": {"name": "speculative", "tokens_per_round": k}
+    f"speculative, k = {k or 'all'}": {"name": "speculative", "draft_length": k}
     for k in (1, 2, 4, 8, None)
 }
 TEXTS = {name: PLANS[name] for name in list(PLANS) if name[-1] in "1248"}
@@ -75,7 +75,7 @@ def measure(
         output = build_sampler(options).sample(
             algorithm, real, generator=make_generator(SEED), keep_trajectory=True
         )
-        costs[name] = counted(output, real.sum(dim=1), options.get("tokens_per_round", 1))
+        costs[name] = counted(output, real.sum(dim=1), options.get("draft_length", 1))
         tokens[name] = output.x0
         print(name, costs[name], flush=True)
     waits: dict[str, list[float]] = {name: [] for name in ways}
@@ -91,7 +91,7 @@ def measure(
 
 def of_plans(num: int) -> dict[str, Any]:
     checkpoint = read_checkpoint("plans-small")
-    vocab = VocabConfig(n_max=checkpoint.config.data.n_max)
+    vocab = VocabConfig(n_max=checkpoint.config.data.max_nodes)
     real = vocab.real_positions(sample_sizes(checkpoint.size_counts, num, make_generator(SEED)))
     costs, tokens = measure(checkpoint.algorithm, real, PLANS)
     for name, x0 in tokens.items():

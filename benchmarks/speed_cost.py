@@ -230,7 +230,7 @@ def model_of(
     network: str, n_max: int, num: int, device: torch.device, words: Sequence[str] = ()
 ) -> Model:
     vocab = VocabConfig(n_max=n_max)
-    all_words = [f"algo.backbone={network}", f"data.n_max={n_max}", *words, "model.dropout=0"]
+    all_words = [f"algo.backbone={network}", f"data.max_nodes={n_max}", *words, "model.dropout=0"]
     backbone = build_backbone(compose("train", all_words), vocab.vocab_size)
     return Model(vocab.layout(), backbone, vocab.real_positions(torch.full((num,), n_max)), device)
 

@@ -79,7 +79,7 @@ WAYS = (
     Way("first-hitting, steps=12, bfloat16", "first-hitting", 12, bfloat16=True),
     Way("entropy-bounded, bfloat16", "entropy-bounded", bfloat16=True),
 )
-PAIR = ("experiment=bubble_mdlm",)
+PAIR = ("experiment=plans_full",)
 """The same data with the pair denoiser; the baseline and ``FLAT`` have the flat network."""
 CALLS = (6, 4)
 
@@ -145,7 +145,7 @@ def quality(model: Model, tokens: Tensor, seed: int) -> dict[str, Any]:
     """Against the test split: shares with Wilson's 95 % intervals; relation TV with 1.96
     bootstrap standard deviations over the samples (the reference held fixed)."""
     samples = DiagramSet(
-        decode(tokens, VocabConfig(n_max=model.checkpoint.config.data.n_max))
+        decode(tokens, VocabConfig(n_max=model.checkpoint.config.data.max_nodes))
     ).prepare()
     reference, num = model.reference, len(samples)
     rng = np.random.default_rng([seed, BOOTSTRAP_STREAM])

@@ -3,7 +3,7 @@
     python benchmarks/standard_sets.py RECIPE FILE [--threads 1] [--keep FOLDER]
         [--networks NAME ...] [--row NAME] [override ...]
 
-RECIPE is qm9, zinc, planar, tree, community_small, ego_small or large_plans: ``experiment=RECIPE
+RECIPE is qm9, zinc, planar, tree, community_small, ego_small or plans_large: ``experiment=RECIPE
 data.path=FILE``, with its own network or those of ``--networks``, sampled in the precision in which
 it is trained. Writes
 ``benchmarks/results/standard_RECIPE.json``, the samples of the last network's run into
@@ -194,7 +194,7 @@ STANDARDS: dict[str, Standard] = {
             "DeFoG, 1,000 steps": {"valid_unique_novel": 99.5, "ratio": 1.6},
         },
         (_VALID, _VUN),
-        ("num_samples=40", "seeds=5"),
+        ("num_samples=40", "num_seeds=5"),
         narrowed=("structure=planar",),
     ),
     "tree": Standard(
@@ -207,7 +207,7 @@ STANDARDS: dict[str, Standard] = {
             "DeFoG, 1,000 steps": {"valid_unique_novel": 96.5, "ratio": 1.6},
         },
         (_VALID, _VUN),
-        ("num_samples=40", "seeds=5"),
+        ("num_samples=40", "num_seeds=5"),
         # fewest calls: a tree is a tree anyway
         narrowed=("structure=tree sampling.tokens_per_call=20",),
         samplers=(
@@ -215,7 +215,7 @@ STANDARDS: dict[str, Standard] = {
             *(f"sampling={name} sampling.tokens_per_call=8" for name in ("entropy", "confidence")),
             "sampling=entropy-bounded",
         ),
-        curve_options=("seeds=1",),
+        curve_options=("num_seeds=1",),
     ),
     "community_small": Standard(
         f"{_GDSS} 20 graphs",
@@ -226,7 +226,7 @@ STANDARDS: dict[str, Standard] = {
             "HOG-Diff": {"mmd_average": 0.010},
         },
         (_MMD,),
-        ("num_samples=20", "seeds=5"),
+        ("num_samples=20", "num_seeds=5"),
         first_fifth,
     ),
     "ego_small": Standard(
@@ -238,10 +238,10 @@ STANDARDS: dict[str, Standard] = {
             "GGBall": {"mmd_average": 0.0117},
         },
         (_MMD,),
-        ("num_samples=40", "seeds=5"),
+        ("num_samples=40", "num_seeds=5"),
         first_fifth,
     ),
-    "large_plans": Standard(
+    "plans_large": Standard(
         "CubiGraph5K, up to 20 rooms; 500 samples beside the test split, total variation (TV) and "
         "MMD beside floors: as many real plans in the samples' place",
         (
@@ -256,7 +256,7 @@ STANDARDS: dict[str, Standard] = {
         ),
         {},
         (_CONNECTED,),
-        ("num_samples=500", "seeds=2"),
+        ("num_samples=500", "num_seeds=2"),
     ),
 }
 """Source: the tables of DeFoG (arXiv 2410.04263) and of the papers named; one row can mix what a
@@ -336,8 +336,8 @@ def _sampler(settings: Mapping[str, Any]) -> str:
     name = str(settings["name"])
     if (tokens := settings.get("tokens_per_call", 1)) > 1:
         name += f", {tokens} tokens a call"
-    if "budget" in settings:
-        name += f", budget {settings['budget']}"
+    if "entropy_budget" in settings:
+        name += f", budget {settings['entropy_budget']}"
     if (temperature := settings.get("temperature") or 1) != 1:
         name += f", temperature {temperature:g}"
     return name

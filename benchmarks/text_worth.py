@@ -41,10 +41,13 @@ def measure(cell: Path, judge: Path, folder: Path, given: argparse.Namespace) ->
     """What ``evaluate`` says of one model; numbers of samples are of the judge's reading."""
     config = OmegaConf.load(cell / "config.yaml")
     words = [f"checkpoint={cell / 'checkpoints' / 'last.ckpt'}", f"num_held_out={given.num}"]
-    words += [f"judge={judge / 'checkpoints' / 'last.ckpt'}", f"num_samples={given.samples}"]
+    words += [
+        f"perplexity_model={judge / 'checkpoints' / 'last.ckpt'}",
+        f"num_samples={given.samples}",
+    ]
     words += [f"threads={given.threads}", "noise_samples=64"]
     if config.algo.name in MASKED:
-        words += [f"orders={given.orders}", f"likelihood={ORDER}"]
+        words += [f"num_orders={given.orders}", f"likelihood_order={ORDER}"]
     found = evaluate(folder, *words)
     kept = (
         *("nelbo_plain", "nelbo_standard_error", "bits_per_byte", "gen_bits_per_byte"),

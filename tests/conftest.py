@@ -133,7 +133,7 @@ def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path
 @pytest.fixture(scope="session")
 def diagram_run(trained_once: Callable[..., Path]) -> Path:
     """A run of a small model of diagrams that has hardly been trained. Not to be written into."""
-    words = ["debug=default", "data.num_plans=400", "trainer.max_steps=2", "logger=none"]
+    words = ["debug=smoke", "data.num_plans=400", "trainer.max_steps=2", "logger=none"]
     return trained_once(*words, "model.d_model=16", "model.cond_dim=16")
 
 
@@ -195,10 +195,10 @@ def make_config() -> Callable[..., DictConfig]:
     def make(backbone: str, preset: str | None, data: dict | None = None, **algo) -> DictConfig:
         model = OmegaConf.load(shipped_files("model")[preset]) if preset else OmegaConf.create()
         if data is None:
-            data = model.get("counted_with", {"n_max": 8})
-        known = {"n_max": "bubble_diagrams", "num_boundary": "eit"}
+            data = model.get("counted_with", {"max_nodes": 8})
+        known = {"max_nodes": "bubble_diagrams", "num_boundary": "eit"}
         domain = next((name for key, name in known.items() if key in data), "text")
-        states = {"eit": "eit-levels" if "length" in data else "eit"}
+        states = {"eit": "eit_quantised" if "length" in data else "eit"}
         data = {"domain": domain, "name": states.get(domain), **data}
         config = {"algo": {"backbone": backbone, **algo}, "model": model}
         return OmegaConf.create({**config, "data": data})

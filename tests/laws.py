@@ -25,7 +25,7 @@ POSITIONS = torch.arange(LENGTH)
 def grid(algorithm: TokenAlgorithm, steps: int, how: str = "auto") -> Tensor:
     """Float64[T + 1]: uniform for absorbing noise and squared for others, unless ``how`` says."""
     t = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
-    squared = how == "squared" or (how == "auto" and not algorithm.process.absorbing)
+    squared = how == "quadratic" or (how == "auto" and not algorithm.process.absorbing)
     return t.square() if squared else t
 
 
@@ -132,7 +132,7 @@ def grid_law(
                 move(law.remasking(t, s, options["eta"], options["strategy"]))
             else:
                 move(law.ancestral(t, s))
-                for _ in range(options.get("corrections", 0) if s > 0 and t < 1 else 0):
+                for _ in range(options.get("corrector_steps", 0) if s > 0 and t < 1 else 0):
                     law.move(law.noising(s, t), turn)
                     move(law.ancestral(t, s))
     return law.clean()
@@ -156,7 +156,7 @@ SCORES = {
     "confidence": confidence,
     "margin": margin,
     "entropy": minus_entropy,
-    "max-probability": lambda d, token: float(d.max()),
+    "top_probability": lambda d, token: float(d.max()),
     "most-uncertain": lambda d, token: -minus_entropy(d, token),
     "left-to-right": lambda d, token: 0.0,
 }

@@ -113,7 +113,7 @@ def test_its_commands_run(site, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "my_parts.py").write_text("\n".join(OWN))
-    few = ["model=bd_tiny", "debug=default", "trainer.max_steps=1", "data.num_plans=60"]
+    few = ["model=bd_tiny", "debug=smoke", "trainer.max_steps=1", "data.num_plans=60"]
     few += ["eval.num_samples=1", "logger=none", "callbacks.num_samples=0"]
     commands = [shlex.split(x)[1:] for x in re.findall(r"^discrete-diffusion .*", TEXT, re.M)]
     commands = [words for words in commands if "plugins=[my_parts]" in words]

@@ -57,11 +57,11 @@ def test_the_command_takes_the_same_sampler(untrained, model, tmp_path):
 def test_the_command_completes_the_same_plans(untrained, model, tmp_path):
     file = tmp_path / "partial.jsonl"
     file.write_text(json.dumps(PARTIAL) + "\n")
-    expected = written(untrained, tmp_path / "out", f"given={file}", "completions=3")
+    expected = written(untrained, tmp_path / "out", f"given={file}", "num_completions=3")
     partial = PartialDiagram.from_json(PARTIAL)
     assert all(map(partial.agrees_with, expected))
     for given in (file, partial, [partial], PARTIAL):
-        completed = model.sample(given=given, completions=3)
+        completed = model.sample(given=given, num_completions=3)
         assert completed == expected
         assert [diagram.metadata for diagram in completed] == [{"given": 1}] * 3
 
@@ -89,8 +89,8 @@ def test_what_the_pages_say(untrained, tmp_path, monkeypatch, page):
         ({"rooms": 9}, "num_rooms=9"),
         ({"rooms": 5, "num_rooms": 6}, "rooms and num_rooms are one option"),
         ({"num": 0}, "num_samples=0"),
-        ({"num": 2, "given": PARTIAL}, "completions=2"),
-        ({"completions": 2}, "given="),
+        ({"num": 2, "given": PARTIAL}, "num_completions=2"),
+        ({"num_completions": 2}, "given="),
         ({"sampling": "ancestrl"}, "did you mean 'ancestral'"),
         ({"precision": "bf17"}, "precision=bf17"),
     ],

@@ -51,7 +51,7 @@ def test_what_is_refused(model):
 
 
 def test_each_kind_of_data_encodes_what_it_samples():
-    data = {"length": 6, "tokens": "characters", "characters": "abc", "vocab_size": 5}
+    data = {"length": 6, "token_unit": "characters", "characters": "abc", "vocab_size": 5}
     tokens = Text().tokens(data, ["abcabc", "ca"])
     assert vocabulary_of(data).decode(tokens) == ["abcabc", "ca"]
     with pytest.raises(ValueError, match=r"samples\[1\] has 7 characters.*data\.length=6"):
@@ -59,18 +59,18 @@ def test_each_kind_of_data_encodes_what_it_samples():
     with pytest.raises(ValueError, match=r"samples\[0\].*'d'"):
         Text().tokens(data, ["d"])
     with pytest.raises(ValueError, match=r"samples\[0\] holds U\+FFFD.*give tokens"):
-        Text().tokens({"length": 6, "tokens": "bytes"}, ["a\ufffd"])
-    graph = {"n_max": 3, "node_types": ["node"], "edge_types": ["edge", "none"]}
+        Text().tokens({"length": 6, "token_unit": "bytes"}, ["a\ufffd"])
+    graph = {"max_nodes": 3, "node_types": ["node"], "edge_types": ["edge", "none"]}
     tokens = Graphs().tokens(graph, [TypedGraph((0, 0), ((0, 1, 0),))])
     assert decode_graphs(tokens, Graphs().vocabulary(graph)) == [TypedGraph((0, 0), ((0, 1, 0),))]
     water = Molecule(("C", "O"), ((0, 1, 0),))
-    data = {"n_max": 3, "atoms": ["C", "O"]}
+    data = {"max_nodes": 3, "atoms": ["C", "O"]}
     assert decode_molecules(Molecules().tokens(data, [water]), Molecules().vocabulary(data)) == [
         water
     ]
 
 
 def test_of_other_kinds_tokens_are_given():
-    levels = {"domain": "eit", "name": "eit-levels", "length": 4, "vocab_size": 7, "mask_id": 6}
+    levels = {"domain": "eit", "name": "eit_quantised", "length": 4, "vocab_size": 7, "mask_id": 6}
     with pytest.raises(ValueError, match=r"give tokens Int\[M, L\]"):
         EIT().tokens(levels, [])

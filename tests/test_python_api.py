@@ -22,13 +22,13 @@ from floor_plans.briefs import brief_of
 PARTIAL = {"rooms": ["LivingRoom", None], "relations": []}
 FEW = {
     "num": 6,
-    "seeds": 1,
+    "num_seeds": 1,
     "held_out": 8,
     "noise_samples": 1,
     "time_bins": 2,
     "reference_repeats": 2,
 }
-WORDS = ("num_samples=6", "seeds=1", "num_held_out=8", "noise_samples=1", "time_bins=2")
+WORDS = ("num_samples=6", "num_seeds=1", "num_held_out=8", "noise_samples=1", "time_bins=2")
 TIMES = ("seconds", "sampling_seconds")
 
 
@@ -52,7 +52,7 @@ def nothing_composed(monkeypatch):
 def test_samples_take_no_config_and_no_file(model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert len(model.sample(2, sampling={"temperature": 0.5})) == 2
-    assert len(model.sample(given=[PARTIAL, PARTIAL], completions=2)) == 4
+    assert len(model.sample(given=[PARTIAL, PARTIAL], num_completions=2)) == 4
     brief = {"rooms": {"LivingRoom": "at least 0"}}
     expected = model.sample(1, brief=brief, method="rejection")
     assert len(expected) == 1
@@ -62,7 +62,7 @@ def test_samples_take_no_config_and_no_file(model, tmp_path, monkeypatch):
 
 def test_a_brief_samples_completions_and_refuses_what_is_no_model(model):
     brief = brief_of({"rooms": {"LivingRoom": "at least 1"}})
-    found = brief.sample(model, given=PARTIAL, completions=2, method="rejection")
+    found = brief.sample(model, given=PARTIAL, num_completions=2, method="rejection")
     assert [len(found), {brief.unmet(diagram) == [] for diagram in found}] == [2, {True}]
     with pytest.raises(TypeError, match=r"load\(path\).*runs/first"):
         brief.sample("runs/first")
@@ -145,14 +145,19 @@ def test_objects_stand_in_the_place_of_lines():
 
 @pytest.mark.slow
 def test_evaluate_measures_what_the_command_does(untrained, model, tmp_path, monkeypatch, request):
-    more = ["reference_repeats=2", "verdicts=0", "pictures=false", f"out={tmp_path}/command"]
+    more = [
+        "reference_repeats=2",
+        "num_solver_checks=0",
+        "pictures=false",
+        f"out={tmp_path}/command",
+    ]
     main(["evaluate", f"checkpoint={untrained}", *WORDS, *more])
     written = json.loads((tmp_path / "command" / "metrics.json").read_text())
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path / "empty")
     request.getfixturevalue("nothing_composed")
     for asked in (model, untrained):
-        measured = evaluate(asked, verdicts=0, **FEW)
+        measured = evaluate(asked, num_solver_checks=0, **FEW)
         found = measured.metrics()
         assert written.keys() >= found.keys()
         same = [key for key in found if key not in TIMES and isinstance(found[key], int | float)]
@@ -168,7 +173,7 @@ def test_evaluate_measures_what_the_command_does(untrained, model, tmp_path, mon
 def test_evaluate_measures_files(tmp_path):
     file = tmp_path / "plans.jsonl"
     write_diagrams(file, generate_plans(20, 3))
-    options = {"reference": file, "reference_repeats": 0, "verdicts": 0}
+    options = {"reference": file, "reference_repeats": 0, "num_solver_checks": 0}
     found = evaluate(samples=file, domain="bubble_diagrams", **options).metrics()
     assert found["num_samples"] == 20
 
@@ -182,7 +187,7 @@ def test_evaluate_measures_files(tmp_path):
         ({"model": 3}, "expected a path or what load"),
         ({"model": None, "floors": 3}, "floors"),
         ({"model": None, "kernel": "tv"}, "kernel"),  # of graphs
-        ({"model": None, "n_max": 9}, "n_max=9 is for the files"),
+        ({"model": None, "max_nodes": 9}, "max_nodes=9 is for the files"),
         ({"model": None, "split": "tset"}, "tset"),
     ],
 )
@@ -202,7 +207,9 @@ def test_settings_become_words():
 def test_a_model_is_trained_and_loaded(tmp_path):
     small = {"trainer": {"max_steps": 1, "num_sanity_val_steps": 0}, "data": {"num_plans": 100}}
     small |= {"model": {"d_model": 16, "cond_dim": 16}, "callbacks": {"num_samples": 0}}
-    small |= {"eval": {"num_samples": 2, "num_held_out": 4, "noise_samples": 1, "verdicts": 0}}
+    small |= {
+        "eval": {"num_samples": 2, "num_held_out": 4, "noise_samples": 1, "num_solver_checks": 0}
+    }
     small["logger"] = "none"
     words = ["model=bd_tiny"]
     metrics = train(*words, folder=tmp_path / "run", **small)
@@ -221,5 +228,7 @@ def test_a_model_is_trained_and_loaded(tmp_path):
 def test_a_comparison_returns_its_results(tmp_path):
     words = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16", "trainer.max_steps=1"]
     words += ["data.num_plans=100", "eval.num_samples=2", "num_held_out=4", "noise_samples=1"]
-    found = discrete_diffusion.compare(*words, out=tmp_path, algos=["mdlm"], eval={"verdicts": 0})
+    found = discrete_diffusion.compare(
+        *words, out=tmp_path, algos=["mdlm"], eval={"num_solver_checks": 0}
+    )
     assert found == json.loads((tmp_path / "results.json").read_text())

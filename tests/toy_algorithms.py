@@ -102,7 +102,7 @@ def toy_meld(backbone: nn.Module, process: ForwardProcess) -> MELD:
     """With a learned schedule in the place of the given one, another for each of those."""
     spread = {"LogLinear": 0.7, "Cosine": -0.7, "Linear": 0.2, "PerGroup": 1.2}
     most = spread[type(process.schedule).__name__]
-    schedule = Learned(process.layout, per="token").requires_grad_(False)
+    schedule = Learned(process.layout, exponent_per="token").requires_grad_(False)
     schedule.theta.copy_(torch.linspace(-most, most, process.layout.length))
     return MELD(backbone, Absorbing(process.layout, schedule))
 

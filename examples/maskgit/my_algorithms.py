@@ -14,10 +14,10 @@ class MaskGIT(TokenAlgorithm):
 
     name = "maskgit"
     processes = ("absorbing",)
-    evaluation_draw = "forced_mask"
+    evaluation_draw = "uniform_count"
 
     def loss(self, batch, generator, draw=None):
-        masked = sample_masks(draw or "forced_mask", self.process, batch, generator)
+        masked = sample_masks(draw or "uniform_count", self.process, batch, generator)
         log_d0 = self.denoise(masked.xt, masked.t, batch.real, batch.conditions)  # (B, L, V)
         cross_entropy = self.cross_entropy(log_d0, batch).masked_fill(masked.weight == 0, 0.0)
         nelbo = (masked.weight.to(log_d0.dtype) * cross_entropy).sum(dim=1)  # (B,)

@@ -46,18 +46,18 @@ class TreeReport(TokenReport):
 
 @register_domain
 class Trees(Domain):
-    """Trees of 2 to ``n_max`` nodes."""
+    """Trees of 2 to ``max_nodes`` nodes."""
 
     name, title, data_sets = "toy_trees", "trees", {"toy_trees": "tokens"}
     group_titles = {"node": "nodes", "edge": "edges"}
     report, sample_files = TreeReport, ("samples.json",)
 
     def vocabulary(self, data: DictConfig) -> VocabConfig:
-        return VocabConfig(data["n_max"], ("node",), ("edge", "none"))  # the last one: no edge
+        return VocabConfig(data["max_nodes"], ("node",), ("edge", "none"))  # the last one: no edge
 
     def build(self, data: DictConfig) -> GraphDataset:
         vocab, rng, trees = self.vocabulary(data), random.Random(0), []
-        for num in rng.choices(range(2, data.n_max + 1), k=data.num_trees):
+        for num in rng.choices(range(2, data.max_nodes + 1), k=data.num_trees):
             edges = [(rng.randrange(node), node, 0) for node in range(1, num)]
             trees.append(TypedGraph((0,) * num, tuple(edges)))
         splits = split_by_graph(encode_graphs(trees, vocab), vocab, fractions=data.split, seed=0)

@@ -135,7 +135,7 @@ def _check_boundary(config: DictConfig) -> int:
     num = _section(config, "data").get("num_boundary")
     if num is None:
         backbone = str(_section(config, "algo").get("backbone"))
-        choice = "eit-levels" if backbone == "film-unet-tokens" else "eit"
+        choice = "eit_quantised" if backbone == "film-unet-tokens" else "eit"
         raise ValueError(
             f"backbone {backbone!r} reads Dirichlet-to-Neumann maps and needs data.num_boundary, "
             f"their number of boundary nodes; choose data={choice}"

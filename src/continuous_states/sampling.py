@@ -339,8 +339,8 @@ class Generate(Sampler[LatentSeq2Seq]):
 
     ``temperature``: 0 always takes the likeliest token. ``top_k``: None for all tokens.
 
-    ``stop_cosine``: smallest cos(mean_k y_k, mean_k stop_k), with the latents y of a source text,
-    at which the generated text is empty; None turns this off.
+    ``stop_similarity``: smallest cos(mean_k y_k, mean_k stop_k), with the latents y of a source
+    text, at which the generated text is empty; None turns this off.
 
     Network calls are one for the latents and one per token, EOS included; finished samples are left
     out.
@@ -354,7 +354,7 @@ class Generate(Sampler[LatentSeq2Seq]):
     temperature: NotNegative = 0.7
     top_k: Count | None = 50
     top_p: Share = 0.9
-    stop_cosine: Annotated[float, Bounds(least=-1, most=1)] | None = 0.99
+    stop_similarity: Annotated[float, Bounds(least=-1, most=1)] | None = 0.99
 
     def check(self, algorithm: LatentSeq2Seq, steps: int | None = None) -> None:
         if steps is not None:
@@ -413,10 +413,10 @@ class Generate(Sampler[LatentSeq2Seq]):
         targets = torch.full((num, target_length), algorithm.pad_id, device=device)
         calls = torch.ones(num, dtype=torch.long, device=device)
         stopped = torch.zeros(num, dtype=torch.bool, device=device)
-        if self.stop_cosine is not None:
+        if self.stop_similarity is not None:
             stop = model.stop_latent().mean(dim=0)  # (D,)
             cosine = F.cosine_similarity(latents.mean(dim=1), stop, dim=-1)  # (B,)
-            stopped = cosine >= self.stop_cosine
+            stopped = cosine >= self.stop_similarity
         targets[stopped, 0] = algorithm.eos_id
         # samples that have not ended, and what the decoder reads of them next
         rows = (~stopped).nonzero().squeeze(1)

@@ -49,10 +49,10 @@ class BubbleDiagrams(Domain):
 
     name, title = "bubble_diagrams", "diagrams"
     data_sets = {"bubble_diagrams": "tokens", "plans": "tokens", "cubigraph": "tokens"}
-    data_files = ("path", "train_path", "val_path", "test_path", "names")
+    data_files = ("path", "train_path", "val_path", "test_path", "room_names")
     file_kinds = PLAN_KINDS
     data_sets_of_files = {"bubble_diagrams": "plans"}
-    fixed_keys = ("n_max", "relations", "condition", "node_order")
+    fixed_keys = ("max_nodes", "relations", "condition_on", "node_order")
     options = {"sample": SAMPLE, "evaluate": EVALUATE, "train": TRAIN}
     commands = {"data": COMMANDS, "brief": BRIEF_COMMANDS, "studio": {"": STUDIO}}
     group_titles = {"node": "rooms", "edge": "relations"}
@@ -71,9 +71,9 @@ class BubbleDiagrams(Domain):
     quick = {
         "num_held_out": 200,
         "num_samples": 200,
-        "seeds": 1,
+        "num_seeds": 1,
         "reference_repeats": 5,
-        "verdicts": 50,
+        "num_solver_checks": 50,
         "noise_samples": 1,
         "time_bins": 5,
     }
@@ -82,9 +82,11 @@ class BubbleDiagrams(Domain):
 
     def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
         """Vocabularies and slots of the diagrams of a ``config.data``."""
-        if data.get("n_max") is None:
-            raise ValueError("data.n_max is not set; give the most rooms of a diagram, such as 8")
-        return vocabulary_named(data.get("relations", DIRECTIONS.name)).graph(data["n_max"])
+        if data.get("max_nodes") is None:
+            raise ValueError(
+                "data.max_nodes is not set; give the most rooms of a diagram, such as 8"
+            )
+        return vocabulary_named(data.get("relations", DIRECTIONS.name)).graph(data["max_nodes"])
 
     def conditions(self, data: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
         sizes = fact_sizes(data)
@@ -109,7 +111,7 @@ class BubbleDiagrams(Domain):
 
     def report(self, data: Any, split: str, config: DictConfig) -> Report:
         of = report.DiagramReport if data.vocab.edge_directions else report.AdjacencyReport
-        return of(data, split, num_verdicts=config.eval.verdicts)
+        return of(data, split, num_verdicts=config.eval.num_solver_checks)
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         vocab = self.vocabulary(trained.data_config)

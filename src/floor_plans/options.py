@@ -22,9 +22,9 @@ _OF_BRIEFS = (
     ),
     Option(
         "method",
-        "with brief: rejection draws until enough meet it, particles steer towards it; null takes "
-        "rejection where that finds one a second",
-        words=("rejection", "particles"),
+        "with brief: rejection draws until enough meet it, smc steers particles towards it; null "
+        "takes rejection where that finds one a second",
+        words=("rejection", "smc"),
     ),
     Option("particles", "with brief: how many; null is 512, or twice num_samples", least=4),
 )
@@ -52,7 +52,7 @@ SAMPLE = (
         with_given=True,
     ),
     Option(
-        "codes",
+        "room_codes",
         "what integer room codes of given diagrams mean, rplan | housegan | houseganpp | coarse; "
         "null recognises it",
         with_given=True,
@@ -65,22 +65,22 @@ SAMPLE = (
         words=(False, True, "narrowing", "lookahead"),
     ),
     Option(
-        "habitable",
+        "livable",
         "all diagrams have a floor plan that keeps rules of living, which the solver finds for "
         "each, about 7 CPU-seconds a drawn sample; others are rejected: true for the rules "
         "default, or irc, or a YAML file; see docs/floor_plans/solver.md. Needs "
         f"{install_command('plans')}",
     ),
     Option(
-        "tries",
+        "max_tries",
         "samples drawn for each requested one, at most, with buildable=true, narrowing or "
-        "habitable, null is 50; with brief, null is 2,000, or 200 with given",
+        "livable, null is 50; with brief, null is 2,000, or 200 with given",
         least=1,
     ),
     Option(
         "realise",
         "true: also a floor plan in metres of every sample, plans.jsonl and floor_plans.svg, with "
-        "areas as in the training data, or the plan by which it is habitable; plans realise takes "
+        "areas as in the training data, or the plan by which it is livable; plans realise takes "
         "areas and outlines of your own",
         default=False,
         written=True,
@@ -98,7 +98,7 @@ EVALUATE = (
     DATA,
     *_OF_BRIEFS,
     Option(
-        "tries",
+        "max_tries",
         "with brief: samples that method=rejection draws for each requested one, at most; null is "
         "2,000",
         least=1,
@@ -110,20 +110,20 @@ EVALUATE = (
         least=0,
     ),
     Option(
-        "gamma",
+        "lookahead_power",
         "with brief: the power of the look-ahead in soft guidance, which is measured for "
         "comparison; null is 1, 0 is the model itself",
     ),
     Option(
         "reference",
         "real plans to compare with; null takes the data that the checkpoint held out, or without "
-        "a checkpoint 2,000 plans that the embedded generator draws with plan_seed=271828182, "
+        "a checkpoint 2,000 plans that the embedded generator draws with generator_seed=271828182, "
         "livable or not, on which no recipe trains",
         is_file=True,
         of_files=True,
     ),
     Option(
-        "training",
+        "training_data",
         "plans trained on, for novelty; null takes those of the checkpoint",
         is_file=True,
         of_files=True,
@@ -131,7 +131,7 @@ EVALUATE = (
     SEEDS,
     REFERENCE_REPEATS,
     Option(
-        "verdicts",
+        "num_solver_checks",
         "samples in all, and real plans, of which a solver decides whether they can be built; "
         "null is 200, of plans past 8 rooms, which take seconds each, 40; 0 leaves it out. Needs "
         f"{install_command('plans')}",
@@ -142,7 +142,7 @@ EVALUATE = (
     LIKELIHOOD,
     ORDERS,
     Option(
-        "n_max",
+        "max_nodes",
         "files: rooms a plan may have; with a checkpoint, what it was trained for counts",
         default=8,
         least=1,
@@ -157,14 +157,14 @@ EVALUATE = (
         reading=True,
     ),
     Option(
-        "codes",
+        "room_codes",
         "files: what integer room codes mean, rplan | housegan | houseganpp | coarse; null "
         "recognises it",
         of_files=True,
         reading=True,
     ),
     Option(
-        "names",
+        "room_names",
         "files: a file of your own names of rooms, each with its room type, see "
         "docs/floor_plans/files.md",
         is_file=True,
@@ -180,7 +180,7 @@ EVALUATE = (
         reading=True,
     ),
     Option(
-        "threshold",
+        "adjacency_threshold",
         "files: boxes closer than this (in their own unit) are related; null is 9 pixels, in that "
         "unit",
         of_files=True,
@@ -189,7 +189,7 @@ EVALUATE = (
 )
 TRAIN = (
     Option(
-        "verdicts",
+        "num_solver_checks",
         "samples of which a solver decides whether they can be built, if OR-Tools is there (the "
         "extra plans); null is a fifth of eval.num_samples",
         least=0,

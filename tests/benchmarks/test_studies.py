@@ -50,7 +50,7 @@ def test_variants_change_what_they_say():
         if name != "as the recipe":
             assert (config.algo, config.model) != (plain.algo, plain.model)
     choices, recipe = made["published choices"], made["published recipe"]
-    for key in ("objective", "t_source", "mask_rate", "normalise", "weighting"):
+    for key in ("objective", "network_time", "mask_rate", "normalise", "weighting"):
         assert choices.algo[key] == recipe.algo[key]
     for config in (choices, recipe):
         assert not config.data.quantitative_atac
@@ -58,7 +58,7 @@ def test_variants_change_what_they_say():
         with torch.device("meta"):
             sizes = sum(p.numel() for p in build_algorithm(complete_data(config)).parameters())
         assert sizes == 174561
-        assert (config.model.pos, config.model.zero_head) == ("none", False)
+        assert (config.model.position_embedding, config.model.zero_init_head) == ("none", False)
 
 
 @pytest.mark.slow

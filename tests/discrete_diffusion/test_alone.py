@@ -40,7 +40,7 @@ def test_commands_work(tmp_path):
     helped = run(*command, "--help", cwd=tmp_path)
     assert "studio" not in helped.stdout
     assert "data=text" in helped.stdout
-    small = ["algo.backbone=dit", "model=dit_tiny", "debug=default", "data.length=16", "threads=1"]
+    small = ["algo.backbone=dit", "model=dit_tiny", "debug=smoke", "data.length=16", "threads=1"]
     trained = run(
         *(*command, "train", "data=text", "data.path=text.txt", *small, "hydra.run.dir=run"),
         cwd=tmp_path,

@@ -80,7 +80,7 @@ def algorithm_on(
     generator = make_generator(seed, 1)
     schedule = LogLinear()
     if build.learns_schedule:  # type: ignore[attr-defined]
-        schedule = Learned(layout, per="token").requires_grad_(False)
+        schedule = Learned(layout, exponent_per="token").requires_grad_(False)
         schedule.theta.normal_(generator=generator)
     noise = PROCESSES.find(process)(layout, schedule)
     x0 = torch.multinomial(layout.support.double(), 5, True, generator=generator).T

@@ -13,7 +13,7 @@ import pytest
 from discrete_diffusion.cli import main
 from floor_plans import generate_plans, write_diagrams
 
-TINY = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16", "debug=default", "logger=none"]
+TINY = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16", "debug=smoke", "logger=none"]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def numbers(folder: str) -> dict:
 
 @pytest.mark.slow
 def test_two_processes_draw_and_measure_as_one_does(checkpoint):
-    words = [f"checkpoint={checkpoint}", "accelerator=cpu", "num_samples=40", "seeds=2"]
+    words = [f"checkpoint={checkpoint}", "accelerator=cpu", "num_samples=40", "num_seeds=2"]
     words += [
         "reference_repeats=0",
         "noise_samples=1",

@@ -87,7 +87,7 @@ def test_it_trains_and_samples(monkeypatch, tmp_path):
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path / "cache"))
     assert len(inspect.getsource(register).splitlines()) < 20
     register()
-    main(["train", "debug=default", *WORDS, *QUICK, "hydra.run.dir=run"])
+    main(["train", "debug=smoke", *WORDS, *QUICK, "hydra.run.dir=run"])
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert (metrics["steps"], metrics["backbone"]) == (2, "their-dit")
     checkpoint = "run/checkpoints/last.ckpt"

@@ -15,7 +15,7 @@ from discrete_diffusion.models.registry import register_backbone
 
 pytestmark = pytest.mark.usefixtures("clean_registry")
 
-DATA = ["data.num_plans=80", "data.batch_size=8", "debug=default", "trainer.max_steps=2"]
+DATA = ["data.num_plans=80", "data.batch_size=8", "debug=smoke", "trainer.max_steps=2"]
 QUICK = ["logger=none", "callbacks.num_samples=0", "eval.num_samples=2", "eval.num_held_out=4"]
 AR = ["algo=ar", "sampling=first-hitting"]
 BLOCKS = ["algo=bd3lm"]
@@ -99,5 +99,5 @@ def test_trained_and_sampled(name, words, says, train, tmp_path, capsys):
 
 @pytest.mark.slow
 def test_the_trial_can_be_left_out_and_a_trained_network_is_trusted(train, tmp_path):
-    train("BothWays", *AR, "check_backbone=false")
+    train("BothWays", *AR, "preflight=false")
     assert load(tmp_path / "run").sample(num=1, num_rooms=4)

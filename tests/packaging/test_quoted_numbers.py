@@ -137,7 +137,7 @@ def test_numbers_of_speed_come_from_the_results():
     students = speed_ratios("students")
     cells = results_of("samplers")["cells"]
     exact = mean_of(cells, {"name": "first-hitting"})
-    bounded = mean_of(cells, {"name": "entropy-bounded", "budget": 1.2, "order": "random"})
+    bounded = mean_of(cells, {"name": "entropy-bounded", "entropy_budget": 1.2, "order": "random"})
     in_float32 = training["+ its linear layers: float32 as shipped"]
     in_bfloat16 = training["+ bfloat16: trainer.precision=bf16-mixed"]
     quoted = [

@@ -45,22 +45,22 @@ TRAINED = {
         *("data.peak_length=40", "data.num_programmes=2", "model.d_model=16", "model.n_layers=1"),
     ],
     "eit": ["algo=flow-matching", "sampling.steps=2", *IMAGES],
-    "eit-levels": ["data=eit-levels", "algo.backbone=film-unet-tokens", *IMAGES],
+    "eit_quantised": ["data=eit_quantised", "algo.backbone=film-unet-tokens", *IMAGES],
     "dialogue": ["algo=latent-seq2seq", *DIALOGUES, "model.num_layers=1"],
     "dialogue-tokens": ["data=dialogue-tokens", *DIT, *DIALOGUES],
 }
 """By kind, the config of a tiny model that is not trained."""
 
 QUICK = {
-    "plans": ["reference_repeats=1", "verdicts=0", "seeds=1", "num_samples=4", "time_bins=2"],
-    "graphs": ["reference_repeats=0", "seeds=1", "num_samples=4", "time_bins=2", "steps=2"],
+    "plans": ["reference_repeats=1", "num_solver_checks=0", "num_seeds=1", "num_samples=4", "time_bins=2"],
+    "graphs": ["reference_repeats=0", "num_seeds=1", "num_samples=4", "time_bins=2", "steps=2"],
     "molecules": ["num_samples=4", "time_bins=2"],
     "text": ["time_bins=2"],
-    "regions": ["seeds=1", "num_samples=2"],
+    "regions": ["num_seeds=1", "num_samples=2"],
     "eit": ["samples_per_condition=1", "num_samples=2", "steps=2"],
     "dialogue": ["num_samples=2"],
 }
-QUICK |= {"generated plans": QUICK["plans"], "eit-levels": QUICK["eit"]}
+QUICK |= {"generated plans": QUICK["plans"], "eit_quantised": QUICK["eit"]}
 QUICK |= {"dialogue-tokens": [*QUICK["dialogue"], "steps=2"]}
 
 SMILES = ["CCO", "CCN", "C=O", "CC(C)O", "CCOC", "NCC=O", "OCCN", "CNC", "CC=O", "NCCO"]
@@ -109,7 +109,7 @@ WRITE = {
     "dialogue": ("jsonl", lambda path, num: write_pairs(path, pairs(num, seed=5))),
 }
 """By kind, the ending of a file and what writes one of so many samples."""
-WRITE |= {"generated plans": WRITE["plans"], "eit-levels": WRITE["eit"]}
+WRITE |= {"generated plans": WRITE["plans"], "eit_quantised": WRITE["eit"]}
 WRITE |= {"dialogue-tokens": WRITE["dialogue"]}
 
 
@@ -264,17 +264,17 @@ REFUSED = [
     ("plans", "jsonl", write_large_plans, ("line 2", "data.skip_invalid=true")),
     ("plans", "jsonl", lambda p: p.write_text(ZOO), ("line 1", "Zoo")),
     ("graphs", "jsonl", lambda p: p.touch(), ("other.jsonl",)),
-    ("graphs", "jsonl", write_large_trees, ("n_max", "data.skip_invalid=true")),
+    ("graphs", "jsonl", write_large_trees, ("max_nodes", "data.skip_invalid=true")),
     ("molecules", "smi", lambda p: p.touch(), ("other.smi",)),
     ("molecules", "smi", lambda p: p.write_text("CC\nCBr"), ("line 2", "Br", "skip_invalid=true")),
     ("molecules", "smi", lambda p: p.write_text("C" * 30), ("line 1", "30 atoms")),
     ("text", "txt", lambda p: p.touch(), ("other.txt", "empty")),
-    ("text", "txt", lambda p: p.write_text(STRANGE), ("'\\n'", "'é'", "3", "data.tokens=bytes")),
+    ("text", "txt", lambda p: p.write_text(STRANGE), ("'\\n'", "'é'", "3", "data.token_unit=bytes")),
     ("text", "txt", lambda p: p.write_text("the fox"), ("7 characters", "data.length=16")),
     ("regions", "npz", lambda p: write_table(p, 12, OTHERS), ("feature 2", "CTCF", "motif_2")),
     ("regions", "npz", lambda p: write_table(p, 1, MOTIFS), ("other.npz", "window")),
     ("eit", "npz", lambda p: write_images(p, 2, size=20), ("20 x 20", "data.size=16")),
-    ("eit-levels", "npz", lambda p: write_images(p, 2, value=1.7), ("media[0, 0, 0]", "1.7")),
+    ("eit_quantised", "npz", lambda p: write_images(p, 2, value=1.7), ("media[0, 0, 0]", "1.7")),
     ("dialogue", "jsonl", lambda p: p.touch(), ("other.jsonl",)),
 ]
 
@@ -295,7 +295,7 @@ def test_what_the_model_does_not_know_is_refused(kind, ending, write, names, tra
         (["data.path=none.jsonl"], ("data.path=none.jsonl", "no file")),
         (["data.num_plan=9"], ("num_plan", "num_plans")),
         (["data.train_path=a.jsonl"], ("data.train_path", "data.path=FILE")),
-        (["data.n_max=9"], ("data.n_max=9", "data.n_max=8")),
+        (["data.max_nodes=9"], ("data.max_nodes=9", "data.max_nodes=8")),
         (["data.path=a.jsonl", "data.test_path=a.jsonl"], ("not both",)),
         (["data.path=a.jsonl", "split=val"], ("split=val", "leave it out")),
         (["data.path=a.jsonl", "reference=a.jsonl"], ("reference=a.jsonl", "data.path=a.jsonl")),

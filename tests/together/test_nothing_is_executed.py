@@ -114,7 +114,7 @@ def test_a_file_whose_modules_are_not_needed_loads_without_them(ran, tmp_path, k
 
 
 def trying(path: str) -> dict[str, list[str]]:
-    few = ["debug=default", "trainer.max_steps=1", "data.num_plans=100", "hydra.run.dir=run"]
+    few = ["debug=smoke", "trainer.max_steps=1", "data.num_plans=100", "hydra.run.dir=run"]
     return {
         "sample": ["sample", f"checkpoint={path}"],
         "evaluate": ["evaluate", f"checkpoint={path}"],

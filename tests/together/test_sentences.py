@@ -10,7 +10,7 @@ from discrete_diffusion.cli import main
 from discrete_diffusion.composing.search_path import path_keys
 from torchless import answers_without_torch, check_refusal
 
-TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
+TINY = ["model=bd_tiny", "debug=smoke", "data.num_plans=200"]
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
         (["train", "data=planz"], "did you mean 'plans'?"),
         (["train", "data=plan", "--help"], "'plans'"),
         (["train", "data=plans", "data.skip_invlid=true"], "did you mean 'skip_invalid'?"),
-        (["train", "data.n_max=5"], "data.n_max=5: "),
+        (["train", "data.max_nodes=5"], "data.max_nodes=5: "),
         (["train", "data.symmetry=mirorr", *TINY], "'mirorr'; did you mean 'mirror'?"),
         (["sample", "checkpoint=a", "num_rooms=[5,", "6]"], "leave no spaces inside key=value"),
         (["sample", "checkpoint=a", "num_rooms=5,6"], "a list stands in brackets, num_rooms=[5,6]"),
@@ -113,6 +113,6 @@ def test_a_key_of_several_packages_says_what_it_means_for_each(capsys):
         assert "\n given=" in own
     main(["compare", "--help"])
     said = capsys.readouterr().out
-    for title, key in (("diagrams", "verdicts"), ("images from maps", "samples_per_condition")):
+    for title, key in (("diagrams", "num_solver_checks"), ("images from maps", "samples_per_condition")):
         (own,) = re.findall(rf"^Keys for {title} alone.*?\n\s*\n", said, re.M | re.S)
         assert f"eval.{key}=" in own

@@ -15,7 +15,7 @@ from discrete_diffusion.algorithms import Algorithm, Dropout, sample_times
 from discrete_diffusion.config import OneOf, check_name
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 
-T_DRAWS: dict[str, Callable[[Tensor], Tensor]] = {
+TIME_SAMPLINGS: dict[str, Callable[[Tensor], Tensor]] = {
     "uniform": lambda u: u,
     "quadratic": torch.square,
     "logit_normal": lambda u: torch.sigmoid(
@@ -39,8 +39,8 @@ class FlowMatching(Algorithm):
     ``weighting``: ``velocity``, w as above; ``image``, w = 1. Both have the same best xhat; with
     ``image`` errors at small t, where the noisy image is almost clean, do not outweigh other
     errors.
-    ``t_draw``: distribution of training times; ``uniform``, ``quadratic``: u^2, ``logit_normal``:
-    sigmoid(N(0.8, 0.8^2)). In this package t = 1 is noise.
+    ``time_sampling``: distribution of training times; ``uniform``, ``quadratic``: u^2,
+    ``logit_normal``: sigmoid(N(0.8, 0.8^2)). In this package t = 1 is noise.
     ``condition_dropout``: see ``Algorithm``.
 
     The NELBO of scaled images, NaN unless a ``draw`` requests it, is that of the diffusion with the
@@ -61,7 +61,7 @@ class FlowMatching(Algorithm):
         *,
         channels: int,
         weighting: Literal["velocity", "image"] = "velocity",
-        t_draw: Annotated[str, OneOf(T_DRAWS)] = "uniform",
+        time_sampling: Annotated[str, OneOf(TIME_SAMPLINGS)] = "uniform",
         condition_dropout: Dropout = 0.0,
         time_conditioning: bool = True,
     ) -> None:
@@ -69,7 +69,7 @@ class FlowMatching(Algorithm):
             backbone, time_conditioning=time_conditioning, condition_dropout=condition_dropout
         )
         self.scaling = FieldScaling(channels)
-        self.weighting, self.t_draw = weighting, t_draw
+        self.weighting, self.time_sampling = weighting, time_sampling
 
     def prepare(self, train: Batch) -> None:
         super().prepare(train)
@@ -83,7 +83,7 @@ class FlowMatching(Algorithm):
         if draw is None:
             # training: times in random order, squared errors weighted
             order = torch.randperm(num, generator=generator, device=generator.device).to(device)
-            t = T_DRAWS[self.t_draw](u[order])
+            t = TIME_SAMPLINGS[self.time_sampling](u[order])
             squares = self._squares(x0, t, batch.conditions, generator)
             weight = torch.ones_like(t)
             if self.weighting == "velocity":

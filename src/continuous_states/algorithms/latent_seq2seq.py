@@ -20,11 +20,11 @@ _PARTS = ("encoder", "compression", "middle", "adapter", "prefix_norm", "stop_la
 TRAINED_PARTS: dict[str, tuple[str, ...]] = {
     "joint": _PARTS,
     "autoencode": ("middle", "stop_latent"),
-    "middle": ("middle", "stop_latent"),
+    "latent_model": ("middle", "stop_latent"),
     "adapter": ("compression", "adapter", "prefix_norm", "stop_latent"),
 }
 """Parts of the backbone that are trained in each stage; the other parts stay unchanged."""
-_WITHOUT_TEXT = ("autoencode", "middle")
+_WITHOUT_TEXT = ("autoencode", "latent_model")
 _RECONSTRUCTION = "reconstruction"
 
 
@@ -50,10 +50,10 @@ class LatentSeq2Seq(Algorithm):
     middle(z). CE(x) is the mean of -log p(target | x), by adapter and decoder, over the tokens of
     all targets, EOS included. sg stops the gradient.
 
-        stage=joint:       CE(y) + latent_weight * D(y, u)
-        stage=autoencode:  D(y, sg(z))
-        stage=middle:      D(y, sg(u))
-        stage=adapter:     CE(u), or CE(y) with ``adapter_uses_middle``
+        stage=joint:         CE(y) + latent_weight * D(y, u)
+        stage=autoencode:    D(y, sg(z))
+        stage=latent_model:  D(y, sg(u))
+        stage=adapter:       CE(u), or CE(y) with ``adapter_uses_latent_model``
 
         D(a, b) = mean of (a - sg(b))^2 + infonce_weight * InfoNCE(a, b)
 
@@ -64,14 +64,14 @@ class LatentSeq2Seq(Algorithm):
 
     ``joint`` is for parts with random weights: D shows an encoder which words matter. A trained
     encoder and a trained decoder take the other stages in turn: ``autoencode``, ``adapter``,
-    ``middle``, and ``adapter`` again with ``adapter_uses_middle``.
+    ``latent_model``, and ``adapter`` again with ``adapter_uses_latent_model``.
 
     Deviation: in the public code of these stages the compression keeps its random weights; here
     ``adapter`` trains it.
 
     The NELBO is exact: -log p(target | x). For ``adapter`` with x = u it measures the
-    ``reconstruction`` of the target from its own latents. ``autoencode`` and ``middle`` produce no
-    text; their NELBO is -log N(latents; y, I) over the K D numbers of a sample, as for
+    ``reconstruction`` of the target from its own latents. ``autoencode`` and ``latent_model``
+    produce no text; their NELBO is -log N(latents; y, I) over the K D numbers of a sample, as for
     ``Regression``.
 
     Conditions of a batch: ``source`` Int[B, S], source texts, and ``encoded_target`` Int[B, S], the
@@ -97,13 +97,13 @@ class LatentSeq2Seq(Algorithm):
         stage: Annotated[str, OneOf(TRAINED_PARTS)] = "joint",
         latent_weight: NotNegative = 1.0,
         infonce_weight: NotNegative = 0.1,
-        adapter_uses_middle: bool = False,
+        adapter_uses_latent_model: bool = False,
     ) -> None:
         super().__init__(backbone, time_conditioning=False)
-        if adapter_uses_middle and stage != "adapter":
+        if adapter_uses_latent_model and stage != "adapter":
             raise ValueError(
-                "algo.adapter_uses_middle=true is an option of algo.stage=adapter, and the stage "
-                f"is {stage}, which has the middle anyway; leave it out"
+                "algo.adapter_uses_latent_model=true is an option of algo.stage=adapter, and the "
+                f"stage is {stage}, which has the latent model anyway; leave it out"
             )
         if latent_weight != 1 and stage != "joint":
             raise ValueError(
@@ -112,11 +112,11 @@ class LatentSeq2Seq(Algorithm):
             )
         # special ids, stage and weights
         self.eos_id, self.pad_id, self.source_pad_id = eos_id, pad_id, source_pad_id
-        self.stage, self.adapter_uses_middle = stage, adapter_uses_middle
+        self.stage, self.adapter_uses_latent_model = stage, adapter_uses_latent_model
         self.latent_weight, self.infonce_weight = float(latent_weight), float(infonce_weight)
         # quantity of the bound, None for -log p(target | source)
         self.bound = "gaussian" if stage in _WITHOUT_TEXT else None
-        if stage == "adapter" and not adapter_uses_middle:
+        if stage == "adapter" and not adapter_uses_latent_model:
             self.bound = _RECONSTRUCTION
         # only the parts of the stage get a gradient
         for name, part in backbone.named_children():

@@ -30,7 +30,7 @@ class MaskedFeatures(Algorithm):
 
     with w = -alpha' / (1 - alpha). ``weighting=elbo`` minimises the NELBO instead. The network gets
     the time at which the expected share of masked rows equals the actual share
-    (``t_source=mask_rate``), in training and in sampling.
+    (``network_time=mask_rate``), in training and in sampling.
 
     ``objective=ddpm``: masked rows are not hidden but noised by ``LinearGaussian``, the other rows
     stay clean; the network, given k / T, predicts x0. The loss is the same; the NELBO is that of
@@ -39,14 +39,14 @@ class MaskedFeatures(Algorithm):
 
     Rows are scaled by ``normalise`` (see ``RowScaling``); both bounds are those of scaled rows.
 
-    ``mask_rate``: if None, masks are sampled by ``draw`` (a ``MaskDraw``); a number is the
+    ``mask_rate``: if None, masks are sampled by ``time_sampling`` (a ``MaskDraw``); a number is the
     probability of masking a row, with at least one masked row per sample.
-    ``t_source``: ``random`` gives the network a time sampled independently of the mask in training;
-    evaluation and sampling use the time of the masked share nevertheless.
+    ``network_time``: ``random`` gives the network a time sampled independently of the mask in
+    training; evaluation and sampling use the time of the masked share nevertheless.
 
     Deviation: GETRegionDiffusion samples t independently of the mask, so that it carries nothing
-    (``t_source=random``); its loss divides by all rows, masked or not, so that it falls with the
-    mask rate.
+    (``network_time=random``); its loss divides by all rows, masked or not, so that it falls with
+    the mask rate.
     """
 
     name = "masked-features"
@@ -54,7 +54,7 @@ class MaskedFeatures(Algorithm):
     processes = ("absorbing",)
     samplers = ("row-ancestral",)
     process: Absorbing
-    evaluation_draw = "forced_mask"
+    evaluation_draw = "uniform_count"
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class MaskedFeatures(Algorithm):
         objective: Literal["mask", "ddpm"] = "mask",
         normalise: Scaled = "zscore",
         weighting: Literal["mean", "elbo"] = "mean",
-        t_source: Literal["mask_rate", "random"] = "mask_rate",
+        network_time: Literal["mask_rate", "random"] = "mask_rate",
         mask_rate: Share | None = None,
         time_conditioning: bool = True,
-        draw: MaskDraw = "forced_mask",
+        time_sampling: MaskDraw = "uniform_count",
         num_timesteps: Steps = 1000,
         beta_start: float = 1e-4,
         beta_end: float = 0.02,
@@ -77,10 +77,10 @@ class MaskedFeatures(Algorithm):
         self.check_process(process)
         assert isinstance(process, Absorbing)
         # options that contradict each other
-        if objective == "ddpm" and t_source == "random":
+        if objective == "ddpm" and network_time == "random":
             raise ValueError(
-                "algo.t_source=random is for algo.objective=mask: with ddpm the network is given "
-                "the step of the noise; leave it out"
+                "algo.network_time=random is for algo.objective=mask: with ddpm the network is "
+                "given the step of the noise; leave it out"
             )
         # the network must read the flags of hidden or noised rows
         self.provided_conditions = ("masked" if objective == "mask" else "noisy", "real")
@@ -101,8 +101,8 @@ class MaskedFeatures(Algorithm):
             num_timesteps=num_timesteps, beta_start=beta_start, beta_end=beta_end
         )
         self.scaling = RowScaling(normalise, num_features)
-        self.objective, self.weighting, self.t_source = objective, weighting, t_source
-        self.mask_rate, self.draw = mask_rate, draw
+        self.objective, self.weighting, self.network_time = objective, weighting, network_time
+        self.mask_rate, self.time_sampling = mask_rate, time_sampling
         self.bound = "gaussian" if objective == "mask" else "gaussian_given_observed"
 
     def prepare(self, train: Batch) -> None:
@@ -114,7 +114,7 @@ class MaskedFeatures(Algorithm):
         x0 = self.scaling(batch.x0)  # (B, N, M)
         masked, weight = self.sample_rows(batch.real, generator, draw)
         if self.objective == "mask":
-            if self.t_source == "random" and self.training:
+            if self.network_time == "random" and self.training:
                 # a time that says nothing about the mask
                 k = self.gaussian.sample_steps(len(x0), generator, x0.device)
                 given = {**batch.conditions, "masked": masked}
@@ -189,7 +189,7 @@ class MaskedFeatures(Algorithm):
             return masked & real, torch.full_like(u, math.nan)
         # rows as tokens of one id, masked by the process
         rows = Batch(torch.zeros_like(real, dtype=torch.long), real)
-        drawn = sample_masks(draw or self.draw, self.process, rows, generator)
+        drawn = sample_masks(draw or self.time_sampling, self.process, rows, generator)
         return (drawn.xt == self.process.layout.mask_id) & real, drawn.weight
 
     def _predict_noised(

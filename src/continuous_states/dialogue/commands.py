@@ -254,8 +254,8 @@ def evaluate_summaries(request: EvaluateRequest, trained: TrainedModel) -> Summa
 
 def sample_summaries(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Summarise the first ``num_samples`` dialogues that the checkpoint held out, or each dialogue
-    of ``given`` ``completions`` times. The ``Summaries`` are saved as ``samples.jsonl``, and the
-    first of them are logged."""
+    of ``given`` ``num_completions`` times. The ``Summaries`` are saved as ``samples.jsonl``, and
+    the first of them are logged."""
     if request.given is not None:
         return _summarise_given(request, trained)
     data = readable_data(trained, "give the dialogues as given=FILE")
@@ -279,7 +279,7 @@ def _summarise_given(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Summarise the dialogues of a file, and score the summaries that have a reference; other keys
     of a line and its number are kept."""
     # each dialogue as often as there are completions
-    path, times = str(request.given), request.completions or 1
+    path, times = str(request.given), request.num_completions or 1
     given = read_given_dialogues(request.given)
     each = [dialogue for dialogue in given for _ in range(times)]
     data = given_dialogues(trained.data_config, [dialogue.dialogue for dialogue in each], path)

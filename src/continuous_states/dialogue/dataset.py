@@ -408,10 +408,10 @@ def _read_pairs(config: DictConfig) -> Pairs:
     """Pairs from the grammar, from one file, or from a file per split."""
     paths = _pair_files(config)
     if paths is None:
-        check_whole_number("data.grammar_seed", config.grammar_seed, least=0)
+        check_whole_number("data.generator_seed", config.generator_seed, least=0)
         # the grammar
-        samples = sample_dialogues(config.num_samples, config.grammar_seed)
-        source = f"dialogues of a grammar, seed {config.grammar_seed}"
+        samples = sample_dialogues(config.num_samples, config.generator_seed)
+        source = f"dialogues of a grammar, seed {config.generator_seed}"
         shares = shares_of(len(samples), config.split)  # train, val, test in their order
         pairs = Pairs({name: samples[share] for name, share in shares.items()}, source, SLOTS)
     elif isinstance(paths, str):

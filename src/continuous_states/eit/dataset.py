@@ -220,13 +220,13 @@ def build_test_images(config: DictConfig) -> FieldDataset | EITLevels:
 
 
 def _simulated_media(config: DictConfig) -> Phantoms:
-    keys = ("num_samples", "size", "phantoms", "mesh_rings", "num_boundary", "phantom_seed")
+    keys = ("num_samples", "size", "phantoms", "mesh_rings", "num_boundary", "generator_seed")
     settings = SimulationSettings(**{key: config[key] for key in keys})
     simulated = cached_phantoms(settings)
     # conductivities of the levels
     media = np.asarray(LEVELS, np.float32)[simulated.levels]
     background = background_map(settings.mesh_rings, settings.num_boundary).astype(np.float32)
-    source = f"simulated {settings.phantoms} of seed {settings.phantom_seed}"
+    source = f"simulated {settings.phantoms} of seed {settings.generator_seed}"
     return Phantoms(media, simulated.dtn, background, source, settings)
 
 
@@ -263,7 +263,7 @@ def _phantom_dataset(phantoms: Phantoms, config: DictConfig) -> FieldDataset | E
     if noise > 0:
         dtn = np.empty_like(phantoms.dtn)
         for k, matrix in enumerate(phantoms.dtn):
-            rng = np.random.default_rng([config.phantom_seed, _NOISE_STREAM, k])
+            rng = np.random.default_rng([config.generator_seed, _NOISE_STREAM, k])
             dtn[k] = matrix * (1 + noise * rng.standard_normal(matrix.shape))
     # relative to the map of conductivity 1, entry by entry; symmetric maps stay symmetric
     if transform != "none" and phantoms.background is not None:
@@ -284,7 +284,7 @@ def _phantom_dataset(phantoms: Phantoms, config: DictConfig) -> FieldDataset | E
     if len(wrong):
         place = wrong[0].tolist()
         raise ValueError(
-            f"{source}: media{place} is {media[tuple(place)].item():.6g}; data=eit-levels takes "
+            f"{source}: media{place} is {media[tuple(place)].item():.6g}; data=eit_quantised takes "
             f"{LEVELS} only: use data=eit"
         )
     x0 = rearrange(conductivity_to_levels(media), "m h w -> m (h w)")

@@ -21,7 +21,7 @@ class EIT(Domain):
     """Images to be found from their Dirichlet-to-Neumann maps, as numbers or as ids of levels."""
 
     name, title = "eit", "images from maps"
-    data_sets = {"eit": "field", "eit-levels": "tokens"}
+    data_sets = {"eit": "field", "eit_quantised": "tokens"}
     data_files = ("path",)
     fixed_keys = (
         *("size", "num_boundary", "channels", "field_size", "length", "vocab_size", "mask_id"),

@@ -339,12 +339,12 @@ class SimulationSettings:
     phantoms: str
     mesh_rings: int
     num_boundary: int
-    phantom_seed: int
+    generator_seed: int
 
     def __post_init__(self) -> None:
         check_whole_number("data.num_samples", self.num_samples, least=1)
         check_whole_number("data.size", self.size, least=SMALLEST_SIZE)
-        check_whole_number("data.phantom_seed", self.phantom_seed, least=0)
+        check_whole_number("data.generator_seed", self.generator_seed, least=0)
         check_mesh_size(self.mesh_rings, self.num_boundary)
         if self.phantoms not in SHAPE_KINDS:
             raise ValueError(unknown_name("data.phantoms", self.phantoms, SHAPE_KINDS))
@@ -371,7 +371,7 @@ def simulate_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:
     for first in range(0, s.num_samples, _BLOCK_SIZE):
         block = range(first, min(first + _BLOCK_SIZE, s.num_samples))
         # images, then maps of their conductivities at the centroids
-        streams = (np.random.default_rng([s.phantom_seed, _PHANTOM_STREAM, k]) for k in block)
+        streams = (np.random.default_rng([s.generator_seed, _PHANTOM_STREAM, k]) for k in block)
         shapes = [sample_shapes(kind, rng) for rng in streams]
         levels[block.start : block.stop] = images = rasterise_shapes(shapes, s.size)
         pixels = rearrange(np.asarray(LEVELS)[images], "m h w -> (h w) m")
@@ -383,7 +383,7 @@ def phantom_cache_file(settings: SimulationSettings) -> Path:
     """File in which ``cached_phantoms(settings)`` keeps its phantoms."""
     s = settings
     sizes = f"{s.phantoms}-m{s.num_samples}-p{s.size}-r{s.mesh_rings}-n{s.num_boundary}"
-    return cache_dir() / f"eit-v{SIMULATOR_VERSION}-{sizes}-s{s.phantom_seed}.npz"
+    return cache_dir() / f"eit-v{SIMULATOR_VERSION}-{sizes}-s{s.generator_seed}.npz"
 
 
 def cached_phantoms(settings: SimulationSettings) -> SimulatedPhantoms:

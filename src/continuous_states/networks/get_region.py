@@ -36,16 +36,17 @@ class GetRegion(nn.Module):
     Blocks start as the identity (Peebles & Xie, arXiv 2212.09748); tokens start as a truncated
     normal of std 0.02. Every layer norm has eps 1e-6; only the last one is affine.
 
-    ``pos``: ``sinusoidal``, or ``none``, with which permuted rows give permuted outputs.
-    ``zero_head``: the head starts at 0, so that the first predictions are exactly 0.
+    ``position_embedding``: ``sinusoidal``, or ``none``, with which permuted rows give permuted
+    outputs. ``zero_init_head``: the head starts at 0, so that the first predictions are exactly 0.
     ``time_scale``: factor of t before its sinusoid; published: 1000 steps.
 
-    Raises ``ValueError`` for an unknown ``pos``, an odd ``d_model`` with sinusoidal positions, and
-    if ``n_heads`` does not divide ``d_model``.
+    Raises ``ValueError`` for an unknown ``position_embedding``, an odd ``d_model`` with sinusoidal
+    positions, and if ``n_heads`` does not divide ``d_model``.
 
     Deviation: rows have positions. The published network has none, but neighbours in a window
-    predict each other; ``pos="none"`` is as published.
-    Deviation: the head starts at 0; as published it is a default linear layer, ``zero_head=False``.
+    predict each other; ``position_embedding="none"`` is as published.
+    Deviation: the head starts at 0; as published it is a default linear layer,
+    ``zero_init_head=False``.
     Deviation: where the published text and code disagree, this is the code: the exact GELU, not the
     tanh formula; [cos, sin] side by side, not interleaved; modulation in the order shift, scale,
     gate.
@@ -62,18 +63,18 @@ class GetRegion(nn.Module):
         dropout: float = 0.0,
         frequency_embedding_size: int = 256,
         time_scale: float = 1000.0,
-        pos: str = "sinusoidal",
-        zero_head: bool = True,
+        position_embedding: str = "sinusoidal",
+        zero_init_head: bool = True,
     ) -> None:
         super().__init__()
-        check_name("model.pos", pos, POSITIONS)
-        if pos == "sinusoidal" and d_model % 2:
+        check_name("model.position_embedding", position_embedding, POSITIONS)
+        if position_embedding == "sinusoidal" and d_model % 2:
             raise ValueError(
                 f"sinusoidal positions need an even d_model, got {d_model}; choose "
-                f"{d_model + 1}, or pos=none"
+                f"{d_model + 1}, or position_embedding=none"
             )
         # embedding of rows, tokens of hidden rows and of the window
-        self.num_features, self.pos = num_features, pos
+        self.num_features, self.position_embedding = num_features, position_embedding
         self.region_embedding = nn.Linear(num_features, d_model)
         self.mask_token = nn.Parameter(torch.empty(d_model))
         self.cls_token = nn.Parameter(torch.empty(d_model))
@@ -98,7 +99,7 @@ class GetRegion(nn.Module):
         # head
         self.norm = nn.LayerNorm(d_model, eps=1e-6)
         head = nn.Linear(d_model, num_features)
-        self.head = zeroed(head) if zero_head else head
+        self.head = zeroed(head) if zero_init_head else head
 
     def forward(
         self,
@@ -157,7 +158,7 @@ class GetRegion(nn.Module):
             x = torch.where(packing.pack(noisy).unsqueeze(-1), x + self.mask_token, x)
         if masked is not None:
             x = torch.where(packing.pack(masked).unsqueeze(-1), self.mask_token, x)
-        if self.pos == "sinusoidal":
+        if self.position_embedding == "sinusoidal":
             # a row keeps its index in the window
             rows = packing.columns
             if rows is None:

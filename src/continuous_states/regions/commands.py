@@ -250,8 +250,8 @@ def _fill_by_seed(
 
 def sample_rows(request: SampleRequest, trained: TrainedModel) -> Samples:
     """Fill hidden rows of the first ``num_samples`` windows that the checkpoint held out, or of all
-    windows of ``given``, each ``completions`` times. The ``Filling`` is saved as ``samples.npz``
-    and ``samples.png``; observed rows are unchanged, bit for bit."""
+    windows of ``given``, each ``num_completions`` times. The ``Filling`` is saved as
+    ``samples.npz`` and ``samples.png``; observed rows are unchanged, bit for bit."""
     if request.given is not None:
         return _fill_given(request, trained)
     data = readable_data(trained, _GIVE)
@@ -278,7 +278,7 @@ def sample_rows(request: SampleRequest, trained: TrainedModel) -> Samples:
 
 
 def _fill_given(request: SampleRequest, trained: TrainedModel) -> Samples:
-    """Fill every window of ``given`` ``completions`` times."""
+    """Fill every window of ``given`` ``num_completions`` times."""
     config = trained.data_config
     # windows of the user, in the form of the training data
     given = read_given_rows(
@@ -386,14 +386,14 @@ def _num_completions(request: SampleRequest, trained: TrainedModel) -> int:
     temperature = trained.sampler.temperature
     if temperature is None:
         temperature = 0.0 if trained.algorithm.objective == "mask" else 1.0
-    if request.completions is None:
+    if request.num_completions is None:
         return COMPLETIONS if temperature > 0 else 1
-    if request.completions > 1 and temperature == 0:
+    if request.num_completions > 1 and temperature == 0:
         logger.info(
             "no noise is added, so completions of a window differ at most by the order in which "
             "its rows are filled; set sampling.temperature=1 to sample from the model"
         )
-    return int(request.completions)
+    return int(request.num_completions)
 
 
 def _scores_of_given(

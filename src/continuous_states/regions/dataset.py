@@ -184,7 +184,7 @@ def build_test_regions(config: DictConfig) -> RegionDataset:
 
 
 def _simulation_settings(config: DictConfig) -> SimulationSettings:
-    keys = ("num_windows", "rows", "num_motifs", "num_programmes", "peak_length", "region_seed")
+    keys = ("num_windows", "rows", "num_motifs", "num_programmes", "peak_length", "generator_seed")
     return SimulationSettings(**{key: config[key] for key in keys})
 
 
@@ -211,7 +211,7 @@ def _simulated_regions(config: DictConfig) -> RegionDataset:
     return RegionDataset(
         {name: Examples(x0[share], real[share]) for name, share in shares.items()},
         feature_names=_feature_names(config),
-        source=f"simulated regions of seed {settings.region_seed}",
+        source=f"simulated regions of seed {settings.generator_seed}",
         programmes={name: programmes[share] for name, share in shares.items()},
     )
 

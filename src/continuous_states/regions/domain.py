@@ -25,7 +25,7 @@ class Regions(Domain):
     data_sets = {"regions": "features"}
     data_files = ("path",)
     sample_files = ("samples.npz",)
-    quick = {"num_held_out": 200, "num_samples": 100, "seeds": 1, "noise_samples": 1}
+    quick = {"num_held_out": 200, "num_samples": 100, "num_seeds": 1, "noise_samples": 1}
     fixed_keys = ("rows", "num_features", "feature_names")
     options = {
         "sample": (
@@ -42,7 +42,7 @@ class Regions(Domain):
             DATA,
             _MASK_RATE,
             Option(
-                "seeds",
+                "num_seeds",
                 "sampling seeds seed, seed + 1, ..., each of which hides other rows; null is 5",
                 least=1,
             ),

@@ -155,10 +155,10 @@ class SimulationSettings:
     num_motifs: int
     num_programmes: int
     peak_length: int
-    region_seed: int
+    generator_seed: int
 
     def __post_init__(self) -> None:
-        least = {"peak_length": LONGEST_MOTIF, "rows": 2, "region_seed": 0}
+        least = {"peak_length": LONGEST_MOTIF, "rows": 2, "generator_seed": 0}
         for key, value in vars(self).items():
             check_whole_number(f"data.{key}", value, least=least.get(key, 1))
 
@@ -171,7 +171,7 @@ class SimulationSettings:
         """File in which ``cached_windows`` keeps the windows."""
         sizes = (
             f"w{self.num_windows}-n{self.rows}-k{self.num_motifs}-g{self.num_programmes}"
-            f"-l{self.peak_length}-s{self.region_seed}"
+            f"-l{self.peak_length}-s{self.generator_seed}"
         )
         return cache_dir() / f"regions-v{SIMULATOR_VERSION}-{sizes}.npz"
 
@@ -215,7 +215,7 @@ def simulate_windows(settings: SimulationSettings) -> SimulatedWindows:
         accessibility = exp(level[z] + 0.1 (n - 5) + 0.5 e),  e ~ N(0, 1)
     """
     # motifs and programmes of all windows, then blocks of windows
-    rng = np.random.default_rng([settings.region_seed, _WORLD_STREAM])
+    rng = np.random.default_rng([settings.generator_seed, _WORLD_STREAM])
     motifs = sample_motifs(settings.num_motifs, rng)
     programmes = sample_programmes(settings.num_programmes, settings.num_motifs, rng)
     blocks = [
@@ -271,7 +271,7 @@ def sample_domains(num_windows: int, rows: int, num: int, rng: np.random.Generat
 def _simulate_block(
     settings: SimulationSettings, motifs: Motifs, programmes: Programmes, block: int
 ) -> SimulatedWindows:
-    rng = np.random.default_rng([settings.region_seed, _WINDOW_STREAM, block])
+    rng = np.random.default_rng([settings.generator_seed, _WINDOW_STREAM, block])
     chosen = sample_domains(BLOCK_SIZE, settings.rows, settings.num_programmes, rng)
     programme = chosen.reshape(-1)  # by peak
     # sites in uniform DNA

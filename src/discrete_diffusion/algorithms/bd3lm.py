@@ -42,22 +42,22 @@ class BD3LM(TokenAlgorithm):
       mean, and more variance.
 
     The bound holds for any schedule with exact end points, as for MDLM; one block is MDLM, and
-    blocks of size 1 with the draw ``forced_mask`` are autoregressive, term by term. The loss is the
-    mean NELBO of the batch divided by the constant L.
+    blocks of size 1 with the draw ``uniform_count`` are autoregressive, term by term. The loss is
+    the mean NELBO of the batch divided by the constant L.
 
     ``block_size``, ``block_lengths``: see ``contiguous_blocks``.
     ``time_conditioning``: if off (the default) each block of a sample has its own time; if on, the
     blocks of one call share a time, because a backbone is given one sigma per sample.
-    ``draw``: how the masks of a training batch are sampled, a ``MaskDraw``.
+    ``time_sampling``: how the masks of a training batch are sampled, a ``MaskDraw``.
 
     Clamped tokens are honoured exactly in the block being sampled or before it; a clamp in a later
     block is not seen until that block is sampled.
 
-    Deviation: the paper clips t during training to lower the variance; ``forced_mask`` bounds it
+    Deviation: the paper clips t during training to lower the variance; ``uniform_count`` bounds it
     without leaving anything out.
 
-    Raises ``ValueError`` for a process that is not absorbing, an unknown ``draw``, a causal
-    backbone, both ``block_size`` and ``block_lengths``, and as ``contiguous_blocks`` and
+    Raises ``ValueError`` for a process that is not absorbing, an unknown ``time_sampling``, a
+    causal backbone, both ``block_size`` and ``block_lengths``, and as ``contiguous_blocks`` and
     ``Algorithm`` do.
     """
 
@@ -65,7 +65,7 @@ class BD3LM(TokenAlgorithm):
     processes = ("absorbing",)
     backbone_needs = ("group_idxs",)
     provided_conditions = ("group_idxs",)
-    evaluation_draw = "forced_mask"
+    evaluation_draw = "uniform_count"
     process: Absorbing
     block_of: Tensor
 
@@ -78,7 +78,7 @@ class BD3LM(TokenAlgorithm):
         block_lengths: Sequence[int] | None = None,
         time_conditioning: bool = False,
         condition_dropout: Dropout = 0.0,
-        draw: MaskDraw = "forced_mask",
+        time_sampling: MaskDraw = "uniform_count",
     ) -> None:
         super().__init__(
             backbone,
@@ -91,7 +91,7 @@ class BD3LM(TokenAlgorithm):
                 "bd3lm needs attention that is block-causal, not causal; "
                 "set algo.causal_attention=false"
             )
-        self.draw = draw
+        self.time_sampling = time_sampling
         blocks = contiguous_blocks(self.layout, block_size, block_lengths)
         if not blocks.is_meta and int(blocks[-1]) == 0:
             logger.warning("bd3lm: one block of %d positions, which is mdlm", len(blocks))
@@ -107,7 +107,7 @@ class BD3LM(TokenAlgorithm):
         all_at_once = self.takes("context")
         blocks = None if self.time_conditioning and all_at_once else self.blocks
         masked = sample_masks(
-            draw or self.draw, self.process, batch, generator, blocks, self.num_blocks
+            draw or self.time_sampling, self.process, batch, generator, blocks, self.num_blocks
         )
         xt, t, weight = masked.xt, masked.t, masked.weight
         # all blocks with the clean sequence as context, or one random block per sample

@@ -46,34 +46,34 @@ class ContinuousTime(TokenAlgorithm):
     The prior and reconstruction terms are exactly 0 because alpha(0) = 1 and alpha(1) = 0. The loss
     is the mean NELBO of the batch divided by the constant L.
 
-    ``draw``: how the times of a training batch are sampled, a ``WeightedDraw``.
+    ``time_sampling``: how the times of a training batch are sampled, a ``WeightedDraw``.
     ``parameterization``: the meaning of the network's logits. ``leave_one_out``: D, the prediction
     of a token from all others. ``posterior``: P, the prediction from all of xt, turned into
     D proportional to P(x0) / q_t(xt_l | x0); then untrained logits have an infinite bound.
 
-    Raises ``ValueError`` for an unknown ``draw`` or ``parameterization``, and as ``TokenAlgorithm``
-    does.
+    Raises ``ValueError`` for an unknown ``time_sampling`` or ``parameterization``, and as
+    ``TokenAlgorithm`` does.
     """
 
     evaluation_draw = "importance"
-    draw: str
+    time_sampling: str
 
     def __init__(
         self,
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        draw: WeightedDraw = "importance",
+        time_sampling: WeightedDraw = "importance",
         parameterization: Parameterization = "leave_one_out",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
-        self.draw, self.parameterization = draw, parameterization
+        self.time_sampling, self.parameterization = time_sampling, parameterization
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         # times and their weights, Float64[B]; noisy ids, Int[B, L]
         t, time_weight = sample_weighted_times(
-            draw or self.draw, self.process, len(batch), generator, batch.x0.device
+            draw or self.time_sampling, self.process, len(batch), generator, batch.x0.device
         )
         xt = self.process.corrupt(batch.x0, t, batch.real, generator)
         time_weight = time_weight.unsqueeze(1)
@@ -166,7 +166,7 @@ class MatrixDiffusion(ContinuousTime):
     have an order, or at given rates (Campbell et al., arXiv 2205.14987). It is also the bound of
     every other process."""
 
-    name = "matrix"
+    name = "ctmc"
     processes = ("matrix",)
     any_process = True
 
@@ -185,8 +185,8 @@ class GIDD(ContinuousTime):
     Deviation: for an untouched token the paper has (B / V) exp(-gamma/2 log SNR), which is
     b / (alpha + b) where C is near 1; with it the best D would shift.
 
-    ``weighting``: ``dynamic`` or ``elbo``. ``draw``: how training times are sampled; the dynamic
-    weight is bounded and needs no importance sampling.
+    ``weighting``: ``dynamic`` or ``elbo``. ``time_sampling``: how training times are sampled; the
+    dynamic weight is bounded and needs no importance sampling.
 
     Raises ``ValueError`` for an unknown ``weighting``, and as ``ContinuousTime`` does.
     """
@@ -200,12 +200,18 @@ class GIDD(ContinuousTime):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        draw: WeightedDraw = "low_discrepancy",
+        time_sampling: WeightedDraw = "low_discrepancy",
         parameterization: Parameterization = "leave_one_out",
         weighting: Literal["dynamic", "elbo"] = "dynamic",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
-        super().__init__(backbone, process, draw=draw, parameterization=parameterization, **options)
+        super().__init__(
+            backbone,
+            process,
+            time_sampling=time_sampling,
+            parameterization=parameterization,
+            **options,
+        )
         self.weighting = weighting
 
     def training_weight(self, xt: Tensor, x0: Tensor, t: Tensor) -> Tensor | float:
@@ -247,11 +253,11 @@ class SEDD(ContinuousTime):
     Deviation: the paper's network returns log s itself; zero logits then have an infinite bound
     under absorbing noise. Here they cost sum_l log K_l.
 
-    ``draw``: how training times or masks are sampled; None: with the least variance for the
-    process.
+    ``time_sampling``: how training times or masks are sampled; None: with the least variance for
+    the process.
 
-    Raises ``ValueError`` for a ``draw`` that the process does not have, and as ``ContinuousTime``
-    does.
+    Raises ``ValueError`` for a ``time_sampling`` that the process does not have, and as
+    ``ContinuousTime`` does.
     """
 
     name = "sedd"
@@ -263,14 +269,14 @@ class SEDD(ContinuousTime):
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        draw: WeightedDraw | MaskDraw | None = None,
+        time_sampling: WeightedDraw | MaskDraw | None = None,
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
-        self.evaluation_draw = "forced_mask" if process.absorbing else "importance"
-        self.draw = draw or self.evaluation_draw
+        self.evaluation_draw = "uniform_count" if process.absorbing else "importance"
+        self.time_sampling = time_sampling or self.evaluation_draw
         draws = MASK_DRAWS if process.absorbing else WEIGHTED_DRAWS
-        check_name(f"algo.draw for {process.name} noise", self.draw, draws)
+        check_name(f"algo.time_sampling for {process.name} noise", self.time_sampling, draws)
 
     def log_prediction(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None
@@ -309,7 +315,7 @@ class SEDD(ContinuousTime):
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         if not isinstance(self.process, Absorbing):
             return super().loss(batch, generator, draw)
-        masked = sample_masks(draw or self.draw, self.process, batch, generator)
+        masked = sample_masks(draw or self.time_sampling, self.process, batch, generator)
 
         def entropy(log_g: Tensor, samples: slice, positions: slice) -> Tensor:
             x0, counted = batch.x0[samples, positions], masked.weight[samples, positions] > 0

@@ -30,13 +30,14 @@ class D3PM(TokenAlgorithm):
     step (s = 0) costs -log P(x0), and the prior term is 0 because alpha(1) = 0. L_T is a bound for
     every T. Absorbing noise: (alpha_s - alpha_t) / (1 - alpha_t) * -log D(x0) at each MASK.
 
-    ``num_steps``: T. ``draw``: how the steps of a training batch are sampled; ``importance``
-    samples i = ceil(T v^2) with v of low discrepancy, since steps with little noise weigh most.
+    ``num_steps``: T. ``time_sampling``: how the steps of a training batch are sampled;
+    ``importance`` samples i = ceil(T v^2) with v of low discrepancy, since steps with little noise
+    weigh most.
 
     Deviation: no auxiliary cross-entropy; the loss is the bound, divided by L.
 
     Raises ``ValueError`` for ``num_steps`` that is not a positive whole number, an unknown
-    ``draw``, and as ``TokenAlgorithm`` does.
+    ``time_sampling``, and as ``TokenAlgorithm`` does.
     """
 
     name = "d3pm"
@@ -52,15 +53,16 @@ class D3PM(TokenAlgorithm):
         process: ForwardProcess,
         *,
         num_steps: Count = 1000,
-        draw: WeightedDraw = "importance",
+        time_sampling: WeightedDraw = "importance",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
-        self.num_steps, self.draw = num_steps, draw
+        self.num_steps, self.time_sampling = num_steps, time_sampling
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         # one step of each sample, and 1 / its probability, Float64[B]
-        step, weight = self.sample_steps(draw or self.draw, len(batch), generator, batch.x0.device)
+        how, device = draw or self.time_sampling, batch.x0.device
+        step, weight = self.sample_steps(how, len(batch), generator, device)
         t, s = step / self.num_steps, (step - 1) / self.num_steps
         # the KL divergence of that step per position, Float[B, L]
         xt = self.process.corrupt(batch.x0, t, batch.real, generator)

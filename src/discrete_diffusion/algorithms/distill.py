@@ -20,7 +20,7 @@ from discrete_diffusion.forward_process.interpolating import Absorbing
 
 logger = logging.getLogger(__name__)
 
-Draw = Literal["one_call", "exact"]
+TrainOn = Literal["one_call", "all_calls"]
 
 
 class Distill(TokenAlgorithm):
@@ -40,8 +40,8 @@ class Distill(TokenAlgorithm):
     (``choose_call_order``).
 
     ``calls``: K. ``components``: M; 1 is a product and works with any backbone, more need a
-    backbone that takes ``component``. ``draw``: ``one_call`` trains each sample on one of its
-    calls, K times its term, all calls equally often in a batch; ``exact`` on all of them.
+    backbone that takes ``component``. ``train_on``: ``one_call`` trains each sample on one of its
+    calls, K times its term, all calls equally often in a batch; ``all_calls`` on all of them.
 
     ``denoise`` is D of the condition ``component``, or the mean over all components if it is not
     given. The network's t is the time that corresponds to the share of masked tokens.
@@ -52,7 +52,7 @@ class Distill(TokenAlgorithm):
     likelihood, the gradient of which needs no bound with so few components.
 
     Raises ``ValueError`` for a number that is not a positive whole number, more calls than
-    positions, an unknown draw, and components that the backbone does not take.
+    positions, an unknown ``train_on``, and components that the backbone does not take.
     """
 
     name = "distill"
@@ -71,7 +71,7 @@ class Distill(TokenAlgorithm):
         *,
         calls: Count = 4,
         components: Count = 64,
-        draw: Draw = "one_call",
+        train_on: TrainOn = "one_call",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
@@ -85,7 +85,7 @@ class Distill(TokenAlgorithm):
                 f"algo.components={components} needs a backbone whose forward takes component, and "
                 f"that of {type(backbone).__name__} does not; set algo.components=1"
             )
-        self.calls, self.components, self.draw = calls, components, draw
+        self.calls, self.components, self.train_on = calls, components, train_on
         self.provided_conditions = ("component",) if components > 1 else ()
         # before training: sets of equal size spread over the sequence
         device = self.layout.support.device
@@ -104,9 +104,9 @@ class Distill(TokenAlgorithm):
         logger.info("%s", found.sentence())
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
-        draw, num = draw or self.draw, self.calls
-        check_name("draw", draw, get_args(Draw))
-        if draw == "exact":
+        trained, num = draw or self.train_on, self.calls
+        check_name("draw", trained, [*get_args(TrainOn), self.evaluation_draw])
+        if trained != "one_call":
             terms = [self.call_nll(batch, torch.full_like(batch.x0[:, 0], k)) for k in range(num)]
             return self.output(torch.stack(terms).sum(dim=0), batch)
         # one call of each sample, all calls equally often

@@ -168,7 +168,7 @@ def _check_blocks(call: ProbedCall, before: Tensor, real: Tensor, blocks: Tensor
 
 def _consequence(call: ProbedCall) -> str:
     return (
-        f"{call.algorithm.name} would report likelihoods that cannot be; check_backbone=false "
+        f"{call.algorithm.name} would report likelihoods that cannot be; preflight=false "
         "trains it nevertheless"
     )
 

@@ -33,32 +33,32 @@ class MDLM(TokenAlgorithm):
     Args:
         backbone: the network, x_t Int[B, L] to logits Float[B, L, V].
         process: an absorbing process.
-        draw: how the masks of a training batch are sampled, a ``MaskDraw``.
+        time_sampling: how the masks of a training batch are sampled, a ``MaskDraw``.
         **options: ``time_conditioning`` and ``condition_dropout`` of ``Algorithm``.
 
     Raises:
-        ValueError: the process is not absorbing, or ``draw`` is unknown.
+        ValueError: the process is not absorbing, or ``time_sampling`` is unknown.
     """
 
     name = "mdlm"
     processes = ("absorbing",)
     process: Absorbing
-    evaluation_draw = "forced_mask"
+    evaluation_draw = "uniform_count"
 
     def __init__(
         self,
         backbone: nn.Module,
         process: ForwardProcess,
         *,
-        draw: MaskDraw = "forced_mask",
+        time_sampling: MaskDraw = "uniform_count",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
         super().__init__(backbone, process, **options)
-        self.draw = draw
+        self.time_sampling = time_sampling
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         # xt Int[B, L] has MASK at some positions; t Float64[B]; weight Float64[B, L], 0 at the rest
-        masked = sample_masks(draw or self.draw, self.process, batch, generator)
+        masked = sample_masks(draw or self.time_sampling, self.process, batch, generator)
         # -log D_l(x0_l), Float[B, L]: what the network, seeing xt, says of the clean tokens
         nll = self.nll(masked.xt, masked.t, batch, batch.conditions, masked.weight > 0)
         # the bound of each sample, Float[B]

@@ -73,7 +73,7 @@ class MELD(MDLM):
 
     def loss(self, batch: Batch, generator: torch.Generator, draw: str | None = None) -> LossOutput:
         """Loss with gradients to the exponents; without gradients for other draws (to measure)."""
-        if draw not in (None, "forced_mask"):
+        if draw not in (None, "uniform_count"):
             with torch.no_grad():
                 return super().loss(batch, generator, draw)
         # mask the last n positions of a race
@@ -125,7 +125,7 @@ class Race(Corruption):
 def run_race(exponents: Tensor, mask_id: int, batch: Batch, generator: torch.Generator) -> Race:
     """Reveal all but n real positions, n uniform on 1..L and stratified over the batch.
 
-    ``exponents``: Float64[L]. Masks have the same distribution as with ``forced_mask``.
+    ``exponents``: Float64[L]. Masks have the same distribution as with ``uniform_count``.
     """
     real, device = batch.real, batch.x0.device
     num_real = real.sum(dim=1)

@@ -57,7 +57,7 @@ def try_backbone(algorithm: Algorithm, batch: Batch, *, causal: bool = False) ->
         except BaseException as error:
             error.add_note(
                 "raised while the backbone was tried, on the CPU, before training; if it runs on "
-                "a GPU only, check_backbone=false leaves the trial out"
+                "a GPU only, preflight=false leaves the trial out"
             )
             raise
         _check_output(algorithm, call, output, batch)

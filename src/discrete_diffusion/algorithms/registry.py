@@ -22,7 +22,7 @@ ALGORITHMS: Registry[Callable[..., Algorithm]] = Registry(
         "mdlm": _lazy("mdlm:MDLM", processes=("absorbing",)),
         "udlm": _lazy("continuous_time:UDLM", processes=("uniform",)),
         "marginal": _lazy("continuous_time:MarginalDiffusion", processes=("marginal",)),
-        "matrix": _lazy("continuous_time:MatrixDiffusion", processes=("matrix",), any_process=True),
+        "ctmc": _lazy("continuous_time:MatrixDiffusion", processes=("matrix",), any_process=True),
         "gidd": _lazy("continuous_time:GIDD", processes=("hybrid",)),
         "sedd": _lazy("continuous_time:SEDD", processes=("absorbing", "uniform")),
         "d3pm": _lazy(
@@ -42,7 +42,7 @@ ALGORITHMS: Registry[Callable[..., Algorithm]] = Registry(
         "distill": _lazy(
             "distill:Distill", processes=("absorbing",), samplers=("few-call",), has_teacher=True
         ),
-        "reward": _lazy(
+    "reward_tuning": _lazy(
             "reward:RewardTuning", processes=("absorbing",), has_teacher=True, has_reward=True
         ),
     },

@@ -68,13 +68,13 @@ class RewardTuning(MDLM):
 
     ``reward``: name of the reward; training sets its function, see ``score``. ``beta``: price of a
     nat of KL divergence from the teacher, in units of the reward. ``group_size``: samples of a
-    group, a divisor of the batch size. ``path_calls``: calls of a path that are trained in a step,
+    group, a divisor of the batch size. ``trained_calls``: calls of a path that are trained in a step,
     on average over the paths.
 
     Raises ``ValueError`` for a number out of its bounds, and as ``MDLM`` does.
     """
 
-    name = "reward"
+    name = "reward_tuning"
     has_teacher = True
     has_reward = True
     score: Callable[[Tensor], Tensor]
@@ -88,13 +88,13 @@ class RewardTuning(MDLM):
         reward: str | None = None,
         beta: Positive = 0.1,
         group_size: Annotated[int, Bounds(least=2)] = 8,
-        path_calls: Count = 8,
-        draw: MaskDraw = "forced_mask",
+        trained_calls: Count = 8,
+        time_sampling: MaskDraw = "uniform_count",
         **options: Unpack[AlgorithmOptions],
     ) -> None:
-        super().__init__(backbone, process, draw=draw, **options)
+        super().__init__(backbone, process, time_sampling=time_sampling, **options)
         self.reward, self.beta = reward, beta
-        self.group_size, self.path_calls = group_size, path_calls
+        self.group_size, self.trained_calls = group_size, trained_calls
         self.teacher = deepcopy(backbone).requires_grad_(False)
         self._seen: list[Tensor] = []  # per step, the mean reward and log ratio
 
@@ -197,7 +197,7 @@ class RewardTuning(MDLM):
         """Unbiased estimate of the mean of advantage * log p(x0 | order), Float64[], and of its
         gradient; ``advantage``: Float64[B].
 
-        ``path_calls`` calls per path are chosen from those of all paths by systematic sampling in
+        ``trained_calls`` calls per path are chosen from those of all paths by systematic sampling in
         proportion to |advantage|, and each counts with the sign of its advantage: the least
         variance if all calls have equal gradients. A call that is chosen several times is computed
         once.
@@ -211,7 +211,7 @@ class RewardTuning(MDLM):
         call = torch.arange(len(row), device=size.device) - (size.cumsum(0) - size)[row]
         # evenly spaced points in the cumulated weights of the calls
         ends = weight[row].cumsum(0)
-        num = self.path_calls * len(size)
+        num = self.trained_calls * len(size)
         u = uniform_draws((1,), generator, size.device)
         points = (torch.arange(num, device=size.device) + u) * ends[-1] / num
         chosen, times = torch.searchsorted(ends, points, right=True).unique(return_counts=True)

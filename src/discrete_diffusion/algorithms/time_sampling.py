@@ -3,7 +3,7 @@
 The ways of sampling (``draw``) have the same expectation and differ in variance. Near t = 0 little
 is corrupted: the integrand of a bound is mostly 0, and otherwise large. With t uniform its variance
 is infinite (the weight of the absorbing bound grows like 1 / t). ``importance`` makes it finite;
-``forced_mask`` is bounded by L max(-log D).
+``uniform_count`` is bounded by L max(-log D).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from discrete_diffusion.noise_schedules.base import SMALLEST_TIME
 
 TimeDraw = Literal["uniform", "antithetic", "low_discrepancy"]
 WeightedDraw = Literal["uniform", "antithetic", "low_discrepancy", "importance"]
-MaskDraw = Literal["uniform", "antithetic", "low_discrepancy", "forced_mask"]
+MaskDraw = Literal["uniform", "antithetic", "low_discrepancy", "uniform_count"]
 TIME_DRAWS, WEIGHTED_DRAWS, MASK_DRAWS = map(get_args, (TimeDraw, WeightedDraw, MaskDraw))
 _SMALLEST_SHARE = 1e-60
 """Lower limit of v^k, far below any sample, so that no weight overflows."""
@@ -57,8 +57,8 @@ def sample_masks(
 ) -> Corruption:
     """Mask a batch for the absorbing bound by one of ``MASK_DRAWS``.
 
-    ``forced_mask`` masks a uniform number of tokens (``_uniform_count``); the other draws sample t
-    and mask each token with probability 1 - alpha(t).
+    ``uniform_count`` masks a uniform number of tokens (``_uniform_count``); the other draws sample
+    t and mask each token with probability 1 - alpha(t).
 
     ``blocks``: Int[L], the block of each position, 0 .. N-1. All blocks are masked, each at its own
     time; None: all positions are one block. ``num_blocks``: N; None reads it back from the device.
@@ -67,7 +67,7 @@ def sample_masks(
         num_blocks = 1
     elif num_blocks is None:
         num_blocks = int(blocks.max()) + 1
-    if draw == "forced_mask":
+    if draw == "uniform_count":
         return _uniform_count(process, batch, generator, blocks, num_blocks)
     if draw not in TIME_DRAWS:
         raise ValueError(unknown_name("mask draw", draw, MASK_DRAWS))

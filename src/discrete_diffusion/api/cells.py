@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 _FREE = (
     *("resume", "overwrite", "threads", "logger", "eval"),
     *("callbacks.num_samples", "trainer.devices"),
-    *("plugins", "data.codes", "data.unit", "data.threshold", "model.scales_with"),
+    *("plugins", "data.room_codes", "data.unit", "data.adjacency_threshold", "model.scales_with"),
     # data.name says the same
     "data.domain",
     # measuring depends on it, training does not
@@ -49,10 +49,10 @@ fingerprint of the data shows the difference."""
 
 _NEUTRAL = {
     "algo.condition_dropout": 0.0,
-    "data.condition": None,
-    "model.fact_dropout": 0.3,
+    "data.condition_on": None,
+    "model.attribute_dropout": 0.3,
     "trainer.limit_val_batches": None,
-    "init": {"checkpoint": None, "parts": None, "ema": True},
+    "init": {"checkpoint": None, "modules": None, "ema": True},
 }
 """Values with which a run is the same as without the key."""
 

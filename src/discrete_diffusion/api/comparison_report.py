@@ -60,7 +60,7 @@ def write_comparison(
     """Write tables, numbers and figures of a comparison, and print the main columns.
 
     ``data``: data sets of the cells, by name; scores of the real data are measured once and kept.
-    ``config``: config of the command, with the ``columns`` and ``reference`` of the table. Returns
+    ``config``: config of the command, with the ``columns`` and ``baseline`` of the table. Returns
     the contents of ``results.json``.
     """
     # models, real data, and the table of both
@@ -68,7 +68,7 @@ def write_comparison(
     found = {cell.name: cell.folder.result or {} for cell in cells}
     first, first_data = found[cells[0].name], data[cells[0].data]
     columns = None if config.columns is None else [*config.columns]
-    comparison = _group_cells(cells, found, first_data, protocol, config.reference)
+    comparison = _group_cells(cells, found, first_data, protocol, config.baseline)
     real = _score_real_data(out / "real_data.json", first_data, comparison, measurement, protocol)
     scores = real.get("metrics", {})
     table = comparison_table(comparison, scores, columns=columns, with_sizes=True, mark_best=True)

@@ -35,13 +35,14 @@ from discrete_diffusion.sampling.likelihood import Order, order_log_probs, order
 def log_prob(checkpoint: Checkpoint, samples: Any, order: Order) -> Tensor:
     """Compute the log-probability of samples in nats, in the given order of their nodes.
 
-    It is exact for the sampler ``sampling=entropy-bounded sampling.budget=0 sampling.order=ORDER``,
-    conditioned on the numbers of tokens, and does not depend on the other samples of a call.
+    It is exact for the sampler ``sampling=entropy-bounded sampling.entropy_budget=0
+    sampling.order=ORDER``, conditioned on the numbers of tokens, and does not depend on the other
+    samples of a call.
 
     Args:
         checkpoint: checkpoint of the model; ``load(path).log_prob`` has it already.
         samples: as ``sample`` returns them, or tokens Int[M, L].
-        order: ``entropy``, ``margin``, ``max-probability``, ``most-uncertain`` or
+        order: ``entropy``, ``margin``, ``top_probability``, ``most-uncertain`` or
             ``left-to-right``; a list of all positions in the order of revealing; for distilled
             students ``plan``.
 

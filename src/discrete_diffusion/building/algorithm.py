@@ -1,6 +1,6 @@
 """An algorithm with its backbone, process and schedule, from a config, and rewards by name.
 
-A reward scores finished samples; ``algo=reward`` maximises it. Kinds of data have rewards
+A reward scores finished samples; ``algo=reward_tuning`` maximises it. Kinds of data have rewards
 (``Domain.rewards``). To add one, for samples as ``load(...).sample`` returns them, write
 
     @register_reward("short")
@@ -186,7 +186,7 @@ def _offer_hint(needs: Collection[str]) -> str:
 
 
 def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
-    """Raise ``ValueError`` if ``data.condition``, backbone and dropout do not fit each other."""
+    """Raise ``ValueError`` if ``data.condition_on``, backbone and dropout do not fit each other."""
     data, dropout = config.data, config.algo.get("condition_dropout")
     # conditions that some data cannot do without
     for key, name in domain_of(data).needed_conditions.items():
@@ -198,13 +198,13 @@ def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
             )
 
     # facts of samples need a backbone that reads them, and training without them
-    facts = data.get("condition") if "condition" in domain_of(data).conditions(data) else None
-    shown = f"data.condition=[{','.join(map(str, facts or ()))}]"
+    facts = data.get("condition_on") if "condition" in domain_of(data).conditions(data) else None
+    shown = f"data.condition_on=[{','.join(map(str, facts or ()))}]"
     if facts and not spec.offers(("condition",)):
         able = "".join(f"algo.backbone={x} or " for x in usable_backbones(("condition",)))
         raise ValueError(
             f"{shown} needs a backbone that offers condition, and '{spec.name}' does not; take "
-            f"{able}data.condition=null"
+            f"{able}data.condition_on=null"
         )
     if facts and not dropout:
         raise ValueError(
@@ -214,7 +214,8 @@ def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
     if dropout and not facts and spec.offers(("condition",)):
         raise ValueError(
             f"algo.condition_dropout={dropout}: '{spec.name}' has no condition that could be "
-            "dropped; set data.condition=[...], where the data has it, or algo.condition_dropout=0"
+            "dropped; set data.condition_on=[...], where the data has it, or "
+            "algo.condition_dropout=0"
         )
 
 

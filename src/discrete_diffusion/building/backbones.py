@@ -113,13 +113,13 @@ def _graph_denoiser(config: DictConfig, build: Callable[..., Any], vocab_size: i
     from discrete_diffusion.models.bd_denoiser import BDDenoiserBackbone
     from discrete_diffusion.models.mixtures import GraphMixture
 
-    # vocabularies of ``data.n_max`` nodes, which must have as many ids as the data
+    # vocabularies of ``data.max_nodes`` nodes, which must have as many ids as the data
     options = model_options(config, build, "vocab_config", "condition")
     data, backbone = section(config, "data"), backbone_name(config)
     vocab_config = graph_vocabulary(data)
     if vocab_config is None:
         raise ValueError(
-            f"backbone {backbone!r} reads graphs and needs data.n_max, the largest number of "
+            f"backbone {backbone!r} reads graphs and needs data.max_nodes, the largest number of "
             "nodes; for plain sequences set algo.backbone=dit or algo.backbone=my-transformer"
         )
     if vocab_size != vocab_config.vocab_size:

@@ -319,7 +319,7 @@ def _check_data(info: Mapping[str, Any], path: Path) -> None:
     if graph is not None and not 1 <= min(sizes) <= max(sizes) <= graph.n_max:
         raise ValueError(
             f"{path}: size_counts has samples of {min(sizes)} to {max(sizes)} nodes; expected 1 to "
-            f"{graph.n_max}, as data.n_max says"
+            f"{graph.n_max}, as data.max_nodes says"
         )
 
     # the vocabulary in the file

@@ -153,7 +153,7 @@ def _config_of_original(
         mask_id, vocab_size = vocab_size, vocab_size + 1
     data = {
         **shipped_config("data", "text"),
-        "tokens": "ids",
+        "token_unit": "ids",
         "length": settings.get("length", 1024),  # that of the published ones
         "vocab_size": vocab_size,
         "mask_id": settings.get("mask_id", mask_id),

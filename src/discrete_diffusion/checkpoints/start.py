@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 _MAX_NAMED = 4
 _BACKBONE = "backbone."
 _DATA_SIZES = (
-    *("n_max", "length", "vocab_size", "num_features"),
+    *("max_nodes", "length", "vocab_size", "num_features"),
     *("channels", "size", "field_size", "num_boundary"),
 )
 """Keys of ``config.data`` that decide the shapes of weights."""
@@ -74,13 +74,13 @@ def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeig
 
 
 def start_from(start: StartingWeights, algorithm: Algorithm, config: Mapping[str, Any]) -> None:
-    """Copy the parts ``init.parts`` of a run's ``config`` into the backbone, and log them.
+    """Copy the parts ``init.modules`` of a run's ``config`` into the backbone, and log them.
 
     Called after ``Algorithm.prepare``, whose results, such as the scale of maps, belong to the
     weights and are replaced too.
     """
     # copy the weights
-    chosen = config["init"]["parts"]
+    chosen = config["init"]["modules"]
     named = None if chosen is None else [*map(str, chosen)]
     done = initialise(algorithm.backbone, start, parts=named, config=config)
     # log what was copied, and what was not
@@ -96,7 +96,7 @@ def start_from(start: StartingWeights, algorithm: Algorithm, config: Mapping[str
     if done.unused:
         logger.info("in the file only: %s", _first_of(done.unused))
     if done.left:
-        logger.info("not in init.parts, so as initialised: %s", ", ".join(done.left))
+        logger.info("not in init.modules, so as initialised: %s", ", ".join(done.left))
 
 
 def _first_of(names: tuple[str, ...]) -> str:
@@ -145,7 +145,7 @@ def initialise(
                 settings = f"set algo.backbone={name}, or "
             raise ValueError(
                 f"init.checkpoint={start.path} holds another backbone, {name}: only one of the two "
-                f"has {other[0]}; {settings}name parts to take with init.parts=[...], of {own}"
+                f"has {other[0]}; {settings}name parts to take with init.modules=[...], of {own}"
             )
     # a part may be at another depth in the checkpoint
     for part in parts:
@@ -154,7 +154,7 @@ def initialise(
         of_part = {name: there + name.removeprefix(here) for name in _tensors_inside(here, state)}
         inside = _tensors_inside(there, start.weights)
         if {*inside}.isdisjoint(of_part.values()):
-            raise ValueError(f"init.parts: '{part}' has no tensor in common with {start.path}")
+            raise ValueError(f"init.modules: '{part}' has no tensor in common with {start.path}")
         unused += [name for name in inside if name not in of_part.values()]
         sources |= of_part
 
@@ -180,13 +180,13 @@ def _nearest_part(part: str, names: Iterable[str], owner: str) -> str:
     matches = [path for path in paths if path == part or path.endswith(f".{part}")]
     if not matches:
         tops = {path for path in paths if "." not in path}
-        raise ValueError(f"init.parts: {owner}: {unknown_name('part', part, tops)}")
+        raise ValueError(f"init.modules: {owner}: {unknown_name('part', part, tops)}")
     # the nearest to the top, which must be the only one at its depth
     depth = min(path.count(".") for path in matches)
     nearest = sorted(path for path in matches if path.count(".") == depth)
     if len(nearest) > 1:
         raise ValueError(
-            f"init.parts: {owner} has {len(nearest)} parts '{part}': {', '.join(nearest[:4])}"
+            f"init.modules: {owner} has {len(nearest)} parts '{part}': {', '.join(nearest[:4])}"
             f"{', ...' * (len(nearest) > 4)}; give the path of one"
         )
     return nearest[0]
@@ -215,7 +215,7 @@ def _check_shapes(
         common = start.weights.keys() & state.keys()
         other = {k.split(".")[0] for k in common if start.weights[k].shape != state[k].shape}
         if fitting := sorted({k.split(".")[0] for k in common} - other):
-            remedies.append(f"init.parts=[{','.join(fitting)}] takes the parts that fit")
+            remedies.append(f"init.modules=[{','.join(fitting)}] takes the parts that fit")
         raise ValueError(
             f"init.checkpoint={start.path}: {name} is {tuple(value.shape)} there and "
             f"{tuple(state[name].shape)} here{'; ' * bool(remedies)}{', or '.join(remedies)}"
@@ -283,7 +283,7 @@ _UNSET = {
     "trainer.overfit_batches": 0,
     "algo.condition_dropout": 0.0,
     "algo.weighting": "velocity",
-    "model.fact_dropout": 0.3,
+    "model.attribute_dropout": 0.3,
     "model.bias": True,
     "model.activation": "gelu",
     "model.sigma_input": "share",

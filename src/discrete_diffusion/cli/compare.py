@@ -36,7 +36,7 @@ _LISTS = {
 }
 _OWN_KEYS = (
     *(*_LISTS, "out", "num_held_out", "noise_samples", "size_tolerance", "overwrite"),
-    "reference",
+    "baseline",
 )
 """Config keys of ``compare`` that ``train`` does not have."""
 
@@ -159,8 +159,8 @@ def check_request(config: DictConfig, user_dir: Path | None) -> None:
     known = all_choices("algo", user_dir)
     for name in config.algos:
         check_name("algorithm", name, known)
-    if config.reference is not None:
-        check_name("algorithm in reference=", config.reference, config.algos)
+    if config.baseline is not None:
+        check_name("algorithm in baseline=", config.baseline, config.algos)
     for name in config.backbones or ():
         BACKBONES.entry(name)
     for seed in config.seeds:

@@ -222,7 +222,7 @@ Every setting is a config value; key=value on the command line overrides it:
   schedule=cosine          another schedule        sampling=ancestral     another sampler
   optim=muon               another optimiser       logger=[csv,wandb]     several loggers
 {settings}\
-  init.checkpoint=RUN      weights to start from; init.parts=[encoder] takes parts of them
+  init.checkpoint=RUN      weights to start from; init.modules=[encoder] takes some of them
   trainer.max_steps=5000   optim.lr=5e-4           out=runs/a             where the run is written
   plugins=[my_module]      your own modules, imported first, with backbones, algorithms, ...
 

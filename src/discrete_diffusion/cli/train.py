@@ -130,12 +130,12 @@ def starting_weights(config: DictConfig) -> StartingWeights | None:
 
     # a list of parts, of a checkpoint
     init = plain(config.init)
-    parts = init["parts"]
+    parts = init["modules"]
     if parts is not None and not (isinstance(parts, list) and parts):
-        raise ValueError(f"init.parts={parts}: expected a list, as in init.parts=[encoder]")
+        raise ValueError(f"init.modules={parts}: expected a list, as in init.modules=[encoder]")
     if init["checkpoint"] is None:
         if parts is not None:
-            raise ValueError("init.parts needs init.checkpoint; give init.checkpoint=FILE too")
+            raise ValueError("init.modules needs init.checkpoint; give init.checkpoint=FILE too")
         return None
     if config.resume is not None:
         logger.info("init.checkpoint is not read: resume=%s replaces it", config.resume)

@@ -232,7 +232,7 @@ def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
         start = "optim." if own else "optim.decay_steps="
         words = [f"++{word}" if word.startswith(start) else word for word in overrides]
         chosen = any(word.startswith("optim=") for word in words)
-        return ["optim=own", *words] if own and not chosen else words
+        return ["optim=custom", *words] if own and not chosen else words
     if config_name not in WITH_CHECKPOINT:
         return [*overrides]
     for word in overrides:

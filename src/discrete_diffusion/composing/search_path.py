@@ -141,7 +141,7 @@ _OF_SOME = ("algo.", "schedule.", "sampling.", "model.")
 
 
 def key_of(override: str) -> str:
-    """Key of an override: ``++algo.draw=uniform`` -> ``algo.draw``."""
+    """Key of an override: ``++algo.time_sampling=uniform`` -> ``algo.time_sampling``."""
     return override.split("=")[0].lstrip("+~")
 
 

@@ -73,10 +73,10 @@ def check_options(
 ) -> None:
     """Raise ``ValueError`` for unknown or missing options of ``build``, and for wrong values.
 
-    A message is ``mdlm has no setting 'block_size'; it has draw, ...``. ``section``: section of the
-    config, ``algo`` for ``algo.draw``. ``given``: leading parameters that do not count as options;
-    ``also``: names of further parameters that are not options. ``names_alone``: do not check the
-    values, as ``build`` does.
+    A message is ``mdlm has no setting 'block_size'; it has time_sampling, ...``. ``section``:
+    section of the config, ``algo`` for ``algo.time_sampling``. ``given``: leading parameters that
+    do not count as options; ``also``: names of further parameters that are not options.
+    ``names_alone``: do not check the values, as ``build`` does.
     """
     known = dict(list(signature_of(build).items())[given:])
     if takes_any(known):

@@ -3,7 +3,7 @@
 Annotations of a constructor state names, types, bounds and defaults of its arguments:
 
     steps: Count = 100
-    grid: Literal["auto", "uniform", "squared"] = "auto"
+    grid: Literal["auto", "uniform", "quadratic"] = "auto"
     eta: Annotated[float, Bounds(above=0, most=1)] = 0.1
 
 ``Checked`` reads them when an object is made, ``constructors`` when a config is composed.

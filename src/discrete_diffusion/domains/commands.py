@@ -90,7 +90,7 @@ DATA = Option(
 )
 
 # options of evaluate, for kinds of data whose samples have distances and floors
-SEEDS = Option("seeds", "sampling seeds seed, seed + 1, ...; null is 5", least=1)
+SEEDS = Option("num_seeds", "sampling seeds seed, seed + 1, ...; null is 5", least=1)
 REFERENCE_REPEATS = Option(
     "reference_repeats",
     "pairs of real sets that the floors are the mean of; null is 20, 0 leaves them out",
@@ -105,13 +105,13 @@ TIME_BINS = Option(
     least=1,
 )
 LIKELIHOOD = Option(
-    "likelihood",
-    "-log p under the sampler that reveals tokens by entropy, margin, max-probability, "
+    "likelihood_order",
+    "-log p under the sampler that reveals tokens by entropy, margin, top_probability, "
     "most-uncertain, left-to-right or [a,list,of,positions]; of a student, plan; see "
     "docs/measure.md; null leaves it out",
 )
 ORDERS = Option(
-    "orders",
+    "num_orders",
     "orders of the tokens, of whose mean likelihood -log is a tighter bound; null leaves it out",
     least=1,
 )
@@ -119,7 +119,7 @@ ORDERS = Option(
 
 def completions(meaning: str) -> Option:
     """Option of ``sample`` for the number of completions of each given sample."""
-    return Option("completions", meaning, least=1, with_given=True, instead_of="num_samples")
+    return Option("num_completions", meaning, least=1, with_given=True, instead_of="num_samples")
 
 
 _NUMBERS: dict[Any, str] = {int: "a whole number", float: "a number"}

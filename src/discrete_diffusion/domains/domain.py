@@ -207,7 +207,7 @@ class Domain(ABC):
     def rewards(
         self, data: Mapping[str, Any], file: str | None = None
     ) -> Mapping[str, SampleScore]:
-        """Scores of samples that ``algo=reward`` can raise.
+        """Scores of samples that ``algo=reward_tuning`` can raise.
 
         Args:
             data: a completed ``config.data``.

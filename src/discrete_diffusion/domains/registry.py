@@ -43,7 +43,7 @@ DEFAULT = "bubble_diagrams"
 _BROUGHT_BY = {
     **dict.fromkeys(("bubble_diagrams", "cubigraph", "plans"), "floor_plans"),
     **dict.fromkeys(
-        ("dialogue", "dialogue-tokens", "eit", "eit-levels", "regions"), "continuous_states"
+        ("dialogue", "dialogue-tokens", "eit", "eit_quantised", "regions"), "continuous_states"
     ),
 }
 """Packages of this distribution that may be missing, by kinds of data and data sets."""

@@ -154,7 +154,7 @@ def some_held_out(request: EvaluateRequest, data: D, split: str) -> D:
 
 def sampling_seeds(request: EvaluateRequest, default: int = SEEDS) -> list[int]:
     """Sampling seeds: ``seed``, ``seed`` + 1, ..., ``seeds`` in all."""
-    return list(range(request.seed, request.seed + (request.seeds or default)))
+    return list(range(request.seed, request.seed + (request.num_seeds or default)))
 
 
 def keep_samples(request: EvaluateRequest, shard: Shard, write: Callable[[Path], object]) -> None:

@@ -382,7 +382,7 @@ def sample_token_model(
     given, facts = request.get("given"), {}
     if given is not None:
         partial = _given_tokens(trained, given)
-        each = request.get("completions") or COMPLETIONS
+        each = request.get("num_completions") or COMPLETIONS
         facts = {"given": str(given), "num_inputs": len(partial), "completions": each}
         partial = partial.repeat_interleave(each, dim=0)
         real = vocabulary.layout().is_real(partial)

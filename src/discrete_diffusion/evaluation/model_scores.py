@@ -128,19 +128,19 @@ class BoundByOrders:
 
 
 def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
-    """Raise ``ValueError`` if the model cannot measure a requested ``likelihood`` or ``orders``.
+    """Raise ``ValueError`` if the model cannot measure a requested ``likelihood_order`` or ``num_orders``.
 
     Also raised with ``noise_samples=0``, which measures samples alone.
     """
-    for name in ("likelihood", "orders"):
+    for name in ("likelihood_order", "num_orders"):
         if request.noise_samples == 0 and (value := request.get(name)) is not None:
             raise ValueError(
                 f"noise_samples=0 measures samples alone, {name}={value} the model; leave one out"
             )
     # orders that the model has
-    if (order := request.get("likelihood")) is not None:
+    if (order := request.get("likelihood_order")) is not None:
         order_sampler(algorithm, order)
-    if request.get("orders") is not None:
+    if request.get("num_orders") is not None:
         check_orders(algorithm)
 
 
@@ -160,7 +160,7 @@ def measure_likelihood(
     shown = order if isinstance(order, str) else str([*order]).replace(" ", "")
     settings = algorithm.name
     if sampler is not None:
-        settings = f"sampling={sampler.name} sampling.budget=0 sampling.order={shown}"
+        settings = f"sampling={sampler.name} sampling.entropy_budget=0 sampling.order={shown}"
     return OrderLikelihood(order, settings, forms.bounds(-log_p).estimate(data.bound))
 
 
@@ -353,7 +353,7 @@ def model_sections(scores: ModelScores | None) -> list[TableSection]:
             _, value, error = bound.headline
             below = plus_minus(*by_orders.below[each]) if each > 1 else ""
             rows.append(TableRow(str(each), plus_minus(value, error), below))
-        heads = ("orders", f"nelbo_{by_orders.quantity}", "below one order")
+        heads = ("num_orders", f"nelbo_{by_orders.quantity}", "below one order")
         sections.append(TableSection("the bound by number of orders", tuple(rows), heads))
     return sections
 

@@ -242,7 +242,7 @@ def requested_sizes(
     several = [] if asked is None or isinstance(asked, int) else [*asked]
     domain, seen = trained.domain, trained.size_counts
     samples, nodes = domain.title, domain.group_titles.get("node", "tokens")
-    largest = "n_max" if "node" in domain.group_titles else "length"
+    largest = "max_nodes" if "node" in domain.group_titles else "length"
     # sizes that cannot be sampled
     for size in several or one:
         if size > n_max:
@@ -273,7 +273,7 @@ def warn_of_sizes(trained: TrainedModel, sizes: Iterable[int]) -> None:
 
 
 NUM_SAMPLES, COMPLETIONS = 64, 4
-"""Defaults of ``num_samples`` and ``completions`` of ``sample``."""
+"""Defaults of ``num_samples`` and ``num_completions`` of ``sample``."""
 
 
 def complete_tokens(

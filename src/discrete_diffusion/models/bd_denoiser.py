@@ -234,7 +234,7 @@ class BDDenoiser(GraphDenoiser):
         time_scale: t is multiplied by it before its sinusoid.
         condition: number of values of each fact that samples may be conditioned on, see
             ``FactTokens``; None: no facts.
-        fact_dropout: share of the facts that training hides.
+        attribute_dropout: share of the facts that training hides.
         features: features of the revealed graph (``FEATURES``) that are added to the tokens and to
             the logits; see ``GraphFeatures``.
         walk_length: steps of the longest walk of the feature ``walks``.
@@ -259,7 +259,7 @@ class BDDenoiser(GraphDenoiser):
         frequency_embedding_size: int = 256,
         time_scale: float = 1000.0,
         condition: Sequence[int] | None = None,
-        fact_dropout: float = 0.3,
+        attribute_dropout: float = 0.3,
         features: Sequence[str] = (),
         walk_length: int = 8,
     ) -> None:
@@ -296,7 +296,11 @@ class BDDenoiser(GraphDenoiser):
         self.facts = None
         if condition is not None:
             self.facts = Facts(
-                condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
+                condition,
+                d_model=d_model,
+                n_heads=n_heads,
+                n_layers=n_layers,
+                dropout=attribute_dropout,
             )
         # place of each edge among the positions, and among the N N pairs
         pairs = [vocab_config.n_max * i + j for i, j in vocab_config.endpoints]

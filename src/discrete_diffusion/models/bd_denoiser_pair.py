@@ -193,7 +193,7 @@ class BDDenoiserPair(GraphDenoiser):
         time_scale: t is multiplied by it before its sinusoid.
         condition: number of values of each fact that samples may be conditioned on, see
             ``FactTokens``; None: no facts.
-        fact_dropout: share of the facts that training hides.
+        attribute_dropout: share of the facts that training hides.
         features: features of the revealed graph (``FEATURES``) that are added to both streams and
             to the logits; see ``GraphFeatures``.
         walk_length: steps of the longest walk of the feature ``walks``.
@@ -223,7 +223,7 @@ class BDDenoiserPair(GraphDenoiser):
         frequency_embedding_size: int = 256,
         time_scale: float = 1000.0,
         condition: Sequence[int] | None = None,
-        fact_dropout: float = 0.3,
+        attribute_dropout: float = 0.3,
         features: Sequence[str] = (),
         walk_length: int = 8,
     ) -> None:
@@ -278,7 +278,11 @@ class BDDenoiserPair(GraphDenoiser):
         self.facts = None
         if condition is not None:
             self.facts = Facts(
-                condition, d_model=d_model, n_heads=n_heads, n_layers=n_layers, dropout=fact_dropout
+                condition,
+                d_model=d_model,
+                n_heads=n_heads,
+                n_layers=n_layers,
+                dropout=attribute_dropout,
             )
 
     def _register_pairs(self, vocab: VocabConfig) -> None:

@@ -261,19 +261,19 @@ class Learned(PowersPerToken):
     the absorbing bound holds for every w. Only the *order* in which positions are masked counts,
     a change of time common to all of them does not: the mean of log w over the positions is 0,
 
-        log w_l = c_l - mean c,    c = b tanh(theta / b),    b = log(largest_ratio) / 2
+        log w_l = c_l - mean c,    c = b tanh(theta / b),    b = log(max_ratio) / 2
 
-    and no two exponents differ by more than the factor ``largest_ratio``. All w are 1 at first.
+    and no two exponents differ by more than the factor ``max_ratio``. All w are 1 at first.
 
-    ``per``: ``group`` has one theta per group of the layout, right where the positions of a group
-    are exchangeable; ``token`` one per position. None: ``group`` if there are several groups, else
-    ``token``.
+    ``exponent_per``: ``group`` has one theta per group of the layout, right where the positions of
+    a group are exchangeable; ``token`` one per position. None: ``group`` if there are several
+    groups, else ``token``.
 
     Deviation: the paper has a network give every atom and bond its rate; here the exponents are
     plain parameters.
 
-    Raises ``ValueError`` for an unknown ``per``, a ratio not above 1, or a layout with a single
-    group and ``per=group``, which leaves nothing to learn.
+    Raises ``ValueError`` for an unknown ``exponent_per``, a ratio not above 1, or a layout with a
+    single group and ``exponent_per=group``, which leaves nothing to learn.
     """
 
     learned = True
@@ -283,24 +283,26 @@ class Learned(PowersPerToken):
         self,
         layout: TokenLayout,
         *,
-        per: Literal["group", "token"] | None = None,
-        largest_ratio: Annotated[float, Bounds(above=1)] = 16.0,
+        exponent_per: Literal["group", "token"] | None = None,
+        max_ratio: Annotated[float, Bounds(above=1)] = 16.0,
     ) -> None:
         super().__init__()
         # by default one exponent per group, if there are several
         num_groups = len(layout.group_names)
-        per = per or ("group" if num_groups > 1 else "token")
-        if per == "group" and num_groups < 2:
+        exponent_per = exponent_per or ("group" if num_groups > 1 else "token")
+        if exponent_per == "group" and num_groups < 2:
             raise ValueError(
-                "schedule.per=group learns one exponent per group, but this layout has one group "
-                f"({layout.group_names[0]}); set schedule.per=token"
+                "schedule.exponent_per=group learns one exponent per group, but this layout has "
+                f"one group ({layout.group_names[0]}); set schedule.exponent_per=token"
             )
-        self.bound = math.log(largest_ratio) / 2
+        self.bound = math.log(max_ratio) / 2
         # the theta of each position
         device = layout.group.device
-        index = layout.group if per == "group" else torch.arange(layout.length, device=device)
+        index = (
+            layout.group if exponent_per == "group" else torch.arange(layout.length, device=device)
+        )
         self.register_buffer("index", index, persistent=False)
-        size = num_groups if per == "group" else layout.length
+        size = num_groups if exponent_per == "group" else layout.length
         self.theta = nn.Parameter(torch.zeros(size, device=device))
 
     def exponents(self) -> Tensor:

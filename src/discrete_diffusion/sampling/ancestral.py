@@ -22,8 +22,8 @@ from discrete_diffusion.sampling.tokens import TokenSampler
 class GridSampler(TokenSampler):
     """Sampler for every noise process, on a grid of T = ``steps`` times from 1 to 0.
 
-    ``grid``: ``uniform``, t = i / T; ``squared``, t = (i / T)^2, finer near t = 0; ``auto`` takes
-    ``uniform`` for absorbing processes and ``squared`` for other processes, whose tokens are
+    ``grid``: ``uniform``, t = i / T; ``quadratic``, t = (i / T)^2, finer near t = 0; ``auto`` takes
+    ``uniform`` for absorbing processes and ``quadratic`` for other processes, whose tokens are
     decided mostly near t = 0. A model of discrete steps is called only at its times i /
     ``num_steps``: at those nearest to the grid, or at all of them if ``steps`` is ``num_steps`` or
     more.
@@ -34,7 +34,7 @@ class GridSampler(TokenSampler):
     """
 
     steps: Count = 100
-    grid: Literal["auto", "uniform", "squared"] = "auto"
+    grid: Literal["auto", "uniform", "quadratic"] = "auto"
 
     @property
     def calls_per_step(self) -> int:
@@ -47,7 +47,7 @@ class GridSampler(TokenSampler):
         steps = steps if num_steps is None else min(steps, num_steps)
         t = torch.linspace(0, 1, steps + 1, dtype=torch.float64)
         # finer near t = 0 where noise is not absorbing
-        if self.grid == "squared" or (self.grid == "auto" and not algorithm.process.absorbing):
+        if self.grid == "quadratic" or (self.grid == "auto" and not algorithm.process.absorbing):
             t = t.square()
         if num_steps is not None:  # the nearest of its own times, each once
             index = torch.arange(steps + 1)
@@ -146,31 +146,31 @@ class Ancestral(GridSampler):
 class PredictorCorrector(Ancestral):
     """Predictor-corrector sampling: after every step, add noise back and repeat the step.
 
-    After the ancestral step from t to s follow ``corrections`` corrections: sample x_t ~ q(x_t |
-    x_s), then take the ancestral step from t to s again (the forward-backward corrector of Campbell
-    et al., arXiv 2205.14987, in steps of finite size).
+    After the ancestral step from t to s follow ``corrector_steps`` corrections: sample x_t ~ q(x_t
+    | x_s), then take the ancestral step from t to s again (the forward-backward corrector of
+    Campbell et al., arXiv 2205.14987, in steps of finite size).
 
     q(x_t | x_s) turns the data's marginal at s into that at t, and the exact reverse step turns it
     back, so a correction moves samples towards these marginals. The samples approach the model's
     distribution as T grows, as those of ``Ancestral`` do. The first step has no correction, since
     q(x_1 | x_s) forgets x_s, nor has the last, which reaches clean data: T steps cost at most T +
-    (T - 2) ``corrections`` calls.
+    (T - 2) ``corrector_steps`` calls.
     """
 
     name = "predictor-corrector"
     exactness = Exactness.APPROXIMATE
 
-    corrections: CountOrZero = 1
+    corrector_steps: CountOrZero = 1
     steps: Count = 50
 
     @property
     def calls_per_step(self) -> int:
-        return 1 + self.corrections
+        return 1 + self.corrector_steps
 
     def step(self, samples: PartialSamples, block: Block, t: float, s: float) -> None:
         super().step(samples, block, t, s)
         process = samples.algorithm.process
-        for _ in range(self.corrections if s > 0 and t < 1 else 0):
+        for _ in range(self.corrector_steps if s > 0 and t < 1 else 0):
             samples.record()
             samples.x = process.corrupt_further(
                 samples.x, samples.times(s), samples.times(t), block.free, samples.generator

@@ -54,7 +54,7 @@ class Speculative(TokenSampler):
     well (any-subset models, Guo and Ermon, arXiv 2504.20456; causal heads on masked models,
     Campbell et al., arXiv 2510.03929); the bidirectional networks here do not.
 
-    ``tokens_per_round``: k, the most tokens a round can sample, and the rows it evaluates; null:
+    ``draft_length``: k, the most tokens a round can sample, and the rows it evaluates; null:
     all tokens left. A trajectory has one frame per round. With ``blocks`` each block begins anew.
 
     Raises ``ValueError`` for a k below 1, if ``steps`` is given, or for a ``narrowing``.
@@ -66,10 +66,10 @@ class Speculative(TokenSampler):
 
     takes_no_steps = (
         "speculative sampling takes as many rounds as its proposals need; leave steps unset and "
-        "set sampling.tokens_per_round"
+        "set sampling.draft_length"
     )
 
-    tokens_per_round: Count | None = 8
+    draft_length: Count | None = 8
 
     def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
         super()._check_narrowing(algorithm)
@@ -122,7 +122,7 @@ class Speculative(TokenSampler):
         generator, device = samples.generator, rows.device
         # N states, those of the first sample first: Int[N] which sample, number of proposals shown
         # (``step``), and position to sample next
-        most = 1 if log_q is None else self.tokens_per_round or order.shape[1]
+        most = 1 if log_q is None else self.draft_length or order.shape[1]
         number = (num - done).clamp(max=most)
         which = torch.arange(len(rows), device=device).repeat_interleave(number)
         step = torch.arange(len(which), device=device) - (number.cumsum(0) - number)[which]

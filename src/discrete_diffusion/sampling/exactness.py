@@ -26,7 +26,13 @@ _REASONS = {
         "given t predicts the same in every order"
     ),
 }
-_UNCHANGED = {"temperature": 1.0, "top_p": 1.0, "guidance": 1.0, "top_k": None, "stop_cosine": None}
+_UNCHANGED = {
+    "temperature": 1.0,
+    "top_p": 1.0,
+    "guidance": 1.0,
+    "top_k": None,
+    "stop_similarity": None,
+}
 """Settings of samplers at which the distribution of samples is the model's."""
 
 

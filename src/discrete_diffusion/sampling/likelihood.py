@@ -37,7 +37,7 @@ Order = str | Sequence[int]
 
 
 def order_sampler(
-    algorithm: TokenAlgorithm, order: Order, key: str = "likelihood"
+    algorithm: TokenAlgorithm, order: Order, key: str = "likelihood_order"
 ) -> EntropyBounded | None:
     """Build the sampler whose likelihood is measured for an order.
 
@@ -57,8 +57,8 @@ def order_sampler(
         )
     if name in ("random", FirstHitting.name):
         raise ValueError(
-            f"{key}={name}: every order of the tokens leads to a sample; evaluate with orders=K, "
-            "which bounds -log p by K of them"
+            f"{key}={name}: every order of the tokens leads to a sample; evaluate with "
+            "num_orders=K, which bounds -log p by K of them"
         )
     # an algorithm that has one order
     if own is not None and order != own:
@@ -76,7 +76,7 @@ def order_sampler(
     refuse_other_noise(algorithm, f"{key}={order}")
     if not isinstance(order, str):
         check_positions(key, order, algorithm.layout.length, known)
-    sampler = EntropyBounded(order=order, budget=0.0)
+    sampler = EntropyBounded(order=order, entropy_budget=0.0)
     sampler.check(algorithm)
     return sampler
 
@@ -92,18 +92,18 @@ def own_order(algorithm: Algorithm) -> str | None:
 
 
 def check_orders(algorithm: TokenAlgorithm) -> None:
-    """Raise ``ValueError``, naming the key ``orders``, unless a model samples in random orders."""
+    """Raise ``ValueError`` naming ``num_orders`` unless a model samples in random orders."""
     # models of one order
     if own_order(algorithm) is not None:
         raise ValueError(
-            f"orders=K: {algorithm.name} has one order, and its bound is its -log p already; leave "
-            "orders out"
+            f"num_orders=K: {algorithm.name} has one order, and its bound is its -log p already; "
+            "leave orders out"
         )
-    refuse_other_noise(algorithm, "orders=K")
+    refuse_other_noise(algorithm, "num_orders=K")
     # steps that reveal several tokens
     if algorithm.num_steps is not None:
         raise ValueError(
-            f"orders=K: {algorithm.name} has discrete steps that reveal several tokens; leave "
+            f"num_orders=K: {algorithm.name} has discrete steps that reveal several tokens; leave "
             "orders out, or train with algo=mdlm"
         )
 

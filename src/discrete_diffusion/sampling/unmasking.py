@@ -39,7 +39,7 @@ SCORES: dict[str, Callable[[Tensor, Tensor | None, torch.Generator], Tensor]] = 
     "confidence": lambda log_d0, tokens, generator: log_prob_at(cast(Tensor, tokens), log_d0),
     "margin": _margin,
     "entropy": lambda log_d0, tokens, generator: -entropy_of(log_d0),
-    "max-probability": lambda log_d0, tokens, generator: log_d0.amax(dim=-1),
+    "top_probability": lambda log_d0, tokens, generator: log_d0.amax(dim=-1),
     "most-uncertain": lambda log_d0, tokens, generator: entropy_of(log_d0),
     "left-to-right": lambda log_d0, tokens, generator: torch.zeros_like(log_d0[:, 0]),
     "random": lambda log_d0, tokens, generator: uniform_draws(
@@ -66,14 +66,14 @@ class Unmasking(TokenSampler):
     If D is exact and does not depend on t, one token per call is exact with a score that reads the
     distributions alone, but not with a score that reads the sampled tokens.
 
-    ``groups_in_turn``: fill the layout's groups one after the other, all nodes before any edge.
+    ``group_by_group``: fill the layout's groups one after the other, all nodes before any edge.
     """
 
     absorbing_only = True
     order: str | Sequence[int] = field(init=False)
     """Name of a score in ``SCORES``, or a list of all positions in the order of revealing."""
 
-    groups_in_turn: bool = False
+    group_by_group: bool = False
 
     def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
         super()._check_narrowing(algorithm)
@@ -107,7 +107,7 @@ class Unmasking(TokenSampler):
         return turns.flatten() if len(log_d0) == here.numel() else turns[here]
 
     def run(self, samples: PartialSamples) -> None:
-        parts = samples.blocks_and_groups if self.groups_in_turn else samples.blocks
+        parts = samples.blocks_and_groups if self.group_by_group else samples.blocks
         samples.calls.expect(samples.most_calls(parts), exact=False)
         for part in parts:
             fill = self._fill_all if samples.has_fixed_shapes else self._fill
@@ -285,7 +285,7 @@ class EntropyBounded(Unmasking):
 
     Reveal the longest run of positions 1..k, in ``order``, with
 
-        H_1 + ... + H_k - max(H_1, ..., H_k) <= budget,      H_l the entropy of D_l, nats
+        H_1 + ... + H_k - max(H_1, ..., H_k) <= entropy_budget,      H_l the entropy of D_l, nats
 
     (EB, Ben-Hamu et al., arXiv 2505.24857). The left side bounds the information that the k tokens
     have on each other, which is lost by sampling them independently. The first token is always
@@ -293,7 +293,7 @@ class EntropyBounded(Unmasking):
     exact.
 
     ``order``: ``random``, every order equally likely, as in training; one of the published orders
-    ``entropy`` (least first), ``margin`` or ``confidence``; ``max-probability``, ``most-uncertain``
+    ``entropy`` (least first), ``margin`` or ``confidence``; ``top_probability``, ``most-uncertain``
     (most entropy first) or ``left-to-right``; or a list of all positions. Deviation: ``random`` is
     the default, because the others keep less of the distribution of a trained network.
 
@@ -304,10 +304,10 @@ class EntropyBounded(Unmasking):
     name = "entropy-bounded"
     takes_no_steps = (
         "entropy-bounded sampling chooses its own number of calls; leave steps unset and set "
-        "sampling.budget"
+        "sampling.entropy_budget"
     )
 
-    budget: NotNegative = 1.2
+    entropy_budget: NotNegative = 1.2
     order: Annotated[str, OneOf(SCORES)] | Sequence[int] = "random"
 
     def __post_init__(self) -> None:
@@ -326,7 +326,7 @@ class EntropyBounded(Unmasking):
         return Exactness.APPROXIMATE if approximate else Exactness.ANY_ORDER
 
     def samples_together(self, num: int, steps: int | None = None) -> bool:
-        return self.budget > 0 and num > 1  # budget 0 joins tokens that are certain
+        return self.entropy_budget > 0 and num > 1  # budget 0 joins tokens that are certain
 
     def number(
         self, log_d0: Tensor, here: Tensor, order: Tensor, num: Tensor, steps: int | None
@@ -335,5 +335,5 @@ class EntropyBounded(Unmasking):
         entropy = on_grid(entropy_of(log_d0), here, 0.0).gather(1, order)  # first to last
         lost = entropy.cumsum(dim=1) - entropy.cummax(dim=1).values
         # a sum of float32 entropies is rounded; NaN is not beyond: all come at once
-        beyond = lost > self.budget + 1e-6
+        beyond = lost > self.entropy_budget + 1e-6
         return (~beyond).sum(dim=1, keepdim=True)

@@ -241,7 +241,7 @@ def fit_and_try(algorithm: Any, data: Any, config: DictConfig) -> None:
     """Prepare an algorithm on the training split, and call its network with two samples."""
     algorithm.prepare(data.splits["train"].batch())
     some = data.splits["train"][:_SEARCHED]
-    if len(some) == 0 or not config.get("check_backbone", True):
+    if len(some) == 0 or not config.get("preflight", True):
         return  # an empty split is refused where batches are made
     # the smallest and the largest of some samples
     sizes = some.real.sum(dim=1)

@@ -50,10 +50,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-METHODS = ("rejection", "particles")
+METHODS = ("rejection", "smc")
 
 PARTICLES = 512  # default of ``particles``; twice the number of samples, if that is more
-TRIES = 2000  # default of ``tries``: most samples that rejection takes for each requested one
+TRIES = 2000  # default of ``max_tries``: most samples that rejection takes for each requested one
 REPEATS = 4  # independent sets of particles; their spread gives the error of the probability
 
 MOVES = 4
@@ -80,7 +80,7 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
     """
     # check the brief before anything is sampled
     brief, words = load_brief(request, vocab), vocabulary_of_graph(vocab)
-    rules = requested_rules(request.habitable)
+    rules = requested_rules(request.livable)
     start, (condition, stated) = time.perf_counter(), stated_condition(brief, trained, vocab)
     # sample with the method of the request, or the faster one
     with trained.sharing() as shard:
@@ -109,7 +109,7 @@ def answer_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConf
     logger.info(
         f"drawn {how}: {facts['network_calls_per_sample']:,.0f} network calls a diagram; about "
         f"{facts['probability']:.2g} ± {facts['probability_standard_error']:.1g} of the model's "
-        f"diagrams{given} meet the brief{' and are habitable' if rules else ''}"
+        f"diagrams{given} meet the brief{' and are livable' if rules else ''}"
     )
 
     def write() -> SavedSamples:
@@ -185,17 +185,17 @@ class BriefRequest:
     def answer_by_rejection(self, most_calls: int | None = None) -> Answer:
         """Sample until ``num`` diagrams meet the brief, or ``most_calls`` calls are spent."""
         # the judge: the brief, and the rules of living if requested
-        tries, other = self.request.tries or TRIES, "method=particles"
+        max_tries, other = self.request.max_tries or TRIES, "method=smc"
         judge: Judge = self.meets
         kept = Accepted(self.num, "meet the brief", most_calls)
         if self.habitable is not None:
             kept = new_accepted(self.num, self.habitable, "meet the brief and ")
             judge = counting_judge(self.habitable, kept, self.meets)
             other = LESS_STRICT
-        remedy = f"tries={tries}: raise it for more, or take {other}"
+        remedy = f"max_tries={max_tries}: raise it for more, or take {other}"
         # sample until enough are accepted
         on_kept = partial(append_kept, self.trained, self.shard)
-        kept = accept_samples(self._draw, judge, kept, tries=tries, remedy=remedy, on_kept=on_kept)
+        kept = accept_samples(self._draw, judge, kept, max_tries=max_tries, remedy=remedy, on_kept=on_kept)
         p = kept.acceptance
         # the acceptance rate estimates the probability of the brief
         facts = {

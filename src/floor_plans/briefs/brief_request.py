@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PARTICLES = 512  # default of ``particles``, for each partial diagram
-TRIES = 200  # default of ``tries``: most completions that rejection takes for each requested one
+TRIES = 200  # default of ``max_tries``: most completions of rejection for each requested one
 
 _PILOT, _LEAST_SHARE = 32, 0.1
 """Completions of each line that are tried, and the share of them that has to meet the brief for
@@ -63,10 +63,10 @@ def load_brief(request: Request, vocab: VocabConfig) -> Brief:
             f"buildable={buildable} does not go with brief=, which rejects diagrams without "
             "a plan; take buildable=true"
         )
-    slow = "given=" if request.get("given") else "method=particles"
-    if request.get("habitable") and (request.get("given") or request.get("method") == "particles"):
+    slow = "given=" if request.get("given") else "method=smc"
+    if request.get("livable") and (request.get("given") or request.get("method") == "smc"):
         raise ValueError(
-            f"habitable={request['habitable']} does not go with brief= and {slow}: finding a plan "
+            f"livable={request['livable']} does not go with brief= and {slow}: finding a plan "
             "of every weighted sample takes too long; take buildable=true"
         )
     # read the brief, and refuse one that no diagram meets
@@ -100,7 +100,7 @@ def stated_condition(
 ) -> tuple[dict[str, Tensor], list[str]]:
     """Return the condition of the network for the brief, one row, and its meaning in words.
 
-    Both are empty if the network was trained without ``data.condition``. A fact of plans that it
+    Both are empty if the network was trained without ``data.condition_on``. A fact of plans that it
     was not trained on is left to the solver, with a warning.
     """
     # facts of plans that the model does not know
@@ -113,7 +113,7 @@ def stated_condition(
             "%s: %s was not trained on %s, so the diagrams are drawn as without %s; plans make "
             "brief= gives %s to the solver%s",
             *(", ".join(unknown), trained.path, it, it, it),
-            f", data.condition=[{', '.join(learned)}] in training to a model"
+            f", data.condition_on=[{', '.join(learned)}] in training to a model"
             if len(learned) > len(known)
             else "",
         )
@@ -199,9 +199,9 @@ class BriefChoice:
             is_particle = isinstance(sampler, FirstHitting) and not common
             method = "particles" if is_particle else "rejection"
         if method == "rejection":
-            tries = request.tries or TRIES
+            max_tries = request.max_tries or TRIES
             found = choose_by_rejection(
-                lambda turn: draw(sampler, num, (1, turn)), meets, lines, num, tries
+                lambda turn: draw(sampler, num, (1, turn)), meets, lines, num, max_tries
             )
         else:
             # particles of all lines in one batch
@@ -221,17 +221,17 @@ def choose_by_rejection(
     judge: BriefPredicate,
     lines: Sequence[int],
     num: int,
-    tries: int,
+    max_tries: int,
 ) -> tuple[Completions, dict[str, Any]]:
     """Return the first ``num`` completions of each line that meet the brief.
 
-    At most ``tries`` are sampled for each requested one. Raises ``ValueError`` naming a line with
-    too few matches.
+    At most ``max_tries`` are sampled for each requested one. Raises ``ValueError`` naming a line
+    with too few matches.
     """
     # rounds of num completions for each line, until every line has enough
     kept: list[list[tuple[Completions, int]]] = [[] for _ in lines]
     drawn = calls = 0
-    for turn in range(tries):
+    for turn in range(max_tries):
         if all(len(found) >= num for found in kept):
             break
         new = draw(turn)
@@ -244,8 +244,8 @@ def choose_by_rejection(
     short = [line for line, found in zip(lines, kept, strict=True) if len(found) < num]
     if short:
         raise ValueError(
-            f"line {short[0]}: fewer than {num} of {num * tries:,} completions meet the brief; "
-            f"tries={tries}: raise it, or take method=particles"
+            f"line {short[0]}: fewer than {num} of {num * max_tries:,} completions meet the brief; "
+            f"max_tries={max_tries}: raise it, or take method=smc"
         )
     chosen = [pair for found in kept for pair in found[:num]]
     facts = {"num_drawn": drawn, "network_calls_per_sample": calls / len(chosen)}

@@ -28,25 +28,25 @@ def check_brief(options: argparse.Namespace) -> None:
 
     Raises ``SystemExit`` if no diagram meets it.
     """
-    if options.n_max < 1:
-        raise ValueError(f"--n-max {options.n_max}: expected at least 1")
+    if options.max_nodes < 1:
+        raise ValueError(f"--max-nodes {options.max_nodes}: expected at least 1")
     vocabulary = vocabulary_named(options.relations)
     embedded = (
         options.plans is None
         and vocabulary is DIRECTIONS
-        and options.n_max == RPLAN_VOCAB_CONFIG.n_max
+        and options.max_nodes == RPLAN_VOCAB_CONFIG.n_max
     )
     brief = read_brief(options.file)
     for sentence in sentences(brief):
         print(sentence)
     for request in brief.left_out:
         print(f"warning: left out, as a diagram does not say it: {request}")
-    found = feasibility(brief, options.n_max, vocabulary)
+    found = feasibility(brief, options.max_nodes, vocabulary)
     # plans to count matches in: those of --plans, or the embedded ones
     title, plans = "", list[BubbleDiagram]()
     if found.can_be_met is not False and options.plans not in (None, "none"):
         title = options.plans
-        plans = list(read_diagrams(title, n_max=options.n_max, vocabulary=vocabulary))
+        plans = list(read_diagrams(title, max_nodes=options.max_nodes, vocabulary=vocabulary))
     elif found.can_be_met is not False and embedded:
         title, plans = embedded_plans()
     looked_at = progress.track(plans, "looking at plans", "plans")
@@ -54,7 +54,7 @@ def check_brief(options: argparse.Namespace) -> None:
     # a real plan is a better example than the solver's
     if found.example is not None and met and not brief.buildable:
         found = replace(found, example=met[0])
-    print(f"\n{brief_verdict(found, brief, options.n_max, vocabulary, options.file)}")
+    print(f"\n{brief_verdict(found, brief, options.max_nodes, vocabulary, options.file)}")
     if found.can_be_met is False:
         raise SystemExit(1)
     if title:
@@ -64,10 +64,10 @@ def check_brief(options: argparse.Namespace) -> None:
 
 
 def brief_verdict(
-    found: Feasibility, brief: Brief, n_max: int, vocabulary: PlanVocabulary, file: str
+    found: Feasibility, brief: Brief, max_nodes: int, vocabulary: PlanVocabulary, file: str
 ) -> str:
     """Return sentences on whether a brief can be met, with a line per contradictory rule."""
-    scope = f"diagram of at most {n_max} rooms with relations={vocabulary.name}"
+    scope = f"diagram of at most {max_nodes} rooms with relations={vocabulary.name}"
     # undecided
     if found.can_be_met is None:
         if found.example is None and brief.buildable:

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NUM_SAMPLES = 256  # default of ``num_samples``
-GAMMA = 1.0  # default of ``gamma``
+LOOKAHEAD_POWER = 1.0  # default of ``lookahead_power``
 
-_ELSEWHERE = ("seeds", "verdicts", "noise_samples", "time_bins", "likelihood", "orders")
+_ELSEWHERE = ("num_seeds", "num_solver_checks", "noise_samples", "time_bins", "likelihood_order", "num_orders")
 """Keys that measure samples without a brief, or the model itself."""
 
-_OF_BRIEFS = ("method", "particles", "tries", "rejection_calls", "gamma")
+_OF_BRIEFS = ("method", "particles", "max_tries", "rejection_calls", "lookahead_power")
 _SOFT = (0, 7)  # entropy of soft guidance, distinct from that of the other methods
 
 
@@ -229,8 +229,8 @@ def _answers(request: EvaluateRequest, asked: BriefRequest) -> tuple[dict[str, A
     left out."""
     soft, left_out = None, []
     if isinstance(asked.trained.sampler, FirstHitting):
-        gamma = GAMMA if request.gamma is None else request.gamma
-        soft = soft_guidance(asked.trained.sampler, asked.constraint, gamma)
+        power = LOOKAHEAD_POWER if request.lookahead_power is None else request.lookahead_power
+        soft = soft_guidance(asked.trained.sampler, asked.constraint, power)
     else:
         left_out.append(
             "soft_guidance is left out: it draws tokens one by one, and the sampler "
@@ -269,9 +269,9 @@ def _answer_by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answ
     )
     facts = {
         "exact": False,
-        "approximate_because": f"every token is tilted by h^{sampler.gamma:g}, with no weights; "
+        "approximate_because": f"every token is tilted by h^{sampler.lookahead_power:g}, with no weights; "
         "sizes come as in the training data among the brief's",
-        "gamma": sampler.gamma,
+        "gamma": sampler.lookahead_power,
         "doubt": sampler.doubt,
         "network_calls_per_sample": drawn.network_calls,
     }

@@ -57,7 +57,7 @@ def make_plans(
     candidates: int | None = None,
     brief: Mapping[str, Any] | str | None = None,
     num_rooms: int | None = None,
-    habitable: bool = False,
+    livable: bool = False,
     threads: int = 1,
 ) -> list[MadePlan]:
     """Make floor plans: sample diagrams of a model, find a plan of each, keep the best ``num``.
@@ -66,31 +66,31 @@ def make_plans(
     ``default``, and an added hall where they need one. ``candidates``: number of diagrams to
     sample, twice ``num`` by default; equal ones count once. ``brief``: a file or its content, whose
     ``area``, ``outline``, ``front_door`` and ``north`` go to the solver. ``num_rooms``: None: as in
-    the training data. ``habitable``: only plans that break no rule, perhaps fewer than ``num``.
+    the training data. ``livable``: only plans that break no rule, perhaps fewer than ``num``.
 
     Returns the plans, best first: by unmet requirements, then broken rules, then mean score. Raises
     ``ValueError`` for a number out of its range, a brief that is wrong or cannot be met, no diagram
-    that fits the request, ``habitable`` without rules, or without OR-Tools; ``ImportError`` without
+    that fits the request, ``livable`` without rules, or without OR-Tools; ``ImportError`` without
     shapely.
     """
     # the request, with facts of the brief
     request = PlanRequest(rules=read_rules("default")) if request is None else request
     request = with_brief(request, brief)
-    check_habitable(habitable, request)
+    check_livable(livable, request)
     # sample diagrams, find a plan of each, keep the best
     diagrams = candidate_diagrams(
         model, request.seed, num=num, candidates=candidates, brief=brief, num_rooms=num_rooms
     )
     jobs, _ = possible_jobs(request, diagrams)
-    return best_plans(scored_plans(jobs, realise_all(jobs, threads=threads)), num, habitable)
+    return best_plans(scored_plans(jobs, realise_all(jobs, threads=threads)), num, livable)
 
 
-def check_habitable(habitable: bool, request: PlanRequest) -> None:
-    """Raise ``ValueError`` for ``habitable`` in a request without rules."""
-    if habitable and not request.rules.rules:
+def check_livable(livable: bool, request: PlanRequest) -> None:
+    """Raise ``ValueError`` for ``livable`` in a request without rules."""
+    if livable and not request.rules.rules:
         raise ValueError(
-            "habitable=true without rules requires nothing of a plan; take rules=default, or leave "
-            "habitable out"
+            "livable=true without rules requires nothing of a plan; take rules=default, or leave "
+            "livable out"
         )
 
 
@@ -173,9 +173,9 @@ def scored_plans(jobs: Sequence[Job], plans: Iterable[Realised]) -> Iterator[Mad
             yield MadePlan(job, found, scores[0])
 
 
-def best_plans(made: Iterable[MadePlan], num: int, habitable: bool = False) -> list[MadePlan]:
-    """Return the best ``num`` plans, best first; ``habitable``: only plans that keep all rules."""
-    some = [each for each in made if not (habitable and each.broken)]
+def best_plans(made: Iterable[MadePlan], num: int, livable: bool = False) -> list[MadePlan]:
+    """Return the best ``num`` plans, best first; ``livable``: only plans that keep all rules."""
+    some = [each for each in made if not (livable and each.broken)]
     return sorted(some, key=lambda each: rank_key(each.given_up, each.scores))[:num]
 
 
@@ -201,7 +201,7 @@ def run_make(options: argparse.Namespace) -> None:
     # check options before sampling
     files, threads = checked_files(options, {"brief": options.brief})
     request, began = with_brief(request_of(options), options.brief), time.perf_counter()
-    check_habitable(options.habitable, request)
+    check_livable(options.livable, request)
     diagrams = candidate_diagrams(
         options.load(options.checkpoint),
         request.seed,
@@ -230,7 +230,7 @@ def run_make(options: argparse.Namespace) -> None:
             raise Stop(stopped, where=signals.where)
     # keep and write the best
     made = list(scored_plans(jobs[: len(tried)], tried))
-    best = best_plans(made, options.num, options.habitable)
+    best = best_plans(made, options.num, options.livable)
     if not best:
         why = no_plan_reason(len(tried), [each.broken for each in made])
         raise ValueError(
@@ -239,7 +239,7 @@ def run_make(options: argparse.Namespace) -> None:
     numbers = files.write_found(
         [each.job for each in best], [each.found for each in best], began=began
     )
-    kept = ", without a broken rule" if options.habitable else ""
+    kept = ", without a broken rule" if options.livable else ""
     diagrams_tried = counted(len(tried), "different diagram")
     print(f"the best {counted(len(best), 'plan')} of {diagrams_tried}{kept}, best first")
     print(summary(numbers, files))

@@ -249,7 +249,7 @@ class MethodScores:
         # too few diagrams
         if num < asked:
             of_these = "; its coverage and distances are of these" if num else ""
-            key = "rejection_calls" if "rejection_calls" in facts else "tries"
+            key = "rejection_calls" if "rejection_calls" in facts else "max_tries"
             notes.append(
                 f"{name} stopped with {counted(num, 'diagram')} of {asked:,}, after "
                 f"{facts['num_drawn']:,} samples and {self.network_calls:,.0f} network calls "

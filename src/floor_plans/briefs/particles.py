@@ -162,26 +162,26 @@ class SoftGuidance(Steered):
 
     With h(C | x with v) the chance that a sample meets C, each token is sampled from
 
-        r(v) proportional to D_l(v) max(h(x with v), doubt)^gamma.
+        r(v) proportional to D_l(v) max(h(x with v), doubt)^lookahead_power.
 
     Nothing is resampled or rejected: samples may break C, and samples that meet C are not
     distributed as p given C. This is guidance by a classifier of unfinished samples (Dhariwal and
     Nichol, arXiv 2105.05233; for graphs, Vignac et al., arXiv 2209.14734, section 4.3), with h in
     place of a trained classifier. ``doubt``: lower bound on h, since a trained classifier is never
     certain that C is out of reach; with 0, tokens that h excludes are never sampled, unless D
-    allows no other. ``gamma=0`` is the model itself.
+    allows no other. ``lookahead_power=0`` is the model itself.
 
-    ``log_weights`` of the result are 0. Raises ``ValueError`` for a ``gamma`` below 0 or a
+    ``log_weights`` of the result are 0. Raises ``ValueError`` for a ``lookahead_power`` below 0 or a
     ``doubt`` outside [0, 1].
     """
 
-    gamma: float = 1.0
+    lookahead_power: float = 1.0
     doubt: float = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not is_number(self.gamma) or not 0 <= self.gamma < math.inf:
-            raise ValueError(f"gamma={self.gamma}: expected a number, 0 or more")
+        if not is_number(self.lookahead_power) or not 0 <= self.lookahead_power < math.inf:
+            raise ValueError(f"lookahead_power={self.lookahead_power}: expected a number, 0 or more")
         if not 0 <= self.doubt <= 1:
             raise ValueError(f"doubt={self.doubt}: expected a share, 0 to 1")
 
@@ -195,9 +195,9 @@ class SoftGuidance(Steered):
             rows = (left > k).nonzero().squeeze(1)
             position = (call[rows] == k).int().argmax(dim=1)
             log_d, log_h = self._outlook(samples, rows, position, t[rows, k])
-            # tilt by h^gamma in log space; rows that h excludes entirely fall back to D
-            tilt = self.gamma * log_h.clamp(min=math.log(self.doubt) if self.doubt else -math.inf)
-            log_r = log_d + (torch.zeros_like(tilt) if self.gamma == 0 else tilt)
+            # tilt by h^lookahead_power in log space; rows that h excludes entirely fall back to D
+            tilt = self.lookahead_power * log_h.clamp(min=math.log(self.doubt) if self.doubt else -math.inf)
+            log_r = log_d + (torch.zeros_like(tilt) if self.lookahead_power == 0 else tilt)
             none = log_r.amax(dim=-1, keepdim=True) == -torch.inf
             log_r = torch.where(none, log_d, log_r).log_softmax(dim=-1)
             samples.x[rows, position] = sample_categorical(log_r, samples.generator)
@@ -211,15 +211,15 @@ def steered_particles(sampler: Any, constraint: Constraint, path: str) -> Partic
     first-hitting."""
     if not isinstance(sampler, FirstHitting):
         raise ValueError(
-            f"method=particles reveals tokens one by one, but {path} is sampled by {sampler.name}; "
+            f"method=smc reveals tokens one by one, but {path} is sampled by {sampler.name}; "
             "take sampling=first-hitting or method=rejection"
         )
     return Particles(constraint=constraint, **_options(sampler))
 
 
-def soft_guidance(sampler: FirstHitting, constraint: Constraint, gamma: float) -> SoftGuidance:
+def soft_guidance(sampler: FirstHitting, constraint: Constraint, lookahead_power: float) -> SoftGuidance:
     """Build the soft-guidance baseline with the options of ``sampler``."""
-    return SoftGuidance(constraint=constraint, gamma=gamma, **_options(sampler))
+    return SoftGuidance(constraint=constraint, lookahead_power=lookahead_power, **_options(sampler))
 
 
 def _options(sampler: FirstHitting) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def make_options(parser: argparse.ArgumentParser) -> None:
         help="diagrams to find plans of, 1 to 30 s each (default: twice --num)",
     )
     parser.add_argument(
-        "--habitable",
+        "--livable",
         action="store_true",
         help="only plans that break none of the rules; there may be fewer than --num",
     )
@@ -183,7 +183,7 @@ DIALECTS = ("houseganpp", "rlvr")  # formats of dimensioned plans in .json, whic
 
 def _add_n_max(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--n-max",
+        "--max-nodes",
         type=int,
         default=_N_MAX,
         metavar="N",
@@ -195,13 +195,13 @@ def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) 
     _add_n_max(parser)
     # names of rooms
     parser.add_argument(
-        "--code-table",
+        "--room-codes",
         metavar="TABLE",
         help="table of integer room codes, where neither a plan nor its format names one: "
         f"{', '.join(CODE_TABLES)} (default: recognised file by file)",
     )
     parser.add_argument(
-        "--names",
+        "--room-names",
         metavar="FILE",
         help="room types of your own names of rooms, a YAML or JSON object such as "
         "{Schlafzimmer: MasterRoom}",
@@ -215,7 +215,7 @@ def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) 
         "256 x 256); also of a DXF drawing that says none",
     )
     parser.add_argument(
-        "--threshold",
+        "--adjacency-threshold",
         type=float,
         metavar="T",
         help="plans given as boxes: boxes closer than this are related, in their own unit "

@@ -283,18 +283,18 @@ def _table(columns: Sequence[str], rows: Iterable[tuple[str, *tuple[float, ...]]
 
 
 def _read(file: str, options: argparse.Namespace, *, skip_invalid: bool) -> ReadReport:
-    """Read a file; plans may have an added hall in addition to ``n_max`` rooms."""
+    """Read a file; plans may have an added hall in addition to ``max_nodes`` rooms."""
     refuse_features(file)
     return read_report(
         file,
         ReadOptions(
             skip_invalid=skip_invalid,
-            n_max=options.n_max,
+            max_nodes=options.max_nodes,
             halls=1,
-            threshold=options.threshold,
+            adjacency_threshold=options.adjacency_threshold,
             unit=options.unit,
-            codes=options.code_table,
-            names=options.names,
+            room_codes=options.room_codes,
+            room_names=options.room_names,
         ),
     )
 

@@ -182,7 +182,7 @@ def threshold_of(unit: str, threshold: float | None) -> float:
         return DEFAULT_THRESHOLD * _PER_PIXEL[unit]
     number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
     if not (number and math.isfinite(threshold) and threshold >= 0):
-        raise ValueError(f"threshold={threshold}: expected a number of at least 0")
+        raise ValueError(f"adjacency_threshold={threshold}: expected a number of at least 0")
     return threshold
 
 
@@ -222,10 +222,10 @@ def check_scale(
     if unit == "pixels" and found.typical >= _LEAST_SIDE * gap:
         larger = "; pixels of a plan drawn larger than 256 x 256 need such a threshold too"
     raise ValueError(
-        f"its boxes do not fit unit={unit} with threshold={rounded(gap)}, the gap up to which "
+        f"its boxes do not fit unit={unit} with adjacency_threshold={rounded(gap)}, the gap up to which "
         f"rooms are related: {found}. Give {or_unit}the gap in the boxes' own unit, say "
-        f"data.threshold={rounded(found.typical / _TYPICAL_SIDE, 2)} (evaluate: unit=, "
-        f"threshold=; discrete-diffusion data: --unit, --threshold){larger}"
+        f"data.adjacency_threshold={rounded(found.typical / _TYPICAL_SIDE, 2)} (evaluate: unit=, "
+        f"adjacency_threshold=; discrete-diffusion data: --unit, --adjacency-threshold){larger}"
     )
 
 

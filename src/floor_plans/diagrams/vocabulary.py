@@ -2,7 +2,7 @@
 
 A code has the same meaning in every diagram. Plans drawn to scale have relations with directions;
 plans known by walls and doors only have adjacency. ``data.relations`` names the vocabulary, and
-``data.condition`` the facts of a plan that a model is conditioned on.
+``data.condition_on`` the facts of a plan that a model is conditioned on.
 """
 
 from __future__ import annotations
@@ -239,14 +239,14 @@ metres."""
 
 
 def fact_names(data: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of the facts of ``data.condition``, in the order of ``OF_ROOMS`` and ``OF_PLANS``.
+    """Names of the facts of ``data.condition_on``, in the order of ``OF_ROOMS`` and ``OF_PLANS``.
 
     Raises ``ValueError`` for an unknown fact.
     """
-    asked, known = data.get("condition") or (), (*OF_ROOMS, *OF_PLANS)
+    asked, known = data.get("condition_on") or (), (*OF_ROOMS, *OF_PLANS)
     for name in [asked] if isinstance(asked, str) else asked:
         if name not in known:
-            raise ValueError(f"data.condition: {unknown_name('fact', str(name), known)}")
+            raise ValueError(f"data.condition_on: {unknown_name('fact', str(name), known)}")
     return tuple(name for name in known if name in asked)
 
 
@@ -276,4 +276,4 @@ def fact_sizes(data: Mapping[str, Any]) -> tuple[int, ...]:
     """Return how many numbers encode each fact of a ``config.data``."""
     types = vocabulary_named(data.get("relations", DIRECTIONS.name)).room_types
     names = fact_names(data)
-    return tuple(size for name in names for size in sizes_of(name, data["n_max"], types))
+    return tuple(size for name in names for size in sizes_of(name, data["max_nodes"], types))

@@ -82,12 +82,12 @@ class Drawing:
     drawn: DrawnIn = IN_METRES
     notes: tuple[Note, ...] = ()
 
-    def plan(self, *, n_max: int, gap: float) -> Plan:
+    def plan(self, *, max_nodes: int, gap: float) -> Plan:
         """Return the diagram, as ``FloorPlan.to_diagram`` does, with omissions and notes.
 
         ``gap``: metres up to which rooms are related. Raises ``DiagramError``.
         """
-        check_size(len(self.rooms), n_max, "rooms")
+        check_size(len(self.rooms), max_nodes, "rooms")
         embedded = None if self.embedded is None else read_embedded(self.embedded)
         unmoved = {} if embedded is None else unmoved_rooms(self.rooms, embedded)
         floors = [room.floor for room in self.rooms]

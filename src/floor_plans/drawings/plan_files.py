@@ -88,7 +88,7 @@ def room_codes(data: object) -> RoomCodes:
 
 
 def parse_plan(
-    data: object, *, n_max: int, threshold: float, unit: str = "pixels", codes: str | None = None
+    data: object, *, max_nodes: int, threshold: float, unit: str = "pixels", codes: str | None = None
 ) -> Plan:
     """Read the diagram of a JSON object.
 
@@ -103,7 +103,7 @@ def parse_plan(
     ``codes``: table of room codes, if neither object nor format states one; None: ``ROOM_TYPES``.
 
     Other keys become metadata. Raises ``DiagramError`` naming the field that is wrong or misspelt,
-    more than ``n_max`` rooms, or metadata that could not be written again.
+    more than ``max_nodes`` rooms, or metadata that could not be written again.
     """
     if not isinstance(data, Mapping):
         raise DiagramError("", f"expected a JSON object, got {reprlib.repr(data)}")
@@ -116,7 +116,7 @@ def parse_plan(
     # drawings in metres
     if field in _DRAWING_READERS:
         drawing = _DRAWING_READERS[field](data)
-        plan = drawing.plan(n_max=n_max, gap=threshold * metres_per(unit))
+        plan = drawing.plan(max_nodes=max_nodes, gap=threshold * metres_per(unit))
         check_metadata(plan.diagram.metadata)
         return plan
     # other formats, with the table of their room codes
@@ -124,7 +124,7 @@ def parse_plan(
     if own is not None and (named := own_table(data)) not in (None, own):
         reason = f"{named}, but a plan with {field!r} has room codes of {own}"
         raise DiagramError(CODES_FIELD, reason)
-    plan = parse(data, own or codes or OUR_TABLE, n_max, threshold)
+    plan = parse(data, own or codes or OUR_TABLE, max_nodes, threshold)
     check_listed(data, plan.diagram.num_rooms)
     if not plan.duplicate:
         check_metadata(plan.diagram.metadata)
@@ -137,17 +137,17 @@ def _identifying_field(data: Mapping[str, Any]) -> str:
     return next((field for field in fields if field in data), "relations")
 
 
-def _parse_interchange(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+def _parse_interchange(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
     """Read a plan of rooms and relations."""
     if isinstance(data.get("rooms"), list) and "relations" in data:
-        check_size(len(data["rooms"]), n_max, "rooms")
+        check_size(len(data["rooms"]), max_nodes, "rooms")
     return Plan(BubbleDiagram.from_json(data, codes=codes))  # its error names a missing field
 
 
-def _parse_rendered(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+def _parse_rendered(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
     """Read a rendered plan, with relations as given."""
     given = required_list(data, "room_type")
-    check_size(len(given), n_max, "room_type")
+    check_size(len(given), max_nodes, "room_type")
     duplicate = data.get("duplicate", False)
     if not isinstance(duplicate, bool):
         raise DiagramError("duplicate", f"expected true or false, got {reprlib.repr(duplicate)}")
@@ -176,7 +176,7 @@ def _areas_in_pixels(areas: object, num_rooms: int) -> list[float]:
     return [finite_number(area, f"area_px[{k}]") for k, area in enumerate(areas)]
 
 
-def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+def _parse_boxes(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
     """Read boxes (x0, y0, x1, y1), y downwards, and measure relations. Doors, and floors enclosed
     by walls of a House-GAN++ plan, become metadata."""
     walls = ("edges", "ed_rm", FRAME) if "ed_rm" in data else ()
@@ -185,7 +185,7 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
     table = CODE_TABLES[own_table(data) or codes]
     given = required_list(data, key)
     if not table.doors:
-        check_size(len(given), n_max, key)
+        check_size(len(given), max_nodes, key)
     boxes = required_list(data, "boxes")
     if len(boxes) != len(given):
         what = "rooms and doors" if table.doors else "rooms"
@@ -208,7 +208,7 @@ def _parse_boxes(data: Mapping[str, Any], codes: str, n_max: int, threshold: flo
     if not rooms:
         besides = " besides doors" if table.doors else ""
         raise DiagramError(key, f"a diagram needs at least one room{besides}")
-    check_size(len(rooms), n_max, key)
+    check_size(len(rooms), max_nodes, key)
     if len(nodes) < len(types):
         behind = data["ed_rm"] if walls else []
         metadata["doors"] = [
@@ -290,7 +290,7 @@ _DRAWINGS: dict[str, Callable[..., Drawing]] = {".dxf": read_dxf, ".wkt": read_w
 
 
 def plan_records(
-    path: Path, n_max: int, threshold: float, unit: str, names: OwnNames = NO_NAMES
+    path: Path, max_nodes: int, threshold: float, unit: str, names: OwnNames = NO_NAMES
 ) -> list[Record[Plan]]:
     """Records of a file or folder of plans; a file without a plan gives one with its error.
     ``threshold``: largest gap between related boxes, in their ``unit``. Raises ``ValueError`` for a
@@ -301,10 +301,10 @@ def plan_records(
         if not files:
             kinds = ", ".join(FOLDER_SUFFIXES)
             raise ValueError(f"{path} is a folder without a {kinds} file; give the path of a file")
-        of_files = (plan_records(file, n_max, threshold, unit, names) for file in files)
+        of_files = (plan_records(file, max_nodes, threshold, unit, names) for file in files)
         return [record for records in of_files for record in records]
     try:
-        return list(_file_records(path, n_max, threshold, unit, names))
+        return list(_file_records(path, max_nodes, threshold, unit, names))
     except DiagramError as error:
         return [wrong_record(path, "", error)]
 
@@ -323,30 +323,30 @@ def _readable_files(folder: Path) -> list[Path]:
 
 
 def _file_records(
-    path: Path, n_max: int, threshold: float, unit: str, names: OwnNames
+    path: Path, max_nodes: int, threshold: float, unit: str, names: OwnNames
 ) -> Iterator[Record[Plan]]:
     """Records of a file. Raises ``DiagramError`` for a file without plans."""
     suffix = suffix_of(path)
 
     def parse(data: Any, codes: str | None) -> Plan:
         data = names.translate(data)
-        return parse_plan(data, n_max=n_max, threshold=threshold, unit=unit, codes=codes)
+        return parse_plan(data, max_nodes=max_nodes, threshold=threshold, unit=unit, codes=codes)
 
     # the content decides first, then the suffix
     if is_mat_file(path):
         for number, values in enumerate(mat_records(path), start=1):
-            yield _mat_record(path, f"record {number}", values, n_max)
+            yield _mat_record(path, f"record {number}", values, max_nodes)
     elif foreign := foreign_format(path):
         raise DiagramError("", foreign)
     elif suffix == ".graphml":
-        yield _graphml_record(path, n_max, names)
+        yield _graphml_record(path, max_nodes, names)
     elif suffix in _DRAWINGS:
         in_unit = {"unit": unit} if suffix == ".dxf" else {}  # WKT is always in metres
 
         def parse_drawing(codes: str | None) -> Plan:
             with open_plans(path) as file:
                 drawing = _DRAWINGS[suffix](file.read(), names=names, **in_unit)
-            return drawing.plan(n_max=n_max, gap=threshold * metres_per(unit))
+            return drawing.plan(max_nodes=max_nodes, gap=threshold * metres_per(unit))
 
         yield Record(path, "", RoomCodes(), parse_drawing)
     elif one_document(path) or (suffix in (".json", ".geojson") and not holds_lines(path)):
@@ -434,7 +434,7 @@ def _document_records(path: Path, parse: _Parse) -> Iterator[Record[Plan]]:
         yield from _object_records(path, f"plan {number}", item, parse)
 
 
-def _graphml_record(path: Path, n_max: int, names: OwnNames) -> Record[Plan]:
+def _graphml_record(path: Path, max_nodes: int, names: OwnNames) -> Record[Plan]:
     """Record of a GraphML file."""
     try:
         with open_plans(path) as file:
@@ -449,17 +449,17 @@ def _graphml_record(path: Path, n_max: int, names: OwnNames) -> Record[Plan]:
 
     def parse(codes: str | None) -> Plan:
         plan = read_graphml(graph, codes=codes or OUR_TABLE)
-        check_size(plan.diagram.num_rooms, n_max, "rooms")
+        check_size(plan.diagram.num_rooms, max_nodes, "rooms")
         return plan
 
     rooms = [room for _, room in graph.nodes(data="room")]
     return Record(path, "", codes_of(rooms), parse)
 
 
-def _mat_record(path: Path, where: str, values: Any, n_max: int) -> Record[Plan]:
+def _mat_record(path: Path, where: str, values: Any, max_nodes: int) -> Record[Plan]:
     """Record of a MATLAB file."""
     try:
-        plan = plan_of_record(values, n_max=n_max)
+        plan = plan_of_record(values, max_nodes=max_nodes)
     except DiagramError as error:
         return wrong_record(path, where, error)
     codes = RoomCodes(plan.diagram.rooms, table=OUR_TABLE)

@@ -54,11 +54,11 @@ from floor_plans.solver.requests import Diagrams
 class ReadOptions(Checked):
     """Options for reading plans.
 
-    ``skip_invalid``: report invalid plans, and read on. ``n_max``: most rooms of a plan; ``halls``:
-    further rooms allowed if a plan marks them as added. ``codes``: the table of integer room codes
+    ``skip_invalid``: report invalid plans, and read on. ``max_nodes``: most rooms of a plan; ``halls``:
+    further rooms allowed if a plan marks them as added. ``room_codes``: the table of integer room codes
     (``CODE_TABLES``) if a plan or its format names none; None recognises it, see
-    ``recognise_codes``. ``names``: file of the user's own names of rooms, see ``read_names``.
-    ``unit``: unit of boxes, and of DXF drawings that state none, one of ``UNITS``. ``threshold``:
+    ``recognise_codes``. ``room_names``: file of the user's own names of rooms, see ``read_names``.
+    ``unit``: unit of boxes, and of DXF drawings that state none, one of ``UNITS``. ``adjacency_threshold``:
     largest gap between related boxes, in their unit; None: the usual gap, see ``threshold_of``.
     ``vocabulary``: vocabulary of all plans; None: that of the first plan with relations.
 
@@ -66,22 +66,22 @@ class ReadOptions(Checked):
     """
 
     skip_invalid: bool = False
-    n_max: Count = RPLAN_VOCAB_CONFIG.n_max
+    max_nodes: Count = RPLAN_VOCAB_CONFIG.n_max
     halls: CountOrZero = 0
-    threshold: float | None = None
+    adjacency_threshold: float | None = None
     unit: str = "pixels"
-    codes: str | None = None
-    names: str | os.PathLike[str] | None = None
+    room_codes: str | None = None
+    room_names: str | os.PathLike[str] | None = None
     vocabulary: PlanVocabulary | None = None
 
     def __post_init__(self) -> None:
-        threshold_of(self.unit, self.threshold)
-        check_table(self.codes)
+        threshold_of(self.unit, self.adjacency_threshold)
+        check_table(self.room_codes)
 
     @property
     def gap(self) -> float:
-        """``threshold``, or the usual gap in the unit."""
-        return threshold_of(self.unit, self.threshold)
+        """``adjacency_threshold``, or the usual gap in the unit."""
+        return threshold_of(self.unit, self.adjacency_threshold)
 
 
 @dataclass
@@ -128,15 +128,15 @@ class Reading:
             self.measured.append((record.place, plan))
 
     def _read_sized(self, record: Record[Plan], table: str | None) -> Plan:
-        """Read a plan of at most ``n_max`` rooms, plus added ``halls``. Raises ``DiagramError``."""
-        n_max = self.options.n_max
+        """Read a plan of at most ``max_nodes`` rooms, plus added ``halls``. Raises ``DiagramError``."""
+        max_nodes = self.options.max_nodes
         try:
             plan = record.read(table)
         except SizeError as error:
-            check_size(error.num_rooms, n_max, error.field)  # the parser's error has n_max + halls
+            check_size(error.num_rooms, max_nodes, error.field)  # the parser's error has max_nodes + halls
             raise
-        if plan.diagram.num_rooms > n_max:
-            check_size(plan.diagram.num_rooms - len(added_rooms(plan.diagram)), n_max, "rooms")
+        if plan.diagram.num_rooms > max_nodes:
+            check_size(plan.diagram.num_rooms - len(added_rooms(plan.diagram)), max_nodes, "rooms")
         return plan
 
     def leave_out_foreign(self) -> None:
@@ -178,11 +178,11 @@ def read_diagrams(
     path: str | os.PathLike[str],
     *,
     skip_invalid: bool = False,
-    n_max: int = RPLAN_VOCAB_CONFIG.n_max,
-    threshold: float | None = None,
+    max_nodes: int = RPLAN_VOCAB_CONFIG.n_max,
+    adjacency_threshold: float | None = None,
     unit: str = "pixels",
-    codes: str | None = None,
-    names: str | os.PathLike[str] | None = None,
+    room_codes: str | None = None,
+    room_names: str | os.PathLike[str] | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> Diagrams:
     """Read the diagrams of a file or folder, in its order; see ``read_report``, and ``ReadOptions``
@@ -193,17 +193,17 @@ def read_diagrams(
 
     Raises:
         FileNotFoundError: nothing is at ``path``.
-        ValueError: a plan is invalid or has more than ``n_max`` rooms (unless ``skip_invalid``),
+        ValueError: a plan is invalid or has more than ``max_nodes`` rooms (unless ``skip_invalid``),
             naming file, line or record, and field; a keyword is wrong or does not fit the file; or
             the package that reads a drawing is missing.
     """
     options = ReadOptions(
         skip_invalid=skip_invalid,
-        n_max=n_max,
-        threshold=threshold,
+        max_nodes=max_nodes,
+        adjacency_threshold=adjacency_threshold,
         unit=unit,
-        codes=codes,
-        names=names,
+        room_codes=room_codes,
+        room_names=room_names,
         vocabulary=vocabulary,
     )
     report = read_report(path, options)
@@ -227,7 +227,7 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
     ``plan_files.parse_plan``. Pickles are never loaded.
 
     Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or
-    record, field and reason for the first plan that is invalid or has more than ``n_max`` rooms;
+    record, field and reason for the first plan that is invalid or has more than ``max_nodes`` rooms;
     with ``skip_invalid`` the report lists it instead. Also raised for codes that fit several
     tables, boxes that are hardly in ``unit`` (``check_scale``) or in one unit
     (``check_one_unit``), and drawings that are hardly in their unit (``check_drawings``).
@@ -236,17 +236,17 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
     if not path.exists():
         raise FileNotFoundError(f"no plans file at {path.absolute()}")
     # the records, and the table of their room codes
-    own_names = read_names(options.names)
+    own_names = read_names(options.room_names)
     with progress.task(f"opening {path.name}"):
-        most = options.n_max + options.halls
+        most = options.max_nodes + options.halls
         records = plan_records(path, most, options.gap, options.unit, own_names)
-        found = recognise_codes(path, records, options.codes)
+        found = recognise_codes(path, records, options.room_codes)
     # read each record
     reading = Reading(options)
     for record in progress.track(records, f"reading {path.name}", "plans"):
         reading.take(record, found.table_of(record))
     # checks and remarks on all plans together
-    check_measured(path, reading.measured, options.unit, options.threshold)
+    check_measured(path, reading.measured, options.unit, options.adjacency_threshold)
     remarks = remarks_of(reading.noted)
     for remark in remarks:
         logger.warning("%s", remark.sentence())
@@ -274,8 +274,8 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
 def read_partials(
     path: str | os.PathLike[str],
     *,
-    n_max: int = RPLAN_VOCAB_CONFIG.n_max,
-    codes: str | None = None,
+    max_nodes: int = RPLAN_VOCAB_CONFIG.n_max,
+    room_codes: str | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> list[PartialDiagram]:
     """Read the partial diagrams of a file, in its order; see ``numbered_partials``.
@@ -283,34 +283,34 @@ def read_partials(
     Raises:
         FileNotFoundError: nothing is at ``path``.
         ValueError: ``path`` is a folder or not a file of JSON lines, or a line is wrong,
-            contradicts itself or has more than ``n_max`` rooms, naming file, line and field.
+            contradicts itself or has more than ``max_nodes`` rooms, naming file, line and field.
     """
-    partials = numbered_partials(path, n_max=n_max, codes=codes, vocabulary=vocabulary)
+    partials = numbered_partials(path, max_nodes=max_nodes, room_codes=room_codes, vocabulary=vocabulary)
     return list(partials.values())
 
 
 def numbered_partials(
     given: str | os.PathLike[str] | GivenObjects,
     *,
-    n_max: int = RPLAN_VOCAB_CONFIG.n_max,
-    codes: str | None = None,
+    max_nodes: int = RPLAN_VOCAB_CONFIG.n_max,
+    room_codes: str | None = None,
     vocabulary: PlanVocabulary | None = None,
 ) -> dict[int, PartialDiagram]:
     """Read the partial diagrams of a file, or of objects, by the number of their line, from 1 on.
 
     A line holds one JSON object, see ``PartialDiagram.from_json``. Blank lines are skipped, and a
-    gzipped file is read as well. ``codes``, ``vocabulary``: as for plans, see ``ReadOptions``.
+    gzipped file is read as well. ``room_codes``, ``vocabulary``: as for plans, see ``ReadOptions``.
     Unknown keys are logged with their number of lines, except for labels (``name``, ``id``,
     ``given``).
 
     Raises ``FileNotFoundError`` naming the path, and ``ValueError`` naming file, line and field for
-    the first line that is wrong, contradicts itself, has more than ``n_max`` rooms, or has a key
+    the first line that is wrong, contradicts itself, has more than ``max_nodes`` rooms, or has a key
     ``given`` that is not a number, as completions use that key for the line they complete. Also
     raised for room codes that fit several tables.
     """
-    check_table(codes)
+    check_table(room_codes)
     path = Path(str(given))
-    parse = partial(_parse_partial, n_max=n_max, vocabulary=vocabulary)
+    parse = partial(_parse_partial, max_nodes=max_nodes, vocabulary=vocabulary)
     # records of the lines that are not blank, and the table of their room codes
     if isinstance(given, GivenObjects):
         lines = {
@@ -327,7 +327,7 @@ def numbered_partials(
     records = {
         number: record_of_line(*place, _room_codes, parse) for number, place in lines.items()
     }
-    found = recognise_codes(path, records.values(), codes)
+    found = recognise_codes(path, records.values(), room_codes)
     # read each line
     partials = {}
     for number, record in records.items():
@@ -349,7 +349,7 @@ def numbered_partials(
 
 
 def _parse_partial(
-    data: Any, table: str | None, *, n_max: int, vocabulary: PlanVocabulary | None
+    data: Any, table: str | None, *, max_nodes: int, vocabulary: PlanVocabulary | None
 ) -> PartialDiagram:
     """Read a partial diagram; raise ``DiagramError`` if it is invalid or unknown to the model."""
     diagram = PartialDiagram.from_json(data, codes=table or OUR_TABLE)
@@ -360,9 +360,9 @@ def _parse_partial(
     # words and size that the model knows
     if vocabulary is not None:
         check_vocabulary(diagram.rooms, diagram.relations, vocabulary)
-    if diagram.num_rooms > n_max:
+    if diagram.num_rooms > max_nodes:
         raise DiagramError(
-            "rooms", f"{diagram.num_rooms} rooms, more than the {n_max} that the model knows"
+            "rooms", f"{diagram.num_rooms} rooms, more than the {max_nodes} that the model knows"
         )
     return diagram
 

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NUM_WITH_AREAS = 1000  # generated plans from which areas of rooms are sampled
-REFERENCE_SEED = 271_828_182  # ``plan_seed`` of generated reference plans; no recipe trains on it
+REFERENCE_SEED = 271_828_182  # ``generator_seed`` of generated reference plans; no recipe trains on it
 
 NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
 """Numbers of generated plans in the reference, and in the pool for floors."""
@@ -134,7 +134,7 @@ def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
     if facts is not None and facts.plan_names and symmetry != "none":
         raise ValueError(
             f"data.symmetry={symmetry}: images of a diagram have no {', '.join(facts.plan_names)}; "
-            "leave it at none, or these out of data.condition"
+            "leave it at none, or these out of data.condition_on"
         )
     splits = (_from_files if "path" in config else _generated)(config, vocab, facts)
     if facts is not None:
@@ -176,11 +176,11 @@ def _generated(
     most = N_MAX if sizes is None else sizes[1]
     if vocab.n_max < most:
         raise ValueError(
-            f"data.n_max={vocab.n_max}: the embedded plans have up to {most} rooms; take "
-            f"data.n_max={most} or more"
+            f"data.max_nodes={vocab.n_max}: the embedded plans have up to {most} rooms; take "
+            f"data.max_nodes={most} or more"
         )
     # plans, and their facts if needed
-    generated = (config.num_plans, config.plan_seed, sizes)
+    generated = (config.num_plans, config.generator_seed, sizes)
     livable = config.get("livable", False)
     plans = cached_plans(*generated, livable=livable)
     graphs = plans.encode(vocab)
@@ -242,21 +242,21 @@ def _read(path: str, config: DictConfig, vocab: VocabConfig, facts: Facts | None
 def read_plans(
     path: str,
     config: DictConfig | EvaluateRequest,
-    n_max: int,
+    max_nodes: int,
     vocabulary: PlanVocabulary | None = None,
 ) -> ReadReport:
-    """Read the plans of a file with at most ``n_max`` rooms, and log their counts.
+    """Read the plans of a file with at most ``max_nodes`` rooms, and log their counts.
 
     ``config``: reading options, of ``data=plans`` or ``evaluate``. Raises the readers' errors, and
     ``ValueError`` for a file without plans.
     """
     options = ReadOptions(
         skip_invalid=config.skip_invalid,
-        n_max=n_max,
-        threshold=config.get("threshold"),
+        max_nodes=max_nodes,
+        adjacency_threshold=config.get("adjacency_threshold"),
         unit=config.get("unit", "pixels"),
-        codes=config.get("codes"),
-        names=config.get("names"),
+        room_codes=config.get("room_codes"),
+        room_names=config.get("room_names"),
         vocabulary=vocabulary,
     )
     report = read_report(path, options)
@@ -276,12 +276,12 @@ def training_areas(config: DictConfig) -> RoomAreas:
     # generated plans
     if config.name != "plans":
         livable = config.get("livable", False)
-        drawn = generate_plans(_NUM_WITH_AREAS, config.plan_seed, livable=livable)
+        drawn = generate_plans(_NUM_WITH_AREAS, config.generator_seed, livable=livable)
         return RoomAreas(floor_plans(drawn, "pixels"))
     # plans of files, if they have boxes
     path = config.path or config.train_path
     try:
-        diagrams = read_plans(path, config, config.n_max).diagrams
+        diagrams = read_plans(path, config, config.max_nodes).diagrams
         plans = plans_with_boxes(diagrams, config.get("unit", "pixels"))
     except (OSError, ValueError) as error:
         logger.warning("room areas are typical ones, not those of the training data: %s", error)
@@ -297,20 +297,20 @@ def read_measured(
     """Read plans for evaluation, or for comparison with samples.
 
     ``trained_for``: vocabulary of a model, which limits the number of rooms and their types; None
-    limits the number of rooms to ``n_max`` of the request.
+    limits the number of rooms to ``max_nodes`` of the request.
     """
     refuse_features(path)
-    n_max, words = request.n_max, None
+    max_nodes, words = request.max_nodes, None
     if trained_for is not None:
-        n_max, words = trained_for.n_max, vocabulary_of_graph(trained_for)
+        max_nodes, words = trained_for.n_max, vocabulary_of_graph(trained_for)
     try:
-        return read_plans(path, request, n_max, words)
+        return read_plans(path, request, max_nodes, words)
     except ValueError as error:
         if not isinstance(error.__cause__, SizeError):
             raise
         raise too_large(
             error,
-            f"; allow more with n_max={error.__cause__.num_rooms}"
+            f"; allow more with max_nodes={error.__cause__.num_rooms}"
             if trained_for is None
             else ", which the model was trained for; leave such plans out with skip_invalid=true",
         ) from error
@@ -325,7 +325,7 @@ def real_data_for_samples(
     """
     check_reference(request, of_files=True)
     # a reference file, with its training data
-    training = None if request.training is None else _plans(request.training, request)
+    training = None if request.training_data is None else _plans(request.training_data, request)
     if request.reference is not None:
         reference = _plans(request.reference, request)
         measured = [reference[row] for row in held_out_rows(request, len(reference)).tolist()]
@@ -344,7 +344,7 @@ def real_data_for_samples(
     # no file: generated plans of a seed that no recipe trains on
     known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
     name = (
-        f"{NUM_REFERENCE:,} fresh plans of the embedded generator, plan_seed={REFERENCE_SEED}, "
+        f"{NUM_REFERENCE:,} fresh plans of the embedded generator, generator_seed={REFERENCE_SEED}, "
         "livable or not"
     )
     logger.info("no reference=FILE: comparing with %s", name)
@@ -358,7 +358,7 @@ def real_data_for_model(
     """Reference data for a model: the held-out split of its checkpoint, or ``reference=FILE`` as
     its test split.
 
-    Training data are ``training=FILE``, or the checkpoint's own if still readable.
+    Training data are ``training_data=FILE``, or the checkpoint's own if still readable.
     """
     decoded: dict[str, list[BubbleDiagram]] = {}
 
@@ -393,8 +393,8 @@ def real_data_for_model(
         known = list(chain.from_iterable(decoded.values()))
     # training data, for novelty
     training = None
-    if request.training is not None:
-        training = _plans(request.training, request, trained_for=vocab)
+    if request.training_data is not None:
+        training = _plans(request.training_data, request, trained_for=vocab)
     elif own is not None:
         training = with_images(own, "train") or None
     measured = some_held_out(request, on.data, on.split)

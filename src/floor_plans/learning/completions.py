@@ -282,7 +282,7 @@ def complete_file(
         partials=read_given(request, vocab, way),
         vocab=vocab,
         node_order=trained.data_config.node_order,
-        num=COMPLETIONS if request.completions is None else request.completions,
+        num=COMPLETIONS if request.num_completions is None else request.num_completions,
         way=way,
         max_arrangements=request.max_arrangements,
         trajectories=request.trajectory,
@@ -331,7 +331,7 @@ def read_given(request: SampleRequest, vocab: VocabConfig, way: Way) -> dict[int
     check_realise(request)
     words = vocabulary_of_graph(vocab)
     partials = numbered_partials(
-        request.given, n_max=vocab.n_max, codes=request.codes, vocabulary=words
+        request.given, max_nodes=vocab.n_max, room_codes=request.room_codes, vocabulary=words
     )
     if request.realise:
         check_given(request.given, partials)

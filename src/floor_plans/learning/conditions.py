@@ -1,6 +1,6 @@
 """Facts of a plan as conditions of a model: counts of rooms, area, outline, front door.
 
-Facts are numbers, NaN if unknown. ``data.condition`` names the facts that a model is conditioned
+Facts are numbers, NaN if unknown. ``data.condition_on`` names the facts that a model is conditioned
 on; a brief states their values, see docs/floor_plans/briefs.md.
 """
 
@@ -61,7 +61,7 @@ class Facts:
 
     @classmethod
     def of(cls, data: Mapping[str, Any], vocab: VocabConfig) -> Facts | None:
-        """Return the facts that ``data.condition`` names, or None if it names none.
+        """Return the facts that ``data.condition_on`` names, or None if it names none.
 
         Raises ``ValueError`` for an unknown fact.
         """
@@ -148,7 +148,7 @@ class Facts:
                 plan = FloorPlan.of(diagram, unit)
             except DiagramError as error:
                 raise ValueError(
-                    f"data.condition={','.join(self.names)} reads boxes and doors; plan {number} "
+                    f"data.condition_on={','.join(self.names)} reads boxes and doors; plan {number} "
                     f"of the data, counted from 0, has a wrong {error}"
                 ) from error
             # front door and outline, if the plan has them
@@ -185,7 +185,7 @@ class Facts:
             unknown = int(part.isnan().any(dim=1).sum())
             if unknown == len(graphs):
                 raise ValueError(
-                    f"data.condition: no training plan has a known {name}; leave {name} out, or "
+                    f"data.condition_on: no training plan has a known {name}; leave {name} out, or "
                     "give plans with boxes" + " and doors" * (name == "front_door")
                 )
             if unknown:
@@ -261,6 +261,6 @@ def _shapely() -> Any:
     except ImportError as error:
         raise ValueError(
             f"facts of plans take shapely: {install_command('plans')}, or leave "
-            f"{', '.join(OF_PLANS)} out of data.condition and of the brief"
+            f"{', '.join(OF_PLANS)} out of data.condition_on and of the brief"
         ) from error
     return shapely

@@ -415,7 +415,7 @@ def _scored(
     # shares of samples that can be built, if OR-Tools is installed
     is_large = any(diagram.num_rooms > RPLAN_VOCAB_CONFIG.n_max for diagram in real.reference)
     usual = NUM_LARGE_VERDICTS if is_large else NUM_VERDICTS
-    asked = usual if request.verdicts is None else int(request.verdicts)
+    asked = usual if request.num_solver_checks is None else int(request.num_solver_checks)
     if "transitive" not in scores.per_seed:
         asked = 0  # relations without direction have no contradictions
     plans = score_plans(sets, real.reference, asked)

@@ -141,16 +141,16 @@ class DiagramCells(TokenCells):
         self.columns = (valid, transitive, *_PLAN_COLUMNS, *distances)
 
     def num_verdicts(self, config: DictConfig) -> int:
-        """Number of samples with a verdict of the solver: ``eval.verdicts``, or 0 without OR-Tools.
+        """Number of samples with a verdict of the solver: ``eval.num_solver_checks``, or 0 without OR-Tools.
 
         Null means ``usual_verdicts``, and 0 for few samples.
         """
-        asked, num_samples = config.eval.verdicts, int(config.eval.num_samples)
+        asked, num_samples = config.eval.num_solver_checks, int(config.eval.num_samples)
         if not is_installed():
             return 0
         if asked is None:
             enough = num_samples >= _FEWEST_SAMPLES
-            return usual_verdicts(num_samples, config.data.n_max) if enough else 0
+            return usual_verdicts(num_samples, config.data.max_nodes) if enough else 0
         return min(num_samples, int(asked))
 
     def report(self, data: DiagramDataset, verdicts: int = 0) -> DiagramReport:

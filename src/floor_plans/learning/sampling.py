@@ -1,7 +1,7 @@
 """``sample`` of a model of diagrams: ways to draw diagrams that have a plan, samples, their plans.
 
 ``realise=true`` makes plans for the rules ``default``, with areas as in the training data;
-``habitable`` samples keep the plans that made them acceptable.
+``livable`` samples keep the plans that made them acceptable.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Way:
 
     @classmethod
     def requested(cls, request: SampleRequest, vocab: VocabConfig) -> Way:
-        """Build the way requested by ``buildable`` and ``habitable``.
+        """Build the way requested by ``buildable`` and ``livable``.
 
         Raises ``ValueError`` for options that do not go together, or without OR-Tools.
         """
@@ -97,17 +97,17 @@ class Way:
         value = request.buildable
         name = "" if not value else "rejection" if value is True else str(value)
         shown = f"buildable={str(value).lower()}"
-        if rules := requested_rules(request.habitable):
+        if rules := requested_rules(request.livable):
             if name == "lookahead":
                 raise ValueError(
-                    f"buildable=lookahead does not go with habitable={rules.name}, which rejects "
+                    f"buildable=lookahead does not go with livable={rules.name}, which rejects "
                     "samples; take buildable=narrowing, or leave buildable out"
                 )
-            name, shown = name or "rejection", f"habitable={rules.name}"
+            name, shown = name or "rejection", f"livable={rules.name}"
         # options that do not go together
-        if name not in REJECTING and request.tries is not None:
+        if name not in REJECTING and request.max_tries is not None:
             raise ValueError(
-                f"tries={request.tries} is for buildable=true or narrowing, and habitable, which "
+                f"max_tries={request.max_tries} is for buildable=true or narrowing, and livable, which "
                 "draw again; leave it out"
             )
         for key in ("given", "trajectory") if name in REJECTING else ():
@@ -176,7 +176,7 @@ class Way:
 
 
 def requested_rules(habitable: object) -> RuleSet | None:
-    """Rules named by ``habitable``, ``default`` if it is true; None if it is false.
+    """Rules named by ``livable``, ``default`` if it is true; None if it is false.
 
     Raises ``ValueError`` for another value, for an empty set of rules and without the packages that
     find plans, and ``FileNotFoundError``.
@@ -187,13 +187,13 @@ def requested_rules(habitable: object) -> RuleSet | None:
         habitable = "default"
     if not isinstance(habitable, str | os.PathLike):
         raise ValueError(
-            f"habitable={habitable}: expected false, true, or rules: {', '.join(shipped_sets())}, "
+            f"livable={habitable}: expected false, true, or rules: {', '.join(shipped_sets())}, "
             "or a YAML file"
         )
     # rules, and the packages to apply them
-    rules = read_rules(habitable, "habitable")
+    rules = read_rules(habitable, "livable")
     if not rules.rules:
-        raise ValueError(f"habitable={habitable} requires nothing of a plan; take buildable=true")
+        raise ValueError(f"livable={habitable} requires nothing of a plan; take buildable=true")
     cp_sat()
     check_installed()
     return rules
@@ -258,7 +258,7 @@ def realise_samples(
 ) -> tuple[dict[str, Any], str]:
     """Write a dimensioned plan of every sample into ``request.out``.
 
-    ``areas``: source of target areas, not used if samples are ``habitable`` and have plans. Returns
+    ``areas``: source of target areas, not used if samples are ``livable`` and have plans. Returns
     numbers on the plans, and a sentence. A stopped run keeps the plans found so far.
     """
     folder = request.out
@@ -353,11 +353,11 @@ def _sample_rejecting(
             return [DrawnDiagram(*each) for each in zip(found, *numbers, strict=True)]
 
         # sample in rounds until enough are kept
-        tries, on_kept = request.tries or TRIES, partial(append_kept, trained, shard)
+        max_tries, on_kept = request.max_tries or TRIES, partial(append_kept, trained, shard)
         if habitable is None:
-            kept = keep_buildable(draw, num, tries=tries, shard=shard, on_kept=on_kept)
+            kept = keep_buildable(draw, num, max_tries=max_tries, shard=shard, on_kept=on_kept)
         else:
-            kept = keep_habitable(draw, num, habitable, tries=tries, on_kept=on_kept)
+            kept = keep_habitable(draw, num, habitable, max_tries=max_tries, on_kept=on_kept)
     diagrams = Diagrams(each.diagram for each in kept.samples)
     # facts of the sampling
     log_weights = torch.tensor([each.log_weight for each in kept.samples], dtype=torch.float64)
@@ -373,7 +373,7 @@ def _sample_rejecting(
     def write() -> SavedSamples:
         save_diagrams(diagrams, request.out, request.picture)
         save_trajectory(None, request.out, vocab)
-        has = "habitable" if habitable else "buildable"
+        has = "livable" if habitable else "buildable"
         what = counted(len(diagrams), f"{has} sample")
         return report_samples(request, trained, what, diagrams, facts, habitable)
 
@@ -388,7 +388,7 @@ def append_kept(trained: TrainedModel, shard: Shard, kept: Sequence[DrawnDiagram
 
 def check_directions(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> None:
     """Raise ``ValueError`` if a request needs directions that relations of the model lack."""
-    for key in ("buildable", "habitable", "realise"):
+    for key in ("buildable", "livable", "realise"):
         if request[key] and not vocab.edge_directions:
             raise ValueError(
                 f"{key}={request[key]}: {trained.path} was trained on relations without "
@@ -406,7 +406,7 @@ def report_samples(
 ) -> SavedSamples:
     """Return the report on written samples; write their floor plans if requested.
 
-    ``habitable``: holds the plans that made samples acceptable; with None, plans are searched.
+    ``livable``: holds the plans that made samples acceptable; with None, plans are searched.
     """
     words = vocabulary_named(trained.data_config.get("relations", DIRECTIONS.name))
     numbers = structure_metrics(DiagramSet.of(diagrams, words))

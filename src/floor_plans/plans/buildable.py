@@ -122,13 +122,13 @@ class Accepted:
         self.num_undecided += sum(answer is None for answer in answers)
         return new
 
-    def next_round(self, tries: int) -> int:
+    def next_round(self, max_tries: int) -> int:
         """Number of diagrams to sample next: an estimate of how many are needed, or 0 when done."""
         if not self.num_drawn or not self.missing:
             return min(self.missing, _MOST_AT_ONCE)
         # acceptance so far, never zero
         share = (self.num_fit + 1) / (self.num_drawn + 1)
-        left = tries * self.asked - self.num_drawn
+        left = max_tries * self.asked - self.num_drawn
         # as many as the remaining network calls allow
         if self.most_calls is not None:
             calls_left = max(self.most_calls - self.network_calls, 0)
@@ -152,7 +152,7 @@ def keep_buildable(
     draw: Draw,
     num: int,
     *,
-    tries: int = TRIES,
+    max_tries: int = TRIES,
     effort: float = EFFORT,
     shard: Shard | None = None,
     on_kept: OnKept | None = None,
@@ -160,8 +160,8 @@ def keep_buildable(
     """Accept the samples that have a floor plan, see ``have_plans``; undecided ones are rejected.
     The processes of ``shard`` share the verdicts."""
     judge = Buildable(effort, shard or Shard())
-    remedy = f"tries={tries}: raise it for more, or take buildable=lookahead"
-    return accept_samples(draw, judge, Accepted(num), tries=tries, remedy=remedy, on_kept=on_kept)
+    remedy = f"max_tries={max_tries}: raise it for more, or take buildable=lookahead"
+    return accept_samples(draw, judge, Accepted(num), max_tries=max_tries, remedy=remedy, on_kept=on_kept)
 
 
 def accept_samples(
@@ -169,7 +169,7 @@ def accept_samples(
     judge: Judge,
     kept: Accepted,
     *,
-    tries: int,
+    max_tries: int,
     remedy: str,
     on_kept: OnKept | None = None,
 ) -> Accepted:
@@ -177,15 +177,15 @@ def accept_samples(
 
     Whole samples are rejected, including their number of rooms: if ``draw`` samples from p, the
     result is distributed as p given that ``judge`` accepts. A round that returns fewer samples than
-    requested is the last, and a ``Stop`` returns what was accepted so far. ``tries``: samples per
+    requested is the last, and a ``Stop`` returns what was accepted so far. ``max_tries``: samples per
     requested one, at most. ``remedy``: advice if there are too few.
 
     Raises ``ValueError`` if no sample fits, unless ``kept`` has ``most_calls``.
     """
     ended = False
     with progress.task(f"drawing samples that {kept.having}", kept.asked, "samples") as going:
-        for turn in range(tries * kept.asked):
-            if ended or not (asked := kept.next_round(tries)):
+        for turn in range(max_tries * kept.asked):
+            if ended or not (asked := kept.next_round(max_tries)):
                 break
             try:
                 drawn = draw(turn, asked)

@@ -38,7 +38,7 @@ from floor_plans.solver.requests import PlanRequest
 logger = logging.getLogger(__name__)
 
 NO_PLAN = "no plan"  # name that stands for a rule where no plan was found
-LESS_STRICT = "rules that demand less, habitable=FILE"  # remedy if too few samples are habitable
+LESS_STRICT = "rules that demand less, livable=FILE"  # remedy if too few samples are habitable
 Broken = tuple[str, ...]  # names of broken rules, or ``NO_PLAN``; empty for a habitable diagram
 _AT_ONCE = 16  # diagrams that are planned before the new_accepted ones are written
 _SECONDS = 7  # mean CPU-seconds of the solver for a diagram; few take more than 30
@@ -140,13 +140,13 @@ def _planner_version() -> str:
 
 
 def keep_habitable(
-    draw: Draw, num: int, habitable: Habitable, *, tries: int = TRIES, on_kept: OnKept | None = None
+    draw: Draw, num: int, habitable: Habitable, *, max_tries: int = TRIES, on_kept: OnKept | None = None
 ) -> Accepted:
     """Accept habitable samples, and count the rules that the plans of rejected samples break."""
     kept = new_accepted(num, habitable)
     judge = counting_judge(habitable, kept, lambda diagrams: [True] * len(diagrams))
-    remedy = f"tries={tries}: raise it for more, or take {LESS_STRICT}"
-    return accept_samples(draw, judge, kept, tries=tries, remedy=remedy, on_kept=on_kept)
+    remedy = f"max_tries={max_tries}: raise it for more, or take {LESS_STRICT}"
+    return accept_samples(draw, judge, kept, max_tries=max_tries, remedy=remedy, on_kept=on_kept)
 
 
 def new_accepted(num: int, habitable: Habitable, and_: str = "") -> Accepted:
@@ -155,7 +155,7 @@ def new_accepted(num: int, habitable: Habitable, and_: str = "") -> Accepted:
     name = habitable.rules.name
     threads = torch.get_num_threads()
     logger.info(
-        "habitable=%s: planning takes about %d CPU-seconds for each drawn sample, rejected ones "
+        "livable=%s: planning takes about %d CPU-seconds for each drawn sample, rejected ones "
         "too; of %s with %s at least about %.0f s in all",
         *(name, _SECONDS, counted(num, "sample"), counted(threads, "thread")),
         num * _SECONDS / threads,

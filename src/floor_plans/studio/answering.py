@@ -25,7 +25,7 @@ from floor_plans.briefs.checking import brief_verdict
 from floor_plans.briefs.feasibility import feasibility
 from floor_plans.briefs.making import (
     candidate_diagrams,
-    check_habitable,
+    check_livable,
     no_plan_reason,
     possible_jobs,
     rules_of,
@@ -90,7 +90,7 @@ class PlanOrder:
     """Order of plans: ``num`` plans of one ``job``, or the best ``num`` of sampled diagrams.
 
     ``candidates``: number of diagrams to sample; ``brief``, ``num_rooms``: requirements on these.
-    ``habitable``: keep only plans that break none of the request's rules.
+    ``livable``: keep only plans that break none of the request's rules.
     """
 
     request: PlanRequest
@@ -99,7 +99,7 @@ class PlanOrder:
     job: Job | None = None
     brief: Mapping[str, Any] | None = None
     num_rooms: int | None = None
-    habitable: bool = False
+    livable: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,10 +182,10 @@ def read_plan(content: bytes) -> PlanOrder:
     # the request of plans, with facts of the brief
     asked = _plan_request(body)
     job = _plan_job(body, asked) if is_given else None
-    check_habitable(body.habitable, asked)
+    check_livable(body.livable, asked)
     asked = with_brief(asked, body.brief)
     return PlanOrder(
-        asked, body.num, body.candidates, job, body.brief, body.num_rooms, body.habitable
+        asked, body.num, body.candidates, job, body.brief, body.num_rooms, body.livable
     )
 
 
@@ -371,7 +371,7 @@ def brief_answer(ask: BriefAsk) -> dict[str, Any]:
         if ask.given is None:
             found = list(draw(ask.num, **how))
         else:
-            drawn = draw(given=ask.given, completions=ask.num, **how)
+            drawn = draw(given=ask.given, num_completions=ask.num, **how)
             found = [replace(diagram, metadata={}) for diagram in drawn]
     except ValueError as error:
         raise ValueError(_OURS.sub("the brief: ", str(error), count=1)) from error
@@ -428,12 +428,12 @@ def best_plans_of_order(
             for number, task in enumerate(as_completed(tasks), start=1):
                 plans = task.result().plans
                 for _, shown in plans:
-                    if not (order.habitable and shown["broken"]):
+                    if not (order.livable and shown["broken"]):
                         report.add_plan(shown)
                 report(number, len(jobs))
                 every += plans
     # the best of all plans
-    kept = [each for each in every if not (order.habitable and each[1]["broken"])]
+    kept = [each for each in every if not (order.livable and each[1]["broken"])]
     best = [shown for _, shown in sorted(kept, key=lambda each: each[0])[: order.num]]
     if not best and not reason:
         reason = no_plan_reason(len(jobs), [shown["broken"] for _, shown in every])

@@ -232,7 +232,7 @@ class PlanBody(_OnPlot):
     candidates: int | None = Field(
         default=None, ge=1, le=4 * MOST_PLANS, description="diagrams to try; null: twice num"
     )
-    habitable: bool = Field(default=False, description="only plans that break none of the rules")
+    livable: bool = Field(default=False, description="only plans that break none of the rules")
 
 
 class PlotBody(_Body):

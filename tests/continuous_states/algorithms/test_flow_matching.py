@@ -45,7 +45,7 @@ def test_the_bound_is_that_of_its_path():
 
 
 @pytest.mark.parametrize(
-    ("t_draw", "times", "weighting"),
+    ("time_sampling", "times", "weighting"),
     [
         ("uniform", lambda u: u, "velocity"),
         ("quadratic", lambda u: u.square(), "velocity"),
@@ -53,13 +53,15 @@ def test_the_bound_is_that_of_its_path():
         ("uniform", lambda u: u, "image"),
     ],
 )
-def test_the_loss_is_the_cut_off_error_of_the_velocity_or_of_the_image(t_draw, times, weighting):
+def test_the_loss_is_the_cut_off_error_of_the_velocity_or_of_the_image(
+    time_sampling, times, weighting
+):
     u = (torch.arange(4000, dtype=torch.float64) + 0.5) / 4000
     t = times(u)
     left = torch.tensor([float(IMAGES.left(x).sum()) / 9 for x in t.tolist()])
     weight = t.clamp(min=SMALLEST_T) ** (-2 if weighting == "velocity" else 0)
     expected = (left * weight).mean()
-    model = exact_flow(IMAGES, t_draw=t_draw, weighting=weighting)
+    model = exact_flow(IMAGES, time_sampling=time_sampling, weighting=weighting)
     losses = [float(model.loss(batch_of(4000), make_generator(k)).loss) for k in range(8)]
     error = torch.tensor(losses).std() / 8**0.5
     assert sum(losses) / 8 == pytest.approx(float(expected), abs=float(5 * error) + 1e-3)
@@ -111,7 +113,7 @@ def test_scaling_is_that_of_the_training_images():
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"t_draw": "unform"}, "did you mean 'uniform'"),
+        ({"time_sampling": "unform"}, "did you mean 'uniform'"),
         ({"weighting": "images"}, "did you mean 'image'"),
         ({"condition_dropout": 1.0}, "algo.condition_dropout=1.0"),
     ],

@@ -22,7 +22,7 @@ from toy_training import fit
 NUMBERS = K * D
 STAGES = [
     *({"stage": stage} for stage in TRAINED_PARTS),
-    {"stage": "adapter", "adapter_uses_middle": True},
+    {"stage": "adapter", "adapter_uses_latent_model": True},
     {"stage": "joint", "latent_weight": 0.0},
 ]
 
@@ -81,7 +81,7 @@ def test_the_nelbo_is_the_cost_of_the_text(options):
     assert float(output.loss) == pytest.approx((sum(expected) + stop[0]) / 11, rel=1e-5)
 
 
-@pytest.mark.parametrize("stage", ["autoencode", "middle"])
+@pytest.mark.parametrize("stage", ["autoencode", "latent_model"])
 def test_stages_without_text_are_a_regression_of_latents(stage):
     batch = text_pairs()
     algorithm = latent_algorithm(stage=stage, infonce_weight=0.3).eval()
@@ -90,7 +90,7 @@ def test_stages_without_text_are_a_regression_of_latents(stage):
         stop = model.stop_latent()[None]
         z = torch.cat([latents_of(model, batch.conditions["source"]), stop])
         target = z
-        if stage == "middle":
+        if stage == "latent_model":
             target = torch.cat([latents_of(model, batch.conditions["encoded_target"]), stop])
         y = model.middle(z)
         output = loss_of(algorithm, batch)
@@ -109,7 +109,7 @@ def test_the_distance_to_the_summary_is_added_to_the_joint_loss():
         plain, weighted = (
             loss_of(latent_algorithm(model, latent_weight=w).eval(), batch) for w in (0.0, 0.5)
         )
-        apart = loss_of(latent_algorithm(model, stage="middle").eval(), batch).loss
+        apart = loss_of(latent_algorithm(model, stage="latent_model").eval(), batch).loss
     assert float(weighted.loss) == pytest.approx(float(plain.loss + 0.5 * apart), rel=1e-5)
     assert torch.equal(weighted.nelbo, plain.nelbo)
 
@@ -168,8 +168,8 @@ def test_in_joint_the_summary_is_moved_by_the_contrast_and_not_by_the_squared_er
         ({"stage": "adaptor"}, "unknown algo.stage 'adaptor'; did you mean 'adapter'"),
         ({"latent_weight": -1}, "algo.latent_weight=-1: expected a number, at least 0"),
         ({"infonce_weight": math.nan}, "algo.infonce_weight=nan"),
-        ({"adapter_uses_middle": True}, "adapter_uses_middle=true is an option of algo.stage=a"),
-        ({"stage": "middle", "latent_weight": 2.0}, "algo.latent_weight=2.0 is an option of"),
+        ({"adapter_uses_latent_model": True}, "adapter_uses_latent_model=true is an option of algo.stage=a"),
+        ({"stage": "latent_model", "latent_weight": 2.0}, "algo.latent_weight=2.0 is an option of"),
     ],
 )
 def test_settings_that_there_are_not(options, says):

@@ -47,7 +47,7 @@ def batch_of(world: GaussianWorld, num: int) -> Batch:
 
 @pytest.mark.parametrize(
     ("schedule", "draw"),
-    [(LogLinear(), "low_discrepancy"), (Cosine(), "forced_mask")],
+    [(LogLinear(), "low_discrepancy"), (Cosine(), "uniform_count")],
     ids=["low discrepancy", "forced mask of another schedule"],
 )
 def test_the_bound_is_that_of_every_order(schedule, draw):
@@ -78,7 +78,7 @@ def exact_ddpm_bound(world: GaussianWorld, model: MaskedFeatures, hidden: torch.
 
 @pytest.mark.parametrize(
     ("draw", "most", "num", "end"),
-    [(None, 0.2, 12, 0.5), ("forced_mask", 0.08, 3, 0.2)],
+    [(None, 0.2, 12, 0.5), ("uniform_count", 0.08, 3, 0.2)],
     ids=["uniform steps to noise", "important steps halfway, where the prior costs most"],
 )
 def test_the_bound_of_ddpm_is_that_of_its_steps(draw, most, num, end):
@@ -201,7 +201,7 @@ def told(model: MaskedFeatures) -> torch.Tensor:
 
 
 def test_the_network_is_told_the_mask_rate_or_a_random_time_in_training_or_none():
-    model, batch = exact_model(WORLD, t_source="random"), batch_of(WORLD, 4000)
+    model, batch = exact_model(WORLD, network_time="random"), batch_of(WORLD, 4000)
     model.train()
     masked, _ = model.sample_rows(batch.real, make_generator(0))
     model.loss(batch, make_generator(0))
@@ -228,7 +228,9 @@ def test_a_fixed_mask_rate(rate):
     assert weight.isnan().all()
     expected = rate + (1 - rate) ** 8 / 8  # a window of which no row was hidden gets one
     assert float(masked[1:].double().mean()) == pytest.approx(expected, abs=0.012)
-    assert not model.loss(batch_of(world, 4), make_generator(0), "forced_mask").nelbo.isnan().any()
+    assert (
+        not model.loss(batch_of(world, 4), make_generator(0), "uniform_count").nelbo.isnan().any()
+    )
 
 
 @pytest.mark.slow
@@ -251,11 +253,14 @@ def test_the_elbo_can_be_minimised():
         ({"objective": "masks"}, "did you mean 'mask'"),
         ({"normalise": "z-score"}, "did you mean 'zscore'"),
         ({"weighting": "elb"}, "did you mean 'elbo'"),
-        ({"t_source": "mask"}, "did you mean 'mask_rate'"),
-        ({"draw": "forced"}, "did you mean 'forced_mask'"),
+        ({"network_time": "mask"}, "did you mean 'mask_rate'"),
+        ({"time_sampling": "uniform_cnt"}, "did you mean 'uniform_count'"),
         ({"mask_rate": 0.0}, "algo.mask_rate=0.0: expected a number in"),
         ({"mask_rate": 0.5, "weighting": "elbo"}, "leave one of the two out"),
-        ({"objective": "ddpm", "t_source": "random"}, "t_source=random is for algo.objective=mask"),
+        (
+            {"objective": "ddpm", "network_time": "random"},
+            "network_time=random is for algo.objective=mask",
+        ),
     ],
 )
 def test_options_that_there_are_not(options, says):

@@ -28,7 +28,7 @@ def finished(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DISCRETE_DIFFUSION_CACHE", str(folder / "cache"))
         results = run_comparison(
-            CompareRequest([*TINY, "data=eit-levels", ALGORITHMS, f"out={folder / 'out'}"])
+            CompareRequest([*TINY, "data=eit_quantised", ALGORITHMS, f"out={folder / 'out'}"])
         )
         yield folder / "out", results
 
@@ -39,7 +39,7 @@ def test_every_algorithm_has_the_samples_in_its_own_state():
     cells = plan("algos=[mdlm,flow-matching,regression]", *words, "optim.lr=7e-4")
     assert compose("train", cells[0].overrides) == cells[0].config
     assert [(c.data, c.backbone, c.model, c.config.sampling.name, c.instead_of) for c in cells] == [
-        ("eit-levels", "film-unet-tokens", "film_unet_tiny", "ancestral", None),
+        ("eit_quantised", "film-unet-tokens", "film_unet_tiny", "ancestral", None),
         ("eit", "dtn-unet", "dtn_unet_tiny", "ode", None),
         ("eit", "dtn-unet", "dtn_unet_tiny", "direct", None),
     ]
@@ -57,12 +57,12 @@ def test_a_sampler_and_the_options_of_an_experiment_go_where_they_fit(caplog, tm
     (tmp_path / "experiment").mkdir()
     (tmp_path / "experiment" / "mine.yaml").write_text(
         "# @package _global_\ndefaults: [override /data: eit, override /algo: flow-matching]\n"
-        "algo: {t_draw: quadratic, time_conditioning: false}\noptim: {lr: 5e-3}\n"
+        "algo: {time_sampling: quadratic, time_conditioning: false}\noptim: {lr: 5e-3}\n"
     )
     words = ("experiment=mine", "algos=[flow-matching,mdlm]", "sampling.temperature=0.9")
     flow, mdlm = plan(*words, "sampling=confidence", user_config_dir=str(tmp_path))
-    assert (flow.config.algo.t_draw, flow.config.sampling.name) == ("quadratic", "ode")
-    assert "t_draw" not in mdlm.config.algo
+    assert (flow.config.algo.time_sampling, flow.config.sampling.name) == ("quadratic", "ode")
+    assert "time_sampling" not in mdlm.config.algo
     assert (mdlm.config.algo.time_conditioning, flow.config.algo.time_conditioning) == (True, False)
     assert "algo settings of the experiment do not apply to mdlm" in caplog.messages
     assert (mdlm.config.sampling.name, mdlm.config.sampling.temperature) == ("confidence", 0.9)
@@ -75,7 +75,7 @@ def test_a_sampler_and_the_options_of_an_experiment_go_where_they_fit(caplog, tm
     [
         (["algos=[mdlm,flow-matching]"], "flow-matching works on field, and data=bubble_diagrams"),
         (["data=eit", ALGORITHMS, "eval.num_samples=0"], "images of flow-matching are compared by"),
-        (["data=eit", "algos=[ar]"], "no backbone that it can use reads data=eit-levels"),
+        (["data=eit", "algos=[ar]"], "no backbone that it can use reads data=eit_quantised"),
         (["data=eit", "algos=[mdlm]", "sampling=ode"], "mdlm works on tokens and cannot be sampl"),
     ],
 )

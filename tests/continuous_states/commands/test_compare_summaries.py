@@ -43,7 +43,7 @@ def shown(cell):
 
 @pytest.mark.slow
 def test_every_algorithm_has_the_pairs_in_its_own_form():
-    words = ("data.split=[0.8,0.1,0.1]", "data.grammar_seed=3", "optim.lr=7e-4")
+    words = ("data.split=[0.8,0.1,0.1]", "data.generator_seed=3", "optim.lr=7e-4")
     cells = plan("algos=[latent-seq2seq,mdlm,udlm,ar]", "data=dialogue", *words)
     assert compose("train", cells[1].overrides) == cells[1].config
     assert [shown(cell) for cell in cells] == [
@@ -55,7 +55,7 @@ def test_every_algorithm_has_the_pairs_in_its_own_form():
     texts, ids = (cell.config.data for cell in cells[:2])
     for key in {*texts} & {*ids} - {"name"}:
         assert texts[key] == ids[key]
-    assert (ids.grammar_seed, ids.split) == (3, [0.8, 0.1, 0.1])
+    assert (ids.generator_seed, ids.split) == (3, [0.8, 0.1, 0.1])
     assert cells[2].config.sampling.steps == 100  # as train has it
     assert [cell.config.optim.lr for cell in cells] == [7e-4] * 4
 

@@ -50,7 +50,7 @@ def composed(*words: str) -> DictConfig:
 def run(tmp_path_factory):
     """The folder of a run of three steps."""
     folder = tmp_path_factory.mktemp("features")
-    words = ["debug=default", "logger=none", "trainer.max_steps=3", "threads=1"]
+    words = ["debug=smoke", "logger=none", "trainer.max_steps=3", "threads=1"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DISCRETE_DIFFUSION_CACHE", str(folder / "cache"))
         main(["train", *words, *TINY, f"hydra.run.dir={folder}/run"])
@@ -121,11 +121,11 @@ def test_windows_that_are_filled_when_a_signal_comes_are_kept(model, monkeypatch
     words = ["sample", model, "threads=1", "batch_size=2", "sampling.temperature=1"]
     main([*words, "num_samples=6", "out=whole"])
     np.savez("given.npz", rows=windows(), feature_names=NAMES)
-    main([*words, "given=given.npz", "completions=2", "out=given"])
+    main([*words, "given=given.npz", "num_completions=2", "out=given"])
     for options, call in ((["num_samples=6", "out=cut"], 3), (["given=given.npz", "out=rest"], 3)):
         with monkeypatch.context() as patch:
             stop_at_call(patch, RowAncestral, call)
-            given = ["completions=2"] if "out=rest" in options else []
+            given = ["num_completions=2"] if "out=rest" in options else []
             stopped(capsys, *words, *options, *given)
     for whole, cut in ((arrays("whole"), arrays("cut")), (arrays("given"), arrays("rest"))):
         assert cut["masked"].tobytes() == whole["masked"][: len(cut["masked"])].tobytes()
@@ -165,7 +165,7 @@ def test_objects_are_given_windows_too(model):
     x = windows()
     np.savez("given.npz", rows=x, feature_names=NAMES)
     loaded = load(model.removeprefix("checkpoint="))
-    expected = loaded.sample(given="given.npz", completions=2)
+    expected = loaded.sample(given="given.npz", num_completions=2)
     rows = np.where(np.isnan(x), None, x.astype(object)).tolist()
     nulls = [[None if row.count(None) == M else row for row in window] for window in rows]
     for given in (
@@ -173,7 +173,7 @@ def test_objects_are_given_windows_too(model):
         [{"rows": window, "feature_names": NAMES} for window in rows],
         [json.dumps({"rows": window}) for window in nulls],
     ):
-        found = loaded.sample(given=given, completions=2)
+        found = loaded.sample(given=given, num_completions=2)
         assert found.filled.numpy().tobytes() == expected.filled.numpy().tobytes()
     masked = np.isnan(x).all(axis=2)
     with_truth = loaded.sample(given={"rows": np.nan_to_num(x, nan=0.25), "masked": masked})
@@ -217,7 +217,7 @@ def test_draws_of_given_windows_differ_and_the_truth_is_scored(model, capsys):
     assert "neighbour_mean_per_motif_r" in found
     assert "oracle_per_motif_r" not in found  # nobody knows the user's programmes
     capsys.readouterr()
-    main([*words, "steps=1", "completions=2", "out=same"])
+    main([*words, "steps=1", "num_completions=2", "out=same"])
     assert "no noise is added" in capsys.readouterr().out
 
 
@@ -362,7 +362,7 @@ def test_samples_of_a_table_know_where_they_lie(tmp_path):
     [
         ("sample", ["mask_rate=1"], "mask_rate=1: expected a share between 0 and 1"),
         ("sample", ["given=a.npz", "mask_rate=0.5"], "mask_rate=0.5 does not go with given="),
-        ("sample", ["given=a.npz", "num_samples=3"], "did you mean completions=3"),
+        ("sample", ["given=a.npz", "num_samples=3"], "did you mean num_completions=3"),
         ("sample", ["sampling.name=ancestral"], "which samples tokens; use sampling=row-ancestral"),
         ("sample", ["sampling.temperature=-1"], "sampling.temperature=-1: expected"),
         ("evaluate", ["reference=a.jsonl"], "reference=a.jsonl: CKPT was not trained on diagrams"),
@@ -378,7 +378,7 @@ def test_settings_that_make_no_sense(model, refused, command, words, sentence):
 
 @pytest.mark.slow
 def test_evaluate(model, capsys):
-    main(["evaluate", model, "seeds=3", "seed=2", "noise_samples=2", "out=mine", "threads=1"])
+    main(["evaluate", model, "num_seeds=3", "seed=2", "noise_samples=2", "out=mine", "threads=1"])
     said = capsys.readouterr().out
     found, made, table = read("mine"), arrays("mine"), Path("mine/table.md").read_text()
     assert {path.name for path in Path("mine").iterdir()} == {
@@ -417,7 +417,12 @@ def test_evaluate_quickly(model):
     assert (found["num_reference"], found["mask_rate"]) == (8, 0.3)
     assert found["intervals"]["per_motif_r"] == [None, None]
     assert found["network_calls_per_sample"] <= 2
-    assert found["quick"] == {"num_held_out": 5, "num_samples": 3, "seeds": 1, "noise_samples": 1}
+    assert found["quick"] == {
+        "num_held_out": 5,
+        "num_samples": 3,
+        "num_seeds": 1,
+        "noise_samples": 1,
+    }
     for part in ("quick=true", "5 of 8 held-out samples", "num_samples=3", "noise_samples=1"):
         assert part in table
 
@@ -432,7 +437,7 @@ def test_a_model_whose_objective_is_ddpm(tmp_path, capsys):
     assert len(filled) == 4
     assert not np.allclose(filled[0], filled[1])
     assert read("samples")["network_calls_per_sample"] == 3
-    words = ["seeds=1", "noise_samples=1", "num_samples=2", "pictures=false", "steps=2"]
+    words = ["num_seeds=1", "noise_samples=1", "num_samples=2", "pictures=false", "steps=2"]
     main(["evaluate", model, *words, "threads=1"])
     assert read("evaluation")["nelbo_gaussian_given_observed"] > 0
     assert "hidden rows given the others" in Path("evaluation/table.md").read_text()

@@ -31,7 +31,7 @@ RUN = [
 ]
 FIELD = ["algo=flow-matching", "sampling.steps=2", *DATA, *RUN]
 LEVELS = [
-    *("data=eit-levels", "algo.backbone=film-unet-tokens", "model=film_unet_tiny"),
+    *("data=eit_quantised", "algo.backbone=film-unet-tokens", "model=film_unet_tiny"),
     "sampling=ancestral",
     *("sampling.steps=2", *DATA, *RUN),
 ]
@@ -178,7 +178,7 @@ def test_a_file_of_measurements(command):
     assert read("split")["relative_l2"] == found["relative_l2"]
     assert found["num_images"] == 4
     assert not any("pixel" in name for name in found)
-    with pytest.raises(ValueError, match="data=eit-levels takes"):
+    with pytest.raises(ValueError, match="data=eit_quantised takes"):
         command("sample", "levels", *words, "out=other")
     Path("samples.npz").write_bytes(Path("measured.npz").read_bytes())
     with pytest.raises(ValueError, match=r"data.path=samples.npz: .* would be overwritten"):
@@ -189,7 +189,7 @@ def test_a_file_of_measurements(command):
     ("name", "word", "names"),
     [
         ("sample", "mask_rate=0.3", "CKPT"),
-        ("evaluate", "seeds=2", "CKPT"),
+        ("evaluate", "num_seeds=2", "CKPT"),
         ("sample", "samples_per_condition=0", "at least 1"),
         ("sample", "data.fantoms=tubes", "phantoms"),
         ("sample", "data.phantoms=cubes", "tubes"),
@@ -212,8 +212,8 @@ def test_settings_that_make_no_sense(trained, command, name, word, names):
 
 
 def test_another_data_set_is_another_model(failure):
-    says = "data=eit-levels: evaluate takes the kind of data of the checkpoint; leave it out"
-    assert says in failure("evaluate", "checkpoint=a.ckpt", "data=eit-levels")
+    says = "data=eit_quantised: evaluate takes the kind of data of the checkpoint; leave it out"
+    assert says in failure("evaluate", "checkpoint=a.ckpt", "data=eit_quantised")
 
 
 @pytest.mark.parametrize(

@@ -84,14 +84,14 @@ def test_what_only_the_file_has_is_left_out():
             r"the backbone of other.ckpt: unknown part 'encodr'; did you mean 'encoder'\? "
             "Available: encoder, head, norm",
         ),
-        (["head"], "init.parts: this backbone: unknown part 'head'.*: embedding, network"),
+        (["head"], "init.modules: this backbone: unknown part 'head'.*: embedding, network"),
         (["norm1"], "other.ckpt has 2 parts 'norm1': encoder.blocks.0.norm1,"),
         (["encoder.time_proj"], "other.ckpt: unknown part 'encoder.time_proj'"),
         (["encoder", "norm.weight"], r"norm.weight is \(8,\) there and \(6,\) here"),
         (
             None,
             r"init.checkpoint=other.ckpt holds another backbone, dtn-regressor: only one of the "
-            r"two has .*; name parts to take with init.parts=\[...\], of encoder, head, norm$",
+            r"two has .*; name parts to take with init.modules=\[...\], of encoder, head, norm$",
         ),
     ],
 )
@@ -160,7 +160,7 @@ def test_an_encoder_is_trained_on_images_and_goes_into_a_flow(caplog):
     learnt = load(first).backbone.encoder.state_dict()
     noisy = ["data.noise_level=0.5"]  # so that these maps are not on the scale of those
     words = [*FLOW, *noisy, "model.encoder_time=true"]
-    words += [f"init.checkpoint={first}", "init.parts=[encoder]"]
+    words += [f"init.checkpoint={first}", "init.modules=[encoder]"]
     second = run("second", *words)
     assert f"encoder starts from {first}: 32 tensors" in caplog.text
     assert "not in the file, so as initialised: encoder.time_proj.weight, enc" in caplog.text

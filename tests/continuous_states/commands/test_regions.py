@@ -62,7 +62,7 @@ def test_a_resumed_run_ends_as_one_left_alone(tmp_path, objective):
 
 @pytest.mark.slow
 def test_a_step_of_the_published_recipe_at_reduced_size(tmp_path):
-    words = ["experiment=get_region_literal", "model.d_model=64", "model.n_layers=2"]
+    words = ["experiment=get_region_as_published", "model.d_model=64", "model.n_layers=2"]
     words += ["model.n_heads=4", "data.num_windows=20", "data.rows=12", "data.num_motifs=4"]
     words += ["data.peak_length=40", "trainer.max_steps=1", "eval.num_samples=2", "logger=none"]
     words += ["eval.noise_samples=1", "callbacks.num_samples=1"]

@@ -178,7 +178,7 @@ def test_dialogues_of_ones_own_need_the_checkpoint_alone(trained, command):
     train_file = trained("ids").parent / "train.jsonl"
     away = train_file.rename(train_file.with_suffix(".gone"))
     try:
-        command("sample", "ids", f"given={given}", "completions=2")
+        command("sample", "ids", f"given={given}", "num_completions=2")
         with pytest.raises(ValueError, match="give the dialogues as given=FILE"):
             command("sample", "ids", "out=other")
     finally:
@@ -212,7 +212,7 @@ def test_evaluate(command, kind, capsys):
         ("sample", "given=a.jsonl", r"a\.jsonl, line 2: dialogue"),
         ("sample", "samples_per_condition=3", "samples_per_condition=3: CKPT"),
         ("sample", "steps=4", "steps=4: .*sampling=generate"),
-        ("evaluate", "seeds=2", "seeds=2: CKPT"),
+        ("evaluate", "num_seeds=2", "num_seeds=2: CKPT"),
         ("evaluate", "data.source_length=9", r"data\.source_length=9: .*data\.source_length=52"),
     ],
 )
@@ -228,9 +228,9 @@ def test_settings_that_make_no_sense(trained, command, name, word, says):
 def test_settings_of_generate(trained, name, sampler):
     checkpoint = trained("latents") / "checkpoints" / "best.ckpt"
     words = [f"checkpoint={checkpoint}", "threads=1", *sampler, "sampling.temperature=0"]
-    config = compose(name, [*words, "sampling.top_k=null", "sampling.stop_cosine=null"])
+    config = compose(name, [*words, "sampling.top_k=null", "sampling.stop_similarity=null"])
     found = opened(config).sampling
-    assert (found["temperature"], found["top_k"], found["stop_cosine"]) == (0, None, None)
+    assert (found["temperature"], found["top_k"], found["stop_similarity"]) == (0, None, None)
     assert found["top_p"] == 0.9
     with pytest.raises(
         ValueError, match=r"sampling\.temperature=-1: expected a number, at least 0"

@@ -139,7 +139,7 @@ def test_baselines_read_no_dialogue(both):
 
 def test_other_pairs_are_refused(both):
     DialogueCells().check_same(*both)
-    other = dialogue_data("dialogue-tokens", split=SPLIT, grammar_seed=1)
+    other = dialogue_data("dialogue-tokens", split=SPLIT, generator_seed=1)
     with pytest.raises(ValueError, match=r"the train split differs: .*expected the same dialogues"):
         DialogueCells().check_same(both[0], other)
 

@@ -79,7 +79,7 @@ def test_the_completed_config_states_the_ids():
 def test_the_fingerprint_says_which_pairs():
     prints = {
         dialogue_data(**changes).fingerprint()
-        for changes in ({}, {"grammar_seed": 1}, {"target_length": 17})
+        for changes in ({}, {"generator_seed": 1}, {"target_length": 17})
     }
     assert len(prints) == 3
     assert dialogue_data().fingerprint() in prints
@@ -105,7 +105,7 @@ def test_texts_that_are_too_long_are_cut_and_counted(caplog):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"grammar_seed": -1}, r"data\.grammar_seed=-1: expected a whole number, at least 0"),
+        ({"generator_seed": -1}, r"data\.generator_seed=-1: expected a whole number, at least 0"),
         ({"target_length": 1}, r"data\.target_length=1: .* at least 2"),
         ({"source_length": 0}, "data.source_length=0"),
         ({"split": [1.0, 0.5, 0.0]}, r"data\.split=\[1\.0, 0\.5, 0\.0\]"),

@@ -1,4 +1,4 @@
-"""``data=eit`` and ``data=eit-levels``: the same phantoms and maps, as fields and as ids."""
+"""``data=eit`` and ``data=eit_quantised``: the same phantoms and maps, as fields and as ids."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def eit_config(name: str = "eit", **changes: Any) -> DictConfig:
 
 
 SETTINGS = SimulationSettings(
-    num_samples=5, size=16, phantoms="discs", mesh_rings=3, num_boundary=12, phantom_seed=0
+    num_samples=5, size=16, phantoms="discs", mesh_rings=3, num_boundary=12, generator_seed=0
 )
 
 
@@ -74,7 +74,7 @@ def test_fields() -> None:
 @pytest.mark.parametrize("phantoms", ["discs", "tubes"])
 def test_ids_are_the_same_phantoms(phantoms: str) -> None:
     fields = build(eit_config(phantoms=phantoms))
-    ids = build(eit_config("eit-levels", phantoms=phantoms))
+    ids = build(eit_config("eit_quantised", phantoms=phantoms))
     assert (ids.state, ids.bound) == ("tokens", "plain")
     assert ids.levels == fields.levels
     for name, examples in ids.splits.items():
@@ -94,14 +94,14 @@ def test_ids_are_the_same_phantoms(phantoms: str) -> None:
 
 
 def test_the_layout_of_a_completed_config_is_that_of_the_data() -> None:
-    config = eit_config("eit-levels")
+    config = eit_config("eit_quantised")
     EIT().complete(config)
     layout = build_layout(config)
     assert (layout.length, layout.vocab_size, layout.mask_id, layout.pad_id) == (256, 7, 6, None)
     assert torch.equal(layout.support, build(config).layout.support)
     EIT().complete(config)  # right ones stay
     with pytest.raises(ValueError, match=r"data.mask_id=0, .* 6; leave it out"):
-        EIT().complete(eit_config("eit-levels", mask_id=0))
+        EIT().complete(eit_config("eit_quantised", mask_id=0))
 
 
 def test_a_field_config_states_its_size() -> None:
@@ -153,7 +153,7 @@ def test_the_fingerprint_is_that_of_the_data() -> None:
     first = fingerprint()
     assert fingerprint(batch_size=7) == first
     others = [
-        {"phantom_seed": 1},
+        {"generator_seed": 1},
         {"phantoms": "tubes"},
         {"num_boundary": 16},
         {"mesh_rings": 5},
@@ -200,7 +200,7 @@ def test_fingerprints_of_data_without_conditions_stay() -> None:
 )
 def test_settings_that_cannot_be_are_refused(changes: dict, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        build(eit_config("eit-levels", **changes))
+        build(eit_config("eit_quantised", **changes))
 
 
 @pytest.fixture
@@ -231,13 +231,13 @@ def test_large_simulations_are_made_once(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(simulator, "NODES_WORTH_CACHING", 0)
     for changes in ({}, {"dtn_transform": "none"}, {"noise_level": 0.1}):
         build(eit_config(**changes))
-    build(eit_config("eit-levels"))
+    build(eit_config("eit_quantised"))
     assert len(cached_files()) == 1  # it serves every transform, noise and both data sets
 
 
 def test_every_setting_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     others = {"num_samples": 6, "size": 17, "phantoms": "tubes", "mesh_rings": 4}
-    others |= {"num_boundary": 16, "phantom_seed": 1}
+    others |= {"num_boundary": 16, "generator_seed": 1}
     assert others.keys() == vars(SETTINGS).keys()
     names = {phantom_cache_file(replace(SETTINGS, **{key: value})) for key, value in others.items()}
     monkeypatch.setattr(simulator, "SIMULATOR_VERSION", simulator.SIMULATOR_VERSION + 1)
@@ -264,7 +264,7 @@ def test_a_damaged_cache_file_is_replaced(
 
 SIMULATED = simulate_phantoms(
     SimulationSettings(
-        num_samples=20, size=16, phantoms="discs", mesh_rings=4, num_boundary=12, phantom_seed=0
+        num_samples=20, size=16, phantoms="discs", mesh_rings=4, num_boundary=12, generator_seed=0
     )
 )
 
@@ -287,8 +287,8 @@ def test_a_file_gives_the_data_set_that_was_simulated(transform: str, tmp_path: 
     for name, examples in ours.splits.items():
         assert torch.equal(examples.x0, theirs.splits[name].x0)
         assert torch.equal(examples.conditions["dtn"], theirs.splits[name].conditions["dtn"])
-    ids = build(file_config(path, "eit-levels"))
-    assert torch.equal(ids.splits["val"].x0, build(eit_config("eit-levels")).splits["val"].x0)
+    ids = build(file_config(path, "eit_quantised"))
+    assert torch.equal(ids.splits["val"].x0, build(eit_config("eit_quantised")).splits["val"].x0)
 
 
 def test_maps_alone_do_where_nothing_is_compared(tmp_path: Path) -> None:
@@ -306,9 +306,9 @@ def test_fields_may_hold_any_conductivity_and_ids_may_not(tmp_path: Path) -> Non
     np.savez(path, **changed)
     assert build(file_config(path)).splits["train"].x0[3, 0, 4, 5] == pytest.approx(1.7)
     with pytest.raises(
-        ValueError, match=r"media\[3, 4, 5\] is 1.7; data=eit-levels takes \(1.0, 2"
+        ValueError, match=r"media\[3, 4, 5\] is 1.7; data=eit_quantised takes \(1.0, 2"
     ):
-        build(file_config(path, "eit-levels"))
+        build(file_config(path, "eit_quantised"))
 
 
 def with_value(key: str, place: Any, value: float) -> dict[str, np.ndarray]:

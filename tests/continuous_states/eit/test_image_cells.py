@@ -25,7 +25,7 @@ def both(tmp_path_factory):
     words += ["data.split=[0.6,0.2,0.2]"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path_factory.mktemp("cache")))
-        names = ("eit", "eit-levels")
+        names = ("eit", "eit_quantised")
         return [
             build_data(complete_data(compose("train", [f"algo={algo}", f"data={name}", *words])))
             for name, algo in zip(names, ("flow-matching", "mdlm"), strict=True)

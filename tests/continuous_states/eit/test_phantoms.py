@@ -113,7 +113,7 @@ def test_an_image_holds_its_shapes(name: str) -> None:
 
 def settings(**changes: object) -> SimulationSettings:
     values = {"num_samples": 6, "size": 16, "phantoms": "discs", "mesh_rings": 3}
-    return SimulationSettings(**{**values, "num_boundary": 12, "phantom_seed": 0, **changes})
+    return SimulationSettings(**{**values, "num_boundary": 12, "generator_seed": 0, **changes})
 
 
 def test_a_seed_decides_every_sample_whatever_the_number_size_and_mesh() -> None:
@@ -125,7 +125,7 @@ def test_a_seed_decides_every_sample_whatever_the_number_size_and_mesh() -> None
     again = simulate_phantoms(settings())
     assert np.array_equal(first.levels, again.levels)
     assert np.array_equal(first.dtn, again.dtn)
-    changed = simulate_phantoms(settings(phantom_seed=1))
+    changed = simulate_phantoms(settings(generator_seed=1))
     assert (first.levels != changed.levels).any(axis=(1, 2)).all()
     coarse, fine = (simulate_phantoms(settings(size=s)).levels for s in (21, 41))
     assert np.array_equal(coarse, fine[:, ::2, ::2])
@@ -138,7 +138,7 @@ def test_a_seed_decides_every_sample_whatever_the_number_size_and_mesh() -> None
     [
         ({"num_samples": 0}, "data.num_samples=0: expected a whole number, at least 1"),
         ({"size": 8}, "data.size=8: expected a whole number, at least 16"),
-        ({"phantom_seed": -1}, "data.phantom_seed=-1: expected a whole number, at least 0"),
+        ({"generator_seed": -1}, "data.generator_seed=-1: expected a whole number, at least 0"),
         ({"phantoms": "disc"}, "unknown data.phantoms 'disc'; did you mean 'discs'"),
         ({"num_boundary": 13}, "data.num_boundary=13: expected a multiple of 4"),
     ],

@@ -346,7 +346,7 @@ def test_data_that_it_cannot_read_are_refused(make_config):
         over_ids(make_config, {"length": 72})
     with pytest.raises(ValueError, match=r"data.length=64 is not 9 x 9 pixels; set data.size"):
         over_ids(make_config, {"size": 9})
-    with pytest.raises(ValueError, match=r"needs data.num_boundary, .*; choose data=eit-levels"):
+    with pytest.raises(ValueError, match=r"needs data.num_boundary, .*; choose data=eit_quantised"):
         over_ids(make_config, {"num_boundary": None})
     with pytest.raises(ValueError, match="every pixel of which is real, but the data has pad_id=5"):
         over_ids(make_config, {"pad_id": 5})

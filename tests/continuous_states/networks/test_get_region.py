@@ -13,7 +13,7 @@ from discrete_diffusion.models import pack_columns
 
 TINY = {"num_features": 7, "d_model": 32, "n_layers": 2, "n_heads": 4}
 SIGMA = torch.tensor([0.2, 0.7, 1.5])
-CHOICES = [{"pos": "sinusoidal"}, {"pos": "none"}]
+CHOICES = [{"position_embedding": "sinusoidal"}, {"position_embedding": "none"}]
 
 
 def assert_same(one: Tensor, two: Tensor) -> None:
@@ -75,7 +75,7 @@ def test_blocks_start_as_the_identity_and_predictions_at_zero():
     predicted = model(x, SIGMA, masked=masked, noisy=noisy)
     assert predicted.shape == x.shape
     assert (predicted == 0).all()
-    headed = GetRegion(**TINY, zero_head=False)
+    headed = GetRegion(**TINY, zero_init_head=False)
     assert headed(x, SIGMA).abs().max() > 0.01
     assert torch.equal(headed(x, SIGMA, masked=masked), headed(x, None, masked=masked))
 
@@ -145,11 +145,13 @@ def test_other_precisions(randomise, dtype):
 
 
 def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match=r"unknown model\.pos 'rotary'"):
-        GetRegion(**TINY, pos="rotary")
-    with pytest.raises(ValueError, match="need an even d_model, got 33; choose 34, or pos=none"):
+    with pytest.raises(ValueError, match=r"unknown model\.position_embedding 'rotary'"):
+        GetRegion(**TINY, position_embedding="rotary")
+    with pytest.raises(
+        ValueError, match="need an even d_model, got 33; choose 34, or position_embedding=none"
+    ):
         GetRegion(**{**TINY, "d_model": 33})
-    GetRegion(**{**TINY, "d_model": 33, "n_heads": 3}, pos="none")
+    GetRegion(**{**TINY, "d_model": 33, "n_heads": 3}, position_embedding="none")
     model, (x, masked, _) = GetRegion(**TINY), windows()
     with pytest.raises(ValueError, match=r"shape \(3, 9, 6\); expected \(B, N, 7\), rows of 7"):
         model(x[..., :6])
@@ -197,7 +199,7 @@ def restated(model: GetRegion, x: Tensor, t: Tensor, masked: Tensor, noisy: Tens
     h = h + noisy[..., None] * state["mask_token"]
     w = masked[..., None].float()
     h = h * (1 - w) + state["mask_token"] * w
-    if model.pos == "sinusoidal":
+    if model.position_embedding == "sinusoidal":
         h = h + waves(torch.arange(x.shape[1]), d_model)
     h = torch.cat([state["cls_token"].expand(len(x), 1, d_model), h], dim=1)
     c = linear("timestep_embedder.mlp.0", waves(1000 * t, 256))

@@ -45,9 +45,11 @@ def test_a_model_that_does_not_fit_is_refused_with_presets_that_do(
 
 def test_config_values_reach_the_network_of_regions(make_config):
     config = make_config("get-region", "get_region_tiny", data={})
-    config.model.update({"time_scale": 2.0, "dropout": 0.3, "pos": "none", "zero_head": False})
+    config.model.update(
+        {"time_scale": 2.0, "dropout": 0.3, "position_embedding": "none", "zero_init_head": False}
+    )
     regions = build_backbone(config, 7)
-    assert (regions.num_features, regions.pos) == (7, "none")
+    assert (regions.num_features, regions.position_embedding) == (7, "none")
     assert regions.timestep_embedder.time_scale == 2.0
     assert regions.blocks[0].dropout.p == 0.3
     assert regions.head.weight.abs().max() > 0
@@ -103,7 +105,7 @@ def test_dtn_unet_wants_images_it_can_halve(make_config):
         (
             [
                 *("algo.backbone=film-unet-tokens", "model=film_unet_tiny"),
-                *("model.multipliers=[1,1]", "data=eit-levels"),
+                *("model.multipliers=[1,1]", "data=eit_quantised"),
                 *("data.size=16", "data.num_boundary=8"),
             ],
             "dtn",
@@ -152,5 +154,5 @@ def test_every_one_of_these_parts_stands_under_its_state(capsys):
     ],
 )
 def test_levels_bring_theirs_unless_the_algorithm_or_the_user_does(overrides, sampler):
-    config = compose_plainly("train", ["data=eit-levels", *overrides])
+    config = compose_plainly("train", ["data=eit_quantised", *overrides])
     assert config.sampling.name == sampler

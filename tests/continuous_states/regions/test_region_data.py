@@ -24,7 +24,7 @@ from continuous_states.regions.simulator import SimulationSettings, cached_windo
 from discrete_diffusion.data.files import cached_files, clear_cache
 
 SETTINGS = SimulationSettings(
-    num_windows=9, rows=12, num_motifs=4, num_programmes=3, peak_length=40, region_seed=0
+    num_windows=9, rows=12, num_motifs=4, num_programmes=3, peak_length=40, generator_seed=0
 )
 
 
@@ -67,7 +67,7 @@ def test_accessibility_is_constant_unless_quantitative() -> None:
 def test_the_fingerprint_is_that_of_the_data() -> None:
     first = build_regions(region_config()).fingerprint()
     assert build_regions(region_config(batch_size=7)).fingerprint() == first
-    assert build_regions(region_config(region_seed=1)).fingerprint() != first
+    assert build_regions(region_config(generator_seed=1)).fingerprint() != first
     data = build_regions(region_config())
     data.feature_names = ("other", *data.feature_names[1:])
     assert data.fingerprint() != first

@@ -25,7 +25,7 @@ from continuous_states.regions.simulator import (
 )
 
 SETTINGS = SimulationSettings(
-    num_windows=320, rows=64, num_motifs=16, num_programmes=6, peak_length=120, region_seed=0
+    num_windows=320, rows=64, num_motifs=16, num_programmes=6, peak_length=120, generator_seed=0
 )
 SMALL = replace(SETTINGS, num_windows=12, rows=20, num_motifs=5, peak_length=60)
 
@@ -44,7 +44,7 @@ def test_a_seed_decides_the_windows_and_nothing_else_changes() -> None:
     first, again = simulate_windows(SMALL), simulate_windows(SMALL)
     for ours, theirs in zip(arrays_of(first), arrays_of(again), strict=True):
         assert np.array_equal(ours, theirs)
-    other = simulate_windows(replace(SMALL, region_seed=1))
+    other = simulate_windows(replace(SMALL, generator_seed=1))
     assert not np.array_equal(other.scores, first.scores)
     fewer = simulate_windows(replace(SMALL, num_windows=8))  # are the first of more
     for ours, theirs in zip(arrays_of(fewer), arrays_of(first), strict=True):
@@ -120,7 +120,7 @@ def test_programme_means_explain_what_they_were_calibrated_to() -> None:
         ("num_motifs", 2.5, 1),
         ("num_programmes", 0, 1),
         ("peak_length", 13, 14),
-        ("region_seed", -1, 0),
+        ("generator_seed", -1, 0),
     ],
 )
 def test_settings_out_of_range_are_refused(key: str, value: object, least: int) -> None:

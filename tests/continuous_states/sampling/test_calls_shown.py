@@ -114,7 +114,7 @@ def test_fields(solver, guidance, monkeypatch):
 def test_texts_from_latents(monkeypatch):
     algorithm = latent_algorithm()
     watched = Watched(monkeypatch, algorithm.backbone.decoder, "forward")
-    shown(lambda: generated(algorithm, one_source(5), length=6, stop_cosine=None))
+    shown(lambda: generated(algorithm, one_source(5), length=6, stop_similarity=None))
     assert [CALL.search(text)[2] for text in watched.shown] == ["7"] * len(watched.shown)
     assert CALL.search(watched.shown[0])[1] == "2"  # after that of the latents
 

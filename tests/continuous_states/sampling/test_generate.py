@@ -85,9 +85,9 @@ def test_texts_have_the_law_of_the_decoder(options):
     for text, share in expected.items():
         error = (share * (1 - share) / num) ** 0.5
         assert found[text] / num == pytest.approx(share, abs=4.5 * error + 1e-4), text
-    exact = approximations(Generate(**options, stop_cosine=None), algorithm) == []
+    exact = approximations(Generate(**options, stop_similarity=None), algorithm) == []
     assert exact == (options == PLAIN)
-    assert "stop_cosine" in " ".join(approximations(Generate(**options), algorithm))
+    assert "stop_similarity" in " ".join(approximations(Generate(**options), algorithm))
 
 
 def test_without_temperature_it_is_the_likeliest_token():
@@ -121,16 +121,16 @@ def test_a_sample_that_has_ended_costs_nothing():
 def test_latents_near_the_stop_latent_are_the_empty_text():
     algorithm = latent_algorithm().eval()
     source = text_pairs(4).conditions["source"]
-    before = generated(algorithm, source, stop_cosine=None)
+    before = generated(algorithm, source, stop_similarity=None)
     with torch.no_grad():
         latents = algorithm.target_latents(source)
         algorithm.backbone.stop_latent.value.copy_(2 * latents[1])
-    found = generated(algorithm, source, stop_cosine=0.999999)
+    found = generated(algorithm, source, stop_similarity=0.999999)
     assert found.x0[1].tolist() == [EOS] + 5 * [PAD]
     assert found.nfe[1] == 1
     assert (found.nfe[[0, 2, 3]] > 1).all()
-    assert torch.equal(generated(algorithm, source, stop_cosine=None).x0, before.x0)
-    everything = generated(algorithm, source, stop_cosine=-1.0)
+    assert torch.equal(generated(algorithm, source, stop_similarity=None).x0, before.x0)
+    everything = generated(algorithm, source, stop_similarity=-1.0)
     assert everything.x0[:, 0].tolist() == [EOS] * 4
     assert algorithm.backbone.decoder.cache.num_rows == []  # no call without a row
 
@@ -171,7 +171,7 @@ def test_what_a_decoder_of_transformers_keeps_is_what_it_would_compute_again():
         ({"temperature": -1}, "sampling.temperature=-1: expected a number, at least 0"),
         ({"top_k": 0}, "sampling.top_k=0"),
         ({"top_p": 0.0}, "sampling.top_p=0.0"),
-        ({"stop_cosine": 2}, "sampling.stop_cosine=2: expected a number"),
+        ({"stop_similarity": 2}, "sampling.stop_similarity=2: expected a number"),
     ],
 )
 def test_settings_that_there_are_not(options, says):

@@ -43,7 +43,7 @@ def diagrams(algorithm: AR, sizes: list[int], seed: int = 0) -> Batch:
     return Batch(torch.where(real, legal, RPLAN_VOCAB_CONFIG.pad_id), real)
 
 
-@pytest.mark.parametrize("draw", [None, "forced_mask"])
+@pytest.mark.parametrize("draw", [None, "uniform_count"])
 def test_the_likelihood_is_exact(draw):
     """-log p(x0) of every sample, full and padded together: no noise, so no draw matters."""
     algorithm = exact_ar("per_group")

@@ -109,8 +109,8 @@ def test_the_exact_denoiser_is_a_stationary_point(weighting):
 def test_the_reported_bound_has_the_elbo_weight():
     world = ToyWorld.make()
     batch = Batch(world.x0, world.real.expand(len(world.x0), -1))
-    dynamic = gidd(draw="importance").loss(batch, make_generator(1))
-    elbo = gidd(weighting="elbo", draw="importance").loss(batch, make_generator(1))
+    dynamic = gidd(time_sampling="importance").loss(batch, make_generator(1))
+    elbo = gidd(weighting="elbo", time_sampling="importance").loss(batch, make_generator(1))
     assert torch.equal(dynamic.nelbo, elbo.nelbo)
     assert elbo.loss.item() == pytest.approx(elbo.nelbo.mean().item() / LENGTH, rel=1e-6)
     assert dynamic.loss.item() != pytest.approx(elbo.loss.item(), rel=1e-2)
@@ -164,8 +164,8 @@ def test_large_logits_at_visible_tokens_do_no_harm():
 def test_the_best_draw_and_the_samplers_follow_the_noise(make):
     algorithm = SEDD(ZeroBackbone(), make(toy_layout(), LogLinear()))
     absorbing = make is Absorbing
-    assert algorithm.draw == algorithm.evaluation_draw
-    assert algorithm.draw == ("forced_mask" if absorbing else "importance")
+    assert algorithm.time_sampling == algorithm.evaluation_draw
+    assert algorithm.time_sampling == ("uniform_count" if absorbing else "importance")
     assert ("first-hitting" in fitting_samplers(algorithm)) == absorbing
 
 

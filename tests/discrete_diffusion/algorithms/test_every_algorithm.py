@@ -46,7 +46,7 @@ def draws_of(algorithm: TokenAlgorithm) -> tuple[str, ...]:
     """Those whose variance is finite enough to be tested by their mean."""
     if algorithm.process.name == "hybrid":  # grows like t^(-3/2) under a plain draw
         return ("importance",)
-    return MASK_DRAWS if algorithm.evaluation_draw == "forced_mask" else WEIGHTED_DRAWS
+    return MASK_DRAWS if algorithm.evaluation_draw == "uniform_count" else WEIGHTED_DRAWS
 
 
 def integrate(world: ToyWorld, algorithm: TokenAlgorithm) -> float:
@@ -134,7 +134,7 @@ def test_the_shipped_loss_agrees(name, how, num):
             batch = Batch(x0, algorithm.layout.is_real(x0))
             means.append(algorithm.loss(batch, generator, draw).nelbo.double().mean())
         error = torch.stack(means).std().item() / math.sqrt(len(means))
-        slack = 4.5 if draw in ("forced_mask", "importance") else 6  # infinite variance otherwise
+        slack = 4.5 if draw in ("uniform_count", "importance") else 6  # infinite variance otherwise
         assert abs(torch.stack(means).mean().item() - expected) < slack * error + 1e-4, draw
 
 

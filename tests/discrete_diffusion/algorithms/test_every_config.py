@@ -42,7 +42,7 @@ TEXT = ("data=text", "data.length=10", "data.vocab_size=7", "data.mask_id=5", "d
     ("build", "fix"),
     [
         (lambda: MDLM(ZERO, EVEN), "forward_process=absorbing"),
-        (lambda: MDLM(ZERO, MASKS, draw="antithetc"), "did you mean 'antithetic'"),
+        (lambda: MDLM(ZERO, MASKS, time_sampling="antithetc"), "did you mean 'antithetic'"),
         (lambda: MDLM(ZERO, OWN), "algo=meld"),
         (lambda: MELD(ZERO, MASKS), "set schedule=learned"),
         (lambda: MELD(ZERO, OWN, gradient="unbised"), "did you mean 'unbiased'"),
@@ -53,12 +53,12 @@ TEXT = ("data=text", "data.length=10", "data.vocab_size=7", "data.mask_id=5", "d
             r"set algo\.causal_attention=false",
         ),
         (lambda: SEDD(ZERO, Marginal(LAYOUT, LogLinear())), "=absorbing or forward_process=unifo"),
-        (lambda: SEDD(ZERO, EVEN, draw="forced_mask"), r"algo\.draw for uniform noise"),
+        (lambda: SEDD(ZERO, EVEN, time_sampling="uniform_count"), r"algo\.time_sampling for uniform noise"),
         (lambda: UDLM(ZERO, EVEN, parameterization="leave_one"), "did you mean 'leave_one_out'"),
-        (lambda: UDLM(ZERO, EVEN, draw="importanc"), "did you mean 'importance'"),
+        (lambda: UDLM(ZERO, EVEN, time_sampling="importanc"), "did you mean 'importance'"),
         (lambda: GIDD(ZERO, Hybrid(LAYOUT, LogLinear()), weighting="dynamc"), "mean 'dynamic'"),
         (lambda: D3PM(ZERO, EVEN, num_steps=10.5), r"algo\.num_steps=10\.5: expected a whole"),
-        (lambda: D3PM(ZERO, EVEN, draw="forced_mask"), r"algo\.draw"),
+        (lambda: D3PM(ZERO, EVEN, time_sampling="uniform_count"), r"algo\.time_sampling"),
     ],
 )
 def test_what_cannot_be_built_is_refused_with_the_fix(build, fix):

@@ -40,7 +40,7 @@ SCHEDULES = {
 
 def learned() -> Learned:
     """Its exponents as far apart as they can be."""
-    schedule = Learned(toy_layout(), per="token", largest_ratio=100.0)
+    schedule = Learned(toy_layout(), exponent_per="token", max_ratio=100.0)
     schedule.theta.data.copy_(torch.tensor([-9.0, 0.0, 9.0]))
     return schedule
 

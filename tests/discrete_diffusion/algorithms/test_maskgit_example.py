@@ -50,7 +50,7 @@ def test_its_commands_run_in_processes_of_their_own(site, tmp_path, monkeypatch)
     shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
     lines = re.findall(r"^discrete-diffusion .*my_algorithms.*", PAGE.read_text(), re.MULTILINE)
     train, sample = (shlex.split(line)[1:] for line in lines)
-    main([*train, "debug=default", "data.num_plans=200"])
+    main([*train, "debug=smoke", "data.num_plans=200"])
     del ALGORITHMS.builders["maskgit"]
     forget_imports(tmp_path)
     main([*sample, "checkpoint=runs/mine/checkpoints/last.ckpt", "num_samples=2"])

@@ -61,8 +61,8 @@ def test_forced_mask_has_the_least_variance_and_is_bounded():
         draw: algorithm.loss(Batch(x0, real), make_generator(4), draw).nelbo.std().item()
         for draw in MASK_DRAWS
     }
-    assert spread["forced_mask"] < 0.1 * spread["low_discrepancy"]
-    worst = algorithm.loss(Batch(x0, real), make_generator(4), "forced_mask").nelbo.max()
+    assert spread["uniform_count"] < 0.1 * spread["low_discrepancy"]
+    worst = algorithm.loss(Batch(x0, real), make_generator(4), "uniform_count").nelbo.max()
     assert worst <= 21 * math.log(13) + 1e-3
 
 

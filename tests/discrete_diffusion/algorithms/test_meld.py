@@ -54,7 +54,7 @@ BACKBONES = {
 
 
 def make_meld(theta: str = "equal", backbone: str = "exact") -> MELD:
-    process = Absorbing(toy_layout(), Learned(toy_layout(), per="token"))
+    process = Absorbing(toy_layout(), Learned(toy_layout(), exponent_per="token"))
     with torch.no_grad():
         process.schedule.theta.copy_(torch.tensor(THETAS[theta]))
         built = BACKBONES[backbone](process)
@@ -109,7 +109,7 @@ def test_bound_is_tight_for_every_exponent(theta, real):
         assert output.loss.item() == pytest.approx(output.nelbo.mean().item() / LENGTH, rel=1e-5)
         nelbo = output.nelbo.double()
         # plain draws of t have infinite variance, so their error estimate is itself too small
-        limit = (4.5 if draw in (None, "forced_mask") else 8) / math.sqrt(num)
+        limit = (4.5 if draw in (None, "uniform_count") else 8) / math.sqrt(num)
         assert abs(nelbo.mean() - world.entropy) < limit * nelbo.std()
 
 

@@ -131,7 +131,7 @@ class BlocksFromZero(ReadsItsOwnContext):
 CAUSAL = [
     "its logits at position 0 move with the token at position",
     "causal",
-    "check_backbone=fal",
+    "preflight=fal",
 ]
 
 
@@ -158,7 +158,7 @@ CAUSAL = [
             ReadsItsOwnContext,
             ["(block 0) move with the clean token at position 0"],
         ),
-        (BD3LM, ReadsOtherNoise, ["move with the noisy token at position", "check_backbone=false"]),
+        (BD3LM, ReadsOtherNoise, ["move with the noisy token at position", "preflight=false"]),
         (BD3LM, BlocksFromZero, ["(block 0)"]),
     ],
 )
@@ -265,7 +265,7 @@ def test_an_error_of_the_network_says_when_it_was_raised():
 
     with pytest.raises(RuntimeError, match="CUDA only") as found:
         tried(Fails)
-    assert "check_backbone=false" in found.value.__notes__[0]
+    assert "preflight=false" in found.value.__notes__[0]
 
 
 @pytest.mark.parametrize(

@@ -154,12 +154,12 @@ def test_under_the_tilted_law_every_advantage_and_the_gradient_are_zero():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path_calls", [1, 2, 8])
-def test_the_gradient_is_that_of_the_value_on_average(path_calls):
+@pytest.mark.parametrize("trained_calls", [1, 2, 8])
+def test_the_gradient_is_that_of_the_value_on_average(trained_calls):
     worlds = worlds_of_both_sizes()
     generator = make_generator(3)
     student, teacher = random_table(1, turn=0), random_table(2, turn=0)
-    algorithm = tuning(student, teacher, path_calls=path_calls)
+    algorithm = tuning(student, teacher, trained_calls=trained_calls)
     expected = sum(value(student, teacher, world) for world in worlds) / len(worlds)
     [truth] = torch.autograd.grad(-expected / LENGTH, student.logits)
     directions = torch.stack([truth, torch.randn(SHAPE, generator=generator)]).flatten(1)
@@ -177,7 +177,7 @@ def test_the_gradient_is_that_of_the_value_on_average(path_calls):
 def test_the_calls_of_few_failures_are_all_trained_and_count_as_they_should(scale):
     """One sample of 64 lacks the reward: it has half of all weight."""
     student = random_table(7)
-    algorithm = tuning(student, student, path_calls=1)
+    algorithm = tuning(student, student, trained_calls=1)
     paths = algorithm.sample_paths(batch_of([World.random(FULL, 1)], 64), make_generator(8))
     advantage = torch.full((64,), 1 / 63, dtype=torch.float64)
     advantage[5] = -1.0
@@ -192,7 +192,7 @@ def test_the_calls_of_few_failures_are_all_trained_and_count_as_they_should(scal
     error = found.std() / 300**0.5
     assert abs(float(found.mean() - expected)) <= 4 * float(error) + 1e-15
     alone = scale * torch.eye(64, dtype=torch.float64)[5]
-    algorithm.path_calls = 3  # a multiple of its calls: no chance is left
+    algorithm.trained_calls = 3  # a multiple of its calls: no chance is left
     found = algorithm.surrogate(paths, alone, make_generator(0)).detach()
     torch.testing.assert_close(found, -(alone * paths.nll).mean(), rtol=1e-6, atol=0)
 
@@ -240,7 +240,7 @@ def test_the_calls_of_a_path_are_computed_again_as_they_were():
     [
         ({"beta": 0}, "algo.beta=0"),
         ({"group_size": 1}, "algo.group_size"),
-        ({"path_calls": 0}, "algo.path_calls"),
+        ({"trained_calls": 0}, "algo.trained_calls"),
     ],
 )
 def test_what_is_refused(options, named):

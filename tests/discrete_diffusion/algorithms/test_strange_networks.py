@@ -116,7 +116,7 @@ class Labelled(Ours):
 CONFIG = {
     "algo": {"name": "mdlm", "backbone": "strange"},
     "model": {},
-    "data": {"domain": "bubble_diagrams", "name": "bubble_diagrams", "n_max": 4},
+    "data": {"domain": "bubble_diagrams", "name": "bubble_diagrams", "max_nodes": 4},
     "schedule": {"name": "log_linear"},
     "forward_process": {"name": "absorbing"},
 }

@@ -105,7 +105,7 @@ def test_what_every_draw_keeps(how):
 def test_forced_masks_of_each_block_are_stratified():
     """n_b is uniform on 1..L_b, spread over the batch, and the weights are L_b / n_b."""
     data = batch(padded=False)
-    masked = sample_masks("forced_mask", process(), data, make_generator(1), BLOCKS)
+    masked = sample_masks("uniform_count", process(), data, make_generator(1), BLOCKS)
     counts = []
     for block, size in enumerate((3, 1, 4)):
         here = block == BLOCKS
@@ -125,7 +125,7 @@ def test_every_position_is_masked_with_the_weight_of_one_in_the_mean(how):
     data = batch(num=40_000, padded=False)
     weight = sample_masks(how, process("per_group"), data, make_generator(5), BLOCKS).weight
     error = weight.std(dim=0) / len(data) ** 0.5
-    slack = 4.5 if how == "forced_mask" else 8  # the others have infinite variance
+    slack = 4.5 if how == "uniform_count" else 8  # the others have infinite variance
     assert ((weight.mean(dim=0) - 1).abs() <= slack * error).all()
 
 

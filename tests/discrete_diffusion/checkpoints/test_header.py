@@ -103,7 +103,7 @@ def test_any_setting_of_a_part_is_refused_by_name_or_loads(state, tmp_path):
     where = [key for key, _ in leaves(groups, "config.")]
     refused = refusals(state[INFO_KEY], where)
     assert refused["config.algo.name"] >= {"null", "minus", "list", "keys", "nested keys"}
-    assert refused["config.data.n_max"] >= {"null", "huge", "text", "empty", "list", "keys"}
+    assert refused["config.data.max_nodes"] >= {"null", "huge", "text", "empty", "list", "keys"}
     loaded, texts = 0, []
     for place in [*places(state[INFO_KEY]), *where]:
         for name in ("null", "minus", "NaN", "empty", "list", "keys", "nested list"):
@@ -184,7 +184,7 @@ def read_back(state: dict[str, Any], folder: Path) -> None:
         ({"config.model.mlp_ratio": 2.0**20}, "larger than its weights.*model.mlp_ratio=1048576"),
         ({"size_counts": [0] * 9 + [1]}, "size_counts .*expected 1 to 8"),
         ({"size_counts": [2, 1]}, "size_counts .*expected 1 to 8"),  # a graph of no nodes
-        ({"config.data.n_max": 5000, "vocabulary.n_max": 5000}, "n_max=5000: .*at most 4,096"),
+        ({"config.data.max_nodes": 5000, "vocabulary.n_max": 5000}, "n_max=5000: .*at most 4,096"),
     ],
 )
 def test_what_only_the_model_can_judge_names_the_setting(state, changes, says, tmp_path):

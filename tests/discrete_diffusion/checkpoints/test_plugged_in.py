@@ -47,7 +47,7 @@ class Houses(Graphs):
 
 def written(site, path, *overrides, domain="graphs"):
     """A checkpoint of a model with what the packages of ``site`` have; they are gone afterwards."""
-    config = compose("train", ["data=graphs", "data.n_max=8", "model=bd_tiny", *overrides])
+    config = compose("train", ["data=graphs", "data.max_nodes=8", "model=bd_tiny", *overrides])
     config.data.domain = domain
     state = training_state(config)
     torch.save(state, path)

@@ -91,7 +91,7 @@ def test_a_dit_from_before_its_later_settings_is_as_it_was(tmp_path):
         ({"data__batch_size": 8}, "data.batch_size 256 -> 8"),
         ({"callbacks__ema_decay": None}, "callbacks.ema_decay 0.9999 -> None"),
         ({"model": {}}, "model.name bd_tiny -> absent"),
-        ({"algo__draw": "uniform"}, "algo.draw forced_mask -> uniform"),
+        ({"algo__time_sampling": "uniform"}, "algo.time_sampling uniform_count -> uniform"),
         ({"schedule__name": "cosine"}, "schedule.name log_linear -> cosine"),
         ({"forward_process__name": "uniform"}, "forward_process.name absorbing -> uniform"),
         ({"trainer__precision": "bf16-mixed"}, "trainer.precision 32-true -> bf16-mixed"),

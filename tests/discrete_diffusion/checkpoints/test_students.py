@@ -20,7 +20,7 @@ from discrete_diffusion.models.mixtures import ComponentHead
 from made_checkpoints import MACHINE, training_state
 
 TINY = ["algo=distill", "algo.components=4", "model.d_model=16", "model.cond_dim=16"]
-PLANS = [*TINY, "model=bd_tiny", "data.n_max=4", "data.num_rooms=[4]"]
+PLANS = [*TINY, "model=bd_tiny", "data.max_nodes=4", "data.num_rooms=[4]"]
 NAMES = {f"backbone.denoiser.{kind}_components.directions" for kind in ("node", "edge")}
 
 

@@ -16,7 +16,7 @@ from discrete_diffusion.cli import main
 from discrete_diffusion.runtime import devices
 from discrete_diffusion.runtime.progress import shown
 
-TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
+TINY = ["model=bd_tiny", "debug=smoke", "data.num_plans=200"]
 QUICK = ["logger=none", "callbacks.num_samples=0", "eval.num_samples=2"]
 """Without what ``test_a_run_folder_is_complete`` looks at."""
 
@@ -118,7 +118,7 @@ def test_mixed_precision_trains_with_clipping_and_a_schedule_per_group(tmp_path,
 
 @pytest.mark.slow
 def test_multirun_resolves_a_preset_for_every_job(tmp_path, capsys):
-    words = ["debug=default", "data.num_plans=60", "trainer.max_steps=1", *QUICK]
+    words = ["debug=smoke", "data.num_plans=60", "trainer.max_steps=1", *QUICK]
     main(["train", *words, "-m", "algo.backbone=bd-denoiser,dit", "hydra.sweep.dir=sweep"])
     names = [
         yaml.safe_load((tmp_path / f"sweep/{k}/config.yaml").read_text())["model"]["name"]

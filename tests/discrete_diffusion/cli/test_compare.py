@@ -72,7 +72,7 @@ class Sized(torch.nn.Linear):
         ([*SHORT, *TWO, "columns=[vald]"], "'vald'; did you mean 'valid'? Available: algorithm, "),
         ([*SHORT, *TWO, "columns=[valid,valid]"], "['valid', 'valid']: the same one twice"),
         ([*SHORT, *TWO, "columns=valid"], "columns=[nelbo,difference,valid]"),
-        ([*SHORT, *TWO, "reference=mdml"], "'mdml'; did you mean 'mdlm'? Available: mdlm"),
+        ([*SHORT, *TWO, "baseline=mdml"], "'mdml'; did you mean 'mdlm'? Available: mdlm"),
         (["backbones=dit"], "backbones=dit: expected a list"),
         (["seeds=range(3)"], "seeds=range(3): expected a list, as in seeds=[0,1,2]"),
         (["algos=mdlm,udlm"], "expected a list, as in algos=[mdlm,udlm]"),

@@ -178,7 +178,7 @@ def test_bfloat16_is_for_the_network():
 @pytest.mark.slow
 def test_samples_of_a_network_in_bfloat16(monkeypatch):
     small = ["model=bd_tiny", "model.d_model=16", "model.cond_dim=16", "data=graphs"]
-    config = complete_data(compose("train", [*small, "data.n_max=8"]))
+    config = complete_data(compose("train", [*small, "data.max_nodes=8"]))
     torch.save(training_state(config), "model.ckpt")
     monkeypatch.setattr(devices, "multiplies_bfloat16", lambda: True)  # slowly, where it does not
     kinds: set[torch.dtype] = set()

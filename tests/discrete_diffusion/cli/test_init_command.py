@@ -66,7 +66,7 @@ def test_weights_of_another_alphabet_and_the_advice(caplog):
     second = run("second", *words, advice[0], *STILL)
     assert "so as initialised" in caplog.text
     assert "data.characters" in caplog.text
-    part = advice[0].removeprefix("init.parts=[").rstrip("]").split(",")[0]
+    part = advice[0].removeprefix("init.modules=[").rstrip("]").split(",")[0]
     was, now = (load(path).backbone.state_dict() for path in (first, second))
     for name in (name for name in was if name.split(".")[0] == part):
         torch.testing.assert_close(now[name], was[name], rtol=0, atol=1e-8)
@@ -78,9 +78,9 @@ def test_weights_of_another_alphabet_and_the_advice(caplog):
 @pytest.mark.parametrize(
     ("init", "says"),
     [
-        ({"parts": ["encoder"]}, "give init.checkpoint=FILE"),
-        ({"parts": "encoder"}, r"init.parts=encoder: .*init.parts=\[encoder"),
-        ({"parts": []}, r"init.parts=\[\]: .*init.parts=\[encoder\]"),
+        ({"modules": ["encoder"]}, "give init.checkpoint=FILE"),
+        ({"modules": "encoder"}, r"init.modules=encoder: .*init.modules=\[encoder"),
+        ({"modules": []}, r"init.modules=\[\]: .*init.modules=\[encoder\]"),
     ],
 )
 def test_settings_that_make_no_sense(init, says):
@@ -93,7 +93,7 @@ def test_settings_that_make_no_sense(init, says):
 
 PAIR = [
     *("algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny", "model.d_pair=8", "model.n_layers=1"),
-    *("data.num_plans=200", "data.n_max=6", "data.num_rooms=[4,6]", "schedule=cosine"),
+    *("data.num_plans=200", "data.max_nodes=6", "data.num_rooms=[4,6]", "schedule=cosine"),
 ]
 
 
@@ -108,7 +108,7 @@ def test_a_student_takes_after_its_teacher(teacher):
     teacher = Path(shutil.copy(teacher, "teacher.ckpt"))
     words = ["algo=distill", f"init.checkpoint={teacher}", "calls=3", "algo.components=4", *QUICK]
     config = compose("train", [*words, "data.num_plans=100"])
-    assert (config.model.d_pair, config.data.n_max, config.data.num_plans) == (8, 6, 100)
+    assert (config.model.d_pair, config.data.max_nodes, config.data.num_plans) == (8, 6, 100)
     assert (config.schedule.name, config.algo.backbone) == ("cosine", "bd-denoiser-pair")
     with pytest.raises(ValueError, match=r"set model.d_pair=8"):
         run("other", *words, "model=bd_pair_tiny")
@@ -129,13 +129,13 @@ def test_what_the_command_says_is_not_the_teachers(teacher):
     """A group that is chosen is the command's as a whole, and the model goes with the backbone."""
     words = ["algo=distill", f"init.checkpoint={teacher}", "calls=3"]
     taught = compose("train", words)
-    assert (taught.model.name, taught.data.n_max) == ("bd_pair_tiny", 6)
+    assert (taught.model.name, taught.data.max_nodes) == ("bd_pair_tiny", 6)
     own = compose("train", [*words, "data=bubble_diagrams", "schedule=log_linear"])
-    assert (own.data.n_max, own.data.num_rooms) == (8, compose("train").data.num_rooms)
+    assert (own.data.max_nodes, own.data.num_rooms) == (8, compose("train").data.num_rooms)
     assert (own.schedule.name, own.model.d_pair) == ("log_linear", 8)
     other = compose("train", [*words, "algo.backbone=bd-denoiser"])
     assert "bd-denoiser" in other.model.backbones
-    assert (other.data.n_max, other.schedule.name) == (6, "cosine")
+    assert (other.data.max_nodes, other.schedule.name) == (6, "cosine")
 
 
 @pytest.mark.slow
@@ -150,15 +150,18 @@ def test_a_student_takes_after_a_teacher_that_an_experiment_names(teacher, tmp_p
 
     said = f"defaults: [override /algo: distill]\ninit: {{checkpoint: {teacher}}}\ncalls: 3"
     config = of("mine", said)
-    assert (config.model.d_pair, config.data.n_max, config.calls) == (8, 6, 3)
+    assert (config.model.d_pair, config.data.max_nodes, config.calls) == (8, 6, 3)
     assert (config.schedule.name, config.algo.backbone) == ("cosine", "bd-denoiser-pair")
     assert str(config.init.checkpoint) == str(teacher)
-    own = of("own", f"{said}\ndata: {{num_plans: 50, n_max: 5}}")
-    assert (own.data.num_plans, own.data.n_max, own.model.d_pair) == (50, 5, 8)
+    own = of("own", f"{said}\ndata: {{num_plans: 50, max_nodes: 5}}")
+    assert (own.data.num_plans, own.data.max_nodes, own.model.d_pair) == (50, 5, 8)
     chosen = of("chosen", said.replace("distill", "distill, override /model: bd_pair_tiny"))
-    assert (chosen.model.d_pair, chosen.data.n_max) == (compose("train", PAIR[:2]).model.d_pair, 6)
-    told = of("mine", said, "data.n_max=7")
-    assert (told.data.n_max, told.model.d_pair) == (7, 8)
+    assert (chosen.model.d_pair, chosen.data.max_nodes) == (
+        compose("train", PAIR[:2]).model.d_pair,
+        6,
+    )
+    told = of("mine", said, "data.max_nodes=7")
+    assert (told.data.max_nodes, told.model.d_pair) == (7, 8)
     assert of("mine", said, "init.checkpoint=null").schedule.name == "log_linear"
     assert of("nested", "defaults: [mine, _self_]\nseed: 3").model.d_pair == 8
     of_shell = said.replace(str(teacher), '"${oc.env:TEACHER}"')

@@ -21,7 +21,7 @@ from listed_parts import listed
 from toy_samplers import fitting_samplers
 
 SMALL = {
-    "tokens": ["algo.backbone=dit", "model=dit_tiny"],
+    "token_files": ["algo.backbone=dit", "model=dit_tiny"],
     "features": ["data.num_windows=10", "data.num_motifs=2"],
     "field": [],
     "latent": [],
@@ -152,7 +152,7 @@ def test_a_key_of_several_kinds_of_data_says_what_it_means_for_each(capsys):
 def test_groups_are_shown_with_their_choices_and_the_keys_of_the_chosen_ones(helped, failure):
     shown = helped("train")
     assert "mdlm" in shown["algo=mdlm"].split(", ")
-    assert "room slots" in shown["data.n_max=8"]
+    assert "room slots" in shown["data.max_nodes=8"]
     assert "data.path=" not in shown
     shown = helped("train", "data=graphs", "trainer=ddp", "trainer.max_steps=5", "algo=d3pm")
     assert "data=graphs" in shown

@@ -33,7 +33,7 @@ def init(project, **options):
     RUNS.append(Run(project, options))
     return RUNS[-1]
 """
-SHORT = ["train", "model=bd_tiny", "debug=default", "data.num_plans=100", "eval.num_samples=2"]
+SHORT = ["train", "model=bd_tiny", "debug=smoke", "data.num_plans=100", "eval.num_samples=2"]
 
 
 @pytest.mark.slow

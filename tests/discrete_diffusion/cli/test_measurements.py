@@ -104,7 +104,7 @@ def test_cells_are_measured_by_their_length():
 
 @pytest.mark.slow
 def test_batches_of_a_limited_validation_are_of_all_sizes():
-    words = ["data.num_plans=600", "model=bd_tiny", "data.batch_size=8", "check_backbone=false"]
+    words = ["data.num_plans=600", "model=bd_tiny", "data.batch_size=8", "preflight=false"]
     built = build_run(compose("train", words), on_gpu=False)
     every, some = built.held_out(), built.validated(2)
     sizes, num = every.sizes.double(), len(every)

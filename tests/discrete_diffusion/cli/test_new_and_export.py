@@ -26,7 +26,7 @@ def test_its_backbone_trains_and_comes_back(tmp_path, monkeypatch, clean_registr
     monkeypatch.syspath_prepend(tmp_path / "plan_net")
     words = ["plugins=[plan_net]", "--config-dir", "configs", "algo.backbone=plan_net"]
     try:
-        main(["train", *words, "debug=default", "hydra.run.dir=run"])
+        main(["train", *words, "debug=smoke", "hydra.run.dir=run"])
         assert len(load("run").sample(2)) == 2
     finally:
         forget_imports(tmp_path)

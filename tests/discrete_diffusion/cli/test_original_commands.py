@@ -19,7 +19,7 @@ from original_dit import L, V, lightning_file, made_state, original_logits
 NETWORK = ["algo.backbone=dit", "model=dit_tiny", "model.hidden_size=16", "model.n_heads=2"]
 NETWORK += ["model.cond_dim=8", "model.bias=false", "model.activation=gelu_tanh"]
 NETWORK += ["model.sigma_input=sigma", "model.time_scale=1", "algo.time_conditioning=false"]
-IDS = ["data=text", "data.tokens=ids", "data.path=ids.npy", f"data.vocab_size={V}"]
+IDS = ["data=text", "data.token_unit=ids", "data.path=ids.npy", f"data.vocab_size={V}"]
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_without_data_or_file_the_command_says_what_to_give(failure):
 
 @pytest.mark.slow
 def test_a_run_starts_from_it_and_is_written_as_theirs():
-    words = ["debug=default", "logger=none", "trainer.max_steps=1", f"data.length={L}"]
+    words = ["debug=smoke", "logger=none", "trainer.max_steps=1", f"data.length={L}"]
     start = "init.checkpoint=mdlm:theirs.ckpt"
     main(["train", *words, *IDS, *NETWORK, start, "optim.lr=1e-9", "hydra.run.dir=run"])
     found = json.loads(Path("run/metrics.json").read_text())

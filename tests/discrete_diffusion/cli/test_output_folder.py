@@ -25,7 +25,7 @@ from discrete_diffusion.runtime.atomic_files import (
 from full_disk import FullDisk, content
 from guide_code import DOCS, blocks
 
-TRAIN = ["train", "model=bd_tiny", "debug=default", "data.num_plans=100", "logger=none"]
+TRAIN = ["train", "model=bd_tiny", "debug=smoke", "data.num_plans=100", "logger=none"]
 SHORT = [*TRAIN, "trainer.max_steps=1", "callbacks.num_samples=0", "eval.num_samples=2"]
 LAST = "run/checkpoints/last.ckpt"
 COMMAND = r"^discrete-diffusion .*"

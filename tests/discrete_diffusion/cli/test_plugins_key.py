@@ -56,7 +56,7 @@ def forget(tmp_path):
     return forget
 
 
-FEW = ["debug=default", "trainer.max_steps=1", "data.num_plans=100", "eval.num_samples=2"]
+FEW = ["debug=smoke", "trainer.max_steps=1", "data.num_plans=100", "eval.num_samples=2"]
 TRAIN = ["train", *WORDS, "+model.width=8", *FEW, "hydra.run.dir=run"]
 LAST = "run/checkpoints/last.ckpt"
 
@@ -139,7 +139,7 @@ class Logged(torch.optim.SGD):
 @pytest.mark.slow
 def test_an_optimizer_whose_state_could_not_be_read_back_ends_its_first_step(tmp_path, failure):
     (tmp_path / "my_optimizer.py").write_text(OPTIMIZER)
-    words = ["debug=default", "trainer.max_steps=3", "data.num_plans=100", "hydra.run.dir=run"]
+    words = ["debug=smoke", "trainer.max_steps=3", "data.num_plans=100", "hydra.run.dir=run"]
     error = failure("train", *words, "optim._target_=my_optimizer.Logged", "optim.lr=0.01")
     assert "optimizer_states[0].param_groups[0].norm, a numpy.float64" in error
     assert not (tmp_path / "run" / "checkpoints").exists()

@@ -44,11 +44,11 @@ REFUSED = {
     "train sampling.temperature=0": ["sampling.temperature=0", "above 0"],
     "train sampling.top_p=1.5": ["sampling.top_p=1.5", "(0, 1]"],
     "train sampling=entropy-bounded sampling.order=entropi": ["sampling.order", "'entropy'"],
-    "train algo.draw=forced_msk": ["algo.draw", "'forced_mask'"],
+    "train algo.time_sampling=uniform_cont": ["algo.time_sampling", "'uniform_count'"],
     "train algo.condition_dropout=2": ["algo.condition_dropout=2", "[0, 1)"],
     "train +algo.block_size=2": ["mdlm", "'block_size'", "time_conditioning"],
     "train schedule=polynomial schedule.exponent=0": ["schedule.exponent=0", "above 0"],
-    "train schedule=learned schedule.per=grup": ["schedule.per", "'group'"],
+    "train schedule=learned schedule.exponent_per=grup": ["schedule.exponent_per", "'group'"],
     "train forward_process=matrix forward_process.kind=gausian": ["kind", "'gaussian'"],
     "train algo=ar algo.backbone=bd-denoiser": ["causal", "algo.backbone=dit"],
     "sample checkpoint=nope.ckpt": ["checkpoint=nope.ckpt"],
@@ -69,7 +69,7 @@ REFUSED = {
 """Command -> what its one sentence names."""
 
 HELPS = {
-    "list": ["tokens: ids", "molecules", "bd-denoiser", "udlm", "first-hitting", "log_linear"],
+    "list": ["token_files: ids", "molecules", "bd-denoiser", "udlm", "first-hitting", "log_linear"],
     "--help": [f"discrete-diffusion {name} " for name in ("train", "sample", "compare", "data")],
     "train --help": ["algo=mdlm", "data.batch_size=", "trainer.max_steps=", "resume="],
     "evaluate --help": ["sampling=", "first-hitting", "checkpoint=", "reference="],

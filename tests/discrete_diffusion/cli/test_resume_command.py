@@ -26,7 +26,7 @@ from discrete_diffusion.cli import compose, main
 from discrete_diffusion.domains.registry import DEFAULT, get_domain
 from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 
-TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200", "logger=none"]
+TINY = ["model=bd_tiny", "debug=smoke", "data.num_plans=200", "logger=none"]
 SHORT = [*TINY, "trainer.max_steps=4", "callbacks.num_samples=0", "eval.num_samples=2"]
 
 REPORT = type(
@@ -266,7 +266,7 @@ def test_a_run_goes_on_by_its_own_config(finished, tmp_path):
     assert (more.trainer.max_steps, more.data.num_plans) == (6, 200)
     other = compose("train", [f"resume={finished}", "model=bd_small", "optim.lr=0.5"])
     assert (other.model.d_model, other.optim.lr) == (compose("train").model.d_model, 0.5)
-    by_experiment = compose("train", [f"resume={finished}", "debug=default"])
+    by_experiment = compose("train", [f"resume={finished}", "debug=smoke"])
     assert by_experiment.trainer.max_steps == 2
 
 

@@ -15,7 +15,7 @@ from discrete_diffusion.sampling import FirstHitting
 from interrupting import stop_at_call, stopped
 
 TEXT = "".join(f"{k} little pigs, {k % 7} wolves: ½ a straw.\n" for k in range(60))
-TINY = ["debug=default", "algo.backbone=dit", "model=dit_tiny", "logger=none", "data=text"]
+TINY = ["debug=smoke", "algo.backbone=dit", "model=dit_tiny", "logger=none", "data=text"]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def text_run(tmp_path_factory):
     path = folder / "pigs.txt"
     path.write_text(TEXT)
     words = [f"data.path={path}", "data.length=16", f"hydra.run.dir={folder}/run"]
-    main(["train", *TINY, *words, "data.tokens=bytes"])
+    main(["train", *TINY, *words, "data.token_unit=bytes"])
     return folder
 
 
@@ -77,7 +77,7 @@ def texts_of(path: Path) -> list[str]:
 def test_texts_are_completed(text_run, capsys):
     words = ["sample", f"checkpoint={text_run}/run"]
     Path("texts.txt").write_text("3 [MASK][MASK]ttle\n____pigs\n")
-    main([*words, "given=texts.txt", "completions=2", "num_tokens=12", "out=of_file"])
+    main([*words, "given=texts.txt", "num_completions=2", "num_tokens=12", "out=of_file"])
     written = (Path("of_file") / "samples.txt").read_text()
     heads = [f"- sample {k} of line {line} -" for k, line in enumerate((1, 1, 2, 2), start=1)]
     assert all(head in written for head in heads)
@@ -87,7 +87,7 @@ def test_texts_are_completed(text_run, capsys):
     assert metrics["network_calls_per_sample"] == (6 + 8) / 2  # of 12, 6 and 4 are given
     model = load(f"{text_run}/run")
     given = ["3 [MASK][MASK]ttle", "____pigs"]
-    texts = model.sample(given=given, completions=2, num_tokens=12)
+    texts = model.sample(given=given, num_completions=2, num_tokens=12)
     for text in texts:
         assert f"-\n{text}\n" in written
     assert all(text.startswith("3 ") and "ttle" in text for text in texts[:2])
@@ -109,7 +109,7 @@ def test_a_prompt_is_taken_as_it_is_typed(text_run, prompt):
 
 @pytest.mark.slow
 def test_samples_of_more_and_of_fewer_tokens_than_a_window(text_run):
-    words = ["sample", f"checkpoint={text_run}/run", "num_tokens=41", "completions=2"]
+    words = ["sample", f"checkpoint={text_run}/run", "num_tokens=41", "num_completions=2"]
     Path("texts.txt").write_text("3 little pigs, 4 wolves\n")
     main([*words, "given=texts.txt", "context=12", "out=long"])
     metrics = read(Path("long/metrics.json"))
@@ -117,7 +117,7 @@ def test_samples_of_more_and_of_fewer_tokens_than_a_window(text_run):
     assert metrics["exact"] is False  # the first window does not see the given text behind it
     assert "windows before" in metrics["approximate_because"]
     model = load(f"{text_run}/run")
-    again = model.sample(num_tokens=41, context=12, completions=2, given=["3 lit"])
+    again = model.sample(num_tokens=41, context=12, num_completions=2, given=["3 lit"])
     for text in (*texts_of(Path("long/samples.txt")), *again):
         assert text.startswith("3 lit")
         assert "\ufffd" in text or len(text.encode()) == 41
@@ -129,7 +129,7 @@ def test_samples_of_more_and_of_fewer_tokens_than_a_window(text_run):
 @pytest.mark.slow
 def test_evaluate_measures_the_model_of_text(text_run):
     words = ["noise_samples=1", "time_bins=2", "pictures=false", "num_samples=2", "num_held_out=3"]
-    words += ["likelihood=left-to-right", "orders=2"]
+    words += ["likelihood_order=left-to-right", "num_orders=2"]
     main(["evaluate", f"checkpoint={text_run}/run/checkpoints/best.ckpt", *words])
     metrics = read(Path("evaluation/metrics.json"))
     assert {"nll_plain_left_to_right", "nelbo_plain_2_orders"} <= set(metrics)
@@ -141,7 +141,7 @@ def test_evaluate_measures_the_model_of_text(text_run):
 @pytest.mark.slow
 def test_a_student_writes_in_three_calls(text_run, capsys):
     words = ["algo=distill", f"init.checkpoint={text_run}/run", "calls=3", "algo.components=4"]
-    words += ["debug=default", "trainer.max_steps=2", "logger=none", "hydra.run.dir=student"]
+    words += ["debug=smoke", "trainer.max_steps=2", "logger=none", "hydra.run.dir=student"]
     main(["train", *words])
     main(["sample", "checkpoint=student", "num_samples=2", "out=s"])
     assert read(Path("s/metrics.json"))["network_calls_per_sample"] == 3
@@ -150,8 +150,8 @@ def test_a_student_writes_in_three_calls(text_run, capsys):
     log_p = student.log_prob(["pigs", "or no pigs"], "plan")
     assert (log_p < 0).all()
     with pytest.raises(SystemExit):
-        main(["evaluate", "checkpoint=student", "orders=2"])
-    assert "orders=K: distill has one order" in capsys.readouterr().err
+        main(["evaluate", "checkpoint=student", "num_orders=2"])
+    assert "num_orders=K: distill has one order" in capsys.readouterr().err
 
 
 def test_evaluate_quickly(text_run):
@@ -168,7 +168,7 @@ def test_completions_that_are_finished_keep_the_lines_that_they_complete(
 ):
     Path("texts.txt").write_text("".join(f"{k:02}\n" for k in range(12)))
     words = ["sample", f"checkpoint={text_run}/run/checkpoints/best.ckpt", "given=texts.txt"]
-    words += ["completions=5", "batch_size=30", "threads=1"]
+    words += ["num_completions=5", "batch_size=30", "threads=1"]
     stop_at_call(monkeypatch, FirstHitting, 2)
     stopped(capsys, *words, "out=cut")
     samples = Path("cut/samples.txt").read_text().split("- sample ")[1:]
@@ -194,14 +194,14 @@ QUALITY += ["repetition_share", "network_calls_per_sample"]
 
 @pytest.fixture(scope="module")
 def judge(text_run):
-    words = [f"data.path={text_run}/pigs.txt", "data.length=16", "data.tokens=bytes", "algo=ar"]
+    words = [f"data.path={text_run}/pigs.txt", "data.length=16", "data.token_unit=bytes", "algo=ar"]
     main(["train", *TINY, *words, f"hydra.run.dir={text_run}/judge"])
     return f"{text_run}/judge"
 
 
 @pytest.mark.slow
 def test_samples_are_judged(text_run, judge, capsys):
-    run, words = f"checkpoint={text_run}/run", [f"judge={judge}", "num_samples=3"]
+    run, words = f"checkpoint={text_run}/run", [f"perplexity_model={judge}", "num_samples=3"]
     main(["evaluate", run, *words, "noise_samples=0", "out=judged", "pictures=false"])
     metrics, table = read(Path("judged/metrics.json")), Path("judged/table.md").read_text()
     printed = capsys.readouterr().out
@@ -231,7 +231,7 @@ def test_mauve_is_measured_under_a_judge_of_transformers(tmp_path, capsys):
     Path("long.txt").write_text("three small goats and a troll of the bridge\n" * 400)
     split = ["data.train_path=long.txt", "data.val_path=long.txt", "data.test_path=long.txt"]
     main(["train", *TINY, *split, "data.length=16", "hydra.run.dir=long"])
-    words = ["checkpoint=long", f"judge=hf:{judge}", "noise_samples=0", "pictures=false"]
+    words = ["checkpoint=long", f"perplexity_model=hf:{judge}", "noise_samples=0", "pictures=false"]
     main(["evaluate", *words, "num_samples=100", "out=mauve"])
     metrics = read(Path("mauve/metrics.json"))
     assert 0 <= metrics["mauve"] < 0.5 < metrics["mauve_real_data"] < 1.001
@@ -257,12 +257,15 @@ def test_another_text_is_measured_in_units_of_any_tokenizer(text_run):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["train", "data=text"], ["data.n_max", "algo.backbone=dit or algo.backbone=my-transform"]),
-        (["evaluate", "judge=RUN"], ["algo=mdlm", "algo=ar"]),
-        (["evaluate", "judge=nowhere"], ["nowhere"]),
-        (["evaluate", "judge=hf:none"], ["judge", "none"]),
+        (
+            ["train", "data=text"],
+            ["data.max_nodes", "algo.backbone=dit or algo.backbone=my-transform"],
+        ),
+        (["evaluate", "perplexity_model=RUN"], ["algo=mdlm", "algo=ar"]),
+        (["evaluate", "perplexity_model=nowhere"], ["nowhere"]),
+        (["evaluate", "perplexity_model=hf:none"], ["perplexity_model", "none"]),
         (["sample", "prompt=a", "given=b.txt"], ["prompt=a", "given="]),
-        (["sample", "prompt=a", "completions=2"], ["completions=2", "num_samples=2"]),
+        (["sample", "prompt=a", "num_completions=2"], ["num_completions=2", "num_samples=2"]),
         (["sample", "num_tokens=17", "context=16"], ["context=16", "1 to 15", "data.length=16"]),
         (["sample", "num_tokens=16", "context=4"], ["context=4", "num_tokens above 16"]),
         (["sample", "prompt=seventeen letters"], ["prompt", "17 tokens", "16"]),

@@ -1,4 +1,4 @@
-"""``data tokenize``, and ``data=tokens`` through the commands."""
+"""``data tokenize``, and ``data=token_files`` through the commands."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from discrete_diffusion.domains.text import corpus_files
 from discrete_diffusion.domains.text.token_files import TokenFiles
 
 DOCUMENTS = [f"{k} little pigs\nand {k % 7} wolves: ½ a straw.\n" for k in range(400)]
-TINY = ["debug=default", "algo.backbone=dit", "model=dit_tiny", "logger=none", "data=tokens"]
+TINY = ["debug=smoke", "algo.backbone=dit", "model=dit_tiny", "logger=none", "data=token_files"]
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_tokens_without_a_file_of_a_tokenizer(name, files, tmp_path):
     out = tmp_path / "ids"
     main(["data", "tokenize", str(files["a.jsonl"]), "--tokenizer", name, "--out", str(out)])
     found = meta(out)
-    assert (found["tokens"], found["eos_id"]) == ("characters", None)
+    assert (found["token_unit"], found["eos_id"]) == ("characters", None)
     assert found["exact"] == (name == "characters")
     run = tmp_path / "run"
     main(["train", *TINY, f"data.path={out}", "data.length=16", f"hydra.run.dir={run}"])
@@ -223,7 +223,7 @@ def test_documents_in_one_row_train_without_seeing_each_other(algo, folder, tmp_
 
 
 def test_a_backbone_that_sees_all_is_refused_with_documents(folder, failure):
-    words = ["data=tokens", f"data.path={folder}", "data.document_mask=true"]
+    words = ["data=token_files", f"data.path={folder}", "data.document_mask=true"]
     error = failure("train", *words, "algo.backbone=my-transformer", "hydra.run.dir=run")
     assert "data.document_mask=true" in error
     assert "algo.backbone=dit" in error

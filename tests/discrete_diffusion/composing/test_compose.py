@@ -47,20 +47,20 @@ def trainer_of(config, folder, report):
 GOES_WITH = {
     ("forward_process", "uniform"): ["algo=udlm"],
     ("forward_process", "marginal"): ["algo=marginal"],
-    ("forward_process", "matrix"): ["algo=matrix"],
+    ("forward_process", "matrix"): ["algo=ctmc"],
     ("forward_process", "hybrid"): ["algo=gidd"],
     ("schedule", "learned"): ["algo=meld"],
     ("sampling", "autoregressive"): ["algo=ar"],
     ("sampling", "few-call"): ["algo=distill"],
     ("data", "text"): ["algo.backbone=dit"],
-    ("data", "tokens"): ["algo.backbone=dit"],
+    ("data", "token_files"): ["algo.backbone=dit"],
     ("data", "dialogue-tokens"): ["algo.backbone=dit"],
-    ("data", "graphs"): ["data.n_max=20"],
-    ("data", "molecules"): ["data.n_max=9", "data.atoms=[C,N,O]"],
+    ("data", "graphs"): ["data.max_nodes=20"],
+    ("data", "molecules"): ["data.max_nodes=9", "data.atoms=[C,N,O]"],
     ("data", "regions"): ["algo=masked-features"],
     ("sampling", "row-ancestral"): ["algo=masked-features"],
     ("data", "eit"): ["algo=flow-matching"],
-    ("data", "eit-levels"): ["algo.backbone=film-unet-tokens"],
+    ("data", "eit_quantised"): ["algo.backbone=film-unet-tokens"],
     ("sampling", "ode"): ["algo=flow-matching"],
     ("sampling", "direct"): ["algo=regression"],
     ("data", "dialogue"): ["algo=latent-seq2seq"],
@@ -70,14 +70,14 @@ GOES_WITH = {
     ("model", "dtn_regressor_tiny"): ["algo=regression"],
     ("model", "dtn_unet_tiny"): ["algo=flow-matching"],
     ("model", "dtn_unet_paper"): ["algo=flow-matching", "data.size=128", "data.num_boundary=128"],
-    ("model", "film_unet_tiny"): ["data=eit-levels"],
+    ("model", "film_unet_tiny"): ["data=eit_quantised"],
     ("model", "get_region_tiny"): ["algo=masked-features"],
     ("model", "get_region_paper"): ["algo=masked-features"],
-    ("model", "get_region_literal"): ["algo=masked-features"],
+    ("model", "get_region_as_published"): ["algo=masked-features"],
 }
 """Choices that the default algorithm or backbone cannot use, with what they are for."""
 
-OF_IDS = ("tokens", "text8", "lm1b", "owt")
+OF_IDS = ("token_files", "text8", "lm1b", "owt")
 """Choices that need a file of ids."""
 
 
@@ -114,10 +114,10 @@ def test_every_choice_composes_and_builds(group, name, tmp_path):
 @pytest.mark.parametrize(
     ("words", "interval"),
     [
-        (["debug=default"], 2),
-        (["debug=default", "trainer.max_steps=300"], 300),
-        (["debug=default", "trainer.max_steps=1200"], 500),
-        (["debug=default", "trainer.max_steps=-1", "trainer.max_epochs=2"], 1.0),
+        (["debug=smoke"], 2),
+        (["debug=smoke", "trainer.max_steps=300"], 300),
+        (["debug=smoke", "trainer.max_steps=1200"], 500),
+        (["debug=smoke", "trainer.max_steps=-1", "trainer.max_epochs=2"], 1.0),
         (["trainer.max_steps=300", "trainer.accumulate_grad_batches=2"], 500),
         (["trainer.max_steps=300", "trainer.val_check_interval=2"], 2),
         (["trainer.max_steps=300", "trainer.val_check_interval=0.5"], 0.5),
@@ -226,13 +226,13 @@ def test_a_class_of_ones_own_takes_any_key_and_no_default_of_adamw():
     target, words = "optim._target_=torch.optim.SGD", ["optim.momentum=0.9", "optim.lr=0.1"]
     own = {"_target_": "torch.optim.SGD", "lr": 0.1, "momentum": 0.9}
     kept = {key: compose("train").optim[key] for key in ("lr_schedule", "warmup_steps")}
-    for chosen in ([target, *words], ["optim=own", target, *words], [*words, f"++{target}"]):
+    for chosen in ([target, *words], ["optim=custom", target, *words], [*words, f"++{target}"]):
         config = compose("train", chosen)
         assert {**config.optim, "max_skipped_steps": 5} == {**own, **kept, "max_skipped_steps": 5}
     assert compose("train", ["experiment=planar", target]).optim.warmup_steps == 50
     assert compose("train", ["optim=adamw", target]).optim.betas == [0.9, 0.999]
     assert with_open_keys("compare", [target, "optim.x=1"]) == [
-        *("optim=own", f"++{target}", "++optim.x=1")
+        *("optim=custom", f"++{target}", "++optim.x=1")
     ]
     assert compose("train", ["optim.decay_steps=0.1"]).optim.decay_steps == 0.1
     with pytest.raises(HydraException, match="momentum"):
@@ -250,7 +250,7 @@ def test_a_config_of_ones_own_that_would_not_be_read_is_refused(tmp_path):
 
 
 def test_values_of_another_kind_are_refused_by_name():
-    defaults = compose("train", ["data=graphs", "data.n_max=${seed}", "+optim.extra=anything"])
+    defaults = compose("train", ["data=graphs", "data.max_nodes=${seed}", "+optim.extra=anything"])
     for word, sentence in (
         ("callbacks.ema_decay=null", None),
         ("trainer.val_check_interval=0.5", None),

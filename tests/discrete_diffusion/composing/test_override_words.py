@@ -61,7 +61,7 @@ def test_an_empty_path_is_refused(word):
         ("seed=1", 1),
         ("data.split=[0.8,0.1,0.1]", [0.8, 0.1, 0.1]),
         ("data.characters='ab'", "ab"),
-        ("data.n_max=8", 8),
+        ("data.max_nodes=8", 8),
         ("resume=NULL", None),
     ],
 )

@@ -36,8 +36,9 @@ def configs() -> Path:
     for name, text in {
         "algo/my_algo.yaml": "backbone: my-transformer\n",
         "algo/my_udlm.yaml": "name: udlm\nbackbone: my-transformer\n",
-        "algo/several.yaml": "backbone: my-transformer\ntime_conditioning: false\ndraw: uniform\n",
-        "algo/misspelt.yaml": "backbone: my-transformer\ndrw: uniform\n",
+        "algo/several.yaml": "backbone: my-transformer\ntime_conditioning: false\n"
+        "time_sampling: uniform\n",
+        "algo/misspelt.yaml": "backbone: my-transformer\ntime_samping: uniform\n",
         "algo/composed.yaml": "defaults: [mdlm, _self_]\nbackbone: my-transformer\n",
         "model/small.yaml": GUIDE,
     }.items():
@@ -79,14 +80,15 @@ def test_a_subset_of_the_keys(algo):
 
 
 def test_experiments_and_commands_choose_it():
-    text = "# @package _global_\ndefaults: [override /algo: several]\nalgo: {draw: antithetic}\n"
+    text = "# @package _global_\ndefaults: [override /algo: several]\n"
+    text += "algo: {time_sampling: antithetic}\n"
     Path("configs/experiment").mkdir()
     Path("configs/experiment/mine.yaml").write_text(text)
     algo = compose("train", ["experiment=mine"], user_config_dir="configs").algo
     whole = compose("train", ["algo=mdlm", "algo.backbone=my-transformer"]).algo
-    assert algo == {**whole, "time_conditioning": False, "draw": "antithetic"}
-    assert of("several").algo.draw == "uniform"
-    assert of("several", "algo.draw=antithetic").algo == algo
+    assert algo == {**whole, "time_conditioning": False, "time_sampling": "antithetic"}
+    assert of("several").algo.time_sampling == "uniform"
+    assert of("several", "algo.time_sampling=antithetic").algo == algo
 
 
 @pytest.mark.slow
@@ -104,7 +106,7 @@ OWN = ("--config-dir", "configs", "model=small", *QUICK)
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        ((*OWN, "algo=misspelt"), ["did you mean 'draw'?"]),
+        ((*OWN, "algo=misspelt"), ["did you mean 'time_sampling'?"]),
         ((*OWN, "algo=my_algo", "model.length=9"), ["model.length=36"]),  # positions of the data
         (["~algo.name"], ["algo.name"]),
         (["algo.backbone=nan"], ["backbone", "nan is a number", "bd-denoiser"]),

@@ -63,7 +63,7 @@ class MySampler(FirstHitting):
 """
 PLUGIN = "plugins=[my_parts]"
 FEW = [
-    *("model=bd_tiny", "debug=default", "trainer.max_steps=1", "data.num_plans=60"),
+    *("model=bd_tiny", "debug=smoke", "trainer.max_steps=1", "data.num_plans=60"),
     *("eval.num_samples=1", "logger=none", "callbacks.num_samples=0"),
 ]
 

@@ -111,8 +111,11 @@ def test_whole_numbers():
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
-        (["+algo.block_size=2"], "mdlm has no setting 'block_size'; it has condition_dropout, dr"),
-        (["++schedule.per=token"], "log_linear has no setting 'per'; it has none"),
+        (["+algo.block_size=2"], "mdlm has no setting 'block_size'; it has condition_dropout, ti"),
+        (
+            ["++schedule.exponent_per=token"],
+            "log_linear has no setting 'exponent_per'; it has none",
+        ),
         (["+forward_process.gamma=1"], "absorbing has no setting 'gamma'; it has none"),
         (["+sampling.steps=2"], "first-hitting has no setting 'steps'; it has guidance, temper"),
     ],

@@ -25,7 +25,7 @@ from fake_packages import forget_imports
 from guide_code import DOCS, EXAMPLES, blocks
 
 PAGE, EXAMPLE = "extend.md", EXAMPLES / "toy_brackets"
-TINY = ("debug=default", "data.num_strings=300")
+TINY = ("debug=smoke", "data.num_strings=300")
 
 
 def words_of(command: str, num: int = 0) -> list[str]:
@@ -135,13 +135,13 @@ def test_completing_keeps_what_is_given(folder, capsys):
         assert re.fullmatch(re.escape(partial.strip()).replace("_", "."), text)
 
     drawn = load(folder / "run" / "checkpoints" / "best.ckpt").sample(
-        given=["([__)_"], completions=2
+        given=["([__)_"], num_completions=2
     )
     assert sorted(drawn) == sorted(completed)
     (folder / "partial.txt").write_text("(_\n(x\n")
     for asked, said in (
         (words, "partial.txt, line 2: "),
-        ([*words, "num_samples=3"], "did you mean completions=3"),
+        ([*words, "num_samples=3"], "did you mean num_completions=3"),
         ([*words, "num_letters=3"], "a given sample says how large it is; leave it out"),
         ([*words, "num_atoms=3"], "was not trained on molecules; leave it out"),
     ):
@@ -152,8 +152,8 @@ def test_completing_keeps_what_is_given(folder, capsys):
 
 @pytest.mark.slow
 def test_evaluating_measures_samples_beside_real_ones(folder, capsys):
-    short = ["time_bins=2", "noise_samples=1", "num_held_out=4", "orders=2"]
-    main([*words_of("evaluate"), "likelihood=left-to-right", *short])
+    short = ["time_bins=2", "noise_samples=1", "num_held_out=4", "num_orders=2"]
+    main([*words_of("evaluate"), "likelihood_order=left-to-right", *short])
     metrics = json.loads((folder / "evaluation" / "metrics.json").read_text())
     assert metrics["num_samples"] == 8
     assert metrics["closed_real_data"] == 1.0
@@ -228,7 +228,7 @@ def test_the_graphs_are_trained_and_sampled(backbone, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(folder)
     words = ["plugins=[toy_trees]", "--config-dir", str(folder / "my_configs"), "data=toy_trees"]
     try:
-        main(["train", *words, f"algo.backbone={backbone}", "debug=default", "hydra.run.dir=run"])
+        main(["train", *words, f"algo.backbone={backbone}", "debug=smoke", "hydra.run.dir=run"])
         toy_trees = importlib.import_module("toy_trees")
         assert 0 <= json.loads(Path("run/metrics.json").read_text())["share_of_trees"] <= 1
         assert Path("run/samples.json").is_file()
@@ -245,7 +245,7 @@ def test_the_graphs_are_trained_and_sampled(backbone, tmp_path, monkeypatch):
 
 def test_n_max_gives_the_layout_of_a_graph():
     layout = build_layout(
-        OmegaConf.create({"domain": "bubble_diagrams", "n_max": 8, "batch_size": 3})
+        OmegaConf.create({"domain": "bubble_diagrams", "max_nodes": 8, "batch_size": 3})
     )
     assert (layout.length, layout.vocab_size, layout.mask_id, layout.pad_id) == (36, 28, 13, 14)
     assert torch.equal(layout.support, RPLAN_VOCAB_CONFIG.layout().support)

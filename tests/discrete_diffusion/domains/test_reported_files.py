@@ -229,7 +229,7 @@ REFUSED = {
 def built(kind: str, path: Path) -> int:
     """Number of samples of a file that ``data.path`` names."""
     words = [f"data={kind}", f"data.path={path}", SPLIT]
-    words += ["data.length=16"] if kind in ("text", "tokens") else []
+    words += ["data.length=16"] if kind in ("text", "token_files") else []
     data = build_data(complete_data(compose("train", words)))
     return sum(map(len, data.splits.values()))
 

@@ -36,12 +36,12 @@ class Counting(MDLM):
 
     @property
     def evaluation_draw(self) -> str:
-        return "exact" if self.draws_nothing else "forced_mask"
+        return "exact" if self.draws_nothing else "uniform_count"
 
     def loss(self, batch, generator, draw=None):
         assert not self.training
         self.calls += 1
-        return super().loss(batch, generator, "forced_mask")
+        return super().loss(batch, generator, "uniform_count")
 
 
 class ZeroBackbone(nn.Module):
@@ -153,7 +153,7 @@ def test_a_bound_without_draws_is_measured_once(draws_nothing, calls):
 
 
 def test_every_draw_of_every_batch_has_noise_of_its_own():
-    data, algorithm = dataset("canonical"), untrained(draw="uniform")
+    data, algorithm = dataset("canonical"), untrained(time_sampling="uniform")
     algorithm.evaluation_draw = "uniform"
     twice = [data.splits["val"][:50].batch()] * 2
 

@@ -164,7 +164,7 @@ def test_a_likelihood_is_of_the_order_that_nodes_have_and_the_unordered_number_i
 
 def test_tables_and_metrics_say_which_number_is_which():
     data = dataset("random")
-    options = {"likelihood": "left-to-right", "orders": 3, "time_bins": 1}
+    options = {"likelihood_order": "left-to-right", "num_orders": 3, "time_bins": 1}
     request = EvaluateRequest(noise_samples=1, options=options)
     scores = measure_model(request, model(), data, "test")
     named = scores.as_dict()
@@ -184,11 +184,11 @@ def test_tables_and_metrics_say_which_number_is_which():
 def test_requests_are_refused_before_anything_is_measured():
     algorithm = model().algorithm
     check_paths(EvaluateRequest(), algorithm)
-    with pytest.raises(ValueError, match="likelihood=confidence"):
-        check_paths(EvaluateRequest(options={"likelihood": "confidence"}), algorithm)
+    with pytest.raises(ValueError, match="likelihood_order=confidence"):
+        check_paths(EvaluateRequest(options={"likelihood_order": "confidence"}), algorithm)
     algorithm.evaluation_draw = "exact"
-    with pytest.raises(ValueError, match="orders=K"):
-        check_paths(EvaluateRequest(options={"orders": 2}), algorithm)
+    with pytest.raises(ValueError, match="num_orders=K"):
+        check_paths(EvaluateRequest(options={"num_orders": 2}), algorithm)
 
 
 class Sent(Exception):

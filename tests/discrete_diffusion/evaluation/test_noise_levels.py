@@ -264,7 +264,7 @@ def test_the_error_by_hand():
 @pytest.mark.parametrize("name", [*all_schedules(toy_layout()), "learned"])
 def test_the_time_of_a_masked_share(name, recwarn):
     layout = toy_layout()
-    schedules = {**all_schedules(layout), "learned": Learned(layout, per="token")}
+    schedules = {**all_schedules(layout), "learned": Learned(layout, exponent_per="token")}
     process = Absorbing(layout, schedules[name])
     for share in (0.01, 0.5, 0.99):
         t = torch.tensor([time_of_share(process, share)], dtype=torch.float64)

@@ -84,7 +84,7 @@ def test_components_differ_after_two_steps_and_one_is_that_of_all(name):
 @pytest.mark.parametrize("name", sorted(TINY)[:2])
 def test_components_change_what_a_network_says_of_its_facts_too(name):
     """``condition`` and ``component`` meet in one call, of samples of mixed sizes."""
-    words = [f"algo.backbone={name}", *TINY[name], "data.condition=[num_rooms,counts]"]
+    words = [f"algo.backbone={name}", *TINY[name], "data.condition_on=[num_rooms,counts]"]
     words += ["algo=distill", "algo.components=3"]
     mixed = build_backbone(compose("train", words), VOCAB.vocab_size).eval()
     x_t, sigma = inputs()

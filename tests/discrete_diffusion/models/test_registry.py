@@ -89,7 +89,7 @@ CAUSAL = {"causal_attention": True}
         ("dit", None, {}, r"'dit' needs model\.hidden_size; presets that fit: dit_tiny, .*_medium"),
         ("my-transformer", None, {}, r"needs model\.hidden_size; presets that fit: my_transform"),
         ("bd-denoiser", "bd_tiny", {"vocab_size": 29}, r"28 ids \(15 for nodes, 13 for ed.*29"),
-        ("bd-denoiser", "bd_tiny", {"data": TEXT}, r"reads graphs and needs data\.n_max"),
+        ("bd-denoiser", "bd_tiny", {"data": TEXT}, r"reads graphs and needs data\.max_nodes"),
         ("bd-denoiser", "bd_tiny", CAUSAL, r"is not causal; choose algo\.backbone=dit"),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_model_that_cannot_be_is_refused(make_config, backbone, preset, more, 
 
 
 def test_config_values_reach_the_constructors(make_config):
-    config = make_config("bd-denoiser", "bd_tiny", data={"n_max": 5})
+    config = make_config("bd-denoiser", "bd_tiny", data={"max_nodes": 5})
     config.model.update({"time_scale": 1.0, "dropout": 0.3, "cond_dim": 32, "legal_only": False})
     adapter = build_backbone(config, 28)
     assert adapter.denoiser.vocab_config.n_max == 5

@@ -32,7 +32,7 @@ NAMES = [*all_schedules(toy_layout()), "learned"]
 
 
 def learned(theta=(0.9, -0.4, 0.1), **options) -> Learned:
-    schedule = Learned(toy_layout(), **{"per": "token", **options}).requires_grad_(False)
+    schedule = Learned(toy_layout(), **{"exponent_per": "token", **options}).requires_grad_(False)
     schedule.theta.copy_(torch.tensor(theta))
     return schedule
 
@@ -91,13 +91,13 @@ def test_learned_exponents_start_at_one_and_have_no_common_time_change():
     assert torch.equal(Learned(toy_layout()).exponents(), torch.ones(3).double())
     exponents = learned().exponents()
     torch.testing.assert_close(exponents.log().mean(), torch.zeros(()).double())
-    shared = learned((1.0, -1.0), per="group").exponents()
+    shared = learned((1.0, -1.0), exponent_per="group").exponents()
     assert shared[0] > 1 > shared[1] == shared[2]
     torch.testing.assert_close(shared.log().mean(), torch.zeros(()).double())
 
 
 def test_learned_exponents_stay_within_their_ratio_and_follow_theta():
-    extreme = learned((500.0, -500.0, 0.0), largest_ratio=9.0).exponents()
+    extreme = learned((500.0, -500.0, 0.0), max_ratio=9.0).exponents()
     torch.testing.assert_close(extreme[0] / extreme[1], torch.tensor(9.0).double())
     small = learned((0.01, -0.01, 0.0)).exponents().log()
     torch.testing.assert_close(small, torch.tensor([0.01, -0.01, 0.0]).double(), rtol=1e-3, atol=0)
@@ -111,9 +111,9 @@ def test_learned_exponents_are_per_group_where_there_are_several_and_per_token_e
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Learned(toy_layout(), per="tokens"), "did you mean 'token'"),
-        (lambda: Learned(toy_layout(), largest_ratio=1.0), "a number above 1"),
-        (lambda: Learned(TEXT, per="group"), "set schedule.per=token"),
+        (lambda: Learned(toy_layout(), exponent_per="tokens"), "did you mean 'token'"),
+        (lambda: Learned(toy_layout(), max_ratio=1.0), "a number above 1"),
+        (lambda: Learned(TEXT, exponent_per="group"), "set schedule.exponent_per=token"),
         (lambda: Polynomial(exponent=0), "expected a number above 0"),
         (lambda: Linear(sigma_min=3, sigma_max=2), "sigma_min < sigma_max"),
         (lambda: Geometric(sigma_min=0.0, sigma_max=2), "schedule=geometric needs more"),
@@ -125,12 +125,12 @@ def test_learned_exponents_are_per_group_where_there_are_several_and_per_token_e
             r"'\+schedule\.exponents=\{token:1\}', or .* schedule=log_linear",
         ),
         (
-            lambda: build_schedule({"name": "log_linear", "per": "token"}, TEXT),
-            "log_linear has no setting 'per'; it has none",
+            lambda: build_schedule({"name": "log_linear", "exponent_per": "token"}, TEXT),
+            "log_linear has no setting 'exponent_per'; it has none",
         ),
         (
-            lambda: build_schedule({"name": "learned", "largest_ratio": "9"}, TEXT),
-            "schedule.largest_ratio=9: expected a number",
+            lambda: build_schedule({"name": "learned", "max_ratio": "9"}, TEXT),
+            "schedule.max_ratio=9: expected a number",
         ),
         (lambda: build_schedule({"name": "per_group"}, TEXT), r"needs schedule\.exponents=\.\.\."),
         (lambda: build_schedule({"name": "cosin"}, toy_layout()), "did you mean 'cosine'"),
@@ -148,7 +148,7 @@ LAYOUT = toy_layout()
 
 
 def learned_per_token(*theta: float, **options: object) -> Learned:
-    schedule = Learned(LAYOUT, per="token", **options)
+    schedule = Learned(LAYOUT, exponent_per="token", **options)
     schedule.theta.data.copy_(torch.tensor(theta))
     return schedule
 
@@ -162,7 +162,7 @@ def learned_per_token(*theta: float, **options: object) -> Learned:
         *(Geometric(sigma_min=a, sigma_max=b) for a, b in ((1e-30, 80.0), (79.0, 80.0))),
         PerGroup(LAYOUT, exponents={"node": 5000.0, "edge": 1.0}),
         learned_per_token(0.9, -0.4, 0.1),
-        learned_per_token(500.0, -500.0, 0.0, largest_ratio=1e4),
+        learned_per_token(500.0, -500.0, 0.0, max_ratio=1e4),
     ],
     ids=lambda schedule: type(schedule).__name__,
 )

@@ -49,7 +49,7 @@ def test_ancestral_runs_its_grid_once_per_block():
 @pytest.mark.parametrize(
     ("sampler", "options"),
     [
-        ("predictor-corrector", {"corrections": 1}),
+        ("predictor-corrector", {"corrector_steps": 1}),
         ("renoise", {}),
         ("remdm", {"strategy": "cap", "eta": 0.3}),
     ],
@@ -64,7 +64,7 @@ def test_samplers_that_revise_run_their_grid_once_per_block(sampler, options):
 @pytest.mark.parametrize("blocks", list(BLOCKS))
 @pytest.mark.parametrize(
     ("sampler", "options"),
-    [("margin", {}), ("entropy", {}), ("speculative", {}), ("entropy-bounded", {"budget": 0.0})],
+    [("margin", {}), ("entropy", {}), ("speculative", {}), ("entropy-bounded", {"entropy_budget": 0.0})],
 )
 def test_chosen_orders_reproduce_the_joint_block_by_block(sampler, options, blocks):
     world = ToyWorld.make()

@@ -36,7 +36,7 @@ EXACT = {
     "first-hitting": {},
     "margin": {},
     "entropy": {},
-    "entropy-bounded": {"budget": 0.0, "order": "random"},
+    "entropy-bounded": {"entropy_budget": 0.0, "order": "random"},
     "speculative": {},
 }
 SUBSETS = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]

@@ -99,7 +99,7 @@ def logits_with_entropy(entropy: float) -> Tensor:
 def test_a_call_reveals_the_longest_run_within_the_budget(entropies, budget, sizes):
     logits = torch.stack([logits_with_entropy(h) for h in entropies])
     free = torch.full((1, len(entropies)), -1)
-    output = sampled(logits, free, budget=budget, order="entropy")
+    output = sampled(logits, free, entropy_budget=budget, order="entropy")
     assert list(map(len, calls_of(output, 0))) == sizes
     assert output.nfe.tolist() == [len(sizes)]
 
@@ -108,7 +108,7 @@ def test_a_run_that_fits_exactly_is_revealed_whole():
     """Of n tokens with entropy log 12 each, (n - 1) log 12 is what drawing them apart may lose."""
     for number in (1, 2, 4):
         budget = (number - 1) * math.log(K)
-        output = sampled(torch.zeros(5, K), torch.full((1, 5), -1), budget=budget, order="entropy")
+        output = sampled(torch.zeros(5, K), torch.full((1, 5), -1), entropy_budget=budget, order="entropy")
         sizes = list(map(len, calls_of(output, 0)))
         assert sizes == [number] * (5 // number) + [1] * (5 % number)
 
@@ -133,7 +133,7 @@ def test_every_call_follows_the_rule(seed, order):
     is_free = uniform_draws((24, length), generator) < 0.8
     clamp = torch.where(is_free, -1, torch.randint(K, (24, length), generator=generator))
     for budget in (0.0, 0.3, 0.8, 1.2, 1.7, 2.6, 5.0):
-        output = sampled(logits, clamp, budget=budget, order=order)
+        output = sampled(logits, clamp, entropy_budget=budget, order=order)
         for row in range(len(clamp)):
             free = is_free[row].nonzero().flatten().tolist()
             assert calls_of(output, row) == expected_calls(score, entropy, free, budget)
@@ -144,6 +144,6 @@ def test_the_entropies_are_those_of_the_model_not_of_a_narrowed_support():
     logits = torch.stack([logits_with_entropy(h) for h in (1.3, 1.3, 2.0)])
     support = torch.ones(3, K, dtype=torch.bool)
     support[:2, 1:] = False
-    output = sampled(logits, torch.full((1, 3), -1), support, budget=1.2, order="entropy")
+    output = sampled(logits, torch.full((1, 3), -1), support, entropy_budget=1.2, order="entropy")
     assert list(map(len, calls_of(output, 0))) == [1, 1, 1]
     assert output.x0[0, :2].tolist() == [0, 0]

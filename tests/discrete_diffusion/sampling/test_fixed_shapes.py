@@ -38,7 +38,7 @@ ALIKE = [
     ("ar", "first-hitting", {}),
     ("mdlm", "margin", {}),
     ("mdlm", "entropy", {"steps": 2}),
-    ("mdlm", "entropy", {"groups_in_turn": True}),
+    ("mdlm", "entropy", {"group_by_group": True}),
     ("bd3lm", "margin", {"tokens_per_call": 2}),
     ("d3pm-absorbing", "margin", {}),
     *((noise, "ancestral", {"steps": 4}) for noise in ("udlm", "gidd", "matrix", "d3pm-uniform")),
@@ -49,9 +49,9 @@ ALIKE = [
 OF_ONE_LAW = [
     ("mdlm", "confidence", {}),
     ("mdlm", "entropy-bounded", {}),
-    ("mdlm", "entropy-bounded", {"order": "max-probability", "budget": 0.7}),
-    ("mdlm", "entropy-bounded", {"order": [2, 0, 1], "budget": 0.0}),
-    ("bd3lm", "entropy-bounded", {"groups_in_turn": True}),
+    ("mdlm", "entropy-bounded", {"order": "top_probability", "entropy_budget": 0.7}),
+    ("mdlm", "entropy-bounded", {"order": [2, 0, 1], "entropy_budget": 0.0}),
+    ("bd3lm", "entropy-bounded", {"group_by_group": True}),
     ("bd3lm", "ancestral", {"steps": 4}),
 ]
 
@@ -179,7 +179,7 @@ ON_META = [
     (("algo=mdlm",), {"name": "ancestral", "top_p": 0.9}),
     (("algo=mdlm",), {"name": "predictor-corrector"}),
     (("algo=mdlm",), {"name": "confidence"}),
-    (("algo=mdlm",), {"name": "margin", "groups_in_turn": True}),
+    (("algo=mdlm",), {"name": "margin", "group_by_group": True}),
     *((("algo=mdlm",), {"name": "remdm", "strategy": strategy}) for strategy in ("cap", "rescale")),
     (("algo=meld",), {"name": "first-hitting"}),
     (("algo=distill",), {"name": "few-call"}),

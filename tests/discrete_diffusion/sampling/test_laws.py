@@ -27,8 +27,8 @@ NUM = 20_000
 NOISES = ("mdlm", "udlm", "marginal", "gidd", "matrix")
 SAMPLERS = {
     "ancestral": ("ancestral", {}),
-    "corrector": ("predictor-corrector", {"corrections": 1}),
-    "two corrections": ("predictor-corrector", {"corrections": 2}),
+    "corrector": ("predictor-corrector", {"corrector_steps": 1}),
+    "two corrections": ("predictor-corrector", {"corrector_steps": 2}),
     "renoise": ("renoise", {}),
     "cap": ("remdm", {"strategy": "cap", "eta": 0.3}),
     "rescale": ("remdm", {"strategy": "rescale", "eta": 0.3}),
@@ -86,7 +86,7 @@ def test_distances_of_ancestral_sampling():
     """At 16 and 64 steps on this world; the grid that ``auto`` takes is the better one for each
     noise."""
     even = {noise: gaps(noise, "ancestral", (16, 64), "uniform") for noise in NOISES}
-    squared = {noise: gaps(noise, "ancestral", (16, 64), "squared") for noise in NOISES}
+    squared = {noise: gaps(noise, "ancestral", (16, 64), "quadratic") for noise in NOISES}
     assert even["mdlm"] == pytest.approx([0.0258, 0.0065], abs=1e-3)
     assert even["udlm"] == pytest.approx([0.0322, 0.0077], abs=1e-3)
     assert even["gidd"] == pytest.approx([0.0785, 0.0296], abs=1e-3)
@@ -133,10 +133,10 @@ EXACT = {
     "first-hitting": {},
     "margin": {},
     "entropy": {},
-    "entropy-bounded, entropy": {"budget": 0.0, "order": "entropy"},
-    "entropy-bounded, random": {"budget": 0.0, "order": "random"},
-    "entropy-bounded, margin": {"budget": 0.0, "order": "margin"},
-    "margin, groups": {"groups_in_turn": True},
+    "entropy-bounded, entropy": {"entropy_budget": 0.0, "order": "entropy"},
+    "entropy-bounded, random": {"entropy_budget": 0.0, "order": "random"},
+    "entropy-bounded, margin": {"entropy_budget": 0.0, "order": "margin"},
+    "margin, groups": {"group_by_group": True},
 }
 REAL = pytest.mark.parametrize("real", [FULL, PADDED], ids=["full", "padded"])
 
@@ -203,7 +203,7 @@ def test_masked_share_along_the_way_follows_the_schedule(sampler, schedule):
 def test_every_state_along_the_way_follows_the_process(name):
     """Ancestral sampling on a fine grid passes through the marginals of noised data, jointly."""
     world, algorithm = ToyWorld.make(), exact(name)
-    times = grid(algorithm, 128, "squared")
+    times = grid(algorithm, 128, "quadratic")
     law = GridLaw(algorithm, world)
     for k, (t, s) in enumerate(itertools.pairwise(times)):
         law.move(law.ancestral(t, s))

@@ -27,7 +27,7 @@ EXACT = {
     "first-hitting": {},
     "margin": {},
     "entropy": {},
-    "entropy-bounded": {"budget": 0.0, "order": "random"},
+    "entropy-bounded": {"entropy_budget": 0.0, "order": "random"},
 }
 
 
@@ -98,7 +98,7 @@ def test_weights_where_a_position_is_narrowed_to_one_id(sampler, options):
     ("sampler", "options"),
     [
         ("ancestral", {}),
-        ("predictor-corrector", {"corrections": 1}),
+        ("predictor-corrector", {"corrector_steps": 1}),
         ("renoise", {}),
         ("remdm", {"strategy": "cap", "eta": 0.2}),
     ],
@@ -139,7 +139,7 @@ def test_weights_of_predictor_corrector_near_the_exact_conditional_unless_noise_
     assert gaps[1] < 0.045 < gaps[0]
 
     algorithm = exact("mdlm")
-    options = {"corrections": 1, "allowed": support | (IDS == MASK)}
+    options = {"corrector_steps": 1, "allowed": support | (IDS == MASK)}
     weighted = [
         grid_law(algorithm, world, grid(algorithm, n), "predictor-corrector", **options)
         for n in (16, 64)
@@ -158,7 +158,7 @@ def test_weights_of_predictor_corrector_near_the_exact_conditional_unless_noise_
 def test_weights_of_noise_that_leaves_doubt(sampler, name):
     """The narrowing decides only at the end: the sampler's own law, restricted to the support."""
     world, algorithm = ToyWorld.make(), exact(name)
-    options = {"corrections": 1} if sampler == "predictor-corrector" else {}
+    options = {"corrector_steps": 1} if sampler == "predictor-corrector" else {}
     law = grid_law(algorithm, world, grid(algorithm, 4), sampler, **options)
     support = toy_layout().support.clone()
     support[0, 0] = False

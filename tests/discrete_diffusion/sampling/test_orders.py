@@ -55,7 +55,7 @@ def test_entropy_bounded_follows_the_law(budget, order):
     """Up to everything in one call for a budget that all entropies fit in."""
     world, algorithm = ToyWorld.make(), exact("mdlm")
     law = order_law(algorithm, world, order, budget=budget)
-    output = draw_from(algorithm, "entropy-bounded", NUM, budget=budget, order=order)
+    output = draw_from(algorithm, "entropy-bounded", NUM, entropy_budget=budget, order=order)
     check(world.distribution(output.x0), law)
     if budget == 5.0:
         assert (output.nfe == 1).all()
@@ -67,7 +67,9 @@ def test_a_larger_budget_costs_fewer_calls_and_more_distance():
     for budget in (0.0, 0.5, 0.9, 1.5, 5.0):
         law = order_law(algorithm, world, "random", budget=budget)
         apart.append(total_variation(law, world.prob))
-        output = draw_from(algorithm, "entropy-bounded", 2000, budget=budget, order="random")
+        output = draw_from(
+            algorithm, "entropy-bounded", 2000, entropy_budget=budget, order="random"
+        )
         calls.append(output.nfe.double().mean().item())
     assert calls == sorted(calls, reverse=True)
     assert calls[0] == 3
@@ -100,7 +102,7 @@ CHOOSING = ("confidence", "margin", "entropy", "entropy-bounded")
 @pytest.mark.parametrize("sampler", CHOOSING)
 def test_a_group_is_full_before_the_next_begins(sampler, real):
     """Whatever the score, and even where one call could reveal everything."""
-    wide = {"budget": 9.0} if sampler == "entropy-bounded" else {"tokens_per_call": 3}
+    wide = {"entropy_budget": 9.0} if sampler == "entropy-bounded" else {"tokens_per_call": 3}
     group = toy_layout().group
     for options in ({}, wide):
         output = draw_from(
@@ -109,7 +111,7 @@ def test_a_group_is_full_before_the_next_begins(sampler, real):
             300,
             real=real,
             keep_trajectory=True,
-            groups_in_turn=True,
+            group_by_group=True,
             **options,
         )
         visible = (output.trajectory != MASK) & real
@@ -131,7 +133,7 @@ def test_without_turns_the_score_alone_decides():
 def test_steps_are_per_group():
     """As for blocks: as many calls at most for each."""
     for steps in (1, 2):
-        output = draw_from("mdlm", "margin", 20, steps=steps, groups_in_turn=True)
+        output = draw_from("mdlm", "margin", 20, steps=steps, group_by_group=True)
         assert output.nfe.tolist() == [steps + 1] * 20  # one room, two relations
     by_block = draw_from(bd3lm(), "first-hitting", 20, steps=1)
     assert by_block.nfe.tolist() == [2] * 20
@@ -139,8 +141,8 @@ def test_steps_are_per_group():
 
 def test_given_groups_cost_no_turn():
     clamp = torch.tensor([1, -1, -1])
-    output = draw_from("mdlm", "entropy", 20, clamp=clamp, groups_in_turn=True)
+    output = draw_from("mdlm", "entropy", 20, clamp=clamp, group_by_group=True)
     assert output.nfe.tolist() == [LENGTH - 1] * 20
     clamp = torch.tensor([-1, 2, 3])
-    output = draw_from("mdlm", "entropy", 20, clamp=clamp, groups_in_turn=True)
+    output = draw_from("mdlm", "entropy", 20, clamp=clamp, group_by_group=True)
     assert output.nfe.tolist() == [1] * 20

@@ -68,7 +68,7 @@ def test_options_of_grids():
     for name in GRIDS:
         refused(name, {"steps": 0}, r"sampling\.steps=0: expected a whole number")
         refused(name, {"steps": 2.5}, r"sampling\.steps=2\.5")
-        refused(name, {"grid": "squred"}, "did you mean 'squared'")
+        refused(name, {"grid": "quadratc"}, "did you mean 'quadratic'")
 
 
 def test_options_of_k_per_call():
@@ -83,17 +83,17 @@ def test_options_of_k_per_call():
     [
         (
             "entropy-bounded",
-            {"budget": -0.1},
-            r"budget=-0\.1: expected a number, at least 0",
+            {"entropy_budget": -0.1},
+            r"entropy_budget=-0\.1: expected a number, at least 0",
         ),
-        ("entropy-bounded", {"budget": float("inf")}, "budget=inf"),
+        ("entropy-bounded", {"entropy_budget": float("inf")}, "entropy_budget=inf"),
         ("entropy-bounded", {"order": "entropi"}, "did you mean 'entropy'"),
         ("entropy-bounded", {"tokens_per_call": 2}, "no setting 'tokens_per_call'"),
-        ("predictor-corrector", {"corrections": -1}, r"sampling\.corrections=-1"),
+        ("predictor-corrector", {"corrector_steps": -1}, r"sampling\.corrector_steps=-1"),
         ("remdm", {"strategy": "cup"}, "did you mean 'cap'"),
         ("remdm", {"eta": 0.0}, r"sampling\.eta=0\.0: expected a number in \(0, 1\]"),
-        ("margin", {"groups_in_turn": "yes"}, r"sampling\.groups_in_turn=yes: expected true or f"),
-        ("speculative", {"tokens_per_round": 0}, r"sampling\.tokens_per_round=0: expected a whole"),
+        ("margin", {"group_by_group": "yes"}, r"sampling\.group_by_group=yes: expected true or f"),
+        ("speculative", {"draft_length": 0}, r"sampling\.draft_length=0: expected a whole"),
         ("speculative", {"tokens_per_call": 2}, "no setting 'tokens_per_call'"),
         ("first_hitting", {}, "did you mean 'first-hitting'"),
     ],
@@ -108,7 +108,7 @@ def test_the_grid_is_finer_near_the_data_where_noise_leaves_doubt():
     even = torch.tensor([1, 0.75, 0.5, 0.25, 0], dtype=torch.float64)
     for make in (Ancestral, PredictorCorrector, Renoise, ReMDM):
         assert torch.equal(make().times(absorbing, 4), even)
-        assert torch.equal(make(grid="squared").times(absorbing, 4), even**2)
+        assert torch.equal(make(grid="quadratic").times(absorbing, 4), even**2)
         if make is not ReMDM:
             assert torch.equal(make().times(uniform, 4), even**2)
             assert torch.equal(make(grid="uniform").times(uniform, 4), even)
@@ -119,7 +119,7 @@ def test_a_model_of_discrete_steps_is_asked_at_its_own_times():
     algorithm = D3PM(ZeroBackbone(), Uniform(toy_layout(), LogLinear()), num_steps=10)
     every = torch.linspace(1, 0, 11, dtype=torch.float64)
     torch.testing.assert_close(Ancestral(grid="uniform").times(algorithm, 10), every)
-    few = Ancestral().times(algorithm, 6)  # squared: 1, 25/36, 16/36, 9/36, 4/36, 1/36, 0
+    few = Ancestral().times(algorithm, 6)  # quadratic: 1, 25/36, 16/36, 9/36, 4/36, 1/36, 0
     expected = torch.tensor([1, 0.7, 0.4, 0.3, 0.2, 0.1, 0], dtype=few.dtype)
     torch.testing.assert_close(few, expected)  # as many steps as asked for, no time twice
 

@@ -72,7 +72,7 @@ def rounds_of(output: SampleOutput) -> Tensor:
 @EVERY_K
 def test_it_reproduces_the_joint(k):
     world = ToyWorld.make()
-    output = draw_from("mdlm", "speculative", MANY, tokens_per_round=k)
+    output = draw_from("mdlm", "speculative", MANY, draft_length=k)
     check(output, world, world.prob)
     assert (output.log_weights == 0).all()
 
@@ -85,7 +85,7 @@ def test_a_network_of_no_joint_is_followed_token_by_token(k, real):
     law = order_law(algorithm, world, "random")
     torch.testing.assert_close(law, one_by_one(algorithm, world), rtol=0, atol=1e-7)
     assert total_variation(law, order_law(algorithm, world, "random", 2)) > 0.1
-    output = draw_from(algorithm, "speculative", MANY, real=real, tokens_per_round=k)
+    output = draw_from(algorithm, "speculative", MANY, real=real, draft_length=k)
     check(output, world, law)
 
 
@@ -107,7 +107,7 @@ def test_what_a_sample_costs(k, each_by_itself):
     them one that still has a token to draw."""
     algorithm = wrong()
     calls = record_calls(algorithm)
-    output = draw_from(algorithm, "speculative", 500, tokens_per_round=k, keep_trajectory=True)
+    output = draw_from(algorithm, "speculative", 500, draft_length=k, keep_trajectory=True)
     rounds = rounds_of(output)
     assert len(calls) == int(rounds.max()) == len(output.trajectory) - 1
     assert (rounds <= LENGTH).all()
@@ -146,7 +146,7 @@ def drawn(backbone: nn.Module, k: int | None) -> SampleOutput:
     algorithm = MDLM(
         backbone, Absorbing(TokenLayout.flat(L, K + 2, mask_id=K, pad_id=K + 1), LogLinear())
     )
-    return build_sampler({"name": "speculative", "tokens_per_round": k}).sample(
+    return build_sampler({"name": "speculative", "draft_length": k}).sample(
         algorithm,
         torch.ones(60, L, dtype=torch.bool),
         generator=make_generator(0),
@@ -174,7 +174,7 @@ def test_where_every_proposal_is_refused_a_round_draws_one_token(k):
 def test_a_call_shows_the_proposals_one_after_the_other():
     algorithm = wrong()
     calls = record_calls(algorithm)
-    draw_from(algorithm, "speculative", 40, tokens_per_round=None)
+    draw_from(algorithm, "speculative", 40, draft_length=None)
     first, second = calls[:2]
     assert (first.x_t == MASK).all()
     shown = second.x_t.view(40, LENGTH - 1, LENGTH)

@@ -50,9 +50,9 @@ def sample(algorithm: TokenAlgorithm, name: str, **options: object) -> SampleOut
 BY_SHARE = {
     "confidence": {},
     "margin": {},
-    "entropy": {"groups_in_turn": True},
+    "entropy": {"group_by_group": True},
     "two at once": {"name": "margin", "tokens_per_call": 2},
-    "entropy-bounded": {"budget": 0.1},
+    "entropy-bounded": {"entropy_budget": 0.1},
     "speculative": {},
 }
 
@@ -85,7 +85,7 @@ def test_a_model_of_steps_is_told_the_next_later_of_its_times(sampler):
 
 GRIDS = {
     "ancestral": {},
-    "predictor-corrector": {"corrections": 1},
+    "predictor-corrector": {"corrector_steps": 1},
     "renoise": {},
     "remdm": {"strategy": "cap", "eta": 0.3},
     "rescale": {"name": "remdm", "strategy": "rescale", "eta": 0.3},

@@ -71,7 +71,7 @@ def test_what_a_backbone_says_of_its_condition_is_among_the_statistics():
 def toy(name: str = "mdlm", backbone: nn.Module | None = None, **options) -> TokenAlgorithm:
     build, layout = ALGORITHMS.find(name), toy_layout()
     learned = getattr(build, "learns_schedule", False)
-    schedule = Learned(layout, per="token") if learned else LogLinear()
+    schedule = Learned(layout, exponent_per="token") if learned else LogLinear()
     process = PROCESSES.find(build.processes[0])(layout, schedule)
     if name == "distill":  # of three tokens at most, and a network without components
         options |= {"calls": 3, "components": 1}
@@ -122,7 +122,7 @@ def test_what_is_refused():
             MDLM(Listener(), Absorbing(toy_layout(), LogLinear()), condition_dropout=share)
     for name, backbone, says in (
         ("udlm", "my-transformer", "'my-transformer' does not; take algo.backbone=bd-denoiser or "),
-        ("udlm", "bd-denoiser", "'bd-denoiser' has no condition .*; set data.condition"),
+        ("udlm", "bd-denoiser", "'bd-denoiser' has no condition .*; set data.condition_on"),
         ("ar", "dit", "'dit' does not; take algo.condition_dropout=0"),
     ):
         algo = {"name": name, "backbone": backbone, "condition_dropout": 0.1}

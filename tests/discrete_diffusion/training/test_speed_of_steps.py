@@ -33,7 +33,7 @@ REGIONS = ("algo=masked-features", "data.num_windows=30", "data.batch_size=16")
 OF_ROWS = (
     REGIONS,
     (*REGIONS, "algo.objective=ddpm"),
-    (*REGIONS, "algo.t_source=random", "algo.mask_rate=0.5"),
+    (*REGIONS, "algo.network_time=random", "algo.mask_rate=0.5"),
 )
 
 HAS_COMPILER = pytest.mark.skipif(
@@ -69,8 +69,8 @@ def silent_trainer(folder: Path, **options) -> Trainer:
     "words",
     [
         *(("algo=" + name,) for name in ("mdlm", "udlm", "sedd", "gidd", "marginal", "d3pm")),
-        *(("algo=" + name,) for name in ("matrix", "meld", "distill")),
-        ("algo=distill", "algo.components=1", "algo.draw=exact"),
+        *(("algo=" + name,) for name in ("ctmc", "meld", "distill")),
+        ("algo=distill", "algo.components=1", "algo.train_on=all_calls"),
         ("algo=d3pm", "forward_process=uniform"),
         *(("algo=" + name, *DIT) for name in ("mdlm", "ar", "bd3lm")),
         *(words for words in OF_ROWS if "masked-features" in ALGORITHMS.names()),

@@ -69,7 +69,7 @@ def test_a_rare_brief_is_answered_by_particles(brief, model):
     assert len(diagrams) == 8
     assert not any(brief.unmet(diagram) for diagram in diagrams)
     assert {diagram.num_rooms for diagram in diagrams} <= {6, 7}
-    assert metrics["method"] == "particles"
+    assert metrics["method"] == "smc"
     assert metrics["exact"] is False
     assert "256 particles" in metrics["approximate_because"]
     assert 0 < metrics["probability"] < 0.01
@@ -82,19 +82,19 @@ def test_a_rare_brief_is_answered_by_particles(brief, model):
 @pytest.mark.parametrize("brief", [EASY], indirect=True)
 def test_both_methods_estimate_the_same_probability(brief, model):
     _, by_rejection = sample(model, "num_samples=30", "method=rejection")
-    _, by_particles = sample(model, "method=particles", "overwrite=true", "particles=256")
+    _, by_particles = sample(model, "method=smc", "overwrite=true", "particles=256")
     error = by_rejection["probability_standard_error"] + by_particles["probability_standard_error"]
     assert abs(by_rejection["probability"] - by_particles["probability"]) < 4 * error
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["rejection", "particles"])
+@pytest.mark.parametrize("method", ["rejection", "smc"])
 @pytest.mark.parametrize("brief", [EASY], indirect=True)
 def test_partial_diagrams_are_completed_so_that_they_meet_it(brief, model, method):
     known = [{"rooms": ["LivingRoom", None, None, None]}, {"rooms": ["Bathroom", None, "Kitchen"]}]
     Path("given.jsonl").write_text("\n".join(map(json.dumps, known)))
     diagrams, metrics = sample(
-        model, "given=given.jsonl", "completions=3", f"method={method}", "particles=64"
+        model, "given=given.jsonl", "num_completions=3", f"method={method}", "particles=64"
     )
     assert [diagram.metadata["given"] for diagram in diagrams] == [1, 1, 1, 2, 2, 2]
     assert not any(brief.unmet(diagram) for diagram in diagrams)
@@ -106,7 +106,7 @@ def test_partial_diagrams_are_completed_so_that_they_meet_it(brief, model, metho
 
 @pytest.mark.slow
 @pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize("method", ["rejection", "particles"])
+@pytest.mark.parametrize("method", ["rejection", "smc"])
 @pytest.mark.parametrize("brief", [EASY + "buildable: true\n"], indirect=True)
 def test_a_floor_plan_is_asked_of_all_that_are_kept(brief, model, method, given, monkeypatch):
     """The solver is asked of those that meet the rest; here it says yes to few relations."""
@@ -124,7 +124,7 @@ def test_a_floor_plan_is_asked_of_all_that_are_kept(brief, model, method, given,
 
     monkeypatch.setattr(asking, "Buildable", verdicts)
     Path("given.jsonl").write_text(json.dumps({"rooms": ["Kitchen", None, None, None]}))
-    words = ["given=given.jsonl", "completions=4"] if given else ["num_samples=4"]
+    words = ["given=given.jsonl", "num_completions=4"] if given else ["num_samples=4"]
     diagrams, _ = sample(model, *words, f"method={method}", "particles=64")
     assert asked
     assert not any(brief.unmet(diagram) for diagram in asked)
@@ -139,12 +139,12 @@ def test_a_floor_plan_is_asked_of_all_that_are_kept(brief, model, method, given,
         (COMMON, ["num_rooms=5"], ["num_rooms", "brief"]),
         (COMMON, ["trajectory=2"], ["trajectory"]),
         (COMMON, ["buildable=lookahead"], ["buildable", "true"]),
-        (COMMON, ["method=luck"], ["method", "particles"]),
-        (COMMON, ["method=particles", "sampling=entropy"], ["particles", "first-hitting"]),
+        (COMMON, ["method=luck"], ["method", "smc"]),
+        (COMMON, ["method=smc", "sampling=entropy"], ["smc", "first-hitting"]),
         ("num_rooms: 2\n", [], ["num_rooms", "exactly 2"]),
         ("rooms:\n  Kitchen: 9\n", [], ["brief.yaml", "line 2", "rooms.Kitchen"]),
         ("rooms:\n  Kitchn: 1\n", [], ["brief.yaml", "line 2", "Kitchen"]),
-        (HARD, ["method=rejection", "tries=5", "num_samples=2"], ["tries=5", "method=particles"]),
+        (HARD, ["method=rejection", "max_tries=5", "num_samples=2"], ["max_tries=5", "method=smc"]),
     ],
     indirect=["brief"],
 )
@@ -175,7 +175,7 @@ def test_every_line_keeps_what_is_given_however_uneven_the_weights(brief, model)
         {"rooms": [None, "Balcony", "LivingRoom", None], "relations": [[1, 2, "no-edge"]]},
     ]
     Path("given.jsonl").write_text("\n".join(map(json.dumps, known)))
-    words = ["given=given.jsonl", "completions=6", "method=particles", "particles=256"]
+    words = ["given=given.jsonl", "num_completions=6", "method=smc", "particles=256"]
     diagrams, _ = sample(model, *words)
     partials = [PartialDiagram.from_json(each) for each in known]
     for diagram in diagrams:
@@ -187,7 +187,7 @@ def test_every_line_keeps_what_is_given_however_uneven_the_weights(brief, model)
 @pytest.mark.parametrize("brief", ["num_rooms: 5-7\nconnected: true\n"], indirect=True)
 def test_a_line_of_another_number_of_rooms_is_refused(brief, model, capsys):
     Path("given.jsonl").write_text(json.dumps({"rooms": ["LivingRoom", None, None]}))
-    words = ["given=given.jsonl", "method=particles", "particles=16"]
+    words = ["given=given.jsonl", "method=smc", "particles=16"]
     with pytest.raises(SystemExit):
         main(["sample", f"checkpoint={model}", "brief=brief.yaml", *words])
     assert "line 1" in capsys.readouterr().err

@@ -58,14 +58,14 @@ def evaluate(model, brief, *words):
 def test_every_method_is_counted_and_compared(model, capsys, monkeypatch):
     monkeypatch.setattr(matching, "ENOUGH", 5)
     found = evaluate(
-        model, RARE, "num_samples=12", "method=particles", "particles=64", "rejection_calls=2000"
+        model, RARE, "num_samples=12", "method=smc", "particles=64", "rejection_calls=2000"
     )
     brief = read_brief("brief.yaml")
     drawn = read_diagrams("evaluation/samples.jsonl")
     assert len(drawn) == 12
     assert not any(brief.unmet(diagram) for diagram in drawn)
-    assert found["method"] == "particles"
-    assert list(found["methods"]) == ["particles", "rejection", "soft_guidance"]
+    assert found["method"] == "smc"
+    assert list(found["methods"]) == ["smc", "rejection", "soft_guidance"]
     particles, rejection, soft = found["methods"].values()
     assert particles["num_met"] == particles["num_samples"] == 12
     assert particles["share_met"] == 1
@@ -102,9 +102,15 @@ def test_every_method_is_counted_and_compared(model, capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_no_power_no_rejection_and_another_sampler(model):
-    words = ["num_samples=4", "method=particles", "particles=16", "gamma=0", "rejection_calls=0"]
+    words = [
+        "num_samples=4",
+        "method=smc",
+        "particles=16",
+        "lookahead_power=0",
+        "rejection_calls=0",
+    ]
     found = evaluate(model, COMMON, *words)
-    assert list(found["methods"]) == ["particles", "soft_guidance"]
+    assert list(found["methods"]) == ["smc", "soft_guidance"]
     assert found["methods"]["soft_guidance"]["gamma"] == 0
     assert found["left_out"] == ["rejection is left out: rejection_calls=0."]
     found = evaluate(model, COMMON, "num_samples=4", "sampling=entropy", "overwrite=true")
@@ -114,7 +120,7 @@ def test_no_power_no_rejection_and_another_sampler(model):
 
 @pytest.mark.slow
 def test_a_brief_that_no_data_meet_leaves_the_shares(model):
-    words = ["num_samples=4", "method=particles", "particles=256", "rejection_calls=100"]
+    words = ["num_samples=4", "method=smc", "particles=256", "rejection_calls=100"]
     found = evaluate(model, NEVER, *words)
     assert found["data"]["train"]["num_met"] == found["data"]["held_out"]["num_met"] == 0
     assert found["reference"] is None
@@ -122,7 +128,7 @@ def test_a_brief_that_no_data_meet_leaves_the_shares(model):
     for method in found["methods"].values():
         assert method["coverage"] == method["metrics"] == {}
         assert "floors" not in method
-    assert found["methods"]["particles"]["num_met"] == 4
+    assert found["methods"]["smc"]["num_met"] == 4
     table = Path("evaluation/table.md").read_text()
     assert "No data meet the brief" in table
     assert "coverage_train" not in table
@@ -138,7 +144,7 @@ def test_few_data_that_meet_it_are_said(model):
     assert f"{num} of 40 of plans.jsonl meet it" in table
     assert found["reference"] == "the training data"  # it has more
     write_diagrams("train.jsonl", generate_plans(20, seed=6))
-    words += ["training=train.jsonl", "overwrite=true"]
+    words += ["training_data=train.jsonl", "overwrite=true"]
     found = evaluate(model, COMMON, *words)
     num = found["data"]["held_out"]["num_met"]
     assert found["num_reference"] == num
@@ -150,13 +156,17 @@ def test_few_data_that_meet_it_are_said(model):
 @pytest.mark.parametrize(
     ("brief", "words", "named"),
     [
-        (None, ["method=particles"], ["method=particles", "brief=FILE"]),
-        (None, ["gamma=2"], ["gamma=2", "brief=FILE"]),
-        (COMMON, ["seeds=2"], ["seeds=2", "brief="]),
-        (COMMON, ["verdicts=5"], ["verdicts=5", "brief="]),
-        (COMMON, ["gamma=-1"], ["gamma=-1", "0 or more"]),
-        (COMMON, ["gamma=much"], ["gamma=much", "number"]),
-        (COMMON, ["n_max=9"], ["n_max=9", "reference=FILE or training=FILE or names=FILE;"]),
+        (None, ["method=smc"], ["method=smc", "brief=FILE"]),
+        (None, ["lookahead_power=2"], ["lookahead_power=2", "brief=FILE"]),
+        (COMMON, ["num_seeds=2"], ["num_seeds=2", "brief="]),
+        (COMMON, ["num_solver_checks=5"], ["num_solver_checks=5", "brief="]),
+        (COMMON, ["lookahead_power=-1"], ["lookahead_power=-1", "0 or more"]),
+        (COMMON, ["lookahead_power=much"], ["lookahead_power=much", "number"]),
+        (
+            COMMON,
+            ["max_nodes=9"],
+            ["max_nodes=9", "reference=FILE or training_data=FILE or room_names=FILE;"],
+        ),
         ("num_rooms: 2\n", [], ["num_rooms", "exactly 2"]),
         ("rooms:\n  Kitchn: 1\n", [], ["brief.yaml", "line 2", "Kitchen"]),
     ],

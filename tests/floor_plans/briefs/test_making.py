@@ -63,11 +63,11 @@ def test_habitable_plans_break_no_rule():
     model = model_of(BEHIND, PAIR)
     best, other = make_plans(model, NO_HALL, num=2)
     assert (best.broken, "access" in other.broken) == ((), True)
-    (kept,) = make_plans(model, NO_HALL, num=2, habitable=True)
+    (kept,) = make_plans(model, NO_HALL, num=2, livable=True)
     assert kept.plan == best.plan
-    assert make_plans(model_of(BEHIND), NO_HALL, num=1, habitable=True) == []
-    with pytest.raises(ValueError, match=r"habitable=true.*rules=default"):
-        make_plans(model, FREE_OF_RULES, habitable=True)
+    assert make_plans(model_of(BEHIND), NO_HALL, num=1, livable=True) == []
+    with pytest.raises(ValueError, match=r"livable=true.*rules=default"):
+        make_plans(model, FREE_OF_RULES, livable=True)
 
 
 @pytest.mark.slow
@@ -200,13 +200,13 @@ def test_the_command_writes_what_plans_realise_writes_of_the_best(command, capsy
 @pytest.mark.slow
 def test_the_command_names_the_rules_that_no_habitable_plan_keeps(command, capsys):
     of = {"of": (BEHIND, PAIR)}
-    command("num=2", "rules=default", "hall=never", "habitable=true", **of)
+    command("num=2", "rules=default", "hall=never", "livable=true", **of)
     assert len(lines()) == 1
     assert (
         "the best 1 plan of 2 different diagrams, without a broken rule" in capsys.readouterr().out
     )
     with pytest.raises(SystemExit):
-        command("num=1", "rules=default", "hall=never", "habitable=true", "out=none", of=(BEHIND,))
+        command("num=1", "rules=default", "hall=never", "livable=true", "out=none", of=(BEHIND,))
     assert "access by 1" in capsys.readouterr().err
     assert not Path("none").exists()
 

@@ -90,7 +90,7 @@ def test_what_rejection_keeps_is_the_conditional(name, world):
     def judge(diagrams):
         return [verdicts[id(diagram)] for diagram in diagrams]
 
-    kept = accept_samples(draw, judge, Accepted(NUM, "meet the brief"), tries=1, remedy="")
+    kept = accept_samples(draw, judge, Accepted(NUM, "meet the brief"), max_tries=1, remedy="")
     assert kept.num_drawn == NUM
     assert abs(kept.acceptance - p) < 4.5 * math.sqrt(p * (1 - p) / NUM)
     found = world.law(kept.samples)

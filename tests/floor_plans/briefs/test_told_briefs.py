@@ -19,8 +19,8 @@ rooms:
 area: 80.5
 outline: [[0, 0], [10, 0], [10, 8], [0, 8]]
 """
-TOLD = "data.condition=[num_rooms,counts,area,outline]"
-SHORT = ["debug=default", "data.num_plans=200", "trainer.max_steps=2", "logger=none"]
+TOLD = "data.condition_on=[num_rooms,counts,area,outline]"
+SHORT = ["debug=smoke", "data.num_plans=200", "trainer.max_steps=2", "logger=none"]
 SMALL = ["model.d_model=16", "model.cond_dim=16"]
 
 
@@ -41,7 +41,7 @@ def brief(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["rejection", "particles"])
+@pytest.mark.parametrize("method", ["rejection", "smc"])
 @pytest.mark.parametrize("guidance", [1, 2])
 def test_the_network_is_told_and_every_diagram_meets_the_brief(model, brief, method, guidance):
     words = [f"checkpoint={model}", "brief=brief.yaml", f"method={method}", "out=drawn"]
@@ -55,12 +55,12 @@ def test_the_network_is_told_and_every_diagram_meets_the_brief(model, brief, met
 
 @pytest.mark.slow
 def test_evaluate_conditions_the_network_too_and_names_what_the_data_do_not_show(model, brief):
-    words = [f"checkpoint={model}", "brief=brief.yaml", "method=particles", "particles=16"]
+    words = [f"checkpoint={model}", "brief=brief.yaml", "method=smc", "particles=16"]
     words += ["num_samples=4", "reference_repeats=0", "pictures=false", "rejection_calls=200"]
     main(["evaluate", *words, "sampling.guidance=2"])
     metrics = json.loads(Path("evaluation/metrics.json").read_text())
     assert metrics["told"] == ["Kitchen", "area", "outline"]
-    assert metrics["methods"]["particles"]["num_met"] == 4
+    assert metrics["methods"]["smc"]["num_met"] == 4
     assert metrics["methods"]["soft_guidance"]["num_samples"] == 4
     table = Path("evaluation/table.md").read_text()
     assert "conditioned on: Kitchen, area, outline." in table
@@ -86,33 +86,36 @@ def test_a_model_that_is_told_nothing_of_plans_leaves_them_to_the_solver(
     model, brief, tmp_path, capsys
 ):
     run = tmp_path / "counts"
-    words = [*SHORT, *SMALL, "data.condition=[counts]", "algo.condition_dropout=0.2"]
+    words = [*SHORT, *SMALL, "data.condition_on=[counts]", "algo.condition_dropout=0.2"]
     main(["train", *words, f"hydra.run.dir={run}"])
     main(["sample", f"checkpoint={run}", "brief=brief.yaml", "out=drawn", "num_samples=2"])
     said = "".join(capsys.readouterr())
     assert "area, outline: " in said
     assert "plans make" in said
-    assert "data.condition=[counts, area, outline]" in said
+    assert "data.condition_on=[counts, area, outline]" in said
     assert json.loads(Path("drawn/metrics.json").read_text())["told"] == ["Kitchen"]
 
 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ([TOLD], ["data.condition=[num_rooms,counts,area,outline]", "algo.condition_dropout=0.1"]),
-        (["algo.condition_dropout=0.1"], ["bd-denoiser", "data.condition"]),
+        (
+            [TOLD],
+            ["data.condition_on=[num_rooms,counts,area,outline]", "algo.condition_dropout=0.1"],
+        ),
+        (["algo.condition_dropout=0.1"], ["bd-denoiser", "data.condition_on"]),
         (
             [TOLD, "algo.condition_dropout=0.1", "algo.backbone=dit", "model=dit_tiny"],
-            ["dit", "algo.backbone=bd-denoiser", "data.condition=null"],
+            ["dit", "algo.backbone=bd-denoiser", "data.condition_on=null"],
         ),
-        (["data.condition=[areas]", "algo.condition_dropout=0.1"], ["areas", "area"]),
+        (["data.condition_on=[areas]", "algo.condition_dropout=0.1"], ["areas", "area"]),
         (
             [TOLD, "algo.condition_dropout=0.1", "data.symmetry=mirror"],
             ["data.symmetry=mirror", "outline", "none"],
         ),
         (
-            ["data.condition=[front_door]", "algo.condition_dropout=0.1"],
-            ["data.condition", "front_door", "doors"],
+            ["data.condition_on=[front_door]", "algo.condition_dropout=0.1"],
+            ["data.condition_on", "front_door", "doors"],
         ),
     ],
 )

@@ -26,7 +26,7 @@ def run(tmp_path_factory):
         tree = [(int(rng.integers(j)), j, int(rng.choice([ADJACENT, DOOR]))) for j in range(1, n)]
         plans.append(BubbleDiagram(tuple(rng.choice(CODES, n).tolist()), tuple(tree)))
     write_diagrams(folder / "plans.jsonl", plans)
-    words = ["data=cubigraph", f"data.path={folder}/plans.jsonl", "data.n_max=12"]
+    words = ["data=cubigraph", f"data.path={folder}/plans.jsonl", "data.max_nodes=12"]
     words += ["data.split=[.5,.25,.25]", "algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny"]
     words += ["model.d_model=16", "model.d_pair=8"]
     words += ["trainer.max_steps=4", "data.batch_size=8", f"hydra.run.dir={folder}/run"]
@@ -41,11 +41,11 @@ def test_samples_and_completions(run, capsys):
     assert not {"valid", "transitive", "buildable"} & set(metrics)
     main(["sample", f"checkpoint={run}/run", "num_samples=3", "out=drawn"])
     assert "connected" in capsys.readouterr().out
-    assert len(read_diagrams("drawn/samples.jsonl", n_max=12)) == 3
+    assert len(read_diagrams("drawn/samples.jsonl", max_nodes=12)) == 3
     given = {"rooms": ["Bath", "Entry", *[None] * 8], "relations": [[0, 1, "door"]]}
     Path("given.jsonl").write_text(json.dumps(given))
-    main(["sample", f"checkpoint={run}/run", "given=given.jsonl", "completions=2", "out=completed"])
-    for diagram in read_diagrams("completed/samples.jsonl", n_max=12):
+    main(["sample", f"checkpoint={run}/run", "given=given.jsonl", "num_completions=2", "out=completed"])
+    for diagram in read_diagrams("completed/samples.jsonl", max_nodes=12):
         assert diagram.room_names[:2] == ("Bathroom", "Entrance")
         assert (0, 1, DOOR) in diagram.relations
 
@@ -53,16 +53,16 @@ def test_samples_and_completions(run, capsys):
 @pytest.mark.slow
 def test_what_takes_directions_is_refused(run, capsys):
     model = f"checkpoint={run}/run"
-    plans = ["data=plans", f"data.path={run}/plans.jsonl", "data.n_max=12"]
+    plans = ["data=plans", f"data.path={run}/plans.jsonl", "data.max_nodes=12"]
     for words, message in (
         (["sample", model, "buildable=true"], "relations without directions"),
-        (["sample", model, "habitable=true"], "leave habitable out"),
+        (["sample", model, "livable=true"], "leave livable out"),
         (["sample", model, "realise=true"], "leave realise out"),
         (
-            ["data", "realise", f"{run}/plans.jsonl", "out=plans", "--n-max=12"],
+            ["data", "realise", f"{run}/plans.jsonl", "out=plans", "--max-nodes=12"],
             "say which rooms meet",
         ),
-        (["evaluate", f"samples={run}/plans.jsonl", "n_max=12"], "give reference=FILE"),
+        (["evaluate", f"samples={run}/plans.jsonl", "max_nodes=12"], "give reference=FILE"),
         (["train", *plans], "data.relations=adj"),
         (["train", *plans, "data.relations=adjacency", "data.symmetry=mirror"], "leave it at none"),
     ):
@@ -73,7 +73,7 @@ def test_what_takes_directions_is_refused(run, capsys):
 
 @pytest.mark.slow
 def test_evaluate_compares_with_real_plans(run):
-    words = ["num_samples=8", "seeds=1", "noise_samples=1", "reference_repeats=2", "time_bins=2"]
+    words = ["num_samples=8", "num_seeds=1", "noise_samples=1", "reference_repeats=2", "time_bins=2"]
     main(["evaluate", f"checkpoint={run}/run", *words, "out=evaluated"])
     metrics = json.loads(Path("evaluated/metrics.json").read_text())
     assert metrics["floors"]["conditional_pair_tv"] > 0
@@ -81,7 +81,7 @@ def test_evaluate_compares_with_real_plans(run):
     assert "The relations have no direction" in Path("evaluated/table.md").read_text()
     for name in ("samples.png", "adjacency.png", "relations.png", "histograms.png"):
         assert Path("evaluated", name).read_bytes()[:4] == b"\x89PNG"
-    files = [f"samples={run}/run/samples.jsonl", f"reference={run}/plans.jsonl", "n_max=12"]
+    files = [f"samples={run}/run/samples.jsonl", f"reference={run}/plans.jsonl", "max_nodes=12"]
     main(["evaluate", *files, "reference_repeats=0", "out=files"])
     assert "valid" not in json.loads(Path("files/metrics.json").read_text())
 

@@ -40,7 +40,7 @@ def test_its_card_has_its_numbers_its_data_and_its_licence(measured):
         floor = f"{evaluation['real'][name]:.4g}"
         row = f"| {name} | {evaluation[name]:.4g} | {low:.4g} to {high:.4g} | {floor} |"
         assert row in card
-    for said in ("license: mit", "experiment=bubble_mdlm", "plan_seed", "procedural generator"):
+    for said in ("license: mit", "experiment=plans_full", "generator_seed", "procedural generator"):
         assert said in card
 
 
@@ -94,7 +94,7 @@ def test_the_command_takes_it_by_itself(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_training_goes_on_from_it(tmp_path):
-    words = ["model=bd_pair_small", "algo.backbone=bd-denoiser-pair", "debug=default"]
+    words = ["model=bd_pair_small", "algo.backbone=bd-denoiser-pair", "debug=smoke"]
     words += ["sampling=ancestral", "sampling.steps=2", "init.checkpoint=plans-small"]
     words += ["trainer.max_steps=1", "data.num_plans=64", f"hydra.run.dir={tmp_path}/run"]
     main(["train", *words])
@@ -103,7 +103,7 @@ def test_training_goes_on_from_it(tmp_path):
 
 @pytest.mark.slow
 def test_its_bound_is_what_the_card_says(measured, tmp_path):
-    few = ["num_held_out=200", "num_samples=2", "seeds=1", "reference_repeats=0", "verdicts=0"]
+    few = ["num_held_out=200", "num_samples=2", "num_seeds=1", "reference_repeats=0", "num_solver_checks=0"]
     few += ["pictures=false", f"out={tmp_path / 'measured'}"]
     main(["evaluate", f"checkpoint={NAME}", *few])
     found = json.loads((tmp_path / "measured" / "metrics.json").read_text())
@@ -119,6 +119,6 @@ def test_it_and_its_kind_of_data_are_the_defaults(tmp_path, monkeypatch):
     assert compose("evaluate").domain is None
     monkeypatch.chdir(tmp_path)
     write_diagrams("plans.jsonl", load(NAME).sample(8))
-    quick = ["reference_repeats=0", "verdicts=0", "pictures=false"]
+    quick = ["reference_repeats=0", "num_solver_checks=0", "pictures=false"]
     main(["evaluate", "samples=plans.jsonl", "reference=plans.jsonl", *quick])
     assert json.loads(Path("evaluation/metrics.json").read_text())["num_samples"] == 8

@@ -118,7 +118,7 @@ def test_what_a_diagram_does_not_say_is_named(capsys, folder):
     [
         (["check", "wrong.yaml"], ["wrong.yaml", "line 2", "rooms.Kichen", "Kitchen"]),
         (["check", "none.yaml"], ["none.yaml"]),
-        (["check", "brief.yaml", "--n-max", "0"], ["n-max"]),
+        (["check", "brief.yaml", "--max-nodes", "0"], ["max-nodes"]),
         (["check", "brief.yaml", "--relations", "direction"], ["directions"]),
         (["check", "brief.yaml", "--plans", "none.jsonl"], ["none.jsonl"]),
         (["chek", "brief.yaml"], ["check"]),

@@ -18,7 +18,7 @@ def test_columns_and_the_reference_of_the_tables_are_chosen(finished, tmp_path, 
     shutil.copytree(finished[0], out)
     caplog.set_level("INFO")
     chosen = "columns=[nelbo,difference,backbone,valid,network_calls,buildable]"
-    words = [*SHORT, *TWO, f"out={out}", chosen, "reference=mdlm"]
+    words = [*SHORT, *TWO, f"out={out}", chosen, "baseline=mdlm"]
     results = run_comparison(CompareRequest(words))
     assert "nothing to train: 2 cells finished" in caplog.messages
     first, rule, _, *rows = (out / "table.md").read_text().split("\n\n")[0].splitlines()
@@ -85,7 +85,7 @@ def test_a_comparison_says_which_samples_can_be_built(finished, copy):
     pytest.importorskip("ortools", reason="OR-Tools decides it")
     assert "verdicts" not in finished[1]["terms"]  # a fifth of 6 samples is too few
     written = (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns
-    measured = again(copy, "eval.verdicts=4")
+    measured = again(copy, "eval.num_solver_checks=4")
     for model in measured["models"]:
         share = model["buildable"]
         assert 4 * share == round(4 * share)
@@ -98,7 +98,7 @@ def test_a_comparison_says_which_samples_can_be_built(finished, copy):
     assert "| realisable, % ↑ | buildable, % ↑ |" in table
     assert "a constraint solver decides if a floor plan exists, for the first 4 samples" in table
     assert (copy / "checkpoints" / "last.ckpt").stat().st_mtime_ns == written
-    without = again(copy, "eval.verdicts=0")
+    without = again(copy, "eval.num_solver_checks=0")
     assert "buildable" not in without["models"][0]
     assert "buildable" not in (copy.parents[1] / "table.md").read_text()
 

@@ -55,7 +55,7 @@ def mdlm_checkpoint(tmp_path_factory):
 @pytest.mark.slow
 def test_the_command_completes_every_line(mdlm_checkpoint, tmp_path):
     write_lines(tmp_path / "partial.jsonl", LINES)
-    words = [f"checkpoint={mdlm_checkpoint}", "given=partial.jsonl", "completions=3"]
+    words = [f"checkpoint={mdlm_checkpoint}", "given=partial.jsonl", "num_completions=3"]
     main(["sample", *words, "out=a", "trajectory=2", "threads=1"])
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [
         "metrics.json",
@@ -100,7 +100,7 @@ def test_lines_that_no_valid_plan_completes_are_named_and_completed(
     two_living = {"rooms": ["LivingRoom", None, "Living"]}
     apart = {"rooms": ["LivingRoom", "Kitchen"], "relations": [[0, 1, "no-edge"]]}
     write_lines(tmp_path / "p.jsonl", [LINES[0], None, two_living, apart])
-    main(["sample", f"checkpoint={mdlm_checkpoint}", "given=p.jsonl", "completions=1"])
+    main(["sample", f"checkpoint={mdlm_checkpoint}", "given=p.jsonl", "num_completions=1"])
     said = capsys.readouterr().out
     warnings = [line for line in said.splitlines() if "no completion can be valid" in line]
     assert [line.split(": ")[0] for line in warnings] == ["p.jsonl, line 3", "p.jsonl, line 4"]
@@ -113,7 +113,7 @@ def test_lines_that_no_valid_plan_completes_are_named_and_completed(
 def test_blank_lines_count_but_are_not_completed(mdlm_checkpoint, tmp_path, capsys):
     write_lines(tmp_path / "partial.jsonl", [None, LINES[0], None, LINES[2], None])
     words = [f"checkpoint={mdlm_checkpoint}", "given=partial.jsonl", "max_arrangements=1"]
-    main(["sample", *words, "completions=2"])
+    main(["sample", *words, "num_completions=2"])
     found = read_diagrams(tmp_path / "samples" / "samples.jsonl")
     assert [diagram.metadata["given"] for diagram in found] == [2, 2, 4, 4]
     assert "the arrangements of line 2 (" in capsys.readouterr().out
@@ -126,7 +126,7 @@ def test_blank_lines_count_but_are_not_completed(mdlm_checkpoint, tmp_path, caps
 def test_other_noise_is_said_to_be_approximate(tmp_path, capsys):
     path = checkpoint(tmp_path, "algo=udlm")
     write_lines(tmp_path / "partial.jsonl", LINES)
-    main(["sample", f"checkpoint={path}", "given=partial.jsonl", "completions=2", "steps=3"])
+    main(["sample", f"checkpoint={path}", "given=partial.jsonl", "num_completions=2", "steps=3"])
     assert "uniform noise" in capsys.readouterr().out
     metrics = json.loads((tmp_path / "samples" / "metrics.json").read_text())
     assert metrics["exact"] is False
@@ -147,7 +147,7 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
     assert "algo=mdlm" in error
     rooms = {"rooms": ["Kitchen", "LivingRoom", "Balcony"], "relations": []}
     write_lines(tmp_path / "rooms.jsonl", [rooms])
-    main(["sample", f"checkpoint={path}", "given=rooms.jsonl", "completions=2"])
+    main(["sample", f"checkpoint={path}", "given=rooms.jsonl", "num_completions=2"])
     metrics = json.loads((tmp_path / "samples" / "metrics.json").read_text())
     assert metrics["exact"] is True
     found = read_diagrams(tmp_path / "samples" / "samples.jsonl")
@@ -157,10 +157,10 @@ def test_models_that_would_not_see_what_is_given_refuse(algo, tmp_path, failure)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["given=p.jsonl", "num_samples=64"], "completions=64"),
+        (["given=p.jsonl", "num_samples=64"], "num_completions=64"),
         (["given=p.jsonl", "num_rooms=4"], "num_rooms=4"),
-        (["completions=4"], "did you mean num_samples=4?"),
-        (["given=p.jsonl", "completions=0"], "completions=0: "),
+        (["num_completions=4"], "did you mean num_samples=4?"),
+        (["given=p.jsonl", "num_completions=0"], "num_completions=0: "),
         (["trajectory=-1"], "trajectory=-1: "),
         (["max_arrangements=0"], "max_arrangements=0"),
         (["given=nowhere.jsonl"], "nowhere.jsonl"),

@@ -173,4 +173,6 @@ def test_a_hall_beside_as_many_rooms_as_a_diagram_may_have(capsys, failure, tmp_
         assert f"{name}: 1 diagram written" in capsys.readouterr().out
     assert json.loads(Path("out.jsonl").read_text())["added"] == [8]
     (tmp_path / "nine.jsonl").write_text(with_boxes(*boxes, unit="metres"))
-    assert "9 rooms, more than n_max=8" in failure("data", "convert", "nine.jsonl", "no.geojson")
+    assert "9 rooms, more than max_nodes=8" in failure(
+        "data", "convert", "nine.jsonl", "no.geojson"
+    )

@@ -64,7 +64,7 @@ def test_describe_as_json(capsys, folder):
     assert found["room_types"]["LivingRoom"] == 6
     assert found["structure"]["connected"] == 1.0
     found = json.loads(
-        output(capsys, "describe", "plans.jsonl", "--skip-invalid", "--json", "--n-max", "9")
+        output(capsys, "describe", "plans.jsonl", "--skip-invalid", "--json", "--max-nodes", "9")
     )
     assert (found["num_diagrams"], found["rooms"]["9"]) == (7, 1)
 
@@ -149,8 +149,8 @@ def test_check_prints_every_problem_and_ends_with_status_1(capsys, folder):
     assert found.out.splitlines() == [
         "plans.jsonl, line 7, field 'rooms[1]': unknown room type 'Kitchn'; "
         f"did you mean 'Kitchen'? The names are {', '.join(ROOM_TYPES)}",
-        "plans.jsonl, line 8, field 'rooms': 9 rooms, more than n_max=8; allow more with "
-        "data.n_max=9 (discrete-diffusion data: --n-max 9)",
+        "plans.jsonl, line 8, field 'rooms': 9 rooms, more than max_nodes=8; allow more with "
+        "data.max_nodes=9 (discrete-diffusion data: --max-nodes 9)",
         "plans.jsonl: 6 diagrams from 8 lines; 2 invalid left out",
     ]
 
@@ -237,13 +237,13 @@ def test_tables_of_regions_are_for_other_commands(failure, folder, command):
         (["check"], "arguments are required: FILE; see discrete-diffusion data check --help"),
         (["check", "nowhere.jsonl"], "no plans file at"),
         (["check", "plans.jsonl", "other.jsonl"], "'other.jsonl' is one argument too many"),
-        (["check", "plans.jsonl", "--n-mx", "9"], "did you mean '--n-max'"),
-        (["check", "plans.jsonl", "--n-max", "many"], "n_max=many: expected a whole number"),
+        (["check", "plans.jsonl", "--max-noes", "9"], "did you mean '--max-nodes'"),
+        (["check", "plans.jsonl", "--max-nodes", "many"], "max_nodes=many: expected a whole"),
         (["check", "plans.jsonl", "--json=maybe"], "json=maybe: expected true or false"),
-        (["check", "plans.jsonl", "n_max="], "n_max= is empty"),
+        (["check", "plans.jsonl", "max_nodes="], "max_nodes= is empty"),
         (["make", "out=o", "total_area=90m2"], "=90m2: expected a number, in square metres"),
         (["check", "plans.jsonl", "--plans", "-1"], "--plans -1: expected at least 0"),
-        (["check", "plans.jsonl", "--threshold", "nan"], "threshold=nan: expected"),
+        (["check", "plans.jsonl", "--adjacency-threshold", "nan"], "adjacency_threshold=nan: expected"),
         (["describe", "folder.json"], "is a folder without a .json"),
         (["convert", "plans.jsonl", "out.xml"], "expected a name that ends in .jsonl, .json"),
         (["convert", "plans.jsonl", "out.svg", "--codes"], "--codes is for .jsonl and .json"),
@@ -286,7 +286,7 @@ def test_every_command_explains_itself(capsys, command):
 def test_plans_may_have_as_many_rooms_as_in_training():
     parser = argparse.ArgumentParser()
     COMMANDS["check"].add_options(parser)
-    assert parser.parse_args(["plans.jsonl"]).n_max == RPLAN_VOCAB_CONFIG.n_max
+    assert parser.parse_args(["plans.jsonl"]).max_nodes == RPLAN_VOCAB_CONFIG.n_max
 
 
 @pytest.mark.slow

@@ -31,8 +31,8 @@ from floor_plans.diagrams.metrics.structure import structure_metrics
 from floor_plans.learning import build
 from interrupting import stop_at_call, stop_when_measuring, stopped
 
-QUICK = ["reference_repeats=2", "noise_samples=1", "time_bins=2", "num_samples=6", "seeds=2"]
-QUICK.append("verdicts=0")
+QUICK = ["reference_repeats=2", "noise_samples=1", "time_bins=2", "num_samples=6", "num_seeds=2"]
+QUICK.append("num_solver_checks=0")
 PLAIN = [*QUICK, "pictures=false"]
 MODEL = ["noise_samples=1", "time_bins=2"]
 PICTURES = {"samples.png", "adjacency.png", "histograms.png", "relations.png"}
@@ -161,12 +161,12 @@ def test_a_signal_while_samples_are_drawn_says_how_far_it_was(
 @pytest.mark.slow
 def test_quick_measures_less_and_says_so(plans_model, capsys):
     words = [f"checkpoint={plans_model}", "quick=true", "num_held_out=10", "num_samples=6"]
-    words.append("verdicts=2")
+    words.append("num_solver_checks=2")
     main(["evaluate", *words, "pictures=false", "threads=1"])
     found, head = metrics(), Path("evaluation/table.md").read_text().splitlines()[0]
     assert found["quick"] == {
         **{"num_held_out": 10, "num_samples": 6},  # what is given counts
-        **{"seeds": 1, "reference_repeats": 5, "verdicts": 2, "noise_samples": 1, "time_bins": 5},
+        **{"num_seeds": 1, "reference_repeats": 5, "num_solver_checks": 2, "noise_samples": 1, "time_bins": 5},
     }
     assert (found["num_reference"], found["nelbo_num_samples"], found["num_samples"]) == (10, 10, 6)
     assert found["floor_sizes"] == {"num_samples": 6, "num_reference": 10, "draws": 5}
@@ -192,9 +192,9 @@ def test_fewer_held_out_samples_are_the_same_ones_every_time(plans_model):
 
 def test_quick_measures_files_against_fewer_plans(plans_model):
     words = ["samples=plans.jsonl", "reference=plans.jsonl", "num_held_out=20", "quick=true"]
-    words.append("verdicts=0")
+    words.append("num_solver_checks=0")
     main(["evaluate", *words, "pictures=false"])
-    assert metrics()["quick"] == {"num_held_out": 20, "reference_repeats": 5, "verdicts": 0}
+    assert metrics()["quick"] == {"num_held_out": 20, "reference_repeats": 5, "num_solver_checks": 0}
     assert metrics()["num_reference"] == 20
     assert "20 of 90 held-out samples" in Path("evaluation/table.md").read_text()
 
@@ -207,7 +207,7 @@ def test_quick_is_refused_where_nothing_says_what_it_is(plans_model, monkeypatch
 
 @pytest.mark.slow
 def test_its_first_samples_are_those_of_the_sample_command(plans_model):
-    main(["evaluate", f"checkpoint={plans_model}", *PLAIN, "seeds=1", "seed=3"])
+    main(["evaluate", f"checkpoint={plans_model}", *PLAIN, "num_seeds=1", "seed=3"])
     main(["sample", f"checkpoint={plans_model}", "num_samples=6", "seed=3"])
     assert read_diagrams("evaluation/samples.jsonl") == read_diagrams("samples/samples.jsonl")
     found = metrics()
@@ -243,8 +243,8 @@ def test_samples_files_of_any_origin(capsys):
     write_diagrams("a.jsonl", plans[:20])
     write_diagrams("b.jsonl", plans[20:40])
     write_diagrams("real.jsonl", plans[40:])
-    words = ["samples=[a.jsonl,b.jsonl]", "reference=real.jsonl", "training=a.jsonl"]
-    main(["evaluate", *words, "verdicts=0", "reference_repeats=2"])
+    words = ["samples=[a.jsonl,b.jsonl]", "reference=real.jsonl", "training_data=a.jsonl"]
+    main(["evaluate", *words, "num_solver_checks=0", "reference_repeats=2"])
     found = metrics()
     written = {path.name for path in Path("evaluation").iterdir()}
     assert written == {"metrics.json", "table.md", "samples.jsonl", *PICTURES}
@@ -262,23 +262,23 @@ def test_without_a_reference_fresh_plans_of_the_generator_are_it(monkeypatch, ca
     monkeypatch.setattr(build, "NUM_KNOWN", 120)
     monkeypatch.setattr(build, "NUM_REFERENCE", 30)
     write_diagrams("a.jsonl", generate_plans(10, seed=1))
-    main(["evaluate", "samples=a.jsonl", "reference_repeats=2", "verdicts=0", "pictures=false"])
+    main(["evaluate", "samples=a.jsonl", "reference_repeats=2", "num_solver_checks=0", "pictures=false"])
     found, seed = metrics(), build.REFERENCE_SEED
-    name = f"30 fresh plans of the embedded generator, plan_seed={seed}, livable or not"
+    name = f"30 fresh plans of the embedded generator, generator_seed={seed}, livable or not"
     assert found["reference"] == name
     fresh = generate_plans(30, seed=seed)
     assert found["edges_per_diagram_reference"] == structure_metrics(fresh)["edges_per_diagram"]
     assert found["num_reference"] == 30
     assert found["floor_sizes"]["num_samples"] == 10
     assert "novelty" not in found  # what these samples were trained on is not known
-    assert f"plan_seed={seed}" in capsys.readouterr().out
+    assert f"generator_seed={seed}" in capsys.readouterr().out
 
 
 def test_no_recipe_trains_on_the_plans_of_the_default_reference():
     for path in (path for folder in config_dirs() for path in folder.rglob("*.yaml")):
         assert str(build.REFERENCE_SEED) not in path.read_text()
     said = options_of(get_domain("bubble_diagrams"), "evaluate")["reference"].meaning
-    assert f"plan_seed={build.REFERENCE_SEED}" in said
+    assert f"generator_seed={build.REFERENCE_SEED}" in said
 
 
 def test_what_is_read_is_never_overwritten(defaults, plans_model, tmp_path):
@@ -287,7 +287,7 @@ def test_what_is_read_is_never_overwritten(defaults, plans_model, tmp_path):
     for path in (mine, other):
         write_diagrams(path, plans)
     before = mine.read_bytes()
-    for key in ("samples", "reference", "training"):
+    for key in ("samples", "reference", "training_data"):
         for given in ("mine/samples.jsonl", str(mine.absolute()), "mine"):
             values = {"samples": "other.jsonl", "out": "mine", key: given}
             sentence = refused(defaults, **values)
@@ -306,7 +306,7 @@ def test_unreadable_samples_are_counted(capsys):
     with Path("a.jsonl").open("a") as file:
         file.write("{}\nnonsense\n")
     write_diagrams("b.jsonl", generate_plans(6, seed=2))
-    words = ["samples=[a.jsonl,b.jsonl]", "reference=b.jsonl", "skip_invalid=true", "verdicts=0"]
+    words = ["samples=[a.jsonl,b.jsonl]", "reference=b.jsonl", "skip_invalid=true", "num_solver_checks=0"]
     main(["evaluate", *words, "reference_repeats=0", "pictures=false"])
     assert metrics()["num_unreadable_samples"] == [2, 0]
     note = "2 of 14 samples could not be read and were left out"
@@ -406,7 +406,7 @@ def test_other_data_has_a_bound_and_no_sample_metrics(monkeypatch, tmp_path, cap
     write_diagrams("real.jsonl", generate_plans(5, seed=1))
     error = failure("evaluate", f"checkpoint={path}", "reference=real.jsonl", "out=other")
     assert "was not trained on diagrams" in error
-    assert "seeds=2: " in failure("evaluate", f"checkpoint={path}", "seeds=2", "out=other")
+    assert "num_seeds=2: " in failure("evaluate", f"checkpoint={path}", "num_seeds=2", "out=other")
 
 
 @pytest.fixture(scope="module")
@@ -434,11 +434,11 @@ def refused(defaults, **values) -> str:
         ({"samples": "a.jsonl", "reference": "nowhere.jsonl"}, "reference=nowhere.jsonl: "),
         ({"samples": "empty.jsonl"}, "empty.jsonl"),
         ({"samples": "bad.jsonl", "skip_invalid": True}, "holds no plan that can be read"),
-        ({"samples": "big.jsonl"}, "line 1, field 'rooms': 9 rooms, more than n_max=8"),
+        ({"samples": "big.jsonl"}, "line 1, field 'rooms': 9 rooms, more than max_nodes=8"),
         ({"samples": "a.jsonl", "split": "val"}, "split=val"),
-        ({"samples": "a.jsonl", "seeds": 0}, "seeds=0: "),
+        ({"samples": "a.jsonl", "num_seeds": 0}, "num_seeds=0: "),
         ({"samples": "a.jsonl", "reference_repeats": -1}, "reference_repeats=-1"),
-        ({"samples": "a.jsonl", "seeds": 3}, "seeds=3 is for checkpoint=FILE"),
+        ({"samples": "a.jsonl", "num_seeds": 3}, "num_seeds=3 is for checkpoint=FILE"),
         ({"samples": "a.jsonl", "data": {"size": 3}}, "data.size=3 is for checkpoint=FILE"),
         ({"checkpoint": "a.ckpt", "sampling": {"top_p": 2}}, "top_p=2"),
     ],
@@ -460,14 +460,14 @@ def test_what_is_refused_with_a_checkpoint(defaults, plans_model):
     assert "the test split is empty" in sentence(split="test")
     assert "unknown split 'vall'; did you mean 'val'?" in sentence(split="vall")
     error = sentence(reference="big.jsonl")
-    assert "big.jsonl, line 1, field 'rooms': 9 rooms, more than n_max=8" in error
+    assert "big.jsonl, line 1, field 'rooms': 9 rooms, more than max_nodes=8" in error
     assert "skip_invalid=true" in error
-    for key, value in (("codes", "coarse"), ("unit", "metres"), ("threshold", 3)):
+    for key, value in (("room_codes", "coarse"), ("unit", "metres"), ("adjacency_threshold", 3)):
         error = sentence(**{key: value})
         assert error.startswith(f"{key}={value} is for the files of reference=FILE")
-    error = sentence(noise_samples=0, likelihood="entropy")
+    error = sentence(noise_samples=0, likelihood_order="entropy")
     assert "noise_samples=0" in error
-    assert "likelihood=entropy" in error
+    assert "likelihood_order=entropy" in error
     error = sentence(reference="plans.jsonl", split="val")
     assert "leave it out with reference=FILE" in error
     Path("plans.jsonl").unlink()

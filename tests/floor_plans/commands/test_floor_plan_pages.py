@@ -189,7 +189,7 @@ def test_the_page_has_a_block_for_each_step():
 
 
 MEASURE_PAGE = "measure.md"
-FEW_SAMPLES = ("num_held_out=6", "num_samples=2", "seeds=1", "reference_repeats=0", "verdicts=0")
+FEW_SAMPLES = ("num_held_out=6", "num_samples=2", "num_seeds=1", "reference_repeats=0", "num_solver_checks=0")
 FEW_SAMPLES += ("noise_samples=1", "time_bins=1", "pictures=false")
 
 
@@ -224,7 +224,7 @@ def test_the_python_of_the_page():
 
 
 def test_the_page_names_every_order():
-    listed = (DOCS / MEASURE_PAGE).read_text().partition("`likelihood=ORDER` is one of")[2]
+    listed = (DOCS / MEASURE_PAGE).read_text().partition("`likelihood_order=ORDER` is one of")[2]
     named = set(re.findall(r"`([\w-]+)`", listed.partition("Of equal positions")[0]))
     assert {*ONE_PATH, "plan"} <= named
 
@@ -232,11 +232,11 @@ def test_the_page_names_every_order():
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["likelihood=confidence"], "likelihood=confidence: this order compares tokens"),
-        (["likelihood=remdm"], "unknown likelihood 'remdm'"),
-        (["likelihood=[0,1]"], "likelihood=[0, 1]: expected every position from 0 to 35"),
-        (["orders=0"], "orders=0"),
-        (["orders=2", "brief=b.yaml"], "orders=2"),
+        (["likelihood_order=confidence"], "likelihood_order=confidence: this order compares tokens"),
+        (["likelihood_order=remdm"], "unknown likelihood_order 'remdm'"),
+        (["likelihood_order=[0,1]"], "likelihood_order=[0, 1]: expected every position from 0 to 35"),
+        (["num_orders=0"], "num_orders=0"),
+        (["num_orders=2", "brief=b.yaml"], "num_orders=2"),
     ],
 )
 def test_what_is_refused_at_once(untrained, tmp_path, monkeypatch, capsys, words, named):
@@ -254,8 +254,8 @@ def test_files_of_samples_have_none(untrained, tmp_path, capsys):
     main(["sample", f"checkpoint={untrained}", "num_samples=2", f"out={tmp_path}"])
     assert load(untrained).log_prob([], "entropy").shape == (0,)
     with pytest.raises(SystemExit):
-        main(["evaluate", f"samples={file}", "likelihood=entropy", f"out={tmp_path / 'out'}"])
-    assert "likelihood=entropy is for checkpoint=FILE" in capsys.readouterr().err
+        main(["evaluate", f"samples={file}", "likelihood_order=entropy", f"out={tmp_path / 'out'}"])
+    assert "likelihood_order=entropy is for checkpoint=FILE" in capsys.readouterr().err
 
 
 def test_the_page_uses_a_denoiser_by_itself():

@@ -23,7 +23,7 @@ from discrete_diffusion.runtime.atomic_files import LOCK, locked
 from floor_plans import generate_plans, read_diagrams, write_diagrams
 from full_disk import FullDisk
 
-TINY = ["model=bd_tiny", "debug=default", "data.num_plans=200"]
+TINY = ["model=bd_tiny", "debug=smoke", "data.num_plans=200"]
 QUICK = ["logger=none", "callbacks.num_samples=0", "eval.num_samples=2"]
 
 
@@ -79,7 +79,7 @@ def test_the_demo_keeps_its_warmup_with_an_optimizer_of_ones_own():
 @pytest.mark.slow
 def test_training_from_a_file_of_plans_and_resuming(tmp_path, capsys):
     write_diagrams("plans.jsonl", generate_plans(80, seed=0))
-    arguments = ["model=bd_tiny", "debug=default", "data=plans", "data.path=plans.jsonl", *QUICK]
+    arguments = ["model=bd_tiny", "debug=smoke", "data=plans", "data.path=plans.jsonl", *QUICK]
     main(["train", *arguments, "hydra.run.dir=runs/a"])
     more = ["trainer.max_steps=4", "resume=runs/a/checkpoints/last.ckpt"]
     main(["train", *arguments, "hydra.run.dir=runs/b", *more])
@@ -94,7 +94,7 @@ def test_a_broken_line_of_plans_names_file_line_and_field(failure, tmp_path):
     assert "plans.jsonl, line 31, field 'relations[0]" in error
 
 
-SHORT = ["model=bd_tiny", "debug=default", "trainer.max_steps=1", "callbacks.num_samples=0"]
+SHORT = ["model=bd_tiny", "debug=smoke", "trainer.max_steps=1", "callbacks.num_samples=0"]
 SHORT += ["eval.num_samples=2", "logger=none"]
 NASTY = "it's ä=1 (2), [3]"
 

@@ -1,4 +1,4 @@
-"""``train algo=reward`` as a user gives it: what it starts from, what it says, what it refuses."""
+"""``train algo=reward_tuning`` as a user gives it: what it starts from, what it says, what it refuses."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from floor_plans import BubbleDiagram, encode
 
 SMALL = [
     *("algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny", "model.n_layers=1", "threads=1"),
-    *("data.num_plans=200", "data.n_max=5", "data.num_rooms=[4,5]", "data.batch_size=16"),
+    *("data.num_plans=200", "data.max_nodes=5", "data.num_rooms=[4,5]", "data.batch_size=16"),
 ]
 SHORT = ["trainer.max_steps=2", "trainer.val_check_interval=2", "optim.warmup_steps=0"]
 SHORT += ["trainer.accelerator=cpu"]  # a GPU does not resume it bit by bit
 SHORT += [
     "callbacks.num_samples=0",
     "eval.num_samples=4",
-    "eval.verdicts=0",
+    "eval.num_solver_checks=0",
     "eval.noise_samples=1",
 ]
 
@@ -42,10 +42,10 @@ def trained(folder: str, *words: str) -> Path:
 @pytest.mark.slow
 def test_a_model_is_tuned_and_resumed_bit_by_bit():
     teacher = trained("teacher", *SMALL)
-    words = ["algo=reward", f"init.checkpoint={teacher}", "reward=exactly_one_living_room"]
+    words = ["algo=reward_tuning", f"init.checkpoint={teacher}", "reward=exactly_one_living_room"]
     words += ["data.batch_size=16", "threads=1"]
     config = compose("train", words)
-    assert (config.data.n_max, config.algo.backbone) == (5, "bd-denoiser-pair")
+    assert (config.data.max_nodes, config.algo.backbone) == (5, "bd-denoiser-pair")
     whole = trained("whole", *words, "trainer.max_steps=4")
     state = torch.load(whole, weights_only=True)["state_dict"]
     taught = torch.load(teacher, weights_only=True)["state_dict"]
@@ -60,7 +60,7 @@ def test_a_model_is_tuned_and_resumed_bit_by_bit():
     again = torch.load(on, weights_only=True)["state_dict"]
     assert all(torch.equal(again[name], value) for name, value in state.items())
     found = json.loads(Path("whole", "metrics.json").read_text())
-    assert found["algorithm"] == "reward"
+    assert found["algorithm"] == "reward_tuning"
     log = Path("whole", "logs", "metrics.csv").read_text()
     assert "val/reward" in log
     assert "val/kl_to_teacher" in log
@@ -70,7 +70,7 @@ def test_a_model_is_tuned_and_resumed_bit_by_bit():
 
 
 def reward(name: str | None, *words: str):
-    config = complete_data(compose("train", ["algo=reward", *SMALL, *words]))
+    config = complete_data(compose("train", ["algo=reward_tuning", *SMALL, *words]))
     config.algo.reward = name
     return reward_of(config), config
 
@@ -139,5 +139,5 @@ def test_scores_that_are_none_are_refused_with_the_reward(returned, said):
 )
 def test_what_is_refused(words, named, capsys):
     with pytest.raises(SystemExit):
-        main(["train", "algo=reward", *words])
+        main(["train", "algo=reward_tuning", *words])
     assert named in capsys.readouterr().err

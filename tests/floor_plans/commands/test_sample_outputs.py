@@ -65,7 +65,11 @@ def test_several_numbers_of_rooms_are_drawn_as_often_as_in_the_data(model, tmp_p
 
 @pytest.mark.parametrize(
     ("asked", "named"),
-    [("9", "train with data.n_max=9"), ("[2,9]", "num_rooms=9: "), ("[2,3]", "num_rooms=3 alone")],
+    [
+        ("9", "train with data.max_nodes=9"),
+        ("[2,9]", "num_rooms=9: "),
+        ("[2,3]", "num_rooms=3 alone"),
+    ],
 )
 def test_numbers_of_rooms_that_the_model_lacks_are_named(model, failure, asked, named):
     assert named in failure("sample", f"checkpoint={model}", f"num_rooms={asked}")
@@ -138,7 +142,13 @@ def test_a_film_shows_the_states_of_its_own_sample(model, tmp_path, monkeypatch,
     )
     lines = [{"rooms": [None] * 2}, {"rooms": [None] * 4}]
     (tmp_path / "p.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    words = [f"checkpoint={model}", "given=p.jsonl", "completions=1", "trajectory=2", "threads=1"]
+    words = [
+        f"checkpoint={model}",
+        "given=p.jsonl",
+        "num_completions=1",
+        "trajectory=2",
+        "threads=1",
+    ]
     main(["sample", *words])
     assert [len(states) for states in strips] == [4]
     assert "drawing 11 frames of 2 diagrams" in capsys.readouterr().out
@@ -153,11 +163,11 @@ def test_an_earlier_model_has_the_settings_that_its_sampler_got_since(model, fai
     assert isinstance(source.sampler, FirstHitting)
     assert source.sampler.tokens_per_call == 3
     words = ["sample", f"checkpoint={model}"]
-    error = failure(*words, "+sampling.budget=2")
+    error = failure(*words, "+sampling.entropy_budget=2")
     settings = ("tokens_per_call", "temperature", "top_p", "guidance")
     assert all(name in error for name in settings)
-    error = failure(*words, "sampling.budget=2")
-    assert "sampling.budget: " in error
+    error = failure(*words, "sampling.entropy_budget=2")
+    assert "sampling.entropy_budget: " in error
     assert "sampling=first-hitting" in error
     error = failure(*words, "sampling.tokens_per_call=null")
     assert "sampling.tokens_per_call=null: " in error
@@ -187,12 +197,12 @@ def test_what_the_model_was_trained_with_goes_before_the_defaults(model):
             "+sampling",
         ),
         (
-            ["sampling=ancestral", "sampling.budget=3"],
-            "unknown setting of sampling=ancestral 'budget'. Available: grid, guidance, "
+            ["sampling=ancestral", "sampling.entropy_budget=3"],
+            "unknown setting of sampling=ancestral 'entropy_budget'. Available: grid, guidance, "
             "steps, temperature, top_p; entropy-bounded has it",
             "+sampling",
         ),
-        (["sampling.buget=3"], "unknown setting of a sampler 'buget'; did you mean", "+sampl"),
+        (["sampling.entropy_buget=3"], "unknown setting of a sampler 'entropy_buget'", "+sampl"),
         (["sampling=null"], "sampling=null: leave it out for the default, or choose: anc", "None"),
     ],
 )
@@ -279,7 +289,13 @@ def test_samples_stand_in_a_file_of_their_own_while_others_are_drawn(model, monk
 def test_completions_that_are_finished_are_kept(model, monkeypatch, capsys):
     lines = ['{"rooms": [null, "Kitchen"]}', '{"rooms": ["LivingRoom", null, null]}']
     Path("two.jsonl").write_text("\n".join(lines))
-    words = ["given=two.jsonl", "completions=40", "batch_size=40", "sampling=ancestral", "steps=3"]
+    words = [
+        "given=two.jsonl",
+        "num_completions=40",
+        "batch_size=40",
+        "sampling=ancestral",
+        "steps=3",
+    ]
     sample_given = ["sample", f"checkpoint={model}", "threads=1", *words]
     main([*sample_given, "out=whole"])
     stop_at_call(monkeypatch, Ancestral, 3)

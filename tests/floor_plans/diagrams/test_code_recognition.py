@@ -44,13 +44,13 @@ def test_house_gan_codes_are_refused_until_they_are_named(write, boxes, skip_inv
     with pytest.raises(ValueError, match="room codes fit several tables") as caught:
         read_report(path, ReadOptions(skip_invalid=skip_invalid))
     for word in (
-        *(str(path), "data.codes=housegan", "codes=TABLE", "--code-table", "4 Bathroom"),
+        *(str(path), "data.room_codes=housegan", "room_codes=TABLE", "--room-codes", "4 Bathroom"),
         *("4 DiningRoom", "6 Storage (closet)", "6 StudyRoom"),
         "rplan reads 567 of 567 plans, 0 with a living room",
         "housegan reads 567 of 567 plans, 567 with a living room",
     ):
         assert word in str(caught.value)
-    report = read_report(path, ReadOptions(codes="housegan", skip_invalid=skip_invalid))
+    report = read_report(path, ReadOptions(room_codes="housegan", skip_invalid=skip_invalid))
     assert (len(report.diagrams), report.problems, report.codes) == (567, (), ("housegan",))
     assert "(room codes of housegan)" in report.summary()
     same = {0: 0, 2: 2, 3: 3, 4: 4, 9: 9, 10: 10, 11: 11, 12: 11}
@@ -83,9 +83,9 @@ def test_doors_tell_the_codes_of_house_gan_pp(write):
     assert read.room_names == ("LivingRoom", "MasterRoom", "SecondRoom")
     assert read.metadata == {"doors": [{"type": "interior-door", "box": [10, 41, 20, 43]}]}
     path = write(*records(HOUSE_GAN_PP))
-    with pytest.raises(ValueError, match=r"data.codes=houseganpp"):
+    with pytest.raises(ValueError, match=r"data.room_codes=houseganpp"):
         read_report(path)
-    assert read_diagrams(path, codes="houseganpp")[0].rooms[0] == PLANS[0].rooms[0]
+    assert read_diagrams(path, room_codes="houseganpp")[0].rooms[0] == PLANS[0].rooms[0]
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_coarse_codes_without_their_format_are_refused(write):
     path = write(*records(COARSE, boxes=True))
     with pytest.raises(ValueError, match=r"5 ChildRoom.*5 Storage"):
         read_report(path)
-    assert read_report(path, ReadOptions(codes="coarse")).codes == ("coarse",)
+    assert read_report(path, ReadOptions(room_codes="coarse")).codes == ("coarse",)
 
 
 def test_a_file_of_two_tables_is_refused(write):
@@ -129,7 +129,7 @@ def test_a_few_plans_of_another_table_are_named(write, caplog, codes, reason):
 
 def test_plans_of_one_table_are_silent(write, caplog):
     assert read_report(write(*records(RPLAN))).num_doubtful == 0
-    assert read_report(write(*records(HOUSE_GAN)), ReadOptions(codes="housegan")).num_doubtful == 0
+    assert read_report(write(*records(HOUSE_GAN)), ReadOptions(room_codes="housegan")).num_doubtful == 0
     partial = [{"rooms": [None, 1, 2]}] * 2  # the living room may be the unknown one
     assert len(read_partials(write(*[{"rooms": [0, 7, None]}] * 20, *partial))) == 22
     assert caplog.records == []
@@ -138,7 +138,7 @@ def test_plans_of_one_table_are_silent(write, caplog):
 def test_what_is_said_is_not_recognised(write, tmp_path):
     """Names, a record's own word and a format with codes of its own say it for themselves."""
     named = [plan.to_json() for plan in PLANS[:5]]
-    report = read_report(write(*named), ReadOptions(codes="housegan"))
+    report = read_report(write(*named), ReadOptions(room_codes="housegan"))
     assert (list(report.diagrams), report.codes) == (PLANS[:5], ())
     assert "room codes" not in report.summary()
     some = named[0] | {"rooms": ["LivingRoom", *PLANS[0].rooms[1:]]}
@@ -146,11 +146,11 @@ def test_what_is_said_is_not_recognised(write, tmp_path):
     path = tmp_path / "codes.jsonl"
     bedrooms = [plan.relabelled(range(plan.num_rooms)) for plan in PLANS[:5]]
     write_diagrams(path, bedrooms, names=False)
-    assert read_diagrams(path, codes="housegan") == PLANS[:5]
+    assert read_diagrams(path, room_codes="housegan") == PLANS[:5]
     house_gan_pp = {"room_type": [1, 3], "boxes": [[0, 0, 40, 40], [44, 0, 90, 40]], "ed_rm": []}
     rendered = {"room_type": [0, 4], "boxes": house_gan_pp["boxes"], "rel": []}
     report = read_report(
-        write(house_gan_pp, rendered, *records(HOUSE_GAN, PLANS[:9])), ReadOptions(codes="housegan")
+        write(house_gan_pp, rendered, *records(HOUSE_GAN, PLANS[:9])), ReadOptions(room_codes="housegan")
     )
     assert report.codes == ("coarse", "housegan", "houseganpp")
     assert [d.room_names for d in report.diagrams[:2]] == [
@@ -186,7 +186,7 @@ def test_a_folder_is_decided_as_a_whole(tmp_path):
         (tmp_path / f"{k}.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=f"^{tmp_path}: .* 9 of 9 plans"):
         read_report(tmp_path)
-    assert len(read_diagrams(tmp_path, codes="housegan")) == 9
+    assert len(read_diagrams(tmp_path, room_codes="housegan")) == 9
 
 
 def test_each_file_of_a_folder_is_decided_by_itself(tmp_path, caplog):
@@ -240,22 +240,22 @@ def test_graphml_with_integer_rooms(tmp_path):
     networkx.write_graphml(graph, path)
     with pytest.raises(ValueError, match="fit several tables"):
         read_report(path)
-    (read,) = read_diagrams(path, codes="housegan")
+    (read,) = read_diagrams(path, room_codes="housegan")
     assert read.room_names == ("LivingRoom", "Bathroom", "Storage")
 
 
 def test_partial_diagrams_are_decided_alike(write):
     lines = [{"rooms": [1, None, 6, 4]}, {"rooms": [None, 9]}]
-    with pytest.raises(ValueError, match=r"data.codes=housegan .*codes=TABLE"):
+    with pytest.raises(ValueError, match=r"data.room_codes=housegan .*room_codes=TABLE"):
         read_partials(write(*lines))
-    read = read_partials(write(*lines), codes="housegan")
+    read = read_partials(write(*lines), room_codes="housegan")
     assert [partial.rooms for partial in read] == [(0, None, 11, 3), (None, 4)]
     with pytest.raises(ValueError, match=r"rplan.*coarse"):  # a bedroom beside an unknown room
         read_partials(write({"rooms": [0, None, 1]}))
     assert read_partials(write({"rooms": [0, None, 7]}))[0].rooms == (0, None, 7)
-    assert read_partials(write({"rooms": ["Kitchen", None]}), codes="housegan")[0].rooms == (
+    assert read_partials(write({"rooms": ["Kitchen", None]}), room_codes="housegan")[0].rooms == (
         2,
         None,
     )
-    with pytest.raises(ValueError, match=r"codes=house: .*did you mean 'housegan'"):
-        read_partials(write(*lines), codes="house")
+    with pytest.raises(ValueError, match=r"room_codes=house: .*did you mean 'housegan'"):
+        read_partials(write(*lines), room_codes="house")

@@ -112,5 +112,5 @@ def test_a_record_names_its_table_and_needs_no_other():
 
 def test_an_unknown_table_is_refused_with_the_closest():
     check_table(None)
-    with pytest.raises(ValueError, match=r"codes=housegann: .*did you mean 'housegan'"):
+    with pytest.raises(ValueError, match=r"room_codes=housegann: .*did you mean 'housegan'"):
         check_table("housegann")

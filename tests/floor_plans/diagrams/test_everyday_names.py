@@ -174,11 +174,11 @@ def test_own_names_are_read_in_json(tmp_path, names):
     path = tmp_path / "plans.jsonl"
     lines = [{"rooms": THEIRS, "boxes": BOXES}, {"room_type": THEIRS, "boxes": BOXES}]
     path.write_text("\n".join(map(json.dumps, lines)))
-    assert [diagram.room_names for diagram in read_diagrams(path, names=names)] == [OURS, OURS]
+    assert [diagram.room_names for diagram in read_diagrams(path, room_names=names)] == [OURS, OURS]
     with pytest.raises(ValueError, match="Wohnzimmer"):
         read_diagrams(path)
     (tmp_path / "names.json").write_text(json.dumps(NAMES))
-    assert read_diagrams(path, names=tmp_path / "names.json")[0].room_names == OURS
+    assert read_diagrams(path, room_names=tmp_path / "names.json")[0].room_names == OURS
 
 
 def test_own_names_are_read_in_every_format(tmp_path, names):
@@ -208,7 +208,7 @@ def test_own_names_are_read_in_every_format(tmp_path, names):
                 "Schlafzimmer 1", "MasterRoom"
             ).replace("Bad/WC", "Bathroom")
         (tmp_path / name).write_text(text)
-        assert read_diagrams(tmp_path / name, names=names)[0].room_names == OURS, name
+        assert read_diagrams(tmp_path / name, room_names=names)[0].room_names == OURS, name
         with pytest.raises(ValueError, match=r"Wohnzimmer|Schlafzimmer|Bad/WC"):
             read_diagrams(tmp_path / name)
 
@@ -239,10 +239,10 @@ def test_a_wrong_file_of_names_is_refused(tmp_path, text, words):
 def test_the_commands_take_names(tmp_path, names, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plans.jsonl").write_text(json.dumps({"rooms": THEIRS, "boxes": BOXES}))
-    main(["data", "check", "plans.jsonl", "--names", "names.yaml", "--plans", "0"])
+    main(["data", "check", "plans.jsonl", "--room-names", "names.yaml", "--plans", "0"])
     assert "all can be read" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        main(["data", "check", "plans.jsonl", "--names", "nams.yaml"])
+        main(["data", "check", "plans.jsonl", "--room-names", "nams.yaml"])
     assert "nams.yaml" in capsys.readouterr().err
 
 

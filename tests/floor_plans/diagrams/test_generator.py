@@ -374,14 +374,14 @@ def test_ranges_that_cannot_be_are_refused(asked):
 
 def test_the_data_set_says_its_range(tmp_path, monkeypatch):
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path))
-    words = ["data.n_max=12", "data.num_rooms=[9,12]", "data.num_plans=60"]
+    words = ["data.max_nodes=12", "data.num_rooms=[9,12]", "data.num_plans=60"]
     data = compose("train", words).data
     built = build_dataset(data, domain_of(data).vocabulary(data))
     sizes = built.sizes(built.splits["train"])
     assert int(sizes.min()) >= 9
     assert int(sizes.max()) <= 12
-    data.n_max = 10
-    with pytest.raises(ValueError, match=r"data\.n_max=10: the embedded plans have up to 12 rooms"):
+    data.max_nodes = 10
+    with pytest.raises(ValueError, match=r"data\.max_nodes=10: the embedded plans have up to 12 rooms"):
         build_dataset(data, domain_of(data).vocabulary(data))
 
 

@@ -152,7 +152,7 @@ def test_in_its_own_unit_a_plan_keeps_its_relations(unit):
 @pytest.mark.parametrize("unit", [unit for unit in UNITS if unit != "pixels"])
 def test_boxes_in_another_unit_are_refused_with_what_was_measured(unit):
     scale = threshold_of(unit, None) / 9
-    with pytest.raises(ValueError, match=rf"data\.unit={unit}, or .*data\.threshold=") as caught:
+    with pytest.raises(ValueError, match=rf"data\.unit={unit}, or .*data\.adjacency_threshold=") as caught:
         check_scale(list(measured(scale, 9)), unit="pixels", threshold=None)
     sides = np.concatenate([scale * np.array(plan) for plan in PLANS])
     side = np.median((sides[:, 2:] - sides[:, :2]).min(axis=1))
@@ -162,7 +162,7 @@ def test_boxes_in_another_unit_are_refused_with_what_was_measured(unit):
     for word in (
         f"measures {float(f'{side:.3g}'):g}",
         f"{share:.0%} of all pairs",
-        "threshold=9",
+        "adjacency_threshold=9",
         "unit=pixels",
     ):
         assert word in str(caught.value)
@@ -172,7 +172,7 @@ def test_boxes_in_another_unit_are_refused_with_what_was_measured(unit):
 def test_a_threshold_as_wide_as_a_room_is_refused_even_if_it_was_given():
     for threshold, unit in ((9, "metres"), (30, "pixels")):
         scale = threshold_of(unit, None) / 9
-        with pytest.raises(ValueError, match=rf"unit={unit} with threshold={threshold}"):
+        with pytest.raises(ValueError, match=rf"unit={unit} with adjacency_threshold={threshold}"):
             check_scale(list(measured(scale, threshold)), unit=unit, threshold=threshold)
 
 
@@ -199,10 +199,10 @@ def test_files_in_metres_are_refused_and_read_by_their_unit(tmp_path):
         {"rooms": list(p.room_names), "boxes": (scale * np.array(p.boxes)).tolist()} for p in plans
     ]
     path.write_text("".join(json.dumps(each) + "\n" for each in objects))
-    for arguments in ({}, {"threshold": 9.0}, {"skip_invalid": True}):
+    for arguments in ({}, {"adjacency_threshold": 9.0}, {"skip_invalid": True}):
         with pytest.raises(ValueError, match=rf"^{path}: .*data\.unit=metres"):
             read_report(path, ReadOptions(**arguments))
-    for arguments in ({"unit": "metres"}, {"threshold": 0.633}):
+    for arguments in ({"unit": "metres"}, {"adjacency_threshold": 0.633}):
         read = read_report(path, ReadOptions(**arguments)).diagrams
         assert [d.relations for d in read] == [plan.relations for plan in plans]
     with_relations = [each | {"relations": []} for each in objects]  # nothing is measured
@@ -230,7 +230,7 @@ def test_a_few_plans_in_another_unit_are_refused(tmp_path, unit, num):
     odd, line = (num, 13) if num < 12 else (12, 1)
     counts = rf"{odd} of {12 + num} plans, the first at " if unit != "feet" else "the first at "
     remedy = r"shorter side measures .* a file per unit, .*data\.unit"
-    for arguments in ({}, {"threshold": 9.0}, {"unit": unit, "skip_invalid": True}):
+    for arguments in ({}, {"adjacency_threshold": 9.0}, {"unit": unit, "skip_invalid": True}):
         with pytest.raises(ValueError, match=rf"^{path}: .*{counts}{path}, line \d+, .*{remedy}"):
             read_report(path, ReadOptions(**arguments))
     if unit != "feet":
@@ -254,11 +254,11 @@ def test_one_plan_of_another_size_or_a_fiftieth_are_no_reason(tmp_path):
 
 
 def test_numbers_of_a_refusal_are_plain():
-    with pytest.raises(ValueError, match=r"measures 2\d{3}, .*data\.threshold=\d{2}0 ") as caught:
+    with pytest.raises(ValueError, match=r"measures 2\d{3}, .*data\.adjacency_threshold=\d{2}0 ") as caught:
         check_scale(list(measured(1000 * 18 / 256, 9)), unit="pixels", threshold=None)
     assert "e+" not in str(caught.value)
     drawn_on_2560 = list(measured(10, 9))
-    with pytest.raises(ValueError, match=r"unit=centimetres.*threshold=8\d .*plan drawn larger"):
+    with pytest.raises(ValueError, match=r"unit=centimetres.*adjacency_threshold=8\d .*plan drawn larger"):
         check_scale(drawn_on_2560, unit="pixels", threshold=None)
     check_scale(list(measured(10, 90)), unit="pixels", threshold=90)
 

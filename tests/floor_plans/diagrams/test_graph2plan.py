@@ -81,7 +81,7 @@ WRONG = [
     ({"rType": np.array([0.5])}, "rType", "expected whole numbers"),
     ({"rType": "LivingRoom"}, "rType", "expected whole numbers"),
     ({"rType": np.zeros(0)}, "rType", "at least one room"),
-    ({"rType": np.zeros(9)}, "rType", "9 rooms, more than n_max=8; .*--n-max 9"),
+    ({"rType": np.zeros(9)}, "rType", "9 rooms, more than max_nodes=8; .*--max-nodes 9"),
     ({"rEdge": np.array([[0, 3, 1]])}, "rEdge[0]", r"pair \(0, 3\): expected rooms in 0\.\.2"),
     ({"rEdge": np.array([[0, 1, 2], [-1, 1, 1]])}, "rEdge[1]", r"pair \(-1, 1\)"),
     ({"rEdge": np.array([[0, 1, 10]])}, "rEdge[0]", r"code 10 is not in 0\.\.9"),

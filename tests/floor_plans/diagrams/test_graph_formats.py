@@ -304,9 +304,9 @@ def test_what_is_wrong_is_named(tmp_path, change, message):
 def test_larger_plans_are_counted(tmp_path):
     path = tmp_path / "data.json"
     path.write_text(json.dumps({"7": CUBI_PLAN}))
-    with pytest.raises(ValueError, match=r"4 rooms, more than n_max=3; allow more with data.n_max"):
-        read_diagrams(path, n_max=3)
-    report = read_report(path, ReadOptions(n_max=3, skip_invalid=True))
+    with pytest.raises(ValueError, match=r"4 rooms, more than max_nodes=3; allow more with data.max_nodes"):
+        read_diagrams(path, max_nodes=3)
+    report = read_report(path, ReadOptions(max_nodes=3, skip_invalid=True))
     assert "0 diagrams from 1 plan; 1 invalid left out" in report.counts()
 
 
@@ -315,7 +315,7 @@ def test_the_real_plans(real_data):
     path = real_data / "cubigraph5k" / "data.json.gz"
     if not path.is_file():
         pytest.skip(f"{path} is not there")
-    report = read_report(path, ReadOptions(n_max=33, vocabulary=ADJACENCY))
+    report = read_report(path, ReadOptions(max_nodes=33, vocabulary=ADJACENCY))
     assert len(report.diagrams) == report.num_records == 3493
     sizes = Counter(diagram.num_rooms for diagram in report.diagrams)
     assert max(sizes) == 33

@@ -34,8 +34,8 @@ for _ in range(70):
     NESTED = [NESTED]
 
 
-def parse(data, n_max=8, threshold=9.0):
-    return parse_plan(data, n_max=n_max, threshold=threshold).diagram
+def parse(data, max_nodes=8, threshold=9.0):
+    return parse_plan(data, max_nodes=max_nodes, threshold=threshold).diagram
 
 
 def test_the_interchange_format():
@@ -67,7 +67,7 @@ def test_rendered_plans_translate_coarse_rooms_and_keep_their_relations():
     assert "front_door" not in with_door.metadata
     with pytest.raises(DiagramError, match="field 'front_door': expected 4 numbers"):
         parse(RENDERED | {"front_door": 3})
-    assert parse_plan(RENDERED | {"duplicate": True}, n_max=8, threshold=9.0).duplicate
+    assert parse_plan(RENDERED | {"duplicate": True}, max_nodes=8, threshold=9.0).duplicate
     no_bedroom = {"room_type": [0, 2], "boxes": BOXES[:2], "rel": []}
     assert parse(no_bedroom).rooms == (0, 2)
 
@@ -91,12 +91,12 @@ def test_house_gan_plans_lose_their_doors_and_gain_a_master_bedroom():
     bare = {"rooms": ["LivingRoom", "Kitchen"], "boxes": BOXES[:2], "codes": "houseganpp"}
     assert parse(bare).metadata == {}  # no list of doors where there are none
     for walls in (HOUSE_GAN, {k: v for k, v in HOUSE_GAN.items() if k != "edges"}):
-        assert parse_plan(walls, n_max=8, threshold=9.0).left_out == ("walls",)
-    assert parse(HOUSE_GAN, n_max=4) == diagram  # doors do not count as rooms
+        assert parse_plan(walls, max_nodes=8, threshold=9.0).left_out == ("walls",)
+    assert parse(HOUSE_GAN, max_nodes=4) == diagram  # doors do not count as rooms
     assert len(parse(HOUSE_GAN, threshold=1).relations) == 0
     every_type = {"room_type": [1, 2, 3, 4, 5, 6, 7, 8, 10], "ed_rm": []}
     every_type["boxes"] = [[0, 100 * k, 5, 100 * k + 5] for k in range(9)]
-    assert parse(every_type, n_max=9).rooms == (0, 2, 1, 3, 9, 10, 4, 6, 11)
+    assert parse(every_type, max_nodes=9).rooms == (0, 2, 1, 3, 9, 10, 4, 6, 11)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_house_gan_plans_lose_their_doors_and_gain_a_master_bedroom():
         ([], "", "expected a JSON object"),
         ({}, "rooms", "missing"),
         ({"rooms": [0]}, "relations", "missing"),
-        ({"rooms": [0] * 9, "relations": []}, "rooms", "9 rooms, more than .*=9 .*--n-max 9"),
+        ({"rooms": [0] * 9, "relations": []}, "rooms", "9 rooms, more than .*=9 .*--max-nodes 9"),
         ({"boxes": BOXES}, "room_type", "missing"),
         ({"rooms": [0, 1], "boxes": BOXES}, "boxes", "3 boxes for 2 rooms"),
         ({"rooms": [0], "boxes": None}, "boxes", "expected a list"),
@@ -123,7 +123,7 @@ def test_house_gan_plans_lose_their_doors_and_gain_a_master_bedroom():
         ({"rooms": [0], "relations": [], "a": NESTED}, "a", "nested deeper"),
         (RepeatedKeys({"rooms": [0], "relations": []}, repeated="rooms"), "rooms", "twice"),
         (RENDERED | {"name": [RepeatedKeys({"k": 1}, repeated="k")]}, "k", "twice"),
-        (RENDERED | {"room_type": [0] * 9}, "room_type", "n_max=8"),
+        (RENDERED | {"room_type": [0] * 9}, "room_type", "max_nodes=8"),
         (RENDERED | {"room_type": [0, 1, 1, 2, 3, 4, 6]}, "room_type[6]", r"0\.\.5, got 6"),
         (RENDERED | {"area_px": [1] * 6 + ["x"]}, "area_px[6]", "finite"),
         (RENDERED | {"duplicate": 1}, "duplicate", "true or false"),

@@ -238,7 +238,7 @@ def test_they_are_cached_apart_and_of_4_to_8_rooms() -> None:
 @pytest.mark.slow
 def test_a_config_asks_for_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
-    words = ["data.num_plans=40", "data.condition=[area]"]
+    words = ["data.num_plans=40", "data.condition_on=[area]"]
     data = build_data(compose("train", [*words, "data.livable=true"]))
     names = sorted(path.name for path in tmp_path.iterdir())
     assert len(names) == 2  # plans, and the facts of their boxes

@@ -133,7 +133,7 @@ def test_every_mutant_is_accounted_for_and_what_is_accepted_round_trips(tmp_path
     path, copy = tmp_path / "plans.jsonl", tmp_path / "copy.jsonl"
     content = b"\n".join(mutants)
     path.write_bytes(content)
-    report = read_report(path, ReadOptions(skip_invalid=True, codes="rplan"))
+    report = read_report(path, ReadOptions(skip_invalid=True, room_codes="rplan"))
     lines = content.split(b"\n")
     num_lines = sum(bool(line.removeprefix(b"\xef\xbb\xbf").strip()) for line in lines)
     assert report.num_records == num_lines >= NUM_MUTANTS - 50
@@ -167,12 +167,12 @@ def test_the_strict_reading_ends_at_the_first_problem_with_its_sentence(tmp_path
     path = tmp_path / "plan.jsonl"
     for line in mutants[::50]:
         path.write_bytes(line or b"\n")
-        report = read_report(path, ReadOptions(skip_invalid=True, codes="rplan"))
+        report = read_report(path, ReadOptions(skip_invalid=True, room_codes="rplan"))
         if not report.problems:
-            assert read_report(path, ReadOptions(codes="rplan")) == report
+            assert read_report(path, ReadOptions(room_codes="rplan")) == report
             continue
         with pytest.raises(ValueError, match=re.escape(report.problems[0].sentence())):
-            read_report(path, ReadOptions(codes="rplan"))
+            read_report(path, ReadOptions(room_codes="rplan"))
 
 
 def test_a_key_given_twice_is_never_dropped_silently():

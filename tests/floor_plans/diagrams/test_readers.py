@@ -46,7 +46,7 @@ def write(tmp_path):
         (b'{"rooms": [0], "relations": [], "a": {"b": 1, "b": 2}}', "line 2, field 'b': .*twice"),
         (b'{"rooms": [0], "relations": [], "score": NaN}', "line 2, field 'score': nan is not"),
         (b'{"rooms": [0], "relations": [], "a": ' + b"[" * 99 + b"]" * 99 + b"}", "nested deeper"),
-        (b'{"rooms": [0,0,0,0,0,0,0,0,0], "relations": []}', "field 'rooms': 9 rooms.* n_max=8"),
+        (b'{"rooms": [0,0,0,0,0,0,0,0,0], "relations": []}', "field 'rooms': 9 rooms.* max_nodes=8"),
     ],
 )
 def test_a_wrong_line_is_one_sentence_or_one_entry_of_the_report(write, line, message):
@@ -160,12 +160,12 @@ def test_files_without_a_plan_are_one_problem(tmp_path, name, content, reason):
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"n_max": 0},
-        {"threshold": -1},
-        {"threshold": math.nan},
-        {"threshold": "near"},
+        {"max_nodes": 0},
+        {"adjacency_threshold": -1},
+        {"adjacency_threshold": math.nan},
+        {"adjacency_threshold": "near"},
         {"unit": "metre"},
-        {"codes": "rplann"},
+        {"room_codes": "rplann"},
     ],
 )
 def test_arguments_are_checked(write, arguments):

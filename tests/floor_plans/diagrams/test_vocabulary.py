@@ -153,19 +153,19 @@ def test_files_hold_either(tmp_path):
     plans = [BubbleDiagram((LIVING, KITCHEN), ()), *random_plans(12)]
     path = tmp_path / "plans.jsonl"
     write_diagrams(path, plans)
-    assert read_diagrams(path, n_max=20) == plans
+    assert read_diagrams(path, max_nodes=20) == plans
     assert '"door"' in path.read_text()
     assert '"Bedroom"' in path.read_text()
     assert from_graphml(to_graphml(FLAT)) == FLAT
     with pytest.raises(ValueError, match=r"rooms\[2\]: 'Bedroom' has no code in the table rplan"):
         FLAT.to_json(names=False)
     with pytest.raises(ValueError, match=r"plans.jsonl, line \d+, .*data.relations=adjacency"):
-        read_report(path, ReadOptions(n_max=20, vocabulary=DIRECTIONS))
+        read_report(path, ReadOptions(max_nodes=20, vocabulary=DIRECTIONS))
     with path.open("a") as file:
         file.write('{"rooms": ["MasterRoom", "Kitchen"], "relations": [[0, 1, "above"]]}\n')
     with pytest.raises(ValueError, match=r"line 14, .*'MasterRoom' is not a room type of plans"):
-        read_report(path, ReadOptions(n_max=20))
-    report = read_report(path, ReadOptions(n_max=20, skip_invalid=True))
+        read_report(path, ReadOptions(max_nodes=20))
+    report = read_report(path, ReadOptions(max_nodes=20, skip_invalid=True))
     assert list(report.diagrams) == plans
     assert len(report.places) == len(plans)
     assert [problem.record for problem in report.problems] == ["line 14"]

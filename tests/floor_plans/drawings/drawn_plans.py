@@ -65,7 +65,7 @@ def real(folder: Path, every: int) -> list[FloorPlan]:
     lines = (folder / "rplan_render_999" / "plans.jsonl").read_text().splitlines()[::every]
     records = [json.loads(file.read_text()) for file in sorted(folder.glob("houseganpp_*/*.json"))]
     records += [json.loads(line) for line in lines]
-    plans = [parse_plan(record, n_max=8, threshold=9.0) for record in records]
+    plans = [parse_plan(record, max_nodes=8, threshold=9.0) for record in records]
     return [FloorPlan.of(plan.diagram, "pixels") for plan in plans]
 
 

@@ -152,8 +152,8 @@ def test_what_is_wrong_is_said(tmp_path, broken, words):
 def test_more_rooms_than_a_model_knows_are_refused_as_everywhere(tmp_path):
     data = json.loads(geojson_of(by_hand()))
     (tmp_path / "plan.geojson").write_text(json.dumps(data))
-    with pytest.raises(ValueError, match=r"6 rooms, more than n_max=5; .*--n-max 6"):
-        read_report(tmp_path / "plan.geojson", ReadOptions(n_max=5))
+    with pytest.raises(ValueError, match=r"6 rooms, more than max_nodes=5; .*--max-nodes 6"):
+        read_report(tmp_path / "plan.geojson", ReadOptions(max_nodes=5))
 
 
 def test_what_was_written_beside_it_is_checked(tmp_path):

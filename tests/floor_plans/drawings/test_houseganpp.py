@@ -158,7 +158,7 @@ def plan_of(nodes):
 
 
 def read(data):
-    plan = parse_plan(data, n_max=8, threshold=9.0)
+    plan = parse_plan(data, max_nodes=8, threshold=9.0)
     return plan, FloorPlan.of(plan.diagram, "pixels")
 
 
@@ -195,7 +195,7 @@ def test_walls_in_any_order_and_direction():
 @pytest.mark.parametrize("size", [1e-300, 1e-9, 1e30, 1e150, 1e300])
 def test_lengths_that_no_plan_has_do_no_harm(size):
     data = plan_of([(room, [[(size * x, size * y) for x, y in L]]) for room in (1, 2)])
-    assert parse_plan(data, n_max=8, threshold=9.0).diagram.num_rooms == 2
+    assert parse_plan(data, max_nodes=8, threshold=9.0).diagram.num_rooms == 2
 
 
 def test_parts_and_holes():
@@ -242,7 +242,7 @@ def test_without_shapely_floors_are_boxes_and_walls_left_out(monkeypatch):
 
     monkeypatch.setattr(houseganpp, "find_spec", lambda name: None)
     data = plan_of(NODES)
-    plan = parse_plan(data, n_max=8, threshold=9.0)
+    plan = parse_plan(data, max_nodes=8, threshold=9.0)
     assert "floors" not in plan.diagram.metadata
     assert plan.left_out == ("walls",) * len(data["edges"])
 

@@ -62,7 +62,7 @@ def test_a_centre_on_the_line_of_an_edge_stays_on_it(tmp_path, format):
         num_on_lines += bool((codes != shaken).any())
         boxes = tuple(tuple(side / 10 for side in box) for box in whole.tolist())
         write_plan(path, FloorPlan(BubbleDiagram((0, 2, 3), (), boxes)), format)
-        (read,) = read_report(path, ReadOptions(threshold=0.6 / PIXEL)).diagrams
+        (read,) = read_report(path, ReadOptions(adjacency_threshold=0.6 / PIXEL)).diagrams
         pairs = np.argwhere(codes != NO_EDGE).tolist()
         assert read.relations == tuple((i, j, int(codes[i, j])) for i, j in pairs)
     assert num_on_lines > 5
@@ -112,7 +112,7 @@ def test_a_unit_is_no_matter_where_the_format_is_in_metres(tmp_path, format):
     path = tmp_path / f"plan{FORMATS[format].suffix}"
     write_plan(path, plan, format)
     for unit, gap in (("metres", None), ("feet", None), ("metres", 9 * 18 / 256), ("pixels", 9.0)):
-        (read,) = read_report(path, ReadOptions(unit=unit, threshold=gap)).diagrams
+        (read,) = read_report(path, ReadOptions(unit=unit, adjacency_threshold=gap)).diagrams
         assert_same(FloorPlan.of(read, unit), expected_of(format, plan))
 
 

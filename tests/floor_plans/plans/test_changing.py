@@ -352,4 +352,4 @@ def test_a_plan_of_eight_rooms_and_a_hall_is_changed(tmp_path, monkeypatch, caps
     write_diagrams("nine.jsonl", [drawn])
     with pytest.raises(SystemExit):
         main(["plans", "realise", "nine.jsonl", "rules=none", "out=other"])
-    assert "9 rooms, more than n_max=8" in capsys.readouterr().err
+    assert "9 rooms, more than max_nodes=8" in capsys.readouterr().err

@@ -178,11 +178,13 @@ def test_rejected_samples_are_counted_by_rule_and_too_few_end_with_a_sentence(ca
     def draw(turn, num):
         return [DrawnDiagram(pool.pop(0), 1) for _ in range(num)]
 
-    kept = keep_habitable(draw, 3, Habitable(STRICT), tries=4)
+    kept = keep_habitable(draw, 3, Habitable(STRICT), max_tries=4)
     assert [each.diagram for each in kept.samples] == [GOOD] * 3
     assert kept.facts["rejected_by"] == {"facade": 6, "no plan": 3}
-    with pytest.raises(ValueError, match=r"rules strict; rejected by facade 6; tries=3.*=FILE"):
-        keep_habitable(lambda _, num: [DrawnDiagram(DARK, 1)] * num, 2, Habitable(STRICT), tries=3)
+    with pytest.raises(ValueError, match=r"rules strict; rejected by facade 6; max_tries=3.*=FILE"):
+        keep_habitable(
+            lambda _, num: [DrawnDiagram(DARK, 1)] * num, 2, Habitable(STRICT), max_tries=3
+        )
 
 
 @pytest.mark.slow
@@ -198,7 +200,7 @@ def test_of_what_meets_a_brief_the_rest_is_not_planned(planned):
 @pytest.mark.slow
 def test_the_command_takes_a_brief(sampled, capsys):
     Path("two.yaml").write_text("num_rooms: 2\nrooms: {Kitchen: 0}\n")
-    words = ["num_samples=2", "threads=1", "brief=two.yaml", "habitable=true", "realise=true"]
+    words = ["num_samples=2", "threads=1", "brief=two.yaml", "livable=true", "realise=true"]
     found, metrics = sampled("briefed", *words)
     assert [each.num_rooms for each in found] == [2, 2]
     assert not any("Kitchen" in each.room_names for each in found)
@@ -230,7 +232,7 @@ def test_once_there_are_enough_the_rest_is_not_planned(monkeypatch):
 @pytest.mark.slow
 def test_the_command_writes_the_plans_that_were_found(sampled, untrained, planned, capsys):
     words = ["num_samples=2", "num_rooms=2", "threads=1"]
-    found, metrics = sampled("lived", *words, "habitable=true", "realise=true")
+    found, metrics = sampled("lived", *words, "livable=true", "realise=true")
     said = capsys.readouterr().out
     assert len(planned) <= metrics["num_drawn"]  # not once more for the files
     assert "2 habitable samples" in said
@@ -254,16 +256,16 @@ def test_the_command_writes_the_plans_that_were_found(sampled, untrained, planne
         (["habitable=rules.yaml"], "habitable=rules.yaml: no file"),
         (["habitable=3"], "habitable=3: expected false, true, or rules: default, irc"),
         (["habitable=none"], "take buildable=true"),
-        (["habitable=true", "trajectory=2"], "trajectory=2 does not go with habitable=default"),
-        (["habitable=irc", "given=p.jsonl"], "given=p.jsonl does not go with habitable=irc"),
-        (["habitable=true", "buildable=lookahead"], "take buildable=narrowing"),
+        (["livable=true", "trajectory=2"], "trajectory=2 does not go with livable=default"),
+        (["livable=irc", "given=p.jsonl"], "given=p.jsonl does not go with livable=irc"),
+        (["livable=true", "buildable=lookahead"], "take buildable=narrowing"),
         (
-            ["habitable=true", "brief=b.yaml", "method=particles"],
-            "habitable=True does not go with brief= and method=particles",
+            ["livable=true", "brief=b.yaml", "method=smc"],
+            "habitable=True does not go with brief= and method=smc",
         ),
         (
-            ["habitable=irc", "brief=b.yaml", "given=p.jsonl"],
-            "habitable=irc does not go with brief= and given=",
+            ["livable=irc", "brief=b.yaml", "given=p.jsonl"],
+            "livable=irc does not go with brief= and given=",
         ),
     ],
 )

@@ -189,7 +189,7 @@ def test_the_command_looks_ahead(sampled, untrained, capsys):
 
 @pytest.mark.slow
 def test_narrowing_rejects_the_rest(sampled):
-    words = ["num_samples=8", "num_rooms=4", "threads=1", "tries=200"]
+    words = ["num_samples=8", "num_rooms=4", "threads=1", "max_tries=200"]
     found, metrics = sampled("built", *words, "buildable=narrowing")
     _, plain = sampled("plain", *words, "buildable=true")
     assert have_plans(found) == [True] * 8
@@ -202,7 +202,7 @@ def test_narrowing_rejects_the_rest(sampled):
 def test_completions_look_ahead(sampled):
     given = {"rooms": ["LivingRoom", None, None, "Kitchen"], "relations": [[1, 0, "left-of"]]}
     Path("p.jsonl").write_text(json.dumps(given) + "\n")
-    words = ["given=p.jsonl", "completions=3", "threads=1", "buildable=lookahead"]
+    words = ["given=p.jsonl", "num_completions=3", "threads=1", "buildable=lookahead"]
     found, metrics = sampled("built", *words)
     assert have_plans(found) == [True] * 3
     for diagram in found:

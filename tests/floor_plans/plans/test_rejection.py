@@ -75,19 +75,21 @@ def test_tries_end_with_a_sentence_and_what_is_kept(caplog):
     pool = iter([*PLANS[:2], *[CIRCLE] * 400])
     with caplog.at_level(logging.INFO):
         kept = keep_buildable(
-            lambda _, num: [DrawnDiagram(next(pool), 1) for _ in range(num)], 5, tries=7
+            lambda _, num: [DrawnDiagram(next(pool), 1) for _ in range(num)], 5, max_tries=7
         )
     assert [each.diagram for each in kept.samples] == PLANS[:2]
     assert kept.num_drawn == 35
     assert "2 of 5 samples: 5.7 % of 35 drawn samples have a plan" in caplog.text
-    assert "tries=7" in caplog.text
-    with pytest.raises(ValueError, match=r"no sample .* 0\.0 % of 15 drawn .*tries=3"):
-        keep_buildable(lambda _, num: [DrawnDiagram(CIRCLE, 1)] * num, 5, tries=3)
+    assert "max_tries=7" in caplog.text
+    with pytest.raises(ValueError, match=r"no sample .* 0\.0 % of 15 drawn .*max_tries=3"):
+        keep_buildable(lambda _, num: [DrawnDiagram(CIRCLE, 1)] * num, 5, max_tries=3)
 
 
 def test_what_is_not_decided_is_rejected_and_counted(caplog):
     with pytest.raises(ValueError, match="4 undecided, rejected"):
-        keep_buildable(lambda _, num: [DrawnDiagram(PLANS[0], 1)] * num, 2, tries=2, effort=1e-9)
+        keep_buildable(
+            lambda _, num: [DrawnDiagram(PLANS[0], 1)] * num, 2, max_tries=2, effort=1e-9
+        )
 
 
 def test_each_diagram_is_decided_once_whatever_its_numbering(monkeypatch):
@@ -124,7 +126,7 @@ def test_a_stop_leaves_what_is_kept(caplog):
         return draw(turn, num)
 
     kept = keep_buildable(stopped, 50)
-    assert "tries=" not in caplog.text  # they did not end it
+    assert "max_tries=" not in caplog.text  # they did not end it
     assert 0 < len(kept.samples) < 50
     assert kept.num_drawn == 50
 
@@ -157,8 +159,8 @@ def test_the_command_draws_until_there_are_enough(sampled, untrained, capsys):
     ("words", "named"),
     [
         (["buildable=perhaps"], "buildable=perhaps: expected one of false, true, nar"),
-        (["tries=3"], "tries=3 is for buildable="),
-        (["buildable=true", "tries=0"], "tries=0"),
+        (["max_tries=3"], "max_tries=3 is for buildable="),
+        (["buildable=true", "max_tries=0"], "max_tries=0"),
         (["buildable=true", "trajectory=2"], "trajectory=2 does not go with buildable=true"),
         (["buildable=narrowing", "given=p.jsonl"], "given=p.jsonl does not go with buildable=nar"),
     ],

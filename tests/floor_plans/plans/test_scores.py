@@ -61,7 +61,7 @@ def test_evaluate_says_which_samples_can_be_built(tmp_path, monkeypatch, capsys)
         "reference_repeats=0",
         "pictures=false",
     ]
-    main(["evaluate", *words, "verdicts=3"])
+    main(["evaluate", *words, "num_solver_checks=3"])
     assert "buildable" in capsys.readouterr().out
     metrics = json.loads(Path("evaluation/metrics.json").read_text())
     assert metrics["buildable"] == pytest.approx(2 / 3)
@@ -82,6 +82,6 @@ def test_a_fifth_unless_that_is_too_few(monkeypatch, num_samples, asked, num):
     assert DiagramCells().num_verdicts(config) == num
     monkeypatch.setattr(report, "is_installed", lambda: False)
     assert DiagramCells().num_verdicts(config) == 0
-    config.data.n_max = 20  # seconds each
+    config.data.max_nodes = 20  # seconds each
     monkeypatch.setattr(report, "is_installed", lambda: True)
     assert DiagramCells().num_verdicts(config) == min(num, NUM_LARGE_VERDICTS)

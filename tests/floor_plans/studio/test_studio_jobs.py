@@ -236,15 +236,15 @@ def test_plans_that_break_a_rule_are_left_out_where_it_is_asked_for(client):
     tiny = {"diagram": PLAN, "boundary": [[0, 0], [8, 0], [8, 2.5], [0, 2.5]], "num": 1}
     (shown,) = made(client, **tiny)["answer"]["plans"]
     assert shown["broken"]
-    answer = made(client, **tiny, habitable=True)["answer"]
+    answer = made(client, **tiny, livable=True)["answer"]
     assert answer["plans"] == []
     assert all(f"{rule} by 1" in answer["reason"] for rule in shown["broken"])
-    whole = {"diagram": PLAN, "num": 1, "rules": "irc", "habitable": True}
+    whole = {"diagram": PLAN, "num": 1, "rules": "irc", "livable": True}
     (shown,) = made(client, **whole)["answer"]["plans"]
     assert shown["broken"] == []
-    answer = client.post("/api/plan", json={**tiny, "rules": "none", "habitable": True})
+    answer = client.post("/api/plan", json={**tiny, "rules": "none", "livable": True})
     assert answer.status_code == 400
-    assert "habitable=true" in answer.json()["error"]
+    assert "livable=true" in answer.json()["error"]
 
 
 def near(**change) -> dict:

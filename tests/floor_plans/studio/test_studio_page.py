@@ -155,7 +155,7 @@ def test_only_plans_that_break_no_rule_are_asked_for_if_that_is_ticked(page):
         };"""
     page.driver.execute_script(seen)
     page.pick("num", "1")
-    page.find("habitable").click()
+    page.find("livable").click()
     for rules in ("irc", "none"):
         page.pick("living-rules", rules)
         page.find("make-plans").click()
@@ -163,11 +163,11 @@ def test_only_plans_that_break_no_rule_are_asked_for_if_that_is_ticked(page):
     page.find("realise").click()  # finds a plan, whatever it breaks
     page.wait_for_work()
     asked = page.driver.execute_script("return window.asked")
-    assert [each.get("habitable") for each in asked] == [True, None, None]
-    assert not page.find("habitable").is_displayed()
+    assert [each.get("livable") for each in asked] == [True, None, None]
+    assert not page.find("livable").is_displayed()
     page.reload()
     page.pick("living-rules", "irc")
-    assert page.find("habitable").is_selected()
+    assert page.find("livable").is_selected()
 
 
 def test_another_relation_that_would_do_is_drawn_at_a_click(page):

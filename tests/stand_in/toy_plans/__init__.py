@@ -29,7 +29,7 @@ class ToyPlans(Graphs):
     data_sets = {"bubble_diagrams": "tokens"}
     data_files = ()
     file_kinds = ()
-    fixed_keys = ("n_max", "node_order")
+    fixed_keys = ("max_nodes", "node_order")
     graph_features = ()
     group_titles = {"node": "rooms", "edge": "relations"}
 
@@ -37,14 +37,16 @@ class ToyPlans(Graphs):
         """Nothing is left open."""
 
     def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
-        if data.get("n_max") is None:
-            raise ValueError("data.n_max is not set; give the most rooms of a diagram, such as 8")
+        if data.get("max_nodes") is None:
+            raise ValueError(
+                "data.max_nodes is not set; give the most rooms of a diagram, such as 8"
+            )
         from discrete_diffusion.layout.vocab_config import VocabConfig
 
-        return VocabConfig(data["n_max"])
+        return VocabConfig(data["max_nodes"])
 
     def conditions(self, data: Mapping[str, Any]) -> Mapping[str, tuple[int, ...]]:
-        return {"condition": (1,) * len(data["condition"])} if data.get("condition") else {}
+        return {"condition": (1,) * len(data["condition_on"])} if data.get("condition_on") else {}
 
     def build(self, data: DictConfig) -> Dataset:
         from toy_plans.dataset import build_dataset

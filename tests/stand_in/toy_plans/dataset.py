@@ -27,6 +27,6 @@ class ToyPlanDataset(GraphDataset):
 def build_dataset(config: DictConfig, vocab: VocabConfig) -> ToyPlanDataset:
     """``num_plans`` random graphs, split by distinct graph."""
     sizes = config.num_rooms and (config.num_rooms[0], config.num_rooms[-1])
-    graphs = random_graphs(config.num_plans, vocab, seed=config.plan_seed, sizes=sizes)
+    graphs = random_graphs(config.num_plans, vocab, seed=config.generator_seed, sizes=sizes)
     splits = split_by_graph(graphs, vocab, fractions=config.split, seed=config.split_seed)
     return ToyPlanDataset(splits, vocab, node_order=config.node_order)

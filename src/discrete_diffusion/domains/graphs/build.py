@@ -139,7 +139,7 @@ def build_test_graphs(config: DictConfig, vocab: VocabConfig) -> GraphFileDatase
 
 
 def _graph_dataset(splits: Splits, config: DictConfig, vocab: VocabConfig) -> GraphFileDataset:
-    types, kind = GraphTypes.of(config), config.kind
+    types, kind = GraphTypes.of(config), config.graph_family
     return GraphFileDataset(splits, vocab, node_order=config.node_order, types=types, kind=kind)
 
 
@@ -157,7 +157,7 @@ def _read_graph_files(config: DictConfig) -> dict[str, ReadGraphs]:
             "data=graphs needs data.path=FILE, or data.train_path=FILE with data.val_path=FILE"
         )
     types = GraphTypes.of(config)
-    options = {"skip_invalid": config.skip_invalid, "n_max": config.n_max}
+    options = {"skip_invalid": config.skip_invalid, "max_nodes": config.max_nodes}
     options["key"] = "data.skip_invalid"
     return {name: read_graphs(path, types, **options) for name, path in paths.items()}
 

@@ -186,7 +186,7 @@ EVALUATE_OPTIONS = (
         of_files=True,
     ),
     Option(
-        "training",
+        "training_data",
         "graphs trained on, for novelty and the ratio; null takes those of the checkpoint",
         is_file=True,
         of_files=True,
@@ -195,7 +195,7 @@ EVALUATE_OPTIONS = (
     commands.REFERENCE_REPEATS,
     Option(
         "kind",
-        "what makes a graph valid; null takes data.kind of the checkpoint",
+        "what makes a graph valid; null takes data.graph_family of the checkpoint",
         words=("planar", "tree", "sbm", "community", "ego"),
         of_files=True,
     ),
@@ -250,7 +250,7 @@ def check_file(options: Namespace) -> None:
         print(sentence)
     # sizes of the graphs
     sizes, edges = [len(graph.nodes) for graph in graphs], [len(graph.edges) for graph in graphs]
-    print(f"nodes of a graph: {_shown_range(sizes)} (data.n_max={max(sizes)})")
+    print(f"nodes of a graph: {_shown_range(sizes)} (data.max_nodes={max(sizes)})")
     print(f"edges of a graph: {_shown_range(edges)}")
     # nodes and graphs that models may find hard
     alone = sum(
@@ -302,7 +302,7 @@ class Graphs(Domain):
     data_sets = {"graphs": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
     file_kinds = GRAPH_KINDS
-    fixed_keys = ("n_max", "node_types", "edge_types", "node_order")
+    fixed_keys = ("max_nodes", "node_types", "edge_types", "node_order")
     options = {"sample": SAMPLE_OPTIONS, "evaluate": EVALUATE_OPTIONS}
     commands = {"data": COMMANDS}
     graph_features = GRAPH_FEATURES
@@ -312,7 +312,7 @@ class Graphs(Domain):
     quick = {
         "num_held_out": 40,
         "num_samples": 40,
-        "seeds": 1,
+        "num_seeds": 1,
         "reference_repeats": 5,
         "noise_samples": 1,
         "time_bins": 5,
@@ -324,19 +324,19 @@ class Graphs(Domain):
     def complete(self, data: DictConfig) -> None:
         """Set ``n_max`` from the graphs, unless it is set."""
         _build.check_installed()
-        if data.kind is not None:
-            check_name("data.kind", str(data.kind), _metrics.KINDS)
-        if data.n_max is None:
-            data.n_max = _build.largest_graph(data)
+        if data.graph_family is not None:
+            check_name("data.graph_family", str(data.graph_family), _metrics.KINDS)
+        if data.max_nodes is None:
+            data.max_nodes = _build.largest_graph(data)
 
     def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
         """Vocabulary of the graphs: types and slots."""
-        if data.get("n_max") is None:
+        if data.get("max_nodes") is None:
             raise ValueError(
-                "data.n_max is not set: the most nodes that a graph may have; complete_data(config)"
+                "data.max_nodes is not set: the most nodes that a graph may have; complete_data(config)"
                 " reads it off the graphs"
             )
-        return _records.GraphTypes.of(data).vocabulary(data["n_max"])
+        return _records.GraphTypes.of(data).vocabulary(data["max_nodes"])
 
     def build(self, data: DictConfig) -> Dataset:
         return _build.build_dataset(data, self.vocabulary(data))
@@ -345,7 +345,7 @@ class Graphs(Domain):
         return _build.build_test_graphs(data, self.vocabulary(data))
 
     def rewards(self, data: Mapping[str, Any], file: str | None = None) -> Mapping[str, Any]:
-        return _metrics.graph_rewards(data.get("kind"))
+        return _metrics.graph_rewards(data.get("graph_family"))
 
     def sample(self, request: SampleRequest, trained: TrainedModel) -> Samples:
         sample = _requests.sample_graphs if request.given is None else _requests.complete_graphs

@@ -121,7 +121,7 @@ _DISTANCES = {
 }
 
 METRICS = {
-    "valid": Metric(_OWN, "share of valid graphs, of the kind of data.kind", share=True),
+    "valid": Metric(_OWN, "share of valid graphs, of the kind of data.graph_family", share=True),
     "unique": Metric(
         _OWN, "distinct graphs per sample, up to isomorphism", share=True, of_each=False
     ),
@@ -252,7 +252,7 @@ VALIDITY: dict[str, Callable[[TypedGraph], bool]] = {
 }
 
 KINDS = (*VALIDITY, "community", "ego")
-"""Values of ``data.kind``; for the last two, which choose a kernel, every graph is valid."""
+"""Values of ``data.graph_family``; the last two choose a kernel, and every graph is valid."""
 
 
 def graph_rewards(kind: str | None) -> dict[str, Callable[[list[TypedGraph]], list[bool]]]:

@@ -51,7 +51,7 @@ def read_graphs(
     types: GraphTypes | None = None,
     *,
     skip_invalid: bool = False,
-    n_max: int | None = None,
+    max_nodes: int | None = None,
     key: str = "skip_invalid",
     samples: bool = False,
 ) -> ReadGraphs:
@@ -63,7 +63,7 @@ def read_graphs(
     ``DS_A.txt`` is of the TU collection.
 
     ``types``: graphs without types by default. ``skip_invalid``: leave out graphs that cannot be
-    read, as ``problems``; error messages call it ``key``. ``n_max``: most nodes that a graph may
+    read, as ``problems``; error messages call it ``key``. ``max_nodes``: most nodes that a graph may
     have. ``samples``: a blank line among lines of graphs counts as a graph that cannot be read.
 
     Raises ``FileNotFoundError``, and ``ValueError`` naming file and line for a graph that cannot be
@@ -75,8 +75,8 @@ def read_graphs(
         for split, place, parse in graphs:
             try:
                 graph = parse()
-                if n_max is not None and len(graph.nodes) > n_max:
-                    raise GraphError(f"{len(graph.nodes)} nodes, more than n_max={n_max}")
+                if max_nodes is not None and len(graph.nodes) > max_nodes:
+                    raise GraphError(f"{len(graph.nodes)} nodes, more than max_nodes={max_nodes}")
             except ValueError as error:  # also a number of thousands of digits
                 problem = f"{file}{place}: {error}"
                 if not skip_invalid:

@@ -142,7 +142,7 @@ def sample_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
 
 
 def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
-    """Sample ``completions`` graphs for every line of ``given``, their nodes in its order."""
+    """Sample ``num_completions`` graphs for every line of ``given``, their nodes in its order."""
     # partial graphs of the file, with a warning for unusual sizes
     graphs, node_order = GraphSamples.of(trained.data_config, vocab), trained.data_config.node_order
     partials = read_partials(request.given, graphs.types, vocab.n_max)
@@ -152,7 +152,7 @@ def complete_graphs(request: SampleRequest, trained: TrainedModel, vocab: VocabC
     places = [place_of_line(request.given, line) for line in partials]
     graphs.structure(request).check_given(x0, vocab.mask_id, places)
     # several completions of each line
-    each = COMPLETIONS if request.completions is None else request.completions
+    each = COMPLETIONS if request.num_completions is None else request.num_completions
     x0, real = (rows.repeat_interleave(each, dim=0) for rows in (x0, real))
     return sample_kind.complete_kind(
         request,
@@ -174,8 +174,8 @@ def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[TypedGraph]:
     # what samples are compared with
     if request.samples and request.reference is None:
         raise ValueError(
-            "samples=FILE needs graphs to compare with: give reference=FILE, and training=FILE for "
-            "novelty and the ratio"
+            "samples=FILE needs graphs to compare with: give reference=FILE, and "
+            "training_data=FILE for novelty and the ratio"
         )
     check_reference(request, of_files=True)
     reference, training, known = _read_real(request, graphs)
@@ -212,8 +212,8 @@ def evaluate_model(
         splits = [on.split] if on.changes else SPLITS
         known = [graph for split in splits for graph in on.data.graphs(split)]
         training = on.data.graphs("train")
-        if request.training is not None:
-            training = graphs.read_graphs(request.training, request).graphs
+        if request.training_data is not None:
+            training = graphs.read_graphs(request.training_data, request).graphs
     # as many held-out graphs as requested
     measured = some_held_out(request, on.data, on.split).graphs(on.split)
     num = len(on.data.splits[on.split])
@@ -227,11 +227,11 @@ def _read_real(
     """Read test graphs, training graphs (or None) and all graphs to compare samples with.
 
     Test graphs are the test split of ``reference=FILE``, or all its graphs if it has no splits.
-    Training graphs are those of ``training=FILE``, else of the reference. All graphs are those of
-    the reference.
+    Training graphs are those of ``training_data=FILE``, else of the reference. All graphs are those
+    of the reference.
     """
     source = graphs.read_graphs(request.reference, request)
     training = source.splits.get("train")
-    if request.training is not None:
-        training = graphs.read_graphs(request.training, request).graphs
+    if request.training_data is not None:
+        training = graphs.read_graphs(request.training_data, request).graphs
     return source.splits.get("test") or source.graphs, training, source.graphs

@@ -153,7 +153,7 @@ def node_positions(graph: TypedGraph) -> Floats:
 @dataclass(frozen=True)
 class GraphSamples(SampleKind[TypedGraph]):
     """Samples of graphs of these ``types``. ``vocab``: None for graphs of files, of any size.
-    ``validity``: what makes a graph valid, a ``data.kind``."""
+    ``validity``: what makes a graph valid, a ``data.graph_family``."""
 
     types: GraphTypes
     vocab: VocabConfig = None  # type: ignore[assignment]
@@ -167,7 +167,7 @@ class GraphSamples(SampleKind[TypedGraph]):
     @classmethod
     def of(cls, data: Mapping[str, Any], vocab: VocabConfig) -> GraphSamples:
         """Samples of a model with this ``config.data``."""
-        return cls(GraphTypes.of(data), vocab, data["kind"])
+        return cls(GraphTypes.of(data), vocab, data["graph_family"])
 
     def decode(self, tokens: Tensor) -> list[TypedGraph]:
         return decode_graphs(tokens, self.vocab) if len(tokens) else []
@@ -218,8 +218,8 @@ class GraphSamples(SampleKind[TypedGraph]):
 
     def read_graphs(self, path: str, request: EvaluateRequest, **options: Any) -> ReadGraphs:
         """Read the graphs of a file to measure or compare with; the log says how many."""
-        n_max = None if self.vocab is None else self.vocab.n_max
-        options |= {"skip_invalid": request.skip_invalid, "n_max": n_max}
+        max_nodes = None if self.vocab is None else self.vocab.n_max
+        options |= {"skip_invalid": request.skip_invalid, "max_nodes": max_nodes}
         source = read_graphs(path, self.types, **options)
         logger.info("%s", source.summary(path))
         return source

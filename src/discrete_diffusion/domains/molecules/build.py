@@ -101,15 +101,15 @@ def complete_molecules(config: DictConfig) -> None:
     """
     graphs.check_installed()
     # values that are not given are read from the training file
-    if config.atoms is None or config.n_max is None:
+    if config.atoms is None or config.max_nodes is None:
         source = _read_molecules_of(_molecule_paths(config)["train"], config)
         if not config.skip_invalid:
             source.refuse_problems(_REMEDY)
         if config.atoms is None:
             counts = Counter(atom for molecule in source.molecules for atom in molecule.atoms)
             config.atoms = [atom for atom, _ in counts.most_common()]
-        if config.n_max is None:
-            config.n_max = max((len(molecule.atoms) for molecule in source.molecules), default=1)
+        if config.max_nodes is None:
+            config.max_nodes = max((len(molecule.atoms) for molecule in source.molecules), default=1)
     # atoms that were given may contradict the other keys
     charged = [atom for atom in config.atoms if graphs.parse_atom(atom)[1] != 0]
     if config.charges == "ignored" and charged:
@@ -137,7 +137,7 @@ def build_molecules(config: DictConfig, vocab: VocabConfig) -> MoleculeDataset:
             source.refuse_problems(_REMEDY)
         logger.log(logging.WARNING if source.problems else logging.INFO, "%s", source.summary())
         if not len(source):
-            raise ValueError(f"{path} holds no molecule of data.atoms and data.n_max")
+            raise ValueError(f"{path} holds no molecule of data.atoms and data.max_nodes")
         read[name] = source
     train = read["train"]
     # one file is split here

@@ -334,7 +334,7 @@ def sample_molecules(request: SampleRequest, trained: TrainedModel, vocab: Vocab
 
 
 def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Samples:
-    """Sample ``completions`` molecules that contain each scaffold of ``given``.
+    """Sample ``num_completions`` molecules that contain each scaffold of ``given``.
 
     They are written as fresh molecules are, each with the line of its scaffold. Raises
     ``ValueError`` naming file and line for a wrong scaffold.
@@ -344,7 +344,7 @@ def complete_file(request: SampleRequest, trained: TrainedModel, vocab: VocabCon
     # scaffolds of the file, and sizes of their completions
     scaffolds = read_scaffolds(request.given, vocab, keep_charges=data.charges == "kept")
     size = requested_sizes(trained, vocab.n_max, num_atoms=request.num_atoms)
-    each = COMPLETIONS if request.completions is None else request.completions
+    each = COMPLETIONS if request.num_completions is None else request.num_completions
     sizes = completed_sizes(scaffolds, each, trained.size_counts, seed=request.seed, size=size)
     # a scaffold that no molecule of the structure contains is refused before any sampling
     structure = molecules.structure(request)
@@ -393,7 +393,7 @@ def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[Molecule]:
     check_reference(request, of_files=True)
     # held-out and training molecules of files
     known = _read_real_molecules(request.reference, request)
-    training = None if request.training is None else _read_real_molecules(request.training, request)
+    training = None if request.training_data is None else _read_real_molecules(request.training_data, request)
     reference = [known[row] for row in held_out_rows(request, len(known)).tolist()]
     real = RealData(str(request.reference), reference, training, known, len(known))
     return sample_kind.evaluate_sample_files(request, MoleculeSamples(), real)

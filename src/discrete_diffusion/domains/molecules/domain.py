@@ -124,12 +124,12 @@ EVALUATE_OPTIONS = (
         of_files=True,
     ),
     Option(
-        "training",
+        "training_data",
         "files: molecules trained on, for novelty and for what real ones score",
         is_file=True,
         of_files=True,
     ),
-    Option("seeds", "sampling seeds seed, seed + 1, ...; null is 1", least=1),
+    Option("num_seeds", "sampling seeds seed, seed + 1, ...; null is 1", least=1),
     commands.TIME_BINS,
     commands.LIKELIHOOD,
     commands.ORDERS,
@@ -167,7 +167,7 @@ def check_file(options: Namespace) -> None:
         return
     # sizes and atoms
     sizes = Counter(len(molecule.atoms) for molecule in source.molecules)
-    print(f"atoms of a molecule: {min(sizes)} to {max(sizes)} (data.n_max={max(sizes)})")
+    print(f"atoms of a molecule: {min(sizes)} to {max(sizes)} (data.max_nodes={max(sizes)})")
     atoms = Counter(atom for molecule in source.molecules for atom in molecule.atoms)
     shown = ", ".join(f"{atom} {count:,}" for atom, count in atoms.most_common())
     print(f"atoms: {shown} (data.atoms=[{','.join(atom for atom, _ in atoms.most_common())}])")
@@ -201,7 +201,7 @@ class Molecules(Domain):
     data_sets = {"molecules": "tokens", "qm9": "tokens", "zinc": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
     file_kinds = MOLECULE_KINDS
-    fixed_keys = ("atoms", "n_max", "charges", "node_order")
+    fixed_keys = ("atoms", "max_nodes", "charges", "node_order")
     graph_features = GRAPH_FEATURES
     group_titles = {"node": "atoms", "edge": "bonds"}
     streamed_file = "samples.jsonl"
@@ -211,7 +211,7 @@ class Molecules(Domain):
     quick = {
         "num_held_out": 500,
         "num_samples": 500,
-        "seeds": 1,
+        "num_seeds": 1,
         "noise_samples": 1,
         "time_bins": 5,
     }
@@ -221,13 +221,13 @@ class Molecules(Domain):
 
     def vocabulary(self, data: Mapping[str, Any]) -> VocabConfig:
         """Vocabulary of the molecules: atoms, bonds and slots."""
-        for key in ("n_max", "atoms"):
+        for key in ("max_nodes", "atoms"):
             if data.get(key) is None:
                 raise ValueError(
                     f"data.{key} is not set; complete_data(config) reads it off the training file"
                 )
         return _vocab_config.VocabConfig(
-            n_max=data["n_max"], node_types=tuple(data["atoms"]), edge_types=_molecule.BONDS
+            n_max=data["max_nodes"], node_types=tuple(data["atoms"]), edge_types=_molecule.BONDS
         )
 
     def build(self, data: DictConfig) -> Dataset:

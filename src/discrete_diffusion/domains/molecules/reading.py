@@ -83,7 +83,7 @@ class ReadMolecules:
         kept, problems = [], [*self.problems]
         for k, molecule in enumerate(self.molecules):
             if len(molecule.atoms) > n_max:
-                reason = f"{len(molecule.atoms)} atoms, more than data.n_max={n_max}"
+                reason = f"{len(molecule.atoms)} atoms, more than data.max_nodes={n_max}"
             elif foreign := graphs.foreign_atoms([molecule], atoms):
                 reason = f"atom {foreign[0]} is not in data.atoms={list(atoms)}"
             else:

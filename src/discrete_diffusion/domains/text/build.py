@@ -1,5 +1,5 @@
 """Data sets of text from a ``data`` config: text in memory (``data=text``), or ids on disk
-(``data=tokens``, ``data.tokens=ids``), split here or with a file per split."""
+(``data=token_files``, ``data.token_unit=ids``), split here or with a file per split."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def complete_text(config: DictConfig) -> None:
             return subwords.pieces_of_text(text)
 
         vocabulary.set_tokenizer(config, training_share)
-    if config.tokens == "characters" and config.characters is None:
+    if config.token_unit == "characters" and config.characters is None:
         config.characters = vocabulary.TextVocabulary.from_text(
             _training_text(config).text
         ).characters
@@ -105,7 +105,7 @@ def build_test_text(config: DictConfig) -> TextDataset:
     ids = known.encode(
         read_text(name, HTML, expected=PLAIN),
         known="those that the model was trained on",
-        remedy="replace such characters, or train a model with data.tokens=bytes",
+        remedy="replace such characters, or train a model with data.token_unit=bytes",
     )
     if len(ids) < layout.length:
         raise _too_short(name, len(ids), config)
@@ -142,7 +142,7 @@ def embedded_text() -> TextSource:
 
 def is_stored(config: Mapping[str, Any]) -> bool:
     """True if the data are ids on disk."""
-    return config.get("name") == "tokens" or config["tokens"] == "ids"
+    return config.get("name") == "token_files" or config["token_unit"] == "ids"
 
 
 def complete_stored(config: DictConfig) -> None:
@@ -152,7 +152,7 @@ def complete_stored(config: DictConfig) -> None:
     ``vocab_size`` counts the ids up to the largest one, MASK and, for rows of documents, PAD.
     Raises ``ValueError`` or ``FileNotFoundError`` naming key or file.
     """
-    if config.tokens == "ids" and config.vocab_size is None:
+    if config.token_unit == "ids" and config.vocab_size is None:
         path = _stored_path(config)
         folder = Path(token_files.split_files(path).get("train", path))
         meta = token_files.read_meta(folder)
@@ -167,7 +167,7 @@ def complete_stored(config: DictConfig) -> None:
             keys = vocabulary.named_tokenizer(str(folder), None) | {"tokenizer": meta["tokenizer"]}
             for key, value in keys.items():
                 config[key] = value
-        if config.tokens == "ids":
+        if config.token_unit == "ids":
             config.vocab_size = TokenFiles.of(folder).largest() + 2 + (config.get("pack") == "pad")
     known = vocabulary.vocabulary_of(config)
     for key in ("bos_id", "eos_id"):
@@ -236,7 +236,7 @@ def build_stored_test(config: DictConfig) -> StoredTextDataset:
 
 def _too_short(where: str, num: int, config: DictConfig, fix: str = "") -> ValueError:
     """Error of a text without a whole window; without a ``fix`` the model has set its length."""
-    unit = "tokens" if is_stored(config) else config.tokens
+    unit = "tokens" if is_stored(config) else config.token_unit
     key = "data.length=" if fix else ""
     of_model = "" if fix else ", which the model was trained on"
     return ValueError(
@@ -260,7 +260,7 @@ def packing_of(config: Mapping[str, Any]) -> Packing:
 def _stored_path(config: Mapping[str, Any]) -> str:
     if (path := training_path(config)) is None:
         raise ValueError(
-            f"data={config['name']} with data.tokens={config['tokens']} reads files of ids; give "
+            f"data={config['name']} with data.token_unit={config['token_unit']} reads files of ids; give "
             "data.path=FILE.npy, FILE.bin or a folder of data tokenize"
         )
     return path

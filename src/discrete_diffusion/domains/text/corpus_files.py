@@ -48,7 +48,7 @@ _UNFINISHED = f"{META}.unfinished"
 _MAX_TRAINING = 1 << 28
 """Most characters that a tokenizer is trained on."""
 
-_UNNAMED = {"tokens": "characters", "characters": None, "tokenizer_state": None}
+_UNNAMED = {"token_unit": "characters", "characters": None, "tokenizer_state": None}
 
 
 def json_text(line: str, place: str, field: str = "text") -> str:
@@ -349,7 +349,7 @@ class _Work:
             f"{self.folder}: {state['num_tokens']:,} tokens of {state['num_bytes']:,} bytes "
             f"({per_token:.2f} each) in {counted(state['num_documents'], 'document')}, "
             f"{counted(len(state['shards']), 'file')} of {self.kind.name}{lost}{inexact}\n"
-            f"Train on them: discrete-diffusion train data=tokens data.path={self.folder} "
+            f"Train on them: discrete-diffusion train data=token_files data.path={self.folder} "
             "algo.backbone=dit"
         )
 
@@ -377,7 +377,7 @@ class _Work:
     def _new(self) -> dict[str, Any]:
         # the tokenizer, perhaps trained on the files
         keys = _UNNAMED | named_tokenizer(self.options.tokenizer, self._texts)
-        if keys["tokens"] == "characters" and keys["characters"] is None:
+        if keys["token_unit"] == "characters" and keys["characters"] is None:
             used: set[str] = set()
             for text in self._texts():
                 used |= set(text)

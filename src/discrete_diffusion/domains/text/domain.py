@@ -68,14 +68,14 @@ _SAMPLE = (
         "half of data.length",
         least=1,
     ),
-    Option("judge", f"{_JUDGE}goes into metrics.json; see docs/text.md", written=True),
+    Option("perplexity_model", f"{_JUDGE}goes into metrics.json; see docs/text.md", written=True),
 )
 _EVALUATE = (
     commands.DATA,
     commands.TIME_BINS,
     commands.LIKELIHOOD,
     commands.ORDERS,
-    Option("judge", f"{_JUDGE}is measured; null leaves it out; see docs/text.md"),
+    Option("perplexity_model", f"{_JUDGE}is measured; null leaves it out; see docs/text.md"),
 )
 
 
@@ -110,7 +110,7 @@ def _add_options(parser: ArgumentParser) -> None:
 
 
 def _tokenize(options: Namespace) -> None:
-    """Encode text files by a tokenizer into files of ids, for data=tokens data.path=FOLDER.
+    """Encode text files by a tokenizer into files of ids, for data=token_files data.path=FOLDER.
 
     Documents are followed by the tokenizer's end of text. The folder also has meta.json and the
     tokenizer. A command that was interrupted goes on when it is given again.
@@ -119,7 +119,7 @@ def _tokenize(options: Namespace) -> None:
 
 
 _TOKENIZE = SubCommand(
-    usage="FILE... --tokenizer NAME --out FOLDER   text as ids on disk, for data=tokens",
+    usage="FILE... --tokenizer NAME --out FOLDER   text as ids on disk, for data=token_files",
     add_options=_add_options,
     run=_tokenize,
     writes_folder="out",
@@ -133,9 +133,9 @@ class Text(Domain):
     name, title = "text", "text"
     setting_help = (
         "data=text data.path=file.txt algo.backbone=dit   text by characters, bytes or a tokenizer",
-        "data=tokens data.path=corpus algo.backbone=dit   text of any size, of data tokenize",
+        "data=token_files data.path=corpus algo.backbone=dit   text of any size, of data tokenize",
     )
-    data_sets = {"text": "tokens", "tokens": "tokens"}
+    data_sets = {"text": "tokens", "token_files": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path")
     file_kinds = TEXT_KINDS
     needed_conditions = {"document_mask": "document_idxs"}
@@ -144,7 +144,7 @@ class Text(Domain):
     commands = {"data": {"tokenize": _TOKENIZE}}
     quick = {"num_held_out": 100, "noise_samples": 1, "time_bins": 5}
     fixed_keys = (
-        *("tokens", "tokenizer", "tokenizer_state", "length", "characters", "pack"),
+        *("token_unit", "tokenizer", "tokenizer_state", "length", "characters", "pack"),
         *("vocab_size", "mask_id", "pad_id", "bos_id", "eos_id", "document_mask"),
     )
 

@@ -75,9 +75,9 @@ class Verdict:
 class Judge(ABC):
     """Model with an exact likelihood that scores samples of another model.
 
-    ``name``: value of the key ``judge``; ``window``: most tokens of a window, all of which are
-    predicted; ``width``: number of ids. A longer sample is read in windows that do not overlap,
-    each without the text before it.
+    ``name``: value of the key ``perplexity_model``; ``window``: most tokens of a window, all of
+    which are predicted; ``width``: number of ids. A longer sample is read in windows that do not
+    overlap, each without the text before it.
     """
 
     name: str
@@ -143,18 +143,18 @@ class CheckpointJudge(Judge):
         if not isinstance(algorithm, AR) or data.get("domain") != "text":
             what = f"algo={checkpoint.config.algo.name} of {data.get('domain')}"
             raise ValueError(
-                f"judge={name} is {what}: expected algo=ar of text, whose likelihood is exact, or "
-                f"{PRETRAINED}FOLDER of transformers"
+                f"perplexity_model={name} is {what}: expected algo=ar of text, whose likelihood is "
+                f"exact, or {PRETRAINED}FOLDER of transformers"
             )
         # ids without a tokenizer have to be the same
         self.name, self.algorithm = name, algorithm.eval()
         self.vocabulary = vocabulary_of(data)
         self.same_ids = self.vocabulary == vocabulary
         if "ids" in (self.vocabulary.unit, vocabulary.unit) and not self.same_ids:
-            whose = f"judge={name}" if self.vocabulary.unit == "ids" else "the model"
+            whose = f"perplexity_model={name}" if self.vocabulary.unit == "ids" else "the model"
             raise ValueError(
-                f"judge={name}: {whose} has ids without a tokenizer, so the samples cannot be "
-                "written in the tokens of the judge; give a judge of the same ids"
+                f"perplexity_model={name}: {whose} has ids without a tokenizer, so the samples "
+                "cannot be written in the tokens of the judge; give a judge of the same ids"
             )
         # windows as the model was trained on
         layout = algorithm.layout
@@ -166,7 +166,7 @@ class CheckpointJudge(Judge):
         if self.same_ids or samples.texts is None:
             return [np.asarray(row) for row in samples.rows]
         # the text in the judge's own tokens
-        known, remedy = f"those of judge={self.name}", "give a judge that knows them"
+        known, remedy = f"those of perplexity_model={self.name}", "give a judge that knows them"
         return [
             self.vocabulary.encode(  # type: ignore[union-attr]
                 TextSource(f"sample {k + 1}", text), known=known, remedy=remedy
@@ -194,11 +194,11 @@ class TransformersJudge(Judge):
         """Load the judge from a folder. Raises ``ValueError`` without ``transformers``, a readable
         folder, or a token to begin with."""
         # network and tokenizer of one folder
-        library = transformers_library(f"judge={PRETRAINED}{folder} is read")
+        library = transformers_library(f"perplexity_model={PRETRAINED}{folder} is read")
 
         def read(kind: str) -> Any:
             return read_pretrained(
-                "judge",
+                "perplexity_model",
                 folder,
                 partial(getattr(library, kind).from_pretrained, folder),
                 expected="a causal language model and its tokenizer, of save_pretrained",
@@ -213,8 +213,8 @@ class TransformersJudge(Judge):
         begin = next((one for one in ends if one is not None), None)
         if begin is None:
             raise ValueError(
-                f"judge={PRETRAINED}{folder}: its tokenizer has neither begin nor end of text, so "
-                "nothing predicts a first token; give another model"
+                f"perplexity_model={PRETRAINED}{folder}: its tokenizer has neither begin nor end "
+                "of text, so nothing predicts a first token; give another model"
             )
         self.name, self.device, self.begin_id = f"{PRETRAINED}{folder}", device, int(begin)
         # the context of the model, at most 1,024
@@ -225,8 +225,8 @@ class TransformersJudge(Judge):
         # text is required
         if samples.texts is None:
             raise ValueError(
-                f"judge={self.name}: the model has ids without a tokenizer, so its samples are "
-                "not text; give a checkpoint of algo=ar of the same ids"
+                f"perplexity_model={self.name}: the model has ids without a tokenizer, so its "
+                "samples are not text; give a checkpoint of algo=ar of the same ids"
             )
         rows = [
             self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
@@ -262,7 +262,8 @@ class TransformersJudge(Judge):
 
 
 def read_judge(name: str, trained: TrainedModel) -> Judge:
-    """Load the judge named by ``judge=NAME`` onto the device of the model whose samples it reads.
+    """Load the judge named by ``perplexity_model=NAME`` onto the device of the model whose samples
+    it reads.
 
     Raises ``ValueError`` or ``FileNotFoundError`` naming the key if it cannot read these samples.
     """
@@ -271,8 +272,8 @@ def read_judge(name: str, trained: TrainedModel) -> Judge:
     if name.startswith(PRETRAINED):
         if vocabulary.unit == "ids":
             raise ValueError(
-                f"judge={name} reads text, and {trained.path} has ids without a tokenizer; give a "
-                "checkpoint of algo=ar of the same ids"
+                f"perplexity_model={name} reads text, and {trained.path} has ids without a "
+                "tokenizer; give a checkpoint of algo=ar of the same ids"
             )
         return TransformersJudge(name.removeprefix(PRETRAINED), trained.device)
     return CheckpointJudge(name, trained.another(name), vocabulary)

@@ -327,7 +327,9 @@ def evaluate_text(request: EvaluateRequest, trained: TrainedModel) -> ModelEvalu
     given.
 
     Raises ``ValueError`` for a judge that cannot read the samples, before anything is measured."""
-    judge = None if request.judge is None else read_judge(request.judge, trained)
+    judge = (
+        None if request.perplexity_model is None else read_judge(request.perplexity_model, trained)
+    )
     # the model alone
     if request.num_samples is None and judge is None:
         return evaluate_token_model(request, trained)

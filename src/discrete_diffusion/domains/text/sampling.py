@@ -259,7 +259,7 @@ def complete_texts(request: SampleRequest, trained: TrainedModel) -> Samples:
     vocabulary, judge = _vocabulary(trained), _judge(request, trained)
     size = _sample_length(request, trained)
     # a prompt is a file of one line
-    given, each = request.given, request.completions or COMPLETIONS
+    given, each = request.given, request.num_completions or COMPLETIONS
     if given is None:
         given, each = GivenObjects("prompt", (request.prompt,)), request.num_samples or COMPLETIONS
     # a row of tokens for each completion
@@ -327,7 +327,9 @@ def _approximations(trained: TrainedModel, size: SampleLength, partial: Tensor) 
 
 
 def _judge(request: SampleRequest, trained: TrainedModel) -> Judge | None:
-    return None if request.judge is None else read_judge(request.judge, trained)
+    return (
+        None if request.perplexity_model is None else read_judge(request.perplexity_model, trained)
+    )
 
 
 def _sample_length(request: SampleRequest, trained: TrainedModel) -> SampleLength:

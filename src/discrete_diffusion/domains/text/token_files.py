@@ -230,7 +230,7 @@ def read_meta(folder: Path) -> dict[str, Any] | None:
         meta: dict[str, Any] = json.loads(path.read_text("utf-8"))
         if meta["format"] != 1:
             raise ValueError(f"it has format {meta['format']}, and this version reads 1")
-        if lost := [key for key in ("shards", "dtype", "tokens") if key not in meta]:
+        if lost := [key for key in ("shards", "dtype", "token_unit") if key not in meta]:
             raise ValueError(f"it has no {lost[0]}")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path} is not a {META} of data tokenize: {error}") from error

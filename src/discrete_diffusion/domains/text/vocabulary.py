@@ -86,8 +86,8 @@ class IdVocabulary:
     def decode(self, tokens: Any) -> NoReturn:
         """Raise ``ValueError``, since a tokenizer is missing."""
         raise ValueError(
-            "the model has no tokenizer: its tokens are ids (data.tokens=ids); decode them with "
-            "the tokenizer that they were made with, or train with data.tokenizer=FOLDER"
+            "the model has no tokenizer: its tokens are ids (data.token_unit=ids); decode them "
+            "with the tokenizer that they were made with, or train with data.tokenizer=FOLDER"
         )
 
     sizes = documents = decode
@@ -296,7 +296,7 @@ def vocabulary_of(data_config: Mapping[str, Any]) -> Vocabulary:
 
     Raises ``ValueError`` for unknown ``tokens``, and for characters that are not set yet.
     """
-    tokens = data_config["tokens"]
+    tokens = data_config["token_unit"]
     if tokens not in TOKENS:
         raise ValueError(unknown_name("kind of token", tokens, TOKENS))
     has_pad = data_config.get("pack") in (None, "pad")
@@ -305,7 +305,7 @@ def vocabulary_of(data_config: Mapping[str, Any]) -> Vocabulary:
     if tokens == "subwords":
         if data_config.get("tokenizer_state") is None:
             raise ValueError(
-                "data.tokenizer is not set; give the tokenizer of data.tokens=subwords"
+                "data.tokenizer is not set; give the tokenizer of data.token_unit=subwords"
             )
         return SubwordVocabulary(str(data_config["tokenizer_state"]), has_pad)
     if tokens == "ids":
@@ -329,8 +329,8 @@ def vocabulary_of(data_config: Mapping[str, Any]) -> Vocabulary:
 
 def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dict[str, Any]:
     """Keys of ``config.data`` that a tokenizer sets: ``tokenizer``, its name, or for a folder of
-    ``data tokenize`` the name that made it; ``tokens``; and ``characters`` or ``tokenizer_state``
-    where the name decides them.
+    ``data tokenize`` the name that made it; ``token_unit``; and ``characters`` or
+    ``tokenizer_state`` where the name decides them.
 
     ``name``: ``characters`` (or ``chars``), ``bytes``, ``text8`` (27 letters), ``bpe:SIZE``, a
     folder of ``data tokenize``, or a path for ``state_of_file``. ``texts``: texts to train
@@ -339,11 +339,11 @@ def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dic
     """
     # built-in ones
     if name in ("chars", "characters"):
-        return {"tokenizer": name, "tokens": "characters"}
+        return {"tokenizer": name, "token_unit": "characters"}
     if name == "bytes":
-        return {"tokenizer": name, "tokens": "bytes"}
+        return {"tokenizer": name, "token_unit": "bytes"}
     if name == "text8":
-        return {"tokenizer": name, "tokens": "characters", "characters": LETTERS}
+        return {"tokenizer": name, "token_unit": "characters", "characters": LETTERS}
     if bpe := re.fullmatch(r"bpe:(\d+)", name):
         if texts is None:
             raise ValueError(
@@ -354,16 +354,16 @@ def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dic
             raise ValueError(f"data.tokenizer={name}: expected at least bpe:{_MIN_BPE}")
         logger.info("training the tokenizer %s", name)
         state = subwords.trained_bpe(size, texts())
-        return {"tokenizer": name, "tokens": "subwords", "tokenizer_state": state}
+        return {"tokenizer": name, "token_unit": "subwords", "tokenizer_state": state}
     # files
     folder = Path(name).expanduser()
     meta = token_files.read_meta(folder) if folder.is_dir() else None
-    if meta is not None and meta["tokens"] != "subwords":
-        return {key: meta[key] for key in ("tokenizer", "tokens", "characters")}
+    if meta is not None and meta["token_unit"] != "subwords":
+        return {key: meta[key] for key in ("tokenizer", "token_unit", "characters")}
     if not folder.exists() and not re.search(r"[/\\.]", name):
         raise ValueError(unknown_name("data.tokenizer", name, _TOKENIZERS))
     state = subwords.state_of_file(name)
-    return {"tokenizer": name, "tokens": "subwords", "tokenizer_state": state}
+    return {"tokenizer": name, "token_unit": "subwords", "tokenizer_state": state}
 
 
 def set_tokenizer(config: DictConfig, texts: Callable[[], Iterable[str]] | None) -> None:
@@ -376,8 +376,8 @@ def set_tokenizer(config: DictConfig, texts: Callable[[], Iterable[str]] | None)
     if name is None or config.get("tokenizer_state") is not None:
         return
     keys = named_tokenizer(str(name), texts)
-    if config.tokens == "bytes" != keys["tokens"]:
-        raise ValueError(f"data.tokens=bytes, but data.tokenizer={name}; give one of the two")
+    if config.token_unit == "bytes" != keys["token_unit"]:
+        raise ValueError(f"data.token_unit=bytes, but data.tokenizer={name}; give one of the two")
     config.tokenizer = keys.pop("tokenizer")
     for key, value in keys.items():
         if config.get(key) not in (None, "characters", "ids", value):

@@ -126,7 +126,7 @@ House-GAN++ (arXiv 2103.02574) and HouseDiffusion; ``coarse``: rendered plans.""
 def check_table(name: str | None) -> None:
     """Raise ``ValueError`` for an unknown name of a table; None is allowed."""
     if name is not None and name not in CODE_TABLES:
-        raise ValueError(f"codes={name}: {unknown_name('code table', str(name), CODE_TABLES)}")
+        raise ValueError(f"room_codes={name}: {unknown_name('code table', str(name), CODE_TABLES)}")
 
 
 class RoomCodes(NamedTuple):

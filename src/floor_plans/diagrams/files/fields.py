@@ -350,13 +350,13 @@ def required_list(data: Mapping[str, Any], key: str) -> list[Any]:
     return data[key]
 
 
-def check_size(num_rooms: int, n_max: int, field: str) -> None:
-    """Raise ``SizeError``, with the remedy, for more than ``n_max`` rooms."""
-    if num_rooms > n_max:
+def check_size(num_rooms: int, max_nodes: int, field: str) -> None:
+    """Raise ``SizeError``, with the remedy, for more than ``max_nodes`` rooms."""
+    if num_rooms > max_nodes:
         raise SizeError(
             field,
-            f"{num_rooms} rooms, more than n_max={n_max}; allow more with data.n_max={num_rooms} "
-            f"(discrete-diffusion data: --n-max {num_rooms})",
+            f"{num_rooms} rooms, more than max_nodes={max_nodes}; allow more with "
+            f"data.max_nodes={num_rooms} (discrete-diffusion data: --max-nodes {num_rooms})",
             num_rooms=num_rooms,
         )
 
@@ -415,22 +415,22 @@ def read_names(path: str | os.PathLike[str] | None) -> OwnNames:
         return NO_NAMES
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"names={path}: no such file; {_EXAMPLE}")
+        raise FileNotFoundError(f"room_names={path}: no such file; {_EXAMPLE}")
     # parse the file
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         shown = " ".join(str(error).split())
-        raise ValueError(f"names={path}: not YAML ({shown}); {_EXAMPLE}") from error
+        raise ValueError(f"room_names={path}: not YAML ({shown}); {_EXAMPLE}") from error
     if not isinstance(found, dict) or not found:
-        raise ValueError(f"names={path}: {_EXAMPLE}, got {reprlib.repr(found)}")
+        raise ValueError(f"room_names={path}: {_EXAMPLE}, got {reprlib.repr(found)}")
     # every value has to be a room type, every name distinct
     types: dict[str, str] = {}
     for name, room in found.items():
         try:
             types[str(name)] = ROOM_TYPES[room_code(room if isinstance(room, str) else None, "")]
         except DiagramError as error:
-            raise ValueError(f"names={path}, {reprlib.repr(name)}: {error.reason}") from error
+            raise ValueError(f"room_names={path}, {reprlib.repr(name)}: {error.reason}") from error
     if len({plain(name) for name in types}) < len(types):
-        raise ValueError(f"names={path}: two names differ in capitals, spaces or hyphens only")
+        raise ValueError(f"room_names={path}: two names differ in capitals, spaces or hyphens only")
     return OwnNames(types)

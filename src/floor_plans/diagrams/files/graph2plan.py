@@ -87,7 +87,7 @@ def mat_records(path: Path) -> Iterator[list[Value]]:
     return (json.loads(line) for line in done.stdout.splitlines())
 
 
-def plan_of_record(record: list[Value], *, n_max: int) -> Plan:
+def plan_of_record(record: list[Value], *, max_nodes: int) -> Plan:
     """Build the plan of one record of ``mat_records``.
 
     ``rType``: room codes 0..12. ``rEdge``: rows (u, v, r), rooms numbered from 0, "room u is
@@ -100,7 +100,7 @@ def plan_of_record(record: list[Value], *, n_max: int) -> Plan:
     rooms = _integers(room_types, "rType").ravel().tolist()
     if not rooms:
         raise DiagramError("rType", "a diagram needs at least one room")
-    check_size(len(rooms), n_max, "rType")
+    check_size(len(rooms), max_nodes, "rType")
     for k, room in enumerate(rooms):
         if not 0 <= room < len(ROOM_TYPES):
             reason = f"room type code {room} is not in 0..{len(ROOM_TYPES) - 1}"

@@ -188,7 +188,7 @@ def plans_by_id(data: object) -> Mapping[str, Any] | None:
     return data if is_table else None
 
 
-def parse_cubigraph(data: Mapping[str, Any], codes: str, n_max: int, threshold: float) -> Plan:
+def parse_cubigraph(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
     """Read one plan of CubiGraph5K: rooms in the order of ``graph``, other keys as metadata.
 
     Raises ``DiagramError`` naming the wrong field. Two rooms must not contradict each other, and
@@ -199,7 +199,7 @@ def parse_cubigraph(data: Mapping[str, Any], codes: str, n_max: int, threshold: 
     if not isinstance(graph, Mapping) or not graph:
         reason = f"expected an object with the neighbours of each room, got {reprlib.repr(graph)}"
         raise DiagramError(GRAPH, reason)
-    check_size(len(graph), n_max, GRAPH)
+    check_size(len(graph), max_nodes, GRAPH)
     # types are names without their number, and have to agree with the counts
     types = [_NUMBER.sub("", name) for name in graph]
     if COUNTS in data and data[COUNTS] != (counted := dict(Counter(types))):

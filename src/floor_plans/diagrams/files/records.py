@@ -477,10 +477,10 @@ def _refusal(
             f"{' or '.join(group)} reads {sum(num for num, _ in known):,} of "
             f"{counted(total, 'plan')}, {living:,} with a living room{several} ({meanings})"
         )
-    tables = " or ".join(f"data.codes={name}" for name in names)
+    tables = " or ".join(f"data.room_codes={name}" for name in names)
     return (
         f"its room codes fit several tables: {'; '.join(parts)}. Name theirs: {tables} (sample and "
-        "evaluate: codes=TABLE, discrete-diffusion data: --code-table TABLE); a file or folder of "
+        "evaluate: room_codes=TABLE, discrete-diffusion data: --room-codes TABLE); a file or folder of "
         'several tables needs a "codes": "TABLE" in each record'
     )
 

@@ -283,6 +283,6 @@ def _are_disjoint(boxes: Ints, both_real: Flags) -> Flags:
 def embedded_plans() -> tuple[str, list[BubbleDiagram]]:
     """Return a title and the embedded plans, as configured."""
     config = shipped_config("data", "bubble_diagrams")
-    plans = cached_plans(config["num_plans"], seed := config["plan_seed"])
+    plans = cached_plans(config["num_plans"], seed := config["generator_seed"])
     title = f"the embedded plans: {len(plans):,} of seed {seed} (data=bubble_diagrams)"
     return title, plans.to_diagrams()

@@ -13,7 +13,7 @@ export const EMPTY = () => ({
   rooms: [], relations: [],
   brief: { least: 5, most: 7, counts: [], rules: [], connected: true, buildable: false, keep: false },
   plot: noPlot(),
-  wish: { source: null, num: 3, candidates: 2, area: null, rules: "default", habitable: false },
+  wish: { source: null, num: 3, candidates: 2, area: null, rules: "default", livable: false },
   chosen: null, changes: noChanges(),
 });
 
@@ -137,7 +137,7 @@ const OF_PLOT = {
 const OF_WISH = {
   source: (value) => [null, "brief", "drawing"].includes(value), num: (n) => isWhole(n, 1, 6),
   candidates: (n) => isWhole(n, 1, 4), area: (value) => value === null || (isNear(value) && value > 0),
-  rules: (value) => ["default", "irc", "none"].includes(value), habitable: isBoolean,
+  rules: (value) => ["default", "irc", "none"].includes(value), livable: isBoolean,
 };
 const isTable = (isKey, isItem) => (value) => isObject(value)
   && Object.entries(value).every(([name, each]) => isKey(name) && isItem(each));

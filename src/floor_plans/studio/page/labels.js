@@ -44,7 +44,7 @@ const EN = {
 
   "make-title": "Plans", "wish-of": "Plans of", "of-brief": "the brief", "of-drawing": "the drawing", area: "Area of all rooms", any: "any",
   "how-many-plans": "How many plans", search: "Diagrams to try", quick: "quick ({n})", thorough: "thorough ({n})", long: "long ({n})", "living-rules": "Rules",
-  "rules-default": "of living", "rules-none": "none", habitable: "Only plans that break no rule", "make-plans": "Make plans", "make-plans-title": "Plans to choose from (M)",
+  "rules-default": "of living", "rules-none": "none", livable: "Only plans that break no rule", "make-plans": "Make plans", "make-plans-title": "Plans to choose from (M)",
   plans: "Plans", variants: "Plans, best first", weigh: "Weigh", even: "As it was", compare: "Compare", "weigh-help": "How much each counts for the order.",
   "compare-title": "Compare the two that are ticked", comparison: "Two plans", close: "Close", "compare-short": "compare",
   "compare-plan": "Compare {name}", "plan-number": "Plan {number}", "choose-plan": "{name}, place {place}: {score}, {kept}",
@@ -143,7 +143,7 @@ const DE = {
 
   "make-title": "Pläne", "wish-of": "Pläne nach", "of-brief": "dem Programm", "of-drawing": "der Zeichnung", area: "Fläche aller Räume", any: "beliebig",
   "how-many-plans": "Wie viele Pläne", search: "Versuche", quick: "schnell ({n})", thorough: "gründlich ({n})", long: "lang ({n})", "living-rules": "Regeln",
-  "rules-default": "des Wohnens", "rules-none": "keine", habitable: "Nur Pläne, die keine Regel brechen", "make-plans": "Pläne machen", "make-plans-title": "Pläne zur Auswahl (M)",
+  "rules-default": "des Wohnens", "rules-none": "keine", livable: "Nur Pläne, die keine Regel brechen", "make-plans": "Pläne machen", "make-plans-title": "Pläne zur Auswahl (M)",
   plans: "Pläne", variants: "Pläne, der beste zuerst", weigh: "Gewichten", even: "Wie vorher", compare: "Vergleichen", "weigh-help": "Wie viel jedes für die Reihenfolge zählt.",
   "compare-title": "Die zwei angekreuzten vergleichen", comparison: "Zwei Pläne", close: "Schließen", "compare-short": "vergleichen",
   "compare-plan": "{name} vergleichen", "plan-number": "Plan {number}", "choose-plan": "{name}, Platz {place}: {score}, {kept}",

@@ -62,8 +62,8 @@ function showWish() {
     if (label !== said) $("candidates").querySelector(`[value="${value}"]`).textContent = said;
   }
   $("candidates").closest("label").hidden = $("source").value !== "brief";
-  $("habitable").checked = wish.habitable;
-  $("habitable").closest("label").hidden = wish.rules === "none";
+  $("livable").checked = wish.livable;
+  $("livable").closest("label").hidden = wish.rules === "none";
 }
 
 const WISHES = { source: "source", area: "area", num: "num", candidates: "candidates", "living-rules": "rules" };
@@ -71,7 +71,7 @@ const WISHES = { source: "source", area: "area", num: "num", candidates: "candid
 function onWish(name, { value, checked }) {
   const number = Number(value);
   const next = {
-    source: value, rules: value, candidates: number, num: number, area: number > 0 ? number : null, habitable: checked,
+    source: value, rules: value, candidates: number, num: number, area: number > 0 ? number : null, livable: checked,
   }[name];
   state.change((doc) => { doc.wish[name] = next; });
 }
@@ -183,7 +183,7 @@ const nearestPlan = (begunEarlier = null) => work(t("looking-near"), async (sign
   }
 });
 
-const realise = () => makePlans({ ...state.now.wish, source: "drawing", num: 1, habitable: false });
+const realise = () => makePlans({ ...state.now.wish, source: "drawing", num: 1, livable: false });
 
 function mend({ rooms: [a, b], relation }) {
   state.relate(a, b, relation);
@@ -313,7 +313,7 @@ function listen() {
     button.addEventListener("click", () => { $("export").open = false; save(button.dataset); });
   }
   for (const [id, name] of Object.entries(WISHES)) $(id).addEventListener("change", ({ target }) => onWish(name, target));
-  $("habitable").addEventListener("change", ({ target }) => onWish("habitable", target));
+  $("livable").addEventListener("change", ({ target }) => onWish("livable", target));
   $("make").addEventListener("submit", (event) => { event.preventDefault(); makePlans(state.now.wish); });
   $("open-file").addEventListener("change", ({ target }) => openFile(target));
   $("language").addEventListener("change", ({ target }) => { chooseLanguage(target.value); keepNow(); location.reload(); });

@@ -13,7 +13,7 @@ import { say, tellProgress } from "./working.js";
 export function planBody(state, wish) {
   const { area, rules, num, candidates } = wish, source = sourceOf({ ...state.now, wish });
   const body = { num, rules, ...outlineAsked(state.now.plot), ...(area ? { total_area: area } : {}) };
-  if (wish.habitable && rules !== "none") body.habitable = true;
+  if (wish.livable && rules !== "none") body.livable = true;
   if (source === "brief") return { ...body, brief: state.briefAsked(), candidates: num * candidates };
   if (!state.isComplete) throw new Error(t("not-complete"));
   return { ...body, diagram: state.drawing({ all: true }) };

@@ -51,9 +51,9 @@ def train_on_trees(folder: Path, *words: str) -> Path:
     splits = {"train": records[:24], "val": records[24:30], "test": records[30:]}
     (folder / "trees.json").write_text(json.dumps(splits))
     (folder / "samples.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records[24:30]))
-    network = ["debug=default", "algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny"]
+    network = ["debug=smoke", "algo.backbone=bd-denoiser-pair", "model=bd_pair_tiny"]
     network += ["model.d_model=16", "model.d_pair=8", "logger=none"]
-    data = ["data=graphs", f"data.path={folder}/trees.json", "data.kind=tree"]
+    data = ["data=graphs", f"data.path={folder}/trees.json", "data.graph_family=tree"]
     sampling = ["sampling=ancestral", "sampling.steps=5"]
     main(["train", *network, *data, *sampling, *words, f"hydra.run.dir={folder}/run"])
     return folder / "run"

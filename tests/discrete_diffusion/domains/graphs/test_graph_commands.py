@@ -65,7 +65,7 @@ def test_given_edges_and_missing_edges_are_kept(run):
     Path("partial.jsonl").write_text(
         '{"n": 5, "edges": [[0, 4], [1, 2]], "non_edges": [[0, 1]]}\n{"n": 7, "known_nodes": 4}\n'
     )
-    words = ["given=partial.jsonl", "completions=3", "steps=5", "out=done", "picture=page.svg"]
+    words = ["given=partial.jsonl", "num_completions=3", "steps=5", "out=done", "picture=page.svg"]
     main(["sample", f"checkpoint={run}/run", *words])
     lines = [json.loads(line) for line in Path("done/samples.jsonl").read_text().splitlines()]
     assert [line["given"] for line in lines] == [1, 1, 1, 2, 2, 2]
@@ -84,7 +84,7 @@ def test_given_edges_and_missing_edges_are_kept(run):
 @pytest.mark.slow
 def test_one_token_per_call_is_exact(run):
     Path("partial.jsonl").write_text('{"n": 3, "edges": [[0, 1]]}\n')
-    words = ["given=partial.jsonl", "completions=2", "sampling=first-hitting"]
+    words = ["given=partial.jsonl", "num_completions=2", "sampling=first-hitting"]
     main(["sample", f"checkpoint={run}/run", *words, "out=exact"])
     metrics = read("exact/metrics.json")
     assert (metrics["exact"], metrics["network_calls_per_sample"]) == (True, 2)
@@ -98,7 +98,7 @@ def test_completions_that_are_finished_when_a_signal_comes_keep_their_lines(
     lines = [{"n": 3, "edges": [[0, 1]]}, {"n": 6, "edges": [[0, 5], [2, 3]]}]
     Path("partial.jsonl").write_text("\n".join(map(json.dumps, lines)))
     stop_at_call(monkeypatch, Ancestral, 2)
-    words = ["given=partial.jsonl", "completions=4", "batch_size=4", "steps=3", "out=cut"]
+    words = ["given=partial.jsonl", "num_completions=4", "batch_size=4", "steps=3", "out=cut"]
     stopped(capsys, "sample", f"checkpoint={run}/run", *words)
     written = [json.loads(line) for line in Path("cut/samples.jsonl").read_text().splitlines()]
     assert [line["given"] for line in written] == [2] * 4  # the larger ones come first
@@ -114,7 +114,7 @@ def test_sizes_that_a_model_was_not_trained_on(run, capsys):
     for words, reason in (
         (["nodes_per_graph=9"], "was trained on graphs of at most 7 nodes; ask for fewer"),
         (["nodes_per_graph=[3,2]"], "was trained on no graph of 2 nodes"),
-        (["completions=3"], "completions=3 is for given=FILE; did you mean num_samples=3?"),
+        (["num_completions=3"], "num_completions=3 is for given=FILE; did you mean num_samples=3?"),
         (["num_atoms=3"], "was not trained on molecules"),
     ):
         with pytest.raises(SystemExit):
@@ -127,7 +127,7 @@ QUICK = ["quick=true", "num_samples=6", "num_held_out=4", "reference_repeats=2",
 
 @pytest.mark.slow
 def test_evaluate_a_checkpoint(run, capsys):
-    main(["evaluate", f"checkpoint={run}/run", *QUICK, "seeds=2"])
+    main(["evaluate", f"checkpoint={run}/run", *QUICK, "num_seeds=2"])
     metrics = read("evaluation/metrics.json")
     assert (metrics["kind"], metrics["kernel"], metrics["num_training"]) == ("tree", "tv", 24)
     assert len(metrics["per_seed"]["valid_unique_novel"]) == 2
@@ -147,8 +147,8 @@ def test_evaluate_a_checkpoint(run, capsys):
             "out=other",
             f"reference={run}/samples.jsonl",
             "kernel=emd",
-            "likelihood=margin",
-            "orders=3",
+            "likelihood_order=margin",
+            "num_orders=3",
         ]
     )
     metrics = read("other/metrics.json")
@@ -189,7 +189,7 @@ def test_evaluate_files(run, capsys):
 
 @pytest.mark.slow
 def test_compare(run):
-    words = ["data=graphs", f"data.path={run}/trees.json", "data.kind=tree"]
+    words = ["data=graphs", f"data.path={run}/trees.json", "data.graph_family=tree"]
     words += ["algos=[mdlm]", "backbones=[bd-denoiser-pair]", "model=bd_pair_tiny"]
     words += ["trainer.max_steps=2", "eval.num_samples=4", "eval.num_held_out=3"]
     main(
@@ -263,7 +263,7 @@ def test_a_structure_from_python(run, name):
 @pytest.mark.slow
 def test_evaluating_with_a_structure(run):
     words = ["quick=true", "num_samples=6", "num_held_out=4", "reference_repeats=0", "steps=3"]
-    main(["evaluate", f"checkpoint={run}/run", *words, "seeds=2", "structure=tree", "out=e"])
+    main(["evaluate", f"checkpoint={run}/run", *words, "num_seeds=2", "structure=tree", "out=e"])
     metrics = read("e/metrics.json")
     assert (metrics["structure"], metrics["valid"]) == ("tree", 1)
     assert {"forced_draws_per_sample", "mean_weight", "effective_samples"} <= set(metrics)
@@ -280,7 +280,7 @@ def test_evaluating_with_a_structure(run):
 def test_completions_with_a_structure(run, capsys):
     lines = [{"n": 5, "edges": [[0, 1], [1, 2]], "non_edges": [[3, 4]]}, {"n": 3}]
     Path("some.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    words = ["given=some.jsonl", "completions=5", "structure=tree"]
+    words = ["given=some.jsonl", "num_completions=5", "structure=tree"]
     main(["sample", f"checkpoint={run}/run", *words, "out=c"])
     graphs = read_graphs("c/samples.jsonl").graphs
     assert all(map(is_tree, graphs))
@@ -294,7 +294,7 @@ def test_completions_with_a_structure(run, capsys):
     assert all(word in error for word in ("some.jsonl, line 3", "circle", "structure=tree"))
     given = [{"n": 3}, {"n": 3, "edges": [[0, 1], [1, 2], [0, 2]]}]
     with pytest.raises(ValueError, match=r"given\[1\].*circle"):
-        load(run / "run").sample(given=given, completions=2, structure="forest")
+        load(run / "run").sample(given=given, num_completions=2, structure="forest")
 
 
 @pytest.mark.slow

@@ -125,16 +125,16 @@ def test_random_order_relabels_and_counts_orders(tmp_path):
 def test_the_config_is_completed_and_checked(trees):
     domain = get_domain("graphs")
     config = composed("train", ["data=graphs", f"data.path={trees}"])
-    assert config.data.n_max is None
-    with pytest.raises(ValueError, match=r"data\.n_max is not set"):
+    assert config.data.max_nodes is None
+    with pytest.raises(ValueError, match=r"data\.max_nodes is not set"):
         domain.vocabulary(config.data)
     completed = complete_data(config)
-    assert completed.data.n_max == 7
+    assert completed.data.max_nodes == 7
     assert domain.vocabulary(completed.data).length == 7 + 21
     assert domain.vocabulary(completed.data).digest()["edge_types"] == ["edge", "none"]
     for words, reason in (
-        (["data.kind=plane"], "did you mean 'planar'"),
-        (["data.n_max=5"], r"line 4: 6 nodes, more than n_max=5; .*skip_invalid=true"),
+        (["data.graph_family=plane"], "did you mean 'planar'"),
+        (["data.max_nodes=5"], r"line 4: 6 nodes, more than max_nodes=5; .*skip_invalid=true"),
         (["data.edge_types=[edge]"], r"data\.edge_types=\['edge'\]: expected at least 2"),
         (["data.edge_types=edge"], r"data\.edge_types=edge: expected a list of names"),
         (["data.path=null"], r"needs data\.path=FILE"),
@@ -142,7 +142,7 @@ def test_the_config_is_completed_and_checked(trees):
     ):
         with pytest.raises(ValueError, match=reason):
             data_of(f"data.path={trees}", *words)
-    fewer = data_of(f"data.path={trees}", "data.n_max=5", "data.skip_invalid=true")
+    fewer = data_of(f"data.path={trees}", "data.max_nodes=5", "data.skip_invalid=true")
     assert max(len(g.nodes) for name in fewer.splits for g in fewer.graphs(name)) == 5
 
 

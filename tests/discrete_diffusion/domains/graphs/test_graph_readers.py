@@ -144,11 +144,11 @@ def test_an_edge_may_be_listed_again_with_its_type(tmp_path):
 
 def test_what_cannot_be_read_is_left_out_and_counted(tmp_path):
     path = write(tmp_path / "g.jsonl", f'{LINE}\n{{"n": 1}}\n{LINE}\n{{"n": 9, "edges": []}}\n')
-    found = read_graphs(path, skip_invalid=True, n_max=8)
+    found = read_graphs(path, skip_invalid=True, max_nodes=8)
     assert found.graphs == [PATH3, PATH3]
     first, second = found.problems
     assert first == f'{path}, line 2: has no "edges"; expected [[u, v], ...]'
-    assert second == f"{path}, line 4: 9 nodes, more than n_max=8"
+    assert second == f"{path}, line 4: 9 nodes, more than max_nodes=8"
     assert found.summary(path) == f"{path}: 2 graphs; left out 2 that cannot be read: {first}"
     with pytest.raises(ValueError, match=r"holds no graph that can be read: .*line 1"):
         read_graphs(write(tmp_path / "b.jsonl", "{}"), skip_invalid=True)
@@ -391,7 +391,7 @@ def test_the_command_says_what_a_file_holds(tmp_path, capsys):
         "a.csv: 2 graphs",
         "read as: list of edges 2",
         "dropped: weight of 5 edges",
-        "nodes of a graph: 3 to 4 (data.n_max=4)",
+        "nodes of a graph: 3 to 4 (data.max_nodes=4)",
         "edges of a graph: 2",
         "in several pieces: 1 graph",
         "nodes: node 7",

@@ -68,7 +68,7 @@ def random_graph(generator: random.Random) -> Molecule:
 def train(folder: Path, *words: str) -> Path:
     """The folder of a run of a few steps on a few molecules: a network that draws anything."""
     path = written(folder / "some.smi", *SMILES, "C[N+](=O)[O-]", "O=C(O)[C@H](N)C")
-    network = ["debug=default", "algo.backbone=bd-denoiser", "model=bd_tiny", "logger=none"]
+    network = ["debug=smoke", "algo.backbone=bd-denoiser", "model=bd_tiny", "logger=none"]
     network += ["model.d_model=16", "model.cond_dim=16"]
     data = ["data=molecules", f"data.path={path}", "data.split=[0.7,0.15,0.15]"]
     main(["train", *network, *data, *words, f"hydra.run.dir={folder}/run"])

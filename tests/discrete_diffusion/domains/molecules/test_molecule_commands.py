@@ -107,7 +107,7 @@ def test_scaffolds_are_completed(which, request):
     """Every atom and bond of them stays, and nothing is attached where it may not."""
     run = request.getfixturevalue(which)
     Path("given.smi").write_text("*C1CC1 ring\nO=C(*)N*\nCC=O\n")
-    words = ["given=given.smi", "completions=3", "num_atoms=7"]
+    words = ["given=given.smi", "num_completions=3", "num_atoms=7"]
     main(["sample", f"checkpoint={run}", *words, "out=s"])
     lines = lines_of("s/samples.jsonl")
     assert [line["given"] for line in lines] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
@@ -139,7 +139,7 @@ def test_scaffolds_are_completed(which, request):
 @pytest.mark.slow
 def test_completions_that_are_finished_when_a_signal_comes_are_kept(run, monkeypatch, capsys):
     Path("given.smi").write_text("*C1CC1 ring\nO=C(*)N*\n")
-    words = ["sample", f"checkpoint={run}", "given=given.smi", "completions=3", "batch_size=2"]
+    words = ["sample", f"checkpoint={run}", "given=given.smi", "num_completions=3", "batch_size=2"]
     main([*words, "out=whole"])
     stop_at_call(monkeypatch, FirstHitting, 3)
     assert "4 finished samples are in cut/samples.jsonl" in stopped(capsys, *words, "out=cut")
@@ -150,7 +150,7 @@ def test_completions_that_are_finished_when_a_signal_comes_are_kept(run, monkeyp
 
 def test_mol_blocks_are_scaffolds_too(run_random):
     Path("given.sdf").write_text(MOL_BLOCK + "$$$$\n" + MOL_BLOCK)
-    main(["sample", f"checkpoint={run_random}", "given=given.sdf", "completions=2", "out=s"])
+    main(["sample", f"checkpoint={run_random}", "given=given.sdf", "num_completions=2", "out=s"])
     lines = lines_of("s/samples.jsonl")
     assert [line["given"] for line in lines] == [1, 1, 12, 12]
     for line in lines:
@@ -174,8 +174,8 @@ def test_scaffolds_that_cannot_be_completed_are_named(run, capsys, text, error):
 
 @pytest.mark.slow
 def test_a_model_is_evaluated(run):
-    words = ["num_samples=20", "seeds=2", "noise_samples=1", "time_bins=2"]
-    main(["evaluate", f"checkpoint={run}", *words, "likelihood=entropy", "orders=2", "out=e"])
+    words = ["num_samples=20", "num_seeds=2", "noise_samples=1", "time_bins=2"]
+    main(["evaluate", f"checkpoint={run}", *words, "likelihood_order=entropy", "num_orders=2", "out=e"])
     metrics = read("e/metrics.json")
     assert {"nelbo_unordered_entropy", "nelbo_unordered_2_orders"} <= set(metrics)
     assert {"valid", "valid_corrected", "nspdk_mmd_corrected", "valid_training"} <= set(metrics)
@@ -191,7 +191,7 @@ def test_a_model_is_evaluated(run):
 @pytest.mark.slow
 def test_a_student_draws_molecules_in_three_calls(run):
     words = ["algo=distill", f"init.checkpoint={run}", "calls=3", "algo.components=4"]
-    words += ["debug=default", "trainer.max_steps=2", "logger=none", "hydra.run.dir=student"]
+    words += ["debug=smoke", "trainer.max_steps=2", "logger=none", "hydra.run.dir=student"]
     main(["train", *words])
     main(["sample", "checkpoint=student", "num_samples=5", "out=s"])
     assert len(read_samples("s/samples.jsonl").samples) == 5
@@ -208,7 +208,7 @@ def test_samples_are_kept_if_the_measuring_is_stopped(run, monkeypatch, capsys):
 def test_files_are_evaluated(capsys):
     samples = written(Path("samples.smi"), "CCO", "OCC", "CC(C)(C)(C)C", "C1CC", "CCN", "C.CC")
     reference = written(Path("reference.smi"))
-    words = ["domain=molecules", f"reference={reference}", f"training={reference}"]
+    words = ["domain=molecules", f"reference={reference}", f"training_data={reference}"]
     main(["evaluate", f"samples={samples}", *words, "out=e"])
     metrics = read("e/metrics.json")
     assert metrics["valid"] == pytest.approx(4 / 6)
@@ -298,7 +298,7 @@ def test_lines_that_are_no_graphs_are_named(tmp_path, line, error):
 def test_models_are_compared(tmp_path):
     path = written(tmp_path / "some.smi")
     data = ["data=molecules", f"data.path={path}", "data.split=[0.7,0.15,0.15]"]
-    words = ["debug=default", "model=bd_tiny", "logger=none", *data]
+    words = ["debug=smoke", "model=bd_tiny", "logger=none", *data]
     words += ["trainer.max_steps=2", "eval.num_samples=10"]
     main(["compare", "algos=[mdlm,udlm]", *words, "out=c"])
     table = Path("c/table.md").read_text()
@@ -371,7 +371,7 @@ def test_dead_ends_are_counted(run, capsys):
 def test_scaffolds_are_completed_with_a_structure(which, structure, request):
     run = request.getfixturevalue(which)
     Path("some.smi").write_text("*C1CC1\nC(=O)N\n")
-    words = ["given=some.smi", "completions=4", "num_atoms=7", f"structure={structure}"]
+    words = ["given=some.smi", "num_completions=4", "num_atoms=7", f"structure={structure}"]
     main(["sample", f"checkpoint={run}", *words, "out=c"])
     metrics, lines = read("c/metrics.json"), lines_of("c/samples.jsonl")
     assert metrics["valid"] == 1 - metrics.get("dead_ends", 0) / 8
@@ -385,7 +385,7 @@ def test_scaffolds_are_completed_with_a_structure(which, structure, request):
 @pytest.mark.slow
 def test_a_scaffold_that_cannot_become_one_piece_is_refused(run, capsys):
     Path("some.smi").write_text("CC\n*C.*C\nFF\n")
-    words = ["given=some.smi", "structure=connected", "completions=2", "num_atoms=5"]
+    words = ["given=some.smi", "structure=connected", "num_completions=2", "num_atoms=5"]
     with pytest.raises(SystemExit):
         main(["sample", f"checkpoint={run}", *words])
     error = capsys.readouterr().err
@@ -405,7 +405,7 @@ def test_a_scaffold_that_has_too_many_bonds_is_refused(tmp_path_factory, capsys)
     folder = tmp_path_factory.mktemp("uncharged")
     run = train(folder, "trainer.max_steps=2", "data.charges=ignored", "data.node_order=random")
     Path("some.smi").write_text("CCO\nC[N+](C)(C)C\n")
-    words = ["given=some.smi", "structure=valence", "completions=1", "num_atoms=7"]
+    words = ["given=some.smi", "structure=valence", "num_completions=1", "num_atoms=7"]
     with pytest.raises(SystemExit):
         main(["sample", f"checkpoint={run}", *words])
     error = capsys.readouterr().err

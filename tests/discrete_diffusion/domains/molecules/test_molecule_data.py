@@ -77,7 +77,7 @@ def test_files_that_hold_no_smiles_are_refused(tmp_path, name, text, column, err
 
 def test_rows_that_are_no_molecules_are_named_or_counted(tmp_path, caplog):
     path = written(tmp_path / "some.smi", "CCO", "C1CC", "CCBr", "CCCCCC", "CC")
-    values = {"path": path, "atoms": ["C", "O"], "n_max": 5, "charges": "kept"}
+    values = {"path": path, "atoms": ["C", "O"], "max_nodes": 5, "charges": "kept"}
     with pytest.raises(
         ValueError, match=r"some.smi, line 2: 'C1CC' is not SMILES \(and 2 more\); "
     ):
@@ -86,7 +86,7 @@ def test_rows_that_are_no_molecules_are_named_or_counted(tmp_path, caplog):
         data = built(**values, skip_invalid=True, split=[1, 0, 0])
     assert sum(len(data.splits[name]) for name in data.splits) == 2
     assert "left out 3 rows: line 2: 'C1CC' is not SMILES, line 3: atom Br is not in" in caplog.text
-    assert "line 4: 6 atoms, more than data.n_max=5" in caplog.text
+    assert "line 4: 6 atoms, more than data.max_nodes=5" in caplog.text
 
 
 def test_the_file_decides_atoms_and_size_unless_they_are_given(tmp_path):
@@ -94,7 +94,7 @@ def test_the_file_decides_atoms_and_size_unless_they_are_given(tmp_path):
     config = complete_data(molecule_config(path=path))
     assert next(iter(config.data.atoms)) == "C"
     assert set(config.data.atoms) == {"C", "O", "N+", "O-"}
-    assert config.data.n_max == 5
+    assert config.data.max_nodes == 5
     assert complete_data(config) is config
     ignored = complete_data(molecule_config(path=path, charges="ignored"))
     assert set(ignored.data.atoms) == {"C", "N", "O"}
@@ -162,7 +162,7 @@ def test_equal_molecules_stay_in_one_split():
 def test_molecules_held_out_in_a_file_of_their_own_leave_training(tmp_path, caplog):
     train = written(tmp_path / "train.smi")
     val = written(tmp_path / "val.smi", "OCC", "CCN", "CC")
-    data = built(train_path=train, val_path=val, atoms=["C", "N", "O", "F"], n_max=9)
+    data = built(train_path=train, val_path=val, atoms=["C", "N", "O", "F"], max_nodes=9)
     assert len(data.splits["train"]) == len(SMILES) - 2
     assert len(data.splits["test"]) == 0
     assert "left out 2 training molecules that are held out too" in caplog.text
@@ -232,7 +232,7 @@ def test_the_command_says_what_a_file_holds(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "6 molecules; 1 in several pieces; 2 with the atom *" in said
     assert "left out 1 row: line 3: 'C1CC' is not SMILES" in said
-    assert "atoms of a molecule: 2 to 4 (data.n_max=4)" in said
+    assert "atoms of a molecule: 2 to 4 (data.max_nodes=4)" in said
     assert "after atoms and bonds: 5 of 6 (83.33 %)" in said
     assert "line 4: [CH2]C became CC" in said
 

@@ -57,7 +57,7 @@ def checkpoint(kind=AR, *, domain: str = "text", **options) -> SimpleNamespace:
     for parameter in network.parameters():
         nn.init.normal_(parameter, std=0.3)
     algorithm = kind(network, Absorbing(layout, LogLinear()), **options)
-    data = {"domain": domain, "tokens": "characters", "characters": CHARACTERS}
+    data = {"domain": domain, "token_unit": "characters", "characters": CHARACTERS}
     config = OmegaConf.create({"data": data, "algo": {"name": kind.name}})
     return SimpleNamespace(algorithm=algorithm, config=config)
 
@@ -134,13 +134,13 @@ def test_perplexity_of_many_samples_is_exp_of_the_cross_entropy():
 
 def test_judges_that_cannot_be():
     for wrong in (checkpoint(MDLM), checkpoint(domain="graphs")):
-        with pytest.raises(ValueError, match=r"judge=runs/x is algo=.*algo=ar of text"):
+        with pytest.raises(ValueError, match=r"perplexity_model=runs/x is algo=.*algo=ar of text"):
             CheckpointJudge("runs/x", wrong, OURS)
     with pytest.raises(ValueError, match=r"the model has ids without a tokenizer"):
         CheckpointJudge("runs/x", checkpoint(), IdVocabulary(9, 8))
     strange = SampledTexts([np.zeros(1, np.int64)], ["a!"])
     judge = CheckpointJudge("runs/x", checkpoint(), TextVocabulary(" !abc"))
-    with pytest.raises(ValueError, match=r"sample 1.*'!'.*judge=runs/x"):
+    with pytest.raises(ValueError, match=r"sample 1.*'!'.*perplexity_model=runs/x"):
         judge.read(strange)
 
 
@@ -167,7 +167,7 @@ def gpt2(tmp_path_factory):
 
 
 def asked(vocabulary=None, **data) -> SimpleNamespace:
-    config = {"tokens": "characters", "characters": CHARACTERS, **data}
+    config = {"token_unit": "characters", "characters": CHARACTERS, **data}
     return SimpleNamespace(data_config=config, device="cpu", path="runs/x", another=None)
 
 
@@ -232,12 +232,12 @@ def test_features_of_texts_at_once_are_those_of_each_alone(gpt2):
 
 
 def test_what_a_judge_of_transformers_needs(gpt2, tmp_path):
-    with pytest.raises(ValueError, match=r"judge=.*nowhere.*no folder"):
+    with pytest.raises(ValueError, match=r"perplexity_model=.*nowhere.*no folder"):
         read_judge(f"hf:{tmp_path}/nowhere", asked())
-    with pytest.raises(ValueError, match=r"judge=.* cannot be read"):
+    with pytest.raises(ValueError, match=r"perplexity_model=.* cannot be read"):
         read_judge(f"hf:{tmp_path}", asked())
     with pytest.raises(ValueError, match=r"runs/x has ids without a tokenizer"):
-        read_judge(f"hf:{gpt2}", asked(tokens="ids", vocab_size=9))
+        read_judge(f"hf:{gpt2}", asked(token_unit="ids", vocab_size=9))
 
 
 LENGTH = 8

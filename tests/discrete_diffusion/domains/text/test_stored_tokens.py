@@ -1,4 +1,4 @@
-"""``data=tokens``: ids on disk as rows, whatever the packing, and an order that is not stored."""
+"""``data=token_files``: ids on disk as rows, with any packing, in an order that is not stored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUMBERS = np.arange(50) % 7
 
 
 def tokens_config(**values) -> DictConfig:
-    data = OmegaConf.load(shipped_files("data")["tokens"])
+    data = OmegaConf.load(shipped_files("data")["token_files"])
     return OmegaConf.create({"data": OmegaConf.merge(data, {"length": 4, **values})})
 
 
@@ -208,7 +208,7 @@ def test_a_few_ids_beyond_two_bytes_show_that_all_have_four(tmp_path):
 def test_windows_are_the_numbers_of_the_file_in_order(name, kind, num, tmp_path):
     path, numbers = tmp_path / name, NUMBERS.astype(kind)
     np.save(path, numbers) if name == "a.npy" else numbers.tofile(path)
-    config = text_config(tokens="ids", length=4, path=str(path), vocab_size=num)
+    config = text_config(token_unit="ids", length=4, path=str(path), vocab_size=num)
     config.data.split = [0.6, 0.2, 0.2]
     data = build_data(complete_data(config))
     parts = [NUMBERS[:30], NUMBERS[30:40], NUMBERS[40:]]
@@ -222,11 +222,11 @@ def test_windows_are_the_numbers_of_the_file_in_order(name, kind, num, tmp_path)
 
 def test_v_is_given_or_one_more_than_the_largest_id(tmp_path):
     np.save(tmp_path / "a.npy", NUMBERS)
-    config = complete_data(text_config(tokens="ids", path=f"{tmp_path}/a.npy", length=4))
+    config = complete_data(text_config(token_unit="ids", path=f"{tmp_path}/a.npy", length=4))
     assert (config.data.vocab_size, config.data.mask_id, config.data.pad_id) == (8, 7, None)
     (tmp_path / "a.npy").unlink()
     assert complete_data(config) == config  # which needs no file
-    given = complete_data(text_config(tokens="ids", vocab_size=20, mask_id=3, length=4))
+    given = complete_data(text_config(token_unit="ids", vocab_size=20, mask_id=3, length=4))
     support = build_layout(given.data).support
     assert support.shape == (4, 20)
     assert support[0].logical_not().nonzero().flatten().tolist() == [3]
@@ -239,7 +239,7 @@ def test_there_is_no_tokenizer():
     assert vocabulary.lines(tokens) == ["1 2 3", "0 0 7"]
     with pytest.raises(ValueError, match="no tokenizer"):
         vocabulary.decode(tokens)
-    data = complete_data(text_config(tokens="ids", vocab_size=9, length=3)).data
+    data = complete_data(text_config(token_unit="ids", vocab_size=9, length=3)).data
     encode = get_domain("text").tokens
     assert torch.equal(encode(data, [[1, 2, 3], (0, 0, 7)]), tokens)
     assert encode(data, []).shape == (0, 3)

@@ -78,7 +78,9 @@ def test_splits_are_the_parts_of_the_file_in_order(numbered, tokens):
 
 def test_a_character_of_several_bytes_counts_once(tmp_path):
     (tmp_path / "umlauts.txt").write_text("äöü\n" * 50)
-    data = built(path=f"{tmp_path}/umlauts.txt", tokens="bytes", length=8, split=[0.6, 0.2, 0.2])
+    data = built(
+        path=f"{tmp_path}/umlauts.txt", token_unit="bytes", length=8, split=[0.6, 0.2, 0.2]
+    )
     assert sum(data.num_tokens.values()) == 7 * 50
     assert sum(data.text_sizes(split)[0] for split in SPLITS) == 4 * 50
     assert sum(data.text_sizes(split)[1] for split in SPLITS) == 7 * 50
@@ -106,7 +108,7 @@ def test_the_fingerprint_follows_text_tokens_and_windows(numbered, tmp_path):
     others = [
         built(path=f"{tmp_path}/shifted.txt", length=16),
         built(path=numbered, length=15),
-        built(path=numbered, length=16, tokens="bytes"),
+        built(path=numbered, length=16, token_unit="bytes"),
         built(path=f"{tmp_path}/other.txt", length=16),
     ]
     assert whole not in {data.fingerprint() for data in others}
@@ -125,7 +127,7 @@ def test_a_file_for_each_split(tmp_path, caplog):
     lossy = built(train_path=a, val_path=d, length=4)
     assert "".join(lossy.texts("val")) == "abc\nab\n"
     assert all(word in caplog.text for word in (d, "1 character", "'é'"))
-    assert built(train_path=a, val_path=d, length=4, tokens="bytes")
+    assert built(train_path=a, val_path=d, length=4, token_unit="bytes")
     with pytest.raises(ValueError, match=r"d is 8 characters, .*smaller data\.length$"):
         built(train_path=a, val_path=d, length=16, characters="abcé\n")
 

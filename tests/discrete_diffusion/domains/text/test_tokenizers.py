@@ -120,7 +120,7 @@ def test_lost_characters_are_counted(caplog, tmp_path):
 def test_text8_has_27_letters():
     assert reduce_to_letters("Room 12: Öl & OK!") == "room one two l ok "
     config = complete_data(text_config(tokenizer="text8", path=__file__))
-    assert (config.data.tokens, config.data.characters) == ("characters", LETTERS)
+    assert (config.data.token_unit, config.data.characters) == ("characters", LETTERS)
     assert config.data.vocab_size == 29
     data = build_data(config)
     assert set("".join(data.texts("train"))) <= set(LETTERS)
@@ -144,10 +144,10 @@ def test_a_config_holds_its_tokenizer(tmp_path):
     [
         ({"tokenizer": "bpe:200"}, "bpe:257"),
         ({"tokenizer": "byte"}, "did you mean 'bytes'"),
-        ({"tokenizer": "bpe:300", "tokens": "bytes"}, r"data\.tokens=bytes.*bpe:300"),
+        ({"tokenizer": "bpe:300", "token_unit": "bytes"}, r"data\.token_unit=bytes.*bpe:300"),
         ({"tokenizer": "text8", "characters": "ab"}, r"data\.characters"),
         ({"tokenizer": "./no.json"}, "nothing is at"),
-        ({"tokens": "subwords"}, r"data\.tokenizer"),
+        ({"token_unit": "subwords"}, r"data\.tokenizer"),
     ],
 )
 def test_what_contradicts_itself_is_named(values, named, tmp_path):
@@ -184,7 +184,7 @@ def test_encode_then_decode_is_the_identity(text):
 @given(TEXTS)
 def test_the_characters_come_back_out_of_a_config_file(text):
     characters = TextVocabulary.from_text(text).characters
-    config = OmegaConf.create({"tokens": "characters"})
+    config = OmegaConf.create({"token_unit": "characters"})
     config.characters = characters
     for _ in range(2):  # config.yaml, then a checkpoint
         config = OmegaConf.create(OmegaConf.to_yaml(config, resolve=True))
@@ -216,9 +216,9 @@ def test_padding_is_left_out_and_half_a_character_is_shown():
     ("config", "sentence"),
     [
         ({"tokens": "byte"}, "unknown kind of token 'byte'; did you mean 'bytes'?"),
-        ({"tokens": "characters", "characters": None}, "data.characters"),
-        ({"tokens": "characters", "characters": ""}, "data.characters=''"),
-        ({"tokens": "characters", "characters": "aba"}, "data.characters='aba'"),
+        ({"token_unit": "characters", "characters": None}, "data.characters"),
+        ({"token_unit": "characters", "characters": ""}, "data.characters=''"),
+        ({"token_unit": "characters", "characters": "aba"}, "data.characters='aba'"),
     ],
 )
 def test_bad_vocabularies(config, sentence):

@@ -110,7 +110,7 @@ def gaps(model: MDLM, trees: Batch, *, draws: int) -> tuple[Tensor, Tensor]:
     exact, above = [], []
     model.eval()
     for _ in range(draws):
-        masked = sample_masks("forced_mask", model.process, trees, generator)
+        masked = sample_masks("uniform_count", model.process, trees, generator)
         log_d0 = model.denoise(masked.xt, masked.t, trees.real, trees.conditions)
         own = (masked.weight.double() * model.cross_entropy(log_d0, trees).double()).sum(dim=1)
         # the exact posterior, by ``test_resistance_is_the_posterior_of_uniform_trees``

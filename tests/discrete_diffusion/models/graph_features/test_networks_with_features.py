@@ -105,8 +105,8 @@ def test_students_read_the_features_of_the_network_alone(name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["data=graphs", "data.n_max=5", "algo.backbone=bd-denoiser-pair"], list(ALL)),
-        (["data=graphs", "data.n_max=5", "model.features=[]"], []),
+        (["data=graphs", "data.max_nodes=5", "algo.backbone=bd-denoiser-pair"], list(ALL)),
+        (["data=graphs", "data.max_nodes=5", "model.features=[]"], []),
         (["data=bubble_diagrams"], None),
     ],
 )

@@ -130,7 +130,7 @@ def test_all_tokens_of_one_call_heed_each_other(narrowing, has):
 
 @pytest.mark.parametrize(
     ("sampler", "options"),
-    [("margin", {}), ("entropy", {}), ("entropy-bounded", {"budget": 0.0})],
+    [("margin", {}), ("entropy", {}), ("entropy-bounded", {"entropy_budget": 0.0})],
 )
 def test_samplers_whose_order_reads_distributions(sampler, options):
     rows = every_graph(PLAIN, 4)

@@ -212,7 +212,7 @@ def test_lines_are_called_as_they_are_numbered():
         (FirstHitting(), {"node_order": "canonic"}, "node order 'canonic'; did you mean 'canonica"),
         (FirstHitting(), {"steps": 0}, "steps=0: expected at least 1"),
         (EntropyBounded(), {"steps": 3}, "leave steps unset"),
-        (Speculative(), {"steps": 3}, "set sampling.tokens_per_round"),
+        (Speculative(), {"steps": 3}, "set sampling.draft_length"),
         (Autoregressive(), {}, "autoregressive sampling needs algo=ar, got mdlm"),
     ],
 )
@@ -262,12 +262,12 @@ def test_the_order_of_the_process_is_exact_for_networks_that_are_not_told_t():
     assert reasons(Speculative(), output, untold) == []
     (reason,) = reasons(Speculative(), output, told)
     assert reason.startswith("sampling=speculative is exact only for a network that is not given t")
-    for sampler in (Margin(), Entropy(), EntropyBounded(budget=0.0, order="entropy")):
+    for sampler in (Margin(), Entropy(), EntropyBounded(entropy_budget=0.0, order="entropy")):
         for model in (told, untold):
             (reason,) = reasons(sampler, output, model)
             assert reason.startswith(f"sampling={sampler.name} samples in an order of its own")
         assert reasons(FirstHitting(), output, model) == []
-    sure_first = EntropyBounded(budget=0.0, order="confidence")
+    sure_first = EntropyBounded(entropy_budget=0.0, order="confidence")
     assert reasons(sure_first, output, untold) == ["sampling=entropy-bounded is approximate"]
 
 

@@ -123,7 +123,7 @@ def test_the_error_of_what_is_kept(max_kept, expected):
 def test_the_error_of_those_that_are_weighed_after_they_were_listed():
     """For noise that is not absorbing, whose network weighs whole arrangements."""
     vocab = VocabConfig(n_max=4)
-    config = compose("train", ["algo=udlm", "model=bd_tiny", "data.n_max=4"])
+    config = compose("train", ["algo=udlm", "model=bd_tiny", "data.max_nodes=4"])
     algorithm = build_algorithm(config).eval()
     with torch.no_grad():
         generator = make_generator(0)

@@ -32,7 +32,7 @@ ALL = ["num_rooms", "counts", "area", "outline", "front_door"]
 
 
 def facts_of(*names: str) -> Facts:
-    found = Facts.of({"condition": [*names]}, VOCAB)
+    found = Facts.of({"condition_on": [*names]}, VOCAB)
     assert found is not None
     return found
 
@@ -44,7 +44,7 @@ def parts(facts: Facts, numbers: torch.Tensor) -> list[torch.Tensor]:
 
 def test_none_are_told_unless_asked_for():
     assert Facts.of({}, VOCAB) is None
-    assert Facts.of({"condition": None}, VOCAB) is None
+    assert Facts.of({"condition_on": None}, VOCAB) is None
     with pytest.raises(ValueError, match=r"data\.condition.*count.*counts"):
         facts_of("count")
 
@@ -171,7 +171,7 @@ def test_facts_of_generated_plans_are_measured_once(tmp_path, monkeypatch):
     monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path))
 
     def told(names):
-        data = build_data(compose("train", ["data.num_plans=40", f"data.condition=[{names}]"]))
+        data = build_data(compose("train", ["data.num_plans=40", f"data.condition_on=[{names}]"]))
         return torch.cat([data.splits[k].conditions["condition"] for k in ("train", "val")])
 
     first, area = told("area,outline"), told("area")
@@ -211,7 +211,7 @@ class Knowing(nn.Module):
 
 
 def measured(*names: str):
-    facts = Facts.of({"condition": [*names]}, VOCAB)
+    facts = Facts.of({"condition_on": [*names]}, VOCAB)
     graphs = encode(HELD_OUT)
     numbers = facts.plan_facts(HELD_OUT, "pixels") if facts.plan_names else None
     graphs = type(graphs)(graphs.x0, graphs.real, graphs.num_nodes, numbers)
