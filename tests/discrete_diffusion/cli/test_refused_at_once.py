@@ -69,7 +69,7 @@ REFUSED = {
 """Command -> what its one sentence names."""
 
 HELPS = {
-    "list": ["token_files: ids", "molecules", "bd-denoiser", "udlm", "first-hitting", "log_linear"],
+    "list": ["tokens: ids", "molecules", "bd-denoiser", "udlm", "first-hitting", "log_linear"],
     "--help": [f"discrete-diffusion {name} " for name in ("train", "sample", "compare", "data")],
     "train --help": ["algo=mdlm", "data.batch_size=", "trainer.max_steps=", "resume="],
     "evaluate --help": ["sampling=", "first-hitting", "checkpoint=", "reference="],

@@ -67,7 +67,7 @@ def test_windows_hold_every_token_once_in_order(num, length):
 
 @pytest.mark.parametrize("tokens", ["characters", "bytes"])
 def test_splits_are_the_parts_of_the_file_in_order(numbered, tokens):
-    data = built(path=numbered, length=16, split=[0.5, 0.25, 0.25], tokens=tokens)
+    data = built(path=numbered, length=16, split=[0.5, 0.25, 0.25], token_unit=tokens)
     parts = ["".join(data.texts(split)) for split in ("train", "val", "test")]
     assert "".join(parts) == NUMBERED
     assert [len(part) for part in parts] == [395, 197, 198]
@@ -140,7 +140,7 @@ def test_a_file_for_each_split(tmp_path, caplog):
         ({"path": "a", "train_path": "b"}, "data.path or data.train_path and data.val_path"),
         ({"train_path": "a"}, "data.train_path=FILE and data.val_path=FILE together"),
         ({"test_path": "a"}, "data.train_path=FILE and data.val_path=FILE together"),
-        ({"tokens": "words"}, "unknown kind of token 'words'"),
+        ({"token_unit": "words"}, "unknown kind of token 'words'"),
         ({"split": [0.9, 0.2, 0.1]}, r"data.split=\[0.9, 0.2, 0.1\]"),
         ({"vocab_size": 9}, "data.vocab_size=9"),
         ({"length": 100}, "the val share of .* is 39 characters, .*data.length=100.*data.split"),
