@@ -113,6 +113,9 @@ def test_a_key_of_several_packages_says_what_it_means_for_each(capsys):
         assert "\n given=" in own
     main(["compare", "--help"])
     said = capsys.readouterr().out
-    for title, key in (("diagrams", "num_solver_checks"), ("images from maps", "samples_per_condition")):
+    for title, key in (
+        ("diagrams", "num_solver_checks"),
+        ("images from maps", "samples_per_condition"),
+    ):
         (own,) = re.findall(rf"^Keys for {title} alone.*?\n\s*\n", said, re.M | re.S)
         assert f"eval.{key}=" in own

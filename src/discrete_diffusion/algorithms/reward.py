@@ -68,8 +68,8 @@ class RewardTuning(MDLM):
 
     ``reward``: name of the reward; training sets its function, see ``score``. ``beta``: price of a
     nat of KL divergence from the teacher, in units of the reward. ``group_size``: samples of a
-    group, a divisor of the batch size. ``trained_calls``: calls of a path that are trained in a step,
-    on average over the paths.
+    group, a divisor of the batch size. ``trained_calls``: calls of a path that are trained in a
+    step, on average over the paths.
 
     Raises ``ValueError`` for a number out of its bounds, and as ``MDLM`` does.
     """
@@ -197,8 +197,8 @@ class RewardTuning(MDLM):
         """Unbiased estimate of the mean of advantage * log p(x0 | order), Float64[], and of its
         gradient; ``advantage``: Float64[B].
 
-        ``trained_calls`` calls per path are chosen from those of all paths by systematic sampling in
-        proportion to |advantage|, and each counts with the sign of its advantage: the least
+        ``trained_calls`` calls per path are chosen from those of all paths by systematic sampling
+        in proportion to |advantage|, and each counts with the sign of its advantage: the least
         variance if all calls have equal gradients. A call that is chosen several times is computed
         once.
         """

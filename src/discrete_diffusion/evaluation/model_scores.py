@@ -128,7 +128,8 @@ class BoundByOrders:
 
 
 def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
-    """Raise ``ValueError`` if the model cannot measure a requested ``likelihood_order`` or ``num_orders``.
+    """Raise ``ValueError`` if the model cannot measure a requested ``likelihood_order`` or
+    ``num_orders``.
 
     Also raised with ``noise_samples=0``, which measures samples alone.
     """

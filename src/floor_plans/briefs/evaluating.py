@@ -43,7 +43,14 @@ logger = logging.getLogger(__name__)
 NUM_SAMPLES = 256  # default of ``num_samples``
 LOOKAHEAD_POWER = 1.0  # default of ``lookahead_power``
 
-_ELSEWHERE = ("num_seeds", "num_solver_checks", "noise_samples", "time_bins", "likelihood_order", "num_orders")
+_ELSEWHERE = (
+    "num_seeds",
+    "num_solver_checks",
+    "noise_samples",
+    "time_bins",
+    "likelihood_order",
+    "num_orders",
+)
 """Keys that measure samples without a brief, or the model itself."""
 
 _OF_BRIEFS = ("method", "particles", "max_tries", "rejection_calls", "lookahead_power")
@@ -269,8 +276,8 @@ def _answer_by_soft_guidance(asked: BriefRequest, sampler: SoftGuidance) -> Answ
     )
     facts = {
         "exact": False,
-        "approximate_because": f"every token is tilted by h^{sampler.lookahead_power:g}, with no weights; "
-        "sizes come as in the training data among the brief's",
+        "approximate_because": f"every token is tilted by h^{sampler.lookahead_power:g}, with no "
+        "weights; sizes come as in the training data among the brief's",
         "gamma": sampler.lookahead_power,
         "doubt": sampler.doubt,
         "network_calls_per_sample": drawn.network_calls,

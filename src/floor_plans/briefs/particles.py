@@ -171,8 +171,8 @@ class SoftGuidance(Steered):
     certain that C is out of reach; with 0, tokens that h excludes are never sampled, unless D
     allows no other. ``lookahead_power=0`` is the model itself.
 
-    ``log_weights`` of the result are 0. Raises ``ValueError`` for a ``lookahead_power`` below 0 or a
-    ``doubt`` outside [0, 1].
+    ``log_weights`` of the result are 0. Raises ``ValueError`` for a ``lookahead_power`` below 0 or
+    a ``doubt`` outside [0, 1].
     """
 
     lookahead_power: float = 1.0
@@ -181,7 +181,9 @@ class SoftGuidance(Steered):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not is_number(self.lookahead_power) or not 0 <= self.lookahead_power < math.inf:
-            raise ValueError(f"lookahead_power={self.lookahead_power}: expected a number, 0 or more")
+            raise ValueError(
+                f"lookahead_power={self.lookahead_power}: expected a number, 0 or more"
+            )
         if not 0 <= self.doubt <= 1:
             raise ValueError(f"doubt={self.doubt}: expected a share, 0 to 1")
 
@@ -196,7 +198,9 @@ class SoftGuidance(Steered):
             position = (call[rows] == k).int().argmax(dim=1)
             log_d, log_h = self._outlook(samples, rows, position, t[rows, k])
             # tilt by h^lookahead_power in log space; rows that h excludes entirely fall back to D
-            tilt = self.lookahead_power * log_h.clamp(min=math.log(self.doubt) if self.doubt else -math.inf)
+            tilt = self.lookahead_power * log_h.clamp(
+                min=math.log(self.doubt) if self.doubt else -math.inf
+            )
             log_r = log_d + (torch.zeros_like(tilt) if self.lookahead_power == 0 else tilt)
             none = log_r.amax(dim=-1, keepdim=True) == -torch.inf
             log_r = torch.where(none, log_d, log_r).log_softmax(dim=-1)
@@ -217,7 +221,9 @@ def steered_particles(sampler: Any, constraint: Constraint, path: str) -> Partic
     return Particles(constraint=constraint, **_options(sampler))
 
 
-def soft_guidance(sampler: FirstHitting, constraint: Constraint, lookahead_power: float) -> SoftGuidance:
+def soft_guidance(
+    sampler: FirstHitting, constraint: Constraint, lookahead_power: float
+) -> SoftGuidance:
     """Build the soft-guidance baseline with the options of ``sampler``."""
     return SoftGuidance(constraint=constraint, lookahead_power=lookahead_power, **_options(sampler))
 

@@ -65,7 +65,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _NUM_WITH_AREAS = 1000  # generated plans from which areas of rooms are sampled
-REFERENCE_SEED = 271_828_182  # ``generator_seed`` of generated reference plans; no recipe trains on it
+REFERENCE_SEED = (
+    271_828_182  # ``generator_seed`` of generated reference plans; no recipe trains on it
+)
 
 NUM_REFERENCE, NUM_KNOWN = 2_000, 20_000
 """Numbers of generated plans in the reference, and in the pool for floors."""
@@ -344,8 +346,8 @@ def real_data_for_samples(
     # no file: generated plans of a seed that no recipe trains on
     known = cached_plans(NUM_KNOWN, REFERENCE_SEED).to_diagrams()
     name = (
-        f"{NUM_REFERENCE:,} fresh plans of the embedded generator, generator_seed={REFERENCE_SEED}, "
-        "livable or not"
+        f"{NUM_REFERENCE:,} fresh plans of the embedded generator, "
+        f"generator_seed={REFERENCE_SEED}, livable or not"
     )
     logger.info("no reference=FILE: comparing with %s", name)
     num = min(NUM_REFERENCE, request.num_held_out or NUM_REFERENCE)

@@ -148,8 +148,8 @@ class Facts:
                 plan = FloorPlan.of(diagram, unit)
             except DiagramError as error:
                 raise ValueError(
-                    f"data.condition_on={','.join(self.names)} reads boxes and doors; plan {number} "
-                    f"of the data, counted from 0, has a wrong {error}"
+                    f"data.condition_on={','.join(self.names)} reads boxes and doors; plan "
+                    f"{number} of the data, counted from 0, has a wrong {error}"
                 ) from error
             # front door and outline, if the plan has them
             front = next((door for door in plan.doors if door.is_front), None)

@@ -141,7 +141,8 @@ class DiagramCells(TokenCells):
         self.columns = (valid, transitive, *_PLAN_COLUMNS, *distances)
 
     def num_verdicts(self, config: DictConfig) -> int:
-        """Number of samples with a verdict of the solver: ``eval.num_solver_checks``, or 0 without OR-Tools.
+        """Number of samples with a verdict of the solver: ``eval.num_solver_checks``, or 0 without
+        OR-Tools.
 
         Null means ``usual_verdicts``, and 0 for few samples.
         """

@@ -107,8 +107,8 @@ class Way:
         # options that do not go together
         if name not in REJECTING and request.max_tries is not None:
             raise ValueError(
-                f"max_tries={request.max_tries} is for buildable=true or narrowing, and livable, which "
-                "draw again; leave it out"
+                f"max_tries={request.max_tries} is for buildable=true or narrowing, and livable, "
+                "which draw again; leave it out"
             )
         for key in ("given", "trajectory") if name in REJECTING else ():
             if request[key]:

@@ -168,7 +168,10 @@ def test_in_joint_the_summary_is_moved_by_the_contrast_and_not_by_the_squared_er
         ({"stage": "adaptor"}, "unknown algo.stage 'adaptor'; did you mean 'adapter'"),
         ({"latent_weight": -1}, "algo.latent_weight=-1: expected a number, at least 0"),
         ({"infonce_weight": math.nan}, "algo.infonce_weight=nan"),
-        ({"adapter_uses_latent_model": True}, "adapter_uses_latent_model=true is an option of algo.stage=a"),
+        (
+            {"adapter_uses_latent_model": True},
+            "adapter_uses_latent_model=true is an option of algo.stage=a",
+        ),
         ({"stage": "latent_model", "latent_weight": 2.0}, "algo.latent_weight=2.0 is an option of"),
     ],
 )

@@ -53,7 +53,10 @@ TEXT = ("data=text", "data.length=10", "data.vocab_size=7", "data.mask_id=5", "d
             r"set algo\.causal_attention=false",
         ),
         (lambda: SEDD(ZERO, Marginal(LAYOUT, LogLinear())), "=absorbing or forward_process=unifo"),
-        (lambda: SEDD(ZERO, EVEN, time_sampling="uniform_count"), r"algo\.time_sampling for uniform noise"),
+        (
+            lambda: SEDD(ZERO, EVEN, time_sampling="uniform_count"),
+            r"algo\.time_sampling for uniform noise",
+        ),
         (lambda: UDLM(ZERO, EVEN, parameterization="leave_one"), "did you mean 'leave_one_out'"),
         (lambda: UDLM(ZERO, EVEN, time_sampling="importanc"), "did you mean 'importance'"),
         (lambda: GIDD(ZERO, Hybrid(LAYOUT, LogLinear()), weighting="dynamc"), "mean 'dynamic'"),

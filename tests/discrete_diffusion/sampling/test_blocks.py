@@ -64,7 +64,12 @@ def test_samplers_that_revise_run_their_grid_once_per_block(sampler, options):
 @pytest.mark.parametrize("blocks", list(BLOCKS))
 @pytest.mark.parametrize(
     ("sampler", "options"),
-    [("margin", {}), ("entropy", {}), ("speculative", {}), ("entropy-bounded", {"entropy_budget": 0.0})],
+    [
+        ("margin", {}),
+        ("entropy", {}),
+        ("speculative", {}),
+        ("entropy-bounded", {"entropy_budget": 0.0}),
+    ],
 )
 def test_chosen_orders_reproduce_the_joint_block_by_block(sampler, options, blocks):
     world = ToyWorld.make()

@@ -108,7 +108,9 @@ def test_a_run_that_fits_exactly_is_revealed_whole():
     """Of n tokens with entropy log 12 each, (n - 1) log 12 is what drawing them apart may lose."""
     for number in (1, 2, 4):
         budget = (number - 1) * math.log(K)
-        output = sampled(torch.zeros(5, K), torch.full((1, 5), -1), entropy_budget=budget, order="entropy")
+        output = sampled(
+            torch.zeros(5, K), torch.full((1, 5), -1), entropy_budget=budget, order="entropy"
+        )
         sizes = list(map(len, calls_of(output, 0)))
         assert sizes == [number] * (5 // number) + [1] * (5 % number)
 

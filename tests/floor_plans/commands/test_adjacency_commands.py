@@ -44,7 +44,15 @@ def test_samples_and_completions(run, capsys):
     assert len(read_diagrams("drawn/samples.jsonl", max_nodes=12)) == 3
     given = {"rooms": ["Bath", "Entry", *[None] * 8], "relations": [[0, 1, "door"]]}
     Path("given.jsonl").write_text(json.dumps(given))
-    main(["sample", f"checkpoint={run}/run", "given=given.jsonl", "num_completions=2", "out=completed"])
+    main(
+        [
+            "sample",
+            f"checkpoint={run}/run",
+            "given=given.jsonl",
+            "num_completions=2",
+            "out=completed",
+        ]
+    )
     for diagram in read_diagrams("completed/samples.jsonl", max_nodes=12):
         assert diagram.room_names[:2] == ("Bathroom", "Entrance")
         assert (0, 1, DOOR) in diagram.relations
@@ -73,7 +81,13 @@ def test_what_takes_directions_is_refused(run, capsys):
 
 @pytest.mark.slow
 def test_evaluate_compares_with_real_plans(run):
-    words = ["num_samples=8", "num_seeds=1", "noise_samples=1", "reference_repeats=2", "time_bins=2"]
+    words = [
+        "num_samples=8",
+        "num_seeds=1",
+        "noise_samples=1",
+        "reference_repeats=2",
+        "time_bins=2",
+    ]
     main(["evaluate", f"checkpoint={run}/run", *words, "out=evaluated"])
     metrics = json.loads(Path("evaluated/metrics.json").read_text())
     assert metrics["floors"]["conditional_pair_tv"] > 0

@@ -103,7 +103,13 @@ def test_training_goes_on_from_it(tmp_path):
 
 @pytest.mark.slow
 def test_its_bound_is_what_the_card_says(measured, tmp_path):
-    few = ["num_held_out=200", "num_samples=2", "num_seeds=1", "reference_repeats=0", "num_solver_checks=0"]
+    few = [
+        "num_held_out=200",
+        "num_samples=2",
+        "num_seeds=1",
+        "reference_repeats=0",
+        "num_solver_checks=0",
+    ]
     few += ["pictures=false", f"out={tmp_path / 'measured'}"]
     main(["evaluate", f"checkpoint={NAME}", *few])
     found = json.loads((tmp_path / "measured" / "metrics.json").read_text())

@@ -243,7 +243,10 @@ def test_tables_of_regions_are_for_other_commands(failure, folder, command):
         (["check", "plans.jsonl", "max_nodes="], "max_nodes= is empty"),
         (["make", "out=o", "total_area=90m2"], "=90m2: expected a number, in square metres"),
         (["check", "plans.jsonl", "--plans", "-1"], "--plans -1: expected at least 0"),
-        (["check", "plans.jsonl", "--adjacency-threshold", "nan"], "adjacency_threshold=nan: expected"),
+        (
+            ["check", "plans.jsonl", "--adjacency-threshold", "nan"],
+            "adjacency_threshold=nan: expected",
+        ),
         (["describe", "folder.json"], "is a folder without a .json"),
         (["convert", "plans.jsonl", "out.xml"], "expected a name that ends in .jsonl, .json"),
         (["convert", "plans.jsonl", "out.svg", "--codes"], "--codes is for .jsonl and .json"),

@@ -166,7 +166,13 @@ def test_quick_measures_less_and_says_so(plans_model, capsys):
     found, head = metrics(), Path("evaluation/table.md").read_text().splitlines()[0]
     assert found["quick"] == {
         **{"num_held_out": 10, "num_samples": 6},  # what is given counts
-        **{"num_seeds": 1, "reference_repeats": 5, "num_solver_checks": 2, "noise_samples": 1, "time_bins": 5},
+        **{
+            "num_seeds": 1,
+            "reference_repeats": 5,
+            "num_solver_checks": 2,
+            "noise_samples": 1,
+            "time_bins": 5,
+        },
     }
     assert (found["num_reference"], found["nelbo_num_samples"], found["num_samples"]) == (10, 10, 6)
     assert found["floor_sizes"] == {"num_samples": 6, "num_reference": 10, "draws": 5}
@@ -194,7 +200,11 @@ def test_quick_measures_files_against_fewer_plans(plans_model):
     words = ["samples=plans.jsonl", "reference=plans.jsonl", "num_held_out=20", "quick=true"]
     words.append("num_solver_checks=0")
     main(["evaluate", *words, "pictures=false"])
-    assert metrics()["quick"] == {"num_held_out": 20, "reference_repeats": 5, "num_solver_checks": 0}
+    assert metrics()["quick"] == {
+        "num_held_out": 20,
+        "reference_repeats": 5,
+        "num_solver_checks": 0,
+    }
     assert metrics()["num_reference"] == 20
     assert "20 of 90 held-out samples" in Path("evaluation/table.md").read_text()
 
@@ -262,7 +272,15 @@ def test_without_a_reference_fresh_plans_of_the_generator_are_it(monkeypatch, ca
     monkeypatch.setattr(build, "NUM_KNOWN", 120)
     monkeypatch.setattr(build, "NUM_REFERENCE", 30)
     write_diagrams("a.jsonl", generate_plans(10, seed=1))
-    main(["evaluate", "samples=a.jsonl", "reference_repeats=2", "num_solver_checks=0", "pictures=false"])
+    main(
+        [
+            "evaluate",
+            "samples=a.jsonl",
+            "reference_repeats=2",
+            "num_solver_checks=0",
+            "pictures=false",
+        ]
+    )
     found, seed = metrics(), build.REFERENCE_SEED
     name = f"30 fresh plans of the embedded generator, generator_seed={seed}, livable or not"
     assert found["reference"] == name
@@ -306,7 +324,12 @@ def test_unreadable_samples_are_counted(capsys):
     with Path("a.jsonl").open("a") as file:
         file.write("{}\nnonsense\n")
     write_diagrams("b.jsonl", generate_plans(6, seed=2))
-    words = ["samples=[a.jsonl,b.jsonl]", "reference=b.jsonl", "skip_invalid=true", "num_solver_checks=0"]
+    words = [
+        "samples=[a.jsonl,b.jsonl]",
+        "reference=b.jsonl",
+        "skip_invalid=true",
+        "num_solver_checks=0",
+    ]
     main(["evaluate", *words, "reference_repeats=0", "pictures=false"])
     assert metrics()["num_unreadable_samples"] == [2, 0]
     note = "2 of 14 samples could not be read and were left out"

@@ -54,10 +54,22 @@ def commands(file: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("command", commands(""))
 def test_no_command_reads_codes_of_several_tables_or_boxes_in_metres(failure, command):
     error = failure(*commands("codes.jsonl")[command])
-    for word in ("codes.jsonl: ", "data.room_codes=housegan", "room_codes=TABLE", "--room-codes", *TABLES):
+    for word in (
+        "codes.jsonl: ",
+        "data.room_codes=housegan",
+        "room_codes=TABLE",
+        "--room-codes",
+        *TABLES,
+    ):
         assert word in error
     error = failure(*commands("metres.jsonl")[command])
-    for word in ("metres.jsonl: ", "data.unit=metres", "data.adjacency_threshold=", "--unit", "unit="):
+    for word in (
+        "metres.jsonl: ",
+        "data.unit=metres",
+        "data.adjacency_threshold=",
+        "--unit",
+        "unit=",
+    ):
         assert word in error
 
 
@@ -72,7 +84,16 @@ def test_named_they_are_read(capsys):
     assert "metres.jsonl: 40 diagrams from 40 lines" in shown
     plain = ["pictures=false", "reference_repeats=0", "num_solver_checks=0"]
     files = ["samples=codes.jsonl", "reference=names.jsonl", "training_data=metres.jsonl"]
-    main(["evaluate", *files, "room_codes=housegan", "unit=metres", "adjacency_threshold=0.6", *plain])
+    main(
+        [
+            "evaluate",
+            *files,
+            "room_codes=housegan",
+            "unit=metres",
+            "adjacency_threshold=0.6",
+            *plain,
+        ]
+    )
     shown = "".join(capsys.readouterr())
     assert "codes.jsonl (room codes of housegan): 40 diagrams" in shown
     assert "names.jsonl: 40 diagrams" in shown
@@ -100,10 +121,14 @@ def test_training_data_is_what_its_table_makes_of_it(caplog):
         return build_data(compose("train", [*TRAIN[1:], *words])).fingerprint()
 
     files = ["data.path=codes.jsonl"]
-    ours, theirs = (fingerprint(*files, f"data.room_codes={name}") for name in ("rplan", "housegan"))
+    ours, theirs = (
+        fingerprint(*files, f"data.room_codes={name}") for name in ("rplan", "housegan")
+    )
     assert ours != theirs
     names = fingerprint("data.path=names.jsonl")
-    assert fingerprint("data.path=names.jsonl", "data.room_codes=housegan") == names  # they always win
+    assert (
+        fingerprint("data.path=names.jsonl", "data.room_codes=housegan") == names
+    )  # they always win
     metres = "data.path=metres.jsonl"
     wide = fingerprint(metres, "data.unit=metres", "data.adjacency_threshold=1")
     assert fingerprint(metres, "data.unit=metres") != wide
@@ -142,7 +167,10 @@ def test_given_codes_are_named_alike(failure, tmp_path):
     [
         ([*TRAIN, "data.path=names.jsonl", "data.room_codes=houseganppp"], "'houseganpp'"),
         ([*TRAIN, "data.path=names.jsonl", "data.unit=meters"], "'metres'"),
-        ([*TRAIN, "data.path=names.jsonl", "data.adjacency_threshold=far"], "adjacency_threshold=far: expected"),
+        (
+            [*TRAIN, "data.path=names.jsonl", "data.adjacency_threshold=far"],
+            "adjacency_threshold=far: expected",
+        ),
         (["data", "check", "names.jsonl", "--room-codes", "rpln"], "did you mean 'rplan'"),
         (["data", "check", "names.jsonl", "--unit", "feets"], "did you mean 'feet'"),
     ],

@@ -129,7 +129,10 @@ def test_a_few_plans_of_another_table_are_named(write, caplog, codes, reason):
 
 def test_plans_of_one_table_are_silent(write, caplog):
     assert read_report(write(*records(RPLAN))).num_doubtful == 0
-    assert read_report(write(*records(HOUSE_GAN)), ReadOptions(room_codes="housegan")).num_doubtful == 0
+    assert (
+        read_report(write(*records(HOUSE_GAN)), ReadOptions(room_codes="housegan")).num_doubtful
+        == 0
+    )
     partial = [{"rooms": [None, 1, 2]}] * 2  # the living room may be the unknown one
     assert len(read_partials(write(*[{"rooms": [0, 7, None]}] * 20, *partial))) == 22
     assert caplog.records == []
@@ -150,7 +153,8 @@ def test_what_is_said_is_not_recognised(write, tmp_path):
     house_gan_pp = {"room_type": [1, 3], "boxes": [[0, 0, 40, 40], [44, 0, 90, 40]], "ed_rm": []}
     rendered = {"room_type": [0, 4], "boxes": house_gan_pp["boxes"], "rel": []}
     report = read_report(
-        write(house_gan_pp, rendered, *records(HOUSE_GAN, PLANS[:9])), ReadOptions(room_codes="housegan")
+        write(house_gan_pp, rendered, *records(HOUSE_GAN, PLANS[:9])),
+        ReadOptions(room_codes="housegan"),
     )
     assert report.codes == ("coarse", "housegan", "houseganpp")
     assert [d.room_names for d in report.diagrams[:2]] == [

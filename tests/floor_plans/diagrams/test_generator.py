@@ -381,7 +381,9 @@ def test_the_data_set_says_its_range(tmp_path, monkeypatch):
     assert int(sizes.min()) >= 9
     assert int(sizes.max()) <= 12
     data.max_nodes = 10
-    with pytest.raises(ValueError, match=r"data\.max_nodes=10: the embedded plans have up to 12 rooms"):
+    with pytest.raises(
+        ValueError, match=r"data\.max_nodes=10: the embedded plans have up to 12 rooms"
+    ):
         build_dataset(data, domain_of(data).vocabulary(data))
 
 

@@ -152,7 +152,9 @@ def test_in_its_own_unit_a_plan_keeps_its_relations(unit):
 @pytest.mark.parametrize("unit", [unit for unit in UNITS if unit != "pixels"])
 def test_boxes_in_another_unit_are_refused_with_what_was_measured(unit):
     scale = threshold_of(unit, None) / 9
-    with pytest.raises(ValueError, match=rf"data\.unit={unit}, or .*data\.adjacency_threshold=") as caught:
+    with pytest.raises(
+        ValueError, match=rf"data\.unit={unit}, or .*data\.adjacency_threshold="
+    ) as caught:
         check_scale(list(measured(scale, 9)), unit="pixels", threshold=None)
     sides = np.concatenate([scale * np.array(plan) for plan in PLANS])
     side = np.median((sides[:, 2:] - sides[:, :2]).min(axis=1))
@@ -254,11 +256,15 @@ def test_one_plan_of_another_size_or_a_fiftieth_are_no_reason(tmp_path):
 
 
 def test_numbers_of_a_refusal_are_plain():
-    with pytest.raises(ValueError, match=r"measures 2\d{3}, .*data\.adjacency_threshold=\d{2}0 ") as caught:
+    with pytest.raises(
+        ValueError, match=r"measures 2\d{3}, .*data\.adjacency_threshold=\d{2}0 "
+    ) as caught:
         check_scale(list(measured(1000 * 18 / 256, 9)), unit="pixels", threshold=None)
     assert "e+" not in str(caught.value)
     drawn_on_2560 = list(measured(10, 9))
-    with pytest.raises(ValueError, match=r"unit=centimetres.*adjacency_threshold=8\d .*plan drawn larger"):
+    with pytest.raises(
+        ValueError, match=r"unit=centimetres.*adjacency_threshold=8\d .*plan drawn larger"
+    ):
         check_scale(drawn_on_2560, unit="pixels", threshold=None)
     check_scale(list(measured(10, 90)), unit="pixels", threshold=90)
 

@@ -46,7 +46,10 @@ def write(tmp_path):
         (b'{"rooms": [0], "relations": [], "a": {"b": 1, "b": 2}}', "line 2, field 'b': .*twice"),
         (b'{"rooms": [0], "relations": [], "score": NaN}', "line 2, field 'score': nan is not"),
         (b'{"rooms": [0], "relations": [], "a": ' + b"[" * 99 + b"]" * 99 + b"}", "nested deeper"),
-        (b'{"rooms": [0,0,0,0,0,0,0,0,0], "relations": []}', "field 'rooms': 9 rooms.* max_nodes=8"),
+        (
+            b'{"rooms": [0,0,0,0,0,0,0,0,0], "relations": []}',
+            "field 'rooms': 9 rooms.* max_nodes=8",
+        ),
     ],
 )
 def test_a_wrong_line_is_one_sentence_or_one_entry_of_the_report(write, line, message):

@@ -63,7 +63,9 @@ def test_every_line_has_its_plan_or_the_reason_why_it_has_none(folder, capsys):
         given_up = [entry for entry in line.get("given_up", []) if entry.get("demand") == "areas"]
         assert any(is_off) == bool(given_up)
     assert "given_up" not in small
-    assert read_diagrams("built/plans.jsonl", adjacency_threshold=0.6)[2].relations == SMALL.relations
+    assert (
+        read_diagrams("built/plans.jsonl", adjacency_threshold=0.6)[2].relations == SMALL.relations
+    )
     numbers = json.loads(Path("built/plans.json").read_text())
     assert numbers["num_diagrams"] == 3
     assert numbers["num_with_plan"] == 2

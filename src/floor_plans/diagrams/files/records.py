@@ -480,7 +480,8 @@ def _refusal(
     tables = " or ".join(f"data.room_codes={name}" for name in names)
     return (
         f"its room codes fit several tables: {'; '.join(parts)}. Name theirs: {tables} (sample and "
-        "evaluate: room_codes=TABLE, discrete-diffusion data: --room-codes TABLE); a file or folder of "
+        "evaluate: room_codes=TABLE, discrete-diffusion data: --room-codes TABLE); a file or "
+        "folder of "
         'several tables needs a "codes": "TABLE" in each record'
     )
 
