@@ -304,7 +304,9 @@ def test_what_is_wrong_is_named(tmp_path, change, message):
 def test_larger_plans_are_counted(tmp_path):
     path = tmp_path / "data.json"
     path.write_text(json.dumps({"7": CUBI_PLAN}))
-    with pytest.raises(ValueError, match=r"4 rooms, more than max_nodes=3; allow more with data.max_nodes"):
+    with pytest.raises(
+        ValueError, match=r"4 rooms, more than max_nodes=3; allow more with data.max_nodes"
+    ):
         read_diagrams(path, max_nodes=3)
     report = read_report(path, ReadOptions(max_nodes=3, skip_invalid=True))
     assert "0 diagrams from 1 plan; 1 invalid left out" in report.counts()

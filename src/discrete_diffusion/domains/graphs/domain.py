@@ -333,8 +333,8 @@ class Graphs(Domain):
         """Vocabulary of the graphs: types and slots."""
         if data.get("max_nodes") is None:
             raise ValueError(
-                "data.max_nodes is not set: the most nodes that a graph may have; complete_data(config)"
-                " reads it off the graphs"
+                "data.max_nodes is not set: the most nodes that a graph may have; "
+                "complete_data(config) reads it off the graphs"
             )
         return _records.GraphTypes.of(data).vocabulary(data["max_nodes"])
 

@@ -63,8 +63,8 @@ def read_graphs(
     ``DS_A.txt`` is of the TU collection.
 
     ``types``: graphs without types by default. ``skip_invalid``: leave out graphs that cannot be
-    read, as ``problems``; error messages call it ``key``. ``max_nodes``: most nodes that a graph may
-    have. ``samples``: a blank line among lines of graphs counts as a graph that cannot be read.
+    read, as ``problems``; error messages call it ``key``. ``max_nodes``: most nodes that a graph
+    may have. ``samples``: a blank line among lines of graphs counts as a graph that cannot be read.
 
     Raises ``FileNotFoundError``, and ``ValueError`` naming file and line for a graph that cannot be
     read, or if no graph can.

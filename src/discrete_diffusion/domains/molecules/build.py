@@ -109,7 +109,9 @@ def complete_molecules(config: DictConfig) -> None:
             counts = Counter(atom for molecule in source.molecules for atom in molecule.atoms)
             config.atoms = [atom for atom, _ in counts.most_common()]
         if config.max_nodes is None:
-            config.max_nodes = max((len(molecule.atoms) for molecule in source.molecules), default=1)
+            config.max_nodes = max(
+                (len(molecule.atoms) for molecule in source.molecules), default=1
+            )
     # atoms that were given may contradict the other keys
     charged = [atom for atom in config.atoms if graphs.parse_atom(atom)[1] != 0]
     if config.charges == "ignored" and charged:

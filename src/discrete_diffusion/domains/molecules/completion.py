@@ -393,7 +393,11 @@ def evaluate_files(request: EvaluateRequest) -> SampleEvaluation[Molecule]:
     check_reference(request, of_files=True)
     # held-out and training molecules of files
     known = _read_real_molecules(request.reference, request)
-    training = None if request.training_data is None else _read_real_molecules(request.training_data, request)
+    training = (
+        None
+        if request.training_data is None
+        else _read_real_molecules(request.training_data, request)
+    )
     reference = [known[row] for row in held_out_rows(request, len(known)).tolist()]
     real = RealData(str(request.reference), reference, training, known, len(known))
     return sample_kind.evaluate_sample_files(request, MoleculeSamples(), real)

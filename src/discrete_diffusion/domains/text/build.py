@@ -260,8 +260,8 @@ def packing_of(config: Mapping[str, Any]) -> Packing:
 def _stored_path(config: Mapping[str, Any]) -> str:
     if (path := training_path(config)) is None:
         raise ValueError(
-            f"data={config['name']} with data.token_unit={config['token_unit']} reads files of ids; give "
-            "data.path=FILE.npy, FILE.bin or a folder of data tokenize"
+            f"data={config['name']} with data.token_unit={config['token_unit']} reads files of "
+            "ids; give data.path=FILE.npy, FILE.bin or a folder of data tokenize"
         )
     return path
 

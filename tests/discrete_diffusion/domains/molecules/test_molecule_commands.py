@@ -175,7 +175,16 @@ def test_scaffolds_that_cannot_be_completed_are_named(run, capsys, text, error):
 @pytest.mark.slow
 def test_a_model_is_evaluated(run):
     words = ["num_samples=20", "num_seeds=2", "noise_samples=1", "time_bins=2"]
-    main(["evaluate", f"checkpoint={run}", *words, "likelihood_order=entropy", "num_orders=2", "out=e"])
+    main(
+        [
+            "evaluate",
+            f"checkpoint={run}",
+            *words,
+            "likelihood_order=entropy",
+            "num_orders=2",
+            "out=e",
+        ]
+    )
     metrics = read("e/metrics.json")
     assert {"nelbo_unordered_entropy", "nelbo_unordered_2_orders"} <= set(metrics)
     assert {"valid", "valid_corrected", "nspdk_mmd_corrected", "valid_training"} <= set(metrics)
