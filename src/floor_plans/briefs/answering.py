@@ -195,7 +195,9 @@ class BriefRequest:
         remedy = f"max_tries={max_tries}: raise it for more, or take {other}"
         # sample until enough are accepted
         on_kept = partial(append_kept, self.trained, self.shard)
-        kept = accept_samples(self._draw, judge, kept, max_tries=max_tries, remedy=remedy, on_kept=on_kept)
+        kept = accept_samples(
+            self._draw, judge, kept, max_tries=max_tries, remedy=remedy, on_kept=on_kept
+        )
         p = kept.acceptance
         # the acceptance rate estimates the probability of the brief
         facts = {

@@ -222,8 +222,8 @@ def check_scale(
     if unit == "pixels" and found.typical >= _LEAST_SIDE * gap:
         larger = "; pixels of a plan drawn larger than 256 x 256 need such a threshold too"
     raise ValueError(
-        f"its boxes do not fit unit={unit} with adjacency_threshold={rounded(gap)}, the gap up to which "
-        f"rooms are related: {found}. Give {or_unit}the gap in the boxes' own unit, say "
+        f"its boxes do not fit unit={unit} with adjacency_threshold={rounded(gap)}, the gap up to "
+        f"which rooms are related: {found}. Give {or_unit}the gap in the boxes' own unit, say "
         f"data.adjacency_threshold={rounded(found.typical / _TYPICAL_SIDE, 2)} (evaluate: unit=, "
         f"adjacency_threshold=; discrete-diffusion data: --unit, --adjacency-threshold){larger}"
     )

@@ -88,7 +88,12 @@ def room_codes(data: object) -> RoomCodes:
 
 
 def parse_plan(
-    data: object, *, max_nodes: int, threshold: float, unit: str = "pixels", codes: str | None = None
+    data: object,
+    *,
+    max_nodes: int,
+    threshold: float,
+    unit: str = "pixels",
+    codes: str | None = None,
 ) -> Plan:
     """Read the diagram of a JSON object.
 
@@ -137,7 +142,9 @@ def _identifying_field(data: Mapping[str, Any]) -> str:
     return next((field for field in fields if field in data), "relations")
 
 
-def _parse_interchange(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
+def _parse_interchange(
+    data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float
+) -> Plan:
     """Read a plan of rooms and relations."""
     if isinstance(data.get("rooms"), list) and "relations" in data:
         check_size(len(data["rooms"]), max_nodes, "rooms")

@@ -54,13 +54,14 @@ from floor_plans.solver.requests import Diagrams
 class ReadOptions(Checked):
     """Options for reading plans.
 
-    ``skip_invalid``: report invalid plans, and read on. ``max_nodes``: most rooms of a plan; ``halls``:
-    further rooms allowed if a plan marks them as added. ``room_codes``: the table of integer room codes
-    (``CODE_TABLES``) if a plan or its format names none; None recognises it, see
+    ``skip_invalid``: report invalid plans, and read on. ``max_nodes``: most rooms of a plan;
+    ``halls``: further rooms allowed if a plan marks them as added. ``room_codes``: the table of
+    integer room codes (``CODE_TABLES``) if a plan or its format names none; None recognises it, see
     ``recognise_codes``. ``room_names``: file of the user's own names of rooms, see ``read_names``.
-    ``unit``: unit of boxes, and of DXF drawings that state none, one of ``UNITS``. ``adjacency_threshold``:
-    largest gap between related boxes, in their unit; None: the usual gap, see ``threshold_of``.
-    ``vocabulary``: vocabulary of all plans; None: that of the first plan with relations.
+    ``unit``: unit of boxes, and of DXF drawings that state none, one of ``UNITS``.
+    ``adjacency_threshold``: largest gap between related boxes, in their unit; None: the usual gap,
+    see ``threshold_of``. ``vocabulary``: vocabulary of all plans; None: that of the first plan with
+    relations.
 
     Raises ``ValueError`` for impossible values.
     """
@@ -133,7 +134,9 @@ class Reading:
         try:
             plan = record.read(table)
         except SizeError as error:
-            check_size(error.num_rooms, max_nodes, error.field)  # the parser's error has max_nodes + halls
+            check_size(
+                error.num_rooms, max_nodes, error.field
+            )  # the parser's error has max_nodes + halls
             raise
         if plan.diagram.num_rooms > max_nodes:
             check_size(plan.diagram.num_rooms - len(added_rooms(plan.diagram)), max_nodes, "rooms")
@@ -193,7 +196,8 @@ def read_diagrams(
 
     Raises:
         FileNotFoundError: nothing is at ``path``.
-        ValueError: a plan is invalid or has more than ``max_nodes`` rooms (unless ``skip_invalid``),
+        ValueError: a plan is invalid or has more than ``max_nodes`` rooms (unless
+        ``skip_invalid``),
             naming file, line or record, and field; a keyword is wrong or does not fit the file; or
             the package that reads a drawing is missing.
     """
@@ -227,8 +231,8 @@ def read_report(path: str | os.PathLike[str], options: ReadOptions | None = None
     ``plan_files.parse_plan``. Pickles are never loaded.
 
     Raises ``FileNotFoundError`` naming the path looked for; ``ValueError`` naming file, line or
-    record, field and reason for the first plan that is invalid or has more than ``max_nodes`` rooms;
-    with ``skip_invalid`` the report lists it instead. Also raised for codes that fit several
+    record, field and reason for the first plan that is invalid or has more than ``max_nodes``
+    rooms; with ``skip_invalid`` the report lists it instead. Also raised for codes that fit several
     tables, boxes that are hardly in ``unit`` (``check_scale``) or in one unit
     (``check_one_unit``), and drawings that are hardly in their unit (``check_drawings``).
     """
@@ -285,7 +289,9 @@ def read_partials(
         ValueError: ``path`` is a folder or not a file of JSON lines, or a line is wrong,
             contradicts itself or has more than ``max_nodes`` rooms, naming file, line and field.
     """
-    partials = numbered_partials(path, max_nodes=max_nodes, room_codes=room_codes, vocabulary=vocabulary)
+    partials = numbered_partials(
+        path, max_nodes=max_nodes, room_codes=room_codes, vocabulary=vocabulary
+    )
     return list(partials.values())
 
 
@@ -304,8 +310,8 @@ def numbered_partials(
     ``given``).
 
     Raises ``FileNotFoundError`` naming the path, and ``ValueError`` naming file, line and field for
-    the first line that is wrong, contradicts itself, has more than ``max_nodes`` rooms, or has a key
-    ``given`` that is not a number, as completions use that key for the line they complete. Also
+    the first line that is wrong, contradicts itself, has more than ``max_nodes`` rooms, or has a
+    key ``given`` that is not a number, as completions use that key for the line they complete. Also
     raised for room codes that fit several tables.
     """
     check_table(room_codes)

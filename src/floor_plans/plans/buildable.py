@@ -161,7 +161,9 @@ def keep_buildable(
     The processes of ``shard`` share the verdicts."""
     judge = Buildable(effort, shard or Shard())
     remedy = f"max_tries={max_tries}: raise it for more, or take buildable=lookahead"
-    return accept_samples(draw, judge, Accepted(num), max_tries=max_tries, remedy=remedy, on_kept=on_kept)
+    return accept_samples(
+        draw, judge, Accepted(num), max_tries=max_tries, remedy=remedy, on_kept=on_kept
+    )
 
 
 def accept_samples(
@@ -177,8 +179,8 @@ def accept_samples(
 
     Whole samples are rejected, including their number of rooms: if ``draw`` samples from p, the
     result is distributed as p given that ``judge`` accepts. A round that returns fewer samples than
-    requested is the last, and a ``Stop`` returns what was accepted so far. ``max_tries``: samples per
-    requested one, at most. ``remedy``: advice if there are too few.
+    requested is the last, and a ``Stop`` returns what was accepted so far. ``max_tries``: samples
+    per requested one, at most. ``remedy``: advice if there are too few.
 
     Raises ``ValueError`` if no sample fits, unless ``kept`` has ``most_calls``.
     """

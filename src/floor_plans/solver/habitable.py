@@ -140,7 +140,12 @@ def _planner_version() -> str:
 
 
 def keep_habitable(
-    draw: Draw, num: int, habitable: Habitable, *, max_tries: int = TRIES, on_kept: OnKept | None = None
+    draw: Draw,
+    num: int,
+    habitable: Habitable,
+    *,
+    max_tries: int = TRIES,
+    on_kept: OnKept | None = None,
 ) -> Accepted:
     """Accept habitable samples, and count the rules that the plans of rejected samples break."""
     kept = new_accepted(num, habitable)

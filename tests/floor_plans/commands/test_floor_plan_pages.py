@@ -189,7 +189,13 @@ def test_the_page_has_a_block_for_each_step():
 
 
 MEASURE_PAGE = "measure.md"
-FEW_SAMPLES = ("num_held_out=6", "num_samples=2", "num_seeds=1", "reference_repeats=0", "num_solver_checks=0")
+FEW_SAMPLES = (
+    "num_held_out=6",
+    "num_samples=2",
+    "num_seeds=1",
+    "reference_repeats=0",
+    "num_solver_checks=0",
+)
 FEW_SAMPLES += ("noise_samples=1", "time_bins=1", "pictures=false")
 
 
@@ -232,9 +238,15 @@ def test_the_page_names_every_order():
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["likelihood_order=confidence"], "likelihood_order=confidence: this order compares tokens"),
+        (
+            ["likelihood_order=confidence"],
+            "likelihood_order=confidence: this order compares tokens",
+        ),
         (["likelihood_order=remdm"], "unknown likelihood_order 'remdm'"),
-        (["likelihood_order=[0,1]"], "likelihood_order=[0, 1]: expected every position from 0 to 35"),
+        (
+            ["likelihood_order=[0,1]"],
+            "likelihood_order=[0, 1]: expected every position from 0 to 35",
+        ),
         (["num_orders=0"], "num_orders=0"),
         (["num_orders=2", "brief=b.yaml"], "num_orders=2"),
     ],
