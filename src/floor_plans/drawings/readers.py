@@ -129,7 +129,7 @@ class Reading:
             self.measured.append((record.place, plan))
 
     def _read_sized(self, record: Record[Plan], table: str | None) -> Plan:
-        """Read a plan of at most ``max_nodes`` rooms, plus added ``halls``. Raises ``DiagramError``."""
+        """Read a plan of at most ``max_nodes`` rooms, plus ``halls``. Raises ``DiagramError``."""
         max_nodes = self.options.max_nodes
         try:
             plan = record.read(table)

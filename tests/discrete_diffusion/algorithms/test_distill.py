@@ -154,7 +154,7 @@ def test_the_network_is_told_the_share_of_real_tokens_that_is_masked(real):
         (lambda process: Distill(ZeroBackbone(), process, calls=0), "algo.calls=0"),
         (lambda process: Distill(ZeroBackbone(), process, calls=4), "calls=4.*take calls=3"),
         (lambda process: Distill(ZeroBackbone(), process, components=0), "algo.components=0"),
-        (lambda process: Distill(ZeroBackbone(), process, calls=2, draw="some"), "one_call"),
+        (lambda process: Distill(ZeroBackbone(), process, calls=2, train_on="some"), "one_call"),
         (
             lambda process: Distill(ExactBackbone(process), process, calls=2),
             r"takes component.*set algo.components=1",

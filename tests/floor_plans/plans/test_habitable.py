@@ -246,22 +246,22 @@ def test_the_command_writes_the_plans_that_were_found(sampled, untrained, planne
         assert judge(plan, DEFAULT).keeps_all
     rejected = sum(metrics.get("rejected_by", {}).values())
     assert rejected >= len(planned) - 2  # a rule at least of each
-    assert load(untrained).sample(2, rooms=2, habitable="default") == found
+    assert load(untrained).sample(2, rooms=2, livable="default") == found
 
 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["habitable=perhaps"], "habitable"),
-        (["habitable=rules.yaml"], "habitable=rules.yaml: no file"),
-        (["habitable=3"], "habitable=3: expected false, true, or rules: default, irc"),
-        (["habitable=none"], "take buildable=true"),
+        (["livable=perhaps"], "livable"),
+        (["livable=rules.yaml"], "livable=rules.yaml: no file"),
+        (["livable=3"], "livable=3: expected false, true, or rules: default, irc"),
+        (["livable=none"], "take buildable=true"),
         (["livable=true", "trajectory=2"], "trajectory=2 does not go with livable=default"),
         (["livable=irc", "given=p.jsonl"], "given=p.jsonl does not go with livable=irc"),
         (["livable=true", "buildable=lookahead"], "take buildable=narrowing"),
         (
             ["livable=true", "brief=b.yaml", "method=smc"],
-            "habitable=True does not go with brief= and method=smc",
+            "livable=True does not go with brief= and method=smc",
         ),
         (
             ["livable=irc", "brief=b.yaml", "given=p.jsonl"],
