@@ -177,22 +177,22 @@ def _file_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace what DIR holds of these")
 
 
-_N_MAX = 8  # ``RPLAN_VOCAB_CONFIG.n_max``, repeated because that module imports torch
+_MAX_NODES = 8  # ``RPLAN_VOCAB_CONFIG.n_max``, repeated because that module imports torch
 DIALECTS = ("houseganpp", "rlvr")  # formats of dimensioned plans in .json, which share this suffix
 
 
-def _add_n_max(parser: argparse.ArgumentParser) -> None:
+def _add_max_nodes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-nodes",
         type=int,
-        default=_N_MAX,
+        default=_MAX_NODES,
         metavar="N",
         help="most rooms that a plan may have (default: %(default)s, as in training)",
     )
 
 
 def _reading_options(parser: argparse.ArgumentParser, *, may_skip: bool = True) -> None:
-    _add_n_max(parser)
+    _add_max_nodes(parser)
     # names of rooms
     parser.add_argument(
         "--room-codes",
@@ -295,7 +295,7 @@ def brief_options(parser: argparse.ArgumentParser) -> None:
         help="a file or folder of plans, to count the share that meets the brief (default: the "
         "embedded plans, data=bubble_diagrams); none: no plans",
     )
-    _add_n_max(parser)
+    _add_max_nodes(parser)
     parser.add_argument(
         "--relations",
         default=DIRECTIONS.name,

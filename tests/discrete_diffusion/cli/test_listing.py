@@ -80,9 +80,9 @@ def test_processes_and_schedules_are_shown_with_what_fits_them(capsys, monkeypat
     rows = {
         words[0].removesuffix("*"): words[1:] for line in reversed(lines) if (words := line.split())
     }
-    fitting = ["ar,", "bd3lm,", "d3pm,", "distill,", "matrix,", "mdlm,", "meld,", "reward,", "sedd"]
-    assert rows["absorbing"][:10] == [*fitting, "any"]
-    assert rows["hybrid"][:3] == ["d3pm,", "gidd,", "matrix"]
+    fitting = ["ar,", "bd3lm,", "ctmc,", "d3pm,", "distill,", "mdlm,", "meld,", "reward_tuning,"]
+    assert rows["absorbing"][:10] == [*fitting, "sedd", "any"]
+    assert rows["hybrid"][:3] == ["ctmc,", "d3pm,", "gidd"]
     assert rows["cosine"][0] == "any"
     assert rows["learned"][0] == "meld"
     processes = ["absorbing,", "uniform,", "marginal,", "hybrid,", "matrix,"]
