@@ -189,8 +189,8 @@ def known_numbers(metrics: Mapping[str, float], names: Mapping[str, str]) -> str
 
 
 def data_and_sampling(comparison: Comparison, options: Sequence[str] = ()) -> str:
-    """Data set and sampler of each algorithm as text: ``mdlm: data=eit_quantised, sampling=ancestral
-    with 20 steps; flow-matching: ...``. ``options``: sampler options to add."""
+    """Data set and sampler of each algorithm as text: ``mdlm: data=eit_quantised,
+    sampling=ancestral with 20 steps; flow-matching: ...``. ``options``: sampler options to add."""
     ways: dict[str, list[str]] = {}
     for model in comparison.models:
         # data set, sampler and its settings

@@ -52,7 +52,13 @@ TRAINED = {
 """By kind, the config of a tiny model that is not trained."""
 
 QUICK = {
-    "plans": ["reference_repeats=1", "num_solver_checks=0", "num_seeds=1", "num_samples=4", "time_bins=2"],
+    "plans": [
+        "reference_repeats=1",
+        "num_solver_checks=0",
+        "num_seeds=1",
+        "num_samples=4",
+        "time_bins=2",
+    ],
     "graphs": ["reference_repeats=0", "num_seeds=1", "num_samples=4", "time_bins=2", "steps=2"],
     "molecules": ["num_samples=4", "time_bins=2"],
     "text": ["time_bins=2"],
@@ -269,7 +275,12 @@ REFUSED = [
     ("molecules", "smi", lambda p: p.write_text("CC\nCBr"), ("line 2", "Br", "skip_invalid=true")),
     ("molecules", "smi", lambda p: p.write_text("C" * 30), ("line 1", "30 atoms")),
     ("text", "txt", lambda p: p.touch(), ("other.txt", "empty")),
-    ("text", "txt", lambda p: p.write_text(STRANGE), ("'\\n'", "'é'", "3", "data.token_unit=bytes")),
+    (
+        "text",
+        "txt",
+        lambda p: p.write_text(STRANGE),
+        ("'\\n'", "'é'", "3", "data.token_unit=bytes"),
+    ),
     ("text", "txt", lambda p: p.write_text("the fox"), ("7 characters", "data.length=16")),
     ("regions", "npz", lambda p: write_table(p, 12, OTHERS), ("feature 2", "CTCF", "motif_2")),
     ("regions", "npz", lambda p: write_table(p, 1, MOTIFS), ("other.npz", "window")),

@@ -194,7 +194,9 @@ def as_images(x0: Tensor) -> Tensor:
 def dtn_maps_of(examples: Examples) -> Tensor:
     """Maps of a split, Float32[M, n, n]. Raises ``ValueError`` if it has none."""
     if "dtn" not in examples.conditions:
-        raise ValueError("this data has no maps to condition on; use data=eit or data=eit_quantised")
+        raise ValueError(
+            "this data has no maps to condition on; use data=eit or data=eit_quantised"
+        )
     return examples.conditions["dtn"].float()
 
 

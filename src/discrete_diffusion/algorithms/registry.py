@@ -42,7 +42,7 @@ ALGORITHMS: Registry[Callable[..., Algorithm]] = Registry(
         "distill": _lazy(
             "distill:Distill", processes=("absorbing",), samplers=("few-call",), has_teacher=True
         ),
-    "reward_tuning": _lazy(
+        "reward_tuning": _lazy(
             "reward:RewardTuning", processes=("absorbing",), has_teacher=True, has_reward=True
         ),
     },

@@ -1,4 +1,5 @@
-"""``train algo=reward_tuning`` as a user gives it: what it starts from, what it says, what it refuses."""
+"""``train algo=reward_tuning`` as a user gives it: what it starts from, what it says, what it
+refuses."""
 
 from __future__ import annotations
 
