@@ -212,13 +212,14 @@ def encode_texts(data: Mapping[str, Any], texts: Sequence[Any]) -> Tensor:
         ids = torch.from_numpy(vocabulary.encode(TextSource(f"samples[{k}]", text)))
         if len(ids) > length:
             raise ValueError(
-                f"samples[{k}] has {len(ids):,} {data['tokens']}, more than data.length={length}; "
-                "cut it into windows"
+                f"samples[{k}] has {len(ids):,} {data['token_unit']}, more than "
+                f"data.length={length}; cut it into windows"
             )
         if pad_id is None and len(ids) < length:
             raise ValueError(
-                f"samples[{k}] has {len(ids):,} {data['tokens']}; rows of data.pack={data['pack']} "
-                f"are whole: give texts of {length}, or tokens Int[M, {length}]"
+                f"samples[{k}] has {len(ids):,} {data['token_unit']}; rows of "
+                f"data.pack={data['pack']} are whole: give texts of {length}, or tokens Int[M, "
+                f"{length}]"
             )
         tokens[k, : len(ids)] = ids
     return tokens

@@ -215,7 +215,7 @@ def test_padding_is_left_out_and_half_a_character_is_shown():
 @pytest.mark.parametrize(
     ("config", "sentence"),
     [
-        ({"tokens": "byte"}, "unknown kind of token 'byte'; did you mean 'bytes'?"),
+        ({"token_unit": "byte"}, "unknown kind of token 'byte'; did you mean 'bytes'?"),
         ({"token_unit": "characters", "characters": None}, "data.characters"),
         ({"token_unit": "characters", "characters": ""}, "data.characters=''"),
         ({"token_unit": "characters", "characters": "aba"}, "data.characters='aba'"),
