@@ -121,7 +121,7 @@ def test_models_with_an_order_of_their_own():
         ),
         ("first-hitting", r"likelihood_order=first-hitting.*num_orders=K"),
         ("random", "num_orders=K"),
-        ("ancestral", r"likelihood 'ancestral'.*Available: entropy.*approximate samplers"),
+        ("ancestral", r"likelihood_order 'ancestral'.*Available: entropy.*approximate samplers"),
         ("entrpy", "did you mean 'entropy'"),
         ([0, 1], "from 0 to 2"),
         ([0, 1, 1], "from 0 to 2"),
