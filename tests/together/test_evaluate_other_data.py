@@ -36,7 +36,7 @@ TRAINED = {
     "generated plans": ["data=bubble_diagrams", "data.num_plans=200", *PLANS],
     "graphs": [
         *("data=graphs", "data.path=graphs_train.jsonl", "algo.backbone=bd-denoiser-pair"),
-        *("model=bd_pair_tiny", "model.d_model=16", "model.d_pair=8", "data.kind=tree"),
+        *("model=bd_pair_tiny", "model.d_model=16", "model.d_pair=8", "data.graph_family=tree"),
     ],
     "molecules": ["data=molecules", "data.path=molecules_train.smi", *PLANS],
     "text": ["data=text", "data.path=text_train.txt", "data.length=16", *DIT],
@@ -281,7 +281,7 @@ REFUSED = [
         lambda p: p.write_text(STRANGE),
         ("'\\n'", "'é'", "3", "data.token_unit=bytes"),
     ),
-    ("text", "txt", lambda p: p.write_text("the fox"), ("7 characters", "data.length=16")),
+    ("text", "txt", lambda p: p.write_text("the fox"), ("7 characters", "window of 16")),
     ("regions", "npz", lambda p: write_table(p, 12, OTHERS), ("feature 2", "CTCF", "motif_2")),
     ("regions", "npz", lambda p: write_table(p, 1, MOTIFS), ("other.npz", "window")),
     ("eit", "npz", lambda p: write_images(p, 2, size=20), ("20 x 20", "data.size=16")),
