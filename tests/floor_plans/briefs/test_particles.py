@@ -177,7 +177,7 @@ def drawn(name, guess="exact", **options):
     return sampler.sample(exact("mdlm"), FULL.expand(NUM, -1), generator=make_generator(3))
 
 
-def written_out(name: str, gamma: float, doubt: float) -> torch.Tensor:
+def written_out(name: str, lookahead_power: float, doubt: float) -> torch.Tensor:
     """Float64[K]: mean over orders of the product over tokens, each by summing over the world."""
     world, _, _ = conditional(name)
     met = CONSTRAINTS[name](world.x0).double()
@@ -190,7 +190,7 @@ def written_out(name: str, gamma: float, doubt: float) -> torch.Tensor:
                 for v in world.x0[:, position].unique().tolist():
                     here = world.prob * fits * (world.x0[:, position] == v)
                     h = float((here * met).sum() / here.sum())
-                    tilted[v] = float(here.sum()) * max(h, doubt) ** gamma
+                    tilted[v] = float(here.sum()) * max(h, doubt) ** lookahead_power
                 share *= tilted[int(x[position])] / sum(tilted.values())
                 fits &= world.x0[:, position] == x[position]
             law[k] += share / 6
@@ -198,12 +198,12 @@ def written_out(name: str, gamma: float, doubt: float) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", ["equal", "one three"])
-@pytest.mark.parametrize(("gamma", "doubt"), [(1.0, 0.01), (2.0, 0.2), (0.5, 0.05)])
-def test_it_has_the_law_of_its_formula(name, gamma, doubt):
+@pytest.mark.parametrize(("lookahead_power", "doubt"), [(1.0, 0.01), (2.0, 0.2), (0.5, 0.05)])
+def test_it_has_the_law_of_its_formula(name, lookahead_power, doubt):
     world, _, p = conditional(name)
-    law = written_out(name, gamma, doubt)
+    law = written_out(name, lookahead_power, doubt)
     assert float(law.sum()) == pytest.approx(1)
-    output = drawn(name, gamma=gamma, doubt=doubt)
+    output = drawn(name, lookahead_power=lookahead_power, doubt=doubt)
     found = world.distribution(output.x0)
     assert total_variation(found, law) < noise_floor(law, NUM)
     assert (output.log_weights == 0).all()
@@ -213,7 +213,7 @@ def test_it_has_the_law_of_its_formula(name, gamma, doubt):
 
 def test_no_power_is_the_model_itself():
     world, _, _ = conditional("rare")
-    found = world.distribution(drawn("rare", gamma=0.0, doubt=0.0).x0)
+    found = world.distribution(drawn("rare", lookahead_power=0.0, doubt=0.0).x0)
     assert total_variation(found, world.prob) < noise_floor(world.prob, NUM)
 
 
@@ -248,10 +248,10 @@ def test_where_nothing_can_meet_it_the_model_alone_draws():
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ({"gamma": -1.0}, "gamma=-1.0"),
-        ({"gamma": "much"}, "gamma=much"),
-        ({"gamma": True}, "gamma=True"),
-        ({"gamma": float("nan")}, "gamma=nan"),
+        ({"lookahead_power": -1.0}, "lookahead_power=-1.0"),
+        ({"lookahead_power": "much"}, "lookahead_power=much"),
+        ({"lookahead_power": True}, "lookahead_power=True"),
+        ({"lookahead_power": float("nan")}, "lookahead_power=nan"),
         ({"doubt": 1.5}, "doubt=1.5"),
         ({"tokens_per_call": 2}, "tokens_per_call=2"),
     ],
