@@ -185,7 +185,7 @@ ON_META = [
     (("algo=distill",), {"name": "few-call"}),
     *(
         (("algo=" + noise,), {"name": "ancestral"})
-        for noise in ("udlm", "sedd", "gidd", "marginal", "matrix", "d3pm")
+        for noise in ("udlm", "sedd", "gidd", "marginal", "ctmc", "d3pm")
     ),
     (("algo=udlm",), {"name": "renoise"}),
     (("algo=mdlm", *PAIR), {"name": "first-hitting"}),
