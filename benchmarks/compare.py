@@ -83,10 +83,10 @@ STUDIES: dict[str, tuple[str, ...]] = {
     "letters": (*_ON_TEXT_ALL, "data.tokenizer=text8", "algo.block_size=4"),
     "dialogue": ON_DIALOGUES,
     "early": ON_DIALOGUES,
-    "levels": (*ON_LEVELS, "algos=[mdlm,udlm,matrix]"),
+    "levels": (*ON_LEVELS, "algos=[mdlm,udlm,ctmc]"),
     "levels_gaussian": (
         *ON_LEVELS,
-        "algos=[matrix]",
+        "algos=[ctmc]",
         "forward_process=matrix",
         "forward_process.kind=gaussian",
     ),
