@@ -79,14 +79,14 @@ def refused(client, path, **body):
 
 @pytest.mark.slow
 def test_completions_keep_all_that_is_given(client):
-    found = asked(client, "complete", given=GIVEN, num_completions=3, seed=5)
+    found = asked(client, "complete", given=GIVEN, completions=3, seed=5)
     assert len(found["diagrams"]) == 3
     partial = PartialDiagram.from_json(GIVEN)
     assert all(partial.agrees_with(BubbleDiagram.from_json(each)) for each in found["diagrams"])
     assert found["approximate"] == []
-    again = asked(client, "complete", given=GIVEN, num_completions=3, seed=5)
+    again = asked(client, "complete", given=GIVEN, completions=3, seed=5)
     assert again["diagrams"] == found["diagrams"]
-    other = asked(client, "complete", given=GIVEN, num_completions=3, seed=6)
+    other = asked(client, "complete", given=GIVEN, completions=3, seed=6)
     assert other["diagrams"] != found["diagrams"]
 
 
@@ -421,7 +421,7 @@ def test_a_plan_is_exported_as_pdf_and_ifc_in_german(client):
 
 
 def test_a_diagram_is_exported(client):
-    complete = asked(client, "complete", given=PLAN, num_completions=1)["diagrams"][0]
+    complete = asked(client, "complete", given=PLAN, completions=1)["diagrams"][0]
     said = {(i, j) for i, j, _ in complete["relations"]}
     pairs = [(i, j) for i in range(3) for j in range(i + 1, 3)]
     whole = [*complete["relations"], *([i, j, "no-edge"] for i, j in pairs if (i, j) not in said)]
