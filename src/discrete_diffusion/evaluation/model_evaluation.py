@@ -177,7 +177,7 @@ def num_passes(request: EvaluateRequest, length: int) -> int:
         return 0
     noise_samples = NOISE_SAMPLES if request.noise_samples is None else request.noise_samples
     time_bins = TIME_BINS if request.time_bins is None else request.time_bins
-    paths = (request.get("likelihood") is not None) + (request.get("orders") or 0)
+    paths = (request.get("likelihood_order") is not None) + (request.get("num_orders") or 0)
     return int(noise_samples + time_bins + len(MASKED_SHARES) + paths * length)
 
 
@@ -194,7 +194,7 @@ def measure_model(
     logger.info("measuring the model on %s held-out samples", f"{len(data.splits[split]):,}")
     # bound and calibration, then paths of samplers
     on, seed = (model, data, split), request.seed
-    order, num = request.get("likelihood"), request.get("orders")
+    order, num = request.get("likelihood_order"), request.get("num_orders")
     scores = score_model(
         *on,
         noise_samples=NOISE_SAMPLES if request.noise_samples is None else request.noise_samples,

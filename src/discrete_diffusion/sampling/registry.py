@@ -34,7 +34,7 @@ SAMPLERS: Registry[Callable[..., Sampler[Any]]] = Registry(
             "first_hitting:FirstHitting", absorbing_only=True, continuous_time_only=True
         ),
         "margin": _lazy("unmasking:Margin", absorbing_only=True),
-        "planned": _lazy("fixed_orders:Planned", absorbing_only=True),
+        "planned": _lazy("fixed_orders:Planned", absorbing_only=True, continuous_time_only=True),
         "predictor-corrector": _lazy("ancestral:PredictorCorrector"),
         "remdm": _lazy("ancestral:ReMDM", absorbing_only=True),
         "renoise": _lazy("ancestral:Renoise"),

@@ -101,7 +101,7 @@ def test_a_name_that_is_unknown_is_quoted_and_not_its_area(tmp_path):
     with pytest.raises(ValueError, match=r"the room at \(2\.5, 2\.0\).*'Schlafgemach'"):
         report_of(tmp_path, document)
     (tmp_path / "names.yaml").write_text("Schlafgemach: MasterRoom\n")
-    (diagram,) = report_of(tmp_path, document, names=tmp_path / "names.yaml").diagrams
+    (diagram,) = report_of(tmp_path, document, room_names=tmp_path / "names.yaml").diagrams
     assert diagram.room_names == ("MasterRoom",)
 
 

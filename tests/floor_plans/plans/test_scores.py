@@ -76,7 +76,10 @@ def test_evaluate_says_which_samples_can_be_built(tmp_path, monkeypatch, capsys)
     [(1000, None, 200), (50, None, 10), (49, None, 0), (49, 7, 7), (8, 20, 8), (0, None, 0)],
 )
 def test_a_fifth_unless_that_is_too_few(monkeypatch, num_samples, asked, num):
-    settings = {"eval": {"num_samples": num_samples, "verdicts": asked}, "data": {"n_max": 8}}
+    settings = {
+        "eval": {"num_samples": num_samples, "num_solver_checks": asked},
+        "data": {"max_nodes": 8},
+    }
     config = OmegaConf.create(settings)
     monkeypatch.setattr(report, "is_installed", lambda: True)
     assert DiagramCells().num_verdicts(config) == num
