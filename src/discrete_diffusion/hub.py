@@ -247,12 +247,12 @@ def read_pretrained(
     remedy: str = "a checkpoint that was trained with it needs it again, so put it back",
     download: bool = False,
 ) -> _Read:
-    """Result of ``read`` on the folder ``path`` that is the value of ``key``.
+    """Call ``read``, which loads the folder ``path`` with transformers, and return its result.
 
-    ``read`` is called with options of ``from_pretrained`` of transformers: nothing is fetched
-    without ``download``, and code that comes with a model is never run. Without ``download`` the
-    path must be a folder: the libraries open a connection even where they must not. ``expected``:
-    description of the right folder; ``remedy``: advice if the folder is missing.
+    ``read`` gets keyword options of ``from_pretrained``: nothing is fetched without ``download``,
+    and code that comes with a model is never run. Without ``download`` the path must be a folder,
+    because the libraries may open a connection for any other path. Errors name the config ``key``
+    of the path. ``expected``: description of the right folder; ``remedy``: advice if it is missing.
 
     Raises ``ValueError`` if the folder is missing, or ``read`` fails.
     """

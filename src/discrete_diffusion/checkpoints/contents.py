@@ -198,9 +198,9 @@ def _disable_downloads(value: Any) -> Any:
 
 
 def remembered_modules(path: str | Path) -> list[str]:
-    """Read names of modules: a checkpoint's ``plugins=[...]``, and parts without a package.
+    """Names of the modules a checkpoint needs: its ``plugins=[...]`` and modules in no package.
 
-    The modules are not imported. Empty for a file that cannot be read.
+    The modules are not imported. Returns [] if the file cannot be read.
     """
     try:
         contents = _unchecked_contents(path)

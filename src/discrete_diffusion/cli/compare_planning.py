@@ -142,7 +142,7 @@ def recipes(
 
 
 def _data_words(name: str, base: DictConfig, config: DictConfig, compose: Compose) -> list[str]:
-    """Overrides that give ``config`` the samples of ``base`` in the state of its algorithm."""
+    """Overrides that make ``config`` use the same data as ``base``, in its algorithm's state."""
     state = algorithm_state(config.algo.name)
     if config.data == base and data_state(base) == state:
         return []

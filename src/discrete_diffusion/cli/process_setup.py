@@ -129,7 +129,7 @@ _PARTS = {"Metric": "metric", "MetricCollection": "collections", "__version__": 
 
 
 class _Deferred(ModuleType):
-    """Stand-in for the module torchmetrics, which is imported when any other name is used."""
+    """Stand-in for torchmetrics with ``_PARTS``; any other name imports the whole package."""
 
     def __getattr__(self, name: str) -> Any:
         # a name of its module of messages

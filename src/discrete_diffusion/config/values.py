@@ -92,7 +92,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class OneOf:
-    """Admitted ``words``, such as the keys of a table. In an annotation:
+    """Allowed string values (``words``), such as the keys of a table. In an annotation:
     ``Annotated[str, OneOf(SCORES)]``."""
 
     words: Collection[str]

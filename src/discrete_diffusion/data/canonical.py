@@ -263,11 +263,11 @@ def _orders_of_size(
 
 
 def _twin_nodes(types: Ints, pairs: Ints, vocab: VocabConfig) -> NDArray[np.bool_]:
-    """Bool (G, n, n): True if swapping u and v changes nothing, also on the diagonal.
+    """Bool (G, n, n): True if nodes u and v are twins: swapping them leaves the graph unchanged.
 
-    Twins have one type, the same edge to every third node, and a symmetric one to each other, an
-    equivalence. A permutation within a class is an automorphism, and every automorphism is such a
-    permutation times one that keeps the ranks within the classes.
+    Twins have the same type, the same edge to every third node, and a symmetric edge between them.
+    Twins form equivalence classes (u is its own twin). Permutations within classes are
+    automorphisms; every automorphism is one of these times one that keeps the order in each class.
     """
     # third nodes see both alike
     eye = np.eye(types.shape[-1], dtype=bool)

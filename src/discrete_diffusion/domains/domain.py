@@ -264,10 +264,10 @@ class Domain(ABC):
         return model_evaluation.evaluate_token_model(request, trained, report)
 
     def cell_measurement(self) -> CellMeasurement:
-        """Measurement of each cell of ``compare``.
+        """Return the object that measures each cell of ``compare``.
 
         Returns:
-            Unless overridden, ``TokenCells`` of ``report``, if it is a class of reports of tokens.
+            The measurement; unless overridden, ``TokenCells(report)``, if ``report`` is a class.
 
         Raises:
             ValueError: ``compare`` cannot measure this kind of data.

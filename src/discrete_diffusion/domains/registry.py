@@ -87,7 +87,7 @@ def get_domain(name: str) -> Domain:
 
 
 def missing_package(name: str) -> str:
-    """End of a sentence on how to install a missing kind of data or data set, or nothing."""
+    """End of an error message: the package that provides ``name``; empty if none is known."""
     package = _BROUGHT_BY.get(name)
     if package is None:
         return ""

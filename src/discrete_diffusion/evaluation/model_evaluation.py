@@ -367,11 +367,11 @@ def facts_of_files(
 def sample_token_model(
     request: SampleRequest, trained: TrainedModel, report: Callable[[Any, str, DictConfig], Report]
 ) -> Samples:
-    """Sample ``num_samples`` times, of the size of an option; or complete each line of ``given``.
+    """Draw ``num_samples`` samples of the size set in the options, or complete lines of ``given``.
 
-    ``Domain.tokens`` reads a line, with -1 where a token is sampled. The samples are written and
-    measured by ``report``, see ``Domain.report``; they are not measured if the data of the
-    checkpoint cannot be read.
+    ``Domain.tokens`` converts each line of ``given`` to tokens, -1 where a token is to be sampled.
+    The ``report`` (see ``Domain.report``) writes and measures the samples; they are not measured if
+    the data of the checkpoint cannot be read.
     """
     # sizes, or what is given
     domain, data = trained.domain, trained.data_config

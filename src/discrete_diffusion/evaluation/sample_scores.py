@@ -44,7 +44,7 @@ class Interval:
 
 
 def interval_entries(intervals: Mapping[str, Interval]) -> dict[str, Any]:
-    """Entries of ``metrics.json``: ends of intervals, and errors of shares of samples."""
+    """Entries of ``metrics.json``: ends of intervals, and standard errors of sample proportions."""
     return {
         "intervals": {name: [each.low, each.high] for name, each in intervals.items()},
         "errors": {

@@ -327,9 +327,10 @@ class BDDenoiserPair(GraphDenoiser):
         return self.node_final(h, c), self.pair_final(z, c), revealed
 
     def _embed(self, tokens: Tensor, relations: Tensor, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Embed the nodes kept, Int[N], and their pairs: h Float[B, N, D], z Float[B, N N, P].
+        """Return embeddings of ``nodes``, h Float[B, N, D], and of their pairs, z Float[B, N N, P].
 
-        ``relations``: Int[B, N, N], ids of the pairs as the sequence has them, i < j.
+        ``nodes``: Int[N], indices of the kept nodes. ``relations``: Int[B, N, N], token of each
+        pair; (j, i) has the token of (i, j), i < j, which is inverted here.
         """
         ids = self.directed[self.side[nodes][:, nodes], relations]  # (B, N, N)
         h, z = self.node_embedding(tokens[:, nodes]), self.edge_embedding(ids)
@@ -360,7 +361,7 @@ class BDDenoiserPair(GraphDenoiser):
         return packing.unpack(node_logits, 0, n_max), edge_logits
 
     def _nodes(self, packing: ColumnPacking) -> Tensor:
-        """Int[N]: the nodes kept, ascending."""
+        """Int[N]: indices of the nodes that are not left out as PAD, ascending."""
         if packing.columns is None:
             return torch.arange(self.vocab_config.n_max, device=self.position.device)
         return packing.columns[: packing.num_kept_before(self.vocab_config.n_max)]

@@ -34,15 +34,15 @@ _WRAPPED = ("_orig_mod", "module")
 
 @dataclass(frozen=True)
 class BackboneCall:
-    """Call of a backbone: x_t first, sigma by its name or else second, conditions by name.
+    """Call convention of a backbone: x_t is the first argument, conditions are passed by name.
 
-    If no argument is named sigma, it is the argument named after a time or a noise level
-    (``timesteps=None``), else the second argument, unless that has a default (``mask=None`` may be
-    anything), is a mask or is one of ``OWN_CONDITIONS``.
+    The noise level sigma goes to the argument named ``sigma``, else to one named after a time or a
+    noise level (``timesteps=None``), else to the second argument. The second argument is not used
+    if it has a default (``mask=None`` may be anything), is a mask or is one of ``OWN_CONDITIONS``.
 
-    ``sigma``: name of its argument, None if ``forward`` does not take it; ``second``: True if it is
-    passed by position, not by name. ``conditions``: names of the other arguments; ``required``: the
-    conditions without a default; ``takes_any``: True if conditions of any name are taken.
+    ``sigma``: name of the argument that gets sigma, None if there is none; ``second``: True if
+    sigma is passed by position. ``conditions``: names of the other arguments; ``required``: those
+    without a default; ``takes_any``: True if ``forward`` has ``**kwargs``.
     """
 
     sigma: str | None = None

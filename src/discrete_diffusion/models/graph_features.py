@@ -169,9 +169,10 @@ def _inverse(a: Tensor) -> Tensor:
 
 
 def resistance(graph: RevealedGraph) -> Features:
-    """``effective_resistance`` R of pairs; for nodes the mean number of edges in a spanning tree.
+    """Features of pairs and nodes from ``effective_resistance`` R.
 
-    All pairs have R / (1 + R), open pairs also the logit of R.
+    Pairs: R / (1 + R), and logit R if the pair is open, else 0. Nodes: a quarter of the expected
+    number of their open pairs in a random spanning tree, the sum of R over these pairs.
     """
     ohms = effective_resistance(graph)[0].to(graph.open.dtype)
     logit = torch.logit(ohms.clamp(_CLIP, 1 - _CLIP)) * graph.open

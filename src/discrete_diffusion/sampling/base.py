@@ -190,7 +190,7 @@ class Guidance:
                 )
 
     def inputs(self, conditions: Conditions, like: Tensor) -> list[dict[str, Any]]:
-        """Conditions that each network call takes, for samples ``like`` Any[B, ...]."""
+        """Conditions of each network call: one or two calls, for samples ``like`` Any[B, ...]."""
         given = dict(conditions)
         if self.weight == 1:
             return [given]
@@ -199,14 +199,17 @@ class Guidance:
         return [given, {**given, "keep": none}]
 
     def mix(self, predictions: Sequence[Tensor]) -> Tensor:
-        """Mix the predictions of the calls of ``inputs``."""
+        """Combine the predictions of the network calls that ``inputs`` lists into xhat_w."""
         if len(predictions) == 1:
             return predictions[0]
         given, without = predictions
         return without + self.weight * (given - without)
 
     def mix_log_probs(self, predictions: Sequence[Tensor], support: Tensor) -> Tensor:
-        """Mix log D of the ``inputs``, Float[..., V], normalised over ``support`` Bool[..., V]."""
+        """Mix the log D of all calls, each Float[..., V], as ``mix`` does.
+
+        If there are several calls, normalise over the legal ids, ``support`` Bool[..., V].
+        """
         if len(predictions) == 1:
             return predictions[0]
         return log_softmax_on(self.mix(predictions), support)

@@ -99,12 +99,13 @@ class Dilated(FixedOrder):
     The first call samples position 0, and every further call the positions halfway between those
     known, so that 1 + ceil(log2 L) calls fill L positions (Luxembourg et al., arXiv 2506.19037).
 
-    In a Markov chain of order 1 the tokens of a call are independent of each other given those
-    known, so all levels together are exact for an exact network that is not given t. Elsewhere this
-    is an approximation, which loses the nats that neighbours at each distance have on each other.
+    In a Markov chain of order 1 the tokens of a call are independent of each other given the known
+    tokens, so sampling is exact if the network is exact and does not depend on t. For other data it
+    is an approximation: it ignores the dependence that remains between positions sampled together.
 
-    ``steps``: number of calls; fewer start with positions at a spacing of 2^(steps - 1), more split
-    the largest sets. With ``blocks`` each block begins anew, after the tokens of earlier blocks.
+    ``steps``: number of calls; with fewer calls, the first one samples positions at a spacing of
+    2^(steps - 1); with more, the largest sets are split. Each of the ``blocks`` begins with its own
+    position 0, after all tokens of earlier blocks.
     """
 
     name = "dilated"
@@ -134,25 +135,25 @@ class Dilated(FixedOrder):
 class Planned(FixedOrder):
     """Planned unmasking: few calls, each of which samples positions that depend little on others.
 
-    A call that samples a set M of positions independently loses their total correlation given the
-    visible tokens. The sets are chosen so that the model's own predictions lose few nats
-    (``choose_call_order``), once per set of real positions, from ``MOST_SAMPLES`` samples of the
-    model itself by first-hitting. The log states the nats lost, an estimate of KL(the model's
-    distribution || that of these samples).
+    A call that samples several positions independently loses their total correlation given the
+    visible tokens. ``choose_call_order`` chooses sets of positions with a small loss under the
+    model, estimated from ``MOST_SAMPLES`` first-hitting samples of it; once per set of real
+    positions. The log states the loss in nats, an estimate of KL(distribution of the model ||
+    distribution of planned samples).
 
-    With as many calls as tokens this is an order chosen freely, exact if D is exact and is not
-    given t. With fewer it is an approximation.
+    With one position per call this is exact if D is exact and does not depend on t. With fewer
+    calls than tokens it is an approximation.
 
-    The free positions of a completion are revealed in the same order, without calls that have
-    nothing to reveal. ``store``: JSON file that keeps the orders chosen, for the same weights;
-    None: they last as long as this object.
+    Completions use the same calls, without those that have no free position to reveal. ``store``:
+    JSON file that keeps the chosen orders for later runs with the same weights; if None, they are
+    kept in this object only.
 
     Args:
         temperature: see ``TokenSampler``.
         top_p: see ``TokenSampler``.
         guidance: see ``TokenSampler``.
-        calls: number of calls; ``steps`` takes its place if it is given.
-        lost: nats a sample that may be lost; then the fewest calls that lose no more are chosen.
+        calls: number of calls; overridden by ``steps`` if that is given.
+        lost: largest loss in nats per sample; the fewest calls within it are used.
 
     Raises:
         ValueError: ``calls`` and ``lost`` are both given, the algorithm samples in ``blocks``, or

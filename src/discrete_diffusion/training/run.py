@@ -107,7 +107,7 @@ class Run:
         return Model(self.algorithm, self.sampler, device, shard=self.shard)
 
     def draw(self, num: int) -> Any:
-        """Sample from the current weights, with the same noise every time; all processes share."""
+        """Draw ``num`` samples with the current weights and fixed noise; processes share them."""
         return self.report.sample(self.model, num, self.config.seed, (SAMPLE_STREAM,))
 
     def batches(self, **options: Any) -> BatchStream:

@@ -386,7 +386,7 @@ def rooms_in_words(diagram: BubbleDiagram) -> str:
 
 
 def _word(kind: Kind) -> str:
-    """Words such as ``living room``, or ``room of Wet`` for a group of the brief."""
+    """Name of a kind in words: ``living room``, or ``room of Wet`` for a group of the brief."""
     if " or " in kind.name:
         return " or ".join(_words(name) for name in kind.name.split(" or "))
     if kind.name not in (*ROOM_TYPES, *ROOM_GROUPS):

@@ -144,7 +144,7 @@ class BriefPredicate:
 
     @cached_property
     def _have_plans(self) -> Buildable:
-        """Judge of floor plans, kept for all calls, so that it remembers its verdicts."""
+        """Judge of whether diagrams have floor plans; it reuses verdicts between calls."""
         return Buildable(EFFORT, self.shard)
 
     def __call__(self, diagrams: Sequence[BubbleDiagram]) -> list[bool | None]:

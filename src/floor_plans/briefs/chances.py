@@ -27,12 +27,12 @@ _DOUBT = 1e-6
 
 @dataclass(frozen=True)
 class Beliefs:
-    """Independent probabilities of rooms and relations, for R samples and W worlds of each.
+    """Independent probabilities of rooms and relations, for R samples with W candidates each.
 
+    A candidate is a possible value of the next token; an axis of 1 holds for all candidates.
     ``rooms``: Float64[R, W or 1, n, T], probability of each type at each slot, 0 at empty slots.
     ``relations``: Float64[R, W or 1, n, n, K], probability of each relation of slot i to slot j,
-    read from i; 0 on the diagonal and at empty slots. A world is a possible value of the next
-    token: in world w it has its w-th value. ``vocab``: vocabulary of types and relations.
+    read from i; 0 on the diagonal and at empty slots. ``vocab``: vocabulary of types and relations.
     """
 
     rooms: Tensor
@@ -59,17 +59,18 @@ class BriefConstraint(Constraint):
     """Constraint that diagrams meet a brief, except its number of rooms and ``buildable``.
 
     The look-ahead treats unsampled tokens as independent, with the probabilities of the network,
-    and multiplies the chances of the rules:
+    and multiplies the probabilities of the rules. Room i is an A with probability a_i and a B with
+    b_i, and has the relation to room j with r_ij:
 
     * counts: exact for independent rooms and all rules together, by dynamic programming over
       slots; the state is the number of rooms so far, capped where more makes no difference;
     * some A is R to B: 1 - prod over i, j of (1 - a_i b_j r_ij);
       no A is: prod of (1 - a_i b_j r_ij);
       every A is: prod over i of (1 - a_i prod_j (1 - b_j r_ij));
-    * named rooms: 1 - prod over choices of different rooms of (1 - chance of all their rules);
-    * degree: prod over rooms of the chance (Poisson binomial) of few enough neighbours;
-    * connected: 0 if the possible relations cannot connect the rooms, else the chance that no room
-      is isolated.
+    * named rooms: 1 - prod over choices of different rooms of (1 - probability of their rules);
+    * degree: prod over rooms of the probability (Poisson binomial) of few enough neighbours;
+    * connected: 0 if the possible relations cannot connect the rooms, else the probability that no
+      room is isolated.
 
     All are 0 or 1 for a finished diagram, and above 0 for one that can still meet the brief.
     """
@@ -100,7 +101,7 @@ class BriefConstraint(Constraint):
         found = torch.full((len(x), self.vocab.vocab_size), -torch.inf, dtype=torch.float64)
         is_node = position < self.vocab.n_max
         probabilities = self._probabilities(x, log_d0)
-        # next tokens that are rooms: a world per type of the room at the position
+        # next tokens that are rooms: a candidate per type of the room at the position
         if len(rows := is_node.nonzero().squeeze(1)):
             rooms, relations = self._views(probabilities[rows])
             num, slot = self.vocab.num_node_types, position[rows]
@@ -108,7 +109,7 @@ class BriefConstraint(Constraint):
             rooms[torch.arange(len(rows)), :, slot] = torch.eye(num, dtype=rooms.dtype)
             beliefs = Beliefs(rooms, relations, self.vocab)
             found[rows, :num] = self._chances(beliefs, slot).log()
-        # next tokens that are relations: a world per relation of the pair, read from both rooms
+        # next tokens that are relations: a candidate per relation of the pair, read from both rooms
         if len(rows := (~is_node).nonzero().squeeze(1)):
             rooms, relations = self._views(probabilities[rows])
             num, row = self.vocab.num_edge_types, torch.arange(len(rows))
@@ -133,7 +134,7 @@ class BriefConstraint(Constraint):
         return torch.where(hidden, believed, known)
 
     def _views(self, probabilities: Tensor) -> tuple[Tensor, Tensor]:
-        """Return ``rooms`` and ``relations`` of ``Beliefs`` for a single world."""
+        """Return ``rooms`` and ``relations`` of ``Beliefs``, with a candidate axis of 1."""
         n, offset = self.vocab.n_max, self.vocab.edge_offset
         rooms = probabilities[:, :n, : self.vocab.num_node_types]
         edges = probabilities[:, n:, offset : offset + self.vocab.num_edge_types]
@@ -145,14 +146,14 @@ class BriefConstraint(Constraint):
         return rooms.unsqueeze(1), relations.unsqueeze(1)
 
     def _chances(self, beliefs: Beliefs, slot: Tensor | None) -> Tensor:
-        """Float64[R, W]: chance of all rules; ``slot`` Int[R]: the room in which worlds differ."""
+        """Float64[R, W]: probability of all rules; ``slot`` as in ``_Counter.chances``."""
         chance = self._relation_chances(beliefs)
         for counter in self._counts:
             chance = chance * counter.chances(beliefs, slot)
         return chance
 
     def _relation_chances(self, beliefs: Beliefs) -> Tensor:
-        """Float64[R, W]: product of the chances of all rules except counts."""
+        """Float64[R, W]: product of the probabilities of all rules except counts."""
         chance = torch.ones_like(beliefs.rooms[..., 0, 0]) * torch.ones_like(
             beliefs.relations[..., 0, 0, 0]
         )
@@ -176,7 +177,7 @@ class BriefConstraint(Constraint):
         return chance
 
     def _named_chance(self, beliefs: Beliefs) -> Tensor:
-        """Chance that some choice of distinct rooms for the names meets all their rules."""
+        """Probability that some choice of distinct rooms for the names meets all their rules."""
         names, brief = list(self.brief.named), self.brief
         kinds = [beliefs.kind_probability(kind) for kind in brief.named.values()]
         # one row per choice of distinct slots for the names
@@ -198,7 +199,7 @@ class BriefConstraint(Constraint):
     def _named_rule_chance(
         self, rule: RelationRule, chosen: dict[str, Tensor], beliefs: Beliefs
     ) -> Tensor:
-        """Float64[R, W or 1, C]: chance of a rule for each of C choices of named rooms."""
+        """Float64[R, W or 1, C]: probability of a rule for each of C choices of named rooms."""
         related = beliefs.related(rule.relations)
         subject, object = rule.subject, rule.object
         # between two named rooms: the relation of their pair
@@ -222,7 +223,7 @@ class BriefConstraint(Constraint):
 
 
 def _degree_chance(beliefs: Beliefs, most: int) -> Tensor:
-    """Chance that no room has more than ``most`` neighbours, as if rooms were independent."""
+    """Probability that no room has more than ``most`` neighbours, as if rooms were independent."""
     adjacent = beliefs.related(ANY_RELATION)
     # distribution of the number of neighbours, slot by slot; mass past ``most`` is dropped
     number = adjacent.new_zeros(*adjacent.shape[:-1], most + 1)
@@ -235,7 +236,7 @@ def _degree_chance(beliefs: Beliefs, most: int) -> Tensor:
 
 
 def _connected_chance(beliefs: Beliefs) -> Tensor:
-    """Chance that no room is isolated; 0 if the possible relations cannot connect the rooms."""
+    """Probability that no room is isolated; 0 if possible relations cannot connect the rooms."""
     adjacent, present = beliefs.related(ANY_RELATION), beliefs.present
     # transitive closure of the pairs that can still be adjacent, by squaring
     reached = (adjacent > 0) | torch.eye(adjacent.shape[-1], dtype=torch.bool)
@@ -248,12 +249,12 @@ def _connected_chance(beliefs: Beliefs) -> Tensor:
 
 
 def _cap(rule: CountRule) -> int:
-    """Number of rooms from which on further rooms do not matter to a rule."""
+    """Number of rooms above which a count rule treats all numbers alike."""
     return rule.number.least if rule.number.most is None else rule.number.most + 1
 
 
 class _Counter:
-    """Automaton that computes the chance of several count rules together for independent rooms."""
+    """Automaton that computes the probability of several count rules for independent rooms."""
 
     def __init__(self, rules: list[CountRule], vocab: VocabConfig) -> None:
         # a state is the number of rooms of each rule's kind, capped
@@ -277,7 +278,7 @@ class _Counter:
                 for each in signatures
             ]
         )  # (signatures, states)
-        # accepting states, already read one room ahead, for the slot in which worlds differ
+        # accepting states, already read one room ahead, for the slot in which candidates differ
         met = [
             all(number in rule.number for rule, number in zip(rules, state, strict=True))
             for state in states
@@ -285,9 +286,9 @@ class _Counter:
         self._accepts = torch.tensor(met, dtype=torch.float64)[self._next]
 
     def chances(self, beliefs: Beliefs, slot: Tensor | None) -> Tensor:
-        """Chance of the rules, Float64[R, W] with a world for each type of the room at ``slot``
-        Int[R]; Float64[R, 1] if ``slot`` is None."""
-        rooms = beliefs.rooms[:, 0]  # worlds differ only at ``slot``
+        """Probability that the rules hold, Float64[R, W]: one column per candidate type of the room
+        at ``slot`` Int[R]; Float64[R, 1] if ``slot`` is None."""
+        rooms = beliefs.rooms[:, 0]  # candidates differ only at ``slot``
         # probability of each signature at each slot; empty slots, and ``slot``, count nothing
         signature = rooms.new_zeros(*rooms.shape[:2], len(self._next))
         signature.index_add_(2, self._signature, rooms)

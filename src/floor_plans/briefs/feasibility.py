@@ -119,7 +119,7 @@ def is_refuted(brief: Brief, n_max: int, vocabulary: PlanVocabulary) -> bool:
     forbids; and named rooms in a cycle of left of, above or inside. With ``max_degree`` of 0 or 1
     and ``connected``, a diagram has at most ``max_degree`` + 1 rooms.
     """
-    return _Refutation(brief, n_max, vocabulary).holds()
+    return _Refutation(brief, n_max, vocabulary).is_refuted()
 
 
 def least_and_most(brief: Brief, n_max: int) -> tuple[int, int]:
@@ -150,8 +150,8 @@ class _Refutation:
         """Relation rules with "some" or "every"."""
         return [rule for rule in self.brief.relations if rule.quantity is not Quantity.NO]
 
-    def holds(self) -> bool:
-        """True if one of the checks refutes the brief."""
+    def is_refuted(self) -> bool:
+        """True if a check shows that no diagram meets the brief; False if none does."""
         # connected rooms with degree at most 1 are at most 2
         least, most = least_and_most(self.brief, self.n_max)
         degree = self.brief.degree

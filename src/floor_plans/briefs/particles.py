@@ -80,17 +80,18 @@ class Particles(Steered):
 
         r(v) = D_l(v) h(x with v) / Z,    Z = sum_v D_l(v) h(x with v),    w <- w Z / h(x),
 
-    with h(x) as predicted for the last token, 1 before the first. The weights telescope to
-    p(x) 1{C} / r(x): for any h they are proper for p given C, and their mean is an unbiased
-    estimate of p(C). When their effective number falls below ``resample`` times the number of
-    particles, these are resampled systematically, each with the mean weight.
+    where h(x) was computed when the last token of x was sampled; it is 1 before the first token.
+    The product of the increments is p(x) 1{C} / r(x): for any h the weights are proper for p given
+    C, and their mean is an unbiased estimate of p(C). If the effective number of particles falls
+    below ``resample`` times their number, they are resampled systematically and all get the mean
+    weight.
 
-    ``log_weights`` of the result are the weights after the last resampling, -inf for dead
-    particles, whose tokens are arbitrary legal ids. ``ancestors`` are the initial rows of the
-    particles. Samples are exact as the number of particles grows; for few particles they are biased
-    by order 1 / number, and share ancestors.
+    ``log_weights`` of the result are the final log-weights, -inf for particles that cannot meet C;
+    tokens of these are arbitrary legal ids. ``ancestors``: initial row of each particle. The
+    samples become exact as the number of particles grows; for few particles they are biased by
+    order 1 / number, and share ancestors.
 
-    ``nfe`` counts the calls of each row over all particles in it, so that its sum is the total.
+    ``nfe``: number of network calls made for each row, whichever particle it held.
 
     Sources: Naesseth et al., Foundations and Trends in ML 12(3), 2019; Wu et al., arXiv 2306.17775.
     Raises ``ValueError`` for a ``resample`` outside [0, 1].

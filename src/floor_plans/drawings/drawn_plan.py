@@ -61,16 +61,16 @@ _FAR = 2.0  # metres between groups of rooms that count as far apart
 
 @dataclass(frozen=True)
 class Drawing:
-    """Drawing of a plan, in metres.
+    """Drawing of a plan as read from a file of another tool, in metres.
 
     ``embedded``: JSON of the plan that the file was written from, or None. ``left_out``: names of
-    drawn things that a plan leaves out, once for each. ``draws_boundary``: False for a format
-    without boundaries, where the embedded one counts. ``drawn``: unit of the file. ``notes``:
+    drawn objects that a plan cannot hold, once per object. ``draws_boundary``: False if the format
+    has no boundaries; the embedded boundary is then used. ``drawn``: unit of the file. ``notes``:
     oddities.
 
-    Unmoved rooms keep the boxes of the embedded plan, and the relations between them. Boxes of
-    other rooms are those around the floors, and relations are measured. A plan rotated as a whole
-    is rotated back.
+    A room that was not moved since the file was written keeps its embedded box; two such rooms keep
+    their relation. Every other room gets the bounding box of its floor, and other relations are
+    measured. A plan rotated as a whole is rotated back.
     """
 
     rooms: tuple[DrawnRoom, ...]

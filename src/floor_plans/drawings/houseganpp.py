@@ -160,8 +160,8 @@ def _to_pixels(shape: BaseGeometry, frame: _Frame) -> BaseGeometry:
 
 
 def _sides(shape: BaseGeometry) -> Iterator[tuple[Box, BaseGeometry]]:
-    """Walls around a shape, from its upper left corner downwards, with the rectangle behind
-    each."""
+    """Yield the walls around a shape, from its upper left corner downwards. Each comes with the
+    rectangle behind it, on the outside of the shape."""
     import shapely
     from shapely.geometry.polygon import orient
 

@@ -119,7 +119,7 @@ class PlanFiles:
 
     @property
     def left(self) -> list[Path]:
-        """Folders of formats that exist but are not written; they hold earlier plans."""
+        """Existing folders of formats that are not in ``formats``; they keep earlier plans."""
         others = [self.folder / name for name in FORMATS if name not in self.formats]
         return [folder for folder in others if folder.is_dir()]
 

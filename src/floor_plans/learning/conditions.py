@@ -75,7 +75,7 @@ class Facts:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Count of the numbers that encode each fact."""
+        """Number of values that encode each fact."""
         return tuple(size for name in self.names for size in self._sizes_of(name))
 
     def _sizes_of(self, name: str) -> tuple[int, ...]:

@@ -141,10 +141,10 @@ class DiagramCells(TokenCells):
         self.columns = (valid, transitive, *_PLAN_COLUMNS, *distances)
 
     def num_verdicts(self, config: DictConfig) -> int:
-        """Number of samples with a verdict of the solver: ``eval.num_solver_checks``, or 0 without
-        OR-Tools.
+        """Number of samples that the solver tries to build: ``eval.num_solver_checks``, or 0
+        without OR-Tools.
 
-        Null means ``usual_verdicts``, and 0 for few samples.
+        If null: ``usual_verdicts``, or 0 if there are fewer than ``_FEWEST_SAMPLES`` samples.
         """
         asked, num_samples = config.eval.num_solver_checks, int(config.eval.num_samples)
         if not is_installed():

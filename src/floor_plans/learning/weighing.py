@@ -59,8 +59,8 @@ class Weighed:
 
     @property
     def error(self) -> float | None:
-        """Estimated relative standard deviation of the sum of weights over seeds; None for all
-        arrangements."""
+        """Estimated relative standard error of the sum of weights; None if all arrangements were
+        enumerated, so that there is no sampling error."""
         if not self.thinnings:
             return None
         shares = self.log_weights.softmax(dim=0)

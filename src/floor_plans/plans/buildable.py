@@ -445,7 +445,7 @@ class LookAhead(NoCircles):
 
 
 def unknown_pairs(num_rooms: int, known: Known) -> list[tuple[int, int]]:
-    """Pairs of rooms i < j that are not known."""
+    """Pairs of rooms i < j whose relation is not known."""
     return [pair for pair in combinations(range(num_rooms), 2) if pair not in known]
 
 

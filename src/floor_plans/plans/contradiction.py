@@ -46,10 +46,11 @@ _EFFORT = 0.3  # effort of the solver for a diagram, about a CPU-second
 class Contradiction:
     """Relations of a diagram that no floor plan satisfies together.
 
-    ``members``: the relations; each begins, if possible, with the last room of the previous one.
-    ``names``: names of all rooms. ``level``: the level without a plan. ``is_irreducible``: dropping
-    any member leaves a satisfiable set; False if that is undecided for some member.
-    ``is_realisable``: boxes that may overlap exist for the whole diagram; None: undecided.
+    ``members``: the relations, ordered so that most begin with the last room of the previous one.
+    ``names``: names of all rooms. ``level``: level at which no plan exists, one of ``LEVELS``.
+    ``is_irreducible``: True if dropping any member makes the set satisfiable; False if that is
+    undecided for some member. ``is_realisable``: True if boxes that may overlap exist for the whole
+    diagram; None if undecided.
 
     A contradiction has at least three members under the default rule.
     """

@@ -84,8 +84,8 @@ def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
 
 @dataclass(frozen=True)
 class _Placement:
-    """Doors, the pairs ``full`` of rooms whose walls have no space left for a door, and as ``cost``
-    the number of rooms that are not reached, then the cost of entering all rooms."""
+    """Placed doors. ``full``: pairs of rooms whose walls have no space left for a door. ``cost``:
+    number of unreached rooms and total cost of entering the others, compared in that order."""
 
     doors: tuple[Door, ...]
     full: tuple[Pair, ...]

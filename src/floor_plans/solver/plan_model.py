@@ -125,7 +125,8 @@ class PlanModel:
         return True, search.improve_nearby(boxes, math.inf, each, seed)[0]
 
     def _jog_literals(self, boxes: Boxes) -> Iterator[Any]:
-        """Literals that are true if walls nearly in line in ``boxes`` are out of line."""
+        """Yield a literal for each pair of walls that are in line in ``boxes``, or nearly so; if it
+        is false, they have to be exactly in line."""
 
         def jog(a: Any, b: Any, is_out: bool) -> Any:
             literal = self.cp.new_bool_var("")

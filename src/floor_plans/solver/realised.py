@@ -73,7 +73,7 @@ class Shortfall:
         return f"rule {self.rule}" if self.rule else self.demand
 
     def sentence(self) -> str:
-        """Return ``access: kitchen is not reached ...``."""
+        """Sentence such as ``access: kitchen is not reached ...``."""
         return f"{self.rule}: {self.found}" if self.rule else self.found
 
     def to_json(self) -> dict[str, Any]:
@@ -138,8 +138,8 @@ class Conflict:
     hall: bool | None = None
 
     def sentence(self, names: Sequence[str]) -> str:
-        """Return ``ruled out without a hall: kitchen is reached through common rooms``. ``names``:
-        names of all rooms, the hall last."""
+        """Sentence such as ``ruled out without a hall: kitchen is reached through common rooms``.
+        ``names``: names of all rooms, the hall last."""
         where = {None: "", True: " with a hall", False: " without a hall"}[self.hall]
         together = " together" if len(self.requirements) > 1 else ""
         named = [requirement.sentence(names) for requirement in self.requirements[:_MOST_NAMED]]
@@ -284,7 +284,7 @@ class Scores:
         return {"num_broken": self.num_broken, **rounded}
 
     def sentence(self) -> str:
-        """Return ``0 rules broken, compactness 0.91, fill 95 %, area error 3 %, light 8.2 %``."""
+        """Text such as ``0 rules broken, compactness 0.91, fill 95 %, area error 3 %``."""
         light = "" if self.light is None else f", light {self.light:.1%}"
         text = (
             f"{counted(self.num_broken, 'rule')} broken, compactness {self.compactness:.2f}, "

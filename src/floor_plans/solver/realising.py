@@ -238,8 +238,9 @@ def _search_plans(
 
 
 def _realise_near(job: Job, near: EarlierPlan, stop_asked: StopAsked) -> Realised:
-    """Find plans near an earlier plan. The target of a room without a requested area is its area in
-    the new plan. If a rule is broken, aligned walls stay in line if that breaks fewer rules."""
+    """Find plans near an earlier plan. If the best one breaks a rule, search again with aligned
+    walls kept in line, and use these plans if fewer rules are broken. Rooms without a requested
+    area are scored against their area in the new plan."""
 
     def num_broken(plans: Sequence[FloorPlan]) -> int:
         return len({rule for rule, _ in judge(plans[0], job.spec.rules).broken})

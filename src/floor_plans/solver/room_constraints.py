@@ -170,9 +170,10 @@ class RoomConstraints:
         length: int,
         occupants: Sequence[Occupant],
     ) -> None:
-        """Add the constraint that ``way`` implies a piece of wall along an axis, as long as
-        ``length``, within all ``spans``, and before or behind each occupant, unless it is off the
-        wall or elsewhere."""
+        """Require a free piece of wall along ``axis`` if the literal ``way`` is true.
+
+        The piece has the given ``length``, lies within all ``spans``, and overlaps no occupant.
+        Occupants that are off the wall or elsewhere do not count, see ``Occupant``."""
         if not occupants:
             for (low, _), (_, high) in product(spans, spans):
                 self.cp.add(high - low >= length).only_enforce_if(way)

@@ -132,11 +132,10 @@ class CheckpointJudge(Judge):
     """
 
     def __init__(self, name: str, checkpoint: Any, vocabulary: Any) -> None:
-        """Prepare to judge samples of ``vocabulary``. ``checkpoint``: has ``algorithm`` and
-        ``config``.
+        """Prepare to judge samples with this ``vocabulary`` by the model in ``checkpoint``.
 
-        Raises ``ValueError`` unless the checkpoint is ``algo=ar`` of text and, if either model has
-        no tokenizer, both have the same ids.
+        Raises ``ValueError`` if the checkpoint is not ``algo=ar`` trained on text, or if one of the
+        models has no tokenizer and their vocabularies differ.
         """
         # only an exact likelihood can judge
         algorithm, data = checkpoint.algorithm, checkpoint.config.data
@@ -191,8 +190,8 @@ class TransformersJudge(Judge):
     """
 
     def __init__(self, folder: str, device: torch.device | str) -> None:
-        """Load the judge from a folder. Raises ``ValueError`` without ``transformers``, a readable
-        folder, or a token to begin with."""
+        """Load the judge from a folder. Raises ``ValueError`` if ``transformers`` is not installed,
+        the folder cannot be read, or its tokenizer has no token to begin or end a text."""
         # network and tokenizer of one folder
         library = transformers_library(f"perplexity_model={PRETRAINED}{folder} is read")
 

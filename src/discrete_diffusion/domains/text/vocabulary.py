@@ -328,14 +328,13 @@ def vocabulary_of(data_config: Mapping[str, Any]) -> Vocabulary:
 
 
 def named_tokenizer(name: str, texts: Callable[[], Iterable[str]] | None) -> dict[str, Any]:
-    """Keys of ``config.data`` that a tokenizer sets: ``tokenizer``, its name, or for a folder of
-    ``data tokenize`` the name that made it; ``token_unit``; and ``characters`` or
-    ``tokenizer_state`` where the name decides them.
+    """Return the ``config.data`` entries for a tokenizer name: ``tokenizer``, ``token_unit``, and
+    ``characters`` or ``tokenizer_state`` if the name determines them.
 
     ``name``: ``characters`` (or ``chars``), ``bytes``, ``text8`` (27 letters), ``bpe:SIZE``, a
     folder of ``data tokenize``, or a path for ``state_of_file``. ``texts``: texts to train
     ``bpe:SIZE`` on; None if they are not given. Raises ``ValueError`` for an unknown name, a size
-    that is too small, or a damaged file, and ``FileNotFoundError`` for a path to nothing.
+    that is too small, or a damaged file, and ``FileNotFoundError`` for a path that does not exist.
     """
     # built-in ones
     if name in ("chars", "characters"):

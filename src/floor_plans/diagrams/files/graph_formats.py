@@ -191,8 +191,8 @@ def plans_by_id(data: object) -> Mapping[str, Any] | None:
 def parse_cubigraph(data: Mapping[str, Any], codes: str, max_nodes: int, threshold: float) -> Plan:
     """Read one plan of CubiGraph5K: rooms in the order of ``graph``, other keys as metadata.
 
-    Raises ``DiagramError`` naming the wrong field. Two rooms must not contradict each other, and
-    ``room_type_count`` must not contradict ``graph``.
+    Raises ``DiagramError`` naming the wrong field, also if two rooms state different relations to
+    each other, or if ``room_type_count`` differs from the counts in ``graph``.
     """
     # the graph is an object with the neighbours of each room
     graph = data[GRAPH]
@@ -219,7 +219,7 @@ def parse_cubigraph(data: Mapping[str, Any], codes: str, max_nodes: int, thresho
 
 
 def _relations(graph: Mapping[str, Any]) -> dict[tuple[int, int], int]:
-    """Relation code of each pair i < j, which both rooms have to state alike."""
+    """Relation code of each pair i < j; if both rooms of a pair state it, they must agree."""
     number = {name: k for k, name in enumerate(graph)}
     found: dict[tuple[int, int], int] = {}
     for name, neighbours in graph.items():

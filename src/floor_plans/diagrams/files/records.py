@@ -89,7 +89,7 @@ class Record(Generic[Parsed]):
         return self._last[1]
 
     def problem(self, error: DiagramError) -> Problem:
-        """Problem of the record, from the error of its parsing."""
+        """Convert an error raised by parsing this record to a ``Problem``."""
         return Problem(self.place, self.where, error.field, error.reason)
 
 
@@ -394,9 +394,9 @@ def recognised_table(plans: Iterable[RoomCodes], *, with_names: bool) -> str:
 
 
 def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
-    """Room types and doors of a plan by a table; None if the table lacks a code.
+    """Decode room types and doors with one code table; None if a code is missing from it.
 
-    The largest bedroom is not determined while a room is unknown.
+    If a room is of unknown type, ``BEDROOM`` is not resolved (see ``with_master_bedroom``).
     """
     table = CODE_TABLES[name]
     known = {**table.known, **table.untyped}

@@ -271,7 +271,7 @@ class Sheet:
         return self.cell * 0.88 / max(placement.extent)
 
     def card(self, index: int, placement: Placement, title: str = "") -> Pen:
-        """Draw an empty card and return the pen for its ``placement``."""
+        """Draw the empty card number ``index``; return a pen to draw ``placement`` on it."""
         left, top = self.empty_card(index, title)
         scale = min(self._largest_scale(placement), self.scale)
         return Pen(self.axes, left, top, self.cell, placement, scale)
