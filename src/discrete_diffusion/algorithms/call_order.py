@@ -1,4 +1,4 @@
-"""Which positions a few network calls sample together, so that few nats are lost."""
+"""Choice of the positions that each of a few network calls samples, so that few nats are lost."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class CallOrder:
-    """The call, from 0, that samples each position, and what it costs by the network's predictions.
+    """Network call, from 0, that samples each position, and the predicted cost in nats per sample.
 
-    ``call``: Int[L]; ``sizes``: positions of each call that are real in an example. ``nats``: mean
-    nats of a sample, the sum over l of -log D_l(x_l | the positions of earlier calls).
-    ``slow_nats``: the same of random orders in ``slow_calls`` calls, one per token up to 64 tokens.
-    The difference estimates KL(the model's distribution || that of the samples), nats a sample.
+    ``call``: Int[L]; ``sizes``: number of positions of each call that are real in some example.
+    ``nats``: mean over samples of the sum over l of -log D_l(x_l | positions of earlier calls).
+    ``slow_nats``: mean for random orders in ``slow_calls`` calls, one per token up to 64 tokens.
+    The difference estimates KL(the model's distribution || that of the samples).
     """
 
     call: Tensor
@@ -71,7 +71,7 @@ def choose_call_order(
     cheaper.
 
     ``examples``: clean samples, some of which are used. ``calls``: number of calls; None: the
-    fewest that lose at most ``lost`` nats a sample.
+    smallest number that loses at most ``lost`` nats per sample.
     """
     length = examples.x0.shape[1]
     num = min(max(TOKENS // length, FEWEST_SAMPLES), MOST_SAMPLES)
@@ -116,7 +116,7 @@ def choose_call_order(
 
 
 def _fewest_calls(cost: Tensor, most: float) -> int:
-    """Fewest runs of total cost at most ``most``; ``cost``: as in ``cheapest_cuts``."""
+    """Smallest number of calls of total cost at most ``most``; ``cost``: see ``cheapest_cuts``."""
     for calls in range(1, len(cost)):
         if cheapest_cuts(cost, calls)[0] <= most:
             return calls
@@ -126,8 +126,8 @@ def _fewest_calls(cost: Tensor, most: float) -> int:
 def _try_move(
     algorithm: TokenAlgorithm, batch: Batch, call_of: Tensor, nats: Tensor, position: int, step: int
 ) -> tuple[Tensor, Tensor]:
-    """Move a position to the previous (-1) or next (1) call if that is cheaper; return the order
-    and its ``nats``."""
+    """Move a position to the previous (-1) or next (1) call if that is cheaper; return the call
+    of each position, and ``nats``."""
     call = int(call_of[position])
     if not 0 <= call + step < len(nats) or int((call_of == call).sum()) == 1:
         return call_of, nats
@@ -140,8 +140,8 @@ def _try_move(
 
 
 def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
-    """Cut 0..G-1 into ``calls`` <= G runs of least cost; return the cost and the starts,
-    Int[calls]. ``cost``: Float[G, G + 1], ``cost[i, j]`` of the run i..j-1."""
+    """Cut 0..G-1 into ``calls`` <= G runs of minimal total cost; return the cost and the starts,
+    Int[calls]. ``cost[i, j]``, Float[G, G + 1]: cost of the run i..j-1."""
     num = len(cost)
     empty = torch.ones(num, num + 1, dtype=torch.bool).tril()  # runs that end where they start
     cost = cost.masked_fill(empty.to(cost.device), torch.inf)
@@ -171,8 +171,8 @@ def _costs(algorithm: TokenAlgorithm, batch: Batch, order: Tensor, cuts: Tensor)
 
 
 def _nats_given(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
-    """Float64[L]: mean nats of every position given the positions ``shown`` Bool[L]; 0 if never
-    real."""
+    """Float64[L]: mean nats of every position given the positions ``shown`` Bool[L]; 0 if it is
+    real in no sample."""
     layout, process = algorithm.layout, algorithm.process
     assert isinstance(process, Absorbing)
     total = torch.zeros(layout.length, dtype=torch.float64)

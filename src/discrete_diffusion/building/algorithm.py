@@ -101,7 +101,7 @@ def build_algorithm(config: DictConfig) -> Algorithm:
 
 
 def given_to(state: str) -> tuple[int, tuple[str, ...]]:
-    """Arguments of an algorithm from outside its config: number of positional ones, keys of data.
+    """Arguments of an algorithm that its config does not set: number of positional ones, data keys.
 
     The positional arguments are the backbone and, unless samples are images or latents, the
     process.
@@ -144,9 +144,10 @@ class UnmetNeedsError(ValueError):
 
 
 def _check_needs(config: DictConfig, spec: BackboneSpec) -> None:
-    """Check a backbone against the needs of the algorithm, the data and ``condition_dropout``.
+    """Check that a backbone provides what the algorithm, the data and ``condition_dropout`` need.
 
-    Raises ``UnmetNeedsError``. Undeclared conditions are checked when the network is built.
+    Raises ``UnmetNeedsError``, or ``ValueError`` for the data. Conditions that the backbone's
+    registration does not declare are checked when the network is built.
     """
     # undeclared conditions are not known yet
     name, state, undeclared = config.algo.name, spec.state, spec.conditions is None
@@ -177,7 +178,7 @@ def _backbones_with(needs: Collection[str], state: str) -> str:
 
 
 def _offer_hint(needs: Collection[str]) -> str:
-    """Changes of a user's network that make it offer the ``needs`` of an algorithm."""
+    """Hint how to change a user's network so that it provides the ``needs`` of an algorithm."""
     named = [name for name in needs if name != "causal"]
     listed = " and ".join(named)
     do = [f"add {listed} to forward, and to conditions= where you register any"] if named else []
@@ -186,7 +187,7 @@ def _offer_hint(needs: Collection[str]) -> str:
 
 
 def _check_conditions(config: DictConfig, spec: BackboneSpec) -> None:
-    """Raise ``ValueError`` if ``data.condition_on``, backbone and dropout do not fit each other."""
+    """Raise ``ValueError`` if conditions of the data, backbone and dropout do not fit together."""
     data, dropout = config.data, config.algo.get("condition_dropout")
     # conditions that some data cannot do without
     for key, name in domain_of(data).needed_conditions.items():

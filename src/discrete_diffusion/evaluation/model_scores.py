@@ -60,9 +60,10 @@ _SHARE = 256
 
 @dataclass(frozen=True)
 class OrderLikelihood:
-    """Mean -log p, ``nll``, of samples in one form each, under the sampler of an ``order``, nats.
+    """Mean NLL in nats of held-out samples, under the sampler with this ``order``.
 
-    ``sampler``: settings of the sampler.
+    ``nll``: the NLL, of one representation of each sample, such as one node order. ``sampler``:
+    settings of the sampler.
     """
 
     order: Order
@@ -77,7 +78,7 @@ class OrderLikelihood:
     def as_dict(self) -> dict[str, Any]:
         """Values for ``metrics.json``.
 
-        ``nelbo_unordered_...`` is a bound, since it counts one form of each sample instead of all.
+        ``nelbo_unordered_...`` is a bound, as it counts one representation of a sample, not all.
         """
         nll, name = self.nll, self.name
         values = {
@@ -94,7 +95,7 @@ class OrderLikelihood:
 
 @dataclass(frozen=True)
 class BoundByOrders:
-    """Bounds by number of orders: -log of the mean of p(x | order) over K random orders.
+    """Bounds -log of the mean of p(x | order) over K random orders, by K.
 
     ``bounds``: bound by K, K = 1 first. ``below``: by K, the mean decrease from the bound for K =
     1, and its standard error.
@@ -131,7 +132,7 @@ def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
     """Raise ``ValueError`` if the model cannot measure a requested ``likelihood_order`` or
     ``num_orders``.
 
-    Also raised with ``noise_samples=0``, which measures samples alone.
+    Also raised if one is requested with ``noise_samples=0``, which measures samples only.
     """
     for name in ("likelihood_order", "num_orders"):
         if request.noise_samples == 0 and (value := request.get(name)) is not None:
@@ -148,7 +149,7 @@ def check_paths(request: EvaluateRequest, algorithm: TokenAlgorithm) -> None:
 def measure_likelihood(
     model: Model, data: TokenDataset, split: str, order: Order, seed: int
 ) -> OrderLikelihood:
-    """Measure -log p of the samples of a split, in the form that ``data`` gives them."""
+    """Measure the NLL of the samples of a split, in the representation that ``data`` gives."""
     # the sampler that has this order
     algorithm, sampler = model.algorithm, order_sampler(model.algorithm, order)
     forms = _Forms.of(data, split, 1, seed)
@@ -194,10 +195,9 @@ def numbers_up_to(num: int) -> list[int]:
 
 
 def bound_of_orders(log_p: Tensor, num: int) -> Tensor:
-    """-log of the mean p of ``num`` orders, Float64[M].
+    """-log of the mean of p over ``num`` orders, Float64[M].
 
-    ``log_p``: Float64[K, M], log p in K orders; the result is the mean over their groups of
-    ``num``.
+    ``log_p``: Float64[K, M], log p in K orders. The result is averaged over groups of ``num``.
     """
     groups = log_p[: len(log_p) // num * num].unflatten(0, (-1, num))
     return (math.log(num) - groups.logsumexp(dim=1)).mean(dim=0)
@@ -205,9 +205,9 @@ def bound_of_orders(log_p: Tensor, num: int) -> Tensor:
 
 @dataclass(frozen=True)
 class _Forms:
-    """Samples of a split, smallest first, in ``num`` random forms (such as node orders).
+    """Samples of a split, smallest first, in ``num`` random representations (node orders).
 
-    A form is made when it is read, so only one is in memory.
+    Index k computes the k-th representation, so only one is in memory.
     """
 
     data: TokenDataset
@@ -234,7 +234,7 @@ class _Forms:
 
 
 def _score_forms(model: Model, forms: _Forms, score: Callable[[Batch, Tensor], Tensor]) -> Tensor:
-    """Apply ``score`` to samples and the random numbers of their orders: Float64[num, M]."""
+    """Scores of all forms, Float64[num, M], by ``score`` of samples and their order's numbers."""
     shares, scores = torch.arange(len(forms.examples)).split(_SHARE), []
 
     def score_rows(batch: Batch, draws: Tensor, rows: Tensor) -> Tensor:
@@ -299,7 +299,7 @@ def score_model(
     """Measure the algorithm of ``model`` on every sample of a split, on its device.
 
     ``noise_samples``: noise samples per sample for the bound; ``time_bins``: number of bins of the
-    bound by time, with one noise sample each. The blind bound is left out without training data.
+    bound by time, with one noise sample each. The blind bound needs training data.
     Raises ``ValueError`` if the split is empty.
     """
     algorithm = model.algorithm

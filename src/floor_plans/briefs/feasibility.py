@@ -55,7 +55,7 @@ _ANY = Kind("room", frozenset(range(len(ROOM_TYPES))))
 
 @dataclass(frozen=True)
 class Count:
-    """Bounds on the number of rooms of ``types``; ``most`` None: no upper bound."""
+    """Bounds on the number of rooms of ``types``; no upper bound if ``most`` is None."""
 
     types: frozenset[int]
     least: int = 0
@@ -66,9 +66,9 @@ Ways = Sequence[Sequence[Count]]  # alternatives: all counts of one of these hav
 
 
 def no_counts(counts: Sequence[Count], choices: Sequence[Ways] = ()) -> bool:
-    """True if no numbers of rooms meet all ``counts`` and one alternative of each of ``choices``.
+    """True if no room counts per type satisfy ``counts`` and an alternative of each choice.
 
-    False if some numbers do, or if it was not decided.
+    False if some do, or if this is undecided.
     """
     # too many combinations: decide without alternatives
     if prod(map(len, choices)) > _MOST_WAYS:
@@ -80,7 +80,9 @@ def no_counts(counts: Sequence[Count], choices: Sequence[Ways] = ()) -> bool:
 
 
 def _no_numbers(counts: Sequence[Count]) -> bool:
-    """True if no numbers meet the counts, by depth-first search over groups of types."""
+    """True if no assignment of room counts per type satisfies ``counts``; False if undecided.
+
+    Depth-first search over groups of types that the same counts include."""
     # types that the same counts include form a group
     types = sorted({code for count in counts for code in count.types})
     groups = sorted({tuple(code in count.types for count in counts) for code in types})
@@ -172,7 +174,7 @@ class _Refutation:
         return no_counts([*counts, *self._named()], list(self._choices()))
 
     def _named(self) -> Iterator[Count]:
-        """Counts that named rooms need, by Hall's condition: as many rooms of their kinds."""
+        """Counts that named rooms need (Hall's condition): enough rooms for each union of kinds."""
         kinds = [kind.types & self.types for kind in self.brief.named.values()]
         distinct = list(dict.fromkeys(kinds))
         # unions of up to _MOST_KINDS kinds
@@ -219,7 +221,7 @@ class _Refutation:
 
     @cached_property
     def _pairs(self) -> dict[tuple[str, str], frozenset[int]]:
-        """Codes that remain for pairs of named rooms with a required relation, in both orders."""
+        """Allowed codes of each pair of named rooms with a required relation, in both orders."""
         found: dict[tuple[str, str], frozenset[int]] = {}
         for rule in self.required:
             if isinstance(rule.subject, str) and isinstance(rule.object, str):
@@ -229,7 +231,7 @@ class _Refutation:
         return found
 
     def _is_circular(self) -> bool:
-        """True if named rooms form a cycle in one of the orders."""
+        """True if named rooms form a cycle of left of, above or inside."""
         for _, signs in ORDERS:
             # names that come after each name in this order
             after = {name: set[str]() for name in self.brief.named}
@@ -245,8 +247,8 @@ class _Refutation:
 
 
 def swap_ends(rule: RelationRule) -> RelationRule:
-    """Return the rule with subject and object swapped. For "every" this is another rule on the same
-    pairs."""
+    """Return the rule with subject and object swapped. With "every" it has another meaning, on the
+    same pairs."""
     codes = frozenset(INVERSE[code] for code in rule.relations)
     return RelationRule(rule.quantity, rule.object, codes, rule.subject, rule.source)
 
@@ -315,7 +317,7 @@ def feasibility(
 
 @dataclass(frozen=True, eq=False)
 class _Requirement:
-    """Requirement of a brief: one rule, the number of rooms, or a named room."""
+    """Single requirement of a brief: a rule, the number of rooms, or a named room."""
 
     source: Source
     rule: CountRule | RelationRule | DegreeRule | ConnectedRule | None = None
@@ -336,8 +338,8 @@ def _requirements(brief: Brief) -> Iterator[_Requirement]:
 
 
 def _restricted(brief: Brief, kept: Sequence[_Requirement]) -> Brief:
-    """Return the brief with the ``kept`` requirements only; other named rooms may be of any type,
-    and stay only if a relation names them."""
+    """Return the brief with the ``kept`` requirements only. Other named rooms are left out or, if a
+    relation names them, may be of any type."""
     rules = [each.rule for each in kept]
     relations = [rule for rule in rules if isinstance(rule, RelationRule)]
     in_relations = {name for rule in relations for name in rule.names}
@@ -363,8 +365,8 @@ def _reduce(
 ) -> tuple[list[_Requirement], bool]:
     """Reduce contradictory requirements by leaving out one after the other.
 
-    Returns the smaller of two reductions, from the end of the brief and, for few requirements, from
-    its beginning; and True if every remaining requirement was found necessary.
+    Returns the smaller of two reductions, one that begins at the end of the brief and, if it is
+    short, one that begins at its start; and True if every requirement left was found necessary.
     """
     found, known = [], dict[frozenset[_Requirement], bool | None]()
     orders = [requirements[::-1], requirements]

@@ -122,7 +122,7 @@ def checked_files(
 
 
 def request_of(options: argparse.Namespace, *, variants: int = 1) -> PlanRequest:
-    """Request for plans with typical areas. Raises ``ValueError`` for wrong options."""
+    """Convert the options to a request. Raises ``ValueError`` for wrong options."""
     return PlanRequest(
         total_area=options.total_area,
         outline=_outline_of_options(options),
@@ -137,7 +137,7 @@ def request_of(options: argparse.Namespace, *, variants: int = 1) -> PlanRequest
 
 
 def _outline_of_options(options: argparse.Namespace) -> Outline:
-    """Outline of the options: a boundary, in a file or as text, or a ratio."""
+    """Outline that the options give: a boundary, in a file or as text, or a ratio."""
     if options.boundary is None:
         return Outline(ratio=options.ratio)
     path = Path(options.boundary)
@@ -178,7 +178,7 @@ def _read_front_door(text: str | None) -> tuple[float, float] | None:
 def _earlier_plans(
     options: argparse.Namespace, read: Callable[[str], ReadReport], num: int
 ) -> list[FloorPlan | None]:
-    """Earlier plan of each of ``num`` diagrams; None for a line that lacks one."""
+    """Read the earlier plan of each of ``num`` diagrams; None if its line has no boxes."""
     file = options.near
     diagrams = read(file).diagrams
     try:
@@ -217,8 +217,8 @@ _CELLS = {True: "yes", False: "NO", None: "-"}
 
 @dataclass(frozen=True)
 class RuleReport:
-    """Judgements of the plans of a file or folder, with the place of each, the number of diagrams
-    that are not plans, and sentences on what cannot be read."""
+    """Judgements of the plans of a file or folder, with the location of each, the number of
+    diagrams without boxes, and messages on plans that cannot be read."""
 
     path: Path
     rules: RuleSet
@@ -285,7 +285,7 @@ class RuleReport:
 
     @property
     def _names(self) -> list[str]:
-        """Places without the name of the file: ``line 3``."""
+        """Locations of the plans without the name of the file, such as ``line 3``."""
         return [place.removeprefix(f"{self.path}, ") for place in self.places]
 
 
@@ -319,7 +319,7 @@ def drop_invalid_plans(
 
 def judge_report(report: ReadReport, rules: RuleSet, unit: str) -> RuleReport:
     """Judge the plans of a report. ``unit``: unit of boxes that state none. Raises ``ValueError``
-    without shapely, and for boxes that are hardly in their unit."""
+    without shapely, and if the box sizes are implausible for the stated unit."""
     check_installed()
     # diagrams with boxes are plans
     rows = [k for k, diagram in enumerate(report.diagrams) if diagram.boxes is not None]

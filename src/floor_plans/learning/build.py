@@ -78,9 +78,10 @@ RealDiagrams = RealData[BubbleDiagram]  # real plans that diagrams are compared 
 class DiagramDataset(GraphDataset):
     """Diagrams in three splits that are disjoint up to relabelling.
 
-    ``symmetry``: ``mirror`` or ``square`` adds the images of every training diagram, see
-    ``SYMMETRIES``, except images that are held-out diagrams. ``facts``: facts of every diagram in
-    the condition named ``condition``. ``node_order``, ``splits``: as for ``GraphDataset``.
+    ``symmetry``: ``mirror`` or ``square`` adds mirrored, or also turned, copies of every training
+    diagram (``SYMMETRIES``), except copies that are held-out diagrams. ``facts``: per-diagram
+    values passed to the model as the condition ``condition``, or None. ``node_order``, ``splits``:
+    as for ``GraphDataset``.
     """
 
     size_unit = "rooms"
@@ -114,7 +115,7 @@ class DiagramDataset(GraphDataset):
         return "nats per unordered diagram", 1.0
 
     def originals(self, split: str) -> Examples:
-        """Examples of a split without the images added by ``symmetry``."""
+        """Examples of a split without the copies added by ``symmetry``."""
         examples = self.splits[split]
         return examples[torch.arange(self._num_given if split == "train" else len(examples))]
 
@@ -126,7 +127,7 @@ class DiagramDataset(GraphDataset):
 
 
 def build_dataset(config: DictConfig, vocab: VocabConfig) -> DiagramDataset:
-    """Build the data set of a config: of the procedural generator, cached, or of files.
+    """Build the data set of a config from the procedural generator (cached), or from files.
 
     Files are one to split (``path``), or one per split, whose held-out diagrams are removed from
     training and counted. Raises ``ValueError`` if neither or both are given.
@@ -365,7 +366,7 @@ def real_data_for_model(
     decoded: dict[str, list[BubbleDiagram]] = {}
 
     def with_images(data: DiagramDataset, split: str) -> list[BubbleDiagram]:
-        """Diagrams of a split, including the images added by ``symmetry``."""
+        """Diagrams of a split, including the copies added by ``symmetry``."""
         examples, originals = data.splits[split], decoded.get(split)
         if originals is not None and len(originals) == len(examples):
             return originals

@@ -84,11 +84,11 @@ def score_samples(
 ) -> SampleScores:
     """Compute every metric of every set, one set per sampling seed, against one reference.
 
-    ``training``: for novelty. ``known``: real diagrams for floors (default: the reference); a floor
-    is the metrics of random parts of them, as large as the first set and the reference, averaged
-    over ``reference_repeats`` parts. ``num_unreadable``: number of unreadable samples.
+    ``training``: training diagrams, for novelty. ``known``: real diagrams for the real-vs-real
+    baseline (default: the reference), see ``real_floors``, averaged over ``reference_repeats``
+    pairs of subsets. ``num_unreadable``: number of unreadable samples.
 
-    The value of real data is the floor for metrics in ``SIZE_DEPENDENT``, and the value of the
+    The value of real data is this baseline for metrics in ``SIZE_DEPENDENT``, and the value of the
     reference for others; novelty has none, since held-out data are novel. ``stratified`` has
     metrics by room count. Raises ``ValueError`` without a set, or if a set is empty.
     """
@@ -178,8 +178,8 @@ def _notes(
 def real_floors(
     known: DiagramSet, num_samples: int, num_reference: int, draws: int, seed: int
 ) -> RealVsReal | None:
-    """Metrics of random parts of the ``known`` real diagrams, as many as samples, against others,
-    as many as the reference; None without ``draws``."""
+    """Real-vs-real baseline: metrics between two disjoint random subsets of ``known``, of the sizes
+    of the samples and the reference, averaged over ``draws`` pairs; None if ``draws`` is 0."""
     if not draws:
         return None
     sizes = {"num_samples": num_samples, "num_reference": num_reference}
@@ -190,9 +190,9 @@ def real_floors(
 class ConditioningScores:
     """Scores of a conditional model on ``num`` held-out diagrams.
 
-    ``more``: increase of the bound in nats per diagram for each change of the facts, mean and
-    standard error. ``obeyed``: share of samples with the given number of rooms and counts, by
-    guidance weight; empty for a model without counts.
+    ``more``: mean increase of the bound in nats per diagram, and its standard error, if the facts
+    are changed, by name of the change. ``obeyed``: share of samples that have the given counts of
+    rooms, by guidance weight; empty for a model that is not conditioned on counts.
     """
 
     num: int
@@ -233,7 +233,7 @@ class ConditioningScores:
 def measure_conditioning(
     model: Model, data: DiagramDataset, split: str, seed: int
 ) -> ConditioningScores | None:
-    """Score a conditional model on the first diagrams of a split; None for other models."""
+    """Score a conditional model on the first diagrams of a split; None if it is unconditional."""
     facts, examples = data.facts, data.splits[split][:NUM_HELD_OUT]
     if facts is None or not len(examples):
         return None
@@ -275,7 +275,7 @@ def measure_conditioning(
 def share_obeyed(
     model: Model, facts: Facts, asked: Tensor, real: Tensor, weight: float, seed: int
 ) -> float:
-    """Share of samples that have the facts of their row of ``asked``."""
+    """Share of samples that have the facts given in their row of ``asked``."""
     drawn = sample_in_batches(
         replace(model, sampler=replace(model.sampler, guidance=weight), on_sampled=None),
         real,
@@ -288,7 +288,7 @@ def share_obeyed(
 
 
 def _derangement(num: int, seed: int) -> Tensor:
-    """Int[num]: a random derangement, which assigns another row to each row."""
+    """Int[num]: random permutation that maps no row to itself."""
     order = torch.randperm(num, generator=make_generator(seed, *_OTHERS))
     return order[(order.argsort() + 1) % num]
 

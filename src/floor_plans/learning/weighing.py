@@ -28,7 +28,7 @@ rooms; the limit shrinks for more rooms, since each can be extended in more ways
 
 
 class UnseenError(ValueError):
-    """Error for a given token that the algorithm does not see before it samples unknown tokens.
+    """Error for a given token that the algorithm would not see while it samples earlier tokens.
 
     ``line``: line of the partial diagram. ``reason``: the token and the remedy.
     """
@@ -45,8 +45,9 @@ class UnseenError(ValueError):
 class Weighed:
     """Arrangements of a partial diagram with importance weights.
 
-    ``log_weights``: Float64[R]. If all arrangements are weighed, log Z of each up to a constant;
-    otherwise the log of weights whose expectation is Z.
+    ``log_weights``: Float64[R]. If all arrangements are weighed, log Z of each up to a constant,
+    where Z is the model's probability of the tokens that the arrangement fixes; otherwise the log
+    of weights whose expectation is Z.
     ``num_scored``: number of evaluated sequences, in ``num_batches`` forward passes.
     ``thinnings``: steps at which arrangements were left out at random.
     """
@@ -86,7 +87,7 @@ class Arranged:
 
 @dataclass(frozen=True)
 class Arranger:
-    """Samples ``num`` arrangements of each partial diagram; see ``complete``."""
+    """Sampler of ``num`` arrangements of each partial diagram; see ``complete``."""
 
     algorithm: TokenAlgorithm
     vocab: VocabConfig
@@ -97,9 +98,10 @@ class Arranger:
     num: int
 
     def arrange(self, request: tuple[PartialDiagram, int, int]) -> Arranged:
-        """Sample arrangements in proportion to the model's probability of the tokens they fix.
+        """Sample arrangements (slots for the rooms of a partial diagram) in proportion to Z.
 
-        ``request``: a partial diagram, its line, and its seed. Raises ``UnseenError``.
+        Z is the model's probability of the tokens that an arrangement fixes. ``request``: a partial
+        diagram, its line number, and a seed. Raises ``UnseenError``.
         """
         # weigh arrangements: a single one, by the chain rule, or listed ones
         partial, line, seed = request
@@ -171,13 +173,13 @@ def weigh_arrangements(
     """Weigh arrangements by the model's probability Z of the tokens they fix, for absorbing noise.
 
     Z follows from the chain rule in the order of the tree's steps, with t the masked share.
-    ``max_kept``: most arrangements to extend at each step; None: as many as keep the evaluated
-    sequences below ``max_scored``, but at least one.
+    ``max_kept``: maximal number of arrangements to extend at each step; if it is None, the number
+    is limited so that at most about ``max_scored`` sequences are evaluated.
 
     One network call on an arrangement gives the probability of every choice of slots for the next
-    token. Arrangements with equal tokens share the call, and the last choice needs none. If there
-    are too many, ``thin_rows`` samples some by their probability so far and the tree's outlook, and
-    divides by the chance of each (sequential importance sampling).
+    token. Arrangements with equal tokens share the call. If there are too many arrangements,
+    ``thin_rows`` samples some by their probability so far and the tree's outlook, and each weight
+    is divided by the probability of being kept (sequential importance sampling).
     """
     network = _Network(algorithm, batch_size)
 
@@ -190,7 +192,7 @@ def weigh_arrangements(
 
 
 def list_arrangements(tree: ArrangementTree, max_kept: int, generator: torch.Generator) -> Weighed:
-    """List arrangements with equal weights; more than ``max_kept`` are thinned at each step."""
+    """List arrangements with equal weights; each step keeps at most ``max_kept``, at random."""
 
     def log_d0(tokens: Tensor) -> Tensor:
         return torch.zeros(1).double().expand(*tokens.shape, tree.vocab.vocab_size)
@@ -206,7 +208,9 @@ def weigh_listed(
     *,
     batch_size: int,
 ) -> Weighed:
-    """Weigh listed arrangements by Z, for algorithms that evaluate tokens in one order only."""
+    """Multiply the weights of arrangements by the model's probability of the tokens that they fix.
+
+    For algorithms that can evaluate a likelihood in one token order only."""
     if len(listed.arrangements) == 1:
         return listed
     tokens = listed.arrangements.tokens
@@ -239,8 +243,8 @@ def _grow(
 ) -> Weighed:
     """Grow the tree step by step, see ``weigh_arrangements``.
 
-    ``log_d0``: computes log D, Float64[R, L, V], of partial tokens Int[R, L]. ``most``: returns the
-    number of arrangements to keep for a number of steps left.
+    ``log_d0``: function from partial tokens Int[R, L] to log D, Float64[R, L, V]. ``most``:
+    function from the number of steps left to the maximal number of arrangements to keep.
     """
     now, log_weights = tree.root(), torch.zeros(1, dtype=torch.float64)
     thinnings: list[_Thinning] = []
@@ -296,14 +300,14 @@ class _Thinning:
 
 
 class _Network:
-    """Log D of partial tokens; equal rows of a call are evaluated once, and the work is counted."""
+    """Network that evaluates equal rows of a call once, and counts evaluated rows and batches."""
 
     def __init__(self, algorithm: TokenAlgorithm, batch_size: int) -> None:
         self.algorithm, self.batch_size = algorithm, batch_size
         self.num_scored = self.num_batches = 0
 
     def log_d0(self, tokens: Tensor) -> Tensor:
-        """Log D Float64[R, L, V] of tokens Int[R, L], on the CPU, with t the masked share.
+        """Log D Float64[R, L, V] of tokens Int[R, L], on the CPU, at the t of their masked share.
 
         Raises ``ValueError`` for logits that are not finite."""
         # evaluate each distinct row once

@@ -140,7 +140,7 @@ def room_names(diagram: BubbleDiagram | PartialDiagram) -> tuple[str, ...]:
 
 
 class _Search:
-    """Search for sets of known pairs of a diagram that no boxes satisfy."""
+    """Search for a small set of known relations of a diagram that no boxes satisfy."""
 
     def __init__(
         self, diagram: BubbleDiagram | PartialDiagram, buildable: bool, rule: BoxRule, effort: float
@@ -179,15 +179,15 @@ class _Search:
         return everything if self.is_possible() is False else None
 
     def is_possible(self) -> bool | None:
-        """Return True if boxes satisfy all pairs. A cycle of rooms on an axis rules this out
-        without the solver."""
+        """Return True if boxes with all known relations exist, None if undecided. A cycle of
+        rooms on an axis rules them out without the solver."""
         if any(self._shortest_cycle(signs) for _, signs in ORDERS[:2]):
             return False
         return self._is_possible([(*pair, code) for pair, code in self._codes.items()])
 
     def reduced(self, members: Sequence[Member]) -> tuple[list[Member], bool]:
         """Drop members while the rest stays infeasible. Returns the rest, and True if every member
-        was decided."""
+        of it was shown to be needed."""
         kept = list(members)
         # all members of a room at once
         if len(kept) > 3:
@@ -267,7 +267,7 @@ def _is_possible(
 
 
 def _in_a_chain(members: Iterable[Member]) -> tuple[Member, ...]:
-    """Order members so that most begin with the last room of the previous one."""
+    """Order members as a chain: most begin with the last room of the previous member."""
     members = sorted(members)
     chains = []
     for start in (*members, *((j, i, INVERSE[code]) for i, j, code in members)):
@@ -337,7 +337,7 @@ def infeasible_plans(report: ReadReport, num: int) -> list[str]:
 def _problem_sentence(
     report: ReadReport, kind: str, plans: Mapping[int, str], num: int | None = None
 ) -> str:
-    """Return the sentence on one kind of problem, among the first ``num`` diagrams or all."""
+    """Return the sentence on one kind of problem; ``num``: number of diagrams checked, or None."""
     named = [f"{report.places[k]}: {why}" for k, why in [*plans.items()][:_MAX_NAMED]]
     if len(plans) > _MAX_NAMED:
         named.append(f"and {len(plans) - _MAX_NAMED:,} more")
@@ -348,8 +348,8 @@ def _problem_sentence(
 
 
 def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
-    """Problems of diagrams, by index, with a cycle of rooms, each left of, above or inside the
-    next. No arrangement of points has such relations."""
+    """Map the index of a diagram to a message on a cycle of its rooms, each left of, above or
+    inside the next. No arrangement of points has such relations."""
     measured = DiagramSet.of(diagrams)
     if not measured.vocabulary.has_directions:
         return {}
@@ -365,8 +365,8 @@ def relations_in_a_circle(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]
 
 
 def relations_against_boxes(diagrams: tuple[BubbleDiagram, ...]) -> dict[int, str]:
-    """First relation that contradicts the boxes, as a sentence by index of the diagram, for any gap
-    and either direction of reading."""
+    """Map the index of a diagram to a message on the first relation that its boxes contradict, at
+    any gap threshold and from whichever of the two rooms the relation is measured."""
     found: dict[int, str] = {}
     for k, diagram in enumerate(diagrams):
         if diagram.boxes is None:

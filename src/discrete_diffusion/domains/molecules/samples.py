@@ -1,5 +1,5 @@
-"""Sampled molecules: written, read, plotted, and measured against the scores of training
-molecules."""
+"""Sampled molecules: writing, reading, plotting, and metrics, with those of training molecules
+as a baseline."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def plot_molecules(
 
 
 def _with_coordinates(molecule: Molecule) -> tuple[Any, str]:
-    """Convert to an rdkit molecule with coordinates, and a note on its validity."""
+    """Return the rdkit molecule with coordinates, and a note on its validity."""
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
 
@@ -170,7 +170,7 @@ def _with_coordinates(molecule: Molecule) -> tuple[Any, str]:
 
 @dataclass(frozen=True)
 class MoleculeSamples(SampleKind[Molecule]):
-    """Samples of molecules. ``vocab``: vocabulary of the model; None for molecules of files."""
+    """Samples of molecules. ``vocab``: vocabulary of the model, None for samples of files."""
 
     vocab: VocabConfig = None  # type: ignore[assignment]
 
@@ -217,7 +217,7 @@ class MoleculeSamples(SampleKind[Molecule]):
         return metrics.sample_shares(metrics.verdicts_of(samples), None)
 
     def read(self, path: str, request: EvaluateRequest) -> SampleFile[Molecule]:
-        """Samples of a file; lines without a molecule are ``NOTHING``, which is never valid."""
+        """Read samples from a file; lines without a molecule give ``NOTHING``, never valid."""
         return molecule_files.read_samples(path, skip_invalid=request.skip_invalid)
 
     def score(
@@ -256,10 +256,11 @@ def score_molecules(
     training: Sequence[Molecule] | None,
     known: frozenset[str] | None,
 ) -> SampleScores:
-    """Every metric of every set, a set per sampling seed, against the SMILES of ``reference``.
+    """Compute every metric of every set, one per sampling seed, against the SMILES ``reference``.
 
-    ``training``: the training molecules; as many of them as there are samples are measured for
-    comparison. ``known``: their SMILES, for novelty. Raises ``ValueError`` without samples.
+    ``training``: training molecules; a random subset, as large as the first set, is scored as a
+    baseline. ``known``: SMILES of the training molecules, for novelty. Raises ``ValueError``
+    without samples.
     """
     if not sets or not all(sets):
         raise ValueError("no samples to measure: give at least one set, of at least one sample")
@@ -305,7 +306,7 @@ def _measured_set(
 
 
 def relaxed_smiles(molecules: Sequence[Molecule]) -> list[str]:
-    """SMILES by the relaxed rule, which every molecule of a file passes."""
+    """SMILES of molecules that pass the relaxed rule of validity, as all molecules of files do."""
     return _smiles(metrics.verdicts_of(molecules), "relaxed")
 
 
@@ -372,7 +373,7 @@ class MoleculeReport(SampleKindReport):
         return metrics.sample_shares(verdicts, self.data.training_smiles)
 
     def findings(self, bound: BoundEstimate, samples: Tensor) -> dict[str, Any]:
-        """Findings, with the numbers of molecules that ``unique`` and ``novel`` are shares of."""
+        """Results by name, with the denominators of the shares ``unique`` and ``novel``."""
         found = super().findings(bound, samples)
         num_valid = round(found.get("valid_relaxed", 0) * len(samples))
         num_unique = round(found.get("unique", 0) * num_valid)

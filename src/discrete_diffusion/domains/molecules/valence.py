@@ -1,5 +1,5 @@
-"""``Valence`` and ``ConnectedValence``: restrict samples of molecules to bonds that each atom can
-have, and to molecules of one piece."""
+"""``Valence`` and ``ConnectedValence``: constrain samples of molecules to valid valences, and to
+one connected piece."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def most_bonds(atom: str) -> int:
 
 
 class Valence(GraphNarrowing):
-    """Molecules whose atoms have bonds of a total order of at most ``most_bonds`` of their types.
+    """Constrain molecules so that no atom exceeds the maximal valence of its type (``most_bonds``).
 
-    A bond is excluded if its order is more than one of its ends has left; an end that is MASK has
-    what the type of most bonds has left. A type is excluded if the atom already has more bonds than
-    it takes. Nothing else is excluded: without further bonds, and with the type of most bonds for
-    the other MASKs, the molecule is complete. "none" and the type of most bonds are always allowed,
-    so that dead ends cannot occur.
+    A bond is excluded if its order exceeds the valence that one of its ends has left; a MASK atom
+    counts as the type of the highest valence. A type is excluded if the bonds of the atom already
+    exceed its valence. Nothing else is excluded, since the molecule can then be completed: without
+    further bonds, and with the type of the highest valence for other MASK atoms. "none" and this
+    type are always allowed, so that there are no dead ends.
     """
 
     def __init__(self, vocab: VocabConfig) -> None:
@@ -63,7 +63,7 @@ class Valence(GraphNarrowing):
         return allowed.to(device)
 
     def contradictions(self, x: Tensor) -> dict[int, str]:
-        """Messages by row, each on the first atom with too many bonds."""
+        """Messages by row, each on the first atom whose bonds exceed its valence."""
         x = x.cpu()
         nodes = torch.arange(self.vocab.n_max).expand(len(x), -1)
         messages: dict[int, str] = {}
@@ -84,8 +84,8 @@ class Valence(GraphNarrowing):
         return self._order[tokens].sum(dim=2)
 
     def left(self, x: Tensor, nodes: Tensor) -> Tensor:
-        """Int[R, K]: total order of the bonds that ``nodes`` Int[R, K] can still get; the most that
-        any type can for MASK, and meaningless for PAD."""
+        """Int[R, K]: valence that ``nodes`` Int[R, K] have left, negative if exceeded. MASK counts
+        as the type of the highest valence; values at PAD are meaningless."""
         kind = x.gather(1, nodes)
         known = kind < self.vocab.num_node_types
         takes = torch.where(known, self._takes[kind.where(known, 0)], self._takes.max())
@@ -96,27 +96,27 @@ _SINGLE = BONDS.index("single")
 
 
 class ConnectedValence(Valence):
-    """Molecules of one piece, with the bonds of ``Valence``.
+    """Constrain molecules to one connected piece, with valences as in ``Valence``.
 
     A value is excluded by ``Valence``, or if the molecule with it fails one of two conditions. Let
     k be the number of pieces that its bonds make, and a pair *open* if it is MASK, lies between two
-    pieces, and each end has a bond left, where MASK counts as the type of most bonds. With
+    pieces, and both ends have valence left (MASK: as the type of the highest valence). With
 
-        e_i = min(bonds that atom i has left, pieces that open pairs join to i)
+        e_i = min(valence that atom i has left, pieces that open pairs join to i)
         e_P = min(sum of e_i over the atoms of P, pieces that open pairs join to P)
 
         1. sum_P e_P >= 2 (k - 1)
-        2. open pairs join all pieces by paths that do not lead through one of e_P = 1
+        2. open pairs join all pieces by paths that do not pass through a piece with e_P = 1
 
-    They are checked again after their consequences, as long as there are any: if k > 2, an open
-    pair of two pieces of e_P = 1 is useless; the only open pair of a piece is a bond.
+    They are checked again after their consequences, until there are none: if k > 2, an open pair
+    between two pieces with e_P = 1 cannot be a bond; the only open pair of a piece must be one.
 
-    k - 1 open pairs become the bonds that join the pieces, at most one between the same two and at
-    most e_P at P: the conditions are necessary, and nothing that has a completion is excluded. They
-    are not sufficient: a spanning tree of bounded degree is hard to find in general (a Hamiltonian
-    path is one). So there are dead ends, where no value is left: such a sample is finished without
-    narrowing, may be invalid or in pieces, and has weight 0. Weighted, samples follow the model
-    conditioned on both properties.
+    The pieces are joined by bonds at k - 1 open pairs, at most one between the same two pieces and
+    at most e_P at P: the conditions are necessary, and no value that has a completion is excluded.
+    They are not sufficient: a spanning tree of bounded degree is hard to find in general (a
+    Hamiltonian path is one). So there are dead ends, where no value is left: such a sample is
+    finished without constraints, may be invalid or in pieces, and has weight 0. Weighted samples
+    follow the model conditioned on both properties.
     """
 
     def __init__(self, vocab: VocabConfig) -> None:
@@ -149,8 +149,8 @@ class ConnectedValence(Valence):
         return possible
 
     def contradictions(self, x: Tensor) -> dict[int, str]:
-        """Messages by row, each on an atom with too many bonds, or on pieces that cannot be
-        joined."""
+        """Messages by row, each on an atom whose bonds exceed its valence, or on pieces that
+        cannot be joined."""
         x = x.cpu()
         messages = super().contradictions(x)
         for row in (~self.is_possible(x)).nonzero().squeeze(1).tolist():
@@ -181,9 +181,11 @@ class ConnectedValence(Valence):
         return _Pieces(same, first, is_open, left)
 
     def _with_consequences(self, x: Tensor, pieces: _Pieces) -> tuple[Tensor, Tensor]:
-        """Set useless pairs of x to no bond or, if a row has none, its necessary pairs to a bond.
+        """Set useless pairs of x to no bond; in rows without any, set necessary pairs to a bond.
 
-        Return x, Int[R, L], and Bool[R], True for rows that change.
+        An open pair is useless between two of more than two pieces if both have e_P = 1, and
+        necessary if it is the only open pair of a piece. Return x, Int[R, L], and Bool[R], True
+        for rows that change.
         """
         vocab = self.vocab
         # bonds between two pieces that can have only one more are useless
@@ -206,10 +208,10 @@ class ConnectedValence(Valence):
 
 @dataclass
 class _Pieces:
-    """Pieces that bonds make of molecules, each represented by its ``first`` atom, Bool[R, N].
+    """Connected pieces of molecules, each represented by its ``first`` atom, Bool[R, N].
 
     ``same``: Bool[R, N, N], atoms of one piece. ``is_open``: Bool[R, N, N], open pairs. ``left``:
-    Int[R, N], bonds that atoms have left. ``num``: Int[R], number of pieces. ``near``: Bool[R, N,
+    Int[R, N], valence that atoms have left. ``num``: Int[R], number of pieces. ``near``: Bool[R, N,
     N], pieces that open pairs join, and ``ends``: Int[R, N], e_P; both are 0 except at first atoms.
     """
 
@@ -233,7 +235,7 @@ class _Pieces:
 
     @property
     def apart(self) -> Tensor:
-        """Bool[R, N]: pieces that open pairs cannot join to the piece of the largest e_P."""
+        """Bool[R, N]: pieces that open pairs cannot join to the piece with the largest e_P."""
         # search from that piece, through pieces of e_P > 1
         passing = self.ends > 1
         reached = torch.zeros_like(self.first)
@@ -248,6 +250,6 @@ class _Pieces:
 
     @property
     def may_be_joined(self) -> Tensor:
-        """Bool[R]: True where both conditions hold."""
+        """Bool[R]: True where both conditions of ``ConnectedValence`` and all valences hold."""
         enough = self.ends.sum(dim=1) >= 2 * (self.num - 1)
         return enough & (self.left >= 0).all(dim=1) & ~self.apart.any(dim=1)
