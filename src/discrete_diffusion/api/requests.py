@@ -120,9 +120,11 @@ def with_sampler(
 def _kept_beside(checkpoint: Path) -> Path:
     """File that keeps the orders of calls chosen for a checkpoint.
 
-    It is in the cache if the checkpoint is of the package, or its folder cannot be written."""
-    own = checkpoint in boxed_models().values() or not os.access(checkpoint.parent, os.W_OK)
-    return (cache_dir() if own else checkpoint.parent) / f"{checkpoint.name}.call_orders.json"
+    It is in the cache if the checkpoint came with a package, or its folder cannot be written."""
+    folder = checkpoint.parent
+    if folder in boxed_models().values() or not os.access(folder, os.W_OK):
+        return cache_dir() / f"{folder.name}-{checkpoint.name}.call_orders.json"
+    return folder / f"{checkpoint.name}.call_orders.json"
 
 
 def trained_model_here(request: Request, checkpoint: Checkpoint) -> TrainedModel:

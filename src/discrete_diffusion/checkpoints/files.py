@@ -27,6 +27,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from discrete_diffusion.checkpoints.renamed_keys import with_new_names
 from discrete_diffusion.config.constructors import check_kinds_of, leaves
 from discrete_diffusion.config.files import shipped_config
 from discrete_diffusion.config.values import is_a
@@ -237,7 +238,8 @@ def check_zip(path: Path) -> None:
             raise zipfile.BadZipFile(f"{broken} is damaged")
 
 
-FORMAT = 1
+FORMAT = 2
+"""2: keys of configs have their present names, see ``renamed_keys``."""
 
 _PARTS = ("data", "algo", "model", "schedule", "forward_process")
 """Groups of a config that a model is built from."""
@@ -355,6 +357,9 @@ def check_schema(info: Any, path: Path) -> None:
     defaults.
     """
     _check_plain(info, path)
+    # earlier names of keys
+    if info["format"] == 1 and isinstance(info.get("config"), Mapping):
+        info["config"] = with_new_names(info["config"])
     # keys of the info and their values
     if missing := [key for key in _SCHEMA if key not in info and key not in _OPTIONAL]:
         raise ValueError(

@@ -1,0 +1,83 @@
+"""Config keys of checkpoints of format 1, by the names that they have now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+GROUPS = {"noise": "schedule", "check_backbone": "preflight"}
+"""Groups and keys at the top of a config, with their new names."""
+
+KEYS: dict[str, dict[str, str]] = {
+    "algo": {
+        "draw": "time_sampling",
+        "t_draw": "time_sampling",
+        "t_source": "network_time",
+        "path_calls": "trained_calls",
+        "adapter_uses_middle": "adapter_uses_latent_model",
+    },
+    "data": {
+        "tokens": "token_unit",
+        "kind": "graph_family",
+        "n_max": "max_nodes",
+        "plan_seed": "generator_seed",
+        "region_seed": "generator_seed",
+        "phantom_seed": "generator_seed",
+        "grammar_seed": "generator_seed",
+        "condition": "condition_on",
+        "codes": "room_codes",
+        "names": "room_names",
+        "threshold": "adjacency_threshold",
+    },
+    "eval": {
+        "bound_samples": "num_held_out",
+        "bound_draws": "noise_samples",
+        "draws": "samples_per_condition",
+        "verdicts": "num_solver_checks",
+    },
+    "init": {"parts": "modules"},
+    "model": {
+        "fact_dropout": "attribute_dropout",
+        "pos": "position_embedding",
+        "zero_head": "zero_init_head",
+    },
+    "sampling": {
+        "budget": "entropy_budget",
+        "groups_in_turn": "group_by_group",
+        "corrections": "corrector_steps",
+        "tokens_per_round": "draft_length",
+        "stop_cosine": "stop_similarity",
+    },
+    "schedule": {"per": "exponent_per", "largest_ratio": "max_ratio"},
+}
+"""Keys of a group, with their new names."""
+
+VALUES: dict[tuple[str, str], dict[str, str]] = {
+    ("algo", "name"): {"matrix": "ctmc", "reward": "reward_tuning"},
+    ("algo", "stage"): {"middle": "latent_model"},
+    ("algo", "time_sampling"): {"forced_mask": "uniform_count"},
+    ("algo", "train_on"): {"exact": "all_calls"},
+    ("data", "name"): {"tokens": "token_files", "eit-levels": "eit_quantised"},
+    ("model", "name"): {"get_region_literal": "get_region_as_published"},
+    ("sampling", "grid"): {"squared": "quadratic"},
+    ("sampling", "order"): {"max-probability": "top_probability"},
+}
+"""Choices of a key, with their new names."""
+
+
+def with_new_names(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy of a config of format 1 whose keys and choices have the names of format 2."""
+    renamed = {GROUPS.get(key, key): value for key, value in config.items()}
+    for group, keys in KEYS.items():
+        values = renamed.get(group)
+        if not isinstance(values, Mapping):
+            continue
+        # a student's way of training is no time sampling
+        if group == "algo" and values.get("name") == "distill":
+            keys = {**keys, "draw": "train_on"}
+        renamed[group] = {keys.get(key, key): value for key, value in values.items()}
+    for (group, key), choices in VALUES.items():
+        values = renamed.get(group)
+        if isinstance(values, dict) and isinstance(values.get(key), str):
+            values[key] = choices.get(values[key], values[key])
+    return renamed
