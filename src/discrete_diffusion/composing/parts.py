@@ -72,13 +72,14 @@ def named_modules(overrides: Sequence[str]) -> Any:
 
 def experiment_values(overrides: Sequence[str], user_dir: Path | None = None) -> dict[str, Any]:
     """Values by key, and choices of groups, that the experiments of a command set."""
-    from hydra.core.default_element import GroupDefault
-
     words = [word.lstrip("+").partition("=")[::2] for word in overrides]
     paths = [f"{key}/{value}" for key, value in words if key in _WHOLE_CONFIG]
     found: dict[str, Any] = {}
     if not paths:
         return found
+    # not before it is needed: commands on data import no Hydra
+    from hydra.core.default_element import GroupDefault
+
     with config_repository(user_dir) as repository:
         while paths:
             path = paths.pop()
