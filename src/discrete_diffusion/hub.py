@@ -65,7 +65,7 @@ class OriginalCheckpoint:
 
 
 def original_checkpoint(name: str | Path) -> OriginalCheckpoint | None:
-    """Parse ``KIND:PATH?KEY=VALUE&...``; None for another name, or if there is such a file.
+    """Parse ``KIND:PATH?KEY=VALUE&...``; None if a file has that name or it has another form.
 
     Raises ``ValueError`` for an unknown setting, and for a value of another type."""
     text = str(name)
@@ -146,8 +146,8 @@ def check_model(key: str, name: str | Path | None) -> None:
 def published(name: str | Path) -> Path:
     """Folder of a published model, downloaded once from the Hub; a path is returned unchanged.
 
-    Raises ``FileNotFoundError`` for a word that is not a model, and ``ValueError`` if the Hub does
-    not have the model or cannot be reached.
+    Raises ``FileNotFoundError`` if a single word names no model or file, and ``ValueError`` if the
+    Hub does not have the model or cannot be reached.
     """
     path, name = Path(name), str(name)
     # a model in the box or on the Hub

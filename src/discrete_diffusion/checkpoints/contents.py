@@ -181,7 +181,7 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
 
 
 def _unchecked_contents(path: str | Path, of_folder: str = BEST) -> Contents:
-    """Read a file of either kind, whose info may be anything."""
+    """Read a file of either kind without checking its info."""
     path = checkpoint_file(path, of_folder)
     if is_weights_file(path):
         return Contents(path, *read_weights_file(path), None)
@@ -345,7 +345,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def _settings_note(info: Mapping[str, Any]) -> str:
-    """End of an error, ``; its settings that are not as shipped: ...``: possible reasons."""
+    """End of an error message: settings that differ from the shipped ones, as possible causes."""
     unusual = unusual_settings(info["config"])
     return f"; its settings that are not as shipped: {unusual}" if unusual else ""
 

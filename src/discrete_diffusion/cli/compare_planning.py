@@ -290,7 +290,7 @@ class _Planner:
         return re.sub(r"algo\.backbone=([\w-]+)", r"backbones=[\1]", refusal)
 
     def plan(self, algorithm: str, asked: str | None, size: int | None) -> Cell:
-        """Plan a cell without its seed; ``size``: parameters of the first cell, None for itself."""
+        """Plan a cell without its seed; ``size``: parameters to aim at, None for the first cell."""
         # a backbone that fits
         recipe, instead_of = self.recipes[algorithm], None
         backbone = asked or str(self._compose(tuple(self.shared)).algo.backbone)

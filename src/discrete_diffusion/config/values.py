@@ -211,9 +211,9 @@ _of_class: Callable[[Any], Signature] = cache(lambda cls: imported_signature(cls
 
 
 def check_value(key: str, value: Any, annotation: Any) -> None:
-    """Raise ``ValueError`` for a value that its annotation does not admit.
+    """Raise ``ValueError`` for a value that its annotation does not allow.
 
-    Annotations of numbers, bool or words are checked; others admit any value."""
+    Annotations of numbers, bool or strings are checked; other annotations allow any value."""
     limit = Limit.of(annotation)
     if limit is None or (limit.optional and value is None):
         return
@@ -227,10 +227,10 @@ def check_value(key: str, value: Any, annotation: Any) -> None:
 
 @dataclass(frozen=True)
 class Limit:
-    """Values that an annotation admits.
+    """Values that an annotation allows.
 
-    ``kind``: type of number, within ``bounds``; ``words``: admitted words; ``others``: types that
-    are not checked; ``optional``: True if null is admitted."""
+    ``kind``: type of number, within ``bounds``; ``words``: allowed strings; ``others``: types that
+    are not checked; ``optional``: True if null is allowed."""
 
     kind: Any
     bounds: Bounds
@@ -240,7 +240,7 @@ class Limit:
 
     @classmethod
     def of(cls, annotation: Any) -> Limit | None:
-        """Read an annotation; None for one that admits anything."""
+        """Read an annotation; None if it allows any value."""
         # members of a union, null apart
         union = get_origin(annotation) in (typing.Union, types.UnionType)
         members = get_args(annotation) if union else (annotation,)
@@ -262,7 +262,7 @@ class Limit:
 
     @property
     def text(self) -> str:
-        """Describe the admitted values: ``a whole number, at least 1``."""
+        """Describe the allowed values: ``a whole number, at least 1``."""
         said = " | ".join(self.words) or KINDS[self.kind][1] + self.bounds.text
         comma = "," * (self.bounds != Bounds())
         return said + f"{comma} or null" * self.optional

@@ -93,7 +93,7 @@ class _Search:
         return _Leaf(order, tokens.astype(">u4").tobytes())
 
     def smallest_leaf(self, colours: Ints) -> tuple[_Leaf, int]:
-        """Find the leaf with the smallest tokens below refined ``colours``, and their |Aut|.
+        """Find the leaf with the smallest tokens below refined ``colours``, and |Aut| given them.
 
         |Aut| is |orbit of the first branch's node| times |Aut| of the first branch."""
         target = self.target(colours)

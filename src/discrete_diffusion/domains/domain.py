@@ -66,8 +66,8 @@ class Domain(ABC):
             too; None for the sampler's own default.
         sample_files: files that ``sample`` may write besides ``metrics.json`` and the picture.
         streamed_file: file among ``sample_files`` to which samples are written one by one, or None.
-        commands: sub-commands by name, by the word after ``discrete-diffusion``: under ``data``
-            they join sub-commands of other kinds of data, and a name "" stands for the word itself.
+        commands: sub-commands by name, for each first word after ``discrete-diffusion``: under
+            ``data`` they join those of other kinds of data; the name "" is the first word alone.
         command_help, setting_help: lines of ``--help`` on its commands and settings.
     """
 
@@ -92,7 +92,7 @@ class Domain(ABC):
     setting_help: ClassVar[tuple[str, ...]] = ()
 
     def complete(self, data: DictConfig) -> None:
-        """Write into a ``config.data`` what only the data can decide.
+        """Fill in the keys of a ``config.data`` whose values depend on the data.
 
         Args:
             data: a ``config.data``, changed in place.

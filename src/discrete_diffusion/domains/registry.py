@@ -130,7 +130,7 @@ def equivalent_data_sets(data_config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def graph_vocabulary(data_config: Mapping[str, Any]) -> VocabConfig | None:
-    """Vocabulary of the graphs of a completed ``config.data``; None for other samples.
+    """Vocabulary of the graphs of a completed ``config.data``; None if samples are not graphs.
 
     Raises ``ValueError`` naming missing keys.
     """

@@ -102,7 +102,7 @@ class MeasuredSamples:
 
     @property
     def shares(self) -> dict[str, Interval]:
-        """Intervals of metrics that are shares of samples."""
+        """Confidence intervals of metrics that are shares of samples."""
         return {
             column.name: share_interval(
                 [self.values[column.name]], self.values.get(column.counted, len(self.drawn.tokens))
@@ -112,7 +112,7 @@ class MeasuredSamples:
         }
 
     def section(self) -> TableSection:
-        """Table of the samples with real data."""
+        """Table that compares the samples with real data."""
         shares = self.shares
         rows = [
             TableRow(
@@ -128,7 +128,7 @@ class MeasuredSamples:
 
 @dataclass(frozen=True)
 class ModelEvaluation(Evaluation):
-    """Result of ``evaluate`` of a model of tokens.
+    """Result of ``evaluate`` for a model of tokens.
 
     ``facts``: entries of ``metrics.json`` on the measurement. ``reference``: name of the data.
     ``scores``: scores of the model, None if only samples were measured. ``absorbing``: True if
@@ -172,7 +172,7 @@ class ModelEvaluation(Evaluation):
 
 
 def num_passes(request: EvaluateRequest, length: int) -> int:
-    """Most network calls of ``measure_model`` for a held-out sample of ``length`` tokens."""
+    """Maximum number of network calls of ``measure_model`` for a sample of ``length`` tokens."""
     if request.noise_samples == 0:
         return 0
     noise_samples = NOISE_SAMPLES if request.noise_samples is None else request.noise_samples
@@ -184,7 +184,7 @@ def num_passes(request: EvaluateRequest, length: int) -> int:
 def measure_model(
     request: EvaluateRequest, model: Model, data: TokenDataset, split: str
 ) -> ModelScores | None:
-    """Measure a model as ``request`` says; None for ``noise_samples=0``.
+    """Measure a model as requested; return None if ``noise_samples=0``.
 
     Paths of samplers, for ``likelihood`` and ``orders``, are a function of ``seed``, the data and
     the number of the order: they are the same for all models and batch sizes.
@@ -315,7 +315,7 @@ def _sample_sets(
     save: Callable[[Tensor, Path], object],
     num_held_out: int,
 ) -> list[TokenSamples]:
-    """Sample a set for each seed; the first batch gives an estimate of the time."""
+    """Draw a set of samples for each seed; the first batch gives an estimate of the time."""
     start, logged = time.perf_counter(), False
 
     def estimate(rows: Tensor, output: SampleOutput) -> None:

@@ -33,7 +33,7 @@ class Interval:
 
     @property
     def standard_error(self) -> float | None:
-        """Larger of both errors, or None: shares also differ between seeds by their samples."""
+        """Larger of ``over_samples`` and ``over_seeds``; None if both are unknown."""
         known = [error for error in (self.over_samples, self.over_seeds) if error is not None]
         return max(known, default=None)
 

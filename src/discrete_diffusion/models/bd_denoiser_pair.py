@@ -58,7 +58,7 @@ class TriangleProducts(nn.Module):
     def forward(self, z: Tensor, real: Tensor | None = None) -> Tensor:
         """Update of the pairs: z (B, N N, P) -> (B, N N, P).
 
-        ``real``: Bool[B, N], the nodes k that count; None: all.
+        ``real``: Bool[B, N], the nodes k to sum over; None: all.
         """
         # S of the B samples share a product
         side = _side_by_side(*z.shape[:2])

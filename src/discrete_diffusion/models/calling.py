@@ -253,6 +253,6 @@ def pack_columns(real: Tensor) -> ColumnPacking:
 
 
 def _key_mask(real: Tensor) -> Tensor:
-    """Bool[B, K] -> Bool[B, 1, 1, K]. A sample of nothing but PAD sees all of it, because a softmax
-    over no keys is undefined."""
+    """Bool[B, K] -> Bool[B, 1, 1, K]. All True for a sample that is all PAD, because a softmax over
+    no keys is undefined."""
     return (real | ~real.any(dim=1, keepdim=True))[:, None, None, :]

@@ -58,14 +58,14 @@ class RevealedGraph:
 
     @cached_property
     def sizes(self) -> Tensor:
-        """Float[B, 1, 1]: real nodes of each graph."""
+        """Float[B, 1, 1]: number of real nodes of each graph, at least 1."""
         return self.real.sum(dim=1)[:, None, None].clamp(min=1)
 
     @cached_property
     def density(self) -> Tensor:
-        """Float[B, 1, 1]: expected edges in an open pair.
+        """Float[B, 1, 1]: estimated probability that an open pair is an edge.
 
-        The share of edges among revealed pairs, with n more pairs of which one is an edge.
+        Share of edges among revealed pairs after adding n pairs, one of them an edge, as a prior.
         """
         # each edge stands in two places of the matrix
         n, edges = self.sizes, self.all.sum(dim=(1, 2))[:, None, None] / 2
@@ -261,7 +261,7 @@ class AddedLinear(nn.Linear):
 
 
 class Head(nn.Linear):
-    """Logits of the last states and of the revealed graph: two maps that start at 0.
+    """Logits from the last states and features of the revealed graph: two maps that start at 0.
 
     ``dim``: width of the states; ``num_ids``: number of logits; ``features``: number of features.
     """
@@ -278,7 +278,7 @@ class Head(nn.Linear):
 
 
 def build_head(dim: int, num_ids: int, features: int) -> nn.Linear:
-    """``Head``, or a linear layer that starts at 0 if the graph has no features."""
+    """Build a ``Head``; without ``features``, a linear layer that starts at 0."""
     return Head(dim, num_ids, features) if features else zero_linear(dim, num_ids)
 
 
@@ -332,8 +332,8 @@ class GraphFeatures(nn.Module):
         """Add the features to h Float[B, K, D], nodes, and z Float[B, K', P], pairs.
 
         ``relations``: Int[B, N, N], edge ids; the diagonal is not read. ``real``: Bool[B, N], False
-        at nodes that are PAD; None: none is. ``nodes``: Int[K], which of the N nodes h has;
-        ``pairs``: Int[K'], which of the N N pairs z has, row by row; None: all.
+        at nodes that are PAD; None: no node is PAD. ``nodes``: Int[K], indices of the nodes in h;
+        ``pairs``: Int[K'], indices of the N N pairs in z, row by row; None: all.
 
         Returns h, z, and the features of their nodes and pairs, for the heads.
         """
@@ -375,7 +375,7 @@ class GraphFeatures(nn.Module):
 def graph_features(
     names: Sequence[str], vocab_config: VocabConfig, *, d_node: int, d_pair: int, walk_length: int
 ) -> tuple[GraphFeatures | None, tuple[int, ...]]:
-    """Build ``GraphFeatures``, None if no names are given; and their widths."""
+    """Build ``GraphFeatures`` and return it with its numbers of features; None without names."""
     if isinstance(names, str):
         raise ValueError(f"model.features={names}: expected a list, model.features=[{names}]")
     if not names:

@@ -125,7 +125,7 @@ class Sampler(Checked, ABC, Generic[A]):
         return False
 
     def work(self, num: int, algorithm: A | None = None) -> int:
-        """Return the most columns that the network computes for a sample, without guidance.
+        """Return an upper bound on the columns computed for a sample in all calls, unguided.
 
         Args:
             num: number of tokens of the sample.

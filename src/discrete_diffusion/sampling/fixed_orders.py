@@ -40,8 +40,8 @@ class FixedOrder(TokenSampler):
 
     @abstractmethod
     def calls_of(self, samples: PartialSamples, block: Block) -> tuple[Tensor, int]:
-        """Return the call, from 0, that reveals each position of a block, Int[B, L], and how many
-        calls there are. On the host the positions of a call are counted, which saves work."""
+        """Return Int[B, L], the call (from 0) that reveals each position of a block, and the number
+        of calls. Calls without a free position are skipped if the tensor is on the CPU."""
 
     def before_call(self, samples: PartialSamples) -> None:
         """Prepare the next call of all samples; by default nothing."""
@@ -74,7 +74,7 @@ def dilated_calls(num: int, calls: int | None) -> tuple[int, ...]:
     """Return the call of each of ``num`` successive positions, with ``calls`` calls in all.
 
     Call 0 has the multiples of the spacing 2^(K - 1), each further call the positions halfway
-    between those known. Without ``calls`` the spacing is the first with a single multiple: K = 1 +
+    between known ones. Without ``calls`` the spacing is the first with a single multiple: K = 1 +
     ceil(log2 num). More calls than that split the largest sets into their even and odd members.
     """
     most = (num - 1).bit_length() + 1
@@ -96,8 +96,8 @@ def dilated_calls(num: int, calls: int | None) -> tuple[int, ...]:
 class Dilated(FixedOrder):
     """Dilated unmasking of sequences: positions that are far apart are sampled together.
 
-    The first call samples position 0, and every further call the positions halfway between those
-    known, so that 1 + ceil(log2 L) calls fill L positions (Luxembourg et al., arXiv 2506.19037).
+    The first call samples position 0, and every further call the positions halfway between known
+    ones, so that 1 + ceil(log2 L) calls fill L positions (Luxembourg et al., arXiv 2506.19037).
 
     In a Markov chain of order 1 the tokens of a call are independent of each other given the known
     tokens, so sampling is exact if the network is exact and does not depend on t. For other data it
@@ -186,7 +186,7 @@ class Planned(FixedOrder):
             )
 
     def number(self, steps: int | None, num: int) -> int | None:
-        """Number of calls for ``num`` tokens; None: as many as ``lost`` needs."""
+        """Number of calls for ``num`` tokens; None if it follows from ``lost``."""
         if steps is None and self.calls is None and self.lost is not None:
             return None
         return min(steps or self.calls or 8, num)
@@ -262,7 +262,7 @@ class Planned(FixedOrder):
 
 
 def _number_of(call: Tensor) -> int:
-    """Number of calls 0, 1, ... of Int[B, L]."""
+    """Number of calls, given the call of each position, Int[B, L]."""
     return int(call.max()) + 1 if call.numel() else 0
 
 
@@ -281,8 +281,8 @@ class FewCall(FixedOrder):
     call's set are sampled from D(. | z): exactly the distribution whose -log p ``Distill``
     minimises.
 
-    Clamped tokens are visible from the first call on, which the student did not see in training,
-    and z does not depend on them: an approximation.
+    With clamped tokens this is an approximation: they are visible from the first call on, which the
+    student did not see in training, and z does not depend on them.
 
     Raises ``ValueError`` for an algorithm other than ``distill``, or if ``steps`` is given.
     """

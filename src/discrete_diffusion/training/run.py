@@ -118,7 +118,7 @@ class Run:
         )
 
     def held_out(self, most: int | None = None, **ranks: int) -> SplitBatches:
-        """Batches of the validation split of a rank, with at most ``most`` samples."""
+        """Batches of a rank from the validation split, cut to ``most`` samples over all ranks."""
         config = self.config
         data = with_fewer(self.data, "val", most, config.seed)
         return SplitBatches(

@@ -124,7 +124,7 @@ def stated_condition(
 
 
 def condition_of(brief: Brief, facts: Facts) -> Tensor:
-    """Float32[1, S]: values of those ``facts`` of a model that a brief states exactly."""
+    """Values of the ``facts``, Float32[1, S]; NaN unless the brief states a fact exactly."""
     return facts.stated(
         num_rooms=brief.num_rooms.exact,
         counts={rule.kind.types: rule.number.exact for rule in brief.counts},
@@ -136,8 +136,8 @@ def condition_of(brief: Brief, facts: Facts) -> Tensor:
 
 @dataclass(frozen=True)
 class BriefPredicate:
-    """Predicate: True if a diagram meets a brief, and has a floor plan if the brief requires one.
-    None if undecided."""
+    """Predicate: True if a diagram meets a brief, and has a floor plan if the brief requires one;
+    None if the solver cannot decide."""
 
     brief: Brief
     shard: Shard
@@ -162,7 +162,7 @@ class BriefPredicate:
 def chosen_by_brief(request: SampleRequest, trained: TrainedModel, vocab: VocabConfig) -> Choose:
     """Build the ``Choose`` of completions that meet ``brief``.
 
-    Raises ``ValueError`` as ``load_brief`` does, and for a brief with facts of the plan.
+    Raises ``ValueError`` if ``load_brief`` does, or if the brief states facts of the plan.
     """
     brief = load_brief(request, vocab)
     if brief.plan_facts.names:
@@ -225,8 +225,8 @@ def choose_by_rejection(
 ) -> tuple[Completions, dict[str, Any]]:
     """Return the first ``num`` completions of each line that meet the brief.
 
-    At most ``max_tries`` are sampled for each requested one. Raises ``ValueError`` naming a line
-    with too few matches.
+    At most ``max_tries`` are sampled for each requested completion. Raises ``ValueError`` naming a
+    line with too few matches.
     """
     # rounds of num completions for each line, until every line has enough
     kept: list[list[tuple[Completions, int]]] = [[] for _ in lines]

@@ -125,7 +125,7 @@ def is_refuted(brief: Brief, n_max: int, vocabulary: PlanVocabulary) -> bool:
 
 
 def least_and_most(brief: Brief, n_max: int) -> tuple[int, int]:
-    """Least and most number of rooms that a brief allows, capped at ``n_max``."""
+    """Minimum and maximum number of rooms that a brief allows, the maximum capped at ``n_max``."""
     most = n_max if brief.num_rooms.most is None else min(n_max, brief.num_rooms.most)
     return max(1, brief.num_rooms.least), most
 
@@ -186,7 +186,7 @@ class _Refutation:
         yield Count(self.types, len(kinds))
 
     def _choices(self) -> Iterator[Ways]:
-        """Alternative counts that each required relation needs."""
+        """For each required relation, the alternative counts that make it possible."""
         for rule in self.required:
             subject, target = self._types(rule.subject), self._types(rule.object)
             pair = [Count(subject, 1), Count(target, 1), Count(subject | target, 2)]
@@ -258,7 +258,8 @@ class Feasibility:
     """Result of a feasibility check; ``can_be_met`` is None if undecided.
 
     ``contradiction``: rules that cannot hold together, in the order of the brief.
-    ``is_irreducible``: the rest can be met if any one of them is left out, as far as was decided.
+    ``is_irreducible``: True if leaving out any of these rules lets the others hold together; False
+    if that is undecided for some rule.
     """
 
     can_be_met: bool | None

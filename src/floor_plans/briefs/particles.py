@@ -161,7 +161,7 @@ class Particles(Steered):
 class SoftGuidance(Steered):
     """First-hitting sampling with every token tilted towards ``constraint``, without weights.
 
-    With h(C | x with v) the chance that a sample meets C, each token is sampled from
+    With h(C | x with v) the estimated probability of C, each token is sampled from
 
         r(v) proportional to D_l(v) max(h(x with v), doubt)^lookahead_power.
 
@@ -234,7 +234,7 @@ def _options(sampler: FirstHitting) -> dict[str, Any]:
 
 
 def _alive(samples: PartialSamples, call: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Rows of particles with weight and a call k, and the positions sampled then, both Int[R]."""
+    """Rows of particles with a call k and weight above 0, and positions it samples, both Int[R]."""
     has_call = call.amax(dim=1) >= k
     rows = (has_call & samples.log_weights.isfinite()).nonzero().squeeze(1)
     return rows, (call[rows] == k).int().argmax(dim=1)

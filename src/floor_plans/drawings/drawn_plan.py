@@ -119,7 +119,7 @@ class Drawing:
         )
 
     def _plan(self, embedded: FloorPlan | None, unmoved: Mapping[int, int], gap: float) -> Plan:
-        """Build the plan. ``unmoved``: rooms in place, with their numbers in the embedded plan."""
+        """Build the plan. ``unmoved``: numbers of unmoved rooms in the embedded plan, by room."""
         # measured boxes and relations
         boxes = [room.bounds for room in self.rooms]
         measured = relations_in_metres(boxes, gap)
@@ -263,7 +263,7 @@ def fill_notes(number: int, room: int, share: float) -> Iterator[Note]:
 
 
 def _shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], float]:
-    """Shared square metres of pairs of rooms that overlap; a room within another does not count."""
+    """Square metres that pairs of rooms share, except pairs with one room inside the other."""
     import shapely
 
     found = {}
@@ -278,7 +278,7 @@ def _shared_floors(floors: Sequence[BaseGeometry]) -> dict[tuple[int, int], floa
 
 
 def left_of_boxes(plan: FloorPlan) -> list[BaseGeometry]:
-    """Part of each room's box that smaller rooms leave, in a plan without ``floors``."""
+    """Part of each room's box outside the rooms within it, for a plan without ``floors``."""
     return [drawn_floor(plan, k) for k in range(plan.diagram.num_rooms)]
 
 
@@ -302,7 +302,7 @@ def flip_point(point: Point) -> Point:
 
 
 def drawn_floor(plan: FloorPlan, room: int) -> BaseGeometry:
-    """Floor of a room; its box if the rooms inside it leave no floor."""
+    """Floor of a room; its box if rooms inside it cover all of the floor."""
     floor = plan.rooms[room]
     return plan.boxes[room] if floor.is_empty else floor
 

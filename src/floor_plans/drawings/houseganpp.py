@@ -62,7 +62,7 @@ class _Frame(NamedTuple):
 
 
 def _frame_around(boxes: Sequence[Box]) -> _Frame:
-    """Frame of RPLAN if the plan fits it; otherwise one as large, or larger, around its middle."""
+    """Frame of RPLAN if the plan fits it; otherwise a frame centred on it, enlarged if needed."""
     low = [min(box[a] for box in boxes) for a in (0, 1)]
     high = [max(box[a + 2] for box in boxes) for a in (0, 1)]
     if min(low) >= 0 and max(high) <= _PIXELS * _METRES:
@@ -106,7 +106,7 @@ def houseganpp_of(plan: FloorPlan) -> str:
 
     ``edges`` are the walls around each node, with the types of the node and of the room behind it,
     or 0; ``ed_rm`` are their numbers. The room behind a wall faces most of it, at most 9 pixels
-    away; those of a door are behind its long sides. A plan that does not fit 256 x 256 pixels of 18
+    away; rooms of a door are behind its long sides. A plan that does not fit 256 x 256 pixels of 18
     m is shifted and scaled, as ``frame`` states.
     """
     import shapely
@@ -234,8 +234,8 @@ class Outlines:
         ]
 
     def floors(self, rooms: Mapping[int, int]) -> tuple[Any, tuple[Note, ...]]:
-        """Value of the key "floors", or None if the boxes of the rooms imply the floors, with
-        notes. ``rooms``: the nodes that are rooms, in order, with their types."""
+        """Return the value of the key "floors", None if the boxes imply the floors, and notes.
+        ``rooms``: type of each node that is a room, by number of the node, in order."""
         drawn = [self.shapes[k] for k in rooms]
         if not any(drawn):
             return None, self.notes
@@ -321,7 +321,7 @@ def _ends_of_wall(data: Mapping[str, Any], wall: object) -> Box | None:
 
 
 def _enclosed_polygon(sides: Sequence[Box | None], box: Box) -> BaseGeometry | None:
-    """Polygon in metres that all sides of a node enclose inside its box; None if they do not."""
+    """Polygon in metres enclosed by all sides of a node inside its box; None if there is none."""
     import shapely
 
     # each end has to be shared by two walls

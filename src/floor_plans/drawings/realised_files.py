@@ -104,8 +104,8 @@ PROVED, EXCLUDED, NOT_FOUND = "proved impossible", "the rules exclude each other
 
 @dataclass(frozen=True)
 class PlanFiles:
-    """Files written into ``folder``: the picture's name, and formats with a folder each, in a
-    ``style``."""
+    """Files to write into ``folder``. ``picture``: name of the picture; ``formats``: formats, each
+    with a folder of its own; ``style``: style of drawings."""
 
     folder: Path
     picture: str = "plans.svg"
@@ -218,14 +218,14 @@ def _lines_of_job(number: int, job: Job, found: Realised, scores: Sequence[Score
 
 
 def _rooms_at_least_area(job: Job, found: Realised) -> list[int]:
-    """Rooms whose target area is the least one of the rules."""
+    """Rooms whose target area equals the minimum area set by the rules."""
     least = least_areas(job.diagram.rooms, job.spec.rules)
     pairs = enumerate(zip(found.areas, least, strict=True))
     return [room for room, (area, need) in pairs if area == need]
 
 
 def _numbers_of_plans(realised: Sequence[Realised]) -> dict[str, Any]:
-    """Numbers on the plans found: how many, what they miss, and their errors."""
+    """Numbers on the plans found: their count, unmet requirements and errors."""
     plans = [found for found in realised if found.plans]
     # broken rules of each plan, by the name of its files; a diagram without a plan has none
     broken: list[dict[str, Any]] = []
@@ -282,7 +282,7 @@ def _median(values: Sequence[float]) -> float | None:
 
 
 def summary(numbers: dict[str, Any], files: PlanFiles) -> str:
-    """Summarise in a sentence or two what was found, and where it is."""
+    """Summarise the plans found and the files written, in one or two sentences."""
     num, found = numbers["num_diagrams"], numbers["num_with_plan"]
     text = f"{found:,} of {counted(num, 'diagram')} {'has' if 1 in (num, found) else 'have'} a plan"
     if found < num:

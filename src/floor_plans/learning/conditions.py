@@ -82,7 +82,7 @@ class Facts:
         return sizes_of(name, self.vocab.n_max, self.vocab.node_types)
 
     def _width(self, name: str) -> int:
-        """Return how many numbers encode all facts of one of the ``names``."""
+        """Number of values that encode all facts of one of the ``names``."""
         return sum(self._sizes_of(name))
 
     @property

@@ -47,7 +47,7 @@ starting the solver is not worthwhile."""
 
 
 def usual_verdicts(num_samples: int, n_max: int) -> int:
-    """Default number of samples that the solver tries to build: a fifth, few of large plans."""
+    """Default number of samples that the solver tries to build: a fifth, fewer of large plans."""
     is_large = n_max > RPLAN_VOCAB_CONFIG.n_max
     return min(num_samples // 5, NUM_LARGE_VERDICTS if is_large else num_samples)
 

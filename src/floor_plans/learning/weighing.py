@@ -61,7 +61,7 @@ class Weighed:
     @property
     def error(self) -> float | None:
         """Estimated relative standard error of the sum of weights; None if all arrangements were
-        enumerated, so that there is no sampling error."""
+        enumerated, since the sum is then exact."""
         if not self.thinnings:
             return None
         shares = self.log_weights.softmax(dim=0)

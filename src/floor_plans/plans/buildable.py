@@ -179,8 +179,8 @@ def accept_samples(
 
     Whole samples are rejected, including their number of rooms: if ``draw`` samples from p, the
     result is distributed as p given that ``judge`` accepts. A round that returns fewer samples than
-    requested is the last, and a ``Stop`` returns what was accepted so far. ``max_tries``: samples
-    per requested one, at most. ``remedy``: advice if there are too few.
+    requested is the last, and a ``Stop`` returns what was accepted so far. ``max_tries``: largest
+    number of samples per requested sample. ``remedy``: advice if there are too few.
 
     Raises ``ValueError`` if no sample fits, unless ``kept`` has ``most_calls``.
     """
@@ -255,7 +255,7 @@ class DecidedOnce(ABC, Generic[T]):
 
 
 class Buildable(DecidedOnce[bool | None]):
-    """Judge that decides whether diagrams have a floor plan; None: undecided with ``effort``."""
+    """Judge of whether diagrams have a floor plan; None if undecided with ``effort``."""
 
     def __init__(self, effort: float, shard: Shard) -> None:
         super().__init__(shard)

@@ -94,7 +94,7 @@ def contradiction(
     first. Otherwise pairs are dropped one by one while the rest stays infeasible, first all pairs
     of a room.
 
-    ``effort``: limit of each call of the solver. Raises as ``find_boxes`` does.
+    ``effort``: limit of each call of the solver. Also raises what ``find_boxes`` raises.
     """
     check_level(level)
     # an infeasible set, then its reduction

@@ -1,4 +1,4 @@
-"""Doors of a floor plan: where they are, so that every room is reached, and how they swing."""
+"""Doors of a floor plan: positions, such that every room is reached, and swings."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ Walls = dict[Pair, list[Wall]]
 def find_doors(plan: FloorPlan, *, front: Point | None = None) -> FloorPlan:
     """Return the plan with new doors: a front door, and one door for every room.
 
-    A door joins two related rooms whose floors share 0.9 m of straight wall. The walk begins in the
-    Entrance, or else in the LivingRoom. It prefers living and dining rooms, then a kitchen, then a
-    bedroom or study, and last a bathroom, balcony, storage or wall-in. A bathroom inside or next to
-    a master room opens to it alone, if another bathroom can open to an entrance, living or dining
-    room.
+    A door joins two related rooms whose floors share 0.9 m of straight wall. Rooms are entered one
+    after the other from the Entrance, or else the LivingRoom: preferably through living and dining
+    rooms, then a kitchen, a bedroom or study, and last a bathroom, balcony, storage or wall-in. A
+    bathroom inside or next to a master room opens to it alone, if another bathroom can open to an
+    entrance, living or dining room.
 
     The front door leads from the first Entrance, LivingRoom, DiningRoom or Kitchen with an outer
     wall, through the first of ``outer_walls`` with space for it; with ``front``, as near to that
     point as possible, and in a kitchen only as a last resort.
 
-    A door is near a corner, the one closer to the door by which the room is entered, unless the
-    door of another pair would then have no place. A door that fits nowhere is left out: see
+    A door is near the corner that is closer to the door by which the room is entered, unless the
+    door of another pair would then not fit. A door that fits nowhere is left out: see
     ``unreached``. The same plan always gets the same doors.
     """
     walls = {
@@ -95,7 +95,7 @@ class _Placement:
 def _place_doors(
     plan: FloorPlan, walls: Walls, reserved: dict[Pair, Spot], near: Point | None
 ) -> _Placement:
-    """Place doors one by one where they cost least; ``reserved``: fixed places of some doors."""
+    """Place doors one by one, the cheapest first; ``reserved``: fixed positions of some doors."""
     # the walk begins at the front door
     left, root = dict(reserved), _first_room(plan)
     front = _place_front_door(plan, left.values(), near)
@@ -133,7 +133,7 @@ def _place_doors(
 
 
 def unreached(plan: FloorPlan) -> tuple[int, ...]:
-    """Rooms that no doors lead to. The walk begins at the front door, or else in the Entrance or
+    """Rooms that cannot be reached through doors from the front door, or else from the Entrance or
     LivingRoom."""
     reached = {door.rooms[0] for door in plan.doors if door.is_front} or {_first_room(plan)}
     inner = [door.rooms for door in plan.doors if not door.is_front]
@@ -143,8 +143,8 @@ def unreached(plan: FloorPlan) -> tuple[int, ...]:
 
 
 def front_door_problem(place: Point, boundary: Sequence[Point]) -> str:
-    """Say why a front door cannot be at a place. Empty for a place on the boundary, or within the
-    width of a front door of it."""
+    """Message if ``place`` is further from the boundary than a front door is wide; empty if a
+    front door can be there."""
     from shapely import LinearRing
     from shapely import Point as ShapelyPoint
 
@@ -155,13 +155,13 @@ def front_door_problem(place: Point, boundary: Sequence[Point]) -> str:
 
 
 def _rooms_of_types(plan: FloorPlan, *names: str) -> list[int]:
-    """Rooms of these types, ordered by type, then by number."""
+    """Rooms of the types ``names``, in the order of ``names``, then by number."""
     types = plan.diagram.room_names
     return [room for name in names for room, other in enumerate(types) if other == name]
 
 
 def _first_room(plan: FloorPlan) -> int:
-    """Room in which a walk begins."""
+    """Room in which a walk through the plan begins, a public room if possible."""
     others = sorted(ROOM_TYPES, key=lambda name: _PASSAGE.get(name, _PRIVATE))
     return _rooms_of_types(plan, *_PUBLIC, *others)[0]
 
@@ -257,7 +257,7 @@ class Swing:
 
     @computed_once
     def sector(self) -> Polygon:
-        """Area of floor that the door sweeps."""
+        """Sector of the floor that the door sweeps."""
         from shapely import Polygon
 
         return Polygon([self.leaf[0], *self.arc])
@@ -292,7 +292,7 @@ def is_sliding(plan: FloorPlan, door: Door) -> bool:
 
 
 def hang_doors(plan: FloorPlan) -> list[Swing]:
-    """Choose a swing for each door that does not slide, in their order, with the least total cost:
+    """Choose a swing for each door that does not slide, in their order, with minimum total cost:
     area swept of walls and by two doors, then doors into public rooms rather than private ones,
     then distances of hinges from corners. If two swings collide, no choice is free of
     collisions."""
@@ -338,7 +338,7 @@ def _possible_swings(plan: FloorPlan, door: Door) -> Iterator[Way]:
 
 
 def _least_costly_swings(ways: Sequence[Sequence[Way]]) -> list[Swing]:
-    """Choose a swing for each door, so that the total cost is least, by branch and bound."""
+    """Choose a swing for each door with the minimum total cost, by branch and bound."""
     best: tuple[Cost, list[Swing]] = ((math.inf, 0, 0.0), [])
 
     def extend(cost: Cost, chosen: list[Swing]) -> None:
@@ -365,8 +365,8 @@ def _area_or_zero(area: Geometry) -> float:
 
 
 def _swing_of_door(door: Door, room: int, swap: bool, side: int) -> Swing:
-    """Swing of a door. ``swap``: the hinge is at its ``end``; ``side``: 1 or -1, where it opens
-    to."""
+    """Swing of a door. ``swap``: True if the hinge is at its ``end``; ``side``: 1 or -1, the side
+    it opens to."""
     (x0, y0), (x1, y1) = (door.end, door.start) if swap else (door.start, door.end)
     dx, dy = x1 - x0, y1 - y0
     # direction of the open leaf, then a quarter circle to the closed one

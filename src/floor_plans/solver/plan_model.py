@@ -54,7 +54,7 @@ class PlanModel:
     kitchens without facade, and living rooms in the north. Boxes end in the middle of walls.
 
     ``hall``: add a hall. ``unknown``: pairs with any relation. ``requested``: the rooms with a
-    target area; None: all rooms. ``least_grid``: least side of the grid, decimetres.
+    target area; None: all rooms. ``least_grid``: minimum side of the grid, decimetres.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class PlanModel:
                     yield jog(a, b, False)
 
     def differ_from(self, boxes: Boxes) -> None:
-        """Require that half of the rooms have a side a metre or more away from its place in
+        """Require that half of the rooms have a side a metre or more away from its position in
         ``boxes``."""
         moved = []
         for i, sides in enumerate(boxes):
@@ -304,7 +304,7 @@ class DoorConstraints:
         self._add_soft(Priority.WALLS, met, text, "walls", i, j)
 
     def _shared_wall(self, i: int, j: int) -> Any:
-        """Literal: two rooms share enough wall for a door, free of rooms inside them."""
+        """Literal that implies: two rooms share wall for a door, free of rooms inside them."""
         ways = self._touching_walls(i, j, DOOR_WALL)
         for pair in ((i, j), (j, i)):
             if pair in self.rooms.in_corner:
@@ -326,7 +326,7 @@ class DoorConstraints:
         return ways
 
     def _walls_of_corner(self, u: int, v: int) -> Iterator[Any]:
-        """Literals: u, in a corner of v, has a free wall for a door to v."""
+        """Yield literals, each of which implies: u, in a corner of v, has free wall for a door."""
         low, high = self.rooms.box_model.low, self.rooms.box_model.high
         corner = self.rooms.in_corner[u, v]
         if all(k == u for k, _, _ in self.rooms.occupants(v, 0, LOW)):

@@ -36,10 +36,10 @@ _ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class Job:
-    """Search to do: ``variants`` different floor plans of ``diagram``, according to ``spec``.
-    ``other_areas``: further target areas to try if areas or a rule are not met. ``hall``: a hall
-    may be added if more is then met. ``near``: an earlier plan to stay near to. ``proofs``: examine
-    whether broken rules can be kept at all."""
+    """Request for ``variants`` different floor plans of ``diagram``, according to ``spec``.
+    ``other_areas``: further target areas to try if areas or a rule are not met. ``hall``: True if
+    a hall may be added where it meets more requirements. ``near``: earlier plan to stay near to.
+    ``proofs``: True to examine whether broken rules can be kept at all."""
 
     diagram: BubbleDiagram
     spec: PlanSpec
@@ -221,12 +221,12 @@ class Realised:
 
     @property
     def given_up(self) -> tuple[Shortfall, ...]:
-        """Requirements that any of the plans does not meet."""
+        """Requirements that at least one of the plans does not meet."""
         return tuple(dict.fromkeys(each for found in self.shortfalls for each in found))
 
     @property
     def broken(self) -> frozenset[str]:
-        """Rules that any of the plans breaks."""
+        """Rules that at least one of the plans breaks."""
         return frozenset(each.rule for each in self.given_up if each.rule)
 
     @property

@@ -123,7 +123,7 @@ def plan_from_boxes(
     diagram: BubbleDiagram, spec: PlanSpec, boxes: Boxes, *, stays: bool = False
 ) -> FloorPlan:
     """Return the floor plan of boxes, with the doors that its walls have room for. A free outline
-    is moved to begin at 0, unless ``stays``. A box more is that of a hall: the last room, of type
+    is moved to begin at 0, unless ``stays``. An extra box is that of a hall: the last room, of type
     entrance, with its number in "added" and the relations measured on its box."""
     x, y = spec.outline.origin
     if spec.outline.boundary is None and not stays:
@@ -280,7 +280,7 @@ def _no_plan_reason(job: Job, otherwise: str) -> str:
 
 
 def _locks_text(job: Job, locks: Sequence[tuple[int, str]]) -> str:
-    """Return ``the place of kitchen and the left wall of kitchen where it is to be``."""
+    """Text such as ``the place of kitchen and the left wall of kitchen where it is to be``."""
     names = [*room_names(job.diagram), "the hall"]
     words = [
         f"the {what} of {names[room]}"
@@ -375,9 +375,9 @@ def explain_conflicts(
     may_have_hall: bool,
     broken: Collection[int] = (),
 ) -> Explanation:
-    """Explain why no plan of a diagram keeps all rules, for any shapes and areas but the least ones
-    of the rules, and search for a relation to change. ``broken``: rooms of rules that the best plan
-    breaks."""
+    """Explain why no plan of a diagram keeps all rules, for any shapes and areas above the minimum
+    sizes of the rules, and search for a relation to change. ``broken``: rooms that break rules in
+    the best plan."""
     search = PlanModel(diagram.rooms, diagram.relations, spec).search
     needed = search.conflicting_requirements(EFFORT, seed, WITHOUT_RULES)
     conflicts: list[Conflict] = []

@@ -57,7 +57,7 @@ LOW, HIGH = 0, 1  # sides of a room along an axis
 
 Occupant = tuple[int, Any, list[Any]]
 """A room that may lie in another and take part of its wall: its number, the condition that it is
-off the wall, and literals that it lies elsewhere."""
+off the wall, and literals that are true if it lies elsewhere."""
 
 
 class RoomConstraints:
@@ -71,8 +71,8 @@ class RoomConstraints:
 
     ``hall``: number of an added room, the last one, or None. It has any relation to others, but
     does not overlap them; ``kinds`` and ``areas`` (targets, 0 for it) include it. ``unknown``:
-    pairs with any relation, including the pairs of the hall. ``least_grid``: least side of the grid
-    in a free outline, decimetres.
+    pairs with any relation, including the pairs of the hall. ``least_grid``: minimum side of the
+    grid in a free outline, decimetres.
     """
 
     def __init__(
@@ -190,7 +190,7 @@ class RoomConstraints:
             self.cp.add_bool_or([*clear, *lies_elsewhere, way.negated()])
 
     def _width_of(self, room: int) -> int:
-        """Usual least width of a room, decimetres."""
+        """Usual minimum width of a room, decimetres."""
         width = min_width(self.rooms[room], self.areas[room])
         return max(NARROWEST, math.floor(PER_METRE * width))
 
@@ -205,7 +205,7 @@ class RoomConstraints:
         self.cp.add_bool_or(ways)
 
     def _corner_literal(self, u: int, v: int) -> Any:
-        """Literal: u lies in a corner of the box of v, clear of the free strip of v."""
+        """Literal that implies: u is in a corner of the box of v, clear of the free strip of v."""
         # flush with v on each axis, with a passage left on the other side
         margins = self.box_model.margins(u, v)
         corner = self.literal(*(margin >= 0 for margin in margins))
@@ -258,7 +258,7 @@ class RoomConstraints:
                 self.cp.add_bool_or([*around, usual.negated()])
 
     def _add_least_sizes(self) -> None:
-        """Add soft constraints on the least widths and areas of the rules."""
+        """Add soft constraints: rooms have the minimum widths and areas that the rules require."""
         widths, areas = (
             (self.spec.rule(name) or {"least": {}})["least"] for name in ("width", "area")
         )

@@ -42,7 +42,7 @@ class SampledTexts:
 @dataclass(frozen=True)
 class Verdict:
     """Likelihood of samples. ``nats``: Float64[M], -log p of each sample; ``num_tokens``: Int64[M],
-    numbers of the judge's tokens; ``texts``: those of the samples, or None."""
+    numbers of the judge's tokens; ``texts``: texts of the samples, or None."""
 
     nats: Tensor
     num_tokens: Tensor
@@ -75,9 +75,9 @@ class Verdict:
 class Judge(ABC):
     """Model with an exact likelihood that scores samples of another model.
 
-    ``name``: value of the key ``perplexity_model``; ``window``: most tokens of a window, all of
-    which are predicted; ``width``: number of ids. A longer sample is read in windows that do not
-    overlap, each without the text before it.
+    ``name``: value of the key ``perplexity_model``; ``window``: largest number of tokens in a
+    window, all of them predicted; ``width``: number of ids. A longer sample is read in windows that
+    do not overlap, each without the text before it.
     """
 
     name: str

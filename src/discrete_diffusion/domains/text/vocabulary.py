@@ -187,7 +187,7 @@ class TextVocabulary:
         return [ids[ids >= 0] for ids in rows]
 
     def is_exact(self, text: str) -> bool:
-        """True if decoding the ids of ``text``, all of known characters, gives ``text`` back."""
+        """True if encoding and decoding restores ``text``, whose characters are all known."""
         return not self.as_letters
 
     def unknown(self, texts: Iterable[str]) -> dict[str, int]:

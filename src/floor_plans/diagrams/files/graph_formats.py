@@ -108,7 +108,7 @@ def read_networkx(graph: networkx.DiGraph, *, codes: str = OUR_TABLE) -> Plan:
 
 
 def from_networkx(graph: networkx.DiGraph) -> BubbleDiagram:
-    """Invert ``to_networkx``; rooms are numbered in the order of the nodes, of any names.
+    """Invert ``to_networkx``; rooms are numbered in the order of the nodes; any node names work.
 
     Raises ``ValueError`` for an undirected graph, a loop or edges both ways between two rooms, and
     a missing or wrong attribute of a node, an edge or the graph.
@@ -180,7 +180,7 @@ _NUMBER = re.compile(r"_\d+$")
 
 
 def plans_by_id(data: object) -> Mapping[str, Any] | None:
-    """Plans by id, if a JSON object holds nothing else; None for other objects."""
+    """Plans by id if ``data`` is a JSON object whose values are all plans, else None."""
     if not isinstance(data, Mapping) or not data:
         return None
     plans = data.values()

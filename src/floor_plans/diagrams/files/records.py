@@ -68,7 +68,7 @@ class Record(Generic[Parsed]):
 
     ``path``: its file. ``where``: its place in the file, "line 3" or "record 17" (numbered from 1),
     empty if the file holds one plan. ``room_codes``: codes of its rooms. ``parse``: parses it with
-    a table of room codes, None for its own; raises ``DiagramError``.
+    a table of room codes (None: the record's own); raises ``DiagramError``.
     """
 
     path: Path
@@ -407,8 +407,8 @@ def _reading(plan: RoomCodes, name: str) -> _Rooms | None:
 
 
 def _sign(plan: RoomCodes, name: str) -> str | None:
-    """Template of a sentence on why a table does not fit a plan, with places for the names of this
-    and a better table; empty if it fits, None if it lacks a code."""
+    """Template of a sentence on why a table does not fit a plan, with placeholders for this
+    and a better table; empty if the table fits, None if it lacks a code."""
     rooms = _reading(plan, name)
     if rooms is None:
         return None
