@@ -62,7 +62,7 @@ def test_a_sampler_and_the_options_of_an_experiment_go_where_they_fit(caplog, tm
     words = ("experiment=mine", "algos=[flow-matching,mdlm]", "sampling.temperature=0.9")
     flow, mdlm = plan(*words, "sampling=confidence", user_config_dir=str(tmp_path))
     assert (flow.config.algo.time_sampling, flow.config.sampling.name) == ("quadratic", "ode")
-    assert "time_sampling" not in mdlm.config.algo
+    assert mdlm.config.algo.time_sampling == "uniform_count"
     assert (mdlm.config.algo.time_conditioning, flow.config.algo.time_conditioning) == (True, False)
     assert "algo settings of the experiment do not apply to mdlm" in caplog.messages
     assert (mdlm.config.sampling.name, mdlm.config.sampling.temperature) == ("confidence", 0.9)
