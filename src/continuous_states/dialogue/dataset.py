@@ -42,14 +42,14 @@ _MAX_NAMED = 8
 
 @dataclass(frozen=True)
 class PairIds:
-    """The pairs of one split as ids.
+    """Pairs of one split as ids.
 
     ``sources``: Int64[M, S] dialogues, then PAD. ``targets``: Int64[M, T] summaries, ended by EOS,
     then PAD. ``target_sizes``: Int64[M], numbers of ids of the summaries with EOS, as PAD may be
     EOS. ``encoded_targets``: Int64[M, S] the summaries in ids of dialogues, without EOS, then PAD.
-    ``cut_sources``, ``cut_targets``, ``cut_encoded``: numbers of texts whose end was cut off as
-    they were too long (a cut summary ends in EOS, too). ``unknown_share``: share of unknown words
-    in the ids of dialogues and summaries.
+    ``cut_sources``, ``cut_targets``, ``cut_encoded``: numbers of texts that were too long and were
+    cut (a cut summary also ends in EOS). ``unknown_share``: share of unknown words in the ids of
+    dialogues and summaries.
     """
 
     sources: Tensor
@@ -68,7 +68,7 @@ class PairIds:
         tokenizers: tuple[Tokenizer, Tokenizer],
         lengths: tuple[int, int],
     ) -> PairIds:
-        """Encode pairs. ``tokenizers``: those of dialogues and of summaries. ``lengths``: S and T.
+        """Encode pairs with the ``tokenizers`` of dialogues and summaries. ``lengths``: S and T.
         Raises ``ValueError`` if a text contains PAD, which an encoder does not read."""
         (source_tokenizer, target_tokenizer), (source_length, target_length) = tokenizers, lengths
         # ids of dialogues and summaries, and of summaries for the encoder
@@ -126,9 +126,9 @@ class Pairs:
 class PairDataset(Dataset):
     """``Pairs`` with their ids, in the same order.
 
-    ``pairs``: the texts of every split. ``source``, ``slots``: as in ``Pairs``. ``tokenizers``:
-    those of dialogues and of summaries, the same object unless a pretrained network reads the
-    texts. ``lengths``: numbers of ids of a dialogue and of a summary, EOS included.
+    ``pairs``: the texts of every split. ``source``, ``slots``: as in ``Pairs``. ``tokenizers``: the
+    tokenizer of dialogues and that of summaries, the same object unless a pretrained network reads
+    the texts. ``lengths``: numbers of ids of a dialogue and of a summary, EOS included.
     """
 
     per_split = ("splits", "pairs", "ids")
@@ -262,15 +262,15 @@ class DialogueTokens(PairDataset, TokenDataset):
 
 
 def complete_dialogue(config: DictConfig) -> None:
-    """Write the settings that follow from the texts into ``config``. These are ``words`` (those of
-    the training split, unless dialogues and summaries have tokenizers) and the layout of a sequence
-    of ids, or ``vocab_size``, ``eos_id``, ``pad_id`` of summaries and ``source_vocab_size``,
-    ``source_pad_id`` of dialogues. Vocabulary sizes leave out special tokens at the end of a
-    tokenizer that occur in no text.
+    """Write the settings that follow from the texts into ``config``. These are ``words`` (the words
+    of the training split, unless dialogues and summaries have tokenizers) and the layout of a
+    sequence of ids, or ``vocab_size``, ``eos_id``, ``pad_id`` of summaries and
+    ``source_vocab_size``, ``source_pad_id`` of dialogues. Vocabulary sizes leave out special tokens
+    at the end of a tokenizer that occur in no text.
 
     With these settings a network can be built, and its summaries decoded, without the texts. Words
-    that ``config`` already states are kept. Raises ``ValueError`` for ids that are not those of the
-    texts.
+    that ``config`` already states are kept. Raises ``ValueError`` if ``config`` states ids that
+    differ from those of the texts.
     """
     # one sequence: dialogue and summary of the same words
     if data_state(config) == "tokens":
@@ -283,7 +283,7 @@ def complete_dialogue(config: DictConfig) -> None:
         }
     else:
         # two texts, each with a tokenizer
-        source, target = _tokenizers(config)
+        source, target = _dialogue_tokenizers(config)
         sizes = {
             "vocab_size": target.num_ids(_texts_of_splits(config)),
             "eos_id": target.eos_id,
@@ -295,7 +295,7 @@ def complete_dialogue(config: DictConfig) -> None:
 
 
 def dialogue_vocabulary(config: Mapping[str, Any]) -> Vocabulary:
-    """Vocabulary of a completed config: that of texts, or that of one sequence of ids."""
+    """Vocabulary of a completed config, of pairs of texts or of one sequence of ids."""
     if data_state(config) == "tokens":
         return Sequences.of(config)
     keys = ("vocab_size", "eos_id", "pad_id", "source_vocab_size", "source_pad_id")
@@ -316,7 +316,7 @@ def build_dialogue(config: DictConfig, pairs: Pairs | None = None) -> PairDatase
     if data_state(config) == "tokens":
         data = DialogueTokens(pairs, _word_vocabulary(config), lengths)
     else:
-        data = DialogueData(pairs, _tokenizers(config), lengths)
+        data = DialogueData(pairs, _dialogue_tokenizers(config), lengths)
         for each in data.ids.values():
             for ids, size in (
                 (each.sources, config.source_vocab_size),
@@ -372,8 +372,8 @@ def _warn_of_losses(data: PairDataset) -> None:
         )
 
 
-def _tokenizers(config: DictConfig) -> tuple[Tokenizer, Tokenizer]:
-    """Tokenizers of dialogues and of summaries; without a folder, the word vocabulary of both."""
+def _dialogue_tokenizers(config: DictConfig) -> tuple[Tokenizer, Tokenizer]:
+    """Tokenizers of dialogues and of summaries; the word vocabulary if no folder is given."""
     paths = {key: config.get(key) for key in ("source_tokenizer", "target_tokenizer")}
     source, target = (
         _word_vocabulary(config) if path is None else PretrainedTokenizer(str(path), f"data.{key}")

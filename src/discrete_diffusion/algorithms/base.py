@@ -188,9 +188,10 @@ class Algorithm(Checked, nn.Module, ABC):
         """
 
     def prepare_batch(self, batch: Batch) -> Batch:
-        """Add conditions to a batch on the CPU that would have to be read back from a GPU later.
+        """Add conditions to a batch on the CPU, where computing them needs no read-back from a GPU.
 
-        By default the columns that hold no data (``packing``), if the backbone takes them.
+        By default add ``packing``, which leaves out columns without data (``pack_columns``), if the
+        backbone takes it.
 
         Args:
             batch: clean data, on the CPU.
@@ -204,7 +205,7 @@ class Algorithm(Checked, nn.Module, ABC):
         return replace(batch, conditions={**batch.conditions, "packing": packing})
 
     def present(self, batch: Batch) -> Tensor:
-        """Positions that the backbone sees.
+        """Positions that the backbone processes, by default those with data.
 
         Args:
             batch: clean data.
@@ -234,7 +235,7 @@ class Algorithm(Checked, nn.Module, ABC):
 
     @property
     def num_parameters(self) -> int:
-        """Number of parameters, of the network and the algorithm; on the meta device too."""
+        """Number of parameters of the network and the algorithm, also on the meta device."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def takes(self, name: str) -> bool:
@@ -249,14 +250,15 @@ class Algorithm(Checked, nn.Module, ABC):
         return self.call.takes(name)
 
     def check_conditions(self, names: Collection[str]) -> None:
-        """Check that the data has the conditions required by the backbone.
+        """Check that the data or the algorithm provides the conditions required by the backbone.
 
         Args:
             names: names of the conditions that the data has.
 
         Raises:
             ValueError: the backbone requires a condition that neither the data nor the algorithm
-                provides, or takes a condition of the data where sigma goes.
+                provides, or its second argument, used for sigma, is named like a condition of the
+                data.
         """
         # arguments without a default that nobody provides
         missing = [
@@ -315,7 +317,7 @@ class Algorithm(Checked, nn.Module, ABC):
         return {name: x for name, x in (conditions or {}).items() if self.takes(name)}
 
     def encoded(self, conditions: Conditions | None) -> dict[str, Any]:
-        """``accepted`` conditions for many network calls, encoded once where that is possible.
+        """``accepted`` conditions for many network calls, encoded once if possible.
 
         If the backbone's ``encode`` does not read the time (``encoder_reads_time``), its result, as
         the condition ``encoded``, replaces the conditions that it reads.
@@ -335,7 +337,7 @@ class Algorithm(Checked, nn.Module, ABC):
         return {**given, "encoded": self.backbone.encode(**read)}  # type: ignore[operator]
 
     def statistics(self) -> dict[str, float]:
-        """Numbers to log with the metrics, such as a learned schedule; by default the backbone's.
+        """Numbers to log with the metrics, such as those of a learned schedule.
 
         Returns:
             The backbone's ``diagnostics`` by name, if it has any.

@@ -32,19 +32,19 @@ class ProbedCall:
     conditions: Mapping[str, Any]
 
     def answer(self) -> Tensor:
-        """Output of the backbone, ``unwrapped``."""
+        """Output of the backbone, as it returns it."""
         algorithm = self.algorithm
         return algorithm.call(algorithm.backbone, self.x_t, self.sigma, self.conditions)
 
     @property
     def layout(self) -> TokenLayout:
-        """Layout of the data, which are tokens."""
+        """Token layout of the algorithm, which must be a ``TokenAlgorithm``."""
         assert isinstance(self.algorithm, TokenAlgorithm)
         return self.algorithm.layout
 
     def logits(self, x_t: Tensor | None = None, context: Tensor | None = None) -> Tensor:
-        """Logits Float[B, L, V] with other tokens, 0 at illegal ids; the first component of a
-        mixture.
+        """Logits Float[B, L, V], 0 at illegal ids, with other tokens if given. For a mixture, the
+        logits of its first component.
 
         The seed is fixed: a network with random numbers returns the same in every call.
         """
@@ -60,11 +60,11 @@ class ProbedCall:
 def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
     """Check that logits do not depend on tokens hidden from them in an exact likelihood.
 
-    ``causal``: logits at position l do not depend on tokens behind l. With ``context`` and blocks:
-    logits of a block depend neither on the clean tokens of its own block or later ones, nor on
-    noisy tokens of other blocks. Both raise ``ValueError`` naming the positions. A warning is
-    logged if logits at real positions, Bool[B, L], depend on PAD. Many new networks return 0 for
-    every input, so parameters that are all 0 hold random numbers meanwhile.
+    If ``causal``, logits at position l must not depend on tokens after l. With ``context`` and
+    blocks, logits of a block must depend neither on the clean tokens of this block and later ones,
+    nor on noisy tokens of other blocks. Raises ``ValueError`` naming the positions. Logs a warning
+    if logits at ``real`` positions, Bool[B, L], depend on PAD. Many new networks return 0 for every
+    input, so parameters that are all 0 hold random numbers during the check.
     """
     algorithm = call.algorithm
     assert isinstance(algorithm, TokenAlgorithm)
@@ -93,7 +93,7 @@ def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
 
 @contextmanager
 def random_where_zero(network: nn.Module) -> Iterator[None]:
-    """Context with random numbers, as in a new layer, in place of parameters that are all 0."""
+    """Set parameters that are all 0 to random numbers, as in a new layer, during a context."""
     # parameters that are all 0, and their values
     empty = [
         p
@@ -135,7 +135,7 @@ def _check_causal(call: ProbedCall, before: Tensor, real: Tensor) -> None:
 
 
 def _check_blocks(call: ProbedCall, before: Tensor, real: Tensor, blocks: Tensor) -> None:
-    """Check the blocks of a network that scores all of them in one call."""
+    """Check the blocks of a network that evaluates all blocks in one call."""
     x_t, context, mask_id = call.x_t, call.conditions["context"], call.layout.mask_id
     clean = _other_ids(replace(call, x_t=context))
     noisy = torch.where(x_t == mask_id, _other_ids(call), mask_id)
@@ -180,8 +180,9 @@ def _find_leak(
     still: Tensor,
     positions: Tensor,
 ) -> tuple[int, int] | None:
-    """Find a position of ``still`` Bool[B, L] whose logits change with the tokens at ``positions``
-    Bool[L], and one of these; None if there is none. ``changed``: logits after such a change."""
+    """Find a position in ``still`` Bool[B, L] whose logits depend on tokens at ``positions``
+    Bool[L]; return it and the position of one such token, or None. ``changed``: function from
+    positions to the logits after their tokens are changed."""
     moved = _moved_positions(before, changed(positions)) & still
     # a network that differs from call to call shows nothing
     if not moved.any() or _moved_positions(before, call.logits()).any():
@@ -207,13 +208,13 @@ def _moved_positions(before: Tensor, after: Tensor) -> Tensor:
 
 
 def _cuts(places: Sequence[int]) -> list[int]:
-    """The first of ``places``, two in the middle, and the last."""
+    """First of ``places``, two in the middle, and the last."""
     num = len(places)
     return [places[k] for k in sorted({0, num // 2, num // 2 + 1, num - 1}) if 0 <= k < num]
 
 
 def _other_ids(call: ProbedCall) -> Tensor:
-    """Int[B, L]: a legal id other than that of x_t at every position; MASK if there is none."""
+    """Int[B, L]: at every position a legal id that differs from x_t; MASK if there is none."""
     x_t, legal = call.x_t, call.layout.support.to(torch.uint8)
     first = legal.argmax(dim=1).expand_as(x_t)
     last = (legal.shape[1] - 1 - legal.flip(1).argmax(dim=1)).expand_as(x_t)
@@ -222,10 +223,10 @@ def _other_ids(call: ProbedCall) -> Tensor:
 
 
 def _check_pad(call: ProbedCall, before: Tensor, real: Tensor, padded: Tensor) -> None:
-    """Warn if logits at real positions depend on the embedding of PAD, or on how much PAD there is.
+    """Warn if logits at real positions depend on the embedding of PAD, or on the number of PADs.
 
-    The embedding is the row of PAD in a table of ids. A table counts as one of ids if, in samples
-    without PAD, no logits change with that row."""
+    The embedding is the row of PAD in a weight of ``_id_tables``. A weight is skipped if this
+    row also changes logits of samples without PAD, since it is then not a table of embeddings."""
     layout, network = call.layout, call.algorithm.backbone
     moved = _moved_by_length(call, real, padded)
     # change the row of PAD in each table
@@ -251,7 +252,7 @@ def _check_pad(call: ProbedCall, before: Tensor, real: Tensor, padded: Tensor) -
 
 
 def _id_tables(network: nn.Module, vocab_size: int) -> list[Tensor]:
-    """At most four weights with one row per id, or one column (linear layers; transposed)."""
+    """At most four weight matrices with a row for each id; those with a column are transposed."""
     tables = {
         id(module.weight): module.weight.detach()
         for module in network.modules()
@@ -266,7 +267,7 @@ def _id_tables(network: nn.Module, vocab_size: int) -> list[Tensor]:
 
 def _moved_by_length(call: ProbedCall, real: Tensor, padded: Tensor) -> Tensor:
     """Bool[B, L]: positions of the sample with most PAD whose logits change if the PAD at its end
-    is left out; all False if the network takes one length only, or conditions."""
+    is left out; all False if the network needs a fixed length, or conditions."""
     moved = torch.zeros_like(real)
     row = int(padded.sum(dim=1).argmax())
     length = int((~padded[row]).nonzero().max()) + 1 if not padded[row].all() else 0

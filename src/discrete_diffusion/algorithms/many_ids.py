@@ -1,7 +1,7 @@
-"""Losses from a network's last states, where the vocabulary has many ids.
+"""Losses from a network's last hidden states, for vocabularies of many ids.
 
-The logits of all positions, Float[B, L, V], and what a softmax keeps of them, take gigabytes at
-V = 50,000. Here only positions that count go through the head, a chunk at a time.
+The logits of all positions, Float[B, L, V], and what autograd saves of a softmax, take gigabytes at
+V = 50,000. Here the head is applied to one chunk at a time of the positions that count.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _Logits = TypeVar("_Logits", bound=Callable[..., Tensor])
 
 
 def passes_states(logits: _Logits) -> _Logits:
-    """Mark a method ``logits`` that returns the backbone's output unchanged, and so its states with
-    the condition ``states``. An override counts as unmarked."""
+    """Mark a method ``logits`` that returns the backbone's output unchanged; with the condition
+    ``states`` it then returns the last states. An override counts as unmarked."""
     logits.passes_states = True  # type: ignore[attr-defined]
     return logits
 
 
 def head_of(backbone: nn.Module, call: BackboneCall, vocab_size: int) -> nn.Linear | None:
-    """Last layer of a backbone that can leave it out, if there are many ids; otherwise None. With
-    ``states=True`` the ``forward`` of such a backbone returns its last states, Float[B, L, D], and
-    ``head(states)`` is its usual output at legal ids."""
+    """Output layer of a backbone that can leave it out, if there are many ids; otherwise None.
+    With ``states=True`` the ``forward`` of such a backbone returns its last states, Float[B, L, D],
+    and ``head(states)`` is its usual output at legal ids."""
     head = getattr(backbone, "head", None)
     offers = "states" in call.conditions and isinstance(head, nn.Linear)
     return head if offers and vocab_size >= MANY_IDS else None
@@ -55,8 +55,8 @@ def nll_of_states(
 
         D_l = softmax of head(states_l) over the legal ids of position l
 
-    On the CPU the other positions are left out. Elsewhere their number would have to be read back,
-    so all are computed.
+    On the CPU the other positions are left out. On a GPU their number would have to be read back,
+    so all positions are computed.
 
     ``states``: Float[B, L, D]. ``x0``: Int[B, L]. ``counted``: Bool[B, L]. ``support``:
     Bool[L, V], the legal ids.
@@ -86,9 +86,9 @@ class _Targets(NamedTuple):
 class _NLL(torch.autograd.Function):
     """log Z - y(x0) of logits y = W h + b, Z the sum of exp(y) over legal ids, in chunks of rows.
 
-    The backward pass computes the logits of a chunk again. With g the gradient by a row's result,
-    that by y is g (D - [id = x0]). Products are taken in the type of autocast, if it is on; what
-    follows, and the sums over rows, in float32 at least.
+    The backward pass recomputes the logits of a chunk. If g is the gradient with respect to a row's
+    result, that with respect to y is g (D - [id = x0]). Matrix products use the dtype of autocast,
+    if it is on; later operations and the sums over rows use float32 at least.
     """
 
     @staticmethod
@@ -143,7 +143,7 @@ def _row_chunks(
 
 
 class Slopes(NamedTuple):
-    """Derivatives by the states, and, summed over rows, by weight and bias of the head."""
+    """Gradients with respect to the states and, summed over rows, weight and bias of the head."""
 
     states: Tensor
     weight: Tensor
@@ -151,7 +151,7 @@ class Slopes(NamedTuple):
 
     @classmethod
     def zeros(cls, states: Tensor, weight: Tensor, dtype: torch.dtype) -> Slopes:
-        """Zeros; ``dtype``: type of the derivative by states. Sums are at least float32."""
+        """Zero gradients; ``dtype``: that of the states' gradient. Sums are at least float32."""
         wide = torch.promote_types(weight.dtype, torch.float32)
         by_weight = torch.zeros_like(weight, dtype=wide)
         by_states = torch.zeros_like(states, dtype=dtype)
@@ -160,7 +160,7 @@ class Slopes(NamedTuple):
     def add(
         self, part: slice | tuple[slice, slice], slope: Tensor, rows: Tensor, factor: Tensor
     ) -> None:
-        """Add a chunk of states ``rows`` [..., D]; ``slope`` [..., V]: derivative by its logits."""
+        """Add a chunk: states ``rows`` [..., D], and ``slope`` [..., V], gradient of its logits."""
         slope, rows = slope.flatten(0, -2), rows.flatten(0, -2)
         self.bias.add_(slope.sum(dim=0))
         slope = slope.to(factor)
@@ -173,7 +173,7 @@ class Slopes(NamedTuple):
 
 
 def product_type(weight: Tensor) -> torch.dtype:
-    """Type in which a linear layer computes: autocast's if that is on, else its weight's."""
+    """Dtype in which a linear layer computes: that of autocast, if on, else of its weight."""
     kind = weight.device.type
     if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
         return torch.get_autocast_dtype(kind)

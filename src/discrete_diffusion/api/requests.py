@@ -1,4 +1,4 @@
-"""Sampling and measuring as requested, with a checkpoint's model or with files of samples."""
+"""Execution of requests to sample or measure, with a checkpoint or with files of samples."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def with_sampler(
 ) -> TrainedModel:
     """Combine a loaded checkpoint with the requested sampler.
 
-    Raises ``ValueError`` as ``open_trained_model``."""
+    Raises ``ValueError`` if the sampler does not fit the model, or cannot take ``steps``."""
     # settings of the sampler; steps must not be given twice
     sampling = sampling_of(request.sampling, checkpoint.config)
     given = given_settings(request.sampling)
@@ -118,7 +118,7 @@ def with_sampler(
 
 
 def _kept_beside(checkpoint: Path) -> Path:
-    """File that keeps the orders of calls chosen for a checkpoint.
+    """File that stores the orders of calls chosen for a checkpoint.
 
     It is in the cache if the checkpoint came with a package, or its folder cannot be written."""
     folder = checkpoint.parent
@@ -133,11 +133,11 @@ def trained_model_here(request: Request, checkpoint: Checkpoint) -> TrainedModel
     check_units("precision", request.precision, on_gpu=device.type == "cuda")
 
     @contextmanager
-    def sharing() -> Iterator[Shard]:
+    def single_process_shard() -> Iterator[Shard]:
         with computed_in(request.precision, str(device)):
             yield Shard()
 
-    return with_sampler(request, checkpoint, device=str(device), sharing=sharing)
+    return with_sampler(request, checkpoint, device=str(device), sharing=single_process_shard)
 
 
 def sample(request: SampleRequest, trained: TrainedModel) -> Samples:
@@ -154,7 +154,7 @@ def sample(request: SampleRequest, trained: TrainedModel) -> Samples:
 def evaluate_model(
     request: EvaluateRequest, trained: TrainedModel
 ) -> tuple[Evaluation, dict[str, int]]:
-    """Measure a model; return the measurements and the settings of ``Domain.quick``, if requested.
+    """Measure a model; return the measurements and the settings that ``quick=true`` chose.
 
     Raises ``ValueError`` for a request that does not fit the model."""
     domain = domain_of(trained.data_config)
@@ -178,9 +178,9 @@ def evaluate_files(request: EvaluateRequest, domain: Domain) -> tuple[Evaluation
 
 
 def _with_quick(request: EvaluateRequest, domain: Domain) -> tuple[EvaluateRequest, dict[str, int]]:
-    """Copy a request with settings of ``Domain.quick`` for missing values; return these settings.
+    """Fill missing values of a request from ``Domain.quick``; return a copy, and these settings.
 
-    Without ``quick`` there are none. Raises ``ValueError`` if the kind of data has none."""
+    Nothing changes without ``quick``. Raises ``ValueError`` if the kind of data has none."""
     if not request.quick:
         return request, {}
     # settings that apply, to a model or to files

@@ -1,6 +1,6 @@
 """Contents of a checkpoint, parts of other packages that it needs, and loading of its algorithm.
 
-Modules named in a file are not imported on reading it. Users name modules by ``plugins``, and
+Reading a file does not import modules that it names. Users name modules by ``plugins``, and
 installed packages register themselves by their entry points. For any other module a message says
 that the file names it, that it was not imported, and what to type to trust it.
 
@@ -15,8 +15,8 @@ Both kinds of file, Lightning's ``.ckpt`` and its ``.safetensors``, carry the sa
 ``size_counts``        training samples of each size
 ``data_fingerprint``   ``TokenDataset.fingerprint()`` of the data trained on; null if unknown
 ``step``               optimiser steps taken
-``scheduled_steps``    optimiser steps after which the run was to end; null without an end
-``machine``            causes of different last bits: threads, processes, device, torch
+``scheduled_steps``    optimiser steps after which the run was to end; null if not set
+``machine``            what affects bitwise reproducibility: threads, processes, device, torch
 ``digest``             SHA-256 of all of the above and of the averaged weights
 =====================  ==========================================================================
 """
@@ -83,7 +83,7 @@ _OF_MODELS = ("domain", "backbone", "algorithm", "noise schedule", "forward proc
 def checkpoint_info(
     config: Mapping[str, Any], size_counts: list[int], *, data_fingerprint: str | None
 ) -> dict[str, Any]:
-    """Make the part of the info known before training, of plain containers without pickle."""
+    """Build the part of the info that is known before training, from plain containers."""
     return {
         "format": FORMAT,
         "version": __version__,
@@ -155,9 +155,10 @@ class Contents:
 def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
     """Read a ``.ckpt``, a ``.safetensors``, or a checkpoint of other code such as ``mdlm:PATH``.
 
-    The info must be readable by this version, unchanged, and of the same vocabulary, else raises
-    ``FileNotFoundError`` or ``ValueError`` with one sentence. ``of_folder``: name of the file to
-    read in a run folder, see ``checkpoint_file``. Modules named in the file are not imported.
+    Raises ``FileNotFoundError`` if the file is missing, and ``ValueError`` if it is damaged, its
+    format is unsupported, its digest does not match, or its vocabulary differs from that of this
+    version. ``of_folder``: name of the file to read in a run folder, see ``checkpoint_file``.
+    Modules named in the file are not imported.
     """
     # other code wrote no info
     if (other := original_checkpoint(path)) is not None:
@@ -235,7 +236,7 @@ class Checkpoint:
 
 
 class _Bounded(TorchDispatchMode):
-    """Mode of torch that refuses to create far more tensors or numbers than ``weights`` have."""
+    """Torch mode that raises ``MemoryError`` if a network is far larger than its ``weights``."""
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         super().__init__()
@@ -298,7 +299,7 @@ def read_checkpoint(
 
 
 def _check_data(info: Mapping[str, Any], path: Path) -> None:
-    """Check that the kind of data is known, and the meaning of its ids unchanged."""
+    """Raise ``ValueError`` if the kind of data is unknown, or its ids have another meaning."""
     # the kind of data, which may be from another package
     data, written = info["config"]["data"], info["vocabulary"]
     try:
@@ -414,7 +415,7 @@ def missing_plugin(info: Mapping[str, Any], nouns: Collection[str] = _OF_MODELS)
 
 
 def _not_imported(info: Mapping[str, Any]) -> list[str]:
-    """Modules in ``plugins`` of a checkpoint's config that are not imported in this process."""
+    """Modules in ``plugins`` of a checkpoint's config that this process has not imported."""
     return [name for name in as_list(info["config"].get("plugins")) if name not in sys.modules]
 
 
@@ -444,7 +445,7 @@ def _module_of(builder: Any) -> str:
 
 
 def _named_parts(config: Mapping[str, Any]) -> Iterator[tuple[str, str, Callable[[str], Any]]]:
-    """Yield kind and name of each part of a config, and the function that finds such a part."""
+    """Yield the kind and name of each part of a config, and the function that looks it up."""
     finders: dict[str, tuple[str, str, Callable[[str], Any]]] = {
         "domain": ("data", "domain", lambda name: type(get_domain(name))),
         "backbone": ("algo", "backbone", BACKBONES.find),

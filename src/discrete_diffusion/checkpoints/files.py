@@ -57,7 +57,7 @@ _WANTS_CODE = ("Unsupported global", "Unsupported class", "Unsupported operand",
 
 
 def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
-    """Find the checkpoint file that a path means.
+    """Find the checkpoint file of a path.
 
     For a run folder it is the file ``name`` in its ``checkpoints``, which is logged; for a shipped
     model, or a model on the Hub, the weights (``published``); else the path itself. Raises
@@ -88,7 +88,7 @@ def checkpoint_file(path: str | Path, name: str = BEST) -> Path:
 
 
 def algorithm_weights(state_dict: Any) -> dict[str, Tensor]:
-    """Tensors of the algorithm in a Lightning ``state_dict``, by their names in the algorithm."""
+    """Tensors of the algorithm in a Lightning ``state_dict``, by name in the algorithm."""
     return {
         str(name).removeprefix(_WEIGHTS_PREFIX): value
         for name, value in (state_dict.items() if isinstance(state_dict, Mapping) else ())
@@ -109,7 +109,7 @@ def is_weights_file(path: Path) -> bool:
 def read_training_file(path: str | Path) -> dict[str, Any]:
     """Read a ``.ckpt`` as plain containers and tensors.
 
-    The checksums of the zip are compared, which torch does not do; then torch's restricted
+    The checksums of the zip are checked, as torch does not do so; then torch's restricted
     unpickler reads it (``weights_only=True``). Raises ``FileNotFoundError`` or ``ValueError`` with
     one sentence for a file that is missing, damaged, not a checkpoint, or would run code.
     """
@@ -168,7 +168,7 @@ def check_readable(state: Mapping[str, Any]) -> None:
 
 
 def _leaves_with_places(place: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield values in nested containers with their paths: ``optimizer_states[0].state``."""
+    """Yield the values in nested containers, with paths such as ``optimizer_states[0].state``."""
     if type(value) in (dict, OrderedDict):
         for key, each in value.items():
             yield from _leaves_with_places(f"{place}.{key}" if place else str(key), each)
@@ -201,7 +201,7 @@ def write_weights_file(path: Path, checkpoint: Mapping[str, Any]) -> None:
 
 
 def save_weights(path: Path, info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Write a ``.safetensors`` for ``read_weights_file``, whole or not at all."""
+    """Write a ``.safetensors`` for ``read_weights_file``; leave no partial file."""
     # clones, because safetensors refuses tensors that share memory (tied weights)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in weights.items()}
     content = save(tensors, metadata={INFO_KEY: json.dumps(info, sort_keys=True)})
@@ -273,13 +273,13 @@ def _is_list_of(kind: type, value: Any) -> bool:
     return isinstance(value, list | tuple) and all(is_a(kind, each) for each in value)
 
 
-def _is_mapping(value: Any) -> bool:
+def _is_info_section(value: Any) -> bool:
     return isinstance(value, Mapping)
 
 
 _SCHEMA: dict[str, tuple[Callable[[Any], bool], str]] = {
     "version": (lambda value: isinstance(value, str), "a text"),
-    "config": (_is_mapping, "keys, such as data and model"),
+    "config": (_is_info_section, "keys, such as data and model"),
     "plugins": (
         lambda value: (
             _is_list_of(Mapping, value)
@@ -288,7 +288,7 @@ _SCHEMA: dict[str, tuple[Callable[[Any], bool], str]] = {
         ),
         "a list of parts, each with the texts noun, name and module",
     ),
-    "vocabulary": (_is_mapping, "keys, such as n_max"),
+    "vocabulary": (_is_info_section, "keys, such as n_max"),
     "size_counts": (
         lambda value: _is_list_of(int, value) and all(map(_is_count, value)) and any(value),
         "a list of whole numbers, at least 0, not all of them 0",
@@ -299,7 +299,7 @@ _SCHEMA: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: value is None or _is_count(value),
         "a whole number, at least 0, or null",
     ),
-    "machine": (_is_mapping, "keys, such as threads"),
+    "machine": (_is_info_section, "keys, such as threads"),
 }
 """Check of each key of an info except ``format`` and ``digest``, and its value in words."""
 
@@ -323,7 +323,7 @@ def with_new_digest(info: Mapping[str, Any], weights: Mapping[str, Tensor]) -> d
 
 
 def check_header(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
-    """Check an info by ``check_schema``, by its digest, and its sizes by those of the weights.
+    """Check an info: its schema (``check_schema``), its digest, and sizes against the weights.
 
     Raises ``ValueError`` naming file and key.
     """
@@ -353,8 +353,7 @@ def check_header(info: Any, weights: Mapping[str, Tensor], path: Path) -> None:
 def check_schema(info: Any, path: Path) -> None:
     """Raise ``ValueError`` naming file and key for an info that this version cannot read.
 
-    Every value must be of its type: as in ``_SCHEMA``, and in the config's groups as in the shipped
-    defaults.
+    Values must have the types of ``_SCHEMA`` and, in the config, those of the shipped defaults.
     """
     _check_plain(info, path)
     # earlier names of keys
@@ -402,9 +401,9 @@ def check_schema(info: Any, path: Path) -> None:
 
 
 def _check_plain(info: Any, path: Path) -> None:
-    """Raise ``ValueError`` for another format, or values that JSON lacks, such as a tensor.
+    """Raise ``ValueError`` for another format, or values without a JSON type, such as a tensor.
 
-    Also for interpolations, which the config library would replace.
+    Interpolations are refused too, as the config library would resolve them.
     """
     written: Any = info.get("format") if isinstance(info, dict) else None
     if not is_a(int, written) or written < 1:
@@ -429,7 +428,7 @@ def _check_plain(info: Any, path: Path) -> None:
 def _as_json(key: str, value: Any, path: Path) -> str:
     """Write a value of the info as JSON, up to a bound.
 
-    A small pickle may stand for very many values, if its lists hold one another several times.
+    A small pickle can expand to very many values, if its lists contain each other repeatedly.
     """
     most = _MOST_VALUES if key == "config" else 8 * _MOST_VALUES
     pieces, length = [], 0
@@ -452,8 +451,7 @@ def _as_json(key: str, value: Any, path: Path) -> str:
 def unusual_settings(config: Mapping[str, Any]) -> str:
     """Settings of model, data and algorithm that differ from the shipped configs.
 
-    An error message lists them, ``model.d_model=16, ...``, as possible reasons why a model cannot
-    be built.
+    If a model cannot be built, the error message lists them, ``model.d_model=16, ...``.
     """
     unusual = []
     for group in ("model", "algo", "data"):

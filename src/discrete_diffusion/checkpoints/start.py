@@ -49,11 +49,11 @@ class StartingWeights:
 
 @dataclass(frozen=True)
 class Initialised:
-    """Names of tensors after weights were copied.
+    """Names of tensors, after weights of a checkpoint were copied into a backbone.
 
-    ``loaded``: tensors of the backbone that were replaced; ``missing``: tensors of the same parts
-    that the checkpoint lacks; ``unused``: tensors of the same parts that only the checkpoint has.
-    ``left``: outermost parts of the backbone without a loaded tensor.
+    ``loaded``: replaced tensors of the backbone; ``missing``: tensors of the copied parts that the
+    checkpoint lacks; ``unused``: tensors of these parts that only the checkpoint has. ``left``:
+    top-level modules of the backbone into which nothing was copied.
     """
 
     loaded: tuple[str, ...]
@@ -76,8 +76,8 @@ def read_starting_weights(path: str | Path, *, ema: bool = True) -> StartingWeig
 def start_from(start: StartingWeights, algorithm: Algorithm, config: Mapping[str, Any]) -> None:
     """Copy the parts ``init.modules`` of a run's ``config`` into the backbone, and log them.
 
-    Called after ``Algorithm.prepare``, whose results, such as the scale of maps, belong to the
-    weights and are replaced too.
+    Call it after ``Algorithm.prepare``, whose results, such as the scale of maps, are stored with
+    the weights and are replaced too.
     """
     # copy the weights
     chosen = config["init"]["modules"]
@@ -174,7 +174,7 @@ def initialise(
 
 
 def _nearest_part(part: str, names: Iterable[str], owner: str) -> str:
-    """Path of the module or tensor with the name ``part`` that is nearest to the top."""
+    """Path of the module or tensor named ``part`` that is nested least deeply."""
     # every module on the way to a tensor
     paths = {path for name in names for path in accumulate(name.split("."), "{}.{}".format)}
     matches = [path for path in paths if path == part or path.endswith(f".{part}")]
@@ -193,7 +193,7 @@ def _nearest_part(part: str, names: Iterable[str], owner: str) -> str:
 
 
 def _tensors_inside(path: str, names: Iterable[str]) -> list[str]:
-    """Names of a module's tensors, or of the tensor itself."""
+    """Names of the tensors of the module ``path``, or ``path`` itself if it is a tensor."""
     return [name for name in names if name == path or name.startswith(f"{path}.")]
 
 
@@ -223,7 +223,7 @@ def _check_shapes(
 
 
 def other_meanings(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Keys of ``data`` that decide the meaning of ids or features and differ in two configs.
+    """Keys of ``data`` that determine the meaning of ids or features and differ in two configs.
 
     Empty if the configs have different kinds of data.
     """
@@ -236,7 +236,7 @@ def other_meanings(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _differing_sizes(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Settings ``key=value`` of ``was`` that decide shapes, differ in ``now`` and can be set."""
+    """User settings ``key=value`` of ``was`` that determine tensor shapes and differ in ``now``."""
     from omegaconf import OmegaConf
 
     there, here = _sizes_of_network(was), _sizes_of_network(now)
@@ -326,7 +326,7 @@ class ResumePoint:
         return folder.parent if folder.name == "checkpoints" else None
 
     def announce(self, config: Mapping[str, Any], trainer: Trainer, folder: Path) -> None:
-        """Log the step at which the run goes on, and differences from the interrupted run."""
+        """Log the step at which the run resumes, and differences from the interrupted run."""
         logger.info("resuming %s at step %d, in %s", self.path, self.step, folder)
         if self.step == (steps := config["trainer"].get("max_steps")):
             logger.info(
@@ -401,7 +401,7 @@ def check_resumable(
 
 
 def machine_changes(point: ResumePoint, config: Mapping[str, Any], trainer: Trainer) -> list[str]:
-    """Sentences about changes of the machine that can change numbers."""
+    """Sentences about changes of the machine that can change numerical results."""
     now: dict[str, Any] = {"device": trainer.strategy.root_device.type, "torch": torch.__version__}
     # threads of several processes are divided at launch
     if trainer.world_size == 1 or config.get("threads") is not None:
@@ -438,7 +438,7 @@ def _changed_settings(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[st
 
 
 def _setting_meant(key: str, value: Any) -> Any:
-    """Normalise the value of a key, so that settings of the same meaning are equal."""
+    """Normalise the value of a key, so that equivalent settings are equal."""
     value = _UNSET.get(key) if value is None else value
     # 1 means one batch, and 1.0 all batches
     if key in ("trainer.limit_train_batches", "trainer.overfit_batches"):

@@ -34,7 +34,7 @@ def run(config: DictConfig) -> None:
     """Measure, print the table, and write everything into ``out``.
 
     Several processes share the sampling and the measuring of the model; the first process does the
-    rest. A signal ends the command with a line on its progress; no file is incomplete.
+    rest. After a signal the command logs its progress and ends; no file is incomplete.
     """
     silence_nonzero_ranks()
     request = check_values(config)
@@ -49,7 +49,7 @@ def run(config: DictConfig) -> None:
 
 
 def check_values(config: DictConfig) -> EvaluateRequest:
-    """Return the request of a config; ``ValueError`` or ``FileNotFoundError`` if it is wrong."""
+    """Return the request of a config. Raises ``ValueError`` or ``FileNotFoundError``."""
     if (config.checkpoint is None) == (config.samples is None):
         got = "neither" if config.checkpoint is None else "both"
         raise ValueError(
@@ -95,7 +95,7 @@ def _measure_and_write(
 def _evaluate_request(
     request: EvaluateRequest, config: DictConfig, written: list[str]
 ) -> tuple[Evaluation, dict[str, int]]:
-    """Measure files of samples or a checkpoint's model; return also the settings of quick=true."""
+    """Measure files of samples or a checkpoint; also return the settings that quick=true chose."""
     from discrete_diffusion.api.requests import evaluate_files, evaluate_model
 
     if config.checkpoint is not None:

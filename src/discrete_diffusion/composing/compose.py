@@ -180,7 +180,7 @@ def _check_keys(config: DictConfig, defaults: DictConfig, without: DictConfig) -
 
 
 def _defaults(config_name: str, groups: Sequence[str], user_dir: Path | None) -> DictConfig:
-    """Compose choices of groups only. Callers share the result and must not change it."""
+    """Compose a config of group choices only. Callers share it and must not change it."""
     return _kept_defaults(config_name, tuple(groups), user_dir, repr(default_models()))
 
 
@@ -188,12 +188,12 @@ def _defaults(config_name: str, groups: Sequence[str], user_dir: Path | None) ->
 def _kept_defaults(
     config_name: str, groups: tuple[str, ...], user_dir: Path | None, registered: str
 ) -> DictConfig:
-    """Cache of ``_defaults``; ``registered``: presets of the registry, part of the cache key."""
+    """Cache of ``_defaults``. ``registered``: presets in the registry, for the cache key only."""
     return compose_plainly(config_name, groups, user_dir)
 
 
 def offer_parts_of_jobs(config_name: str, overrides: Sequence[str], user_dir: Path | None) -> None:
-    """Register with Hydra the parts that jobs of a sweep choose; import modules of ``plugins``."""
+    """Import modules of ``plugins``, and register parts that jobs of a sweep choose with Hydra."""
     modules = [word for word in overrides if word.startswith("plugins=")]
     import_named(overrides, user_dir)
     for word in overrides:
@@ -209,7 +209,7 @@ def offer_parts_of_jobs(config_name: str, overrides: Sequence[str], user_dir: Pa
 def hydra_words(
     config_name: str, overrides: Sequence[str], user_dir: Path | None, *, sweeps: bool = False
 ) -> tuple[list[ConfigFile], list[str], str]:
-    """Check the user's files, and rewrite overrides as Hydra takes them.
+    """Check the user's files, and rewrite overrides in the form that Hydra accepts.
 
     Returns the files, the overrides, and a note for the log; see ``check_own_files``,
     ``paths_as_typed``, ``with_open_keys`` and ``with_algorithm``."""
@@ -221,7 +221,7 @@ def hydra_words(
 
 
 def with_open_keys(config_name: str, overrides: Sequence[str]) -> list[str]:
-    """Rewrite overrides so that Hydra accepts keys that only a preset or the checkpoint knows.
+    """Rewrite overrides so that Hydra accepts keys that only a preset or the checkpoint defines.
 
     Raises ``ValueError`` for keys that the checkpoint decides, and for an unused ``+key=value``."""
     if config_name == "train":
@@ -270,8 +270,8 @@ _WITH_ALGORITHM = ("forward_process", "sampling")
 
 
 @lru_cache(maxsize=1)
-def _kept_config(path: str, *state: object) -> dict[str, Any]:
-    """Read the config in a checkpoint; cached until ``state`` changes, as the file does."""
+def _cached_run_config(path: str, *state: object) -> dict[str, Any]:
+    """Read the config in a checkpoint; cached until ``state``, the state of the file, changes."""
     from discrete_diffusion.checkpoints.contents import read_contents
 
     found = read_contents(path, of_folder=_LAST)
@@ -281,15 +281,17 @@ def _kept_config(path: str, *state: object) -> dict[str, Any]:
 
 
 def config_to_resume(path: str) -> dict[str, Any]:
-    """Read the config of the run of ``resume=path``, which callers must not change."""
+    """Read the config of the run at ``resume=path``; callers must not change the config."""
     # before torch is imported
     check_exists("resume", path, "checkpoint")
     files = [Path(path, part) for part in ("", _LAST, f"checkpoints/{_LAST}")]
-    return _kept_config(path, Path.cwd(), *(f.stat().st_mtime_ns for f in files if f.exists()))
+    return _cached_run_config(
+        path, Path.cwd(), *(f.stat().st_mtime_ns for f in files if f.exists())
+    )
 
 
 def _choices_of_run(was: Mapping[str, Any], typed: Mapping[str, str]) -> list[str]:
-    """Overrides for the choices of the run ``was`` that are not ``typed`` in the command."""
+    """Overrides with the choices of the run ``was`` for groups not ``typed`` in the command."""
     left = () if typed.get("algo", was["algo"]["name"]) == was["algo"]["name"] else _WITH_ALGORITHM
     found = {group: (was.get(group) or {}).get("name") for group in _CHOSEN}
     # an optimiser has no name in the config: find the YAML with its class
@@ -348,7 +350,7 @@ def _file_of(
 def _teacher_words(
     defaults: DictConfig, typed: Mapping[str, str], overrides: Sequence[str], user_dir: Path | None
 ) -> list[str]:
-    """Overrides with data, noise, model and backbone of a teacher, without ``typed`` keys."""
+    """Overrides with data, schedule, model and backbone of a teacher, except ``typed`` keys."""
     path = _file_of("init.checkpoint", typed, overrides, user_dir)
     if path is None or "algo" not in defaults:
         return []

@@ -103,7 +103,7 @@ def available_domains() -> list[str]:
 
 
 def domain_of(data_config: Mapping[str, Any]) -> Domain:
-    """The kind of data that a ``config.data`` names.
+    """Kind of data that a ``config.data`` names.
 
     Raises ``ValueError`` if it names no kind of data, or an unknown kind.
     """
@@ -123,7 +123,7 @@ def data_state(data_config: Mapping[str, Any]) -> str:
 
 
 def equivalent_data_sets(data_config: Mapping[str, Any]) -> dict[str, str]:
-    """``data.name``, by state, of the data sets with the same samples as a ``config.data``."""
+    """``data.name`` of the data sets with the samples of a ``config.data``, by state of samples."""
     own, data_sets = data_state(data_config), domain_of(data_config).data_sets
     others = {state: name for name, state in data_sets.items() if state != own}
     return {own: str(data_config.get("name")), **others}
@@ -141,7 +141,7 @@ def graph_vocabulary(data_config: Mapping[str, Any]) -> VocabConfig | None:
 
 
 def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
-    """The layout of the samples of a completed ``config.data``.
+    """Token layout of the samples of a completed ``config.data``.
 
     Raises ``ValueError`` naming missing keys.
     """
@@ -149,11 +149,11 @@ def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
 
 
 def complete_data(config: DictConfig) -> DictConfig:
-    """The config with the keys that follow from the data, such as the number of features.
+    """Complete a config with keys that follow from the data, such as the number of features.
 
-    This includes ``model.features`` where it is null: the features of a revealed graph that a
-    network reads. Call it before anything is built from the config; a checkpoint holds the
-    completed config. The config itself is returned if it is complete, else a copy.
+    If ``model.features`` is null, it gets the features of a partial graph that a network can read.
+    Call this before anything is built from the config; a checkpoint holds the completed config.
+    Returns the config itself if it is complete, else a copy.
     """
     completed = deepcopy(config)
     domain, model = domain_of(completed.data), completed.get("model") or {}
@@ -164,7 +164,7 @@ def complete_data(config: DictConfig) -> DictConfig:
 
 
 def build_data(config: DictConfig) -> Dataset:
-    """The data set of a completed config.
+    """Build the data set of a completed config.
 
     Raises ``ValueError`` if its kind of data has no data set ``data.name``.
     """
@@ -195,7 +195,7 @@ def options_of(domain: Domain, command: str) -> dict[str, Option]:
 
 
 def options_by_title(command: str) -> dict[str, dict[str, Option]]:
-    """Options of a command by name, then by the title of the kind of data."""
+    """Options of a command, by name and then by the title of the kind of data."""
     options: dict[str, dict[str, Option]] = {}
     for domain in map(get_domain, available_domains()):
         for name, option in options_of(domain, command).items():
@@ -207,7 +207,7 @@ def sample_request_of(domain: Domain, request: SampleRequest, path: str) -> Samp
     """Complete a request to sample with the defaults of the kind of data.
 
     ``path``: path of the model. Raises ``ValueError`` for an option that does not apply to this
-    model or with ``given``, and for a value out of its bounds.
+    model or together with ``given``, and for a value out of its bounds.
     """
     request = _with_options(domain, request, path, "sample")
     given = request.get("given")
@@ -243,7 +243,7 @@ def evaluate_request_of(domain: Domain, request: EvaluateRequest, path: str) -> 
 
 
 def files_request_of(domain: Domain, request: EvaluateRequest) -> EvaluateRequest:
-    """Complete a request to measure files of samples, without a model, in the same way."""
+    """Complete a request to measure files of samples with the defaults of the kind of data."""
     own = options_of(domain, "evaluate")
     # options of other kinds of data, and fields of checkpoints
     given = _given_options(request, "evaluate")
@@ -290,7 +290,7 @@ def _completed(request: _Request, own: Mapping[str, Option]) -> _Request:
 
 
 def _given_options(request: Request, command: str) -> list[tuple[str, Any, Mapping[str, Option]]]:
-    """Name, value, and options by kind of data of each given option; parts have dotted names."""
+    """Given options: name (parts have dotted names), value, and definitions by kind of data."""
     given: list[tuple[str, Any, Mapping[str, Option]]] = []
     # options that differ from their default
     for name, options in options_by_title(command).items():

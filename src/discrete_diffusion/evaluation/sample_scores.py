@@ -61,9 +61,9 @@ def confidence_interval(
     """Student's interval mean +- t_{n-1} s / sqrt(n) of n values, one per sampling seed.
 
     It describes the variation between seeds, not between models or references. ``num``: for shares,
-    the number of samples of all seeds. If all values are the same, the spread 0 says nothing, and
-    the interval is Wilson's for ``num`` samples. For a share of independent samples, such as valid
-    ones, use ``share_interval``.
+    the total number of samples of all seeds. If all shares are equal, the interval is Wilson's for
+    ``num`` samples, since Student's would have width 0. For a share of independent samples, such as
+    the share of valid samples, use ``share_interval``.
 
     Raises ``ValueError`` for no values, or for ``level`` outside (0, 1).
     """
@@ -85,11 +85,11 @@ def confidence_interval(
 def share_interval(values: Sequence[float], num: float, level: float = 0.95) -> Interval:
     """Wilson's interval of a share of independent samples.
 
-    ``values``: shares, one per seed, of ``num`` samples in all. If the seeds differ by more than so
-    many samples explain (chi-squared, 5 %), as several trained models may, ``num`` shrinks until
-    the interval is as wide as Student's over the seeds.
+    ``values``: shares, one per seed, of ``num`` samples in total. If they are overdispersed, as for
+    several trained models (chi-squared test, 5 %), ``num`` is reduced until the interval is as wide
+    as Student's over the seeds.
 
-    Raises ``ValueError`` as ``confidence_interval``.
+    Raises the errors of ``confidence_interval``.
     """
     mean = _checked_mean(values, level)
     from scipy.special import chdtri, ndtri, stdtrit  # slow
@@ -121,8 +121,7 @@ def _error_of_mean(values: Sequence[float]) -> float:
 def standard_error(values: Tensor, *, num: float | None = None) -> float:
     """Standard error of the mean of Float[M]; NaN for one value.
 
-    ``num``: number of samples if the values are shares; if these are equal, ``share_error`` is
-    used.
+    ``num``: number of samples if the values are shares. For equal shares, return ``share_error``.
     """
     if len(values) < 2:
         return math.nan
@@ -134,8 +133,8 @@ def standard_error(values: Tensor, *, num: float | None = None) -> float:
 def share_error(share: float, num: float) -> float:
     """Standard error of a share of ``num`` samples, sqrt(p (1 - p) num + 1/4) / (num + 1).
 
-    Half the width of Wilson's interval for one standard error: about sqrt(p (1 - p) / num), but 1 /
-    (2 (num + 1)) at 0 and 1.
+    Half the width of Wilson's interval for z = 1: about sqrt(p (1 - p) / num), but
+    1 / (2 (num + 1)) at p = 0 and p = 1.
     """
     low, high = _wilson(share, num, 1.0)
     return (high - low) / 2
@@ -181,9 +180,9 @@ class Metric:
     ``share``: True for a share of samples; ``of``: names of shares, if only samples with these
     properties count. ``of_each``: True if each sample has the property by itself (validity, but not
     uniqueness), so that the interval is Wilson's. ``percent``: True if shown in percent.
-    ``digits``: decimals as shown; None: 4, or 2 for a mean above 1. ``ratio``: decimals of the
-    ratio of a distance to that of real data, a single decimal being dropped from 100 on; None for
-    other numbers. ``detail``: True if shown only in ``table.md``.
+    ``digits``: number of decimals shown; None: 4, or 2 for a mean above 1. ``ratio``: number of
+    decimals of the ratio of a distance to that of real data (a single decimal is dropped from 100
+    on); None if the metric is not a distance. ``detail``: True if shown only in ``table.md``.
     """
 
     section: str
@@ -203,8 +202,8 @@ class SampleScores:
 
     ``sizes``: sizes of the sets. ``per_seed``: by metric, a value for each set. ``real``: by
     metric, the value of real data, or the real-vs-real value. ``facts``, ``tables``: further
-    entries of ``metrics.json``, single numbers and others. ``further``: sections below those of the
-    metrics; ``heads``: heads of the columns. ``notes``: sentences on how to read the table.
+    entries of ``metrics.json``: single numbers, and others. ``further``: sections that follow those
+    of the metrics; ``heads``: column heads. ``notes``: sentences on how to read the table.
     """
 
     metrics: Mapping[str, Metric]
@@ -326,10 +325,10 @@ def real_vs_real(
     ones.
 
     A distance between finite sets is above 0 even if both come from one distribution, and larger
-    for smaller sets; a model's distance is compared with this distance, at the same sizes. If
-    ``real`` holds fewer than both sizes together, the samples shrink to the rest that the reference
-    leaves; if the reference alone is more than half of it, the samples take at most one half and
-    the reference the rest. Each pair depends only on ``seed`` and the number of the pair.
+    for smaller sets; this is the baseline for a model's distance at the same sizes. If ``real`` is
+    smaller than both sizes together, the first set shrinks to what the reference leaves; if the
+    reference is more than half of ``real``, the first set takes at most one half and the reference
+    the rest. Each pair of sets depends only on ``seed`` and the number of the pair.
 
     Raises ``ValueError`` for fewer than two samples, or for a size or number of pairs below 1.
     """

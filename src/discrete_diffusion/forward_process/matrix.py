@@ -1,4 +1,4 @@
-"""Noise of general transition matrices: for ids with an order, or rates that a user gives."""
+"""Noise with general transition matrices: for ordered ids, or with a user's transition rates."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Matrix(ForwardProcess):
                      (arXiv 2107.03006)
 
     Both have a uniform stationary distribution. ``width``: width of ``gaussian``, in ids.
-    ``generator``: R itself instead of a kind, Float[V, V] or one for each position,
-    Float[L, V, V]; its rows sum to 0, and it stays among legal ids and MASK. From transition
-    probabilities Q of single jumps, R = Q - I.
+    ``generator``: R itself instead of a kind, Float[V, V] or, for each position, Float[L, V, V];
+    its rows sum to 0, and from legal ids it leads to legal ids or MASK only. If Q holds transition
+    probabilities of single jumps, R = Q - I.
 
     Entries of Q are kept as logarithms, to full relative accuracy (``Exponential``): for small t,
     probabilities of far ids are too small for a float, and the bound takes their ratios.
@@ -156,15 +156,15 @@ class Matrix(ForwardProcess):
         return self._matrix_values(torch.where(self.alpha(t) > 0, log_tau, forgotten))
 
     def _matrix_values(self, value: Tensor) -> Tensor:
-        """Float[B, 1] or Float[B, L] as Float[B, C]."""
+        """Values Float[B, 1] or Float[B, L] for each matrix, Float[B, C]."""
         if value.shape[1] == 1:
             return value.expand(-1, len(self.first))
         return value[:, self.first]
 
     def _matrices(self, kinds: Tensor) -> tuple[Tensor, Tensor]:
-        """Int[L], the matrix of each position, and Int[C], the first position of each matrix.
+        """Index of the matrix of each position, Int[L], and first position of each matrix, Int[C].
 
-        Positions share one if they have the same kind of generator, ``kinds`` Int[L], and schedule.
+        Positions of the same kind of generator, ``kinds`` Int[L], and schedule share a matrix.
         """
         t = torch.linspace(0.0, 1.0, 34, dtype=torch.float64, device=kinds.device)[1:-1]
         with torch.no_grad():
@@ -177,19 +177,19 @@ class Matrix(ForwardProcess):
 
 
 class Exponential(nn.Module):
-    """log expm(tau R) of C generators R, Float64[C, V, V], whose rows sum to 0.
+    """Logarithm of expm(tau R) for C generators R, Float64[C, V, V], whose rows sum to 0.
 
-    With P = I + R / speed, speed the largest rate of leaving an id, and h = tau speed,
+    With P = I + R / speed, where speed is the largest rate of leaving an id, and h = tau speed,
 
         expm(tau R)(x, y) = sum_n e^-h h^n / n!  P^n(x, y)
                           = h^d sum_k e^-h h^k / k! [ k! / (d + k)!  P^(d+k)(x, y) ]
 
-    (uniformisation), d(x, y) the least number of jumps from x to y. No term is negative, so nothing
-    cancels, and h^d stands outside, so nothing underflows: an entry of 1e-300 has all its digits,
-    where a sum of eigenvectors has none below 1e-16. For h > 1, tau is halved until h <= 1 and the
-    result squared as often, rows normalised each time.
+    (uniformisation), where d(x, y) is the least number of jumps from x to y. No term is negative,
+    so nothing cancels, and the factor h^d is kept apart, so nothing underflows: an entry of 1e-300
+    is accurate to all digits, whereas an eigendecomposition has absolute errors of 1e-16. For
+    h > 1, tau is halved until h <= 1, and the result squared as often, with rows normalised.
 
-    ``largest``: a tau at which all is forgotten; larger values of tau are replaced by it.
+    ``largest``: a tau at which expm(tau R) has reached its limit; larger values are replaced by it.
     """
 
     terms: Tensor
@@ -226,7 +226,7 @@ class Exponential(nn.Module):
         self.register_buffer("log_speed", speed.log(), persistent=False)
 
     def forward(self, log_tau: Tensor) -> Tensor:
-        """log expm(tau R): Float64[B, C, V, V], for log tau Float64[B, C]; -inf is tau = 0."""
+        """log expm(tau R), Float64[B, C, V, V], for log tau Float64[B, C] (-inf for tau = 0)."""
         floor, tiny = neg_inf(torch.float64), torch.finfo(torch.float64).tiny
         # halve h until it is at most 1
         log_h = log_tau.clamp(floor, self.log_largest) + self.log_speed  # (B, C)
@@ -252,7 +252,7 @@ class Exponential(nn.Module):
         return torch.where((halvings > 0)[..., None, None], by_squares, log_q)
 
     def _num_squares(self, halvings: Tensor) -> int:
-        """The largest of ``halvings`` Float64[B, C]; on a GPU, which need not wait, of all tau."""
+        """Largest of ``halvings`` Float64[B, C]; on a GPU a bound for all tau, without waiting."""
         if halvings.device.type != "cpu":
             return self.most_halvings
         return int(halvings.max()) if halvings.numel() else 0
@@ -337,7 +337,7 @@ def checked_generator(generator: Tensor, layout: TokenLayout) -> Tensor:
 
 
 def _first_index(wrong: Tensor) -> list[int] | None:
-    """Indices of the first True, None if there is none."""
+    """Indices of the first entry that is True; None if all are False."""
     return wrong.nonzero()[0].tolist() if wrong.any() else None
 
 
@@ -362,7 +362,7 @@ def slowest_rate(generator: Tensor, alphabet: Tensor) -> float:
 
 
 def _jump_sources(generators: Tensor) -> Tensor:
-    """Int[C, V, W]: the ids with a rate into each id, filled up with that id itself."""
+    """Int[C, V, W]: ids with a rate into each id, padded with that id itself."""
     jumps = generators.transpose(-1, -2) > 0  # (C, into, from)
     width = max(int(jumps.sum(dim=-1).max()), 1)
     own = torch.arange(jumps.shape[-1], device=jumps.device)

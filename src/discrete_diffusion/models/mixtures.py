@@ -1,7 +1,6 @@
-"""Networks as mixtures: a latent of each sample changes their logits.
+"""Backbones that are mixtures: a discrete latent of each sample, ``component``, shifts the logits.
 
-``GraphMixture`` and ``DiTMixture`` are networks of a student of few calls (``Distill``),
-conditioned on the latent, ``component``.
+``GraphMixture`` and ``DiTMixture`` are backbones of few-step students, see ``Distill``.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ without components."""
 
 
 class ComponentHead(nn.Module):
-    """Change of the logits by component z of M, which starts at 0:
+    """Head that changes the logits by component z of M, at first by 0:
 
         logits_z = logits + scale (W_z + gate R_z) features,     W = 0, gate = 0 at the start
 
-    so that a network with components begins as the same function as without, bit for bit.
+    so that a new network has the same outputs with components as without, bit for bit.
 
-    R, ``directions``, is random, fixed, and kept with the weights. Components that are all equal
-    would get the same gradient for ever; the gate, whose gradient is not 0, separates them from the
-    second step on. ``scale``: components learn faster than the network whose features they read.
+    R, ``directions``, is random, fixed, and saved with the weights. Equal components would always
+    get equal gradients; the gate, whose gradient is not 0, makes them differ from the second step
+    on. ``scale``: lets components learn faster than the network whose features they read.
 
     ``num``: M; ``dim``: width of the features; ``num_ids``: number of logits.
     """
@@ -65,9 +64,9 @@ class ComponentHead(nn.Module):
         super()._load_from_state_dict(state, prefix, *options)
 
     def forward(self, logits: Tensor, features: Tensor, component: Component) -> Tensor:
-        """logits (B, N, V), features (B, N, D) -> (B, N, V), or (B M, N, V) of ``all`` components.
+        """Map logits (B, N, V) and features (B, N, D) to logits (B, N, V).
 
-        The components of a sample follow each other.
+        For ``all`` components (B M, N, V); those of a sample follow each other.
         """
         if component is None:
             return logits
@@ -84,7 +83,7 @@ class ComponentHead(nn.Module):
 class GraphMixture(BDDenoiserBackbone):
     """A ``BDDenoiserBackbone`` with M components that change the logits of nodes and edges.
 
-    ``components``: M. Their weights become parameters of the denoiser, as in files of students.
+    ``components``: M. Their weights are parameters of the denoiser, as in checkpoints of students.
     """
 
     denoiser: Any
@@ -106,7 +105,7 @@ class GraphMixture(BDDenoiserBackbone):
         component: Component = None,
         packing: ColumnPacking | None = None,
     ) -> Tensor:
-        """Logits Float[B, L, V], or Float[B, M, L, V] of ``all`` components.
+        """Logits Float[B, L, V], or Float[B, M, L, V] for ``all`` components.
 
         The other arguments are those of ``BDDenoiserBackbone.forward``.
         """
@@ -142,7 +141,7 @@ class DiTMixture(DiT):
         packing: ColumnPacking | None = None,
         document_idxs: Tensor | None = None,
     ) -> Tensor:
-        """x_t Int[B, L], sigma Float[B] or None -> Float[B, L, V], or Float[B, M, L, V] of ``all``.
+        """Map x_t Int[B, L] and sigma Float[B] or None to logits, as ``GraphMixture`` does.
 
         ``document_idxs`` Int[B, L]: see ``DiT``.
         """
@@ -153,7 +152,7 @@ class DiTMixture(DiT):
 
 
 def component_logits(logits: Tensor, batch_size: int, component: Component) -> Tensor:
-    """Separate the components if the logits are of ``all``: (B M, L, V) -> (B, M, L, V)."""
+    """Reshape logits of ``all`` components, (B M, L, V) -> (B, M, L, V); else leave them."""
     if not isinstance(component, str):
         return logits
     return rearrange(logits, "(b m) l v -> b m l v", b=batch_size)

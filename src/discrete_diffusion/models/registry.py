@@ -2,12 +2,13 @@
 
 A *builder* takes the composed config and the vocabulary size V and returns a module that maps
 ``(x_t Int[B, L], sigma Float[B] or None)`` to logits Float[B, L, V]. For features it takes their
-number M, and the module maps rows Float[B, N, M] to rows; for a field its channels C, and images
-Float[B, C, H, W] to images. ``models/calling.py`` says how it is called. Three ways to add one:
+number M, and the module maps rows Float[B, N, M] to rows; for fields it takes the number of
+channels C, and the module maps images Float[B, C, H, W] to images. ``models/calling.py`` describes
+the call of the module. Three ways to add a builder:
 
 * decorate it: ``@register_backbone("mine")``;
 * ship it: an entry point of the group ``discrete_diffusion.backbones`` in an installed package;
-* in a checkout, enter it in ``_BACKBONE_BUILDERS``; a built-in name is then yours.
+* in a checkout, enter it in ``_BACKBONE_BUILDERS``, which may also override a built-in name.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class BackboneSpec:
 
     @property
     def preset(self) -> str | None:
-        """Name of the default preset; a preset given by its keys has the name of the backbone."""
+        """Name of the default preset: that of the backbone if the preset is given by its keys."""
         given = self.default_model
         return given if given is None or isinstance(given, str) else self.name
 
@@ -119,7 +120,7 @@ def available_backbones() -> list[str]:
 
 
 def backbone_spec(name: str) -> BackboneSpec:
-    """Spec of a backbone, the default one if its builder was assigned without a spec."""
+    """Spec of a backbone; the default spec if its builder was registered without a spec."""
     BACKBONES.entry(name)
     builder, spec = _REGISTERED.get(name, (None, None))
     if spec is None or builder is not _BACKBONE_BUILDERS[name]:
@@ -128,7 +129,7 @@ def backbone_spec(name: str) -> BackboneSpec:
 
 
 def default_models() -> dict[str, dict[str, Any]]:
-    """Presets that backbones are registered with as keys, by the name of the backbone."""
+    """Keys of the model presets that backbones were registered with, by name of the backbone."""
     specs = [backbone_spec(name) for name in _REGISTERED if name in _BACKBONE_BUILDERS]
     return {
         spec.name: {"name": spec.name, "backbones": [spec.name], **spec.default_model}
@@ -138,7 +139,7 @@ def default_models() -> dict[str, dict[str, Any]]:
 
 
 def usable_backbones(needs: Iterable[str], state: str = "tokens") -> list[str]:
-    """Sorted names of the backbones that read a state and meet all needs of an algorithm."""
+    """Sorted names of the backbones that work on a state and meet all needs of an algorithm."""
     specs = [backbone_spec(name) for name in available_backbones()]
     return [spec.name for spec in specs if spec.state == state and spec.offers(needs)]
 
@@ -221,7 +222,7 @@ def _build_error(name: str, error: Exception) -> Exception:
 
 
 def _check_built(name: str, backbone: Any) -> None:
-    """Raise ``TypeError`` for anything but a network."""
+    """Raise ``TypeError`` if a builder returned something other than a network."""
     from torch import nn
 
     # a class, or a missing return, gets a remedy
@@ -236,7 +237,7 @@ def _check_built(name: str, backbone: Any) -> None:
 
 
 def _builder_place(name: str) -> str:
-    """``FILE, line N`` at which a builder, or the ``__init__`` of a class, begins."""
+    """``FILE, line N`` where a builder begins; for a class, its ``__init__``."""
     builder: Any = unwrap(BACKBONES.find(name))
     code = getattr(vars(builder).get("__init__", builder), "__code__", None)
     return f"{code.co_filename}, line {code.co_firstlineno}" if code else repr(builder)

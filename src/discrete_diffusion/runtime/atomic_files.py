@@ -34,7 +34,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path, renamed to ``path`` if the block ends well, else removed.
 
     The content is on the disk before the file gets its name, so that a power cut leaves no partial
-    file. Missing folders are made. Each call has another temporary path. Raises ``OSError`` naming
+    file. Missing folders are made. Each call uses a new temporary path. Raises ``OSError`` naming
     ``path`` if it cannot be written, for example on a full disk.
     """
     with written_together([path]) as (unfinished,):
@@ -124,7 +124,7 @@ def growing_file(path: Path) -> Iterator[Callable[[str], None]]:
 
 
 def append_text(path: Path, text: str) -> None:
-    """Append text to a file; on a full disk it stays as it was, and the ``OSError`` names it."""
+    """Append text to a file; if that fails, restore it and raise ``OSError`` naming it."""
     length = path.stat().st_size if path.exists() else 0
     try:
         with path.open("ab") as file:
@@ -144,7 +144,7 @@ def growing_name(path: Path) -> Path:
 
 @contextmanager
 def note_of_complete_files(folder: Path, names: Sequence[str]) -> Iterator[None]:
-    """Add to an ``OSError`` of a full disk which of the files ``names`` the block has written."""
+    """Add the names of files that the block has completed to an ``OSError`` of a full disk."""
     before = states_of(folder, names)
     try:
         yield
@@ -157,7 +157,7 @@ def note_of_complete_files(folder: Path, names: Sequence[str]) -> Iterator[None]
 
 
 def states_of(folder: Path, names: Iterable[str]) -> dict[str, tuple[int, int] | None]:
-    """Identities of the named files in a folder, to compare by ``written_since``."""
+    """Identity of each named file in a folder, for ``written_since``."""
     return {name: _file_identity(folder / name) for name in names}
 
 
@@ -171,7 +171,7 @@ def written_since(before: Mapping[str, tuple[int, int] | None], folder: Path) ->
 
 
 def _file_identity(path: Path) -> tuple[int, int] | None:
-    """Identity of a file, which changes if the file is replaced; None if it does not exist."""
+    """Value that changes if a file is replaced; None if the file does not exist."""
     if not path.exists():
         return None
     found = path.stat()
@@ -198,7 +198,7 @@ def refuse_overwriting(
 
 
 def check_folder(key: str, path: str | Path) -> None:
-    """Raise ``ValueError`` naming ``key`` if ``path`` is no folder, or as ``check_parent``."""
+    """Raise ``ValueError`` naming ``key`` if ``path`` is not a folder or looks misspelt."""
     for part in (Path(path), *Path(path).parents):
         if os.path.lexists(part) and not part.is_dir():
             what = "a file" if part.exists() else "a broken link"
@@ -209,7 +209,7 @@ def check_folder(key: str, path: str | Path) -> None:
 def check_parent(key: str, path: str | Path) -> None:
     """Raise ``ValueError`` naming ``key`` if a folder to be made for ``path`` looks misspelt.
 
-    Its name then almost equals that of an existing folder next to it."""
+    It does if its name is almost that of an existing folder in the same place."""
     # the topmost folder that would be made
     parent = Path(path).absolute().parent
     missing = [folder for folder in (parent, *parent.parents) if not folder.exists()]
@@ -225,7 +225,7 @@ def check_parent(key: str, path: str | Path) -> None:
 
 
 def _is_misspelt(name: str, other: str) -> bool:
-    """True if one letter is added, missing or wrong, or two are swapped; a digit never is."""
+    """True if one letter is added, missing or wrong, or two are swapped; digits do not count."""
     if name.startswith(other) or other.startswith(name) or min(len(name), len(other)) < 4:
         return False
     # the first letter that differs

@@ -1,4 +1,4 @@
-"""Narrowings of graphs: trees, forests, connected and planar graphs, edge by edge.
+"""Constraints on sampled graphs: trees, forests, connected and planar graphs, edge by edge.
 
 A value of a pair is excluded only if no completion of the graph with it has the property, so the
 weighted samples follow the model given the property. Types of edges do not matter.
@@ -36,11 +36,11 @@ def is_planar(num_nodes: int, edges: Sequence[tuple[int, int]]) -> bool:
 
 
 class _LeftRight:
-    """Left-right test of one graph. A directed edge v -> w is the number v n + w.
+    """Left-right planarity test of one graph. A directed edge v -> w is the number v n + w.
 
-    ``low``, ``low2``: the two least heights reached by return edges from an edge or from below it.
-    ``stack``: conflict pairs [left low, left high, right low, right high], two intervals of return
-    edges that must lie on different sides; ``ref``: by return edge, the next lower edge of its
+    ``low``, ``low2``: the two lowest heights that back edges reach from an edge or its descendants.
+    ``stack``: conflict pairs [left low, left high, right low, right high], two intervals of back
+    edges that must lie on different sides; ``ref``: by back edge, the next lower edge of its
     interval.
     """
 
@@ -73,7 +73,7 @@ class _LeftRight:
         return self.parent[v] * self.n + v if self.parent[v] >= 0 else _NONE
 
     def orient(self, v: int) -> None:
-        """Direct the edges by depth-first search, and find how low each returns."""
+        """Direct the edges by depth-first search from v, and compute ``low`` and ``low2``."""
         n, height, low, low2 = self.n, self.height, self.low, self.low2
         here, into = height[v], self.parent_edge(v)
         for w in self.near[v]:
@@ -99,7 +99,7 @@ class _LeftRight:
                 low2[into] = min(low2[into], second)
 
     def split_returns(self, v: int) -> bool:
-        """Put the return edges below v on two sides; False if that cannot be done."""
+        """Assign the back edges below v to two sides; False if that is impossible."""
         n, here, into, out = self.n, self.height[v], self.parent_edge(v), self.out[v]
         # children by nesting order
         out.sort(key=lambda w: self.nesting[v * n + w])
@@ -123,7 +123,7 @@ class _LeftRight:
         return True
 
     def merge_siblings(self, edge: int, into: int, bottom: int) -> bool:
-        """Merge the constraints of ``edge`` with those of its earlier siblings."""
+        """Merge the constraints of ``edge`` with those of earlier siblings; False on conflict."""
         low, ref, stack = self.low, self.ref, self.stack
         merged = [_NONE] * 4
         # return edges of this edge go to the right
@@ -167,7 +167,7 @@ class _LeftRight:
         return high != _NONE and self.low[high] > self.low[edge]
 
     def forget_returns_to(self, u: int) -> None:
-        """Forget the return edges that end at u, the parent."""
+        """Remove the back edges that end at u, the parent, from the constraints."""
         stack, low = self.stack, self.low
         # pairs of which all edges end there
         while stack:
@@ -192,9 +192,9 @@ _LEAST_EDGES = 9
 
 
 class GraphNarrowing(Narrowing):
-    """Narrowing of the edges of graphs by the pairs sampled so far; nodes are not narrowed.
+    """Constraint on the edges of graphs, given the pairs sampled so far; nodes stay free.
 
-    A subclass says whether a pair may have an edge, whether it may have no edge, or both.
+    A subclass defines which pairs may have an edge, which may have none, or both.
     """
 
     shuffles = True
@@ -237,7 +237,7 @@ class GraphNarrowing(Narrowing):
         return torch.ones(len(x), dtype=torch.bool)
 
     def contradiction(self, x: Tensor) -> str:
-        """Reason for which no graph with the tokens x Int[L] has the property, if none has."""
+        """Reason why no graph with the tokens x Int[L] has the property, if none has."""
         return "no graph with its edges is possible"
 
     def is_edge(self, tokens: Tensor) -> Tensor:
@@ -258,7 +258,7 @@ class GraphNarrowing(Narrowing):
         return [(i, j) for i, j in self.ends[self.is_edge(self.pairs(x))].tolist()]
 
     def pieces(self, linked: Tensor) -> Tensor:
-        """Connected component of each node, Int[R, n_max], with the edges ``linked`` Bool[R, E]."""
+        """Connected component of each node, Int[R, n_max], if the pairs ``linked`` are edges."""
         # one sparse graph of all rows
         n = self.vocab.n_max
         row, pair = linked.nonzero(as_tuple=True)
@@ -268,7 +268,7 @@ class GraphNarrowing(Narrowing):
         return torch.from_numpy(connected_components(graph, directed=False)[1]).view(-1, n)
 
     def are_joined(self, linked: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """Return True where the pairs ``linked`` Bool[R, E] join nodes i and j, Int[R]."""
+        """Return True where nodes i and j, Int[R], are connected by the pairs ``linked``."""
         pieces = self.pieces(linked)
         return pieces.gather(1, i.unsqueeze(1)).eq(pieces.gather(1, j.unsqueeze(1))).squeeze(1)
 
@@ -311,7 +311,7 @@ class Connected(GraphNarrowing):
         return allowed
 
     def _may_be_near(self, x: Tensor, node: Tensor) -> Tensor:
-        """Return True for other nodes that ``node`` Int[R] may have an edge to, Bool[R, n_max]."""
+        """Return True for other nodes that may be neighbours of ``node`` Int[R], Bool[R, n_max]."""
         near = self.may_be_edge(x.gather(1, self.slots[node]))
         return near.scatter(1, node.unsqueeze(1), False)
 
@@ -319,7 +319,7 @@ class Connected(GraphNarrowing):
         return ~self._apart(x).any(dim=1)
 
     def _apart(self, x: Tensor) -> Tensor:
-        """Return True for nodes that no edges or MASKs join to node 0, Bool[R, n_max]."""
+        """Return True for nodes that no path of edges and MASKs joins to node 0, Bool[R, n_max]."""
         pieces = self.pieces(self.may_be_edge(self.pairs(x)))
         return (x[:, : self.vocab.n_max] != self.vocab.pad_id) & (pieces != pieces[:, :1])
 

@@ -1,4 +1,4 @@
-"""``TokenSampler``: what samplers of tokens share: requests, network calls and token sampling."""
+"""``TokenSampler``, the base of samplers of tokens: requests, network calls, sampling of tokens."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     """Base class of samplers of tokens: samples x0 from an algorithm's reverse process.
 
     A subclass defines ``run``, which finishes ``PartialSamples``. It samples ``free`` positions
-    with ``reveal`` or ``sample_at``, which apply the rest of the request. Where the algorithm has
-    ``blocks``, positions are filled block after block in ascending order
-    (``PartialSamples.blocks``). Samples follow the model itself if all arguments are 1.
+    with ``reveal`` or ``sample_at``, which apply the settings of the request. If the algorithm has
+    ``blocks``, they are filled in ascending order (``PartialSamples.blocks``). Samples follow the
+    model itself if all arguments are 1. D is the network's distribution of clean tokens.
 
     Args:
         temperature: T > 0; every token is sampled from D^(1/T), normalised.
@@ -157,7 +157,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         return samples.output()
 
     def _check_narrowing(self, algorithm: TokenAlgorithm) -> None:
-        """Raise ``ValueError`` unless a narrowing can tell which tokens are sampled already."""
+        """Raise ``ValueError`` unless noise is absorbing: MASK marks what is not sampled yet."""
         if not algorithm.process.absorbing:
             raise ValueError(
                 f"{algorithm.name} with {algorithm.process.name} noise: a narrowing by the tokens "
@@ -200,10 +200,10 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         self.sample_at(samples, where, self.log_d0(samples, rows, t[rows])[here])
 
     def sample_at(self, samples: PartialSamples, where: Tensor, log_d0: Tensor) -> None:
-        """Sample tokens at N positions from D, after temperature, narrowing and ``top_p``.
+        """Sample tokens at N positions from D, modified by temperature, narrowing and ``top_p``.
 
-        Tokens and weights are written into the samples. If tokens are known (``samples.known``),
-        the logs of their probabilities are added instead.
+        Tokens and weights are written into the samples. If the tokens are given
+        (``samples.known``), they are scored instead: their log-probabilities are the weights.
 
         Args:
             samples: the samples so far.
@@ -231,11 +231,11 @@ class TokenSampler(Sampler[TokenAlgorithm]):
     def _sample_grid(
         self, samples: PartialSamples, where: Tensor, log_d0: Tensor, counts: Tensor | None = None
     ) -> None:
-        """Do as ``sample_at`` by masks, so that nothing is read back from the device.
+        """Sample as ``sample_at`` does, with masks, so that nothing is read back from the device.
 
-        ``where``: Bool[B, L]; ``log_d0``: Float[B, L, V]. ``counts``: Int[B] on the host, how many
-        positions each row has. With it the random numbers are those of rows sampled one by one, and
-        the largest bounds what is computed.
+        ``where``: Bool[B, L]; ``log_d0``: Float[B, L, V]. ``counts``: Int[B] on the host, number of
+        positions of each row. If it is given, the random numbers are those of rows sampled one by
+        one, and only as many columns as the largest count are computed.
         """
         most = where.shape[1] if counts is None else int(counts.max()) if len(counts) else 0
         if most == 0:
@@ -304,7 +304,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         return self._guided(samples.algorithm, x, t, real, samples.conditions_of(rows))
 
     def _log_d0_of_all(self, samples: PartialSamples, counted: Tensor, t: Tensor) -> Tensor:
-        """``log_d0`` of all samples, in fixed shapes; it counts in ``nfe`` where ``counted``."""
+        """``log_d0`` of all samples, in fixed shapes; ``nfe`` grows by one where ``counted``."""
         samples.begin_call()
         samples.nfe += counted * self._guidance.calls
         given = samples.conditions
@@ -327,7 +327,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         real: Tensor,
         conditions: dict[str, Any],
     ) -> Tensor:
-        """``algorithm.denoise``, computed once if all samples are alike, as at first."""
+        """``algorithm.denoise``, computed for one row if all are equal, as at the first step."""
         if conditions or not are_alike(x, t, real):
             return algorithm.denoise(x, t, real, conditions)
         return algorithm.denoise(x[:1], t[:1], real[:1]).expand(len(x), -1, -1)
@@ -372,9 +372,9 @@ class _Narrowed:
     adjusted: Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
     def sample(self, where: Tensor, log_d0: Tensor, u: Tensor) -> None:
-        """Sample tokens at N positions ``where`` Bool[B, L], from log D Float[N, V] there.
+        """Sample tokens at the N positions ``where`` Bool[B, L], from log D Float[N, V].
 
-        ``u``: Float64[N], uniform numbers for the first tries.
+        ``u``: Float64[N], uniform random numbers for the first try at each position.
         """
         rows, position = where.nonzero(as_tuple=True)
         # turn of each position in its sample, from 1
@@ -389,7 +389,7 @@ class _Narrowed:
             self._sample_one_each(rows[now], position[now], log_d0[now], u[now])
 
     def _sample_one_each(self, rows: Tensor, position: Tensor, log_d0: Tensor, u: Tensor) -> None:
-        """Sample a token at ``position`` Int[R] of ``rows`` Int[R]; a refused one again."""
+        """Sample a token at ``position`` Int[R] of ``rows`` Int[R], again while it is refused."""
         samples, narrowing = self.samples, self.narrowing
         legal = samples.legal_at(rows, position)
         support = legal & narrowing.support(samples.x[rows], position)

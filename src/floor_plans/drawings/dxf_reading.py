@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from floor_plans.diagrams.files.fields import NO_NAMES, DiagramError, OwnNames, room_code
-from floor_plans.diagrams.files.foreign_files import load_json
+from floor_plans.diagrams.files.foreign_files import load_plan_json
 from floor_plans.diagrams.files.records import Note
 from floor_plans.diagrams.geometry import UNITS, DrawnIn, metres_per
 from floor_plans.drawings.drawn_parts import DrawnDoor, DrawnRoom, is_same, type_of_name
@@ -94,7 +94,7 @@ def read_dxf(content: bytes, unit: str = UNITS[0], names: OwnNames = NO_NAMES) -
     if isinstance(record, XRecord):
         text = "".join(str(tag.value) for tag in record.tags if tag.code == 1)
         try:
-            embedded = load_json(text.encode())
+            embedded = load_plan_json(text.encode())
         except DiagramError as error:
             reason = f"the record of the plan is {error.reason}; delete it"
             raise DiagramError(APP, reason) from error

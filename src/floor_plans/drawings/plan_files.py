@@ -43,7 +43,7 @@ from floor_plans.diagrams.files.foreign_files import (
     foreign_object,
     holds_lines,
     holds_object,
-    load_json,
+    load_plan_json,
     numbered_lines,
     one_document,
     open_plans,
@@ -381,10 +381,10 @@ def record_of_line(
     """Record of a JSON object: the codes of its rooms, and a parser that takes a table of codes."""
 
     def parse_line(codes: str | None) -> Parsed:
-        return parse(load_json(line), codes)  # the line is kept, as its object is much larger
+        return parse(load_plan_json(line), codes)  # the line is kept, as its object is much larger
 
     try:
-        codes = room_codes_of(load_json(line))
+        codes = room_codes_of(load_plan_json(line))
     except DiagramError as error:
         return wrong_record(path, where, error)
     return Record(path, where, codes, parse_line)
@@ -396,7 +396,7 @@ def _line_records(path: Path, number: int, line: bytes, parse: _Parse) -> Iterat
     # only drawings hold several plans
     if any(key in line for key in (b'"features"', b'"spaces"')):
         try:
-            data = load_json(line)
+            data = load_plan_json(line)
             is_one = len(storeys_of_drawing(data)) == 1
         except DiagramError as error:
             yield wrong_record(path, where, error)

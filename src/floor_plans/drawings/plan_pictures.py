@@ -83,17 +83,17 @@ def plot_plans(
     """Plot plans row by row on one sheet, at the same scale, and write it to ``path`` if given.
 
     Outer walls are thicker; a triangle points into the front door. Every room has its name and
-    area, if need be in the line below the plan. Dimensions are in metres, between the middles of
-    walls. The hatched area inside the outline belongs to no room. A card is empty if its plan is
-    None.
+    area, in a line below the plan if they do not fit. Dimensions are in metres, between the centre
+    lines of walls. Area inside the outline that belongs to no room is hatched. A card is empty if
+    its plan is None.
 
     ``columns``: plans per row. ``with_diagrams``: show the bubble diagram to the left of each plan.
     ``titles``: a line above each plan. ``scale``: 200 for 1 : 200; by default the largest of
     ``SCALES`` at which every plan fits a card of ``cell`` inches. ``dpi``: pixels per inch.
 
-    Raises ``ValueError`` without a plan, for a number that is not positive, for titles that are not
-    one for each plan, and for a ``path`` other than ``.png`` or ``.svg``; ``ImportError`` without
-    shapely.
+    Raises ``ValueError`` without a plan, for a number that is not positive, for another number of
+    titles than of plans, and for a ``path`` other than ``.png`` or ``.svg``; ``ImportError``
+    without shapely.
     """
     path = checked_path(path)
     check_positive(columns=columns, scale=scale, cell=cell, dpi=dpi)
@@ -125,7 +125,7 @@ def _plan_sheet(
     dpi: float = 200.0,
     chained: bool = False,
 ) -> Sheet:
-    """Plot plans on a sheet, as in ``plot_plans``; ``chained``: with the dimensions of rooms."""
+    """Plot plans on a sheet, as in ``plot_plans``; ``chained``: add dimensions of rooms."""
     # scale, and size of the cards
     plans = [plan for plan in cards if plan is not None]
     padding = _PADDING + (_CHAIN if chained else 0.0)
@@ -160,7 +160,7 @@ def _plan_sheet(
 
 
 def _longer_side(plan: FloorPlan) -> float:
-    """Longer side of a plotted plan, metres."""
+    """Longer side of a plotted plan, in metres."""
     left, top, right, bottom = extent_of_plan(plan)
     return max(right - left, bottom - top) + OUTER_WALL
 
@@ -231,8 +231,8 @@ class PaperSize:
 
 
 def paper_of(plan: FloorPlan) -> PaperSize:
-    """First paper of ``_FITTING`` that the plan fits, upright or across. Raises ``ValueError`` if
-    there is none."""
+    """First paper of ``_FITTING`` that the plan fits, in portrait or landscape. Raises
+    ``ValueError`` if it fits none."""
     left, top, right, bottom = extent_of_plan(plan)
     for name, scale in _FITTING:
         # the plan on paper, with dimensions and margins
@@ -318,7 +318,7 @@ def _fitting_size(text: str, points: float, width: float) -> float:
 
 
 def _plot_text(axes: Axes, x: float, y: float, text: str, points: float, **look: Any) -> None:
-    """Plot a text at a place in millimetres."""
+    """Plot a text at a position in millimetres."""
     axes.text(x / _INCH, y / _INCH, text, fontsize=points, **(CAPTION | {"color": TEXT} | look))
 
 
@@ -338,8 +338,8 @@ def pdf_sheet(plan: FloorPlan, style: DrawingStyle) -> bytes:
 def plot_realised(
     found: Sequence[tuple[int, Sequence[FloorPlan]]], scores: Sequence[Sequence[Scores]], path: Path
 ) -> None:
-    """Plot the first plan of each diagram next to it, or variants in a row each, with their scores.
-    ``found``: numbers of diagrams and their plans, best first."""
+    """Plot the first plan of each diagram next to it or, if there are variants, those of each
+    diagram in a row, with scores. ``found``: number and plans, best first, of each diagram."""
     # one plan of each diagram, or variants in rows
     most = max(len(plans) for _, plans in found)
     if most == 1:

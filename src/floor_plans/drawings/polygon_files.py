@@ -1,4 +1,4 @@
-"""GeoJSON and WKT: plans as polygons in metres, y upwards, and storeys that share one drawing.
+"""GeoJSON and WKT: plans as polygons in metres, y upwards, and drawings of several storeys.
 
 RFC 7946 allows degrees only. Here coordinates of GeoJSON are metres, as the members "unit" and
 "frame" state. WKT has a row for each room and door, and for the outline; relations are not written,
@@ -56,8 +56,8 @@ _KEYS = {f"{word}{suffix}" for word in (*_LEVELS, *_OTHERS) for suffix in ("", *
 
 
 class Part(NamedTuple):
-    """Part of a drawing: its name, such as ``level EG``, its JSON object, and the storey or
-    dwelling of its rooms by key."""
+    """One storey or dwelling of a drawing, or a whole drawing. ``name``: such as ``level EG``, or
+    empty. ``data``: its JSON object. ``values``: keys and values by which its rooms state it."""
 
     name: str
     data: Any
@@ -76,8 +76,8 @@ class Part(NamedTuple):
 
 def storeys_of_drawing(data: Any) -> list[Part]:
     """Split GeoJSON or RLVR by the storeys or dwellings of its rooms; any other object is one part.
-    A boundary that names no part belongs to all. Raises ``DiagramError`` for a room or door that
-    names none where others do."""
+    A boundary without a storey belongs to all parts. Raises ``DiagramError`` for a room or door
+    that states no storey or dwelling while others do."""
     whole = [Part("", data, {})]
     if not isinstance(data, Mapping) or "rooms" in data:
         return whole
@@ -137,13 +137,13 @@ def _as_mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _kind(about: Mapping[str, Any]) -> object:
-    """Kind of a feature: stated, or "room" if it has a type of rooms."""
+    """Kind of a feature as stated or, if it has a room type, "room"."""
     return about.get("kind", "room" if "room_type" in about else None)
 
 
 def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Keys whose values put rooms on several storeys or in several dwellings. A key of dwellings,
-    or "floor", with a different value for each room numbers or measures them, and is skipped."""
+    """Keys whose values assign rooms to several storeys or dwellings. A key of dwellings, or
+    "floor", is skipped if its values all differ, since it then numbers or measures the rooms."""
     found = []
     for key in dict.fromkeys(key for room in rooms for key in room if plain(key) in _KEYS):
         values = [room[key] for room in rooms if room.get(key) is not None]
@@ -157,7 +157,7 @@ def level_keys(rooms: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def check_one_part(rooms: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ``DiagramError`` naming the storeys or dwellings if rooms are on several."""
+    """Raise ``DiagramError`` if rooms are in several storeys or dwellings, and name these."""
     for key in level_keys(rooms):
         values = dict.fromkeys(room[key] for room in rooms if room.get(key) is not None)
         shown = ", ".join(map(reprlib.repr, values))
@@ -167,8 +167,8 @@ def check_one_part(rooms: Sequence[Mapping[str, Any]]) -> None:
 
 
 def check_listed(data: Mapping[str, Any], num_rooms: int) -> None:
-    """Raise ``DiagramError`` if an object lists a storey or dwelling for each room, and rooms are
-    on several."""
+    """Raise ``DiagramError`` if an object lists a storey or dwelling for each room, and these
+    differ."""
     listed = {
         key: values
         for key, values in data.items()
@@ -289,7 +289,7 @@ def _shape_of_feature(feature: Mapping[str, Any], where: str, *types: str) -> Ba
 def _checked_shape(
     found: BaseGeometry | None, given: object, where: str, types: tuple[str, ...]
 ) -> BaseGeometry:
-    """Flip a shape that was read from ``given``. Raises ``DiagramError`` unless it is sound."""
+    """Flip a shape that was read from ``given``. Raises ``DiagramError`` if it is invalid."""
     if found is None or found.geom_type not in types or found.is_empty or not found.is_valid:
         raise DiagramError(
             where,

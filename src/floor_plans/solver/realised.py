@@ -56,9 +56,9 @@ class Shortfall:
     """Requirement that a plan does not meet: either a ``rule`` that it breaks, or a ``demand``.
 
     ``demand``: "areas", "shapes", "doors", "front door", "whole floors", "balconies" or "variants".
-    ``found``: the state of the plan, in words. ``rooms``: the rooms concerned; for areas in order
-    of error, the largest first. ``proved``: the solver showed that no plan it considers keeps the
-    rule and the relations.
+    ``found``: the shortfall in words. ``rooms``: the rooms concerned; for areas in order of error,
+    the largest first. ``proved``: True if the solver showed that no plan it considers keeps both
+    the rule and the relations.
     """
 
     found: str
@@ -131,8 +131,8 @@ def rooms_with_split_floors(plan: FloorPlan) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Conflict:
-    """Requirements that no plan considered by the solver satisfies together. ``hall``: the conflict
-    exists with an added hall (True) or without (False); None: both, or a hall is not allowed."""
+    """Requirements that no plan considered by the solver satisfies together. ``hall``: True if the
+    conflict exists with an added hall, False if without; None if both, or no hall is allowed."""
 
     requirements: tuple[Requirement, ...]
     hall: bool | None = None
@@ -154,8 +154,8 @@ class Conflict:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Explanation why no plan keeps all rules: conflicts that the solver shows, without a hall and
-    with one, and a relation (or its absence) with a replacement that lets a plan keep all rules."""
+    """Explanation why no plan keeps all rules: the conflicts, without a hall and with one, and a
+    relation (or its absence) whose replacement lets a plan keep them."""
 
     conflicts: tuple[Conflict, ...] = ()
     instead: tuple[Member, Member] | None = None
@@ -177,8 +177,7 @@ class Explanation:
         return said
 
     def renumbered(self, rooms: Sequence[int]) -> Explanation:
-        """Return the explanation for a diagram whose room k has the number ``rooms[k]``, a hall the
-        last."""
+        """Return the explanation with the number ``rooms[k]`` for room k; a hall has the last."""
         conflicts = tuple(
             replace(each, requirements=tuple(one.renumbered(rooms) for one in each.requirements))
             for each in self.conflicts
@@ -254,11 +253,11 @@ class Realised:
 class Scores:
     """Scores of a plan.
 
-    ``kept``: for every rule of ``default``, True if the plan keeps it; None where it does not
-    apply. ``compactness``: length of the outline of a square of the same area / length of the
-    outline. ``fill``: share of the outline that belongs to rooms. ``area_error``: largest relative
-    error of a room's area. ``light``: window per floor of habitable rooms, see ``window_share``;
-    None without such rooms.
+    ``kept``: for every rule of ``default``, True if the plan keeps it; None if it does not apply.
+    ``compactness``: perimeter of a square of the same area / perimeter of the outline. ``fill``:
+    share of the area in the outline that belongs to rooms. ``area_error``: largest relative error
+    of a room's area. ``light``: ratio of window to floor area of habitable rooms, see
+    ``window_share``; None without such rooms.
     """
 
     kept: Mapping[str, bool | None]

@@ -34,7 +34,7 @@ from floor_plans.briefs.making import (
 from floor_plans.briefs.reading import brief_of
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.fields import DiagramError
-from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, load_json
+from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, load_plan_json
 from floor_plans.diagrams.files.graph_formats import to_graphml
 from floor_plans.diagrams.metrics.structure import never_valid
 from floor_plans.diagrams.partial import PartialDiagram
@@ -129,7 +129,7 @@ def read_body(kind: type[B], content: bytes) -> B:
     """Read and validate a body; raise ``ValueError`` with a sentence that names the wrong key."""
     # JSON first, then the schema
     try:
-        data = load_json(content)
+        data = load_plan_json(content)
     except DiagramError as error:
         raise ValueError(f"the body is {error.reason}") from error
     if not isinstance(data, dict):

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from floor_plans import generate_plans, read_diagrams, write_diagrams
-from floor_plans.diagrams.files.foreign_files import RepeatedKeys, load_json
+from floor_plans.diagrams.files.foreign_files import RepeatedKeys, load_plan_json
 from floor_plans.drawings.readers import ReadOptions, read_report
 
 NUM_MUTANTS = 10_000
@@ -177,6 +177,6 @@ def test_the_strict_reading_ends_at_the_first_problem_with_its_sentence(tmp_path
 
 def test_a_key_given_twice_is_never_dropped_silently():
     for text in ('{"a": 1, "b": 2, "a": 1}', '{"a": {}, "a": []}'):
-        data = load_json(text.encode())
+        data = load_plan_json(text.encode())
         assert isinstance(data, RepeatedKeys)
         assert data.repeated == "a"

@@ -1,5 +1,5 @@
-"""Documents of text files, JSON lines and Parquet, in parts from which reading can resume; and
-``data tokenize``, which encodes them into a folder of ids."""
+"""Documents of text files, JSON lines and Parquet, read in parts so that reading can resume; and
+``data tokenize``, which encodes documents into a folder of ids."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def text_of(value: Any, place: str, field: str = "text") -> str:
 class Part:
     """Consecutive texts of a file.
 
-    ``ends``: for each text, True if it ends a document. ``after``: start of the next part, in bytes
-    or in rows of Parquet. ``num_nulls``: number of rows that were left out, having no text.
+    ``ends``: for each text, True if it ends a document. ``after``: offset of the next part, in
+    bytes or in rows of Parquet. ``num_nulls``: number of rows left out because they have no text.
     """
 
     texts: Sequence[str]
@@ -119,8 +119,8 @@ def encode_part(
 ) -> tuple[np.ndarray, list[int]]:
     """Return the ids of a part, Int64[N], and the positions after which documents end.
 
-    If there is an ``eos_id``, it follows each document; a document also ends where the text itself
-    has that token.
+    The ``eos_id``, if there is one, is appended to each document; a document also ends where the
+    text itself contains that token.
     """
     ids, ends, num = [np.zeros(0, np.int64)], [], 0
     eos = vocabulary.eos_id
@@ -137,7 +137,7 @@ def encode_part(
 
 
 def _line_parts(path: Path, start: int, field: str | None) -> Iterator[Part]:
-    """Yield parts with a document for each line, which is JSON if there is a ``field``."""
+    """Yield parts with a document for each line; lines are JSON if ``field`` is given."""
     number, after = 0, 0
     with inputs.open_unpacked(path, in_parts=True) as file:
         while lines := _whole_lines(file, f"{path}, line {number + 1:,}"):
@@ -165,8 +165,8 @@ def _line_parts(path: Path, start: int, field: str | None) -> Iterator[Part]:
 
 
 def _whole_lines(file: BinaryIO, place: str) -> list[bytes]:
-    """Read whole lines of at least ``_PART`` bytes together, or to the end of the file; ``place``
-    names the first line."""
+    """Read whole lines of at least ``_PART`` bytes in total, or to the end of the file. ``place``:
+    location of the first line, for messages."""
     lines, num = [], 0
     while num < _PART and (line := file.readline(_MAX_LINE)):
         lines.append(line)
@@ -338,7 +338,7 @@ class _Work:
         (self.folder / _UNFINISHED).unlink(missing_ok=True)
 
     def summary(self) -> str:
-        """Sentence on the ids written, and on characters and rows left out."""
+        """Sentence on the number of ids written, and of characters and rows left out."""
         state, unknown = self.state, sum(self.unknown.values())
         per_token = state["num_bytes"] / state["num_tokens"]
         lost = f"; left out {counted(unknown, 'character')} without token" if unknown else ""
@@ -354,7 +354,7 @@ class _Work:
         )
 
     def _request(self) -> dict[str, Any]:
-        """Files and settings, which must be the same when an interrupted run is resumed."""
+        """Files and settings, which an interrupted run must have again when it is resumed."""
         names = ("tokenizer", "field", "documents", "shard_tokens")
         files = [[file.name, file.stat().st_size] for file in self.files]
         return {"files": files, **{name: getattr(self.options, name) for name in names}}
@@ -402,7 +402,7 @@ class _Work:
         }
 
     def _texts(self) -> Iterator[str]:
-        """Yield all text, or as much as a tokenizer is trained on."""
+        """Yield the whole text, or as much of it as a new tokenizer is trained on."""
         # training a tokenizer takes only a part of the text
         num, most = 0, _MAX_TRAINING if self.options.tokenizer.startswith("bpe:") else None
         with progress.task("reading the text") as task:
@@ -416,7 +416,7 @@ class _Work:
                     return
 
     def _parts(self, first: int, start: int) -> Iterator[tuple[int, Part]]:
-        """Yield each part with the number of its file, from ``start`` of file ``first`` on."""
+        """Yield file number and part, from offset ``start`` of file number ``first`` on."""
         options = {"field": self.options.field, "documents": self.options.documents}
         for number in range(first, len(self.files)):
             begin = start if number == first else 0
@@ -424,7 +424,7 @@ class _Work:
                 yield number, part
 
     def _write(self, shard: _Shard, number: int, after: int) -> None:
-        """Write a shard, then the state: reading goes on at ``after`` in file ``number``."""
+        """Write a shard, then the state: reading resumes at offset ``after`` of file ``number``."""
         path = self.folder / f"tokens-{len(self.state['shards']):05}.bin"
         ids = np.concatenate(shard.ids)
         # the ends first: a shard counts once its ids are there
@@ -448,7 +448,7 @@ class _Work:
 
 @dataclass
 class _Shard:
-    """Ids to be written, ``num`` in all, and the ends of their documents."""
+    """Ids to be written, ``num`` in total, and the positions after which documents end."""
 
     ids: list[np.ndarray] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)

@@ -68,7 +68,7 @@ MAX_DEPTH = 64  # deepest nesting of lists and objects in a diagram's metadata
 
 
 class RepeatedKeys(dict[str, Any]):
-    """JSON object that has the key ``repeated`` several times; one of its values is kept."""
+    """JSON object in which the key ``repeated`` occurs several times; one value is kept."""
 
     def __init__(self, values: Mapping[str, Any], *, repeated: str) -> None:
         super().__init__(values)
@@ -76,7 +76,7 @@ class RepeatedKeys(dict[str, Any]):
 
     @classmethod
     def of(cls, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Object of these pairs; an ordinary one if each key is there once."""
+        """Build the object of these pairs: an ordinary dict if no key is repeated."""
         found = dict(pairs)
         if len(found) == len(pairs):
             return found
@@ -95,9 +95,9 @@ def open_plans(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_document(path: Path) -> Any:
-    """Read the single JSON value of a file, see ``load_json``."""
+    """Read the single JSON value of a file, see ``load_plan_json``."""
     with open_plans(path) as file:
-        return load_json(file.read().removeprefix(BYTE_ORDER_MARK))
+        return load_plan_json(file.read().removeprefix(BYTE_ORDER_MARK))
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -109,7 +109,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def one_document(path: Path) -> bool:
-    """True if a file is one JSON object of several lines or one JSON list; its name is ignored."""
+    """True if the content of a file is one JSON object on several lines, or one JSON list."""
     _, first = next(numbered_lines(path), (0, b""))
     if not first.lstrip().startswith((b"{", b"[")) or _is_object(first):
         return False
@@ -134,12 +134,12 @@ def holds_object(path: Path) -> bool:
 
 def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(load_json(line), dict)
+        return isinstance(load_plan_json(line), dict)
     except DiagramError:
         return False
 
 
-def load_json(text: bytes) -> Any:
+def load_plan_json(text: bytes) -> Any:
     """Parse the single JSON value of ``text`` (UTF-8); objects with repeated keys become
     ``RepeatedKeys``.
 
@@ -183,10 +183,10 @@ def check_keys(data: Mapping[str, Any]) -> None:
 
 
 def check_spelling(data: Mapping[str, Any], fields: Sequence[str]) -> None:
-    """Raise ``DiagramError`` for a misspelt key, which would be lost among the metadata.
+    """Raise ``DiagramError`` for a misspelt key, which would be taken for metadata.
 
-    A key is misspelt if it is one letter off one of the ``fields``, or close to ``relations`` in an
-    object without that key.
+    A key is misspelt if it differs by one letter from one of ``fields``, or is similar to
+    ``relations`` in an object without that key.
     """
     for key in data:
         if key in fields:
@@ -209,8 +209,8 @@ def _differs_by_one_letter(word: str, other: str) -> bool:
 
 
 def check_metadata(metadata: Mapping[str, Any]) -> None:
-    """Raise ``DiagramError``, naming the key, for metadata that JSON cannot write again: numbers
-    beyond float64, NaN, repeated keys, and nesting deeper than ``MAX_DEPTH``."""
+    """Raise ``DiagramError``, naming the key, for metadata that cannot be written as JSON again:
+    numbers beyond float64, NaN, repeated keys, and nesting deeper than ``MAX_DEPTH``."""
     # depth first over nested lists and objects
     pending: list[tuple[str, Any, int]] = [
         (key or repr(key), value, 0) for key, value in metadata.items()
@@ -242,7 +242,7 @@ _HEAD_BYTES, _LONGEST_TAG = 4096, 40
 
 
 def foreign_format(path: Path) -> str | None:
-    """Return a phrase with the foreign format of a file and the formats to use; None for text.
+    """Return a phrase with a file's foreign format and the formats to use; None for text files.
 
     Raises ``DiagramError`` for a damaged compressed file.
     """
@@ -272,7 +272,7 @@ _TAG = re.compile(rb"<(?![?!])\s*(?:[\w.-]+:)?([\w.-]+)")
 
 
 def markup_format(head: bytes, suffix: str) -> str | None:
-    """Format of a text that begins with a tag; None for GraphML and any other text."""
+    """Name the format of a text that begins with a tag; None for GraphML and other texts."""
     text = head.removeprefix(BYTE_ORDER_MARK).lstrip()
     if not text.startswith(b"<"):
         return None
@@ -312,8 +312,8 @@ _WRITE = (
 
 
 def foreign_object(data: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return a key that shows a foreign format, and a sentence with the remedy; None for an object
-    that may be a plan."""
+    """Return a key that identifies a foreign format, and a message with the remedy; None for an
+    object that may be a plan."""
     # a plain list of rooms is a plan
     rooms = data.get("rooms")
     has_objects = isinstance(rooms, list) and bool(rooms) and isinstance(rooms[0], Mapping)

@@ -18,7 +18,7 @@ from discrete_diffusion.runtime import atomic_folder, atomic_write, progress
 from floor_plans.diagrams.diagram import BubbleDiagram
 from floor_plans.diagrams.files.code_tables import CODE_TABLES, OUR_TABLE, areas_of, room_types
 from floor_plans.diagrams.files.fields import DiagramError, check_size, read_relations, room_code
-from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, load_json
+from floor_plans.diagrams.files.foreign_files import check_keys, check_metadata, load_plan_json
 from floor_plans.diagrams.files.records import Plan
 from floor_plans.diagrams.vocabulary import ADJACENCY, ADJACENT, DOOR, RELATIONS
 
@@ -165,7 +165,7 @@ def graph_of(text: str) -> networkx.DiGraph:
     if not isinstance(written, str):
         raise DiagramError("metadata", f"expected JSON text, got {reprlib.repr(written)}")
     try:
-        graph.graph["metadata"] = load_json(written.encode())
+        graph.graph["metadata"] = load_plan_json(written.encode())
     except DiagramError as error:
         raise DiagramError("metadata", f"is not JSON ({error.reason})") from error
     if isinstance(graph.graph["metadata"], Mapping):

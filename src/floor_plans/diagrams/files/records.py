@@ -1,6 +1,6 @@
 """Records of plan files, tables of their room codes, and the report on reading them.
 
-The report accounts for every record. If a file names no table of codes, its table is recognised.
+The report accounts for every record. If a file does not name its code table, it is recognised.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Parsed = TypeVar("Parsed", covariant=True)
 
 
 class Note(NamedTuple):
-    """Oddity of a plan that is read nevertheless.
+    """Note on an oddity of a plan, which is read nevertheless.
 
-    ``kind``: a singular noun and its fault, as in "room without width or height". ``what``: the
-    place and value in this plan.
+    ``kind``: a singular noun and its fault, as in "room without width or height". ``what``:
+    location and value in this plan.
     """
 
     kind: str
@@ -79,7 +79,7 @@ class Record(Generic[Parsed]):
 
     @property
     def place(self) -> str:
-        """Place such as ``plans.jsonl, line 3``; the file alone if it holds one plan."""
+        """Location such as ``plans.jsonl, line 3``; the file alone if it holds one plan."""
         return f"{self.path}, {self.where}" if self.where else str(self.path)
 
     def read(self, codes: str | None) -> Parsed:
@@ -121,16 +121,16 @@ class Problem(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """Doubt about the room codes of ``num`` plans; ``sentence`` names the better table and the
-    remedy."""
+    """Doubt about the code table of ``num`` plans. ``sentence``: message with a table that fits
+    better, and the remedy."""
 
     num: int
     sentence: str
 
 
 class Remark(NamedTuple):
-    """Summary of ``num`` notes of a ``kind`` on ``num_plans`` plans; ``first``: place and text of
-    the first note."""
+    """Summary of ``num`` notes of one ``kind`` on ``num_plans`` plans. ``first``: location and text
+    of the first note."""
 
     kind: str
     num: int
@@ -138,7 +138,7 @@ class Remark(NamedTuple):
     first: str
 
     def counted(self) -> str:
-        """Count with its noun, as in ``2 rooms without width or height``."""
+        """Count and kind, as in ``2 rooms without width or height``."""
         noun, _, rest = self.kind.partition(" ")
         return f"{counted(self.num, noun)} {rest}"
 
@@ -149,7 +149,7 @@ class Remark(NamedTuple):
 
 
 def remarks_of(noted: Iterable[tuple[str, Note]]) -> tuple[Remark, ...]:
-    """Summarise notes by kind; each comes with its place."""
+    """Summarise notes by kind. ``noted``: each note, paired with the location of its plan."""
     by_kind: dict[str, list[tuple[str, str]]] = {}
     for place, note in noted:
         by_kind.setdefault(note.kind, []).append((place, note.what))
@@ -163,7 +163,7 @@ def remarks_of(noted: Iterable[tuple[str, Note]]) -> tuple[Remark, ...]:
 class ReadReport:
     """Report on reading a file or folder, as ``read_report`` returns it.
 
-    ``path``: the file or folder. ``diagrams``: diagrams in its order; ``places``: their places, as
+    ``path``: the file or folder. ``diagrams``: diagrams in its order; ``places``: locations, as
     in ``Record``. ``num_records``: number of lines, records or files with a plan each, in ``unit``;
     ``num_records = len(diagrams) + len(problems) + num_duplicates``. ``problems``: invalid plans.
     ``num_duplicates``: plans that the source flags as duplicates. ``left_out``: parts that diagrams
@@ -194,7 +194,7 @@ class ReadReport:
         return sum(doubt.num for doubt in self.doubts)
 
     def counts(self) -> str:
-        """Counts of diagrams read and of parts left out, as one clause."""
+        """Clause with the numbers of diagrams read and of parts left out."""
         # diagrams read, then everything that is doubtful, odd or left out
         codes = f" (room codes of {self._used_tables()})" if self.codes else ""
         read = counted(len(self.diagrams), "diagram")
@@ -251,7 +251,7 @@ def check_measured(
 ) -> None:
     """Raise ``ValueError`` if boxes seem to be in another unit than ``unit``, or in several units.
 
-    ``measured``: plans with their places; ``threshold``: as the user gave it, else None.
+    ``measured``: plans with their locations. ``threshold``: gap that the user gave, else None.
     """
     # plans with boxes are checked in their unit, drawings in that of each
     boxed, drawn = [], []
@@ -290,7 +290,7 @@ _Rooms = tuple[str | None, ...]
 class RecognisedCodes:
     """Tables of room codes of the files of a source.
 
-    ``named``: table named by the user. ``tables``: otherwise the table of each file. ``doubts``:
+    ``named``: table named by the user, if any. ``tables``: else the table of each file. ``doubts``:
     plans that another table fits better.
     """
 

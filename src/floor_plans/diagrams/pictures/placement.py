@@ -46,7 +46,7 @@ class Placement:
     ``centres``: Float[n, 2], x to the right and y *downwards*; the bounding box of the circles is
         centred on the origin.
     ``radii``: Float[n]; a living room without inner rooms has radius 1.
-    ``depth``: Int[n], number of bubbles around each one.
+    ``depth``: Int[n], number of bubbles around each bubble.
     ``inside``: Bool[n, n], True where bubble i lies in bubble j, directly or by way of others.
     ``broken``: relations (i, j, r) that the placement violates; empty unless the diagram is
         contradictory (or, rarely, the optimiser fails).
@@ -125,7 +125,7 @@ def place_together(diagrams: Sequence[Plan]) -> list[Placement]:
 
 
 def is_honoured(centres: Array, radii: Array, i: int, j: int, relation: int) -> bool:
-    """True if the bubbles i and j obey the relation."""
+    """True if the positions of the bubbles i and j satisfy the relation."""
     dx, dy = centres[i] - centres[j]
     if relation in (INSIDE, SURROUNDING):
         slack = radii[j] - radii[i] if relation == INSIDE else radii[i] - radii[j]
@@ -226,7 +226,7 @@ def _descend(points: Array, problem: Constraints) -> Array:
 
 
 def _project(points: Array, problem: Constraints, steps: int, *, orders: bool) -> Array:
-    """Shift bubbles until hard constraints hold, by averaged projections on the violations."""
+    """Shift bubbles by averaged projections onto violated hard constraints until these hold."""
     order = problem.order if orders else np.zeros_like(problem.order)
     for _ in range(steps):
         delta, distance = _gaps(points)
@@ -244,7 +244,7 @@ def _project(points: Array, problem: Constraints, steps: int, *, orders: bool) -
 
 
 def _badness(points: Array, problem: Constraints) -> Array:
-    """Float[B]: score of violated hard constraints, then size, crooked lines, covered lines."""
+    """Float[B]: penalty for violated hard constraints, then size, crooked and covered lines."""
     delta, distance = _gaps(points)
     # violated hard constraints
     disorder = (np.abs(problem.order) * (problem.order * delta < 1e-6)).sum(axis=(1, 2, 3)) / 2
@@ -261,7 +261,7 @@ def _badness(points: Array, problem: Constraints) -> Array:
 
 
 def _covered_lines(points: Array, delta: Array, problem: Constraints) -> Array:
-    """Float[B]: depth of lines of listed relations under bubbles of third rooms, summed."""
+    """Float[B]: total depth to which lines of related pairs lie under bubbles of other rooms."""
     squared = (delta**2).sum(axis=-1) + 1e-12
     # k projected on the segment j -> i: foot = p_j + along (p_i - p_j)
     towards = points[:, None, None, :, :] - points[:, None, :, None, :]
@@ -300,8 +300,8 @@ class Line:
 def route_lines(placement: Placement, pairs: Iterable[Pair]) -> dict[Pair, Line]:
     """Route a line for each pair of bubbles, except for nested or touching ones.
 
-    Lines are quadratic Bezier curves between the centres, cut at the rims. Each takes the bend that
-    stays on the page and is covered least by other bubbles, straight if equal.
+    Lines are quadratic Bezier curves between the centres, cut at the rims. Each has the bend of
+    lowest cost: its length under other bubbles, its part off the page, and the bend itself.
     """
     lines = {}
     for i, j in pairs:
@@ -314,7 +314,7 @@ def route_lines(placement: Placement, pairs: Iterable[Pair]) -> dict[Pair, Line]
 
 
 def best_curve(placement: Placement, i: int, j: int) -> Array:
-    """Float[P, 2]: points of the line of two bubbles, see ``route_lines``; none if they touch."""
+    """Points Float[P, 2] of the curve that connects two bubbles; empty if they touch."""
     # candidate curves, one for each bend
     centres, radii = placement.centres, placement.radii
     start, end = centres[i], centres[j]

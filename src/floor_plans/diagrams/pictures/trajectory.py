@@ -63,7 +63,7 @@ TRAJECTORY = ("trajectory.gif", "trajectory.png")
 
 
 class _Film:
-    """The states of one diagram, and the common parts of their pictures.
+    """Sampling trajectory of one diagram, and what the pictures of its states have in common.
 
     ``lines``: lines of all pairs. ``nested``: relation of each pair that nests two bubbles in the
     finished diagram; ``outer``: these pairs by inner room. ``spots``: centre and largest width of
@@ -87,7 +87,7 @@ class _Film:
         self.spots = [label_spot(placement, drawn, room) for room in rooms]
 
     def known(self, pair: tuple[int, int], r: int | None) -> Knowledge:
-        """State of a pair with relation ``r``, None for unknown, relative to the final
+        """State of a pair with relation ``r`` (None if unknown), compared with the final
         positions."""
         if r is None:
             return "unknown"
@@ -143,7 +143,7 @@ def animate_trajectories(
     cell: float = 2.1,
     dpi: float = 110.0,
 ) -> None:
-    """Write a looping GIF of the states of several diagrams, side by side, complete or not at all.
+    """Write a looping GIF of the states of several diagrams, side by side; leave no partial file.
 
     ``trajectories``: the states of each diagram, the finished diagram last; a shorter trajectory
     stays at its last state. At most ``MAX_FRAMES`` evenly spaced states are shown. Raises
@@ -162,7 +162,7 @@ def animate_trajectories(
     placements, key = [film.placement for film in films], _key(films)
 
     def picture(number: int) -> Pixels:
-        """Draw state ``number`` of every film."""
+        """Frame ``number`` of the animation: this state of every sampling trajectory."""
         sheet = Sheet(rows, columns, placements, cell=cell, dpi=dpi, key=key)
         for index, film in enumerate(films):
             film.draw(sheet.card(index, film.placement), number)
@@ -199,7 +199,7 @@ def _key(films: Sequence[_Film]) -> tuple[Entry, ...]:
 
 
 def _evenly(count: int, most: int) -> list[int]:
-    """At most ``most`` evenly spaced numbers of 0 to ``count`` - 1, both ends included."""
+    """At most ``most`` evenly spaced numbers from 0 to ``count`` - 1, including both."""
     return [round(k) for k in np.linspace(0, count - 1, min(most, count))]
 
 
@@ -255,7 +255,7 @@ class Palette:
 def write_gif(
     path: Path, pictures: Iterable[Pixels], palette: Palette, seconds: Sequence[float]
 ) -> None:
-    """Write pictures UInt8[H, W, 3] of one size as a looping GIF, complete or not at all.
+    """Write pictures UInt8[H, W, 3] of one size as a looping GIF; leave no partial file.
 
     ``seconds``: duration of each picture. Equal consecutive pictures are merged. Pictures are
     consumed one at a time.
