@@ -197,10 +197,11 @@ def changed_jobs(
             locked, moved = (diagram.metadata.get(key) for key in CHANGE_KEYS)
             # areas that differ from the earlier plan's
             known = plan.areas[: remove_halls(plan.diagram).num_rooms]
-            num_rooms = remove_halls(diagram).num_rooms
+            drawn = remove_halls(diagram)
+            given = given_areas(drawn.metadata.get("areas"), drawn.num_rooms)
             areas = {
                 room: area
-                for room, area in enumerate(given_areas(diagram.metadata.get("areas"), num_rooms))
+                for room, area in enumerate(given)
                 if area is not None and (room >= len(known) or abs(area - known[room]) > _SAME)
             }
             # a boundary, unless the earlier plan has the same one

@@ -16,7 +16,7 @@ from discrete_diffusion.contracts import Batch
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import build_sampler, exact_samplers, partial_samples, tokens
+from discrete_diffusion.sampling import build_sampler, fixed_orders, partial_samples, tokens
 from toy_algorithms import ZeroBackbone
 from toy_world import (
     DROPOUT,
@@ -98,7 +98,7 @@ def test_the_loss_is_minus_log_p_of_the_sampler(real, plan, how, monkeypatch):
         for module in (partial_samples, tokens):
             monkeypatch.setattr(module, "keeps_shapes", lambda device: True)
     if how == "each":
-        monkeypatch.setattr(exact_samplers, "are_alike", lambda *of: False)
+        monkeypatch.setattr(fixed_orders, "are_alike", lambda *of: False)
     world, algorithm = ToyWorld.make(real), student(3, plan)
     p = law(algorithm, world)
     assert float(p.sum()) == pytest.approx(1, abs=1e-6)  # nelbo is float32

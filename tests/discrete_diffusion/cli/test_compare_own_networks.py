@@ -70,7 +70,7 @@ def test_the_lines_of_the_readme_run(tmp_path, capsys):
     (tmp_path / "my_module.py").write_text(NETWORK + code)
     assert len([line for line in (NETWORK + code).splitlines() if line]) <= 20
     line = printed(README, "train", "plugins=[my_module]")
-    words = [word for word in TINY if not word.startswith("bound")]
+    words = [word for word in TINY if not word.startswith(("num_held_out", "noise_samples"))]
     main([*line, *words, "hydra.run.dir=run"])
     line = printed(README, "compare", "plugins=[my_module]")
     main([*line, *TINY, "model=bd_tiny"])

@@ -58,10 +58,10 @@ def test_weights_of_another_alphabet_and_the_advice(caplog):
     Path("other.txt").write_text("ABCD EFGH! " * 60)  # as many characters
     first = run("first", *TEXT, "data.path=few.txt")
     words = [*TEXT, "data.path=many.txt", f"init.checkpoint={first}"]
-    with pytest.raises(ValueError, match=r"init\.parts") as error:
+    with pytest.raises(ValueError, match=r"init\.modules") as error:
         run("second", *words)
     assert "data.vocab_size" not in str(error.value)  # which follows from the text
-    advice = re.search(r"init\.parts=\[[^\]]+\]", str(error.value))
+    advice = re.search(r"init\.modules=\[[^\]]+\]", str(error.value))
     assert advice is not None
     second = run("second", *words, advice[0], *STILL)
     assert "so as initialised" in caplog.text

@@ -21,7 +21,7 @@ from listed_parts import listed
 from toy_samplers import fitting_samplers
 
 SMALL = {
-    "token_files": ["algo.backbone=dit", "model=dit_tiny"],
+    "tokens": ["algo.backbone=dit", "model=dit_tiny"],
     "features": ["data.num_windows=10", "data.num_motifs=2"],
     "field": [],
     "latent": [],

@@ -164,7 +164,7 @@ def test_related_rooms_are_no_twins_unless_the_relation_is_symmetric():
 def test_hash_collisions_cost_only_time(some):
     """With a hash that collides always, order and count are still exact."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canonical, "_mix", lambda values: np.zeros_like(values))
+        patch.setattr(canonical, "_mix_bits", lambda values: np.zeros_like(values))
         encoded = encode(some)
         orders = random_orders(encoded.num_nodes, 8, make_generator(2))
         moved = relabel(encoded.x0, encoded.num_nodes, orders)

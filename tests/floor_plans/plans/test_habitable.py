@@ -206,7 +206,7 @@ def test_the_command_takes_a_brief(sampled, capsys):
     assert not any("Kitchen" in each.room_names for each in found)
     assert Habitable(DEFAULT)(found) == [(), ()]
     assert (metrics["habitable"], metrics["method"]) == ("default", "rejection")
-    assert "meet the brief and are habitable" in capsys.readouterr().out
+    assert "meet the brief and are livable" in capsys.readouterr().out
     lines = Path("briefed/plans.jsonl").read_text().splitlines()
     plans = [FloorPlan.of(BubbleDiagram.from_json(json.loads(line))) for line in lines]
     assert [judge(plan, DEFAULT).keeps_all for plan in plans] == [True, True]
@@ -235,7 +235,7 @@ def test_the_command_writes_the_plans_that_were_found(sampled, untrained, planne
     found, metrics = sampled("lived", *words, "livable=true", "realise=true")
     said = capsys.readouterr().out
     assert len(planned) <= metrics["num_drawn"]  # not once more for the files
-    assert "2 habitable samples" in said
+    assert "2 livable samples" in said
     assert "CPU-seconds" in said
     assert Habitable(DEFAULT)(found) == [(), ()]
     lines = Path("lived/plans.jsonl").read_text().splitlines()
