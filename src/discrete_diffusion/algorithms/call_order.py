@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -60,6 +61,8 @@ def choose_call_order(
     generator: torch.Generator,
     *,
     lost: float | None = None,
+    within: Tensor | None = None,
+    before: Tensor | None = None,
 ) -> CallOrder:
     """Choose the call of each position so that few nats are lost by sampling the tokens of a call
     independently.
@@ -71,13 +74,17 @@ def choose_call_order(
     cheaper.
 
     ``examples``: clean samples, some of which are used. ``calls``: number of calls; None: the
-    smallest number that loses at most ``lost`` nats per sample.
+    smallest number that loses at most ``lost`` nats per sample. ``within``: Bool[L], positions to
+    sample, such as those of a block, None for all; ``before``: Bool[L], positions sampled before.
     """
     length = examples.x0.shape[1]
     num = min(max(TOKENS // length, FEWEST_SAMPLES), MOST_SAMPLES)
     some = torch.randperm(len(examples), generator=generator, device=generator.device)[:num]
     examples = examples.rows(some)
-    places = examples.real.any(dim=0).cpu().nonzero().squeeze(1)
+    whole = torch.ones(length, dtype=torch.bool)
+    within = whole if within is None else within
+    before = ~whole if before is None else before
+    places = (examples.real.any(dim=0).cpu() & within).nonzero().squeeze(1)
     num_cuts = min(len(places), max(MOST_CUTS, 2 * (calls or 0)))
     cuts = torch.linspace(0, len(places), num_cuts + 1).round().long()
     num_moves = min(4 * len(places), MOST_MOVES)  # each position twice either way
@@ -87,13 +94,16 @@ def choose_call_order(
         found = torch.randperm(len(places), generator=generator, device=generator.device)
         return places[found.cpu()]
 
+    def nats_given(shown: Tensor) -> Tensor:
+        return _nats_given(algorithm, examples, (shown & within) | before, within)
+
     candidates: list[tuple[int, float, Tensor]] = []
     slow_nats = 0.0
     with progress.task("choosing the calls", total, "states") as trying, eval_mode(algorithm):
         # cut random orders
         for _ in range(NUM_ORDERS):
             order = random_order()
-            cost = _costs(algorithm, examples, order, cuts)
+            cost = _costs(nats_given, length, order, cuts)
             slow_nats += float(cost.diagonal(1).sum()) / NUM_ORDERS
             number = calls or _fewest_calls(cost, float(cost.diagonal(1).sum()) + (lost or 0.0))
             nats, starts = cheapest_cuts(cost, number)
@@ -104,13 +114,11 @@ def choose_call_order(
         number, _, call_of = min(candidates, key=lambda each: each[:2])
         # move single positions; nats Float64[K, L] of every position given those of earlier calls
         moves = [(position, step) for position in random_order().tolist() for step in (-1, 1)]
-        nats_of = torch.stack(
-            [_nats_given(algorithm, examples, call_of < k) for k in range(number)]
-        )
+        nats_of = torch.stack([nats_given(call_of < k) for k in range(number)])
         for position, step in (2 * moves)[:num_moves]:
-            call_of, nats_of = _try_move(algorithm, examples, call_of, nats_of, position, step)
+            call_of, nats_of = _try_move(nats_given, call_of, nats_of, position, step)
             trying.advance(1)
-    nats = float(nats_of.gather(0, call_of[None]).sum())
+    nats = float(nats_of.gather(0, call_of[None])[0, places].sum())
     sizes = tuple(call_of[places].bincount(minlength=number).tolist())
     return CallOrder(call_of.to(algorithm.layout.support.device), sizes, nats, slow_nats, num_cuts)
 
@@ -124,7 +132,11 @@ def _fewest_calls(cost: Tensor, most: float) -> int:
 
 
 def _try_move(
-    algorithm: TokenAlgorithm, batch: Batch, call_of: Tensor, nats: Tensor, position: int, step: int
+    nats_given: Callable[[Tensor], Tensor],
+    call_of: Tensor,
+    nats: Tensor,
+    position: int,
+    step: int,
 ) -> tuple[Tensor, Tensor]:
     """Move a position to the previous (-1) or next (1) call if that is cheaper; return the call
     of each position, and ``nats``."""
@@ -134,7 +146,7 @@ def _try_move(
     moved, nats_moved = call_of.clone(), nats.clone()
     moved[position] = call + step
     changed = max(call, call + step)  # the only call that is given other tokens
-    nats_moved[changed] = _nats_given(algorithm, batch, moved < changed)
+    nats_moved[changed] = nats_given(moved < changed)
     cheaper = nats_moved.gather(0, moved[None]).sum() < nats.gather(0, call_of[None]).sum()
     return (moved, nats_moved) if cheaper else (call_of, nats)
 
@@ -159,18 +171,20 @@ def cheapest_cuts(cost: Tensor, calls: int) -> tuple[float, Tensor]:
     return float(best[calls, num]), torch.tensor(starts[::-1])
 
 
-def _costs(algorithm: TokenAlgorithm, batch: Batch, order: Tensor, cuts: Tensor) -> Tensor:
+def _costs(
+    nats_given: Callable[[Tensor], Tensor], length: int, order: Tensor, cuts: Tensor
+) -> Tensor:
     """Float64[G, G + 1]: nats per sample of the positions of an order between two ``cuts``
     Int[G + 1], sampled independently given the positions before the first cut."""
-    place = torch.full(batch.x0.shape[1:], len(order)).index_put((order,), torch.arange(len(order)))
-    nats = torch.stack([_nats_given(algorithm, batch, place < cut) for cut in cuts[:-1].tolist()])
+    place = torch.full((length,), len(order)).index_put((order,), torch.arange(len(order)))
+    nats = torch.stack([nats_given(place < cut) for cut in cuts[:-1].tolist()])
     # sums from the start of the order to each cut, less those to the first cut
     so_far = torch.cat([torch.zeros(len(nats), 1).to(nats), nats[:, order].cumsum(dim=1)], dim=1)
     so_far = so_far[:, cuts]
     return so_far - so_far.diagonal().unsqueeze(1)
 
 
-def _nats_given(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tensor:
+def _nats_given(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor, within: Tensor) -> Tensor:
     """Float64[L]: mean nats of every position given the positions ``shown`` Bool[L]; 0 if it is
     real in no sample."""
     layout, process = algorithm.layout, algorithm.process
@@ -180,7 +194,8 @@ def _nats_given(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor) -> Tenso
         part = batch.rows(rows).to(layout.support.device)
         hidden = part.real & ~shown.to(part.real.device)
         x_t = part.x0.masked_fill(hidden, layout.mask_id)
-        t = process.time_of_masked(hidden, part.real)
+        timed = part.real & within.to(part.real.device)
+        t = process.time_of_masked(hidden & timed, timed)
         logits = algorithm.logits(x_t, t, part.real, part.conditions)
         log_d0 = log_softmax_on(logits, layout.support)
         total += algorithm.cross_entropy(log_d0, part).double().sum(dim=0).cpu()

@@ -14,7 +14,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.call_order import MOST_SAMPLES, CallOrder, choose_call_order
+from discrete_diffusion.algorithms.call_order import MOST_SAMPLES, choose_call_order
 from discrete_diffusion.algorithms.distill import Distill
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, make_generator, uniform_draws
@@ -156,8 +156,7 @@ class Planned(FixedOrder):
         lost: largest loss in nats per sample; the fewest calls within it are used.
 
     Raises:
-        ValueError: ``calls`` and ``lost`` are both given, the algorithm samples in ``blocks``, or
-            its process has no MASK.
+        ValueError: ``calls`` and ``lost`` are both given, or the process has no MASK.
     """
 
     name = "planned"
@@ -176,14 +175,7 @@ class Planned(FixedOrder):
                 "number of calls; give one"
             )
         self._chosen: dict[str, dict[str, Any]] = {}
-
-    def check(self, algorithm: TokenAlgorithm, steps: int | None = None) -> None:
-        super().check(algorithm, steps)
-        if algorithm.blocks is not None:
-            raise ValueError(
-                f"{algorithm.name} fills its blocks one after the other, so calls cannot be chosen "
-                "among all positions; use sampling=dilated"
-            )
+        self._fresh: dict[str, Batch] = {}
 
     def number(self, steps: int | None, num: int) -> int | None:
         """Number of calls for ``num`` tokens; None if it follows from ``lost``."""
@@ -192,46 +184,60 @@ class Planned(FixedOrder):
         return min(steps or self.calls or 8, num)
 
     def calls_of(self, samples: PartialSamples, block: Block) -> tuple[Tensor, int]:
-        real = samples.real.cpu()
+        # samples of the same real positions share their calls
+        real, within = samples.real.cpu(), block.real.cpu()
         call = torch.zeros(real.shape, dtype=torch.long)
-        patterns, kind = real.unique(dim=0, return_inverse=True)
-        for k, pattern in enumerate(patterns):
-            if pattern.any():
-                rows = kind == k
-                call[rows] = self._order(samples, pattern, rows)
+        patterns, kind = torch.stack([real, within], dim=1).unique(dim=0, return_inverse=True)
+        for k, (whole, part) in enumerate(patterns):
+            if part.any():
+                call[kind == k] = self._order(samples, whole, part, kind == k)
         return call, _number_of(call)
 
-    def _order(self, samples: PartialSamples, pattern: Tensor, rows: Tensor) -> Tensor:
-        """Int[L]: the call of each position, for the real positions ``pattern`` Bool[L] of the
-        samples ``rows`` Bool[B]."""
-        num = int(pattern.sum())
+    def _order(self, samples: PartialSamples, real: Tensor, within: Tensor, rows: Tensor) -> Tensor:
+        """Int[L]: the call of each of the positions ``within`` Bool[L], those of a block, among the
+        positions ``real`` Bool[L] of the samples ``rows`` Bool[B]."""
+        num = int(within.sum())
         number = self.number(samples.steps, num)
         # one position a call needs no choice
         if number == num:
-            return (pattern.cumsum(dim=0) - 1).clamp(min=0)
+            return (within.cumsum(dim=0) - 1).clamp(min=0)
         self._read(samples.algorithm)
-        key = f"{_digest(pattern)} {f'lost {self.lost}' if number is None else number}"
+        key = f"{_digest(real, within)} {f'lost {self.lost}' if number is None else number}"
         if key not in self._chosen:
-            found = self._choose(samples, rows, number)
+            # positions of earlier blocks are sampled before
+            blocks = samples.algorithm.blocks
+            before = torch.zeros_like(real)
+            if blocks is not None:
+                before = real & (blocks.cpu() < blocks[int(within.nonzero()[0])].cpu())
+            found = choose_call_order(
+                samples.algorithm,
+                self._examples(samples, real, rows),
+                *(number, make_generator(0)),
+                lost=self.lost,
+                within=within,
+                before=before,
+            )
             logger.info("samples of %d tokens: %s", num, found.sentence())
             self._chosen[key] = {"call": found.call.tolist(), "lost": found.lost}
             self._write(samples.algorithm)
         return torch.tensor(self._chosen[key]["call"])
 
-    def _choose(self, samples: PartialSamples, rows: Tensor, number: int | None) -> CallOrder:
-        """Choose the calls for the samples ``rows``, from fresh samples under their conditions."""
-        algorithm = samples.algorithm
-        index = rows.nonzero().squeeze(1).to(samples.x.device)
-        index = index[torch.arange(MOST_SAMPLES, device=index.device) % len(index)]
-        # ids at the layout's given positions are part of the condition
-        clamp, given = torch.full_like(samples.x[index], -1), algorithm.layout.num_given
-        clamp[:, :given] = samples.x[index, :given]
-        generator = make_generator(0, device=samples.generator.device)
-        fresh = PartialSamples.start(algorithm, samples.real[index], clamp, generator)
-        fresh.conditions = samples.conditions_of(index)
-        FirstHitting().run(fresh)
-        examples = Batch(fresh.x, fresh.real, conditions=fresh.conditions)
-        return choose_call_order(algorithm, examples, number, make_generator(0), lost=self.lost)
+    def _examples(self, samples: PartialSamples, real: Tensor, rows: Tensor) -> Batch:
+        """Fresh samples of the positions ``real``, under the conditions of the samples ``rows``."""
+        key = _digest(real)
+        if key not in self._fresh:
+            algorithm, num_given = samples.algorithm, samples.algorithm.layout.num_given
+            index = rows.nonzero().squeeze(1).to(samples.x.device)
+            index = index[torch.arange(MOST_SAMPLES, device=index.device) % len(index)]
+            # ids at the layout's given positions are part of the condition
+            clamp = torch.full_like(samples.x[index], -1)
+            clamp[:, :num_given] = samples.x[index, :num_given]
+            generator = make_generator(0, device=samples.generator.device)
+            fresh = PartialSamples.start(algorithm, samples.real[index], clamp, generator)
+            fresh.conditions = samples.conditions_of(index)
+            FirstHitting().run(fresh)
+            self._fresh[key] = Batch(fresh.x, fresh.real, conditions=fresh.conditions)
+        return self._fresh[key]
 
     def _read(self, algorithm: TokenAlgorithm) -> None:
         """Read the orders kept in ``store``, if they are of the same weights."""

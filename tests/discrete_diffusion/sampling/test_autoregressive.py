@@ -91,7 +91,7 @@ def test_what_fits_absorbing_noise():
     in_sets = ["dilated", "planned"]
     every = [*grids, *in_order, *in_sets, "first-hitting"]
     assert fitting_samplers(exact("mdlm")) == sorted(every)
-    assert fitting_samplers(bd3lm()) == sorted({*every} - {"planned"})
+    assert fitting_samplers(bd3lm()) == sorted(every)
     assert fitting_samplers(ar()) == ["autoregressive", "first-hitting"]
     in_steps = exact("d3pm-absorbing")  # which knows none of the times of first-hitting
     assert fitting_samplers(in_steps) == sorted([*grids, *in_order, "dilated"])

@@ -61,12 +61,16 @@ def test_dilated_samples_follow_the_law_of_their_sets(steps, sets):
     assert apart < 1e-9 if steps is None else apart > 0.05
 
 
-def test_dilated_samples_of_blocks_fill_them_in_turn():
+@pytest.mark.parametrize("name", ["dilated", "planned"])
+def test_blocks_are_filled_in_turn(name):
+    """One token, then two; the two at once lose what they say of each other."""
     world, algorithm = ToyWorld.make(FULL), bd3lm(blocks="groups")
-    output = draw_from(algorithm, "dilated", NUM)
+    output = draw_from(algorithm, name, NUM)
     assert total_variation(world.distribution(output.x0), world.prob) < noise_floor(world.prob, NUM)
-    output = draw_from(algorithm, "dilated", 10, steps=1)
+    output = draw_from(algorithm, name, NUM, steps=1)
     assert (output.nfe == 2).all()
+    law = law_of_sets(world, [[0], [1, 2]])
+    assert total_variation(world.distribution(output.x0), law) < noise_floor(law, NUM)
 
 
 def chain(order: int, length: int = 32) -> HiddenMarkov:
@@ -185,8 +189,6 @@ def test_chosen_calls_are_kept_for_the_same_weights(tmp_path, caplog):
     assert json.loads(store.read_text())["orders"]
 
 
-def test_planned_refuses_blocks_and_two_numbers_of_calls():
+def test_two_numbers_of_calls_are_refused():
     with pytest.raises(ValueError, match=r"sampling\.calls=3.*sampling\.lost=0\.5"):
         Planned(calls=3, lost=0.5)
-    with pytest.raises(ValueError, match="sampling=dilated"):
-        Planned().check(bd3lm())
