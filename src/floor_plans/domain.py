@@ -51,6 +51,7 @@ class BubbleDiagrams(Domain):
     data_sets = {"bubble_diagrams": "tokens", "plans": "tokens", "cubigraph": "tokens"}
     data_files = ("path", "train_path", "val_path", "test_path", "room_names")
     file_kinds = PLAN_KINDS
+    reading_keys = ("room_codes", "unit", "adjacency_threshold")
     data_sets_of_files = {"bubble_diagrams": "plans"}
     fixed_keys = ("max_nodes", "relations", "condition_on", "node_order")
     options = {"sample": SAMPLE, "evaluate": EVALUATE, "train": TRAIN}

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 _FREE = (
     *("resume", "overwrite", "threads", "logger", "eval"),
     *("callbacks.num_samples", "trainer.devices"),
-    *("plugins", "data.room_codes", "data.unit", "data.adjacency_threshold", "model.scales_with"),
+    *("plugins", "model.scales_with"),
     # data.name says the same
     "data.domain",
     # measuring depends on it, training does not
@@ -263,15 +263,17 @@ def config_digest(config: DictConfig) -> str:
 
 
 def _config_of_weights(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy a config, as JSON has it, without the keys ``_FREE`` and the values ``_NEUTRAL``."""
+    """Copy a config, as JSON has it, without the keys ``_FREE``, those that say how data are read,
+    and the values ``_NEUTRAL``."""
     # drop keys that the weights do not depend on
     kept: dict[str, Any] = _as_json(config)
-    for key in (*_FREE, *_NEUTRAL):
+    free = [*_FREE, *(f"data.{key}" for key in domain_of(kept["data"]).reading_keys)]
+    for key in (*free, *_NEUTRAL):
         *parents, name = key.split(".")
         node: Any = kept
         for parent in parents:
             node = node.get(parent, {})
-        if key in _FREE or node.get(name) == _NEUTRAL[key]:
+        if key in free or node.get(name) == _NEUTRAL[key]:
             node.pop(name, None)
     return kept
 

@@ -52,6 +52,8 @@ class Domain(ABC):
             ``model.features`` is null.
         data_files: keys of ``data`` that name a file or folder to read, or null.
         file_kinds: kinds of files that only this kind of data reads, see ``runtime.file_kinds``.
+        reading_keys: keys of ``data`` that say how files are read, and nothing about the samples
+            once they are read.
         fixed_keys: keys of ``data`` that a trained model has fixed, such as the sizes of its
             samples, so that ``evaluate`` cannot replace them.
         data_sets_of_files: data set that reads samples from files, by ``data.name`` of a data set
@@ -78,6 +80,7 @@ class Domain(ABC):
     graph_features: ClassVar[tuple[str, ...]] = ()
     data_files: ClassVar[tuple[str, ...]] = ()
     file_kinds: ClassVar[tuple[FileKind, ...]] = ()
+    reading_keys: ClassVar[tuple[str, ...]] = ()
     fixed_keys: ClassVar[tuple[str, ...]] = ()
     data_sets_of_files: ClassVar[Mapping[str, str]] = {}
     needed_conditions: ClassVar[Mapping[str, str]] = {}
