@@ -267,7 +267,9 @@ def _config_of_weights(config: Mapping[str, Any]) -> dict[str, Any]:
     and the values ``_NEUTRAL``."""
     # drop keys that the weights do not depend on
     kept: dict[str, Any] = _as_json(config)
-    free = [*_FREE, *(f"data.{key}" for key in domain_of(kept["data"]).reading_keys)]
+    free = [*_FREE]
+    if "domain" in kept["data"]:  # a copy of a copy has none of these keys
+        free += [f"data.{key}" for key in domain_of(kept["data"]).reading_keys]
     for key in (*free, *_NEUTRAL):
         *parents, name = key.split(".")
         node: Any = kept
