@@ -10,9 +10,11 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 import discrete_diffusion
+from discrete_diffusion.checkpoints.renamed_keys import KEYS, with_new_names
 from discrete_diffusion.composing.compose import compose_plainly, with_open_keys
 from discrete_diffusion.composing.parts import all_choices
 from discrete_diffusion.composing.search_path import written
+from discrete_diffusion.config.files import shipped_config, shipped_files
 
 GROUPS = (
     *("data", "model", "algo", "schedule", "forward_process", "sampling", "optim"),
@@ -70,3 +72,15 @@ def test_every_key_that_a_message_names_can_be_typed():
     (opened,) = named - typed
     words = with_open_keys("train", [f"{opened}=10"])
     assert OmegaConf.select(compose_plainly("train", words), opened) == 10
+
+
+def test_new_names_are_those_of_shipped_configs():
+    there = {
+        group: {key for name in shipped_files(group) for key in shipped_config(group, name)}
+        for group in ("data", "model", "sampling", "schedule")
+    }
+    for group, keys in there.items():
+        assert keys >= {*KEYS[group].values()}, group
+        assert not keys & {*KEYS[group]} - {*KEYS[group].values()}, group
+    student = {"algo": {"name": "distill", "draw": "exact"}}
+    assert with_new_names(student) == {"algo": {"name": "distill", "train_on": "all_calls"}}

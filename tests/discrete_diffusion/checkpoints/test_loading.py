@@ -28,10 +28,9 @@ from discrete_diffusion.checkpoints.files import (
     read_training_file,
     write_weights_file,
 )
-from discrete_diffusion.checkpoints.renamed_keys import KEYS, with_new_names
 from discrete_diffusion.checkpoints.start import initialise, read_starting_weights
 from discrete_diffusion.cli import compose
-from discrete_diffusion.config.files import plain, shipped_config, shipped_files
+from discrete_diffusion.config.files import plain
 from made_checkpoints import training_state
 
 KINDS = ("ckpt", "safetensors")
@@ -100,18 +99,6 @@ def test_files_with_the_earlier_names_of_keys_are_read(config, tmp_path, kind):
     state = training_state(config, format=1, config=earlier)
     found = read_checkpoint(written(tmp_path / f"x.{kind}", state))
     assert found.config == config
-
-
-def test_new_names_are_those_of_shipped_configs():
-    there = {
-        group: {key for name in shipped_files(group) for key in shipped_config(group, name)}
-        for group in ("data", "model", "sampling", "schedule")
-    }
-    for group, keys in there.items():
-        assert keys >= {*KEYS[group].values()}, group
-        assert not keys & {*KEYS[group]} - {*KEYS[group].values()}, group
-    student = {"algo": {"name": "distill", "draw": "exact"}}
-    assert with_new_names(student) == {"algo": {"name": "distill", "train_on": "all_calls"}}
 
 
 def test_newer_formats_and_other_vocabularies_are_named(config, tmp_path):
