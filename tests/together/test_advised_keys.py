@@ -84,3 +84,13 @@ def test_new_names_are_those_of_shipped_configs():
         assert not keys & {*KEYS[group]} - {*KEYS[group].values()}, group
     student = {"algo": {"name": "distill", "draw": "exact"}}
     assert with_new_names(student) == {"algo": {"name": "distill", "train_on": "all_calls"}}
+
+
+def test_settings_of_plug_ins_keep_their_names():
+    theirs = {
+        "algo": {"name": "a_strangers", "backbone": "a_strangers", "draw": 1},
+        "data": {"domain": "a_strangers", "kind": 2, "condition": 3},
+        "model": {"pos": 4},
+        "sampling": {"name": "a_strangers", "budget": 5},
+    }
+    assert with_new_names(theirs) == theirs

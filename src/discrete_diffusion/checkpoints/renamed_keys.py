@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from discrete_diffusion.config.files import presets_of, shipped_config, shipped_files
+
 GROUPS = {"noise": "schedule", "check_backbone": "preflight"}
 """Groups and keys at the top of a config, with their new names."""
 
@@ -66,18 +68,41 @@ VALUES: dict[tuple[str, str], dict[str, str]] = {
 
 
 def with_new_names(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy of a config of format 1 whose keys and choices have the names of format 2."""
+    """Copy of a config of format 1 whose keys and choices have the names of format 2.
+
+    Settings of parts from plug-ins stay unchanged."""
     renamed = {GROUPS.get(key, key): value for key, value in config.items()}
     for group, keys in KEYS.items():
         values = renamed.get(group)
-        if not isinstance(values, Mapping):
+        kept = _kept_keys(group, renamed)
+        if not isinstance(values, Mapping) or kept is None:
             continue
         # a student's way of training is no time sampling
         if group == "algo" and values.get("name") == "distill":
             keys = {**keys, "draw": "train_on"}
-        renamed[group] = {keys.get(key, key): value for key, value in values.items()}
-    for (group, key), choices in VALUES.items():
-        values = renamed.get(group)
-        if isinstance(values, dict) and isinstance(values.get(key), str):
-            values[key] = choices.get(values[key], values[key])
+        values = {key if key in kept else keys.get(key, key): values[key] for key in values}
+        for key, value in values.items():
+            choices = VALUES.get((group, key), {})
+            values[key] = choices.get(value, value) if isinstance(value, str) else value
+        renamed[group] = values
     return renamed
+
+
+def _kept_keys(group: str, config: Mapping[str, Any]) -> set[str] | None:
+    """Keys that the shipped configs of a group's part have today, which keep their names.
+
+    None if no config is shipped of the part, as of one from a plug-in."""
+    values = config.get(group)
+    part = values if isinstance(values, Mapping) else {}
+    if group in ("eval", "init"):
+        return set()
+    if group == "model":
+        algo = config.get("algo")
+        names = presets_of(algo.get("backbone", "")) if isinstance(algo, Mapping) else []
+    elif group == "data":
+        domain = part.get("domain")
+        names = [n for n in shipped_files(group) if shipped_config(group, n)["domain"] == domain]
+    else:
+        name = VALUES.get((group, "name"), {}).get(part.get("name", ""), part.get("name"))
+        names = [name] if name in shipped_files(group) else []
+    return {key for name in names for key in shipped_config(group, name)} if names else None
