@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -38,10 +37,22 @@ class FixedOrder(TokenSampler):
 
     absorbing_only = True
 
-    @abstractmethod
     def calls_of(self, samples: PartialSamples, block: Block) -> tuple[Tensor, int]:
         """Return Int[B, L], the call (from 0) that reveals each position of a block, and the number
         of calls. Calls without a free position are skipped if the tensor is on the CPU."""
+        real, within = samples.real.cpu(), block.real.cpu()
+        call = torch.zeros(real.shape, dtype=torch.long)
+        # samples of the same real positions share their calls
+        patterns, kind = torch.stack([real, within], dim=1).unique(dim=0, return_inverse=True)
+        for k, (whole, part) in enumerate(patterns):
+            if part.any():
+                call[kind == k] = self.order(samples, whole, part, kind == k)
+        return call, int(call.max()) + 1 if call.numel() else 0
+
+    def order(self, samples: PartialSamples, real: Tensor, within: Tensor, rows: Tensor) -> Tensor:
+        """Return Int[L], the call of each of the positions ``within`` Bool[L], those of a block,
+        among the positions ``real`` Bool[L] of the samples ``rows`` Bool[B]; on the host."""
+        raise NotImplementedError
 
     def before_call(self, samples: PartialSamples) -> None:
         """Prepare the next call of all samples; by default nothing."""
@@ -111,18 +122,11 @@ class Dilated(FixedOrder):
     name = "dilated"
     exactness = Exactness.ANY_ORDER
 
-    def calls_of(self, samples: PartialSamples, block: Block) -> tuple[Tensor, int]:
+    def order(self, samples: PartialSamples, real: Tensor, within: Tensor, rows: Tensor) -> Tensor:
         # positions of the block, counted from its first one
-        real = block.real.cpu()
-        call = torch.zeros(real.shape, dtype=torch.long)
-        patterns, kind = real.unique(dim=0, return_inverse=True)
-        for k, pattern in enumerate(patterns):
-            places = pattern.nonzero().squeeze(1)
-            if len(places):
-                row = torch.zeros_like(call[0])
-                row[places] = torch.tensor(dilated_calls(len(places), samples.steps))
-                call[kind == k] = row
-        return call, _number_of(call)
+        call = torch.zeros(within.shape, dtype=torch.long)
+        call[within] = torch.tensor(dilated_calls(int(within.sum()), samples.steps))
+        return call
 
     def samples_together(self, num: int, steps: int | None = None) -> bool:
         return max(dilated_calls(num, steps), default=0) + 1 < num if num else False
@@ -183,19 +187,7 @@ class Planned(FixedOrder):
             return None
         return min(steps or self.calls or 8, num)
 
-    def calls_of(self, samples: PartialSamples, block: Block) -> tuple[Tensor, int]:
-        # samples of the same real positions share their calls
-        real, within = samples.real.cpu(), block.real.cpu()
-        call = torch.zeros(real.shape, dtype=torch.long)
-        patterns, kind = torch.stack([real, within], dim=1).unique(dim=0, return_inverse=True)
-        for k, (whole, part) in enumerate(patterns):
-            if part.any():
-                call[kind == k] = self._order(samples, whole, part, kind == k)
-        return call, _number_of(call)
-
-    def _order(self, samples: PartialSamples, real: Tensor, within: Tensor, rows: Tensor) -> Tensor:
-        """Int[L]: the call of each of the positions ``within`` Bool[L], those of a block, among the
-        positions ``real`` Bool[L] of the samples ``rows`` Bool[B]."""
+    def order(self, samples: PartialSamples, real: Tensor, within: Tensor, rows: Tensor) -> Tensor:
         num = int(within.sum())
         number = self.number(samples.steps, num)
         # one position a call needs no choice
@@ -265,11 +257,6 @@ class Planned(FixedOrder):
 
     def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
         return num * (self.number(None, num) or num)
-
-
-def _number_of(call: Tensor) -> int:
-    """Number of calls, given the call of each position, Int[B, L]."""
-    return int(call.max()) + 1 if call.numel() else 0
 
 
 def _digest(*tensors: Tensor) -> str:
