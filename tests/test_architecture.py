@@ -313,7 +313,7 @@ MAY_SAY = {
     "layout/vocab_config.py": "the same",
     "building/backbones.py": "it builds the networks of every kind of data",
     "evaluation/pictures.py": "a reliability diagram is a chart",
-    "checkpoints/renamed_keys.py": "names that the keys of all kinds of data had in format 1",
+    "config/renamed_keys.py": "names that the keys of all kinds of data had in format 1",
 }
 
 

@@ -10,11 +10,11 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 import discrete_diffusion
-from discrete_diffusion.checkpoints.renamed_keys import KEYS, with_new_names
 from discrete_diffusion.composing.compose import compose_plainly, with_open_keys
 from discrete_diffusion.composing.parts import all_choices
 from discrete_diffusion.composing.search_path import written
 from discrete_diffusion.config.files import shipped_config, shipped_files
+from discrete_diffusion.config.renamed_keys import KEYS, with_new_names
 
 GROUPS = (
     *("data", "model", "algo", "schedule", "forward_process", "sampling", "optim"),
@@ -83,6 +83,8 @@ def test_new_names_are_those_of_shipped_configs():
         assert keys >= {*KEYS[group].values()}, group
         assert not keys & {*KEYS[group]} - {*KEYS[group].values()}, group
     student = {"algo": {"name": "distill", "draw": "exact"}}
+    earlier = {"sampling": {"name": "ancestral", "default_steps": 7}}
+    assert with_new_names(earlier) == {"sampling": {"name": "ancestral", "steps": 7}}
     assert with_new_names(student) == {"algo": {"name": "distill", "train_on": "all_calls"}}
 
 

@@ -54,7 +54,7 @@ from discrete_diffusion.checkpoints.files import (
     with_new_digest,
 )
 from discrete_diffusion.checkpoints.original import read_original
-from discrete_diffusion.config.files import as_list, renamed_settings
+from discrete_diffusion.config.files import as_list
 from discrete_diffusion.config.plugins import own_packages
 from discrete_diffusion.domains.registry import domain_of, get_domain
 from discrete_diffusion.forward_process.registry import PROCESSES
@@ -176,8 +176,6 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
     check_header(info, contents.weights, contents.path)
     _check_data(info, contents.path)
     config = _disable_downloads(info["config"])
-    if "sampling" in config:
-        config["sampling"] = renamed_settings(config["sampling"])
     return replace(contents, info={**info, "config": config})
 
 

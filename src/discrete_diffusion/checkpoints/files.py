@@ -27,9 +27,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from discrete_diffusion.checkpoints.renamed_keys import with_new_names
 from discrete_diffusion.config.constructors import check_kinds_of, leaves
 from discrete_diffusion.config.files import shipped_config
+from discrete_diffusion.config.renamed_keys import with_new_names
 from discrete_diffusion.config.values import is_a
 from discrete_diffusion.hub import WEIGHTS, published
 from discrete_diffusion.runtime.atomic_files import atomic_write
@@ -239,7 +239,7 @@ def check_zip(path: Path) -> None:
 
 
 FORMAT = 2
-"""2: keys of configs have their present names, see ``renamed_keys``."""
+"""2: keys of configs have their present names, see ``config/renamed_keys.py``."""
 
 _PARTS = ("data", "algo", "model", "schedule", "forward_process")
 """Groups of a config that a model is built from."""

@@ -21,12 +21,12 @@ from discrete_diffusion.composing.parts import (
 )
 from discrete_diffusion.composing.search_path import group_overrides
 from discrete_diffusion.config.files import (
-    RENAMED,
     check_own_files,
     explain_yaml_error,
     place_of_choice,
     shipped_files,
 )
+from discrete_diffusion.config.renamed_keys import new_name
 from discrete_diffusion.config.values import unknown_name
 from discrete_diffusion.domains.registry import WITH_CHECKPOINT, missing_package
 
@@ -71,6 +71,8 @@ def explain_hydra_error(
     missing = getattr(error, "missing_cfg_file", None)
     if isinstance(error, MissingConfigException) and missing and "/" in missing:
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
+        if renamed := new_name(f"{group}={name}"):
+            return f"{group}={name} is now called {renamed}"
         if group == "hydra/launcher":
             package = _LAUNCHER_PACKAGES.get(name)
             remedy = "" if package is None else f"pip install {package}, or "
@@ -136,14 +138,18 @@ def _unknown_key(
     parent, _, key = found.group(1).rpartition(".")
     groups = group_overrides(overrides, user_dir)
     config = compose_plainly(config_name, groups, user_dir)
+    # a key that was renamed
+    section, _, name = (renamed := new_name(found.group(1)) or "").rpartition(".")
+    if renamed and (
+        section == "sampling" or name in (config.get(section, {}) if section else config)
+    ):
+        return f"{found.group(1)} is now called {renamed}"
     node = OmegaConf.select(config, parent) if parent else config
     if node is None and parent:
         return _unknown_section(found.group(1), config)
     if not isinstance(node, DictConfig):
         return None
     # settings of samplers
-    if parent == "sampling" and key in RENAMED:
-        return f"sampling.{key} is called sampling.{RENAMED[key]}, as in sampling.{RENAMED[key]}=50"
     if parent == "sampling":
         sampler, having = str(node.get("name")), samplers_with(key)
         text = unknown_name(f"setting of sampling={sampler}", key, defaults_of_sampler(sampler))

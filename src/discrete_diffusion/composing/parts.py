@@ -21,8 +21,9 @@ from discrete_diffusion.composing.search_path import (
     written,
 )
 from discrete_diffusion.config.constructors import check_options, defaults_of, leaves, signature_of
-from discrete_diffusion.config.files import RENAMED, plain, shipped_files
+from discrete_diffusion.config.files import plain, shipped_files
 from discrete_diffusion.config.plugins import LazyEntry, Registry, import_plugins
+from discrete_diffusion.config.renamed_keys import new_name
 from discrete_diffusion.config.values import check_value, unknown_name
 from discrete_diffusion.domains.registry import WITH_CHECKPOINT, options_by_title
 from discrete_diffusion.models.registry import available_backbones, default_models, usable_backbones
@@ -275,8 +276,8 @@ def check_sampling(asked: Mapping[str, Any]) -> None:
         return
     for key, value in sorted(given.items()):
         having = samplers_with(key)
-        if not having and key in RENAMED:
-            raise ValueError(f"sampling.{key} is called sampling.{RENAMED[key]}, or steps= here")
+        if not having and (renamed := new_name(f"sampling.{key}")):
+            raise ValueError(f"sampling.{key} is now called {renamed}")
         if not having:
             known = {key for name in SAMPLERS.names() for key in defaults_of_sampler(name)}
             raise ValueError(unknown_name("setting of a sampler", key, known))

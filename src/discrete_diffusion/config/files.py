@@ -126,19 +126,6 @@ def _read_yaml(path: Path, changed: int) -> dict[str, Any]:
     return plain(OmegaConf.load(path), resolve=False)
 
 
-RENAMED = {"default_steps": "steps"}
-"""New names of samplers' settings, by the names in earlier checkpoints."""
-
-
-def renamed_settings(sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """Rename the settings in the section ``sampling`` of an earlier config.
-
-    Settings of samplers from plug-ins stay unchanged."""
-    if sampling.get("name") not in shipped_files("sampling"):
-        return dict(sampling)
-    return {RENAMED.get(key, key): value for key, value in sampling.items()}
-
-
 _MEANINGS = {
     "found character '\\t'": "a tab; indent with spaces",
     "that cannot start any token": "a value that begins with this character; put it in quotes",

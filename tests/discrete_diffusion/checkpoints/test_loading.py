@@ -29,7 +29,6 @@ from discrete_diffusion.checkpoints.files import (
     write_weights_file,
 )
 from discrete_diffusion.checkpoints.start import initialise, read_starting_weights
-from discrete_diffusion.cli import compose
 from discrete_diffusion.config.files import plain
 from made_checkpoints import training_state
 
@@ -235,16 +234,6 @@ def test_damage_to_what_only_training_reads_is_noticed(config, tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(ValueError, match=r"x\.ckpt is not a readable checkpoint"):
         read_training_file(path)
-
-
-@pytest.mark.slow
-def test_settings_of_samplers_that_were_called_otherwise(tmp_path):
-    """``default_steps`` of an earlier checkpoint is ``steps``; a stranger's stays."""
-    config = compose("train", ["model=bd_tiny", "sampling=ancestral"])
-    for name, kept in (("ancestral", "steps"), ("a_strangers", "default_steps")):
-        old = plain(config) | {"sampling": {"name": name, "default_steps": 7}}
-        path = written(tmp_path / f"{name}.ckpt", training_state(config, config=old))
-        assert read_checkpoint(path).config.sampling == {"name": name, kept: 7}
 
 
 @pytest.mark.parametrize("value", [np.float64(1), deque([1]), defaultdict(int), Path("a")])

@@ -113,6 +113,12 @@ OWN = ("--config-dir", "configs", "model=small", *QUICK)
         (["algo.backbone=[dit]"], ["backbone", "a list"]),
         (["steps=5"], ["trainer.max_steps"]),
         (["sampling.default_steps=5"], ["sampling.steps"]),
+        (["sampling.budget=1"], ["sampling.entropy_budget"]),
+        (["noise=cosine"], ["schedule"]),
+        (["eval.bound_draws=1"], ["eval.noise_samples"]),
+        (["algo=matrix"], ["algo=ctmc"]),
+        (["experiment=large_plans"], ["experiment=plans_large"]),
+        (["check_backbone=false"], ["preflight"]),
     ],
 )
 def test_what_is_no_name_and_no_key(words, names, failure):

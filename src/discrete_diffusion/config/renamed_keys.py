@@ -1,4 +1,4 @@
-"""Config keys of checkpoints of format 1, by the names that they have now."""
+"""New names of config keys and choices, for checkpoints of format 1 and messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ from discrete_diffusion.config.files import presets_of, shipped_config, shipped_
 
 GROUPS = {"noise": "schedule", "check_backbone": "preflight"}
 """Groups and keys at the top of a config, with their new names."""
+
+KEYS_OF_COMMANDS = {
+    "bound_draws": "noise_samples",
+    "bound_samples": "num_held_out",
+    "draws": "samples_per_condition",
+    "floor_draws": "reference_repeats",
+    "reference": "baseline",
+    "seeds": "num_seeds",
+    "training": "training_data",
+    "verdicts": "num_solver_checks",
+}
+"""Keys at the top of commands that read a checkpoint or compare, with their new names."""
 
 KEYS: dict[str, dict[str, str]] = {
     "algo": {
@@ -48,6 +60,7 @@ KEYS: dict[str, dict[str, str]] = {
         "groups_in_turn": "group_by_group",
         "corrections": "corrector_steps",
         "tokens_per_round": "draft_length",
+        "default_steps": "steps",
         "stop_cosine": "stop_similarity",
     },
     "schedule": {"per": "exponent_per", "largest_ratio": "max_ratio"},
@@ -65,6 +78,19 @@ VALUES: dict[tuple[str, str], dict[str, str]] = {
     ("sampling", "order"): {"max-probability": "top_probability"},
 }
 """Choices of a key, with their new names."""
+
+CHOICES = {
+    "optim": {"own": "custom"},
+    "debug": {"default": "smoke"},
+    "experiment": {
+        "real_plans": "plans_small",
+        "bubble_mdlm": "plans_full",
+        "bubble_told": "plans_conditional",
+        "large_plans": "plans_large",
+        "get_region_literal": "get_region_as_published",
+    },
+}
+"""Choices of groups that no checkpoint keeps, with their new names."""
 
 
 def with_new_names(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,6 +112,23 @@ def with_new_names(config: Mapping[str, Any]) -> dict[str, Any]:
             values[key] = choices.get(value, value) if isinstance(value, str) else value
         renamed[group] = values
     return renamed
+
+
+def new_name(key: str) -> str | None:
+    """New name of a config key such as ``sampling.budget``, or of a choice such as ``algo=matrix``;
+    None if it has none."""
+    # a choice
+    group, is_choice, choice = key.partition("=")
+    if is_choice:
+        found = CHOICES.get(group, VALUES.get((group, "name"), {})).get(choice)
+        return None if found is None else f"{group}={found}"
+    # a key of a section, or at the top
+    section, _, name = key.rpartition(".")
+    if not section:
+        return GROUPS.get(name) or KEYS_OF_COMMANDS.get(name)
+    present = GROUPS.get(section, section)
+    found = f"{present}.{KEYS.get(present, {}).get(name, name)}"
+    return None if found == key else found
 
 
 def _kept_keys(group: str, config: Mapping[str, Any]) -> set[str] | None:
