@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
@@ -127,6 +128,20 @@ def test_flat_layout_is_plain_text():
     assert layout.is_real(torch.tensor([[1, 8, 2, 9, 0]])).tolist() == [
         [True, False, True, True, True]
     ]
+
+
+def test_alike_rows_are_kept_once():
+    flat = TokenLayout.flat(5, 10, mask_id=9, pad_id=8)
+    written_out = TokenLayout(flat.support.clone(), mask_id=9, pad_id=8)
+    for layout in (flat, written_out, copy.deepcopy(flat)):
+        assert layout.support.untyped_storage().nbytes() == 10
+    assert flat.digest() == written_out.digest()
+    mixed = flat.support.clone()
+    mixed[2, 3] = False
+    other = TokenLayout(mixed, mask_id=9, pad_id=8)
+    assert torch.equal(other.support, mixed)
+    assert other.num_legal.tolist() == [8, 8, 7, 8, 8]
+    assert other.digest() != flat.digest()
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ class _NLL(torch.autograd.Function):
         ctx.dtype, ctx.targets = product_type(weight), targets
         log_total = states.new_empty(len(states), dtype=torch.float32)
         nll = torch.empty_like(log_total)
-        for part, logits in _row_chunks(states, weight, bias, targets, ctx.dtype):
+        for part, logits in _row_chunks(states, weight.to(ctx.dtype), bias, targets):
             at_x0 = logits.gather(1, targets.ids[part, None]).squeeze(1)
             # log Z, with the largest logit taken out
             top = logits.amax(dim=1, keepdim=True)
@@ -114,7 +114,7 @@ class _NLL(torch.autograd.Function):
         states, weight, bias, log_total = ctx.saved_tensors
         targets, factor = ctx.targets, weight.to(ctx.dtype)
         slopes = Slopes.zeros(states, weight, states.dtype)
-        for part, logits in _row_chunks(states, weight, bias, targets, ctx.dtype):
+        for part, logits in _row_chunks(states, factor, bias, targets):
             # g (D - [id = x0])
             g = grad[part, None]
             slope = logits.sub_(log_total[part, None]).exp_().mul_(g)
@@ -125,21 +125,24 @@ class _NLL(torch.autograd.Function):
 
 
 def _row_chunks(
-    states: Tensor, weight: Tensor, bias: Tensor | None, targets: _Targets, dtype: torch.dtype
+    states: Tensor, weight: Tensor, bias: Tensor | None, targets: _Targets
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield slices of rows and their logits Float32[n, V], log 0 at illegal ids; the next chunk
     overwrites the logits."""
     num, size = len(states), max(1, AT_ONCE * (ON_GPU if weight.is_cuda else 1) // len(weight))
-    states, factor = states.to(dtype), weight.to(dtype).t()
-    offset = states.new_zeros(1) if bias is None else bias.to(dtype)
-    # one buffer for the logits of every chunk
-    buffer = states.new_empty(min(size, num), len(weight))
+    states = states.to(weight)
+    offset = states.new_zeros(1) if bias is None else bias.to(weight)
+    # buffers for the products of every chunk, and for their logits in float32
+    products = states.new_empty(min(size, num), len(weight))
+    wide = products.float()
     for start in range(0, num, size):
         part = slice(start, min(start + size, num))
-        logits = buffer[: part.stop - start]
-        torch.addmm(offset, states[part], factor, out=logits)
+        logits = wide[: part.stop - start]
+        torch.addmm(offset, states[part], weight.t(), out=products[: len(logits)])
+        if wide is not products:
+            logits.copy_(products[: len(logits)])
         illegal = targets.support[targets.position[part]].logical_not_()
-        yield part, logits.float().masked_fill_(illegal, neg_inf(torch.float32))
+        yield part, logits.masked_fill_(illegal, neg_inf(torch.float32))
 
 
 class Slopes(NamedTuple):

@@ -376,12 +376,12 @@ def blind_bounds(
         ids = train.x0[:, columns][train.real[:, columns]]
         counts.append(torch.bincount(ids, minlength=layout.vocab_size))
     log_marginal = (torch.stack(counts).double() + 1).log()
-    # both distributions at every position
-    legal = layout.support.double() / layout.num_legal.unsqueeze(1)
-    blind = log_marginal[layout.group].masked_fill(~layout.support, -math.inf)
-    blind = blind - blind.logsumexp(dim=1, keepdim=True)
+    # both distributions at every position, in one row if all positions are alike
+    kinds = slice(1 if layout.rows_alike and len(counts) == 1 else None)
+    blind = log_marginal[layout.group[kinds]].masked_fill(~layout.support[kinds], -math.inf)
+    blind = (blind - blind.logsumexp(dim=1, keepdim=True)).expand(layout.length, -1)
     bounds = {
-        "nelbo_uniform": _independent_nelbo(held_out, legal.log()),
+        "nelbo_uniform": _independent_nelbo(held_out, layout.uniform_log_probs()),
         "nelbo_blind": _independent_nelbo(held_out, blind),
     }
     if data.bound == "ordered_fixed" and held_out.log_num_orders is not None:

@@ -30,9 +30,9 @@ class TokenLayout(nn.Module):
         ValueError: a position has no legal id, or MASK or PAD is declared legal.
     """
 
-    support: Tensor
     group: Tensor
     num_legal: Tensor
+    _rows: Tensor  # Bool[1 or L, V], one row where all are alike
 
     def __init__(
         self,
@@ -63,15 +63,24 @@ class TokenLayout(nn.Module):
                 raise ValueError(f"{name}={special} is marked as a legal clean id; remove it")
         if self.mask_id == self.pad_id:
             raise ValueError(f"mask_id and pad_id are both {self.mask_id}; give them different ids")
-        if not support.is_meta and (empty := (~support.any(dim=1)).nonzero()).numel():
+        # one row is kept where all are alike
+        alike = support.stride(0) == 0 or (support == support[:1]).all()
+        self.rows_alike = not support.is_meta and bool(alike)
+        rows = support[:1].clone() if self.rows_alike else support
+        num_legal = rows.count_nonzero(dim=1).expand(self.length).clone()
+        if not support.is_meta and (empty := (num_legal == 0).nonzero()).numel():
             raise ValueError(f"position {empty[0].item()} has no legal id")
         if group is None:
             group = torch.zeros(self.length, dtype=torch.long, device=support.device)
         self.group_names, self.num_given = tuple(group_names), num_given
-        self.rows_alike = not support.is_meta and bool((support == support[:1]).all())
-        self.register_buffer("support", support, persistent=False)
+        self.register_buffer("_rows", rows, persistent=False)
         self.register_buffer("group", group.long(), persistent=False)
-        self.register_buffer("num_legal", support.sum(dim=1), persistent=False)
+        self.register_buffer("num_legal", num_legal, persistent=False)
+
+    @property
+    def support(self) -> Tensor:
+        """Legal clean ids of each position, Bool[L, V]; one row in memory if all are alike."""
+        return self._rows.expand(self.length, -1)
 
     @classmethod
     def flat(
@@ -98,11 +107,9 @@ class TokenLayout(nn.Module):
         Raises:
             ValueError: an id lies outside the vocabulary, or both are the same.
         """
-        support = torch.ones(length, vocab_size, dtype=torch.bool)
-        for special in (mask_id, pad_id):
-            if special is not None and 0 <= special < vocab_size:
-                support[:, special] = False
-        return cls(support, mask_id=mask_id, pad_id=pad_id, num_given=num_given)
+        legal = torch.ones(vocab_size, dtype=torch.bool)
+        legal[[i for i in (mask_id, pad_id) if i is not None and 0 <= i < vocab_size]] = False
+        return cls(legal.expand(length, -1), mask_id=mask_id, pad_id=pad_id, num_given=num_given)
 
     def uniform_log_probs(self) -> Tensor:
         """The uniform distribution on each position's legal ids.
@@ -110,10 +117,8 @@ class TokenLayout(nn.Module):
         Returns:
             Float64[L, V], log-probabilities in nats; one row in memory where all are alike.
         """
-        # -log K_l on the legal ids, of one row where all are alike
-        rows = slice(1 if self.rows_alike else None)
-        log_k = self.num_legal[rows].double().log().unsqueeze(-1).expand(-1, self.vocab_size)
-        found = (-log_k).masked_fill(~self.support[rows], neg_inf(torch.float64))
+        log_k = self.num_legal[: len(self._rows)].double().log().unsqueeze(-1)
+        found = (-log_k).masked_fill(~self._rows, neg_inf(torch.float64))
         return found.expand(self.length, -1)
 
     def digest(self) -> dict[str, str]:
@@ -122,9 +127,11 @@ class TokenLayout(nn.Module):
         Returns:
             16 hex digits under the key ``layout``.
         """
-        text = f"{self.length} {self.vocab_size} {self.mask_id} {self.pad_id}".encode()
-        text += self.support.to(torch.uint8).numpy().tobytes()
-        return {"layout": hashlib.sha256(text).hexdigest()[:16]}
+        text = f"{self.length} {self.vocab_size} {self.mask_id} {self.pad_id}"
+        found = hashlib.sha256(text.encode())
+        for row in self.support:
+            found.update(row.to(torch.uint8).numpy().tobytes())
+        return {"layout": found.hexdigest()[:16]}
 
     def is_real(self, x: Tensor) -> Tensor:
         """Positions that are not PAD.
@@ -160,7 +167,6 @@ class TokenLayout(nn.Module):
         wrong = (~torch.where(real, legal, padded)).nonzero()
         if wrong.numel() == 0:
             return
-        # the message for the first one
         sample, position = wrong[0].tolist()
         kind = self.group_names[int(self.group[position])]
         if real[sample, position]:
