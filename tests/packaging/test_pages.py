@@ -36,7 +36,7 @@ MOST_WORDS = {
     "floor_plans/solver.md": 2_700,
     "floor_plans/files.md": 2_300,
     "floor_plans/studio.md": 1_300,
-    "stable_names.md": 1_655,
+    "stable_names.md": 1_670,
     "seeds.md": 1_945,
 }
 """Of a page, tables and code included, as ``wc -w`` counts them."""

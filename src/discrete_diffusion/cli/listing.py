@@ -67,6 +67,12 @@ def print_listing(kind: str | None = None) -> None:
         several = len({row[-1] for row in every}) > 1
         heads = (*heads, "state") if several else heads
         console.print(_marked_table(heads, (row[: len(heads)] for row in every)))
+        if kind == "samplers":
+            console.print(
+                "\nDistances of their samples from the truth, by network calls: docs/samplers.md, "
+                '"Distance from the truth"; of yours too: discrete_diffusion.evaluation.'
+                "sampler_distances"
+            )
         return
     console.print(f"What fits what, by the state of a sample. {_DEFAULT}: a default of train.\n")
     for state in STATES:

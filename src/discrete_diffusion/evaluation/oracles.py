@@ -1,28 +1,87 @@
-"""Worlds of sequences whose exact denoiser is known: Markov chains and hidden Markov models."""
+"""Worlds whose exact denoiser is known, and how far from the truth samplers end with it.
+
+Markov chains, hidden Markov models and uniform random trees, of any length. The network of a world
+is exact, so what separates samples from the truth is the error of the sampler alone.
+"""
 
 from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from discrete_diffusion.categorical import pick, uniform_draws
+from discrete_diffusion.algorithms.continuous_time import UDLM
+from discrete_diffusion.algorithms.mdlm import MDLM
+from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
+from discrete_diffusion.categorical import make_generator, neg_inf, pick, uniform_draws
+from discrete_diffusion.forward_process.interpolating import Absorbing
+from discrete_diffusion.forward_process.uniform import Uniform
 from discrete_diffusion.layout.token_layout import TokenLayout
+from discrete_diffusion.models.graph_features import RevealedGraph, closure, effective_resistance
+from discrete_diffusion.noise_schedules.schedules import LogLinear
+from discrete_diffusion.sampling.model import Model
+from discrete_diffusion.sampling.registry import SAMPLERS, build_sampler, check_sampler
 
 
-class HiddenMarkov(nn.Module):
-    """Hidden Markov model of sequences, and its exact denoiser as a backbone.
+class OracleWorld(nn.Module, ABC):
+    """Distribution of sequences of L tokens, and its exact denoiser as a backbone.
+
+    ``forward(x_t, sigma)`` returns log D, the leave-one-out posterior p(x_l | x_t without its
+    position l), Float[B, L, V + 1], from tokens Int[B, L]. Ids are 0 to V - 1, MASK is V and tells
+    nothing. Any other token is certain, or with ``uniform`` it is observed with the probabilities
+    of uniform noise at alpha = exp(-sigma).
+
+    ``length``: L; ``vocab_size``: V.
+    """
+
+    length: int
+    vocab_size: int
+    uniform: bool
+
+    def layout(self) -> TokenLayout:
+        """Layout of the sequences: L positions of V ids, and MASK."""
+        support = torch.ones(self.length, self.vocab_size + 1, dtype=torch.bool)
+        support[:, self.vocab_size] = False
+        return TokenLayout(support, mask_id=self.vocab_size)
+
+    def algorithm(self) -> TokenAlgorithm:
+        """Algorithm with this network, in eval mode: ``mdlm``, or ``udlm`` with ``uniform``."""
+        layout, schedule = self.layout(), LogLinear()
+        if self.uniform:
+            return UDLM(self, Uniform(layout, schedule)).eval()
+        return MDLM(self, Absorbing(layout, schedule), time_conditioning=False).eval()
+
+    @abstractmethod
+    def sample(self, num: int, generator: torch.Generator) -> Tensor:
+        """Exact samples, Int[num, L]."""
+
+    @abstractmethod
+    def log_prob(self, x0: Tensor) -> Tensor:
+        """log p of clean sequences Int[B, L]: Float64[B], nats."""
+
+    @abstractmethod
+    def distances(self, samples: Tensor) -> dict[str, float]:
+        """KL(truth || samples) of some statistics by name, nats, from samples Int[N, L].
+
+        Half a count is added to every value, so that exact samples have a distance above 0 too."""
+
+
+class HiddenMarkov(OracleWorld):
+    """Hidden Markov model of sequences; Markov chains are the special case of ``chain``.
 
         p(x) = sum over s of  start(s_1) emission(x_1 | s_1)
                               product over l > 1 of  transition(s_l | s_{l-1}) emission(x_l | s_l)
 
-    ``forward`` returns log D, the leave-one-out posterior p(x_l | all x_t but x_t's l), by messages
-    from the left and the right. With it a sampler's error is its own, at any length: exact samples
-    differ from those of a sampler only by what the sampler gets wrong.
+    ``forward`` passes messages from the left and from the right.
 
     ``start``: Float[S]; ``transition``: Float[S, S], rows sum to 1; ``emission``: Float[S, V], rows
-    sum to 1; ``length``: L. Ids are 0 to V - 1, MASK is V. With MASK the noise is absorbing; a
-    token that is not MASK is observed with the probabilities of uniform noise at alpha =
-    exp(-sigma) if ``uniform``, else exactly.
+    sum to 1; ``length``: L.
 
     Raises ``ValueError`` for shapes that do not fit, or rows that are no distributions.
     """
@@ -30,6 +89,7 @@ class HiddenMarkov(nn.Module):
     start: Tensor
     transition: Tensor
     emission: Tensor
+    moves: Tensor
 
     def __init__(
         self,
@@ -52,7 +112,9 @@ class HiddenMarkov(nn.Module):
             if (table < 0).any() or not torch.allclose(sums, torch.ones_like(sums), atol=1e-6):
                 raise ValueError(f"{name}: expected probabilities whose rows sum to 1")
             self.register_buffer(name, table.double())
-        self.length, self.uniform = length, uniform
+        # a state (a, m) is followed by (m, c): of all models, m has a single value
+        self.register_buffer("moves", self.transition.unsqueeze(1), persistent=False)
+        self.length, self.vocab_size, self.uniform = length, emission.shape[1], uniform
 
     @classmethod
     def chain(cls, probs: Tensor, *, length: int, uniform: bool = False) -> HiddenMarkov:
@@ -71,68 +133,117 @@ class HiddenMarkov(nn.Module):
         for _ in range(1000):
             start = start @ transition
         emission = torch.eye(num, dtype=torch.float64)[last % num]
-        return cls(start, transition, emission, length=length, uniform=uniform)
+        world = cls(start, transition, emission, length=length, uniform=uniform)
+        # most transitions are impossible: m, the k - 1 tokens between, leaves V of them
+        world.moves = rows.view(num, -1, num)
+        return world
 
-    @property
-    def vocab_size(self) -> int:
-        """V, without MASK."""
-        return self.emission.shape[1]
+    @classmethod
+    def from_text(
+        cls,
+        tokens: Tensor,
+        *,
+        order: int,
+        length: int,
+        vocab_size: int | None = None,
+        smoothing: float = 0.5,
+        uniform: bool = False,
+    ) -> HiddenMarkov:
+        """Markov chain with the transition counts of a text.
 
-    def layout(self) -> TokenLayout:
-        """Layout of the sequences: L positions of V ids, and MASK."""
-        support = torch.ones(self.length, self.vocab_size + 1, dtype=torch.bool)
-        support[:, self.vocab_size] = False
-        return TokenLayout(support, mask_id=self.vocab_size)
+            p(c | the last k tokens) proportional to count(the last k tokens, c) + smoothing
+
+        ``tokens``: Int[N], the text; ``order``: k; ``vocab_size``: V, by default the largest id
+        plus 1. Raises ``ValueError`` for a text of at most k tokens, an order below 1, ids below 0
+        or from ``vocab_size`` on, or no smoothing, with which some contexts would have no law.
+        """
+        num = int(tokens.max()) + 1 if vocab_size is None and len(tokens) else vocab_size or 0
+        if order < 1 or len(tokens) <= order:
+            raise ValueError(f"order={order} with {len(tokens)} tokens: expected 1 <= order < N")
+        if int(tokens.min()) < 0 or int(tokens.max()) >= num:
+            raise ValueError(f"tokens: expected ids from 0 to {num - 1} (vocab_size={num})")
+        if smoothing <= 0:
+            raise ValueError(f"smoothing={smoothing:g}: expected more than 0")
+        # runs of k + 1 tokens as numbers to the base V
+        runs = tokens.unfold(0, order + 1, 1) @ num ** torch.arange(order, -1, -1)
+        counts = runs.bincount(minlength=num ** (order + 1)).double() + smoothing
+        probs = counts.view([num] * (order + 1))
+        return cls.chain(probs / probs.sum(-1, keepdim=True), length=length, uniform=uniform)
 
     def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
-        """log D of every position, Float64[B, L, V + 1], from tokens Int[B, L]."""
-        seen = self._evidence(x_t, sigma)  # (B, L, S)
-        before, after = torch.empty_like(seen), torch.empty_like(seen)
-        # from the left: p(s_l | tokens before l); from the right: p(tokens after l | s_l)
-        left, right = self.start.expand(len(x_t), -1), torch.ones_like(seen[:, 0])
+        # from the left: p(s_l | tokens before l)
+        left, before = self.start.expand(len(x_t), -1), []
         for place in range(self.length):
-            before[:, place] = left
-            left = _normalised((left * seen[:, place]) @ self.transition)
-            after[:, self.length - 1 - place] = right
-            right = _normalised((right * seen[:, self.length - 1 - place]) @ self.transition.T)
-        log_d = (_normalised(before * after) @ self.emission).log()
-        return torch.cat([log_d, torch.full_like(log_d[..., :1], -torch.inf)], dim=-1)
+            before.append(left)
+            left = _normalised(self._next(left * self._evidence(x_t[:, place], sigma)))
+        # from the right: p(tokens after l | s_l)
+        right, found = torch.ones_like(left), torch.empty(*x_t.shape, self.vocab_size + 1).to(left)
+        for place in reversed(range(self.length)):
+            found[:, place, :-1] = _normalised(before[place] * right) @ self.emission
+            right = _normalised(self._previous(right * self._evidence(x_t[:, place], sigma)))
+        found[..., -1] = 0.0
+        return found.log()
 
-    def _evidence(self, x_t: Tensor, sigma: Tensor | None) -> Tensor:
-        """p(token seen at l | s_l) up to a factor, Float64[B, L, S]."""
-        table = self.emission
+    def _next(self, left: Tensor) -> Tensor:
+        """Float[B, S] over s_l -> over s_{l+1}: a sum over what the next state drops."""
+        moves = self.moves
+        parts = left.view(-1, *moves.shape[:2])
+        return torch.einsum("bam,amc->bmc", parts, moves).flatten(1)
+
+    def _previous(self, right: Tensor) -> Tensor:
+        """Float[B, S] over s_{l+1} -> over s_l: a sum over what it adds."""
+        parts = right.view(-1, *self.moves.shape[1:])
+        return torch.einsum("bmc,amc->bam", parts, self.moves).flatten(1)
+
+    def _evidence(self, tokens: Tensor, sigma: Tensor | None) -> Tensor:
+        """p(token seen | s) up to a factor, Float[B, S], of tokens Int[B]."""
+        nothing = torch.ones_like(self.start).unsqueeze(0)
+        seen = torch.cat([self.emission.T, nothing])[tokens]
         if self.uniform:
             assert sigma is not None
-            alpha = (-sigma.double()).exp().view(-1, 1, 1)
-            table = alpha * table + (1 - alpha) / self.vocab_size  # (B, S, V)
-        else:
-            table = table.expand(len(x_t), -1, -1)
-        # MASK says nothing
-        table = torch.cat([table, torch.ones_like(table[..., :1])], dim=-1)
-        index = x_t.unsqueeze(1).expand(-1, table.shape[1], -1)
-        return table.gather(2, index).transpose(1, 2)
+            alpha = (-sigma.to(seen)).exp().unsqueeze(1)
+            seen = alpha * seen + (1 - alpha) / self.vocab_size
+        return seen
 
     def sample(self, num: int, generator: torch.Generator) -> Tensor:
-        """Exact samples, Int[num, L]."""
         tokens = []
-        log_prob = self.start.log().expand(num, -1)
+        moves = self.moves.flatten(0, 1)  # (S, choices): the next state (m, c) of a state (a, m)
+        state = pick(self.start.log().expand(num, -1), uniform_draws((num,), generator))
         for _ in range(self.length):
             u = uniform_draws((2, num), generator, self.start.device)
-            state = pick(log_prob, u[0])
-            tokens.append(pick(self.emission.log()[state], u[1]))
-            log_prob = self.transition.log()[state]
+            tokens.append(pick(self.emission.log()[state], u[0]))
+            choice = pick(moves.log()[state], u[1])
+            state = state % self.moves.shape[1] * moves.shape[1] + choice
         return torch.stack(tokens, dim=1)
 
     def log_prob(self, x0: Tensor) -> Tensor:
-        """log p of clean sequences Int[B, L]: Float64[B], nats."""
         total = torch.zeros(len(x0), dtype=torch.float64)
         state = self.start.expand(len(x0), -1)
         for place in range(self.length):
             state = state * self.emission[:, x0[:, place]].T
             norm = state.sum(dim=-1, keepdim=True)
             total += norm.squeeze(1).log()
-            state = (state / norm) @ self.transition
+            state = self._next(state / norm)
         return total
+
+    def pair_law(self, distance: int = 1) -> Tensor:
+        """p(x_l, x_{l + distance}), mean over l: Float[V, V]."""
+        law, state = torch.zeros_like(self.start), self.start
+        for _ in range(self.length - distance):
+            law, state = law + state, self._next(state).squeeze(0)
+        later = self.emission.T
+        for _ in range(distance):
+            later = self._previous(later)
+        return torch.einsum("s,sv,ws->vw", law / law.sum(), self.emission, later)
+
+    def distances(self, samples: Tensor) -> dict[str, float]:
+        """Divergences of the pairs of neighbours, and of tokens with one between them."""
+        return {
+            f"pairs at distance {distance}": pair_divergence(
+                samples, self.pair_law(distance), distance
+            )
+            for distance in (1, 2)
+        }
 
 
 def _normalised(values: Tensor) -> Tensor:
@@ -147,6 +258,215 @@ def pair_divergence(samples: Tensor, truth: Tensor, distance: int = 1) -> float:
     """
     num = len(truth)
     pairs = samples[:, :-distance] * num + samples[:, distance:]
-    counts = pairs.flatten().bincount(minlength=num * num).double() + 0.5
-    p, q = truth.double().flatten(), counts / counts.sum()
+    return _divergence(truth.flatten(), pairs.flatten())
+
+
+def _divergence(truth: Tensor, values: Tensor) -> float:
+    """KL(truth Float[K] || values Int[N] below K), half a count added to each."""
+    counts = values.bincount(minlength=len(truth)).double() + 0.5
+    p, q = truth.double(), counts / counts.sum()
     return float(torch.special.xlogy(p, p / q).sum())
+
+
+class UniformTrees(OracleWorld):
+    """Uniform random labelled trees on N nodes; a token says whether a pair of nodes is an edge.
+
+    L = N (N - 1) / 2 pairs (i, j), i < j, by i and then j; id 1 is an edge, id 0 is none. The
+    entropy is (N - 2) log N (Cayley).
+
+    What a noisy state tells are weights w of pairs: p(tree | x_t) is proportional to the product of
+    w over its edges, a random spanning tree. So with R the effective resistance, if pairs conduct
+    w (Kirchhoff; MASK: 1, a certain edge: a wire, certainly none: 0),
+
+        P(edge | x_t) = w R,    D(edge) = R / (1 + (1 - w) R)
+
+    At a position whose token is certain, the token is returned, not the leave-one-out posterior:
+    samplers leave it as it is. In a state that no tree has, what is left is a random forest.
+
+    ``num_nodes``: N, at least 2. Raises ``ValueError`` for fewer.
+    """
+
+    def __init__(self, num_nodes: int, *, uniform: bool = False) -> None:
+        super().__init__()
+        if num_nodes < 2:
+            raise ValueError(f"num_nodes={num_nodes}: expected at least 2")
+        self.num_nodes, self.vocab_size, self.uniform = num_nodes, 2, uniform
+        self.length = num_nodes * (num_nodes - 1) // 2
+        self.register_buffer("pairs", torch.triu_indices(num_nodes, num_nodes, 1))
+
+    pairs: Tensor
+
+    def matrices(self, values: Tensor) -> Tensor:
+        """Symmetric matrices Float64[B, N, N] of values of pairs [B, L], 0 on the diagonal."""
+        found = torch.zeros(len(values), self.num_nodes, self.num_nodes, dtype=torch.float64)
+        found[:, self.pairs[0], self.pairs[1]] = values.double()
+        return found + found.mT
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+        masked = x_t == self.vocab_size
+        certain = ~masked & (not self.uniform)
+        weight, least = masked.double(), torch.ones(len(x_t), 1, dtype=torch.float64)
+        if self.uniform:
+            # w = q(x_t | edge) / q(x_t | none)
+            assert sigma is not None
+            alpha = (-sigma.double()).exp().clamp(max=1 - 1e-9).unsqueeze(1)
+            ratio = (1 + alpha) / (1 - alpha)
+            weight, least = torch.where(masked, 1.0, ratio ** (2.0 * x_t - 1)), 1 / ratio
+        wires = (certain & (x_t == 1)).double()
+        # conductances of at least 1, in units of the least
+        graph = RevealedGraph(
+            self.matrices(wires).unsqueeze(1),
+            self.matrices(weight / least),
+            torch.ones(len(x_t), self.num_nodes, dtype=torch.float64),
+        )
+        ohms = effective_resistance(graph)[0][:, self.pairs[0], self.pairs[1]] / least
+        edge = torch.where(certain, wires, ohms / (1 + (1 - weight) * ohms)).clamp(0, 1)
+        log_d = torch.stack([1 - edge, edge, torch.zeros_like(edge)], dim=-1).log()
+        return log_d.clamp(min=neg_inf(log_d.dtype))
+
+    def sample(self, num: int, generator: torch.Generator) -> Tensor:
+        # Pruefer codes: N - 2 nodes, each joined to the first node that is a leaf by then
+        nodes, rows = self.num_nodes, torch.arange(num)
+        code = (uniform_draws((num, nodes - 2), generator) * nodes).long()
+        left = torch.ones(num, nodes, dtype=torch.long)
+        left.scatter_add_(1, code, torch.ones_like(code))
+        linked = torch.zeros(num, nodes, nodes, dtype=torch.long)
+        for node in code.T:
+            leaf = (left == 1).byte().argmax(dim=1)
+            linked[rows, leaf, node] = 1
+            left[rows, leaf] -= 1
+            left[rows, node] -= 1
+        ends = (left == 1).nonzero()[:, 1].view(num, 2)
+        linked[rows, ends[:, 0], ends[:, 1]] = 1
+        return (linked + linked.mT)[:, self.pairs[0], self.pairs[1]]
+
+    def is_tree(self, x0: Tensor) -> Tensor:
+        """True where the edges of x0 Int[B, L] are a tree: Bool[B]."""
+        connected = closure(self.matrices(x0)).amin(dim=(1, 2)) == 1
+        return connected & (x0.sum(dim=1) == self.num_nodes - 1)
+
+    def log_prob(self, x0: Tensor) -> Tensor:
+        log_p = -(self.num_nodes - 2) * torch.tensor(self.num_nodes).double().log()
+        return torch.where(self.is_tree(x0), log_p, -torch.inf)
+
+    def distances(self, samples: Tensor) -> dict[str, float]:
+        """Divergences of being a tree, -log of the share of trees, and of the degrees of nodes."""
+        degrees = self.matrices(samples).sum(dim=-1).long().flatten()
+        # all but one of them are numbers of a node in a Pruefer code
+        n = self.num_nodes
+        law = torch.distributions.Binomial(n - 2, torch.tensor(1 / n).double())
+        truth = torch.zeros(n, dtype=torch.float64)
+        truth[1:] = law.log_prob(torch.arange(n - 1.0).double()).exp()
+        return {
+            "being a tree": _divergence(torch.tensor([0.0, 1.0]), self.is_tree(samples).long()),
+            "degrees": _divergence(truth, degrees),
+        }
+
+
+@dataclass(frozen=True)
+class SamplerDistance:
+    """Distances of a sampler's samples from the truth of a world, and their cost.
+
+    ``name``: the sampler, or ``EXACT_DRAWS``; ``sampling``: what ``build_sampler`` gets; ``steps``:
+    the steps requested, or None. ``refused``: why the sampler does not fit; then nothing below is
+    measured. ``calls``: mean network calls of a sample; ``cpu_seconds``: CPU time for a seed's
+    samples, the least over seeds, so that what is prepared once does not count. ``distances``: by
+    name (``OracleWorld.distances``), one value per seed.
+    """
+
+    name: str
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    steps: int | None = None
+    refused: str = ""
+    calls: float = 0.0
+    cpu_seconds: float = 0.0
+    distances: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+
+EXACT_DRAWS = "exact draws"
+"""Name of the row of exact samples: the distance that remains with as many perfect ones."""
+
+
+def sampler_distances(
+    world: OracleWorld,
+    samplers: Sequence[Mapping[str, Any]] | None = None,
+    *,
+    steps: Sequence[int | None] = (None,),
+    num: int = 1024,
+    seeds: Sequence[int] = (0, 1, 2, 3),
+    batch_size: int = 256,
+) -> list[SamplerDistance]:
+    """Measure how far from the truth samplers end with an exact network, and in how many calls.
+
+    Args:
+        world: the world to sample from.
+        samplers: settings of samplers, ``name`` and options; None: all registered samplers with
+            their defaults, those of other packages included.
+        steps: numbers of steps to try each sampler with; None: its default.
+        num: number of samples per seed.
+        seeds: sampling seeds.
+        batch_size: number of samples made at once.
+
+    Returns:
+        The distances of exact draws, then those of every sampler in every number of steps. A
+        sampler that does not fit the noise or the steps has a row with the reason.
+
+    Raises:
+        ValueError: ``samplers`` names an unknown sampler or option.
+    """
+    real = torch.ones(num, world.length, dtype=torch.bool)
+    algorithm = world.algorithm()
+
+    def draw_exactly(seed: int) -> tuple[Tensor, float]:
+        return world.sample(num, make_generator(seed)), 0.0
+
+    rows = [_measured(world, draw_exactly, seeds, SamplerDistance(EXACT_DRAWS))]
+    every = [{"name": name} for name in SAMPLERS.names()]
+    for sampling in every if samplers is None else samplers:
+        for number in steps:
+            row = SamplerDistance(str(sampling["name"]), sampling, number)
+            try:
+                sampler = build_sampler(sampling)
+            except ValueError as error:  # another package's may need options
+                if samplers is not None:
+                    raise
+                rows.append(replace(row, refused=str(error)))
+                continue
+            model = Model(algorithm, sampler, steps=number)
+
+            def draw(seed: int, model: Model = model) -> tuple[Tensor, float]:
+                generator = make_generator(seed)
+                outputs = [
+                    model.sample_batch(rows, generator=generator) for rows in real.split(batch_size)
+                ]
+                calls = torch.cat([output.nfe for output in outputs]).double().mean()
+                return torch.cat([output.x0 for output in outputs]), float(calls)
+
+            try:
+                check_sampler(sampler, algorithm, number)
+                rows.append(_measured(world, draw, seeds, row))
+            except ValueError as error:
+                rows.append(replace(row, refused=str(error)))
+    return rows
+
+
+def _measured(
+    world: OracleWorld,
+    draw: Callable[[int], tuple[Tensor, float]],
+    seeds: Sequence[int],
+    row: SamplerDistance,
+) -> SamplerDistance:
+    """A row with the numbers of what ``draw`` returns for a seed: samples and network calls."""
+    calls, seconds, found = [], [], []
+    for seed in seeds:
+        began = time.process_time()
+        samples, number = draw(seed)
+        seconds.append(time.process_time() - began)
+        calls.append(number)
+        found.append(world.distances(samples))
+    return replace(
+        row,
+        calls=fmean(calls),
+        cpu_seconds=min(seconds),
+        distances={name: [each[name] for each in found] for name in found[0]},
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 import torch
@@ -71,6 +73,16 @@ def test_a_kind_of_parts_is_one_table_with_the_defaults_marked(capsys, failure):
         assert words[0] == head
         assert name in words
     assert "did you mean 'samplers'?" in failure("list", "sampler")
+
+
+def test_the_table_of_samplers_says_where_their_distances_are(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    main(["list", "samplers"])
+    said = " ".join(capsys.readouterr().out.split())
+    (page, section), name = re.findall(r'(docs/\S+), "([^"]+)"', said)[0], said.split()[-1]
+    assert f"## {section}\n" in (Path(__file__).parents[3] / page).read_text()
+    module, _, function = name.rpartition(".")
+    assert callable(getattr(import_module(module), function))
 
 
 def test_processes_and_schedules_are_shown_with_what_fits_them(capsys, monkeypatch):
