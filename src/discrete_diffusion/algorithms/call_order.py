@@ -29,7 +29,7 @@ class CallOrder:
     """Network call, from 0, that samples each position, and the predicted cost in nats per sample.
 
     ``call``: Int[L]; ``sizes``: number of positions of each call that are real in some example.
-    ``nats``: mean over samples of the sum over l of -log D_l(x_l | positions of earlier calls).
+    ``nats``: sum over l of e_l(positions of earlier calls), see ``choose_call_order``.
     ``slow_nats``: mean for random orders in ``slow_calls`` calls, one per token up to 64 tokens.
     The difference estimates KL(the model's distribution || that of the samples).
     """
@@ -60,6 +60,7 @@ def choose_call_order(
     calls: int | None,
     generator: torch.Generator,
     *,
+    are_samples: bool = False,
     lost: float | None = None,
     within: Tensor | None = None,
     before: Tensor | None = None,
@@ -73,17 +74,18 @@ def choose_call_order(
     cheapest is kept; then single positions are moved to the previous or next call where that is
     cheaper.
 
-    ``examples``: clean samples, some of which are used. ``calls``: number of calls; None: the
-    smallest number that loses at most ``lost`` nats per sample. ``within``: Bool[L], positions to
-    sample, such as those of a block, None for all; ``before``: Bool[L], positions sampled before.
+    ``examples``: clean data, some of which are used. ``are_samples``: they are samples of the
+    model, whose e_l is the mean entropy of D_l: -log D_l(x_l) has the same mean, and more noise.
+    ``calls``: number of calls; None: the smallest number that loses at most ``lost`` nats per
+    sample. ``within``: Bool[L], positions to sample, such as those of a block, None for all;
+    ``before``: Bool[L], positions sampled before.
     """
     length = examples.x0.shape[1]
     num = min(max(TOKENS // length, FEWEST_SAMPLES), MOST_SAMPLES)
     some = torch.randperm(len(examples), generator=generator, device=generator.device)[:num]
     examples = examples.rows(some)
-    whole = torch.ones(length, dtype=torch.bool)
-    within = whole if within is None else within
-    before = ~whole if before is None else before
+    within = torch.ones(length, dtype=torch.bool) if within is None else within
+    before = torch.zeros(length, dtype=torch.bool) if before is None else before
     places = (examples.real.any(dim=0).cpu() & within).nonzero().squeeze(1)
     num_cuts = min(len(places), max(MOST_CUTS, 2 * (calls or 0)))
     cuts = torch.linspace(0, len(places), num_cuts + 1).round().long()
@@ -95,7 +97,7 @@ def choose_call_order(
         return places[found.cpu()]
 
     def nats_given(shown: Tensor) -> Tensor:
-        return _nats_given(algorithm, examples, (shown & within) | before, within)
+        return _nats_given(algorithm, examples, (shown & within) | before, within, are_samples)
 
     candidates: list[tuple[int, float, Tensor]] = []
     slow_nats = 0.0
@@ -104,9 +106,12 @@ def choose_call_order(
         for _ in range(NUM_ORDERS):
             order = random_order()
             cost = _costs(nats_given, length, order, cuts)
-            slow_nats += float(cost.diagonal(1).sum()) / NUM_ORDERS
-            number = calls or _fewest_calls(cost, float(cost.diagonal(1).sum()) + (lost or 0.0))
-            nats, starts = cheapest_cuts(cost, number)
+            slow = float(cost.diagonal(1).sum())
+            slow_nats += slow / NUM_ORDERS
+            for number in range(calls or 1, (calls or num_cuts) + 1):
+                nats, starts = cheapest_cuts(cost, number)
+                if nats <= slow + (lost or 0.0):
+                    break
             call_of = torch.arange(length) % number  # of positions that no example has
             call_of[order] = torch.bucketize(torch.arange(len(order)), cuts[starts], right=True) - 1
             candidates.append((number, nats, call_of))
@@ -121,14 +126,6 @@ def choose_call_order(
     nats = float(nats_of.gather(0, call_of[None])[0, places].sum())
     sizes = tuple(call_of[places].bincount(minlength=number).tolist())
     return CallOrder(call_of.to(algorithm.layout.support.device), sizes, nats, slow_nats, num_cuts)
-
-
-def _fewest_calls(cost: Tensor, most: float) -> int:
-    """Smallest number of calls of total cost at most ``most``; ``cost``: see ``cheapest_cuts``."""
-    for calls in range(1, len(cost)):
-        if cheapest_cuts(cost, calls)[0] <= most:
-            return calls
-    return len(cost)
 
 
 def _try_move(
@@ -184,9 +181,11 @@ def _costs(
     return so_far - so_far.diagonal().unsqueeze(1)
 
 
-def _nats_given(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor, within: Tensor) -> Tensor:
-    """Float64[L]: mean nats of every position given the positions ``shown`` Bool[L]; 0 if it is
-    real in no sample."""
+def _nats_given(
+    algorithm: TokenAlgorithm, batch: Batch, shown: Tensor, within: Tensor, of_samples: bool
+) -> Tensor:
+    """Float64[L]: mean nats of every position given the positions ``shown`` Bool[L], the entropy if
+    ``of_samples``; 0 if it is real in no sample."""
     layout, process = algorithm.layout, algorithm.process
     assert isinstance(process, Absorbing)
     total = torch.zeros(layout.length, dtype=torch.float64)
@@ -198,5 +197,9 @@ def _nats_given(algorithm: TokenAlgorithm, batch: Batch, shown: Tensor, within: 
         t = process.time_of_masked(hidden & timed, timed)
         logits = algorithm.logits(x_t, t, part.real, part.conditions)
         log_d0 = log_softmax_on(logits, layout.support)
-        total += algorithm.cross_entropy(log_d0, part).double().sum(dim=0).cpu()
+        if of_samples:
+            nats = torch.special.entr(log_d0.exp()).sum(dim=-1).masked_fill(~part.real, 0.0)
+        else:
+            nats = algorithm.cross_entropy(log_d0, part)
+        total += nats.double().sum(dim=0).cpu()
     return total / len(batch)

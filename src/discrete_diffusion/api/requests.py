@@ -37,7 +37,6 @@ from discrete_diffusion.hub import boxed_models
 from discrete_diffusion.models.acceleration import check_compiler, compile_backbone
 from discrete_diffusion.runtime.devices import check_units, computed_in
 from discrete_diffusion.runtime.processes import Shard
-from discrete_diffusion.sampling.fixed_orders import Planned
 from discrete_diffusion.sampling.registry import SAMPLERS, build_sampler, check_sampler
 
 logger = logging.getLogger(__name__)
@@ -97,8 +96,7 @@ def with_sampler(
             raise
         raise ValueError(f"{error}{modules_note(checkpoint.info)}") from error
     check_sampler(sampler, checkpoint.algorithm, request.steps)
-    if isinstance(sampler, Planned):
-        sampler.store = _kept_beside(checkpoint.path)
+    sampler.files = _kept_beside(checkpoint.path)
     return TrainedModel(
         path=str(checkpoint.path),
         algorithm=checkpoint.algorithm,
@@ -117,14 +115,14 @@ def with_sampler(
     )
 
 
-def _kept_beside(checkpoint: Path) -> Path:
-    """File that stores the orders of calls chosen for a checkpoint.
+def _kept_beside(checkpoint: Path) -> tuple[Path, ...]:
+    """``Sampler.files`` of a checkpoint.
 
-    It is in the cache if the checkpoint came with a package, or its folder cannot be written."""
-    folder = checkpoint.parent
+    The last is in the cache if the checkpoint came with a package, or its folder is read-only."""
+    folder, name = checkpoint.parent, f"{checkpoint.name}.call_orders.json"
     if folder in boxed_models().values() or not os.access(folder, os.W_OK):
-        return cache_dir() / f"{folder.name}-{checkpoint.name}.call_orders.json"
-    return folder / f"{checkpoint.name}.call_orders.json"
+        return folder / name, cache_dir() / f"{folder.name}-{name}"
+    return (folder / name,)
 
 
 def trained_model_here(request: Request, checkpoint: Checkpoint) -> TrainedModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -46,6 +47,8 @@ class Sampler(Checked, ABC, Generic[A]):
     """Exactness of samples with one token per call. Each class must state it: not inherited."""
     sees_given: ClassVar[bool] = True
     """True if samples with given tokens follow the process started with these tokens."""
+    files: tuple[Path, ...] = ()
+    """JSON files of what it finds out about a model, which are read; the last one is written."""
 
     @abstractmethod
     def sample(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.call_order import MOST_SAMPLES, choose_call_order
+from discrete_diffusion.algorithms.call_order import choose_call_order
 from discrete_diffusion.algorithms.distill import Distill
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, make_generator, uniform_draws
@@ -26,6 +26,9 @@ from discrete_diffusion.sampling.partial_samples import Block, PartialSamples, t
 from discrete_diffusion.sampling.tokens import TokenSampler, are_alike
 
 logger = logging.getLogger(__name__)
+
+NUM_EXAMPLES = 64
+"""Samples from which ``planned`` chooses the calls of a set of real positions."""
 
 
 class FixedOrder(TokenSampler):
@@ -141,16 +144,15 @@ class Planned(FixedOrder):
 
     A call that samples several positions independently loses their total correlation given the
     visible tokens. ``choose_call_order`` chooses sets of positions with a small loss under the
-    model, estimated from ``MOST_SAMPLES`` first-hitting samples of it; once per set of real
+    model, estimated from ``NUM_EXAMPLES`` first-hitting samples of it; once per set of real
     positions. The log states the loss in nats, an estimate of KL(distribution of the model ||
     distribution of planned samples).
 
     With one position per call this is exact if D is exact and does not depend on t. With fewer
     calls than tokens it is an approximation.
 
-    Completions use the same calls, without those that have no free position to reveal. ``store``:
-    JSON file that keeps the chosen orders for later runs with the same weights; if None, they are
-    kept in this object only.
+    Completions use the same calls, without those that have no free position to reveal. The chosen
+    orders are kept in this object and in the last of its ``files``.
 
     Args:
         temperature: see ``TokenSampler``.
@@ -169,7 +171,6 @@ class Planned(FixedOrder):
 
     calls: Count | None = None
     lost: NotNegative | None = None
-    store: Path | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,8 +179,9 @@ class Planned(FixedOrder):
                 f"sampling.calls={self.calls} and sampling.lost={self.lost:g} both choose the "
                 "number of calls; give one"
             )
-        self._chosen: dict[str, dict[str, Any]] = {}
+        self._chosen: dict[str, list[int]] = {}
         self._fresh: dict[str, Batch] = {}
+        self._weights: tuple[TokenAlgorithm | None, str] = (None, "")
 
     def number(self, steps: int | None, num: int) -> int | None:
         """Number of calls for ``num`` tokens; None if it follows from ``lost``."""
@@ -193,63 +195,62 @@ class Planned(FixedOrder):
         # one position a call needs no choice
         if number == num:
             return (within.cumsum(dim=0) - 1).clamp(min=0)
-        self._read(samples.algorithm)
-        key = f"{_digest(real, within)} {f'lost {self.lost}' if number is None else number}"
+        algorithm = samples.algorithm
+        if self._weights[0] is not algorithm:
+            self._weights = algorithm, _digest(*algorithm.backbone.state_dict().values())
+        model = f"{self._weights[1]} {_digest(real)}"
+        key = f"{model} {_digest(within)} {f'lost {self.lost}' if number is None else number}"
+        if not self._chosen:
+            self._read()
         if key not in self._chosen:
             # positions of earlier blocks are sampled before
-            blocks = samples.algorithm.blocks
-            before = torch.zeros_like(real)
-            if blocks is not None:
-                before = real & (blocks.cpu() < blocks[int(within.nonzero()[0])].cpu())
+            blocks = real.long() if algorithm.blocks is None else algorithm.blocks.cpu()
+            before = real & (blocks < blocks[within][0])
+            if model not in self._fresh:
+                self._fresh[model] = self._examples(samples, real, rows)
             found = choose_call_order(
-                samples.algorithm,
-                self._examples(samples, real, rows),
+                algorithm,
+                self._fresh[model],
                 *(number, make_generator(0)),
+                are_samples=True,
                 lost=self.lost,
                 within=within,
                 before=before,
             )
             logger.info("samples of %d tokens: %s", num, found.sentence())
-            self._chosen[key] = {"call": found.call.tolist(), "lost": found.lost}
-            self._write(samples.algorithm)
-        return torch.tensor(self._chosen[key]["call"])
+            self._chosen[key] = found.call.tolist()
+            self._write()
+        return torch.tensor(self._chosen[key])
 
     def _examples(self, samples: PartialSamples, real: Tensor, rows: Tensor) -> Batch:
         """Fresh samples of the positions ``real``, under the conditions of the samples ``rows``."""
-        key = _digest(real)
-        if key not in self._fresh:
-            algorithm, num_given = samples.algorithm, samples.algorithm.layout.num_given
-            index = rows.nonzero().squeeze(1).to(samples.x.device)
-            index = index[torch.arange(MOST_SAMPLES, device=index.device) % len(index)]
-            # ids at the layout's given positions are part of the condition
-            clamp = torch.full_like(samples.x[index], -1)
-            clamp[:, :num_given] = samples.x[index, :num_given]
-            generator = make_generator(0, device=samples.generator.device)
-            fresh = PartialSamples.start(algorithm, samples.real[index], clamp, generator)
-            fresh.conditions = samples.conditions_of(index)
-            FirstHitting().run(fresh)
-            self._fresh[key] = Batch(fresh.x, fresh.real, conditions=fresh.conditions)
-        return self._fresh[key]
+        algorithm, num_given = samples.algorithm, samples.algorithm.layout.num_given
+        index = rows.nonzero().squeeze(1).to(samples.x.device)
+        index = index[torch.arange(NUM_EXAMPLES, device=index.device) % len(index)]
+        # ids at the layout's given positions are part of the condition
+        clamp = torch.full_like(samples.x[index], -1)
+        clamp[:, :num_given] = samples.x[index, :num_given]
+        generator = make_generator(0, device=samples.generator.device)
+        fresh = PartialSamples.start(algorithm, samples.real[index], clamp, generator)
+        fresh.conditions = samples.conditions_of(index)
+        FirstHitting().run(fresh)
+        return Batch(fresh.x, fresh.real, conditions=fresh.conditions)
 
-    def _read(self, algorithm: TokenAlgorithm) -> None:
-        """Read the orders kept in ``store``, if they are of the same weights."""
-        if self._chosen or self.store is None or not self.store.exists():
-            return
-        try:
-            kept = json.loads(self.store.read_text())
-            if kept["weights"] == _digest(*algorithm.backbone.state_dict().values()):
-                self._chosen = dict(kept["orders"])
-        except (ValueError, KeyError, TypeError, OSError) as error:
-            logger.warning("%s is not read, and written anew: %s", self.store, error)
+    def _read(self) -> None:
+        """Read the orders that earlier runs have kept."""
+        for file in filter(Path.exists, self.files):
+            try:
+                self._chosen |= json.loads(file.read_text())
+            except (ValueError, TypeError, OSError) as error:
+                logger.warning("%s is not read, and written anew: %s", file, error)
 
-    def _write(self, algorithm: TokenAlgorithm) -> None:
-        if self.store is None:
-            return
-        weights = _digest(*algorithm.backbone.state_dict().values())
-        try:
-            write_text(self.store, json.dumps({"weights": weights, "orders": self._chosen}))
-        except OSError as error:
-            logger.warning("the calls chosen are not kept in %s: %s", self.store, error)
+    def _write(self) -> None:
+        """Write the orders into the last of the files."""
+        for file in self.files[-1:]:
+            try:
+                write_text(file, json.dumps(self._chosen))
+            except OSError as error:
+                logger.warning("the calls chosen are not kept in %s: %s", file, error)
 
     def samples_together(self, num: int, steps: int | None = None) -> bool:
         number = self.number(steps, num)

@@ -30,14 +30,9 @@ def entropy_of(log_probs: Tensor) -> Tensor:
     return -(log_probs.exp() * log_probs).sum(dim=-1)
 
 
-def _margin(log_d0: Tensor, tokens: Tensor | None, generator: torch.Generator) -> Tensor:
-    first, second = log_d0.exp().topk(2, dim=-1).values.unbind(dim=-1)
-    return first - second
-
-
 SCORES: dict[str, Callable[[Tensor, Tensor | None, torch.Generator], Tensor]] = {
     "confidence": lambda log_d0, tokens, generator: log_prob_at(cast(Tensor, tokens), log_d0),
-    "margin": _margin,
+    "margin": lambda log_d0, tokens, generator: -log_d0.exp().topk(2).values.diff().squeeze(-1),
     "entropy": lambda log_d0, tokens, generator: -entropy_of(log_d0),
     "top_probability": lambda log_d0, tokens, generator: log_d0.amax(dim=-1),
     "most-uncertain": lambda log_d0, tokens, generator: entropy_of(log_d0),

@@ -21,7 +21,7 @@ from discrete_diffusion.noise_schedules import LogLinear
 from discrete_diffusion.sampling import Planned, build_sampler
 from discrete_diffusion.sampling.fixed_orders import dilated_calls
 from toy_samplers import bd3lm, draw_from, exact, record_calls
-from toy_world import FULL, PADDED, ToyWorld, noise_floor, total_variation
+from toy_world import FULL, PADDED, ExactBackbone, ToyWorld, noise_floor, total_variation, turned
 
 NUM = 20_000
 
@@ -111,8 +111,8 @@ def test_planned_samples_follow_the_law_of_the_calls_chosen(real, caplog):
     sampler = build_sampler({"name": "planned", "calls": num - 1})
     rows = real.expand(NUM, -1)
     output = sampler.sample(exact("mdlm"), rows, generator=make_generator(1))
-    (kept,) = sampler._chosen.values()
-    sets = [[p for p in range(3) if real[p] and kept["call"][p] == k] for k in range(num - 1)]
+    (call,) = sampler._chosen.values()
+    sets = [[p for p in range(3) if real[p] and call[p] == k] for k in range(num - 1)]
     law = law_of_sets(world, sets)
     assert total_variation(world.distribution(output.x0), law) < noise_floor(law, NUM)
     assert (output.nfe == num - 1).all()
@@ -122,6 +122,74 @@ def test_planned_samples_follow_the_law_of_the_calls_chosen(real, caplog):
     output = whole.sample(exact("mdlm"), rows, generator=make_generator(1))
     assert total_variation(world.distribution(output.x0), world.prob) < noise_floor(world.prob, NUM)
     assert not whole._chosen
+
+
+class Conditioned(ExactBackbone):
+    """A denoiser that a condition turns."""
+
+    def forward(self, x_t: Tensor, sigma: Tensor | None = None, by: Tensor | None = None) -> Tensor:
+        logits = super().forward(x_t, sigma)
+        return logits if by is None else turned(logits, by)
+
+
+def law_of_network(algorithm: MDLM, sets: list[list[int]], **conditions: Tensor) -> Tensor:
+    """p of every x0 by the network's predictions at the time of the masked share."""
+    world = ToyWorld.make(FULL)
+    num = len(world.x0)
+    real, log_p = torch.ones(num, 3, dtype=torch.bool), torch.zeros(num, dtype=torch.float64)
+    hidden = real.clone()
+    given = {name: value.expand(num) for name, value in conditions.items()}
+    for one in sets:
+        x_t = world.x0.masked_fill(hidden, world.layout.mask_id)
+        t = algorithm.process.time_of_masked(hidden, real)
+        log_d0 = algorithm.denoise(x_t, t, real, given)
+        log_p += log_d0.gather(-1, world.x0.unsqueeze(-1)).squeeze(-1)[:, one].sum(dim=1)
+        hidden[:, one] = False
+    return log_p.exp()
+
+
+@pytest.mark.parametrize("name", ["dilated", "planned"])
+def test_the_network_gets_the_time_of_the_masked_share_and_the_conditions(name):
+    world = ToyWorld.make(FULL)
+    process = Absorbing(world.layout, LogLinear())
+    algorithm = MDLM(Conditioned(process, tilt=3.0), process).eval()
+    laws = []
+    for by in (torch.tensor(0.3), torch.tensor(3.0)):
+        sampler, conditions = build_sampler({"name": name}), {"by": by.expand(NUM)}
+        output = sampler.sample(
+            *(algorithm, FULL.expand(NUM, -1)),
+            generator=make_generator(1),
+            steps=2,
+            conditions=conditions,
+        )
+        call = [0, 1, 0]
+        if isinstance(sampler, Planned):
+            ((call,), (examples,)) = sampler._chosen.values(), sampler._fresh.values()
+            assert (examples.conditions["by"] == by).all()
+        sets = [[p for p in range(3) if call[p] == k] for k in range(2)]
+        laws.append(law_of_network(algorithm, sets, by=by))
+        distance = total_variation(world.distribution(output.x0), laws[-1])
+        assert distance < noise_floor(laws[-1], NUM)
+    assert total_variation(*laws) > 0.05
+
+
+@pytest.mark.parametrize("are_samples", [False, True])
+def test_the_nats_lost_on_a_chain_are_those_of_other_samples(monkeypatch, are_samples):
+    num, world = 2000, chain(1, 12)
+    monkeypatch.setattr(call_order, "MOST_SAMPLES", num)
+    monkeypatch.setattr(call_order, "FEWEST_SAMPLES", num)
+    algorithm = MDLM(world, Absorbing(world.layout(), LogLinear()), time_conditioning=False).eval()
+    drawn = (world.sample(num, make_generator(seed)) for seed in (0, 1))
+    examples, others = (Batch(x0, torch.ones_like(x0, dtype=torch.bool)) for x0 in drawn)
+    found = choose_call_order(algorithm, examples, 2, make_generator(0), are_samples=are_samples)
+    # log p less that of the planned samples
+    nats = world.log_prob(others.x0)
+    for k in range(2):
+        log_d0 = world(others.x0.masked_fill(found.call >= k, world.vocab_size))
+        at = log_d0.gather(-1, others.x0.unsqueeze(-1)).squeeze(-1)
+        nats -= at[:, found.call == k].sum(dim=1)
+    error = float(nats.std()) * (2 / num) ** 0.5
+    assert abs(found.lost - float(nats.mean())) < 4 * error < 0.2
 
 
 def test_the_nats_lost_are_the_divergence_of_the_samples(monkeypatch):
@@ -169,24 +237,38 @@ def test_chosen_calls_are_kept_for_the_same_weights(tmp_path, caplog):
         if transition is not None:
             world.transition.copy_(transition)
         sampler = Planned(calls=3)
-        sampler.store = tmp_path / "best.ckpt.call_orders.json"
+        sampler.files = (shipped, store)
         caplog.clear()
         with caplog.at_level(logging.INFO):
             sampler.sample(algorithm, real, generator=make_generator(0))
-        (kept,) = sampler._chosen.values()
-        return kept["call"]
+        return [*sampler._chosen.values()][-1]
 
+    shipped, store = tmp_path / "shipped.json", tmp_path / "best.ckpt.call_orders.json"
     first = calls()
     assert "8 tokens" in caplog.text
     assert calls() == first
     assert "8 tokens" not in caplog.text
     calls(chain(1, 8).transition.flip(1))
     assert "8 tokens" in caplog.text  # other weights
-    store = tmp_path / "best.ckpt.call_orders.json"
+    store.rename(shipped)
+    calls()
+    assert "8 tokens" not in caplog.text
+    assert not store.exists()
+    shipped.unlink()
     store.write_text("{")
     calls()
     assert f"{store}" in caplog.text
-    assert json.loads(store.read_text())["orders"]
+    assert json.loads(store.read_text())
+
+
+def test_another_model_has_calls_of_its_own():
+    world = chain(1, 8)
+    real, sampler = torch.ones(4, 8, dtype=torch.bool), Planned(calls=3)
+    for _ in range(2):
+        algorithm = MDLM(world, Absorbing(world.layout(), LogLinear()), time_conditioning=False)
+        sampler.sample(algorithm.eval(), real, generator=make_generator(0))
+        world.transition.copy_(world.transition.flip(1))
+    assert len(sampler._chosen) == 2
 
 
 def test_two_numbers_of_calls_are_refused():
