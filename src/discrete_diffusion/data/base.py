@@ -146,6 +146,7 @@ class TokenDataset(Dataset):
     def from_rows(cls, x0: Tensor, layout: TokenLayout, fractions: Sequence[float]) -> Self:
         """Split sequences Int[M, L] in their order into shares that sum to 1."""
         made, whole = cls(), Examples(x0, layout.is_real(x0))
+        whole.real[:, : layout.num_given] = False
         parts = shares_of(len(x0), fractions)
         made.layout, made.splits = layout, {name: whole[rows] for name, rows in parts.items()}
         return made
@@ -170,6 +171,11 @@ class TokenDataset(Dataset):
     def real_positions(self, sizes: Tensor) -> Tensor:
         """Positions to fill for samples of ``sizes``, Int[B] -> Bool[B, L]: the first not given."""
         return first_positions(self.layout.length, self.layout.num_given, sizes)
+
+    def clamp(self, split: str, num: int) -> Tensor | None:
+        """Tokens that ``num`` fresh samples are given, from samples of a split: Int[num, L], -1
+        where a token is sampled; None if nothing is given."""
+        return None
 
     def _meaning(self) -> str:
         return repr((self.layout.mask_id, self.layout.pad_id))

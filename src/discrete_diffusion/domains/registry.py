@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINT_GROUP = "discrete_diffusion.domains"
 
-_BUILT_IN = ("graphs", "molecules", "text")
+_BUILT_IN = ("graphs", "molecules", "puzzles", "text")
 """Folders here; the module ``domain`` of each registers its class."""
 
 DEFAULT = "bubble_diagrams"

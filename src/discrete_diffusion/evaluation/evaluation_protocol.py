@@ -152,6 +152,7 @@ def score_samples(
         Model(model.algorithm, model.sampler, model.device),
         data.real_positions(sizes),
         generator=make_generator(protocol.seed, *_SAMPLES, device=model.device),
+        clamp=data.clamp(held_out_split(data), protocol.num_samples),
     )
     seconds = time.perf_counter() - start
     return {

@@ -180,7 +180,8 @@ class TokenReport(Report):
         """Sample as ``sample`` does, with network calls and seconds."""
         entropy = (seed, *stream)
         sizes = fresh_sizes(num, self.data.size_counts(), entropy=entropy)
-        return sample_tokens(model, self.data.real_positions(sizes), entropy=entropy)
+        clamp = self.data.clamp(self.split, num)
+        return sample_tokens(model, self.data.real_positions(sizes), entropy=entropy, clamp=clamp)
 
     def measure_real(self, num: int) -> dict[str, float]:
         """Measure the split itself, to compare with ``num`` samples."""

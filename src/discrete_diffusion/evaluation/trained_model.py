@@ -281,10 +281,13 @@ def complete_tokens(
 ) -> TokenSamples:
     """Sample once per row of ``partial`` Int[M, L], whose ids are kept; -1 marks tokens to sample.
 
-    ``real``: Bool[M, L], the positions that carry data; elsewhere ``partial`` is not read. Raises
+    ``real``: Bool[M, L], the positions that carry data or are given (``TokenLayout.num_given``);
+    elsewhere ``partial`` is not read. Raises
     ``ValueError`` naming row and position for an illegal id.
     """
-    return sample_tokens(model, real, entropy=entropy, clamp=partial.where(real, -1))
+    clamp, sampled = partial.where(real, -1), real.clone()
+    sampled[:, : model.algorithm.layout.num_given] = False
+    return sample_tokens(model, sampled, entropy=entropy, clamp=clamp)
 
 
 _MEANINGS = {

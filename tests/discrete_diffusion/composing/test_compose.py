@@ -55,6 +55,8 @@ GOES_WITH = {
     ("data", "text"): ["algo.backbone=dit"],
     ("data", "token_files"): ["algo.backbone=dit"],
     ("data", "dialogue-tokens"): ["algo.backbone=dit"],
+    ("data", "sudoku"): ["algo.backbone=my-transformer"],
+    ("data", "graph_colouring"): ["algo.backbone=my-transformer"],
     ("data", "graphs"): ["data.max_nodes=20"],
     ("data", "molecules"): ["data.max_nodes=9", "data.atoms=[C,N,O]"],
     ("data", "regions"): ["algo=masked-features"],
