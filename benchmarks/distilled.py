@@ -64,11 +64,10 @@ NAMES = {"first-hitting": "teacher, first-hitting", "student": "student, few-cal
 SERIES = {
     "first-hitting": "teacher, first-hitting",
     "entropy-bounded": "teacher, entropy-bounded",
-    "speculative": "teacher, speculative",
     "student": "students, few-call",
 }
 COSTS = (
-    CostPanel("waits", "network calls one after the other"),
+    CostPanel("calls", "network calls"),
     CostPanel("cpu_ms", "CPU-milliseconds per sample"),
 )
 ROWS = (
@@ -90,15 +89,12 @@ def trained(given: argparse.Namespace, folder: Path) -> list[Path]:
 
 
 def cells_of(students: Sequence[str], num_seeds: int) -> list[Cell]:
-    """Seed after seed, so that what runs beside slows all samplers alike. Speculative sampling, the
-    slowest, has one seed: its samples are of the distribution of first-hitting."""
+    """Seed after seed, so that what runs beside slows all samplers alike."""
     cells = []
     for seed in range(num_seeds):
         cells.append(Cell(TEACHER, "first-hitting", "first-hitting", seed=seed))
         bounded = (("entropy_budget", 1.2),)
         cells.append(Cell(TEACHER, "entropy-bounded", "entropy-bounded", bounded, seed=seed))
-        if seed == 0:
-            cells.append(Cell(TEACHER, "speculative", "speculative"))
         cells += [
             Cell(TEACHER, "first-hitting", "first-hitting", steps=k, seed=seed) for k in STEPS
         ]
@@ -109,7 +105,7 @@ def cells_of(students: Sequence[str], num_seeds: int) -> list[Cell]:
 def is_judged(cell: Cell, calls: Sequence[int]) -> bool:
     """Whether it is asked which of its samples can be built: one seed of the teacher, of students,
     and of the teacher in as many steps."""
-    return cell.seed == 0 and cell.name != "speculative" and cell.steps in (None, *calls)
+    return cell.seed == 0 and cell.steps in (None, *calls)
 
 
 def nats(model: Model, folder: Path) -> dict[str, Any]:
@@ -187,18 +183,12 @@ def groups(results: Mapping[str, Any]) -> list[Cells]:
     for cell in results["cells"]:
         found.setdefault((cell["model"], cell["line"], cell["steps"]), []).append(cell)
     order = list(SERIES)
-    return sorted(found.values(), key=lambda g: (order.index(g[0]["line"]), -waits(g[0])))
-
-
-def waits(cell: Mapping[str, Any]) -> float:
-    """Calls of the network that wait for each other: those of all rows but for rounds."""
-    return cell.get("rounds", cell["calls"])
+    return sorted(found.values(), key=lambda g: (order.index(g[0]["line"]), -g[0]["calls"]))
 
 
 def values(group: Cells, key: str, num: int) -> list[float]:
     """A number per seed, in the unit that it is shown in."""
     derived: dict[str, Callable[[Mapping[str, Any]], float]] = {
-        "waits": waits,
         "cpu_ms": lambda cell: 1000 * cell["cpu_seconds"] / num,
         "not_transitive": lambda cell: 100 * (1 - cell["transitive"]),
     }
@@ -218,7 +208,7 @@ def share(found: float, num: int) -> str:
 
 def table(results: Mapping[str, Any]) -> str:
     num, judged, floor = results["num_samples"], results["num_verdicts"], results["floors"]
-    heads = ["sampler", "calls", "evaluations", "nats ↓", *QUALITY.values()]
+    heads = ["sampler", "calls", "nats ↓", *QUALITY.values()]
     heads += ["buildable, % ↑", "CPU-s for 1,000 ↓"]
     digits = {key: 4 if key.endswith("_tv") else 2 if key == "valid" else 1 for key in QUALITY}
     rows = []
@@ -234,8 +224,7 @@ def table(results: Mapping[str, Any]) -> str:
         rows.append(
             [
                 name,
-                f"{confidence_interval(values(group, 'waits', num)).mean:.1f}",
-                shown(values(group, "calls", num), 1) if "rounds" in first else "",
+                f"{confidence_interval(values(group, 'calls', num)).mean:.1f}",
                 shown_bound if measured else "",
                 *(shown(values(group, key, num), digits[key]) for key in QUALITY),
                 share(buildable[0], judged) if buildable else "",
@@ -243,7 +232,7 @@ def table(results: Mapping[str, Any]) -> str:
             ]
         )
     real = [f"{(1 if d == 4 else 100) * floor[key]:.{d}f}" for key, d in digits.items()]
-    rows.append(["real plans", "", "", "", *real, share(floor["buildable"], judged), ""])
+    rows.append(["real plans", "", "", *real, share(floor["buildable"], judged), ""])
     return markdown_table(heads, rows)
 
 

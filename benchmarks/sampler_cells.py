@@ -29,7 +29,6 @@ from floor_plans import decode
 from floor_plans.diagrams.metrics.diagram_set import DiagramSet
 from floor_plans.diagrams.metrics.diagrams import bubble_metrics
 from record import digest_of_code
-from speculative import counted
 
 NUM, QUICK_NUM, BATCH = 2000, 100, 256
 FLAT = (
@@ -104,7 +103,7 @@ class Model:
         checkpoint, data = self.checkpoint, self.checkpoint.config.data
         sizes = sample_sizes(checkpoint.size_counts, num, make_generator(cell.seed, 0))
         real = domain_of(data).vocabulary(data).real_positions(sizes)
-        in_rounds, watch = cell.name == "speculative", Stopwatch(torch.device("cpu"))
+        watch = Stopwatch(torch.device("cpu"))
         output = sample_in_batches(
             SampledModel(
                 checkpoint.algorithm,
@@ -114,7 +113,6 @@ class Model:
             ),
             real,
             generator=make_generator(cell.seed, 1),
-            trajectories=num if in_rounds else 0,
         )
         spent = watch.stop(num)
         diagrams = decode(output.x0, VocabConfig(n_max=data.max_nodes))
@@ -126,9 +124,6 @@ class Model:
             "seconds": spent.wall,
             "cpu_seconds": spent.cpu,
         }
-        if in_rounds:
-            most = cell.sampling.get("draft_length", 8)
-            numbers["rounds"] = counted(output, real.sum(dim=1), most)["rounds"]
         if verdicts:
             some = diagrams[:verdicts]
             numbers["buildable"] = len(buildable(some)) / len(some)

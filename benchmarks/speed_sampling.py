@@ -74,7 +74,6 @@ WAYS = (
     Way("first-hitting", "first-hitting"),
     Way("first-hitting, steps=12", "first-hitting", 12),
     Way("entropy-bounded", "entropy-bounded"),
-    Way("speculative", "speculative"),
     Way("first-hitting, bfloat16", "first-hitting", bfloat16=True),
     Way("first-hitting, steps=12, bfloat16", "first-hitting", 12, bfloat16=True),
     Way("entropy-bounded, bfloat16", "entropy-bounded", bfloat16=True),

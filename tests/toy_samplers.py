@@ -124,8 +124,7 @@ CASES = [(name, sampler) for name in ALGORITHMS for sampler in fitting_samplers(
 
 def takes_steps(algorithm: TokenAlgorithm | str, sampler: str) -> bool:
     one_by_one = algorithm == "ar" or isinstance(algorithm, AR)
-    refuses = ("autoregressive", "entropy-bounded", "speculative")
-    return sampler not in refuses and not one_by_one
+    return sampler not in ("autoregressive", "entropy-bounded") and not one_by_one
 
 
 def runs_a_grid(sampler: str) -> bool:

@@ -22,7 +22,7 @@ from discrete_diffusion.sampling.model import Model
 from toy_samplers import fitting_samplers
 
 TEMPERATURES = (0.1, 1.0, 10.0)
-WITHOUT_STEPS = ("autoregressive", "entropy-bounded", "few-call", "speculative")
+WITHOUT_STEPS = ("autoregressive", "entropy-bounded", "few-call")
 MILLION = 1_000_000
 
 

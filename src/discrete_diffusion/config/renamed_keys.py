@@ -59,7 +59,6 @@ KEYS: dict[str, dict[str, str]] = {
         "budget": "entropy_budget",
         "groups_in_turn": "group_by_group",
         "corrections": "corrector_steps",
-        "tokens_per_round": "draft_length",
         "default_steps": "steps",
         "stop_cosine": "stop_similarity",
     },

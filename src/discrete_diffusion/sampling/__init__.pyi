@@ -8,7 +8,6 @@ from .base import Guidance as Guidance
 from .base import Sampler as Sampler
 from .base import check_given as check_given
 from .exact_samplers import Autoregressive as Autoregressive
-from .exact_samplers import Speculative as Speculative
 from .exactness import approximations as approximations
 from .exactness import exactness_facts as exactness_facts
 from .exactness import unseen_position as unseen_position

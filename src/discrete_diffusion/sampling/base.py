@@ -25,7 +25,6 @@ class Exactness(Enum):
     UNKNOWN = "not stated"
     APPROXIMATE = "another than the model's"
     GRID = "the model's of discrete steps, if all are made; of others as the number of steps grows"
-    MASKED_SHARE = "one token a call in the process's order, given the time of the masked share"
     ANY_ORDER = "one token a call in an order that reads the predictions or is chosen freely"
     MODEL = "the model's own: of absorbing noise one token a call, at the times of the process"
 

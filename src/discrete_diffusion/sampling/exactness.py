@@ -17,10 +17,6 @@ _REASONS = {
     Exactness.UNKNOWN: "sampling={name} does not state which distribution its samples have",
     Exactness.APPROXIMATE: "sampling={name} is approximate",
     Exactness.GRID: "sampling={name} is approximate: it tends to the model as its steps grow",
-    Exactness.MASKED_SHARE: (
-        "sampling={name} is exact only for a network that is not given t: it gives the time of the "
-        "masked share, not that at which a token is revealed"
-    ),
     Exactness.ANY_ORDER: (
         "sampling={name} samples in an order of its own: exact only where a network that is not "
         "given t predicts the same in every order"
@@ -142,7 +138,7 @@ def _reasons_of_sampler(
             return [] if made >= discrete else [short]
         return reasons or [f"sampling={sampler.name} does not make the steps of the model"]
     # a single token has the network's distribution, in every order
-    if not algorithm.time_conditioning and (num <= 1 or exactness is Exactness.MASKED_SHARE):
+    if not algorithm.time_conditioning and num <= 1:
         reasons = []
     if sampler.samples_together(num, steps):
         reasons.append("several tokens are sampled per call")

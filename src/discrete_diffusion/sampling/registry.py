@@ -38,7 +38,6 @@ SAMPLERS: Registry[Callable[..., Sampler[Any]]] = Registry(
         "predictor-corrector": _lazy("ancestral:PredictorCorrector"),
         "remdm": _lazy("ancestral:ReMDM", absorbing_only=True),
         "renoise": _lazy("ancestral:Renoise"),
-        "speculative": _lazy("exact_samplers:Speculative", absorbing_only=True),
     },
 )
 register_sampler = SAMPLERS.register

@@ -118,14 +118,14 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             support: Bool[B, L, V], a narrowing of the legal ids, which is always satisfied. The
                 ``log_weights`` of the result, the log of the mass kept at every token, undo its
                 tilt where tokens are sampled one by one in an order that does not read them
-                (``first-hitting``, ``speculative``, ``autoregressive``, ``margin``, ``entropy``,
+                (``first-hitting``, ``autoregressive``, ``margin``, ``entropy``,
                 ``entropy-bounded`` at budget 0), and as steps grow of ``ancestral``, and of
                 ``predictor-corrector`` where noise is not absorbing; of other samplers they do not.
             narrowing: a narrowing that reads the tokens sampled so far. It is always satisfied, but
                 for samples of weight 0: the tokens of one call are sampled one after the other from
                 their D, so that they heed each other. The weights undo its tilt as they do that of
-                ``support``. It is refused with noise that leaves no MASK, orders that read the
-                tokens sampled, and ``speculative``.
+                ``support``. It is refused with noise that leaves no MASK, and orders that read the
+                tokens sampled.
             keep_trajectory: return the states on the way, too.
 
         Returns:
@@ -283,25 +283,21 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         """
         return uniform_draws((int(where.sum()),), samples.generator, samples.x.device)
 
-    def log_d0(
-        self, samples: PartialSamples, rows: Tensor, t: Tensor, x: Tensor | None = None
-    ) -> Tensor:
+    def log_d0(self, samples: PartialSamples, rows: Tensor, t: Tensor) -> Tensor:
         """Return log D with guidance; takes one network call, or two with guidance.
 
         Args:
             samples: the samples so far.
             rows: Int[R], indices of samples.
             t: Float64[R], times.
-            x: Int[R, L], input of the network instead of the samples' tokens; with it a sample may
-                have several rows.
 
         Returns:
             Float[R, L, V].
         """
         samples.begin_call()
-        samples.nfe.index_add_(0, rows, torch.full_like(rows, self._guidance.calls))
-        x, real = samples.x[rows] if x is None else x, samples.real[rows]
-        return self._guided(samples.algorithm, x, t, real, samples.conditions_of(rows))
+        samples.nfe[rows] += self._guidance.calls
+        given = samples.conditions_of(rows)
+        return self._guided(samples.algorithm, samples.x[rows], t, samples.real[rows], given)
 
     def _log_d0_of_all(self, samples: PartialSamples, counted: Tensor, t: Tensor) -> Tensor:
         """``log_d0`` of all samples, in fixed shapes; ``nfe`` grows by one where ``counted``."""

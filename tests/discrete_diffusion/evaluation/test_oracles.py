@@ -215,7 +215,7 @@ def test_every_sampler_is_measured_or_refused_with_a_reason(uniform, monkeypatch
 
     if not uniform:  # exact samplers are at the floor, the stranger's is not
         floor, wrong = distance(EXACT_DRAWS), distance("backwards")
-        for name in ("first-hitting", "dilated", "planned", "entropy", "speculative"):
+        for name in ("first-hitting", "dilated", "planned", "entropy"):
             assert distance(name) < 0.3 * wrong, name
         assert floor < 0.3 * wrong
         again = sampler_distances(world, [{"name": "dilated"}], num=400, seeds=(0, 1))

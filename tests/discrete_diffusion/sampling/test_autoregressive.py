@@ -66,7 +66,7 @@ def test_samplers_that_do_not_fit_are_refused_before_anything_runs():
     refused(Ancestral(), ar(), rf"ar cannot be sampled by ancestral; {fits}")
     refused(Autoregressive(), bd3lm(), "needs algo=ar, got bd3lm; use sampling=ancestral")
     refused(Autoregressive(), exact("udlm"), "needs algo=ar, got udlm; use sampling=ancestral")
-    for name in (*CHOOSING, "remdm", "renoise", "speculative"):
+    for name in (*CHOOSING, "remdm", "renoise"):
         refused(build_sampler({"name": name}), ar(), rf"cannot be sampled by {name}; {fits}")
     process = absorbing("cosine")
     without_cache = AR(ExactBlockBackbone(process), process)
@@ -80,20 +80,19 @@ def test_noise_that_leaves_doubt_fits_grids_alone(name):
     """The others reveal MASKs, and a visible token must be certain then."""
     algorithm = exact(name)
     assert fitting_samplers(algorithm) == ["ancestral", "predictor-corrector", "renoise"]
-    for sampler in (*CHOOSING, "first-hitting", "remdm", "speculative"):
+    for sampler in (*CHOOSING, "first-hitting", "remdm"):
         with pytest.raises(ValueError, match=rf"{sampler}, which needs absorbing noise; use sampl"):
             build_sampler({"name": sampler}).check(algorithm)
 
 
 def test_what_fits_absorbing_noise():
     grids = ["ancestral", "predictor-corrector", "remdm", "renoise"]
-    in_order = [*CHOOSING, "speculative"]
     in_sets = ["dilated", "planned"]
-    every = [*grids, *in_order, *in_sets, "first-hitting"]
+    every = [*grids, *CHOOSING, *in_sets, "first-hitting"]
     assert fitting_samplers(exact("mdlm")) == sorted(every)
     assert fitting_samplers(bd3lm()) == sorted(every)
     assert fitting_samplers(ar()) == ["autoregressive", "first-hitting"]
     in_steps = exact("d3pm-absorbing")  # which knows none of the times of first-hitting
-    assert fitting_samplers(in_steps) == sorted([*grids, *in_order, "dilated"])
+    assert fitting_samplers(in_steps) == sorted([*grids, *CHOOSING, "dilated"])
     with pytest.raises(ValueError, match=r"discrete times only .* use sampling=ancestral"):
         FirstHitting().check(in_steps)

@@ -67,7 +67,6 @@ def test_samplers_that_revise_run_their_grid_once_per_block(sampler, options):
     [
         ("margin", {}),
         ("entropy", {}),
-        ("speculative", {}),
         ("entropy-bounded", {"entropy_budget": 0.0}),
     ],
 )

@@ -123,8 +123,8 @@ def test_absorbing_noise_costs_a_call_only_where_a_mask_is_revealed(sampler, eac
         assert (call.x_t == MASK).any(dim=1).all()
     if sampler in ("ancestral", "first-hitting", *CHOOSING):
         assert (output.nfe <= LENGTH).all()
-    # which has two rounds of calls in a step, or asks about several states of a sample in one
-    if sampler not in ("predictor-corrector", "speculative"):
+    # which has two rounds of calls in a step
+    if sampler != "predictor-corrector":
         hidden = output.trajectory == MASK
         revealed = (hidden[:-1] & ~hidden[1:]).any(dim=2).sum(dim=0)
         assert torch.equal(output.nfe, revealed)
@@ -185,8 +185,6 @@ def test_the_work_of_a_sample_is_its_calls_times_its_columns(algorithm):
         nfe = sampler.sample(algorithm, real, generator=make_generator(0)).nfe
         columns = 1 if name == "autoregressive" else LENGTH
         calls = sampler.work(LENGTH, algorithm) / columns
-        if name == "speculative":
-            continue  # a proposal that is refused is computed too
         assert nfe.max() <= calls, name
         if name in ("first-hitting", "autoregressive", "confidence", "margin", "entropy"):
             assert nfe.min() == calls, name

@@ -37,7 +37,6 @@ EXACT = {
     "margin": {},
     "entropy": {},
     "entropy-bounded": {"entropy_budget": 0.0, "order": "random"},
-    "speculative": {},
 }
 SUBSETS = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
 
@@ -65,8 +64,7 @@ def test_clamping_gives_the_exact_conditional(sampler, schedule, positions):
     conditional = conditional_on(clamp, world)
     share = world.distribution(output.x0)
     assert total_variation(share, conditional) < noise_floor(conditional, NUM)
-    if sampler != "speculative":
-        assert (output.nfe == LENGTH - len(positions)).all()
+    assert (output.nfe == LENGTH - len(positions)).all()
 
 
 def test_clamping_is_exact_with_padding_too():

@@ -93,8 +93,6 @@ def test_options_of_k_per_call():
         ("remdm", {"strategy": "cup"}, "did you mean 'cap'"),
         ("remdm", {"eta": 0.0}, r"sampling\.eta=0\.0: expected a number in \(0, 1\]"),
         ("margin", {"group_by_group": "yes"}, r"sampling\.group_by_group=yes: expected true or f"),
-        ("speculative", {"draft_length": 0}, r"sampling\.draft_length=0: expected a whole"),
-        ("speculative", {"tokens_per_call": 2}, "no setting 'tokens_per_call'"),
         ("first_hitting", {}, "did you mean 'first-hitting'"),
     ],
 )

@@ -22,7 +22,7 @@ from discrete_diffusion.sampling.registry import SAMPLERS
 from toy_samplers import CASES, draw_from, exact, runs_a_grid, takes_steps
 from toy_world import FULL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
 
-THREE = [("mdlm", "first-hitting"), ("udlm", "ancestral"), ("mdlm", "speculative")]
+THREE = [("mdlm", "first-hitting"), ("udlm", "ancestral"), ("mdlm", "entropy-bounded")]
 """Samplers that take calls, steps, or neither."""
 
 

@@ -53,7 +53,6 @@ BY_SHARE = {
     "entropy": {"group_by_group": True},
     "two at once": {"name": "margin", "tokens_per_call": 2},
     "entropy-bounded": {"entropy_budget": 0.1},
-    "speculative": {},
 }
 
 
@@ -71,7 +70,7 @@ def test_the_time_is_that_of_the_masked_share_of_real_tokens(case, make: Callabl
         torch.testing.assert_close(call.t.double(), expected, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("sampler", ["confidence", "speculative"])
+@pytest.mark.parametrize("sampler", ["confidence", "margin"])
 def test_a_model_of_steps_is_told_the_next_later_of_its_times(sampler):
     process = absorbing("per_group")
     algorithm = D3PM(ExactBackbone(process, tilt=3.0), process, num_steps=7)

@@ -30,7 +30,6 @@ SAMPLERS = {
     "two at once": {"name": "first-hitting", "tokens_per_call": 2},
     "colder": {"name": "first-hitting", "temperature": 0.7},
     "nucleus": {"name": "first-hitting", "top_p": 0.8},
-    "speculative": {},
     "margin": {},
     "entropy": {},
     "entropy-bounded": {"entropy_budget": 0.0},
@@ -113,7 +112,7 @@ def test_fresh_samples_follow_the_model_just_where_they_are_called_exact(case, n
 
 @pytest.mark.parametrize("name", ["told", "untold"])
 @pytest.mark.parametrize("clamp", ["first", "last"])
-@pytest.mark.parametrize("case", ["first-hitting", "speculative", "two at once", "confidence"])
+@pytest.mark.parametrize("case", ["first-hitting", "two at once", "confidence"])
 def test_completions_called_exact_follow_the_process_begun_with_what_is_given(case, name, clamp):
     law, why = own_law(name, clamp), reasons(case, name, clamp)
     distance = apart(drawn(case, name, clamp=CLAMPS[clamp]), law)
@@ -124,20 +123,16 @@ def test_completions_called_exact_follow_the_process_begun_with_what_is_given(ca
 
 
 def test_what_is_called_exact():
-    """Of networks that are told t, the default, first-hitting alone."""
-    told, untold = (
-        {case for case in SAMPLERS if not reasons(case, name)} for name in ("told", "untold")
-    )
-    assert told == {"first-hitting"}
-    assert untold == {"first-hitting", "speculative"}
-    assert "given t" in reasons("speculative", "told")[0]
+    """first-hitting alone."""
+    for name in ("told", "untold"):
+        assert {case for case in SAMPLERS if not reasons(case, name)} == {"first-hitting"}
     for case in ("margin", "entropy-bounded"):
         assert "order of its own" in reasons(case, "untold")[0]
     assert "steps" in reasons("ancestral", "told")[0]
 
 
 @pytest.mark.parametrize("name", ["told", "untold"])
-@pytest.mark.parametrize("case", ["first-hitting", "speculative", "two at once"])
+@pytest.mark.parametrize("case", ["first-hitting", "two at once"])
 def test_weights_of_narrowed_samples_undo_the_tilt_where_it_is_said(case, name):
     world = ToyWorld.make()
     support = world.layout.support.clone()
@@ -175,7 +170,7 @@ def test_all_steps_of_a_model_of_discrete_steps_are_exact(name):
     few = draw_from(algorithm, "ancestral", NUM, steps=some)
     assert apart(few, law.clean()) > noise_floor(law.clean(), NUM)
     if algorithm.process.absorbing:
-        (why,) = approximations(build_sampler({"name": "speculative"}), algorithm)
+        (why,) = approximations(build_sampler({"name": "margin"}), algorithm)
     else:
         clamped = {"real": FULL.unsqueeze(0), "known": torch.tensor([[True, False, False]])}
         (why,) = approximations(sampler, algorithm, steps=all_steps, **clamped)
@@ -203,7 +198,7 @@ def test_left_to_right_prefixes_are_exact_and_the_rest_is_not_seen(sampler):
 def test_one_token_is_drawn_from_what_the_network_says_of_it():
     """In every order, if the network is not told t; in one call, whatever number that may take."""
     real, known = FULL.unsqueeze(0), torch.tensor([[True, False, True]])
-    for case in ("margin", "ancestral", "speculative", "two at once"):
+    for case in ("margin", "ancestral", "two at once"):
         why = approximations(made(case), network("untold"), steps=None, real=real, known=known)
         assert why == []
     told = {"real": real, "known": known}
@@ -292,16 +287,13 @@ def test_samples_in_blocks_follow_the_model_just_where_they_are_called_exact(cas
 
 
 def test_what_is_called_exact_in_blocks():
-    told, untold = (
-        {
+    for name in ("told", "untold"):
+        exact_ones = {
             case
             for case in IN_BLOCKS
             if not why_not(made(case), blocks(name), steps=SAMPLERS[case].get("steps"))
         }
-        for name in ("told", "untold")
-    )
-    assert told == {"first-hitting"}
-    assert untold == {"first-hitting", "speculative"}
+        assert exact_ones == {"first-hitting"}
 
 
 @pytest.mark.parametrize("name", ["told", "untold"])

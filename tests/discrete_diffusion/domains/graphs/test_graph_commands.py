@@ -304,7 +304,6 @@ def test_structures_that_are_refused(run, capsys):
         (["structure=valence"], ("valence", "connected, forest, planar, tree")),
         (["structure=7"], ("7", "tree")),
         (["structure=tree", "sampling=confidence"], ("confidence", "first-hitting")),
-        (["structure=tree", "sampling=speculative"], ("speculative", "first-hitting")),
     ):
         error = refused(capsys, "sample", f"checkpoint={run}/run", *words, "out=no")
         assert all(word in error for word in named), error

@@ -21,7 +21,6 @@ from discrete_diffusion.sampling import (
     FirstHitting,
     Margin,
     Model,
-    Speculative,
 )
 from fake_processes import in_processes
 from floor_plans import BubbleDiagram, PartialDiagram, decode
@@ -212,7 +211,6 @@ def test_lines_are_called_as_they_are_numbered():
         (FirstHitting(), {"node_order": "canonic"}, "node order 'canonic'; did you mean 'canonica"),
         (FirstHitting(), {"steps": 0}, "steps=0: expected at least 1"),
         (EntropyBounded(), {"steps": 3}, "leave steps unset"),
-        (Speculative(), {"steps": 3}, "set sampling.draft_length"),
         (Autoregressive(), {}, "autoregressive sampling needs algo=ar, got mdlm"),
     ],
 )
@@ -253,15 +251,12 @@ def test_several_tokens_per_call_are_why():
     assert reasons(twice, completed([one])) == []  # there is but one token to draw
 
 
-def test_the_order_of_the_process_is_exact_for_networks_that_are_not_told_t():
+def test_the_order_of_the_process_alone_is_exact():
     told = copy.copy(MODEL)
     told.time_conditioning = True
     untold = copy.copy(MODEL)
     untold.time_conditioning = False
-    output = drawn_by(Speculative())
-    assert reasons(Speculative(), output, untold) == []
-    (reason,) = reasons(Speculative(), output, told)
-    assert reason.startswith("sampling=speculative is exact only for a network that is not given t")
+    output = drawn_by(FirstHitting())
     for sampler in (Margin(), Entropy(), EntropyBounded(entropy_budget=0.0, order="entropy")):
         for model in (told, untold):
             (reason,) = reasons(sampler, output, model)
