@@ -43,8 +43,6 @@ METRICS = (
 REFERENCE = "first-hitting"
 """The line whose first setting, one token per call, is the one to compare with."""
 SEEDS = range(5)
-FEW_CALLS = 12
-"""Network calls per diagram that the candidates may take."""
 
 
 @dataclass(frozen=True)
@@ -208,56 +206,13 @@ def _steps(*numbers: int, **options: Any) -> list[dict[str, Any]]:
     return [{**options, "steps": number} for number in numbers]
 
 
-def _budgets(*budgets: float, **options: Any) -> list[dict[str, Any]]:
-    return [{**options, "entropy_budget": budget} for budget in budgets]
-
-
-def absorbing_curves() -> list[Cell]:
-    """Samplers over their steps, on the absorbing model; the reference first."""
-    k1: list[dict[str, Any]] = [{}]
-    return [
-        *_cells("mdlm", REFERENCE, "first-hitting", k1 + _steps(16, 12, 8, 5)),
-        *_cells("mdlm", "ancestral", "ancestral", _steps(100, 32, 16, 8, 5)),
-        *_cells("mdlm", "confidence", "confidence", k1 + _steps(12, 8, 5)),
-        *_cells("mdlm", "margin", "margin", k1 + _steps(12, 8, 5)),
-        *_cells("mdlm", "entropy", "entropy", k1 + _steps(12, 8, 5)),
-        *_cells(
-            "mdlm",
-            "entropy-bounded",
-            "entropy-bounded",
-            _budgets(0.1, 0.5, 1, 2, 4, order="random"),
-        ),
-        *_cells(
-            "mdlm",
-            "entropy-bounded, least entropy first",
-            "entropy-bounded",
-            _budgets(0.1, 0.5, 1, 2, 4, order="entropy"),
-        ),
-        *_cells("mdlm", "remdm", "remdm", _steps(48, 24, 12, 8)),
-        *_cells("mdlm", "renoise", "renoise", _steps(48, 24, 12, 8, 5)),
-        *_cells("mdlm", "predictor-corrector", "predictor-corrector", _steps(24, 12, 7, 4)),
-    ]
-
-
-def variants() -> list[Cell]:
-    """Options of single samplers that are no curves of their own."""
-    return [
-        *_cells(
-            "mdlm",
-            "entropy-bounded, groups in turn",
-            "entropy-bounded",
-            _budgets(1.2, order="random", group_by_group=True),
-        ),
-        *_cells("mdlm", "remdm, rescale", "remdm", _steps(24, strategy="rescale", eta=0.1)),
-    ]
-
-
 def sharpened() -> list[Cell]:
-    """Temperatures below 1, and a nucleus."""
+    """Temperatures below 1, a nucleus, and ``confidence``, which sharpens by itself."""
     temperatures: list[dict[str, Any]] = [{"temperature": t} for t in (0.9, 0.8, 0.7)]
     few: list[dict[str, Any]] = [{"top_p": 0.9}]
     ahead = {"order": "random", "entropy_budget": 1.2}
     return [
+        *_cells("mdlm", "confidence", "confidence", [{}]),
         *_cells("mdlm", REFERENCE, "first-hitting", temperatures + few),
         *_cells(
             "mdlm",
@@ -265,7 +220,7 @@ def sharpened() -> list[Cell]:
             "entropy-bounded",
             [{**ahead, **change} for change in (temperatures[0], temperatures[1], few[0])],
         ),
-        *_cells("mdlm", "renoise", "renoise", _steps(12, temperature=0.8)),
+        *_cells("mdlm", "renoise", "renoise", _steps(12) + _steps(12, temperature=0.8)),
     ]
 
 
@@ -299,12 +254,10 @@ def candidates() -> list[Cell]:
 def all_cells() -> list[Cell]:
     """Each once, the candidates' seeds first."""
     seeded = [replace(cell, seed=seed) for seed in SEEDS for cell in candidates()]
-    curves = [*absorbing_curves(), *variants(), *sharpened(), *other_noise()]
-    return list(dict.fromkeys([*seeded, *curves]))
+    return list(dict.fromkeys([*seeded, *sharpened(), *other_noise()]))
 
 
 def quick_cells() -> list[Cell]:
     """A few of every kind."""
     seeded = [replace(cell, seed=seed) for seed in (0, 1) for cell in candidates()]
-    few = [*absorbing_curves()[::3], *variants()[:1], *sharpened()[:1], *other_noise()[-1:]]
-    return list(dict.fromkeys([*seeded, *few]))
+    return list(dict.fromkeys([*seeded, *sharpened()[:2], *other_noise()[-1:]]))

@@ -1,4 +1,4 @@
-"""Quality of samples against network calls: samplers x steps x temperature, on the embedded plans.
+"""Quality of the samplers of few calls, of temperature, and of other noise, on the embedded plans.
 
     python benchmarks/samplers.py [--checkpoint FILE] [--non-absorbing FILE] [--threads 1]
         [--folder runs/samplers] [--share 0/2] [--quick]
@@ -10,16 +10,16 @@ never saw.
 Every cell (sampler, steps, seed) is written into the folder as soon as it is measured, and is not
 measured again for the same weights and the same code of samplers: an interrupted sweep goes on when
 called again, and two processes can share it, one with ``--share 0/2``, one with ``--share 1/2``.
-The call that finds all cells measured writes ``benchmarks/results/samplers.json``, the tables of
-the docs and the figure beside them; with ``--quick``, a small model and few samples, all goes into
-the folder. ``seconds`` are those of the machine as it was, whatever else ran on it.
+The call that finds all cells measured writes ``benchmarks/results/samplers.json`` and the tables of
+the docs; with ``--quick``, a small model and few samples, all goes into the folder. ``seconds`` are
+those of the machine as it was, whatever else ran on it. How far samplers end from the truth, by
+network calls, is the question of ``sampler_distances.py``.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from statistics import fmean, variance
 from typing import Any
@@ -27,10 +27,8 @@ from typing import Any
 import torch
 from scipy.stats import ttest_ind
 
-from discrete_diffusion.evaluation import Interval, confidence_interval
-from record import Figures, Part, Record, Sections, command_line, markdown_table, publish
+from record import Part, Record, Sections, command_line, markdown_table, publish
 from sampler_cells import (
-    FEW_CALLS,
     FLAT,
     NUM,
     QUICK_NUM,
@@ -41,30 +39,12 @@ from sampler_cells import (
     quick_cells,
     trained,
 )
-from sampler_figures import Curve, QualityPanel, ReferencePoint, draw_tradeoff
 
 QUICK = ("model=bd_tiny", "trainer.max_steps=300", "data.num_plans=5000", "eval.num_samples=0")
 
 Measured = dict[str, Any]
 """A cell with its numbers."""
 
-FIGURE = "samplers_pareto.png"
-FAMILIES = {
-    "order left to chance": ("first-hitting", "ancestral", "entropy-bounded"),
-    "order by certainty": (
-        "confidence",
-        "margin",
-        "entropy",
-        "entropy-bounded, least entropy first",
-    ),
-    "revising": ("remdm", "renoise", "predictor-corrector"),
-}
-PANELS = (
-    QualityPanel("relation_tv", "Relation TV", (0.009, 0.25), is_log=True, more_is_better=False),
-    QualityPanel("valid", "Valid", (0.98, 1.0), is_share=True),
-    QualityPanel("transitive", "Transitive", (0.8, 1.0), is_share=True),
-    QualityPanel("mode_coverage_weighted", "Coverage", (0.45, 1.0), is_share=True),
-)
 COLUMNS = {
     "relation_tv": "relation TV ↓",
     "conditional_pair_tv": "conditional pair TV ↓",
@@ -77,45 +57,17 @@ COLUMNS = {
 COMPARED = ("relation_tv", "valid", "transitive", "mode_coverage_weighted")
 
 
-def draw(cells: Sequence[Measured], path: Path) -> None:
-    """Curves over steps at temperature 1, means over the seeds there are; the reference's interval
-    over its own."""
-    plain = [c for c in cells if c["model"] == "mdlm" and not _sharpened(c)]
-    rows = {
-        family: [_curve(line, [c for c in plain if c["line"] == line]) for line in lines]
-        for family, lines in FAMILIES.items()
-    }
-    rows = {family: [c for c in curves if c.calls] for family, curves in rows.items()}
-    seeds = _seeds_of(cells, _reference(cells))
-    draw_tradeoff(
-        {family: curves for family, curves in rows.items() if curves},
-        PANELS,
-        path,
-        reference=ReferencePoint(
-            "first-hitting, one token per call",
-            _mean(seeds, "calls"),
-            {panel.key: _mean(seeds, panel.key) for panel in PANELS},
-            {panel.key: _limits(_interval(seeds, panel.key)) for panel in PANELS},
-        ),
-        few_calls=FEW_CALLS,
-    )
-
-
-def figures(record: Record) -> Figures:
-    return {FIGURE: partial(draw, record.results["cells"])}
-
-
 def sections(record: Record) -> Sections:
     cells = record.results["cells"]
     absorbing = [cell for cell in cells if cell["model"] == "mdlm"]
     lines = list(dict.fromkeys(cell["line"] for cell in absorbing))
     once = [cell for cell in absorbing if cell["seed"] == 0]
     once.sort(key=lambda cell: (lines.index(cell["line"]), _sharpened(cell), -cell["calls"]))
+    shown = [c for c in once if c["line"] == "confidence" or _has_sharpened_peer(c, once)]
     texts = {
         "samplers seeds": _seeds_table(absorbing),
         "samplers noise": _noise(absorbing),
-        "samplers curves": _table([cell for cell in once if not _sharpened(cell)]),
-        "samplers sharpened": _table([cell for cell in once if _has_sharpened_peer(cell, once)]),
+        "samplers sharpened": _table(shown),
         "samplers other noise": _table([cell for cell in cells if cell["model"] != "mdlm"]),
     }
     return {(Part.SAMPLERS, name): text for name, text in texts.items()}
@@ -165,13 +117,6 @@ def _table(cells: Sequence[Measured]) -> str:
     return markdown_table(head, rows)
 
 
-def _curve(line: str, cells: Sequence[Measured]) -> Curve:
-    """A point per setting."""
-    settings = [_seeds_of(cells, cell) for cell in cells if cell["seed"] == 0]
-    values = {panel.key: [_mean(group, panel.key) for group in settings] for panel in PANELS}
-    return Curve(line, [_mean(group, "calls") for group in settings], values)
-
-
 def _reference(cells: Sequence[Measured]) -> Measured:
     return next(c for c in cells if c["line"] == REFERENCE and _setting(c) == "one token per call")
 
@@ -216,18 +161,7 @@ def _calls(cells: Sequence[Measured]) -> str:
 
 
 def _mean(cells: Sequence[Measured], key: str) -> float:
-    return _interval(cells, key).mean
-
-
-def _interval(cells: Sequence[Measured], key: str) -> Interval:
-    return confidence_interval([cell[key] for cell in cells])
-
-
-def _limits(interval: Interval) -> tuple[float, float]:
-    """The mean twice where there is one seed."""
-    if interval.low is None or interval.high is None:
-        return interval.mean, interval.mean
-    return interval.low, interval.high
+    return fmean(cell[key] for cell in cells)
 
 
 def _difference(group: Sequence[Measured], reference: Sequence[Measured], key: str) -> str:
@@ -272,7 +206,6 @@ def main() -> None:
         "cells": found,
     }
     if given.quick:
-        draw(found, folder / FIGURE)
         (folder / "samplers.json").write_text(json.dumps(results, indent=1) + "\n")
         return
     command = f"python benchmarks/samplers.py --threads {given.threads}"

@@ -171,39 +171,40 @@ class HiddenMarkov(OracleWorld):
         return cls.chain(probs / probs.sum(-1, keepdim=True), length=length, uniform=uniform)
 
     def forward(self, x_t: Tensor, sigma: Tensor | None = None) -> Tensor:
+        # messages Float[S, B], samples last; those of a chain emit by the token c they end with
+        emission = self.emission[: self.moves.shape[2]]  # (C, V)
+        table = torch.cat([emission, torch.ones_like(emission[:, :1])], dim=1)
+        alpha = torch.ones_like(self.start[:1])
+        if self.uniform:
+            assert sigma is not None
+            alpha = (-sigma.to(emission)).exp()
+
+        def heard(message: Tensor, place: int) -> Tensor:
+            seen = alpha * table[:, x_t[:, place]] + (1 - alpha) / self.vocab_size  # (C, B)
+            return (message.view(-1, *seen.shape) * seen).view_as(message)
+
         # from the left: p(s_l | tokens before l)
-        left, before = self.start.expand(len(x_t), -1), []
+        left, before = self.start.unsqueeze(1).repeat(1, len(x_t)), []
         for place in range(self.length):
             before.append(left)
-            left = _normalised(self._next(left * self._evidence(x_t[:, place], sigma)))
+            left = _normalised(self._next(heard(left, place)))
         # from the right: p(tokens after l | s_l)
-        right, found = torch.ones_like(left), torch.empty(*x_t.shape, self.vocab_size + 1).to(left)
+        right, found = torch.ones_like(left), torch.zeros(*x_t.shape, self.vocab_size + 1).to(left)
         for place in reversed(range(self.length)):
-            found[:, place, :-1] = _normalised(before[place] * right) @ self.emission
-            right = _normalised(self._previous(right * self._evidence(x_t[:, place], sigma)))
-        found[..., -1] = 0.0
+            ends = (before[place] * right).view(-1, len(emission), len(x_t)).sum(dim=0)  # (C, B)
+            found[:, place, :-1] = _normalised(ends).T @ emission
+            right = _normalised(self._previous(heard(right, place)))
         return found.log()
 
     def _next(self, left: Tensor) -> Tensor:
-        """Float[B, S] over s_l -> over s_{l+1}: a sum over what the next state drops."""
-        moves = self.moves
-        parts = left.view(-1, *moves.shape[:2])
-        return torch.einsum("bam,amc->bmc", parts, moves).flatten(1)
+        """Float[S, B] over s_l -> over s_{l+1}: a sum over what the next state drops."""
+        parts = left.view(*self.moves.shape[:2], -1).transpose(0, 1)  # (M, A, B)
+        return (self.moves.permute(1, 2, 0) @ parts).flatten(0, 1)
 
     def _previous(self, right: Tensor) -> Tensor:
-        """Float[B, S] over s_{l+1} -> over s_l: a sum over what it adds."""
-        parts = right.view(-1, *self.moves.shape[1:])
-        return torch.einsum("bmc,amc->bam", parts, self.moves).flatten(1)
-
-    def _evidence(self, tokens: Tensor, sigma: Tensor | None) -> Tensor:
-        """p(token seen | s) up to a factor, Float[B, S], of tokens Int[B]."""
-        nothing = torch.ones_like(self.start).unsqueeze(0)
-        seen = torch.cat([self.emission.T, nothing])[tokens]
-        if self.uniform:
-            assert sigma is not None
-            alpha = (-sigma.to(seen)).exp().unsqueeze(1)
-            seen = alpha * seen + (1 - alpha) / self.vocab_size
-        return seen
+        """Float[S, B] over s_{l+1} -> over s_l: a sum over what it adds."""
+        parts = right.view(*self.moves.shape[1:], -1)  # (M, C, B)
+        return (self.moves.transpose(0, 1) @ parts).transpose(0, 1).flatten(0, 1)
 
     def sample(self, num: int, generator: torch.Generator) -> Tensor:
         tokens = []
@@ -218,23 +219,22 @@ class HiddenMarkov(OracleWorld):
 
     def log_prob(self, x0: Tensor) -> Tensor:
         total = torch.zeros(len(x0), dtype=torch.float64)
-        state = self.start.expand(len(x0), -1)
+        state = self.start.unsqueeze(1)
         for place in range(self.length):
-            state = state * self.emission[:, x0[:, place]].T
-            norm = state.sum(dim=-1, keepdim=True)
-            total += norm.squeeze(1).log()
-            state = self._next(state / norm)
+            state = state * self.emission[:, x0[:, place]]  # (S, B)
+            total += state.sum(dim=0).log()
+            state = self._next(_normalised(state))
         return total
 
     def pair_law(self, distance: int = 1) -> Tensor:
         """p(x_l, x_{l + distance}), mean over l: Float[V, V]."""
-        law, state = torch.zeros_like(self.start), self.start
+        state, later = self.start.unsqueeze(1), self.emission
+        law = torch.zeros_like(state)
         for _ in range(self.length - distance):
-            law, state = law + state, self._next(state).squeeze(0)
-        later = self.emission.T
+            law, state = law + state, self._next(state)
         for _ in range(distance):
             later = self._previous(later)
-        return torch.einsum("s,sv,ws->vw", law / law.sum(), self.emission, later)
+        return (_normalised(law) * self.emission).T @ later
 
     def distances(self, samples: Tensor) -> dict[str, float]:
         """Divergences of the pairs of neighbours, and of tokens with one between them."""
@@ -247,7 +247,8 @@ class HiddenMarkov(OracleWorld):
 
 
 def _normalised(values: Tensor) -> Tensor:
-    return values / values.sum(dim=-1, keepdim=True)
+    """Float[S, B] with columns that sum to 1."""
+    return values / values.sum(dim=0, keepdim=True)
 
 
 def pair_divergence(samples: Tensor, truth: Tensor, distance: int = 1) -> float:
