@@ -187,6 +187,17 @@ def build_my_transformer(config: DictConfig, vocab_size: int) -> nn.Module:
     )
 
 
+def build_transformers(config: DictConfig, vocab_size: int) -> nn.Module:
+    from discrete_diffusion.models.transformers_backbone import build_language_model
+
+    if section(config, "algo").get("time_conditioning"):
+        raise ValueError(
+            "algo.backbone=transformers reads no noise level; set algo.time_conditioning=false"
+        )
+    options = model_options(config, build_language_model, "layout")
+    return build_language_model(layout=build_layout(section(config, "data")), **options)
+
+
 def apart(size: int, other: int | None) -> float:
     """Distance of two sizes, |log(size / other)|; infinite where a size is unknown."""
     return abs(math.log(size / other)) if size and other else math.inf

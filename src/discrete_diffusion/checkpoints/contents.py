@@ -175,7 +175,7 @@ def read_contents(path: str | Path, *, of_folder: str = BEST) -> Contents:
     info = contents.info
     check_header(info, contents.weights, contents.path)
     _check_data(info, contents.path)
-    config = _disable_downloads(info["config"])
+    config = _without_sources(info["config"])
     return replace(contents, info={**info, "config": config})
 
 
@@ -187,6 +187,14 @@ def _unchecked_contents(path: str | Path, of_folder: str = BEST) -> Contents:
     state = read_training_file(path)
     weights = algorithm_weights(state.get("state_dict"))
     return Contents(path, state.get(INFO_KEY, {}), weights, state)
+
+
+def _without_sources(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a config so that nothing is fetched, nor read from a folder whose config it has."""
+    copied: dict[str, Any] = _disable_downloads(config)
+    if copied["model"].get("config") is not None:
+        copied["model"]["path"] = None
+    return copied
 
 
 def _disable_downloads(value: Any) -> Any:

@@ -271,7 +271,10 @@ _KEPT = (
 )
 """Config keys on which the numbers of a run depend; they must not change on resuming."""
 
-_FREE = ("optim.max_skipped_steps", "model.encoder.download", "model.decoder.download")
+_FREE = (
+    *("optim.max_skipped_steps", "model.encoder.download", "model.decoder.download"),
+    *("model.path", "model.download"),
+)
 """Exceptions among these keys: no number depends on them."""
 
 _UNSET = {

@@ -151,8 +151,9 @@ def build_layout(data_config: Mapping[str, Any]) -> TokenLayout:
 def complete_data(config: DictConfig) -> DictConfig:
     """Complete a config with keys that follow from the data, such as the number of features.
 
-    If ``model.features`` is null, it gets the features of a partial graph that a network can read.
-    Call this before anything is built from the config; a checkpoint holds the completed config.
+    If ``model.features`` is null, it gets the features of a partial graph that a network can read;
+    ``model.config`` gets the ``config.json`` in ``model.path``. Call this before anything is built
+    from the config; a checkpoint holds the completed config.
     Returns the config itself if it is complete, else a copy.
     """
     completed = deepcopy(config)
@@ -160,6 +161,10 @@ def complete_data(config: DictConfig) -> DictConfig:
     domain.complete(completed.data)
     if "features" in model and model["features"] is None and domain.graph_features:
         model["features"] = [*domain.graph_features]
+    if "config" in model and model.get("path") is not None:
+        from discrete_diffusion.models.transformers_backbone import read_network_config
+
+        model["config"] = read_network_config(model["path"], download=model["download"])
     return config if completed == config else completed
 
 

@@ -259,3 +259,4 @@ _register_built_in(
     default_model="dit_small",
 )
 _register_built_in("my-transformer", default_model="my_transformer_small")
+_register_built_in("transformers", default_model="transformers")

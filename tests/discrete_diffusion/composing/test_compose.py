@@ -73,6 +73,7 @@ GOES_WITH = {
     ("model", "dtn_unet_tiny"): ["algo=flow-matching"],
     ("model", "dtn_unet_paper"): ["algo=flow-matching", "data.size=128", "data.num_boundary=128"],
     ("model", "film_unet_tiny"): ["data=eit_quantised"],
+    ("model", "transformers"): ["algo.time_conditioning=false"],
     ("model", "get_region_tiny"): ["algo=masked-features"],
     ("model", "get_region_paper"): ["algo=masked-features"],
     ("model", "get_region_as_published"): ["algo=masked-features"],
