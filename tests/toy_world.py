@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.forward_process import ForwardProcess, InterpolatingProcess, Matrix
 from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.models.key_value_cache import KeyValueCache
 from discrete_diffusion.noise_schedules import (
     Cosine,
     Geometric,
@@ -291,11 +292,17 @@ class ExactRowBackbone(ExactBackbone):
         return super().forward(x_t, sigma)
 
 
+def all_tokens(cache: KeyValueCache, x_t: Tensor) -> Tensor:
+    """The tokens kept in a cache of one layer, and the new ones x_t."""
+    column = x_t[:, None, :, None]
+    return cache.layers[0].extend(column, column)[0][:, 0, :, 0]
+
+
 class ExactCausalBackbone(nn.Module):
     """The exact next-token distribution from tokens shifted by one position.
 
     How many tokens are real is read off sigma, n = (1 - exp(-sigma)) (L + 1): a causal network
-    cannot see the PAD that comes last. A ``cache`` is the list of the columns read so far.
+    cannot see the PAD that comes last. It has one layer, whose keys are the tokens.
     """
 
     causal = True
@@ -304,17 +311,15 @@ class ExactCausalBackbone(nn.Module):
         super().__init__()
         self.whole = ExactBackbone(process)
 
-    def new_cache(self, positions: Tensor) -> list[Tensor]:
-        return []
+    def new_cache(self, positions: Tensor, groups: Tensor, num_samples: int) -> KeyValueCache:
+        return KeyValueCache(positions, groups, num_samples, num_layers=1)
 
     def forward(
-        self, x_t: Tensor, sigma: Tensor | None = None, cache: list[Tensor] | None = None
+        self, x_t: Tensor, sigma: Tensor | None = None, cache: KeyValueCache | None = None
     ) -> Tensor:
         assert sigma is not None
         num_new = x_t.shape[1]
-        if cache is not None:
-            cache.append(x_t)
-            x_t = torch.cat(cache, dim=1)
+        x_t = x_t if cache is None else all_tokens(cache, x_t)
         padded = (-torch.expm1(-sigma) * (LENGTH + 1)).round() < LENGTH  # (B,)
         logits = []
         for k in range(x_t.shape[1]):

@@ -11,6 +11,7 @@ from discrete_diffusion.algorithms import ALGORITHMS, TokenAlgorithm
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.forward_process.registry import PROCESSES
 from discrete_diffusion.layout import TokenLayout
+from discrete_diffusion.models.key_value_cache import KeyValueCache
 from discrete_diffusion.noise_schedules import Learned, LogLinear
 
 TOKEN_ALGORITHMS = {
@@ -28,17 +29,6 @@ PROCESSES_OF = [
 COMPONENTS = 4
 
 
-class Columns:
-    """The positions of the columns that an autoregressive sampler hands over one after another."""
-
-    def __init__(self, positions: Tensor) -> None:
-        self.positions, self.num_read = positions, 0
-
-    def take(self, num: int) -> Tensor:
-        self.num_read += num
-        return self.positions[self.num_read - num : self.num_read]
-
-
 class TableNetwork(nn.Module):
     """Random logits per position, token and noise level, read off a table; ``scale`` spreads them.
 
@@ -53,14 +43,14 @@ class TableNetwork(nn.Module):
         table += (2 + 4 * scale) * ~layout.support.unsqueeze(1)
         self.register_buffer("table", table)
 
-    def new_cache(self, positions: Tensor) -> Columns:
-        return Columns(positions)
+    def new_cache(self, positions: Tensor, groups: Tensor, num_samples: int) -> KeyValueCache:
+        return KeyValueCache(positions, groups, num_samples, num_layers=0)
 
     def forward(
         self, x_t, sigma=None, *, cache=None, group_idxs=None, context=None, component=None
     ):
         num = x_t.shape[1]
-        positions = torch.arange(num) if cache is None else cache.take(num)
+        positions = torch.arange(num) if cache is None else cache.columns
         logits = self.table[positions, x_t]
         if sigma is not None:
             logits = logits * (0.5 + torch.exp(-sigma))[:, None, None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from discrete_diffusion.algorithms.base import AlgorithmOptions
 from discrete_diffusion.algorithms.many_ids import passes_states
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
-from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.contracts import Batch, Conditions, LossOutput
 from discrete_diffusion.forward_process.base import ForwardProcess
 
@@ -43,6 +42,7 @@ class AR(TokenAlgorithm):
     processes = ("absorbing",)
     samplers = ("autoregressive", "first-hitting")
     backbone_needs = ("causal",)
+    reads_own_block = False
     evaluation_draw = "exact"
     position: Tensor
 
@@ -88,8 +88,11 @@ class AR(TokenAlgorithm):
         The condition ``context`` (Int[B, L], the clean sequence) is read instead of x_t.
         """
         others = dict(conditions or {})
-        tokens = self.shifted(others.pop("context", x_t), real)
-        return self.apply_backbone(tokens, self.size_sigma(real), others)
+        x = others.pop("context", x_t)
+        return self.apply_backbone(*self.backbone_input(x, t, real), others)
+
+    def backbone_input(self, x_t: Tensor, t: Tensor, real: Tensor) -> tuple[Tensor, Tensor | None]:
+        return self.shifted(x_t, real), self.size_sigma(real)
 
     def shifted(self, x: Tensor, real: Tensor) -> Tensor:
         """Int[B, L]: at each real position the token of the real position before it."""
@@ -106,42 +109,3 @@ class AR(TokenAlgorithm):
             return None
         share = real.sum(dim=1).float() / (self.layout.length + 1)
         return -torch.log1p(-share)
-
-
-class PrefixReader:
-    """``AR.denoise`` at real positions in ascending order, each column computed once.
-
-    The samples x Int[B, L] have equal ``real`` Bool[B, L] and PAD.
-
-    The backbone keeps keys and values of the columns that it has read: ``new_cache(positions)``
-    makes the cache and ``forward(..., cache=cache)`` reads the next columns.
-    """
-
-    def __init__(
-        self, algorithm: AR, x: Tensor, real: Tensor, conditions: Conditions | None = None
-    ) -> None:
-        self.algorithm, self.conditions = algorithm, algorithm.accepted(conditions)
-        self.columns = real[0].nonzero().squeeze(1)  # (K,)
-        self.given = (algorithm.layout.is_real(x[0]) & ~real[0]).nonzero().squeeze(1)  # (G,)
-        self.sigma = algorithm.size_sigma(real)
-        backbone: Any = algorithm.backbone
-        self.cache = backbone.new_cache(torch.cat([self.given, self.columns]))
-        self.num_read = 0
-
-    def log_d0(self, x: Tensor, k: int) -> Tensor:
-        """log p of the k-th real position (from 0) given the real positions before it: Float[B, V].
-
-        ``x``: Int[B, L], filled before that position. ``k`` grows from call to call.
-        """
-        layout = self.algorithm.layout
-        # tokens that the cache does not have yet
-        before = self.columns[max(self.num_read - 1, 0) : k]
-        tokens = x[:, before]
-        if self.num_read == 0:
-            begin = torch.full_like(x[:, :1], self.algorithm.begin_id)
-            tokens = torch.cat([x[:, self.given], begin, tokens], dim=1)
-        self.num_read = k + 1
-        # the last column predicts position k
-        conditions = {**self.conditions, "cache": self.cache}
-        logits = self.algorithm.call(self.algorithm.backbone, tokens, self.sigma, conditions)[:, -1]
-        return log_softmax_on(logits.float(), layout.support[self.columns[k]])

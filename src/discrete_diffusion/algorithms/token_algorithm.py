@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +52,8 @@ class TokenAlgorithm(Algorithm):
     state = "tokens"
     num_steps: int | None = None
     """Steps of a model of discrete time, which sees only t = i / num_steps."""
+    reads_own_block: ClassVar[bool] = True
+    """False if the backbone's input at a block holds tokens of earlier ``blocks`` alone."""
 
     def __init__(
         self, backbone: nn.Module, process: ForwardProcess, **options: Unpack[AlgorithmOptions]
@@ -112,8 +114,20 @@ class TokenAlgorithm(Algorithm):
         Returns:
             Float32[B, L, V].
         """
-        sigma = self.process.sigma(t, real) if self.time_conditioning else None
-        return self.apply_backbone(x_t, sigma, conditions)
+        return self.apply_backbone(*self.backbone_input(x_t, t, real), conditions)
+
+    def backbone_input(self, x_t: Tensor, t: Tensor, real: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Tokens and noise level that the backbone is given for x_t.
+
+        Args:
+            x_t: Int[B, L], noisy ids.
+            t: Float[B], times.
+            real: Bool[B, L], positions that carry data.
+
+        Returns:
+            Int[B, L], and Float[B] or None.
+        """
+        return x_t, self.process.sigma(t, real) if self.time_conditioning else None
 
     def denoise(
         self, x_t: Tensor, t: Tensor, real: Tensor, conditions: Conditions | None = None

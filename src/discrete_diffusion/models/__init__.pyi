@@ -1,6 +1,7 @@
 from .attention import RotaryEmbedding as RotaryEmbedding
 from .calling import ColumnPacking as ColumnPacking
 from .calling import pack_columns as pack_columns
+from .key_value_cache import KeyValueCache as KeyValueCache
 from .registry import available_backbones as available_backbones
 from .registry import build_backbone as build_backbone
 from .registry import register_backbone as register_backbone

@@ -108,26 +108,6 @@ def causal_mask(
     return past if key_mask is None else (past & key_mask) | (past & square.triu(last))
 
 
-class LayerCache:
-    """Keys and values of one layer: room for ``capacity`` columns, filled from the left."""
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity, self.num_filled = capacity, 0
-        self._stored: Tensor | None = None  # (2, B, H, capacity, d)
-
-    def extend(self, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Store the new columns (B, H, n, d); return all stored columns, each (B, H, m + n, d)."""
-        # room for all columns, made at the first call
-        if self._stored is None:
-            num, heads, _, width = k.shape
-            self._stored = k.new_empty(2, num, heads, self.capacity, width)
-        start, self.num_filled = self.num_filled, self.num_filled + k.shape[2]
-        self._stored[0, :, :, start : self.num_filled] = k
-        self._stored[1, :, :, start : self.num_filled] = v
-        keys, values = self._stored[:, :, :, : self.num_filled].unbind(0)
-        return keys, values
-
-
 class RotaryEmbedding(nn.Module):
     """Rotary positions (Su et al., arXiv 2104.09864): the tables that ``apply_rotary`` turns the
     queries and keys of a head with, cos and sin of the angles p base^(-2k/d) at position p.

@@ -10,14 +10,9 @@ from torch import Tensor, nn
 
 from discrete_diffusion.categorical import neg_inf
 from discrete_diffusion.config.values import check_name
-from discrete_diffusion.models.attention import (
-    KERNELS,
-    LayerCache,
-    Mask,
-    RotaryEmbedding,
-    Visibility,
-)
+from discrete_diffusion.models.attention import KERNELS, Mask, RotaryEmbedding, Visibility
 from discrete_diffusion.models.calling import ColumnPacking, pack_columns
+from discrete_diffusion.models.key_value_cache import KeyValueCache
 from discrete_diffusion.models.transformer import (
     AdaLNFinal,
     AdaLNZeroBlock,
@@ -153,8 +148,7 @@ class DiT(nn.Module):
         gives the logits of one.
         ``document_idxs``: Int[B, L], the document of each position; a position sees its own
         document only. Not with ``cache``.
-        ``cache``: a cache of ``new_cache``, for a causal network; x_t then holds the new columns,
-        no PAD.
+        ``cache``: a cache of ``new_cache``; x_t then holds the new columns, no PAD.
         ``packing``: which columns hold PAD, if it is known already.
         ``states``: return the input of ``head``, Float[B, L, D], instead of the logits.
         """
@@ -197,15 +191,15 @@ class DiT(nn.Module):
         # a column keeps its own position, whichever are left out
         tokens = packing.pack(x_t)  # (B, K)
         num_columns, num_queries = tokens.shape[1], None
-        if cache is not None:
-            positions = cache.take(num_columns)
-        elif packing.columns is not None:
+        if packing.columns is not None:
             positions = packing.columns
         else:
             positions = torch.arange(num_columns, device=x_t.device)
 
         # which columns see which; behind the last block nothing reads the clean columns
         mask: Mask = packing.key_mask
+        if cache is not None and not self.causal:
+            mask = cache.mask
         last_mask = mask
         if group_idxs is not None or document_idxs is not None:
             # one row of blocks, if all samples share it
@@ -233,21 +227,28 @@ class DiT(nn.Module):
             positions = positions.repeat(2)
         # embedding, rotary positions and the noise level
         x = self.token_embedding(tokens)  # (B, K or 2K, D)
-        rotary = self.rotary(positions)
-        c = None
-        if self.timestep_embedder is not None:
-            # sigma itself, or the share that it corrupts
-            level = corrupted_share(sigma)
-            if self.sigma_input == "sigma" and sigma is not None:
-                level = level_of(sigma).clamp(max=LARGEST_SIGMA)
-            times = distinct_time(process_t(level, x_t.shape[0], x_t.device))  # (B or 1,)
-            c = F.silu(self.timestep_embedder(times))
+        if cache is None:
+            rotary, c = self.rotary(positions), self.level_vector(sigma, x_t)
+        else:
+            rotary = cache.rotary
+            c = cache.c if sigma is None else self.level_vector(sigma, x_t)
         # the last block needs queries of noisy columns alone
         for k, block in enumerate(self.blocks):
             if k == len(self.blocks) - 1:
                 mask, num_queries = last_mask, None if context is None else num_columns
             x = block(x, c, mask, rotary, None if cache is None else cache.layers[k], num_queries)
         return self.final(x, c)
+
+    def level_vector(self, sigma: Tensor | None, x_t: Tensor) -> Tensor | None:
+        """Embedded noise level c, Float[B or 1, cond_dim]; None without adaLN."""
+        if self.timestep_embedder is None:
+            return None
+        # sigma itself, or the share that it corrupts
+        level = corrupted_share(sigma)
+        if self.sigma_input == "sigma" and sigma is not None:
+            level = level_of(sigma).clamp(max=LARGEST_SIGMA)
+        times = distinct_time(process_t(level, x_t.shape[0], x_t.device))  # (B or 1,)
+        return F.silu(self.timestep_embedder(times))
 
     def scatter(self, logits: Tensor, packing: ColumnPacking) -> Tensor:
         """Put the logits of the columns kept at their places: (B, K, V) -> (B, L, V)."""
@@ -256,14 +257,13 @@ class DiT(nn.Module):
             logits[..., self.pad_id] = neg_inf(logits.dtype)
         return logits
 
-    def new_cache(self, positions: Tensor) -> KeyValueCache:
-        """An empty cache for the columns at ``positions`` Int[K], given in that order.
-
-        Raises ``ValueError`` if the network is not causal.
-        """
-        if not self.causal:
-            raise ValueError("only a causal network can keep keys and values; build with causal")
-        return KeyValueCache(positions, num_layers=len(self.blocks))
+    def new_cache(self, positions: Tensor, groups: Tensor, num_samples: int) -> KeyValueCache:
+        """An empty cache for columns of ``num_samples`` samples; arguments as there."""
+        cache = KeyValueCache(positions, groups, num_samples, num_layers=len(self.blocks))
+        # equal in all calls: rotary tables, and c without a noise level
+        cache.tables = self.rotary(positions)
+        cache.c = self.level_vector(None, positions[:1])
+        return cache
 
     def _check(
         self,
@@ -299,32 +299,3 @@ class DiT(nn.Module):
             raise ValueError(
                 f"context has shape {tuple(context.shape)}; expected {tuple(x_t.shape)}"
             )
-
-
-class KeyValueCache:
-    """Keys and values of the tokens that a causal network has read.
-
-    A call with the cache computes only the new columns.
-
-    ``positions``: Int[K], the positions of all columns to come, in order (columns that are PAD in
-    every sample are not among them). The cache is for sampling: it is filled in place, without
-    gradients.
-
-    Raises ``ValueError`` in ``take`` if more columns are given than it has positions for.
-    """
-
-    def __init__(self, positions: Tensor, *, num_layers: int) -> None:
-        self.positions, self.num_read = positions, 0
-        self.layers = [LayerCache(len(positions)) for _ in range(num_layers)]
-
-    def take(self, num: int) -> Tensor:
-        """Positions Int[num] of the next columns, which count as read from now on."""
-        # positions in the order in which columns were announced
-        start, stop = self.num_read, self.num_read + num
-        if stop > len(self.positions):
-            raise ValueError(
-                f"the cache has read {start} of {len(self.positions)} columns and cannot take "
-                f"{num} more"
-            )
-        self.num_read = stop
-        return self.positions[start:stop]

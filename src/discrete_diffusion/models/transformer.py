@@ -12,7 +12,8 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from discrete_diffusion.config.values import check_divides, check_name
-from discrete_diffusion.models.attention import LayerCache, Mask, apply_rotary, attend, causal_mask
+from discrete_diffusion.models.attention import Mask, apply_rotary, attend, causal_mask
+from discrete_diffusion.models.key_value_cache import LayerCache
 
 _Module = TypeVar("_Module", bound=nn.Module)
 
@@ -47,8 +48,8 @@ class MultiHeadSelfAttention(nn.Module):
         all may; or Float[B, H, Q, L], added to the scores; or a ``BlockMask``. A mask with a query
         axis replaces the mask of a causal layer.
         ``rotary``: the tables of a ``RotaryEmbedding`` for the L positions.
-        ``cache``: the columns read so far, seen by all of x; x is added to it. Not with ``mask``. A
-        causal layer takes all L columns as queries.
+        ``cache``: the columns kept of earlier calls, which stand before x among the keys. A causal
+        layer takes all L columns as queries, without ``mask``.
         """
         # queries, keys and values by head, turned by their positions
         q, k, v = rearrange(

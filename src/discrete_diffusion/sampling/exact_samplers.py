@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.ar import AR, PrefixReader
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.sampling.base import Exactness
 from discrete_diffusion.sampling.partial_samples import PartialSamples
@@ -51,28 +50,11 @@ class Autoregressive(TokenSampler):
         patterns, kind = torch.unique(positions, dim=0, return_inverse=True)
         samples.calls.expect(int(patterns[:, 1].sum()))
         for k in range(len(patterns)):
-            self._fill(samples, (kind == k).nonzero().squeeze(1))
-
-    def _fill(self, samples: PartialSamples, rows: Tensor) -> None:
-        """Fill the samples ``rows``, which have the same real, free and given positions."""
-        algorithm = samples.algorithm
-        assert isinstance(algorithm, AR)
-        # a reader keeps the keys and values of what it has read
-        real = samples.real[rows]
-        inputs = self._guidance.inputs(samples.conditions_of(rows), real)
-        readers = [
-            PrefixReader(algorithm, samples.x[rows], real, conditions) for conditions in inputs
-        ]
-        is_free = samples.free[rows[0]].tolist()
-        for k, position in enumerate(readers[0].columns.tolist()):
-            if not is_free[position]:
-                continue
-            # one token of each sample
-            legal = algorithm.layout.support[position]
-            samples.begin_call()
-            predictions = [reader.log_d0(samples.x[rows], k) for reader in readers]
-            where = torch.zeros_like(samples.free)
-            where[rows, position] = True
-            self.sample_at(samples, where, self._guidance.mix_log_probs(predictions, legal))
-            samples.nfe[rows] += self._guidance.calls
-            samples.record()
+            rows = (kind == k).nonzero().squeeze(1)
+            for position in patterns[k, 1].nonzero().squeeze(1).tolist():
+                where = torch.zeros_like(samples.free)
+                where[rows, position] = True
+                t = samples.times(0.0)[rows]  # not used
+                log_d0 = self.log_d0(samples, rows, t, here=where[rows])
+                self.sample_at(samples, where, log_d0)
+                samples.record()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from discrete_diffusion.algorithms.block_reader import BlockReader, reason_against_cache
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.contracts import SampleOutput
 from discrete_diffusion.forward_process.interpolating import Absorbing
@@ -150,6 +151,11 @@ class Block(NamedTuple):
     num: Tensor
 
 
+LONG = 256
+"""Fewest positions for which a GPU waits for the host in every call to compute fewer columns; a
+choice, not measured."""
+
+
 class OnHost(NamedTuple):
     """Copies on the host of tensors on another device, made once when sampling starts.
 
@@ -181,6 +187,7 @@ class PartialSamples:
     ``known``: Int[B, L], clean tokens whose likelihood is measured: ``TokenSampler.sample_at``
         reads a token here and adds the log of its probability to ``log_weights``; None: it samples.
     ``on_host``: copies on the host, see ``keeps_shapes``; None on the CPU.
+    ``readers``: what the network keeps of finished blocks, for each call of a guided prediction.
     """
 
     algorithm: TokenAlgorithm
@@ -201,6 +208,7 @@ class PartialSamples:
     ancestors: Tensor | None = None
     known: Tensor | None = None
     on_host: OnHost | None = None
+    readers: list[BlockReader] = field(default_factory=list)
 
     @classmethod
     def start(
@@ -238,9 +246,16 @@ class PartialSamples:
     def has_fixed_shapes(self) -> bool:
         """True if no shape may depend on a value on the device.
 
-        False if tokens are known, or with a narrowing, which reads the tokens.
+        False if tokens are known, with a narrowing, which reads the tokens, or if a network keeps
+        finished blocks of long samples.
         """
-        return self.on_host is not None and self.narrowing is None and self.known is None
+        fixed = self.on_host is not None and self.narrowing is None and self.known is None
+        return fixed and not (self.x.shape[1] >= LONG and self.keeps_blocks)
+
+    @property
+    def keeps_blocks(self) -> bool:
+        """True if the network is called with the block in work alone (``BlockReader``)."""
+        return self.known is None and reason_against_cache(self.algorithm, self.conditions) is None
 
     @property
     def blocks(self) -> list[Block]:

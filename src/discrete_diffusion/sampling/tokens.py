@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from discrete_diffusion.algorithms.base import eval_mode
+from discrete_diffusion.algorithms.block_reader import BlockReader, reason_against_cache
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import (
     log_prob_at,
@@ -32,6 +35,8 @@ from discrete_diffusion.sampling.partial_samples import (
     check_request,
     keeps_shapes,
 )
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(kw_only=True)
@@ -153,6 +158,8 @@ class TokenSampler(Sampler[TokenAlgorithm]):
                 narrowing.start(samples.x)
             samples.conditions = algorithm.encoded(conditions)
             samples.frames = [samples.x.clone()] if keep_trajectory else None
+            if algorithm.blocks is not None:
+                _log_computed(reason_against_cache(algorithm, samples.conditions))
             self.run(samples)
         return samples.output()
 
@@ -197,7 +204,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         if rows.numel() == 0:
             return
         here = where[rows]
-        self.sample_at(samples, where, self.log_d0(samples, rows, t[rows])[here])
+        self.sample_at(samples, where, self.log_d0(samples, rows, t[rows], here=here))
 
     def sample_at(self, samples: PartialSamples, where: Tensor, log_d0: Tensor) -> None:
         """Sample tokens at N positions from D, modified by temperature, narrowing and ``top_p``.
@@ -283,21 +290,37 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         """
         return uniform_draws((int(where.sum()),), samples.generator, samples.x.device)
 
-    def log_d0(self, samples: PartialSamples, rows: Tensor, t: Tensor) -> Tensor:
+    def log_d0(
+        self, samples: PartialSamples, rows: Tensor, t: Tensor, here: Tensor | None = None
+    ) -> Tensor:
         """Return log D with guidance; takes one network call, or two with guidance.
+
+        With ``here`` a network that keeps finished blocks computes the block in work alone.
 
         Args:
             samples: the samples so far.
             rows: Int[R], indices of samples.
             t: Float64[R], times.
+            here: Bool[R, L], the N positions to predict; None: all.
 
         Returns:
-            Float[R, L, V].
+            Float[R, L, V], or Float[N, V] at the positions ``here``.
         """
         samples.begin_call()
         samples.nfe[rows] += self._guidance.calls
-        given = samples.conditions_of(rows)
-        return self._guided(samples.algorithm, samples.x[rows], t, samples.real[rows], given)
+        x, algorithm = samples.x[rows], samples.algorithm
+        if here is None or not samples.keeps_blocks:
+            given = samples.conditions_of(rows)
+            log_d0 = self._guided(algorithm, x, t, samples.real[rows], given)
+            return log_d0 if here is None else log_d0[here]
+        # a reader for each call of the guidance
+        if not samples.readers:
+            inputs = self._guidance.inputs(samples.conditions, samples.x)
+            start = (algorithm, samples.x, samples.real)
+            samples.readers = [BlockReader(*start, given) for given in inputs]
+        predictions = [reader.log_d0(rows, x, t, here) for reader in samples.readers]
+        support = algorithm.layout.support[here.nonzero(as_tuple=True)[1]]
+        return self._guidance.mix_log_probs(predictions, support)
 
     def _log_d0_of_all(self, samples: PartialSamples, counted: Tensor, t: Tensor) -> Tensor:
         """``log_d0`` of all samples, in fixed shapes; ``nfe`` grows by one where ``counted``."""
@@ -347,6 +370,13 @@ class TokenSampler(Sampler[TokenAlgorithm]):
             log_kept = torch.where(cuts, kept, log_kept)
             log_d0 = torch.where(cuts.unsqueeze(-1), log_softmax_on(log_d0, support), log_d0)
         return nucleus(log_d0, self.top_p), log_kept
+
+
+@cache
+def _log_computed(reason: str | None) -> None:
+    """Log once why every call computes all columns; nothing if it does not."""
+    if reason is not None:
+        logger.info("no cache of finished blocks, each call computes all columns: %s", reason)
 
 
 def are_alike(*tensors: Tensor) -> bool:

@@ -120,7 +120,8 @@ class Unmasking(TokenSampler):
             # D at their N MASKs, as the network gives it and as it is sampled from
             here = waiting[rows]
             t = time_of_masked_share(samples.algorithm, masked[rows], block.real[rows])
-            raw_d0, support = self.log_d0(samples, rows, t)[here], samples.support_at(rows, here)
+            raw_d0 = self.log_d0(samples, rows, t, here=here)
+            support = samples.support_at(rows, here)
             log_d0, log_kept = self.adjusted(raw_d0, support)  # (N, V), (N,)
             wide_d0 = log_d0 if support is None else self.adjusted(raw_d0, None)[0]
             # reveal those that come first

@@ -84,14 +84,14 @@ X, BLOCKS = torch.zeros(2, 9, dtype=torch.long), torch.arange(9) // 3
         (False, {"group_idxs": BLOCKS, "context": X[:, :8]}, r"context has shape \(2, 8\); .*2, 9"),
         (True, {"document_idxs": X[:, :3]}, "document_idxs"),
         (True, {"document_idxs": X, "cache": True}, "document_idxs"),
-        (False, {"cache": True}, "only a causal network"),
     ],
 )
 def test_wrong_conditions_are_refused(causal, given, says):
     model = DiT(**TINY, causal=causal)
 
     def call(cache=False, **options):
-        return model(X, **options, cache=model.new_cache(torch.arange(9)) if cache else None)
+        columns = torch.arange(9)
+        return model(X, **options, cache=model.new_cache(columns, columns, 2) if cache else None)
 
     with pytest.raises(ValueError, match=says):
         call(**given)
@@ -120,8 +120,10 @@ def test_a_network_without_adaln_reads_no_noise_level(randomise):
     model = randomise(DiT(**TINY, adaln=False, causal=True))
     x = torch.randint(0, 12, (2, 9))
     assert torch.equal(model(x, torch.tensor([0.1, 5.0])), model(x))
-    cache = model.new_cache(torch.arange(9))
-    parts = [model(x[:, :4], cache=cache), model(x[:, 4:], cache=cache)]
+    cache, parts = model.new_cache(torch.arange(9), torch.arange(9), 2), []
+    for start, stop in ((0, 4), (4, 9)):
+        cache.begin(None, start, stop, stop)
+        parts.append(model(x[:, start:stop], cache=cache))
     torch.testing.assert_close(torch.cat(parts, dim=1), model(x), atol=1e-5, rtol=0)
 
 

@@ -172,10 +172,30 @@ def test_what_pad_looks_like_does_not_matter_in_the_training_form(randomise):
 def test_cached_columns_give_the_same_logits(randomise, pieces):
     model = randomise(DiT(**TINY, causal=True))
     _, x, _ = sequences(padded=False)
-    cache = model.new_cache(torch.arange(9))
+    cache, parts, stop = model.new_cache(torch.arange(9), torch.arange(9), 3), [], 0
     with torch.no_grad():
-        parts = [model(part, SIGMA, cache=cache) for part in x.split(pieces, dim=1)]
+        for part in x.split(pieces, dim=1):
+            start, stop = stop, stop + part.shape[1]
+            cache.begin(None, start, stop, stop)
+            parts.append(model(part, SIGMA, cache=cache))
     assert_same(torch.cat(parts, dim=1), model(x, SIGMA))
+
+
+@pytest.mark.parametrize("rows", [None, [2, 0], [0, 1, 2]])
+def test_cached_blocks_give_the_same_logits(randomise, rows):
+    """The last block once more after other noisy tokens, of all samples or of some."""
+    model = randomise(DiT(**TINY))
+    clean, noisy, _ = sequences(padded=False)
+    cache, some = model.new_cache(torch.arange(9), BLOCKS, 3), rows or [0, 1, 2]
+    index = None if rows is None else torch.tensor(rows)
+    with torch.no_grad():
+        cache.begin(None, 0, 6, 3)  # the second block is noisy, and not kept
+        model(torch.where(BLOCKS == 0, clean, noisy)[:, :6], cache=cache)
+        for x in (noisy, clean):
+            x = torch.where(BLOCKS == 2, x, clean)
+            cache.begin(index, 3, 9, 5)
+            found = model(x[some, 3:], cache=cache)
+            assert_same(found[:, 2:], model(x, group_idxs=BLOCKS)[some, 5:])
 
 
 def test_cached_columns_keep_their_positions(randomise):
@@ -184,9 +204,9 @@ def test_cached_columns_keep_their_positions(randomise):
     real = RPLAN_VOCAB_CONFIG.real_positions(torch.tensor([6, 6]))
     x = torch.randint(0, 13, real.shape).masked_fill(~real, 14)
     columns = real[0].nonzero().squeeze(1)
-    cache = model.new_cache(columns)
+    cache, parts = model.new_cache(columns, columns, 2), []
     with torch.no_grad():
-        parts = [model(x[:, k : k + 1], SIGMA[:2], cache=cache) for k in columns]
+        for k, column in enumerate(columns):
+            cache.begin(None, k, k + 1, k + 1)
+            parts.append(model(x[:, column : column + 1], SIGMA[:2], cache=cache))
     assert_same(torch.cat(parts, dim=1), model(x, SIGMA[:2])[:, columns])
-    with pytest.raises(ValueError, match="read 21 of 21 columns and cannot take 1 more"):
-        model(x[:, :1], cache=cache)

@@ -26,7 +26,9 @@ from toy_world import (
     PADDED,
     VOCAB_SIZE,
     ExactBackbone,
+    ExactCausalBackbone,
     ToyWorld,
+    all_tokens,
     noise_floor,
     total_variation,
 )
@@ -149,14 +151,11 @@ class ExactBehindGiven(nn.Module):
         super().__init__()
         self.whole = ExactBackbone(process)
 
-    def new_cache(self, positions: torch.Tensor) -> list[torch.Tensor]:
-        return []
+    new_cache = ExactCausalBackbone.new_cache
 
     def forward(self, x_t, sigma=None, cache=None):
         num_new = x_t.shape[1]
-        if cache is not None:
-            cache.append(x_t)
-            x_t = torch.cat(cache, dim=1)
+        x_t = x_t if cache is None else all_tokens(cache, x_t)
         masked = torch.full((len(x_t), LENGTH), MASK)
         after_given = torch.cat([x_t[:, :1], masked[:, 1:]], dim=1)
         seen = [masked, after_given]

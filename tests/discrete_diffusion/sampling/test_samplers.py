@@ -20,7 +20,7 @@ from discrete_diffusion.sampling.model import Model
 from discrete_diffusion.sampling.partial_samples import check_request
 from discrete_diffusion.sampling.registry import SAMPLERS
 from toy_samplers import CASES, draw_from, exact, runs_a_grid, takes_steps
-from toy_world import FULL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, toy_layout
+from toy_world import FULL, LENGTH, MASK, PAD, PADDED, VOCAB_SIZE, ExactCausalBackbone, toy_layout
 
 THREE = [("mdlm", "first-hitting"), ("udlm", "ancestral"), ("mdlm", "entropy-bounded")]
 """Samplers that take calls, steps, or neither."""
@@ -91,8 +91,7 @@ def test_sampling_uses_eval_mode_and_restores_training(case):
     class Spy(nn.Module):
         causal = True
 
-        def new_cache(self, positions):
-            return []
+        new_cache = ExactCausalBackbone.new_cache
 
         def forward(self, x_t, **others):
             modes.append(self.training)
