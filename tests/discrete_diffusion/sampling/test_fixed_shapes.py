@@ -35,6 +35,7 @@ ALIKE = [
     ("mdlm", "first-hitting", {"temperature": 0.7, "top_p": 0.9}),
     ("bd3lm", "first-hitting", {}),
     ("bd3lm", "first-hitting", {"steps": 1}),
+    ("ar", "first-hitting", {}),
     ("mdlm", "margin", {}),
     ("mdlm", "entropy", {"steps": 2}),
     ("mdlm", "entropy", {"group_by_group": True}),
