@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -21,6 +23,9 @@ tokenizer has ids."""
 
 _UNSAFE = ("auto_map", "quantization_config", "attn_implementation")
 """Keys of ``config.json`` that can name code to fetch, or weights in other formats."""
+
+_OF_SIZES = (RuntimeError, TypeError, AttributeError, LookupError, ArithmeticError)
+"""Errors that networks raise for impossible sizes, besides ``ValueError``."""
 
 
 class TransformersBackbone(nn.Module):
@@ -103,6 +108,23 @@ class _NoHead(nn.Identity):
     weight = bias = None
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Context in which errors of the library about sizes become a ``ValueError``."""
+    try:
+        yield
+    except Exception as error:
+        of_sizes = isinstance(error, _OF_SIZES) or "StrictDataclass" in type(error).__name__
+        if not of_sizes:
+            raise
+        reason = str(error).strip().rpartition("\n")[2].strip()
+        raise ValueError(
+            f"transformers cannot build or call this network: {reason}; change the sizes below "
+            "model, such as model.num_attention_heads, or model.model_type"
+        ) from error
+
+
+@_explained()
 def build_language_model(
     *,
     layout: TokenLayout,

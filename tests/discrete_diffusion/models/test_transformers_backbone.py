@@ -198,6 +198,8 @@ def test_a_run_goes_on_without_the_folder(tmp_path, monkeypatch):
         ({}, {"vocab_size": 60}, r"data has 58 ids .* has 40; .*model\.pretrained=false"),
         ({}, {"length": 17}, r"17 positions, .*max_position_embeddings=16; set data\.length=16"),
         ({"path": None, "model_type": "brt"}, {}, r"model_type 'brt'; did you mean"),
+        ({"path": None, "model_type": "llama", "hidden_size": 132}, {}, r"even rotary.*; change"),
+        ({"path": None, "model_type": "gptj"}, {}, r"cannot build or call this network: .*change"),
         ({"path": None, "model_type": "t5"}, {}, r"neither a masked nor a causal"),
     ],
 )
@@ -241,3 +243,13 @@ def test_a_network_that_caps_its_logits_keeps_its_head(make_config):
     backbone = made(make_config, config=config)
     assert backbone.head is None
     assert backbone(ids()).shape == (3, LENGTH, NUM_IDS + 2)
+
+
+def test_keys_that_name_code_are_left_out(make_config):
+    code = {"auto_map": {"AutoModelForMaskedLM": "a/b--network.Net"}}
+    code |= {"_attn_implementation": "a/kernel", "attn_implementation": "a/kernel"}
+    config = json.dumps({**SIZES, "model_type": "bert", **code})
+    network = made(make_config, config=config).network
+    assert type(network) is transformers.BertForMaskedLM
+    assert network.config._attn_implementation in ("sdpa", "eager")
+    assert not hasattr(network.config, "auto_map")
