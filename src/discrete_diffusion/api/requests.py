@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.checkpoints.contents import (
     Checkpoint,
     missing_plugin,
@@ -20,6 +22,7 @@ from discrete_diffusion.checkpoints.contents import (
     read_checkpoint,
 )
 from discrete_diffusion.composing.parts import defaults_of_sampler, given_settings, sampling_of
+from discrete_diffusion.data import sample_sizes
 from discrete_diffusion.data.files import cache_dir
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.registry import (
@@ -97,6 +100,7 @@ def with_sampler(
         raise ValueError(f"{error}{modules_note(checkpoint.info)}") from error
     check_sampler(sampler, checkpoint.algorithm, request.steps)
     sampler.files = _kept_beside(checkpoint.path)
+    sampler.typical = partial(_typical, checkpoint)
     return TrainedModel(
         path=str(checkpoint.path),
         algorithm=checkpoint.algorithm,
@@ -113,6 +117,14 @@ def with_sampler(
         sharing=sharing,
         another=partial(read_checkpoint, device=device),
     )
+
+
+def _typical(checkpoint: Checkpoint, num: int) -> Tensor:
+    """``Sampler.typical`` of a checkpoint, always the same."""
+    sizes = sample_sizes(checkpoint.size_counts, num, make_generator(0))
+    data = checkpoint.config.data
+    real: Tensor = domain_of(data).vocabulary(data).real_positions(sizes)
+    return real
 
 
 def _kept_beside(checkpoint: Path) -> tuple[Path, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -48,6 +48,8 @@ class Sampler(Checked, ABC, Generic[A]):
     """True if samples with given tokens follow the process started with these tokens."""
     files: tuple[Path, ...] = ()
     """JSON files of what it finds out about a model, which are read; the last one is written."""
+    typical: Callable[[int], Tensor] | None = None
+    """Returns Bool[M, L], the real positions of M samples of the sizes of the training data."""
 
     @abstractmethod
     def sample(

@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms.call_order import choose_call_order
+from discrete_diffusion.algorithms.call_order import MOST_SAMPLES, choose_call_order
 from discrete_diffusion.algorithms.distill import Distill
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, make_generator, uniform_draws
@@ -26,9 +26,6 @@ from discrete_diffusion.sampling.partial_samples import Block, PartialSamples, t
 from discrete_diffusion.sampling.tokens import TokenSampler, are_alike
 
 logger = logging.getLogger(__name__)
-
-NUM_EXAMPLES = 64
-"""Samples from which ``planned`` chooses the calls of a set of real positions."""
 
 
 class FixedOrder(TokenSampler):
@@ -144,9 +141,10 @@ class Planned(FixedOrder):
 
     A call that samples several positions independently loses their total correlation given the
     visible tokens. ``choose_call_order`` chooses sets of positions with a small loss under the
-    model, estimated from ``NUM_EXAMPLES`` first-hitting samples of it; once per set of real
-    positions. The log states the loss in nats, an estimate of KL(distribution of the model ||
-    distribution of planned samples).
+    model, estimated from ``MOST_SAMPLES`` first-hitting samples of it: once for all sizes, if it is
+    known which sizes are typical and nothing is given; else once per set of real positions. The log
+    states the loss in nats, an estimate of KL(distribution of the model || distribution of planned
+    samples).
 
     With one position per call this is exact if D is exact and does not depend on t. With fewer
     calls than tokens it is an approximation.
@@ -198,16 +196,24 @@ class Planned(FixedOrder):
         algorithm = samples.algorithm
         if self._weights[0] is not algorithm:
             self._weights = algorithm, _digest(*algorithm.backbone.state_dict().values())
-        model = f"{self._weights[1]} {_digest(real)}"
-        key = f"{model} {_digest(within)} {f'lost {self.lost}' if number is None else number}"
+        # one order for samples of all sizes, unless something that is given may tell the size
+        like = real.expand(MOST_SAMPLES, -1)
+        if self.typical and not samples.conditions and not algorithm.layout.num_given:
+            typical = self.typical(MOST_SAMPLES).cpu()
+            like = typical if typical.any(dim=0)[real].all() else like
+        # the block, after all earlier ones
+        blocks = torch.zeros(len(real)) if algorithm.blocks is None else algorithm.blocks.cpu()
+        block, whole = blocks[within][0], like.any(dim=0)
+        within = whole & (blocks == block)
+        num = int(within.sum())
+        number = self.number(samples.steps, num)
+        model = f"{self._weights[1]} {_digest(like)}"
+        key = f"{model} {int(block)} {f'lost {self.lost}' if number is None else number}"
         if not self._chosen:
             self._read()
         if key not in self._chosen:
-            # positions of earlier blocks are sampled before
-            blocks = real.long() if algorithm.blocks is None else algorithm.blocks.cpu()
-            before = real & (blocks < blocks[within][0])
             if model not in self._fresh:
-                self._fresh[model] = self._examples(samples, real, rows)
+                self._fresh[model] = self._examples(samples, like, rows)
             found = choose_call_order(
                 algorithm,
                 self._fresh[model],
@@ -215,23 +221,24 @@ class Planned(FixedOrder):
                 are_samples=True,
                 lost=self.lost,
                 within=within,
-                before=before,
+                before=whole & (blocks < block),
             )
-            logger.info("samples of %d tokens: %s", num, found.sentence())
+            logger.info("samples of up to %d tokens: %s", num, found.sentence())
             self._chosen[key] = found.call.tolist()
             self._write()
         return torch.tensor(self._chosen[key])
 
     def _examples(self, samples: PartialSamples, real: Tensor, rows: Tensor) -> Batch:
-        """Fresh samples of the positions ``real``, under the conditions of the samples ``rows``."""
+        """Fresh samples of the positions ``real`` Bool[M, L], under the conditions of the samples
+        ``rows``."""
         algorithm, num_given = samples.algorithm, samples.algorithm.layout.num_given
         index = rows.nonzero().squeeze(1).to(samples.x.device)
-        index = index[torch.arange(NUM_EXAMPLES, device=index.device) % len(index)]
+        index = index[torch.arange(len(real), device=index.device) % len(index)]
         # ids at the layout's given positions are part of the condition
         clamp = torch.full_like(samples.x[index], -1)
         clamp[:, :num_given] = samples.x[index, :num_given]
         generator = make_generator(0, device=samples.generator.device)
-        fresh = PartialSamples.start(algorithm, samples.real[index], clamp, generator)
+        fresh = PartialSamples.start(algorithm, real.to(clamp.device), clamp, generator)
         fresh.conditions = samples.conditions_of(index)
         FirstHitting().run(fresh)
         return Batch(fresh.x, fresh.real, conditions=fresh.conditions)

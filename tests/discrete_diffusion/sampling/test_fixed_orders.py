@@ -11,14 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from discrete_diffusion.algorithms import MDLM, call_order
+from discrete_diffusion.algorithms import MDLM, build_algorithm, call_order
 from discrete_diffusion.algorithms.call_order import choose_call_order
 from discrete_diffusion.categorical import make_generator
+from discrete_diffusion.cli import compose
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.evaluation.oracles import HiddenMarkov, pair_divergence
 from discrete_diffusion.forward_process import Absorbing
+from discrete_diffusion.layout import RPLAN_VOCAB_CONFIG
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import Planned, build_sampler
+from discrete_diffusion.sampling import Planned, build_sampler, fixed_orders
 from discrete_diffusion.sampling.fixed_orders import dilated_calls
 from toy_samplers import bd3lm, draw_from, exact, record_calls
 from toy_world import FULL, PADDED, ExactBackbone, ToyWorld, noise_floor, total_variation, turned
@@ -226,6 +228,24 @@ def test_calls_of_mixed_sizes_and_clamps_ask_for_what_is_free():
         )
         assert int(output.x0[0, 1]) == int(clamp[0, 1])
         assert output.nfe.tolist() == [2, int(PADDED.sum())]
+
+
+def test_samples_of_all_sizes_share_their_calls(monkeypatch):
+    monkeypatch.setattr(fixed_orders, "MOST_SAMPLES", 8)
+    config = compose("train", ["algo=mdlm", "algo.backbone=dit", "model=dit_tiny"])
+    algorithm, sampler = build_algorithm(config).eval(), Planned(calls=3)
+    real = RPLAN_VOCAB_CONFIG.real_positions(torch.tensor([4, 5, 5]))
+    sampler.typical = lambda num: real[torch.arange(num) % 3]
+    output = sampler.sample(algorithm, real, generator=make_generator(0), keep_trajectory=True)
+    (call,) = sampler._chosen.values()
+    for k, x in enumerate(output.trajectory):
+        hidden = (torch.tensor(call) >= k) & real
+        assert torch.equal(x == algorithm.layout.mask_id, hidden)
+    # a size that is larger than all of them has calls of its own
+    larger = RPLAN_VOCAB_CONFIG.real_positions(torch.tensor([6]))
+    output = sampler.sample(algorithm, larger, generator=make_generator(0))
+    assert len(sampler._chosen) == 2
+    assert output.nfe.tolist() == [3]
 
 
 def test_chosen_calls_are_kept_for_the_same_weights(tmp_path, caplog):

@@ -128,3 +128,11 @@ def test_it_and_its_kind_of_data_are_the_defaults(tmp_path, monkeypatch):
     quick = ["reference_repeats=0", "num_solver_checks=0", "pictures=false"]
     main(["evaluate", "samples=plans.jsonl", "reference=plans.jsonl", *quick])
     assert json.loads(Path("evaluation/metrics.json").read_text())["num_samples"] == 8
+
+
+def test_its_orders_of_eight_calls_come_with_it(caplog, tmp_path, monkeypatch):
+    monkeypatch.setenv("DISCRETE_DIFFUSION_CACHE", str(tmp_path))
+    with caplog.at_level("INFO"):
+        load(NAME).sample(num=3, sampling="planned", steps=8)
+    assert "calls sample" not in caplog.text
+    assert not [*tmp_path.glob("*.call_orders.json")]
