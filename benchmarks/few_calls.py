@@ -2,8 +2,8 @@
 
     python benchmarks/few_calls.py --keep FOLDER [--text FILE] [--threads 1]
 
-On plans of ``plans-small``, and on the characters of FILE by a ``dit_tiny`` and a judge,
-``algo=ar``, after 600 steps each. Runs, orders of calls and measurements are kept in FOLDER, and
+On plans of ``plans-small``, and on the characters of FILE by a ``dit_tiny`` after 2,000 steps and a
+judge, ``algo=ar``, after 600. Runs, orders of calls and measurements are kept in FOLDER, and
 not made again. Writes ``benchmarks/results/few_calls.json``, whose rows of text stay as they are if
 no FILE is given.
 """
@@ -33,7 +33,7 @@ SAMPLERS = {
     "plans": (("planned", 8), ("first-hitting", 8)),
     "text": (("first-hitting", 16), ("first-hitting", 8), ("dilated", 8)),
 }
-STEPS = 600
+STEPS = {"mdlm": 2000, "ar": 600}
 
 
 def models(data: str, file: Path | None, folder: Path, threads: int) -> tuple[str, ...]:
@@ -42,13 +42,10 @@ def models(data: str, file: Path | None, folder: Path, threads: int) -> tuple[st
         return "checkpoint=plans-small", "num_samples=1000", "num_seeds=5"
     words = (*SHARED, *QUIET, "data=text", f"data.path={file}", "data.batch_size=32")
     words += ("algo.backbone=dit", "model=dit_tiny", "optim.lr=2e-3", "eval.num_samples=0")
-    words += (f"trainer.max_steps={STEPS}", f"trainer.val_check_interval={STEPS}")
-    model, judge = (
-        kept_run(folder / name, (*words, f"algo={name}", f"threads={threads}"))
-        / "checkpoints"
-        / "last.ckpt"
-        for name in ("mdlm", "ar")
-    )
+    for name, steps in STEPS.items():
+        ends = (f"trainer.max_steps={steps}", f"trainer.val_check_interval={steps}")
+        kept_run(folder / name, (*words, f"algo={name}", *ends, f"threads={threads}"))
+    model, judge = (folder / name / "checkpoints" / "last.ckpt" for name in STEPS)
     return f"checkpoint={model}", f"perplexity_model={judge}", "num_samples=512"
 
 
@@ -69,7 +66,9 @@ def measured(data: str, file: Path | None, folder: Path, threads: int) -> list[d
 
 
 def shown(row: Mapping[str, Any], key: str) -> str:
-    """A number with its interval, or its standard error."""
+    """A number with its interval, or its standard error; nothing if it was not measured."""
+    if row.get(key) is None:
+        return ""
     scale, digits = (100, 1) if key in SHARES else (1, 2 if row[key] > 1 else 4)
     text = f"{scale * row[key]:.{digits}f}"
     if key in row.get("intervals", {}):
