@@ -22,7 +22,7 @@ from discrete_diffusion.checkpoints.contents import (
     read_checkpoint,
 )
 from discrete_diffusion.composing.parts import defaults_of_sampler, given_settings, sampling_of
-from discrete_diffusion.data import sample_sizes
+from discrete_diffusion.data.base import sample_sizes
 from discrete_diffusion.data.files import cache_dir
 from discrete_diffusion.domains.domain import Domain
 from discrete_diffusion.domains.registry import (
