@@ -262,7 +262,10 @@ def _score_real_data(
         made_of["verdicts"] = protocol.verdicts
     kept = read_json(path, ("metrics", *made_of))
     if kept is None or any(kept[key] != value for key, value in made_of.items()):
-        kept = {**made_of, "metrics": measurement.real_data(data, num, protocol.verdicts)}
+        found = measurement.real_data(data, num, protocol.verdicts)
+        # samples may be too short for a score
+        metrics = {name: value for name, value in found.items() if math.isfinite(value)}
+        kept = {**made_of, "metrics": metrics}
         write_json(path, kept)
     return kept if kept["metrics"] else {}
 
