@@ -67,8 +67,8 @@ def plot_comparison(
     """
     # quality of samples
     models, measure = comparison.models, comparison.measures[0]
-    names = {name for model in models for name in (*model.values, *model.metrics)}
-    quality = next((each for each in axes if each.name in names), None)
+    means = {each: [comparison.mean(model, each.name) for model in models] for each in axes}
+    quality = next((each for each in axes if any(map(math.isfinite, means[each]))), None)
     if len(models) == 1 and quality is None:
         path.unlink(missing_ok=True)
         return []
