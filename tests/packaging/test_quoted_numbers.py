@@ -71,6 +71,7 @@ def rows_of_the_readme() -> dict[str, tuple[str, str]]:
     first = pair["runs"][0]
     quality = results_of("quality")["bd-denoiser-pair"]
     built = results_of("unbuildable")["half-hour recipe, pair network"]
+    planned, in_eight = results_of("few_calls")["plans"]
     qm9 = results_of("standard_qm9")["`bd-denoiser-pair`"]
     training, sampling = speed_ratios("training"), speed_ratios("students")
     trained = f"after {quality['training']['cpu_seconds'] / 60:.0f} CPU-minutes of training"
@@ -89,6 +90,14 @@ def rows_of_the_readme() -> dict[str, tuple[str, str]]:
         f"the same: buildable, of {built['num']} samples": (
             share(built["buildable"]),
             "unbuildable",
+        ),
+        "plans in 8 network calls by `planned`: transitive": (
+            share(planned["transitive"]),
+            "few_calls",
+        ),
+        "the same by `first-hitting`, whose default is 27 calls": (
+            share(in_eight["transitive"]),
+            "few_calls",
         ),
         f"{on_qm9}: valid molecules": (share(qm9["evaluation"]["valid"]), "standard_qm9"),
         "the same: FCD to the test molecules": (f"{qm9['evaluation']['fcd']:.2f}", "standard_qm9"),
