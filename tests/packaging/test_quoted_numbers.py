@@ -231,3 +231,34 @@ def test_numbers_of_other_data_come_from_the_results():
     assert_says("docs/features.md", features)
     assert_says("docs/fields.md", images)
     assert_says("docs/dialogue.md", summaries)
+
+
+def test_numbers_of_puzzles_come_from_the_results():
+    found = results_of("puzzles")
+    nine, free = found["Sudoku, 9x9, four fifths given"], found["Sudoku, 4x4, without clues"]
+    four, hard = found["Sudoku, 4x4"], found["Sudoku, 9x9"]
+
+    def row(part: dict[str, Any], name: str, steps: int | None = None) -> dict[str, Any]:
+        return next(r for r in part["rows"] if (r["sampler"], r["steps"]) == (name, steps))
+
+    names = ("first-hitting", "entropy", "margin", "confidence")
+    shown = [(name, steps) for name in names for steps in (None, 4)]
+    shown += [("entropy-bounded, 0.5 nats", None), ("planned", 4), ("dilated", 4)]
+    quoted = []
+    for name, steps in [*shown, ("left to right", None)]:
+        one, other = row(nine, name, steps), row(free, name, steps)
+        quoted.append(
+            f"| `{name}` | {share(one['solved'])} | {one['calls']:.1f} | {share(other['solved'])} "
+            f"| {other['calls']:.1f} | {other['distinct']} |"
+        )
+    assert max(each["solved"] for each in hard["rows"]) == 0  # "none is solved"
+    assert max(part["training"]["cpu_seconds"] for part in found.values()) < 250  # "four minutes"
+    right = [row(hard, name)["right"] for name in ("confidence", "first-hitting")]
+    quoted += [
+        f"`confidence` solves {share(row(four, 'confidence', 2)['solved'])} in two calls and "
+        f"`first-hitting` {share(row(four, 'first-hitting', 2)['solved'])}.",
+        f"equally likely grids have {free['controls']['known solutions']['distinct']} different",
+        f"`confidence` gets {share(right[0])} of the open cells right, `first-hitting` "
+        f"{share(right[1])}, a guess {share(hard['controls']['random']['right'])}.",
+    ]
+    assert_says("docs/puzzles.md", quoted)

@@ -193,3 +193,18 @@ def puzzle_of(data: Mapping[str, Any]) -> Puzzle:
     """Build the puzzle that a ``config.data`` describes; ``ValueError`` names a wrong key."""
     kind = PUZZLES[data["name"]]
     return kind(**{key: data[key] for key in inspect.signature(kind).parameters})
+
+
+def vocabulary_of(data: Mapping[str, Any]) -> Sequences:
+    """Vocabulary of the puzzle that a ``config.data`` describes."""
+    return puzzle_of(data).vocabulary
+
+
+def encode(data: Mapping[str, Any], samples: Iterable[str]) -> Tensor:
+    """Convert texts to tokens Int[M, L], see ``Puzzle.encode``."""
+    return torch.stack([*map(puzzle_of(data).encode, samples)])
+
+
+def decode(data: Mapping[str, Any], tokens: Tensor) -> list[str]:
+    """Convert tokens Int[M, L] to texts, see ``Puzzle``."""
+    return [*map(puzzle_of(data).decode, tokens)]

@@ -307,9 +307,9 @@ def test_colouring_keeps_the_edges(folder):
     data = built("graph_colouring", num_puzzles=100)
     given = [data.puzzle.decode(x).split(":")[0] for x in data.clamp("test", 3)]
     assert [text.split(":")[0] for text in texts(folder, "coloured")] == given
-    (folder / "graphs.txt").write_text("0-1 1-2: 1.........\n")
+    (folder / "graphs.txt").write_text("0-1 1-2: 1.....\n")
     main(["sample", "checkpoint=runs/colouring", "given=graphs.txt", "out=own"])
-    assert all(re.fullmatch(r"0-1 1-2: 1[123]{9}", text) for text in texts(folder, "own"))
+    assert all(re.fullmatch(r"0-1 1-2: 1[123]{5}", text) for text in texts(folder, "own"))
     assert len(texts(folder, "own")) == 4
 
 
@@ -321,6 +321,7 @@ def test_evaluating_and_comparing(folder, capsys):
     assert metrics["changed_data"] == {"share_of_clues": 0.75}
     assert metrics["network_calls_per_sample"] == 4
     assert metrics["solved_real_data"] == 1.0
+    main(["evaluate", "checkpoint=runs/sudoku", "quick=true", "out=quick"])
     few = ["num_held_out=5", "noise_samples=1", "eval.num_samples=8"]
     main([*words_of("compare"), "debug=smoke", "data.num_puzzles=100", *few])
     results = json.loads((folder / "compared/results.json").read_text())
