@@ -28,7 +28,7 @@ MOST_WORDS = {
     "scale.md": 1_800,
     "text.md": 2_200,
     "graphs_and_molecules.md": 2_400,
-    "puzzles.md": 600,
+    "puzzles.md": 800,
     "features.md": 1_200,
     "fields.md": 1_300,
     "dialogue.md": 1_000,
