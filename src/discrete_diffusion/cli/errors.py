@@ -72,7 +72,7 @@ def explain_hydra_error(
     if isinstance(error, MissingConfigException) and missing and "/" in missing:
         group, name = missing.removesuffix(".yaml").rsplit("/", 1)
         if renamed := new_name(f"{group}={name}"):
-            return f"{group}={name} is now called {renamed}"
+            return f"{group}={name} is now {renamed}"
         if group == "hydra/launcher":
             package = _LAUNCHER_PACKAGES.get(name)
             remedy = "" if package is None else f"pip install {package}, or "
@@ -143,7 +143,7 @@ def _unknown_key(
     if renamed and (
         section == "sampling" or name in (config.get(section, {}) if section else config)
     ):
-        return f"{found.group(1)} is now called {renamed}"
+        return f"{found.group(1)} is now {renamed}"
     node = OmegaConf.select(config, parent) if parent else config
     if node is None and parent:
         return _unknown_section(found.group(1), config)

@@ -277,7 +277,7 @@ def check_sampling(asked: Mapping[str, Any]) -> None:
     for key, value in sorted(given.items()):
         having = samplers_with(key)
         if not having and (renamed := new_name(f"sampling.{key}")):
-            raise ValueError(f"sampling.{key} is now called {renamed}")
+            raise ValueError(f"sampling.{key} is now {renamed}")
         if not having:
             known = {key for name in SAMPLERS.names() for key in defaults_of_sampler(name)}
             raise ValueError(unknown_name("setting of a sampler", key, known))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 from discrete_diffusion.config.files import presets_of, shipped_config, shipped_files
+
+logger = logging.getLogger(__name__)
 
 GROUPS = {"noise": "schedule", "check_backbone": "preflight"}
 """Groups and keys at the top of a config, with their new names."""
@@ -78,7 +81,11 @@ VALUES: dict[tuple[str, str], dict[str, str]] = {
 }
 """Choices of a key, with their new names."""
 
+REMOVED_SAMPLERS = {"speculative": "first-hitting"}
+"""Samplers that were removed, with those that stand in for them."""
+
 CHOICES = {
+    "sampling": REMOVED_SAMPLERS,
     "optim": {"own": "custom"},
     "debug": {"default": "smoke"},
     "experiment": {
@@ -90,6 +97,18 @@ CHOICES = {
     },
 }
 """Choices of groups that no checkpoint keeps, with their new names."""
+
+
+def without_removed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy of a config in which another sampler stands in for one that was removed."""
+    sampling = config.get("sampling")
+    if not isinstance(sampling, Mapping) or sampling.get("name") not in REMOVED_SAMPLERS:
+        return dict(config)
+    name = sampling["name"]
+    logger.warning("sampling=%s was removed; %s stands in for it", name, REMOVED_SAMPLERS[name])
+    stand_in = shipped_config("sampling", REMOVED_SAMPLERS[name])
+    kept = {key: sampling[key] for key in stand_in.keys() & sampling.keys() - {"name"}}
+    return {**config, "sampling": {**stand_in, **kept}}
 
 
 def with_new_names(config: Mapping[str, Any]) -> dict[str, Any]:
