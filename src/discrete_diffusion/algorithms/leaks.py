@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from discrete_diffusion.algorithms.base import Algorithm
+from discrete_diffusion.algorithms.block_reader import BlockReader, reason_against_cache
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.layout.token_layout import TokenLayout
 from discrete_diffusion.models.calling import described
@@ -62,8 +63,9 @@ def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
 
     If ``causal``, logits at position l must not depend on tokens after l. With ``context`` and
     blocks, logits of a block must depend neither on the clean tokens of this block and later ones,
-    nor on noisy tokens of other blocks. Raises ``ValueError`` naming the positions. Logs a warning
-    if logits at ``real`` positions, Bool[B, L], depend on PAD. Many new networks return 0 for every
+    nor on noisy tokens of other blocks. With the cache of ``new_cache`` predictions must be those
+    without. Raises ``ValueError`` naming the positions. Logs a warning if logits at ``real``
+    positions, Bool[B, L], depend on PAD. Many new networks return 0 for every
     input, so parameters that are all 0 hold random numbers during the check.
     """
     algorithm = call.algorithm
@@ -71,7 +73,10 @@ def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
     # nothing to check where every token may be read
     blocks = algorithm.blocks if "context" in call.conditions else None
     padded = ~real & ~algorithm.layout.is_real(call.x_t)
-    if not (causal or blocks is not None or padded.any()):
+    own = ("context", "group_idxs", "packing", "states")
+    given = {name: x for name, x in call.conditions.items() if name not in own}
+    cached = reason_against_cache(algorithm, given) is None
+    if not (causal or cached or blocks is not None or padded.any()):
         return
 
     def check(before: Tensor) -> None:
@@ -79,6 +84,8 @@ def check_leaks(call: ProbedCall, real: Tensor, causal: bool) -> None:
             _check_causal(call, before, real)
         if blocks is not None:
             _check_blocks(call, before, real, blocks)
+        if cached:
+            _check_cache(call, real, given)
         if padded.any():
             _check_pad(call, before, real, padded)
 
@@ -164,6 +171,34 @@ def _check_blocks(call: ProbedCall, before: Tensor, real: Tensor, blocks: Tensor
         changed = blocks % 2 == odd
         if leak := _find_leak(call, before, other_noise, real & ~changed, changed):
             refuse(leak, "noisy", "of x_t, a block may read itself only, context has the others")
+
+
+def _check_cache(call: ProbedCall, real: Tensor, given: Mapping[str, Any]) -> None:
+    """Check a cache block by block, the last time after tokens of a finished block are flipped."""
+    algorithm, mask_id = call.algorithm, call.layout.mask_id
+    assert isinstance(algorithm, TokenAlgorithm)
+    assert algorithm.blocks is not None
+    blocks, x = algorithm.blocks, torch.where(real, _other_ids(call), call.x_t)
+    t = torch.full((len(x),), 0.5, dtype=torch.float64, device=x.device)
+    reader = BlockReader(algorithm, x, real, given)
+    cuts = _cuts(blocks[real.any(dim=0)].unique().tolist()) or [-1]
+    middle, last = cuts[len(cuts) // 2], cuts[-1]
+    for cut, flipped in ((middle, False), (last, False), (last, True)):
+        if flipped:
+            others = _other_ids(replace(call, x_t=x))
+            x = torch.where(real & (blocks == middle) & (blocks < last), others, x)
+        state, here = x.masked_fill(real & (blocks >= cut), mask_id), real & (blocks == cut)
+        rows = here.any(dim=1).nonzero().squeeze(1)
+        if not len(rows):
+            return
+        found = reader.log_d0(rows, state[rows], t[rows], here[rows])
+        expected = algorithm.denoise(state, t, real, given)[here]
+        if (gap := float((found.exp() - expected.exp()).abs().max())) > 1e-4:
+            raise ValueError(
+                f"{described(algorithm.backbone)}: probabilities in block {cut} with the cache of "
+                f"new_cache differ by {gap:.2g} from those of a call with all columns; see "
+                "models.KeyValueCache, or leave new_cache out"
+            )
 
 
 def _consequence(call: ProbedCall) -> str:

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from discrete_diffusion.algorithms import AR, BD3LM, TokenAlgorithm
 from discrete_diffusion.algorithms.block_reader import BlockReader
+from discrete_diffusion.algorithms.preflight import try_backbone
 from discrete_diffusion.categorical import make_generator
-from discrete_diffusion.contracts import SampleOutput
+from discrete_diffusion.contracts import Batch, SampleOutput
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.models.attention import attend
@@ -236,3 +237,37 @@ def test_documents_and_networks_without_a_cache_compute_all_columns(caplog):
     documents = (torch.arange(LENGTH) // 11).expand(3, -1)
     sampled(algorithm, "first-hitting", real, conditions={"document_idxs": documents})
     assert set(columns) == {3 * LENGTH}
+
+
+class Misplaced(OtherNetwork):
+    """New columns stand at the first positions."""
+
+    def forward(self, x_t, sigma=None, *, group_idxs=None, cache=None):
+        if cache is not None:
+            cache.positions = torch.arange(LENGTH) - cache.start
+        return super().forward(x_t, sigma, group_idxs=group_idxs, cache=cache)
+
+
+class Forgetful(OtherNetwork):
+    """Keeps the first block alone."""
+
+    def forward(self, x_t, sigma=None, *, group_idxs=None, cache=None):
+        if cache is not None and cache.start > 5:
+            for layer in cache.layers:
+                layer._kept[:, :, :, 5 : cache.start] = 0
+        return super().forward(x_t, sigma, group_idxs=group_idxs, cache=cache)
+
+
+@pytest.mark.parametrize("kind", [OtherNetwork, Misplaced, Forgetful])
+def test_a_wrong_cache_is_refused_before_training(kind):
+    algorithm = built("other")
+    algorithm.backbone.__class__ = kind
+    algorithm = BD3LM(algorithm.backbone.float(), algorithm.process, block_size=5)
+    x0 = torch.randint(7, (2, LENGTH), generator=make_generator(0))
+    x0[1, 16:] = PAD
+    batch = Batch(x0, x0 != PAD)
+    if kind is OtherNetwork:
+        try_backbone(algorithm, batch)
+        return
+    with pytest.raises(ValueError, match="with the cache of new_cache differ by"):
+        try_backbone(algorithm, batch)
