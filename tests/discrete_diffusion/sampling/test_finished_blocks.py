@@ -13,13 +13,14 @@ from discrete_diffusion.algorithms.block_reader import BlockReader
 from discrete_diffusion.algorithms.preflight import try_backbone
 from discrete_diffusion.categorical import make_generator
 from discrete_diffusion.contracts import Batch, SampleOutput
+from discrete_diffusion.evaluation.trained_model import sample_tokens
 from discrete_diffusion.forward_process import Absorbing
 from discrete_diffusion.layout import TokenLayout
 from discrete_diffusion.models.attention import attend
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.models.key_value_cache import KeyValueCache
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import Narrowing, build_sampler, tokens
+from discrete_diffusion.sampling import Model, Narrowing, build_sampler, tokens
 from discrete_diffusion.sampling.partial_samples import PartialSamples
 from toy_samplers import bd3lm, draw_from
 
@@ -271,3 +272,13 @@ def test_a_wrong_cache_is_refused_before_training(kind):
         return
     with pytest.raises(ValueError, match="with the cache of new_cache differ by"):
         try_backbone(algorithm, batch)
+
+
+def test_the_log_says_what_a_sample_costs(caplog):
+    sampler = build_sampler({"name": "first-hitting"})
+    model = Model(built(), sampler, on_sampled=lambda rows, drawn: None)
+    with caplog.at_level(logging.INFO):
+        sample_tokens(model, torch.ones(2, LENGTH, dtype=torch.bool), entropy=(0,))
+    cost = "22 network calls, 1 tokens a call, 5.64 columns a token"  # 5 5s, 3 (10 + 4 5s), 7 + 2
+    assert cost in caplog.text
+    assert not model.algorithm.backbone._forward_pre_hooks
