@@ -198,12 +198,12 @@ class HiddenMarkov(OracleWorld):
 
     def _next(self, left: Tensor) -> Tensor:
         """Float[S, B] over s_l -> over s_{l+1}: a sum over what the next state drops."""
-        parts = left.view(*self.moves.shape[:2], -1).transpose(0, 1)  # (M, A, B)
+        parts = left.reshape(*self.moves.shape[:2], -1).transpose(0, 1)  # (M, A, B)
         return (self.moves.permute(1, 2, 0) @ parts).flatten(0, 1)
 
     def _previous(self, right: Tensor) -> Tensor:
         """Float[S, B] over s_{l+1} -> over s_l: a sum over what it adds."""
-        parts = right.view(*self.moves.shape[1:], -1)  # (M, C, B)
+        parts = right.reshape(*self.moves.shape[1:], -1)  # (M, C, B)
         return (self.moves.transpose(0, 1) @ parts).transpose(0, 1).flatten(0, 1)
 
     def sample(self, num: int, generator: torch.Generator) -> Tensor:
