@@ -90,7 +90,6 @@ def choose_call_order(
     num_cuts = min(len(places), max(MOST_CUTS, 2 * (calls or 0)))
     cuts = torch.linspace(0, len(places), num_cuts + 1).round().long()
     num_moves = min(4 * len(places), MOST_MOVES)  # each position twice either way
-    total = NUM_ORDERS * num_cuts + num_moves
 
     def random_order() -> Tensor:
         found = torch.randperm(len(places), generator=generator, device=generator.device)
@@ -101,7 +100,10 @@ def choose_call_order(
 
     candidates: list[tuple[int, float, Tensor]] = []
     slow_nats = 0.0
-    with progress.task("choosing the calls", total, "states") as trying, eval_mode(algorithm):
+    with (
+        progress.task("choosing the calls", NUM_ORDERS * num_cuts + num_moves, "states") as trying,
+        eval_mode(algorithm),
+    ):
         # cut random orders
         for _ in range(NUM_ORDERS):
             order = random_order()
@@ -197,9 +199,8 @@ def _nats_given(
         t = process.time_of_masked(hidden & timed, timed)
         logits = algorithm.logits(x_t, t, part.real, part.conditions)
         log_d0 = log_softmax_on(logits, layout.support)
+        nats = algorithm.cross_entropy(log_d0, part)
         if of_samples:
             nats = torch.special.entr(log_d0.exp()).sum(dim=-1).masked_fill(~part.real, 0.0)
-        else:
-            nats = algorithm.cross_entropy(log_d0, part)
         total += nats.double().sum(dim=0).cpu()
     return total / len(batch)

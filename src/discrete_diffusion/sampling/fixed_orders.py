@@ -90,11 +90,9 @@ def dilated_calls(num: int, calls: int | None) -> tuple[int, ...]:
     """
     most = (num - 1).bit_length() + 1
     spacing = 2 ** (min(calls or most, most) - 1)
-    # level of a position: how often the spacing is halved before it is met
-    sets: list[list[int]] = []
-    while spacing >= 1:
-        known = {position for one in sets for position in one}
-        sets.append([p for p in range(0, num, spacing) if p not in known])
+    sets = [[*range(0, num, spacing)]]
+    while spacing > 1:
+        sets.append([*range(spacing // 2, num, spacing)])
         spacing //= 2
     # further calls
     while calls is not None and len(sets) < min(calls, num):
@@ -260,8 +258,7 @@ class Planned(FixedOrder):
                 logger.warning("the calls chosen are not kept in %s: %s", file, error)
 
     def samples_together(self, num: int, steps: int | None = None) -> bool:
-        number = self.number(steps, num)
-        return number is None or number < num
+        return self.number(steps, num) != num
 
     def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
         return num * (self.number(None, num) or num)

@@ -181,9 +181,8 @@ class Unmasking(TokenSampler):
         narrowing. Returns the choice Bool[R, L], and the tokens Int[N] sampled from D, if the order
         reads tokens.
         """
-        tokens = (
-            sample_categorical(log_d0, samples.generator) if self.order in READ_TOKENS else None
-        )
+        reads = self.order in READ_TOKENS
+        tokens = sample_categorical(log_d0, samples.generator) if reads else None
         # MASKs by score, and how many of them
         score = on_grid(self.score(log_d0, tokens, here, samples.generator), here, -torch.inf)
         order = score.argsort(dim=1, descending=True, stable=True)
