@@ -112,6 +112,9 @@ def _sample_and_write(request: SampleRequest, config: DictConfig) -> None:
         facts["stopped_by"] = Signals(signals.received).name
     write_metrics(folder, facts | done.facts)
     logger.info("%s", done.log_line)
+    if trained.steps is not None and trained.sampling["name"] == "first-hitting":
+        words = f"sampling=planned steps={trained.steps}"
+        logger.info("%s: nearer to the model in as many calls, chosen at its first use", words)
     # a signal ended the sampling early: the finished samples were written
     if signals.received is not None:
         num = done.facts["num_samples"]

@@ -82,14 +82,16 @@ def test_given_edges_and_missing_edges_are_kept(run):
 
 
 @pytest.mark.slow
-def test_one_token_per_call_is_exact(run):
+def test_one_token_per_call_is_exact(run, capsys):
     Path("partial.jsonl").write_text('{"n": 3, "edges": [[0, 1]]}\n')
     words = ["given=partial.jsonl", "num_completions=2", "sampling=first-hitting"]
     main(["sample", f"checkpoint={run}/run", *words, "out=exact"])
     metrics = read("exact/metrics.json")
     assert (metrics["exact"], metrics["network_calls_per_sample"]) == (True, 2)
+    assert "sampling=planned" not in capsys.readouterr().out
     main(["sample", f"checkpoint={run}/run", *words, "steps=1", "out=fast"])
     assert read("fast/metrics.json")["approximate_because"] == "several tokens are sampled per call"
+    assert "sampling=planned steps=1" in capsys.readouterr().out
 
 
 def test_completions_that_are_finished_when_a_signal_comes_keep_their_lines(
