@@ -26,11 +26,16 @@ class Task:
     """Work in progress: ``done`` of ``total`` items, called ``unit`` (a plural).
 
     ``wants_note``: True if the task was shown since the ``note`` was set. ``at_hand``: number of
-    items in progress, of which the fraction ``share`` is done, by ``step``: its name and number."""
+    items in progress, of which the fraction ``share`` is done, by ``step``: its name and number.
+    ``costs``: sum of the costs of all items, if they differ; the time left is then that of costs.
+    """
 
-    def __init__(self, name: str, total: float | None = None, unit: str = "") -> None:
+    def __init__(
+        self, name: str, total: float | None = None, unit: str = "", costs: float | None = None
+    ) -> None:
         self.name, self.total, self.unit, self.note, self.step = name, total, unit, "", ("", 0)
         self.done = self._done_before = self.at_hand = self.share = 0.0
+        self.costs, self._paid, self._cost_at_hand = costs, 0.0, 0.0
         self.began = self._moved = time.monotonic()
         self.logged_at: float | None = None
         self.wants_note = False
@@ -42,12 +47,13 @@ class Task:
     def reach(self, done: float) -> None:
         """Set the number of items done; no item is then in progress."""
         self.done = done if self.total is None else min(done, self.total)
+        self._paid, self._cost_at_hand = self._paid + self._cost_at_hand, 0.0
         self.at_hand, self.share, self.step = 0.0, 0.0, ("", 0)
         self._moved = time.monotonic()
 
-    def take(self, num: float = 1) -> None:
-        """Begin work on ``num`` items."""
-        self.at_hand, self.share = num, 0.0
+    def take(self, num: float = 1, cost: float = 0.0) -> None:
+        """Begin work on ``num`` items, which cost ``cost`` together."""
+        self.at_hand, self.share, self._cost_at_hand = num, 0.0, cost
 
     def come(self, share: float) -> None:
         """Set the fraction done of the items in progress."""
@@ -86,6 +92,9 @@ class Task:
         parts = [self.noted, rate]
         if self.total is not None:
             left = (self.total - made) / speed - (now - self._moved)
+            if self.costs is not None and (paid := self._paid + self.share * self._cost_at_hand):
+                part = max(self.costs / paid - 1, 0.0)
+                left = part * (self._moved - self.began) - (now - self._moved)
             parts.append(f"{_format_seconds(max(left, 0))} left")
         return ", ".join(parts)
 
@@ -282,9 +291,11 @@ def shown(
 
 
 @contextmanager
-def task(name: str, total: float | None = None, unit: str = "") -> Iterator[Task]:
+def task(
+    name: str, total: float | None = None, unit: str = "", costs: float | None = None
+) -> Iterator[Task]:
     """Begin a task inside the current task, and end it with the block."""
-    new = Task(name, total, unit)
+    new = Task(name, total, unit, costs)
     if _screen is None:
         yield new
         return

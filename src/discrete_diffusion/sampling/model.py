@@ -177,12 +177,19 @@ def sample_in_batches(
     device, world_size = model.algorithm.layout.support.device, model.shard.world_size
     batches = _rows_by_size(real.sum(dim=1), model.rows_at_once, device)
     seeds = sample_seeds(generator, len(batches))
+    # columns computed for each sample, Float[M], by which the time left is told
+    steps, (sizes, kind) = model.steps, real.sum(dim=1).unique(return_inverse=True)
+    work = [
+        size * min(steps, size) if steps else model.sampler.work(size, model.algorithm)
+        for size in sizes.tolist()
+    ]
+    costs = torch.tensor(work, dtype=torch.float64)[kind.cpu()]
     finished: list[tuple[Tensor, SampleOutput]] = []
 
     def sample(batch: tuple[Tensor, int]) -> SampleOutput:
         # one batch
         rows, seed = batch
-        sampling.take(len(rows) * world_size)
+        sampling.take(len(rows) * world_size, float(costs[rows.cpu()].sum()) * world_size)
         kept = rows < trajectories
         output = model.sample_batch(
             real[rows],
@@ -201,7 +208,7 @@ def sample_in_batches(
         return output
 
     # the processes share the batches; a stop keeps the finished ones
-    with progress.task("sampling", len(real), "samples") as sampling:
+    with progress.task("sampling", len(real), "samples", float(costs.sum())) as sampling:
         try:
             outputs = model.shard.map(sample, zip(batches, seeds, strict=True))
         except Stop:

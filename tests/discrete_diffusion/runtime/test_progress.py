@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from discrete_diffusion.runtime.progress import parts, shown, step, task, track
+from discrete_diffusion.runtime.progress import Task, parts, shown, step, task, track
 
 
 class Told:
@@ -107,6 +107,23 @@ def test_what_has_begun_inside_ends_with_a_task():
         with task("next"):
             num = len(told.lines)
             assert told.wait(num + 1)[-1].startswith("next, ")
+
+
+def test_the_time_left_counts_what_items_cost(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    sampling = Task("sampling", 100, "samples", costs=1000)
+    sampling.take(10, 500)
+    sampling.come(0.5)
+    now[0] = 25.0
+    sampling.come(0.5)
+    assert sampling.status.endswith("0:01:15 left")
+    sampling.reach(10)
+    now[0] = 50.0
+    sampling.come(0.0)
+    assert sampling.status.endswith("0:00:50 left")  # 90 items, half of the cost
+    sampling.take(90, 500)
+    assert "sampling, 10 of 100 samples, 5 s each" in sampling.status
 
 
 def test_parts_are_announced_and_counted(caplog):
