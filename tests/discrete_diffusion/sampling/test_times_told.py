@@ -139,11 +139,15 @@ def test_an_autoregressive_network_is_told_how_many_tokens_are_real():
     algorithm, shares = ar(), []
     ask = algorithm.call
 
-    def call(backbone, x_t, sigma, conditions):
-        shares.extend((-torch.expm1(-sigma)).tolist())
-        return ask(backbone, x_t, sigma, conditions)
+    class Told:
+        def __call__(self, backbone, x_t, sigma, conditions):
+            shares.extend((-torch.expm1(-sigma)).tolist())
+            return ask(backbone, x_t, sigma, conditions)
 
-    algorithm.call = call
+        def __getattr__(self, name):
+            return getattr(ask, name)
+
+    algorithm.call = Told()
     for sampler in ("autoregressive", "first-hitting"):
         shares.clear()
         build_sampler({"name": sampler}).sample(algorithm, REAL, generator=make_generator(0))
