@@ -206,6 +206,8 @@ class SampleOutput:
             excluded the first choice; None if nothing was narrowed.
         rows: Int[B], index of each sample in a request for many, ascending: all, unless a ``Stop``
             left some out; None for one batch.
+        columns: Int[B], columns that the network computed for each sample, in all its evaluations;
+            None if they were not counted.
     """
 
     x0: Tensor
@@ -215,6 +217,7 @@ class SampleOutput:
     ancestors: Tensor | None = None
     num_forced: Tensor | None = None
     rows: Tensor | None = None
+    columns: Tensor | None = None
 
     def cpu(self) -> SampleOutput:
         """The same output on the CPU.

@@ -42,7 +42,7 @@ class AR(TokenAlgorithm):
     processes = ("absorbing",)
     samplers = ("autoregressive", "first-hitting")
     backbone_needs = ("causal",)
-    reads_own_block = False
+    is_block_causal, reads_own_block = True, False
     evaluation_draw = "exact"
     position: Tensor
 

@@ -65,6 +65,7 @@ class BD3LM(TokenAlgorithm):
     processes = ("absorbing",)
     backbone_needs = ("group_idxs",)
     provided_conditions = ("group_idxs",)
+    is_block_causal = True
     evaluation_draw = "uniform_count"
     process: Absorbing
     block_of: Tensor

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from discrete_diffusion.algorithms.base import Algorithm
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on
 from discrete_diffusion.contracts import Conditions
@@ -16,12 +17,14 @@ from discrete_diffusion.contracts import Conditions
 def reason_against_cache(algorithm: TokenAlgorithm, conditions: Conditions) -> str | None:
     """Return why ``BlockReader`` cannot predict as ``algorithm.denoise`` does, or None."""
     denoise = getattr(algorithm.denoise, "__func__", None)
-    if algorithm.blocks is None:
-        return f"{algorithm.name} has no blocks"
+    if algorithm.blocks is None or not algorithm.is_block_causal:
+        return f"{algorithm.name} has no blocks that see earlier ones alone"
     if not hasattr(algorithm.backbone, "new_cache") or not algorithm.takes("cache"):
         return f"{type(algorithm.backbone).__name__} has no new_cache"
     if denoise is not TokenAlgorithm.denoise or not hasattr(algorithm.logits, "passes_states"):
         return f"{type(algorithm).__name__} has a denoise or logits of its own"
+    if type(algorithm).apply_backbone is not Algorithm.apply_backbone:
+        return f"{type(algorithm).__name__} has an apply_backbone of its own"
     return "document_idxs is of all columns" if "document_idxs" in conditions else None
 
 
@@ -35,6 +38,7 @@ class BlockReader:
     conditioned on t, but columns behind the block are left out.
 
     ``x``: Int[B, L], the samples at their start; ``real``: Bool[B, L]; ``conditions``: of all B.
+    ``num_columns``: Int[B], columns computed so far for each sample.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class BlockReader:
             self.columns.append(columns)
             self.groups.append(blocks[columns].tolist())
             self.caches.append(backbone.new_cache(columns, blocks[columns], len(rows)))  # type: ignore[operator]
+        self.num_columns = torch.zeros_like(self.kind)
         self.tokens_read = torch.full_like(x, -1)  # k-th: of the k-th column
 
     def log_d0(self, rows: Tensor, x: Tensor, t: Tensor, here: Tensor) -> Tensor:
@@ -62,8 +67,13 @@ class BlockReader:
 
         ``rows``: Int[R], the sample of each row; ``t``: Float[R], times.
         """
-        algorithm, blocks, real = self.algorithm, self.algorithm.blocks, self.real[rows]
+        algorithm, blocks, some = self.algorithm, self.algorithm.blocks, here.any(dim=1)
         assert blocks is not None
+        if not some.all():  # rows without a position
+            rows, x, t, here = rows[some], x[some], t[some], here[some]
+        if not len(rows):
+            return t.new_empty(0, algorithm.layout.vocab_size)
+        real = self.real[rows]
         tokens, sigma = algorithm.backbone_input(x, t, real)
         # one call for the samples with equal columns that are in the same block
         first = torch.where(here, blocks, blocks[-1]).amin(dim=1)
@@ -112,6 +122,7 @@ class BlockReader:
                 read[rows, start:num_kept] = tokens[:, start:num_kept]
             read[rows, num_kept:] = -1
         whole = torch.equal(rows, self.rows[kind])
+        self.num_columns[rows] += end - start
         cache.begin(None if whole else self.place[rows], start, end, num_kept)
         given: dict[str, Any] = {name: value[rows] for name, value in self.conditions.items()}
         given["cache"] = cache

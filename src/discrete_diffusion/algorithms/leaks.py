@@ -193,7 +193,7 @@ def _check_cache(call: ProbedCall, real: Tensor, given: Mapping[str, Any]) -> No
             return
         found = reader.log_d0(rows, state[rows], t[rows], here[rows])
         expected = algorithm.denoise(state, t, real, given)[here]
-        if (gap := float((found.exp() - expected.exp()).abs().max())) > 1e-4:
+        if not (gap := float((found.exp() - expected.exp()).abs().max())) <= 1e-4:
             raise ValueError(
                 f"{described(algorithm.backbone)}: probabilities in block {cut} with the cache of "
                 f"new_cache differ by {gap:.2g} from those of a call with all columns; see "

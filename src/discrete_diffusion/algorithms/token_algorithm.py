@@ -52,6 +52,8 @@ class TokenAlgorithm(Algorithm):
     state = "tokens"
     num_steps: int | None = None
     """Steps of a model of discrete time, which sees only t = i / num_steps."""
+    is_block_causal: ClassVar[bool] = False
+    """True if the network at a position sees its own block and earlier ``blocks`` alone."""
     reads_own_block: ClassVar[bool] = True
     """False if the backbone's input at a block holds tokens of earlier ``blocks`` alone."""
 

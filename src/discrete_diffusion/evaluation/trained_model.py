@@ -177,32 +177,25 @@ def sample_tokens(
     The samples are a function of ``entropy``. ``clamp``: Int[M, L], ids to keep, -1 where tokens
     are sampled. The log of a single process says what they cost.
     """
-    # columns that the network is given, of all calls
-    columns: list[int] = []
-    count = model.algorithm.backbone.register_forward_pre_hook(
-        lambda network, given: columns.append(given[0].numel())
-    )
     start = time.perf_counter()
-    try:
-        output = sample_in_batches(
-            model,
-            real,
-            generator=make_generator(*entropy, 1, device=model.device),
-            clamp=clamp,
-            conditions=model.shared_conditions_of(len(real)),
-            trajectories=trajectories,
-        )
-    finally:
-        count.remove()
+    output = sample_in_batches(
+        model,
+        real,
+        generator=make_generator(*entropy, 1, device=model.device),
+        clamp=clamp,
+        conditions=model.shared_conditions_of(len(real)),
+        trajectories=trajectories,
+    )
     seconds = time.perf_counter() - start
     assert output.rows is not None
     # tokens sampled, unless a signal ended the sampling
     free = int((real if clamp is None else real & (clamp < 0)).sum())
     calls, finished = float(output.nfe.sum()), len(output.x0) == len(real)
-    if model.on_sampled is not None and finished and free and calls:
+    columns = 0 if output.columns is None else float(output.columns.sum())
+    if model.on_sampled is not None and finished and free and calls and columns:
         logger.info(
             "cost of a sample: %.4g network calls, %.3g tokens a call, %.3g columns a token",
-            *(calls / len(real), free / calls, sum(columns) / free),
+            *(calls / len(real), free / calls, columns / free),
         )
     drawn = (output.x0, output.nfe, output.log_weights, output.rows)
     return TokenSamples(*drawn, seconds, output.trajectory, output.num_forced)

@@ -43,14 +43,16 @@ class Autoregressive(TokenSampler):
         return num
 
     def run(self, samples: PartialSamples) -> None:
-        # samples with equal positions share their calls
-        seen = samples.algorithm.layout.is_real(samples.x)
-        positions = torch.stack([samples.real, samples.free, seen], dim=1).byte()
-        patterns, kind = torch.unique(positions, dim=0, return_inverse=True)
-        samples.calls.expect(int(patterns[:, 1].sum()))
-        for k in range(len(patterns)):
-            rows = (kind == k).nonzero().squeeze(1)
-            for position in patterns[k, 1].nonzero().squeeze(1).tolist():
+        # samples with equal columns share their calls
+        patterns, kind = samples.algorithm.layout.is_real(samples.x).unique(
+            dim=0, return_inverse=True
+        )
+        alike = kind == torch.arange(len(patterns), device=kind.device).unsqueeze(1)  # (K, B)
+        positions = [samples.free[rows].any(dim=0).nonzero().squeeze(1).tolist() for rows in alike]
+        samples.calls.expect(sum(map(len, positions)))
+        for k, of_kind in enumerate(positions):
+            for position in of_kind:
+                rows = (alike[k] & samples.free[:, position]).nonzero().squeeze(1)
                 where = torch.zeros_like(samples.free)
                 where[rows, position] = True
                 t = samples.times(0.0)[rows]  # not used

@@ -94,16 +94,23 @@ class Model:
         layout = getattr(self.algorithm, "layout", None)
         if self.batch_size or layout is None:
             return self.batch_size or rows_at_once(self.device)
-        return rows_at_once(layout.support.device, layout.length, layout.vocab_size)
+        keeps = getattr(self.algorithm, "is_block_causal", False)
+        return rows_at_once(layout.support.device, layout.length, layout.vocab_size, keeps=keeps)
 
 
-def rows_at_once(device: torch.device | str, length: int = 1, vocab_size: int = 1) -> int:
-    """Default number of samples of ``length`` tokens in a batch on ``device``."""
+def rows_at_once(
+    device: torch.device | str, length: int = 1, vocab_size: int = 1, *, keeps: bool = False
+) -> int:
+    """Default number of samples of ``length`` tokens in a batch on ``device``.
+
+    ``keeps``: the network keeps keys and values of its columns.
+    """
     on_cpu = torch.device(device).type == "cpu"
     # more rows overflow a CPU's caches (``benchmarks/speed.py``); fewer take a GPU as long
     rows = 256 if on_cpu else 4096
     # tokens whose states take a few GiB of a GPU; logits of 256 MB on a CPU, with a few copies
     tokens, logits = 1 << 20, 1 << 26 if on_cpu else 1 << 28
+    tokens = 1 << (15 if on_cpu else 17) if keeps else tokens  # 72 KiB each by ``dit_base``
     return max(1, min(rows, tokens // length, logits // (length * vocab_size)))
 
 
@@ -258,6 +265,7 @@ def _joined_outputs(outputs: list[SampleOutput], order: Tensor, trajectories: in
     """Join batches in the order of the request; ``order``: Int[M], the row of each sample."""
     back = order.argsort()
     forced = [output.num_forced for output in outputs if output.num_forced is not None]
+    columns = [output.columns for output in outputs if output.columns is not None]
     # trajectories Int[K_i, M_i, L] of one length, the shorter ones with their last state repeated
     states = [output.trajectory for output in outputs if output.trajectory is not None]
     trajectory = None
@@ -271,5 +279,6 @@ def _joined_outputs(outputs: list[SampleOutput], order: Tensor, trajectories: in
         log_weights=torch.cat([output.log_weights for output in outputs])[back],
         trajectory=trajectory,
         num_forced=torch.cat(forced)[back] if forced else None,
+        columns=torch.cat(columns)[back] if columns else None,
         rows=order[back],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -156,6 +157,10 @@ LONG = 256
 choice, not measured."""
 
 
+COLUMNS_OF_A_CALL = 256
+"""Columns of a small network that take as long as what each further call costs (on a CPU)."""
+
+
 class OnHost(NamedTuple):
     """Copies on the host of tensors on another device, made once when sampling starts.
 
@@ -187,7 +192,9 @@ class PartialSamples:
     ``known``: Int[B, L], clean tokens whose likelihood is measured: ``TokenSampler.sample_at``
         reads a token here and adds the log of its probability to ``log_weights``; None: it samples.
     ``on_host``: copies on the host, see ``keeps_shapes``; None on the CPU.
-    ``readers``: what the network keeps of finished blocks, for each call of a guided prediction.
+    ``readers``: what the network keeps of finished blocks, for each call of a guided prediction
+        under the conditions ``read_under``.
+    ``columns``: Int[B], columns computed so far, those of the readers aside.
     """
 
     algorithm: TokenAlgorithm
@@ -209,6 +216,10 @@ class PartialSamples:
     known: Tensor | None = None
     on_host: OnHost | None = None
     readers: list[BlockReader] = field(default_factory=list)
+    read_under: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.columns = torch.zeros_like(self.nfe)
 
     @classmethod
     def start(
@@ -254,8 +265,18 @@ class PartialSamples:
 
     @property
     def keeps_blocks(self) -> bool:
-        """True if the network is called with the block in work alone (``BlockReader``)."""
-        return self.known is None and reason_against_cache(self.algorithm, self.conditions) is None
+        """True if the network is called with the block in work alone (``BlockReader``).
+
+        Samples whose PAD differs take a call each: of many such short samples all columns are
+        computed instead.
+        """
+        if self.known is not None or reason_against_cache(self.algorithm, self.conditions):
+            return False
+        return (self._num_patterns - 1) * COLUMNS_OF_A_CALL <= self.x.numel()
+
+    @cached_property
+    def _num_patterns(self) -> int:
+        return len(self.algorithm.layout.is_real(self.x).unique(dim=0))
 
     @property
     def blocks(self) -> list[Block]:
@@ -367,7 +388,11 @@ class PartialSamples:
             trajectory = torch.cat([trajectory[:1], trajectory[1:][new]])
         forced = None if self.narrowing is None else self.num_forced
         x0 = self.x.masked_fill(self.is_nan, -1)
-        return SampleOutput(x0, self.nfe, self.log_weights, trajectory, self.ancestors, forced)
+        columns = sum((reader.num_columns for reader in self.readers), self.columns)
+        return SampleOutput(
+            *(x0, self.nfe, self.log_weights, trajectory, self.ancestors, forced),
+            columns=columns,
+        )
 
 
 def check_request(layout: TokenLayout, real: Tensor, clamp: Tensor, support: Tensor | None) -> None:

@@ -311,10 +311,13 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         x, algorithm = samples.x[rows], samples.algorithm
         if here is None or not samples.keeps_blocks:
             given = samples.conditions_of(rows)
+            samples.columns[rows] += self._guidance.calls * x.shape[1]
             log_d0 = self._guided(algorithm, x, t, samples.real[rows], given)
             return log_d0 if here is None else log_d0[here]
         # a reader for each call of the guidance
-        if not samples.readers:
+        if samples.read_under is not samples.conditions:
+            samples.columns += sum(reader.num_columns for reader in samples.readers)
+            samples.read_under = samples.conditions
             inputs = self._guidance.inputs(samples.conditions, samples.x)
             start = (algorithm, samples.x, samples.real)
             samples.readers = [BlockReader(*start, given) for given in inputs]
@@ -326,6 +329,7 @@ class TokenSampler(Sampler[TokenAlgorithm]):
         """``log_d0`` of all samples, in fixed shapes; ``nfe`` grows by one where ``counted``."""
         samples.begin_call()
         samples.nfe += counted * self._guidance.calls
+        samples.columns += self._guidance.calls * samples.x.shape[1]
         given = samples.conditions
         if samples.on_host is not None and samples.on_host.packing is not None:
             given = {**given, "packing": samples.on_host.packing}

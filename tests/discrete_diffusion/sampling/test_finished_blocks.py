@@ -20,7 +20,7 @@ from discrete_diffusion.models.attention import attend
 from discrete_diffusion.models.dit import DiT
 from discrete_diffusion.models.key_value_cache import KeyValueCache
 from discrete_diffusion.noise_schedules import LogLinear
-from discrete_diffusion.sampling import Model, Narrowing, build_sampler, tokens
+from discrete_diffusion.sampling import Model, Narrowing, build_sampler, partial_samples, tokens
 from discrete_diffusion.sampling.partial_samples import PartialSamples
 from toy_samplers import bd3lm, draw_from
 
@@ -39,6 +39,12 @@ SAMPLERS = [
     ("renoise", {"steps": 4}),
     ("remdm", {"steps": 4}),
 ]
+
+
+@pytest.fixture(autouse=True)
+def calls_are_cheap(monkeypatch):
+    """Samples of all sizes use the cache."""
+    monkeypatch.setattr(partial_samples, "COLUMNS_OF_A_CALL", 0)
 
 
 class OtherNetwork(nn.Module):
@@ -281,4 +287,72 @@ def test_the_log_says_what_a_sample_costs(caplog):
         sample_tokens(model, torch.ones(2, LENGTH, dtype=torch.bool), entropy=(0,))
     cost = "22 network calls, 1 tokens a call, 5.64 columns a token"  # 5 5s, 3 (10 + 4 5s), 7 + 2
     assert cost in caplog.text
-    assert not model.algorithm.backbone._forward_pre_hooks
+
+
+def test_the_choice_of_calls_is_no_cost_of_a_sample():
+    real, columns = request("plain")["real"], []
+    sampler = build_sampler({"name": "planned", "calls": 2})
+    for _ in range(2):  # the first one chooses
+        drawn = sampler.sample(built(), real, generator=make_generator(1))
+        columns.append(drawn.columns.tolist())
+    assert columns[0] == columns[1]
+
+
+class Whole(BD3LM):
+    """Fills block after block with a network that sees all of them."""
+
+    is_block_causal = False
+
+
+class Sharp(BD3LM):
+    """Changes what the network returns."""
+
+    def apply_backbone(self, x, sigma, conditions):
+        return 3 * super().apply_backbone(x, sigma, conditions)
+
+
+@pytest.mark.parametrize("kind", [Whole, Sharp])
+def test_an_algorithm_that_predicts_otherwise_keeps_nothing(kind):
+    algorithm = built()
+    algorithm.__class__ = kind
+    drawn = sampled(algorithm, "first-hitting", **request("plain"))
+    assert (drawn.columns == drawn.nfe * LENGTH).all()
+
+
+def test_short_samples_of_many_sizes_share_calls(monkeypatch):
+    monkeypatch.setattr(partial_samples, "COLUMNS_OF_A_CALL", 256)
+    drawn = sampled(built(), "first-hitting", **request("pad"))
+    assert (drawn.columns == drawn.nfe * LENGTH).all()
+    drawn = sampled(built(), "first-hitting", **request("plain"))
+    assert (drawn.columns < drawn.nfe * LENGTH).all()
+
+
+def test_rows_without_a_position_are_left_out():
+    algorithm, real = built(), request("pad")["real"]
+    x = torch.where(real, MASK, PAD)
+    here = torch.zeros_like(real)
+    here[[0, 3], [7, 6]] = True
+    reader = BlockReader(algorithm, x, real, {})
+    every, t = torch.arange(7), torch.full((7,), 0.5)
+    found = reader.log_d0(every, x, t, here)
+    torch.testing.assert_close(found, algorithm.denoise(x, t, real, {})[here])
+    assert len(reader.log_d0(every, x, t, torch.zeros_like(real))) == 0
+
+
+def test_conditions_may_change_on_the_way():
+    """As those of a mixture's component in ``few-call``."""
+    real = request("plain")["real"]
+    clamp = torch.full(real.shape, -1)
+    found = []
+    for keeps in (True, False):
+        samples = PartialSamples.start(built("other"), real, clamp, make_generator(0))
+        sampler = build_sampler({"name": "first-hitting"})
+        if not keeps:
+            samples.known = samples.x.new_zeros(samples.x.shape)
+        rows, t, here = torch.arange(7), torch.full((7,), 0.5), torch.zeros_like(real)
+        here[:, 0] = True
+        for label in (0, 1):
+            samples.conditions = {"label": torch.full((7,), label)}
+            found.append(sampler.log_d0(samples, rows, t, here))
+    torch.testing.assert_close(found[:2], found[2:])
+    assert not torch.equal(found[0], found[1])
