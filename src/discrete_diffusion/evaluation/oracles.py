@@ -33,9 +33,9 @@ class OracleWorld(nn.Module, ABC):
     """Distribution of sequences of L tokens, and its exact denoiser as a backbone.
 
     ``forward(x_t, sigma)`` returns log D, the leave-one-out posterior p(x_l | x_t without its
-    position l), Float[B, L, V + 1], from tokens Int[B, L]. Ids are 0 to V - 1, MASK is V and tells
-    nothing. Any other token is certain, or with ``uniform`` it is observed with the probabilities
-    of uniform noise at alpha = exp(-sigma).
+    position l), Float[B, L, V + 1], from tokens Int[B, L]. Ids are 0 to V - 1, MASK is V and
+    carries no information. Any other token is certain, or with ``uniform`` it is observed with the
+    probabilities of uniform noise at alpha = exp(-sigma).
 
     ``length``: L; ``vocab_size``: V.
     """
@@ -78,7 +78,8 @@ class HiddenMarkov(OracleWorld):
         p(x) = sum over s of  start(s_1) emission(x_1 | s_1)
                               product over l > 1 of  transition(s_l | s_{l-1}) emission(x_l | s_l)
 
-    ``forward`` passes messages from the left and from the right.
+    ``forward`` passes messages from the left and from the right. Of tokens that are impossible
+    together every message is 0, and a uniform one takes its place.
 
     ``start``: Float[S]; ``transition``: Float[S, S], rows sum to 1; ``emission``: Float[S, V], rows
     sum to 1; ``length``: L.
@@ -121,7 +122,11 @@ class HiddenMarkov(OracleWorld):
         """Markov chain of order k: p(x_l | x_{l-k}, ..., x_{l-1}), begun in its stationary law.
 
         ``probs``: Float[V, ..., V], k + 1 axes, the last sums to 1. A state is the last k tokens.
+        Of several stationary laws it is the long-run mean of a chain begun uniformly. Raises
+        ``ValueError`` for axes of different lengths or fewer than two.
         """
+        if probs.ndim < 2 or len(set(probs.shape)) > 1:
+            raise ValueError(f"probs: expected [V, ..., V], 2 axes or more, got {[*probs.shape]}")
         order, num = probs.ndim - 1, probs.shape[-1]
         last = torch.arange(num**order)
         rows = probs.double().reshape(num**order, num)
@@ -129,9 +134,7 @@ class HiddenMarkov(OracleWorld):
         follower = (last.unsqueeze(1) * num + torch.arange(num)) % num**order
         transition = torch.zeros(num**order, num**order, dtype=torch.float64)
         transition.scatter_(1, follower, rows)
-        start = torch.full((num**order,), 1 / num**order, dtype=torch.float64)
-        for _ in range(1000):
-            start = start @ transition
+        start = _stationary(transition)
         emission = torch.eye(num, dtype=torch.float64)[last % num]
         world = cls(start, transition, emission, length=length, uniform=uniform)
         # most transitions are impossible: m, the k - 1 tokens between, leaves V of them
@@ -227,7 +230,9 @@ class HiddenMarkov(OracleWorld):
         return total
 
     def pair_law(self, distance: int = 1) -> Tensor:
-        """p(x_l, x_{l + distance}), mean over l: Float[V, V]."""
+        """p(x_l, x_{l + distance}), mean over l: Float[V, V]. ``ValueError`` from L on."""
+        if distance >= self.length:
+            raise ValueError(f"distance={distance}: expected less than the length {self.length}")
         state, later = self.start.unsqueeze(1), self.emission
         law = torch.zeros_like(state)
         for _ in range(self.length - distance):
@@ -237,18 +242,33 @@ class HiddenMarkov(OracleWorld):
         return (_normalised(law) * self.emission).T @ later
 
     def distances(self, samples: Tensor) -> dict[str, float]:
-        """Divergences of the pairs of neighbours, and of tokens with one between them."""
+        """Divergences of the pairs of neighbours, and of tokens with one between them; none of
+        those that L tokens do not have."""
         return {
             f"pairs at distance {distance}": pair_divergence(
                 samples, self.pair_law(distance), distance
             )
             for distance in (1, 2)
+            if distance < self.length
         }
 
 
 def _normalised(values: Tensor) -> Tensor:
-    """Float[S, B] with columns that sum to 1."""
-    return values / values.sum(dim=0, keepdim=True)
+    """Float[S, B] with columns that sum to 1; a column of zeros becomes uniform."""
+    total = values.sum(dim=0, keepdim=True)
+    return torch.where(total > 0, values / total, 1 / len(values))
+
+
+def _stationary(transition: Tensor) -> Tensor:
+    """Stationary law Float[S] of Float[S, S]: the row mean of the limit of ((T + I) / 2)^n, which
+    has the stationary laws of T and no period."""
+    power = (transition + torch.eye(len(transition)).to(transition)) / 2
+    for _ in range(60):
+        last, power = power, power @ power
+        power = power / power.sum(dim=1, keepdim=True)  # errors of the sums would double
+        if (power - last).abs().max() < 1e-15:
+            break
+    return power.mean(dim=0)
 
 
 def pair_divergence(samples: Tensor, truth: Tensor, distance: int = 1) -> float:
@@ -275,9 +295,9 @@ class UniformTrees(OracleWorld):
     L = N (N - 1) / 2 pairs (i, j), i < j, by i and then j; id 1 is an edge, id 0 is none. The
     entropy is (N - 2) log N (Cayley).
 
-    What a noisy state tells are weights w of pairs: p(tree | x_t) is proportional to the product of
-    w over its edges, a random spanning tree. So with R the effective resistance, if pairs conduct
-    w (Kirchhoff; MASK: 1, a certain edge: a wire, certainly none: 0),
+    Given x_t, a pair has the likelihood ratio w of being an edge: p(tree | x_t) is proportional to
+    the product of w over its edges, a random spanning tree. So with R the effective resistance, if
+    pairs conduct w (Kirchhoff; MASK: 1, a certain edge: a wire, certainly none: 0),
 
         P(edge | x_t) = w R,    D(edge) = R / (1 + (1 - w) R)
 
@@ -413,7 +433,8 @@ def sampler_distances(
         sampler that does not fit the noise or the steps has a row with the reason.
 
     Raises:
-        ValueError: ``samplers`` names an unknown sampler or option.
+        ValueError: ``samplers`` names an unknown sampler or option, or a sampler that fits fails
+            (``Model.sample_batch``).
     """
     real = torch.ones(num, world.length, dtype=torch.bool)
     algorithm = world.algorithm()
@@ -433,6 +454,11 @@ def sampler_distances(
                     raise
                 rows.append(replace(row, refused=str(error)))
                 continue
+            try:
+                check_sampler(sampler, algorithm, number)
+            except ValueError as error:
+                rows.append(replace(row, refused=str(error)))
+                continue
             model = Model(algorithm, sampler, steps=number)
 
             def draw(seed: int, model: Model = model) -> tuple[Tensor, float]:
@@ -443,11 +469,7 @@ def sampler_distances(
                 calls = torch.cat([output.nfe for output in outputs]).double().mean()
                 return torch.cat([output.x0 for output in outputs]), float(calls)
 
-            try:
-                check_sampler(sampler, algorithm, number)
-                rows.append(_measured(world, draw, seeds, row))
-            except ValueError as error:
-                rows.append(replace(row, refused=str(error)))
+            rows.append(_measured(world, draw, seeds, row))
     return rows
 
 

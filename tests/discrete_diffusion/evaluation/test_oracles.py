@@ -191,18 +191,16 @@ def needs_an_option(size: int) -> FirstHitting:
 
 @pytest.mark.parametrize("uniform", [False, True])
 def test_every_sampler_is_measured_or_refused_with_a_reason(uniform, monkeypatch):
-    for builder in (Backwards, Illegal):
-        monkeypatch.setitem(SAMPLERS.builders, builder.name, builder)
+    monkeypatch.setitem(SAMPLERS.builders, Backwards.name, Backwards)
     monkeypatch.setitem(SAMPLERS.builders, "optioned", needs_an_option)
     world = worlds(uniform)[0]
     rows = sampler_distances(world, num=400, seeds=(0, 1))
     by_name = {row.name: row for row in rows}
     assert [row.name for row in rows] == [EXACT_DRAWS, *SAMPLERS.names()]
     refused = {row.name: row.refused for row in rows if row.refused}
-    assert {"few-call", "autoregressive", "illegal", "optioned"} <= refused.keys()
+    assert {"few-call", "autoregressive", "optioned"} <= refused.keys()
     assert ("first-hitting" in refused) is uniform
     assert "size" in refused["optioned"]
-    assert "test_oracles.Illegal" in refused["illegal"]
     for row in rows:
         assert bool(row.refused) is not bool(row.distances)
         assert all(len(values) == 2 for values in row.distances.values())
@@ -220,6 +218,12 @@ def test_every_sampler_is_measured_or_refused_with_a_reason(uniform, monkeypatch
         assert floor < 0.3 * wrong
         again = sampler_distances(world, [{"name": "dilated"}], num=400, seeds=(0, 1))
         assert again[1].distances == by_name["dilated"].distances
+
+
+def test_a_sampler_that_fits_and_fails_is_no_refusal(monkeypatch):
+    monkeypatch.setitem(SAMPLERS.builders, Illegal.name, Illegal)
+    with pytest.raises(ValueError, match=r"test_oracles\.Illegal"):
+        sampler_distances(worlds()[0], [{"name": "illegal"}], num=4, seeds=(0,))
 
 
 def test_chosen_samplers_and_steps_are_measured_in_turn():
@@ -243,3 +247,53 @@ def test_tables_that_are_no_probabilities_are_refused():
         HiddenMarkov(rows(2), rows(2, 2), torch.ones(2, V), length=3)
     with pytest.raises(ValueError, match=r"\[S, S\]"):
         HiddenMarkov(rows(2), rows(3, 3), rows(2, V), length=3)
+
+
+def test_impossible_texts_have_a_denoiser_and_samplers_that_make_them_are_measured():
+    probs = torch.tensor([[0.5, 0.5, 0], [0, 0.5, 0.5], [0.5, 0, 0.5]])
+    world = HiddenMarkov.chain(probs, length=6)
+    x0 = torch.tensor([[0, 0, 1, 2, 0, 1], [0, 2, 1, 1, 1, 1], [1, 1, 1, 0, 2, 1]])
+    found = world.log_prob(x0)
+    assert float(found[0]) == pytest.approx(math.log(1 / 3 / 2**5))
+    assert found[1:].tolist() == [-math.inf] * 2
+    for place in range(6):
+        x_t = x0.clone()
+        x_t[:, place] = V
+        torch.testing.assert_close(world(x_t).exp().sum(-1), torch.ones(3, 6).double())
+    asked = [{"name": "first-hitting"}, {"name": "ancestral"}]
+    for row in sampler_distances(world, asked, steps=(2,), num=200, seeds=(0, 1))[1:]:
+        assert not row.refused
+        assert all(map(math.isfinite, row.distances["pairs at distance 1"]))
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_short_sequences_have_the_distances_that_exist(length):
+    world = HiddenMarkov.chain(rows(V, V), length=length)
+    found = world.distances(world.sample(100, make_generator(0)))
+    assert [*found] == ["pairs at distance 1"][: length - 1]
+    assert all(map(math.isfinite, found.values()))
+    with pytest.raises(ValueError, match=f"distance={length}"):
+        world.pair_law(length)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (3, 2), (3,), (2, 2, 3)])
+def test_chains_of_axes_that_differ_are_refused(shape):
+    with pytest.raises(ValueError, match=rf"probs: .*{', '.join(map(str, shape))}"):
+        HiddenMarkov.chain(torch.full(shape, 1 / shape[-1]), length=3)
+
+
+@pytest.mark.parametrize(
+    ("probs", "law"),
+    [
+        ([[1 - 1e-5, 1e-5], [3e-5, 1 - 3e-5]], [0.75, 0.25]),  # slow
+        ([[0, 0.5, 0.5], [1, 0, 0], [1, 0, 0]], [0.5, 0.25, 0.25]),  # of period 2
+        ([[1, 0, 0], [0.5, 0, 0.5], [0, 0, 1]], [0.5, 0, 0.5]),  # of many laws
+    ],
+)
+def test_chains_begin_in_their_stationary_law(probs, law):
+    table = torch.tensor(probs, dtype=torch.float64)
+    world = HiddenMarkov.chain(table, length=3)
+    expected = torch.tensor(law, dtype=torch.float64)
+    torch.testing.assert_close(world.start, expected, rtol=1e-9, atol=1e-12)
+    two = HiddenMarkov.chain(rows(V, V, V), length=3)
+    torch.testing.assert_close(two.start @ two.transition, two.start, rtol=0, atol=1e-14)
