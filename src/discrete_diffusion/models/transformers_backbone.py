@@ -46,6 +46,7 @@ class TransformersBackbone(nn.Module):
     def __init__(self, network: Any, *, shift: bool, pad_id: int | None = None) -> None:
         super().__init__()
         self.network, self.shift, self.pad_id = network, shift, pad_id
+        self._first = _first_position(network)
         # attention in both directions, and a gradient for every id
         network.config.is_causal = network.config.use_cache = False
         for module in network.modules():
@@ -93,13 +94,25 @@ class TransformersBackbone(nn.Module):
         # a sample of nothing but PAD sees all of it: a softmax over no keys is undefined
         real = torch.ones_like(x_t) if self.pad_id is None else (x_t != self.pad_id).to(x_t.dtype)
         real = torch.where(real.any(dim=1, keepdim=True), real, 1)
-        output: Tensor = self.network(input_ids=x_t, attention_mask=real).logits
+        # the library counts positions of ids that are not its own PAD, which is an id of the data
+        places = torch.arange(self._first, self._first + x_t.shape[1], device=x_t.device)
+        own = {"position_ids": places.expand_as(x_t)} if self._first else {}
+        output: Tensor = self.network(input_ids=x_t, attention_mask=real, **own).logits
         return output
 
     @torch.no_grad()
     def _trial(self) -> Tensor:
         """Output of the network for two texts that differ in the last id."""
         return self.eval()._output(torch.tensor([[0, 0, 0], [0, 0, 1]]))
+
+
+def _first_position(network: nn.Module) -> int:
+    """Row of position 0 in the table of positions; in RoBERTa's family the one behind PAD's."""
+    for module in network.modules():
+        padding = getattr(module, "padding_idx", None)
+        if hasattr(module, "position_embeddings") and isinstance(padding, int):
+            return padding + 1
+    return 0
 
 
 class _NoHead(nn.Identity):
@@ -164,7 +177,7 @@ def build_language_model(
     if path is not None:
         read = _read_config(library, path, download)
     else:
-        keys = {"model_type": model_type, **sizes} if config is None else json.loads(config)
+        keys = {"model_type": model_type, **sizes} if config is None else _parsed(config)
         check_name("model.model_type", keys.get("model_type"), library.CONFIG_MAPPING)
         safe = {k: v for k, v in keys.items() if k not in _UNSAFE and not k.startswith("_")}
         read = library.CONFIG_MAPPING[keys["model_type"]].from_dict(safe)
@@ -172,7 +185,7 @@ def build_language_model(
     kind = library.AutoModelForCausalLM if causal else library.AutoModelForMaskedLM
     # weights of the folder; on the meta device only sizes are wanted
     weights = path if pretrained else None
-    _check_fits(read, layout, weights)
+    _check_ids(read, layout, weights)
     if weights is not None and torch.get_default_device().type != "meta":
         network = _read_network(library, kind, weights, layout, download)
     else:
@@ -181,6 +194,7 @@ def build_language_model(
         if (getattr(read, "pad_token_id", None) or 0) >= layout.vocab_size:
             read.pad_token_id = None
         network = kind.from_config(read, dtype=torch.float32, trust_remote_code=False)
+    _check_length(network, layout)
     shift = causal if shift is None else shift
     return TransformersBackbone(network, shift=shift, pad_id=layout.pad_id)
 
@@ -220,15 +234,33 @@ def _is_causal(library: Any, config: Any) -> bool:
     return not masked or (causal and ("CausalLM" in names or "LMHead" in names))
 
 
-def _check_fits(config: Any, layout: TokenLayout, path: str | None) -> None:
-    """Raise ``ValueError`` if the data is too long for the model, or, for the weights in ``path``,
-    cannot be of its tokenizer."""
-    most = getattr(config, "max_position_embeddings", None) or layout.length
-    if most < layout.length:
+def _parsed(config: Any) -> dict[str, Any]:
+    """Keys of ``model.config``."""
+    try:
+        keys = json.loads(config)
+    except (TypeError, ValueError):
+        keys = None
+    if not isinstance(keys, dict):
+        raise ValueError(
+            f"model.config={str(config)[:40]}: expected the content of a config.json, "
+            "{...}; for a file, leave model.config out and give model.path=FOLDER, where it is"
+        )
+    return keys
+
+
+def _check_length(network: Any, layout: TokenLayout) -> None:
+    """Raise ``ValueError`` if the data is too long for the model."""
+    rows, first = getattr(network.config, "max_position_embeddings", None), _first_position(network)
+    if rows and rows - first < layout.length:
+        unused = f", the first {first} of which are no positions" if first else ""
         raise ValueError(
             f"samples of the data have {layout.length} positions, but the model has "
-            f"max_position_embeddings={most}; set data.length={most} or less"
+            f"max_position_embeddings={rows}{unused}; set data.length={rows - first} or less"
         )
+
+
+def _check_ids(config: Any, layout: TokenLayout, path: str | None) -> None:
+    """Raise ``ValueError`` if the data cannot be of the tokenizer of the weights in ``path``."""
     held, ours = config.vocab_size, layout.vocab_size - 1 - (layout.pad_id is not None)
     if path is not None and not _LEAST_SHARE * held <= ours <= held:
         raise ValueError(

@@ -28,7 +28,8 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 SIZES |= {"intermediate_size": 64, "max_position_embeddings": 16, "vocab_size": NUM_IDS}
 SIZES |= {"bos_token_id": 3, "eos_token_id": 1}
 KINDS = {"bert": "BertForMaskedLM", "gpt2": "GPT2LMHeadModel", "llama": "LlamaForCausalLM"}
-MASKS = {"bert": "[MASK]"}
+KINDS |= {"roberta": "RobertaForMaskedLM"}
+MASKS = {"bert": "[MASK]", "roberta": "<mask>"}
 TEXT = {"length": LENGTH, "vocab_size": NUM_IDS + 2, "mask_id": NUM_IDS, "pad_id": NUM_IDS + 1}
 
 
@@ -38,7 +39,7 @@ def kind(request):
 
 
 def save(kind: str, folder: Path, num_ids: int = NUM_IDS) -> str:
-    """A model of random weights with its tokenizer of words, in a folder; only BERT has a MASK."""
+    """A model of random weights with its tokenizer of words, in a folder; some have a MASK."""
     words = [*WORDS[: NUM_IDS - 1], MASKS[kind]] if kind in MASKS else WORDS
     save_tokenizer(folder, words)
     if kind in MASKS:
@@ -73,7 +74,7 @@ def theirs(kind: str, path: str, x: torch.Tensor) -> torch.Tensor:
     seen = torch.ones(len(x), 1, LENGTH, LENGTH, dtype=torch.bool)
     with torch.no_grad():
         logits = network(input_ids=x, attention_mask=seen).logits
-    return logits if kind == "bert" else torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
+    return logits if kind in MASKS else torch.cat([logits[:, :1], logits[:, :-1]], dim=1)
 
 
 def test_logits_are_those_of_the_library(kind, tmp_path, make_config):
@@ -85,7 +86,7 @@ def test_logits_are_those_of_the_library(kind, tmp_path, make_config):
     assert logits.shape == (3, LENGTH, NUM_IDS + 2)
     torch.testing.assert_close(logits[..., :NUM_IDS], theirs(kind, path, x), atol=1e-5, rtol=0)
     # a shift that the user decides
-    if kind != "bert":
+    if kind not in MASKS:
         with torch.no_grad():
             unshifted = made(make_config, path=path, shift=False)(x)
         real = slice(0, NUM_IDS)
@@ -110,6 +111,19 @@ def test_every_position_sees_later_ones(kind, tmp_path, make_config):
     later = x.clone()
     later[:, -1] = torch.where(x[:, -1] == 5, 6, 5)
     assert ((backbone(x) - backbone(later))[..., :NUM_IDS].abs().amax(dim=-1) > 1e-3).all()
+
+
+@pytest.mark.parametrize("model_type", ["roberta", "mpnet"])
+def test_every_id_has_its_position_and_all_rows_are_used(model_type, make_config):
+    """In RoBERTa's family, PAD of the library is id 1, and its table of positions begins there."""
+    data = {**TEXT, "length": 14}
+    config = json.dumps({**SIZES, "model_type": model_type, "initializer_range": 0.5})
+    backbone = made(make_config, data, config=config)
+    with torch.no_grad():
+        rows = backbone(torch.ones(1, 14, dtype=torch.long))[0, :, :NUM_IDS]
+    assert (torch.pdist(rows) > 1e-2).all()
+    with pytest.raises(ValueError, match=r"15 positions, .*=16, the first 2 .*data\.length=14"):
+        made(make_config, {**TEXT, "length": 15}, config=config)
 
 
 def test_pad_is_neither_attended_nor_predicted(kind, tmp_path, make_config):
@@ -137,7 +151,7 @@ def test_it_passes_the_trial_before_training(name, kind, caplog):
     batch = Batch(x0, torch.ones_like(x0, dtype=torch.bool))
     try_backbone(algorithm, batch)
     assert caplog.text == ""
-    assert algorithm.backbone.shift == (kind != "bert")
+    assert algorithm.backbone.shift == (kind not in MASKS)
     algorithm.loss(batch, make_generator(0)).loss.backward()
     table = algorithm.backbone.network.get_input_embeddings().weight
     assert table.grad[TEXT["mask_id"]].any() == (name == "mdlm")
@@ -173,7 +187,7 @@ def test_a_run_starts_from_the_weights_and_its_checkpoint_needs_no_folder(
     model = load("runs/gpt2")
     with torch.no_grad():
         logits = model.backbone(x)[..., :NUM_IDS]
-    if kind == "bert" and shift == "true":
+    if kind in MASKS and shift == "true":
         expected = torch.cat([expected[:, :1], expected[:, :-1]], dim=1)
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
     assert all(set(text.split()) <= {*WORDS, "[MASK]"} for text in model.sample(2))
@@ -197,6 +211,8 @@ def test_a_run_goes_on_without_the_folder(tmp_path, monkeypatch):
         ({}, {"vocab_size": 20}, r"data has 18 ids \(.*vocab_size=20.* has 40; give data\.token"),
         ({}, {"vocab_size": 60}, r"data has 58 ids .* has 40; .*model\.pretrained=false"),
         ({}, {"length": 17}, r"17 positions, .*max_position_embeddings=16; set data\.length=16"),
+        ({"path": None, "config": "foo"}, {}, r"model\.config=foo: .*give model\.path=FOLDER"),
+        ({"path": None, "config": "[1]"}, {}, r"model\.config=\[1\]: expected the content"),
         ({"path": None, "model_type": "brt"}, {}, r"model_type 'brt'; did you mean"),
         ({"path": None, "model_type": "llama", "hidden_size": 132}, {}, r"even rotary.*; change"),
         ({"path": None, "model_type": "gptj"}, {}, r"cannot build or call this network: .*change"),
