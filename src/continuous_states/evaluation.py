@@ -127,7 +127,9 @@ def first_examples(data: Dataset, split: str, num: int | None) -> Examples:
     or ``num`` below 0."""
     examples = data.splits[split]
     if len(examples) == 0:
-        raise ValueError(f"the {split} split is empty; give it more data or another share")
+        raise ValueError(
+            f"the {split} split is empty; give it more data, or another share in data.split"
+        )
     if num is not None and num < 0:
         raise ValueError(f"num={num}: expected at least 0")
     return examples[slice(num)]

@@ -253,11 +253,13 @@ def test_numbers_of_puzzles_come_from_the_results():
         )
     assert max(each["solved"] for each in hard["rows"]) == 0  # "none is solved"
     assert max(part["training"]["cpu_seconds"] for part in found.values()) < 250  # "four minutes"
+    different = 288 * (1 - (1 - 1 / 288) ** 500)  # standard deviation 5.1
+    assert abs(free["controls"]["known solutions"]["distinct"] - different) < 4 * 5.1
     right = [row(hard, name)["right"] for name in ("confidence", "first-hitting")]
     quoted += [
         f"`confidence` solves {share(row(four, 'confidence', 2)['solved'])} in two calls and "
         f"`first-hitting` {share(row(four, 'first-hitting', 2)['solved'])}.",
-        f"equally likely grids have {free['controls']['known solutions']['distinct']} different",
+        f"equally likely grids have {different:.0f} different ones in the mean, `288*",
         f"`confidence` gets {share(right[0])} of the open cells right, `first-hitting` "
         f"{share(right[1])}, a guess {share(hard['controls']['random']['right'])}.",
     ]

@@ -207,7 +207,9 @@ def _examples_to_batch(dataset: Dataset, split: str, batch_size: int) -> Example
         raise ValueError(f"batch_size={batch_size}: expected at least 1")
     examples = dataset.splits[split]
     if len(examples) == 0:
-        raise ValueError(f"the {split} split is empty; give it more data or another share")
+        raise ValueError(
+            f"the {split} split is empty; give it more data, or another share in data.split"
+        )
     return examples
 
 

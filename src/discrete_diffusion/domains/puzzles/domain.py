@@ -27,6 +27,10 @@ class Puzzles(Domain):
         "sample": (given, commands.completions("of each puzzle; null is 4")),
         "evaluate": (commands.DATA, commands.TIME_BINS, commands.LIKELIHOOD, commands.ORDERS),
     }
+    remedies = {
+        "data": "sample gives the share of clues of training, and evaluate takes another; puzzles "
+        "of your own come with given=FILE"
+    }
     vocabulary = _HERE("puzzle:vocabulary_of")
     tokens = _HERE("puzzle:encode")
     decode = _HERE("puzzle:decode")

@@ -62,7 +62,9 @@ class Puzzle(Checked, ABC):
     section = "data"
 
     def __init__(self, num_values: int, rules: Tensor, pairs: Sequence[tuple[int, int]]) -> None:
-        self.rules, self.pairs, self.names = rules, pairs, [f"{i}-{j}" for i, j in pairs]
+        self.rules, self.pairs = rules, pairs
+        self._names = dict.fromkeys(f"{i}-{j}" for i, j in pairs)
+        self._ends = torch.tensor(pairs, dtype=torch.long).view(-1, 2).T
         self.digits, length = "123456789"[:num_values], len(pairs) + len(rules)
         self.vocabulary = Sequences(length, num_values + 1, num_values, num_given=len(pairs))
 
@@ -77,8 +79,8 @@ class Puzzle(Checked, ABC):
     def conflicts(self, x: Tensor) -> Tensor:
         """Pairs of cells of samples Int[M, L] that must differ and are alike, Bool[M, N, N]."""
         differ = self.rules.repeat(len(x), 1, 1)
-        for k, (i, j) in enumerate(self.pairs):
-            differ[:, i, j] = differ[:, j, i] = x[:, k] == 1
+        one, other = self._ends
+        differ[:, one, other] = differ[:, other, one] = x[:, : len(self.pairs)] == 1
         cells = x[:, len(self.pairs) :]
         return differ & (cells.unsqueeze(2) == cells.unsqueeze(1)) & (cells >= 0).unsqueeze(1)
 
@@ -86,14 +88,20 @@ class Puzzle(Checked, ABC):
         """Convert text to a row Int[L], -1 for open cells; ``ValueError`` for text that is not a
         puzzle or breaks the rules."""
         given, _, cells = text.rpartition(":")
-        cells, pairs = cells.strip().replace("0", "."), given.split()
+        cells = cells.strip().replace("0", ".")
         if len(cells) != len(self.rules) or {*cells} - {*self.digits, "."}:
             raise ValueError(
                 f"{cells!r}: expected {len(self.rules)} cells, each of {self.digits}, or . if open"
             )
-        if wrong := [pair for pair in pairs if pair not in self.names]:
-            raise ValueError(f"unknown pair {wrong[0]!r}: expected some of {self.names}")
-        x = torch.tensor([*(n in pairs for n in self.names), *map(self.digits.find, cells)])
+        named: set[str] = set()
+        for pair in given.split():
+            # either cell may come first
+            names = {pair, "-".join(reversed(pair.split("-")))} & self._names.keys()
+            if not names:
+                known = f"i-j with 0 <= i < j < {len(self.rules)}" if self.pairs else "cells alone"
+                raise ValueError(f"unknown pair {pair!r}: expected {known}")
+            named |= names
+        x = torch.tensor([*(n in named for n in self._names), *map(self.digits.find, cells)])
         for _, one, other in self.conflicts(x[None]).nonzero()[:1].tolist():
             raise ValueError(
                 f"cells {one} and {other}, counted from 0, must differ and are both {cells[one]}"
@@ -102,7 +110,7 @@ class Puzzle(Checked, ABC):
 
     def decode(self, x: Tensor) -> str:
         """Convert a row Int[L] to text."""
-        pairs = [name for name, k in zip(self.names, x, strict=False) if k == 1]
+        pairs = [name for name, k in zip(self._names, x.tolist(), strict=False) if k == 1]
         cells = "".join("." if k < 0 else self.digits[k] for k in x[len(self.pairs) :].tolist())
         return f"{' '.join(pairs)}: {cells}" if self.pairs else cells
 

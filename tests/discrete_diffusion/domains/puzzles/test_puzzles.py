@@ -154,6 +154,18 @@ def test_text_and_back(puzzle):
     assert not puzzle.conflicts(x[None]).any()
 
 
+def test_an_edge_may_begin_with_either_node():
+    puzzle = GraphColouring(num_nodes=12, num_colours=3, share_of_edges=0.5)
+    cells = ": 1" + 11 * "."
+    x = puzzle.encode("4-0 2-11 1-10" + cells)
+    assert torch.equal(x, puzzle.encode("0-4 11-2 10-1 1-10" + cells))
+    assert puzzle.decode(x) == "0-4 1-10 2-11" + cells
+    for wrong in ("4-4", "0-12", "0-1-2", "4", "-"):
+        said = f"unknown pair '{wrong}': expected i-j with 0 <= i < j < 12"
+        with pytest.raises(ValueError, match=f"^{said}$"):
+            puzzle.encode(f"0-1 {wrong}{cells}")
+
+
 def test_what_is_measured_counts_broken_rules():
     data = built("sudoku")
     report, x = PuzzleReport(data), data.puzzle.encode(SOLVED)
@@ -180,7 +192,7 @@ def test_what_is_measured_counts_broken_rules():
         ("12", r"'12': expected 16 cells, each of 1234, or \. if open"),
         ("1" * 15 + "5", "expected 16 cells, each of 1234"),
         ("1...1...........", "cells 0 and 4, counted from 0, must differ and are both 1"),
-        ("0-1: " + SOLVED, "unknown pair '0-1'"),
+        ("0-1: " + SOLVED, "unknown pair '0-1': expected cells alone"),
     ],
 )
 def test_text_that_is_refused(text, said):
@@ -338,6 +350,9 @@ def test_a_wrong_line_of_given_is_named(folder, capsys):
     with pytest.raises(SystemExit):
         main(["sample", "checkpoint=runs/sudoku", "given=wrong.txt", "out=wrong"])
     assert "wrong.txt, line 2: cells 0 and 1, counted from 0" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["sample", "checkpoint=runs/sudoku", "data.share_of_clues=0", "out=wrong"])
+    assert "share of clues of training, and evaluate takes another" in capsys.readouterr().err
 
 
 def test_the_page_says_what_the_data_are():
