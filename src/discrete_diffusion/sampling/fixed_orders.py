@@ -17,7 +17,7 @@ from discrete_diffusion.algorithms.call_order import MOST_SAMPLES, choose_call_o
 from discrete_diffusion.algorithms.distill import Distill
 from discrete_diffusion.algorithms.token_algorithm import TokenAlgorithm
 from discrete_diffusion.categorical import log_softmax_on, make_generator, uniform_draws
-from discrete_diffusion.config.values import Count, NotNegative
+from discrete_diffusion.config.values import Count, NotNegative, is_a
 from discrete_diffusion.contracts import Batch
 from discrete_diffusion.runtime.atomic_files import write_text
 from discrete_diffusion.sampling.base import Exactness
@@ -147,15 +147,17 @@ class Planned(FixedOrder):
     With one position per call this is exact if D is exact and does not depend on t. With fewer
     calls than tokens it is an approximation.
 
-    Completions use the same calls, without those that have no free position to reveal. The chosen
-    orders are kept in this object and in the last of its ``files``.
+    Completions use the same calls, without those that have no free position to reveal. With
+    conditions, the calls are chosen under those of the first samples. The chosen orders are kept
+    in this object and in the last of its ``files``, those of the same weights alone.
 
     Args:
         temperature: see ``TokenSampler``.
         top_p: see ``TokenSampler``.
         guidance: see ``TokenSampler``.
         calls: number of calls; overridden by ``steps`` if that is given.
-        lost: largest loss in nats per sample; the fewest calls within it are used.
+        lost: largest estimated loss in nats per sample, of which each block has the share of its
+            tokens; the fewest calls within it are used.
 
     Raises:
         ValueError: ``calls`` and ``lost`` are both given, or the process has no MASK.
@@ -177,7 +179,15 @@ class Planned(FixedOrder):
             )
         self._chosen: dict[str, list[int]] = {}
         self._fresh: dict[str, Batch] = {}
-        self._weights: tuple[TokenAlgorithm | None, str] = (None, "")
+        self._under: dict[str, str] = {}
+        self._weights = ""
+
+    def run(self, samples: PartialSamples) -> None:
+        # the weights may have changed since the last request
+        weights = _digest(*samples.algorithm.backbone.state_dict().values())
+        if weights != self._weights:
+            self._weights, self._fresh, self._under = weights, {}, {}
+        super().run(samples)
 
     def number(self, steps: int | None, num: int) -> int | None:
         """Number of calls for ``num`` tokens; None if it follows from ``lost``."""
@@ -192,8 +202,6 @@ class Planned(FixedOrder):
         if number == num:
             return (within.cumsum(dim=0) - 1).clamp(min=0)
         algorithm = samples.algorithm
-        if self._weights[0] is not algorithm:
-            self._weights = algorithm, _digest(*algorithm.backbone.state_dict().values())
         # one order for samples of all sizes, unless something that is given may tell the size
         like = real.expand(MOST_SAMPLES, -1)
         if self.typical and not samples.conditions and not algorithm.layout.num_given:
@@ -205,11 +213,17 @@ class Planned(FixedOrder):
         within = whole & (blocks == block)
         num = int(within.sum())
         number = self.number(samples.steps, num)
-        model = f"{self._weights[1]} {_digest(like)}"
+        model = f"{self._weights} {_digest(like)}"
+        if samples.conditions or algorithm.layout.num_given:
+            # conditions of the first request serve later ones
+            index = _repeated(rows, len(like)).to(samples.x.device)
+            given = samples.x[index, : algorithm.layout.num_given]
+            under = _digest(given, *samples.conditions_of(index).values())
+            model = self._under.setdefault(model, f"{model} {under}")
         key = f"{model} {int(block)} {f'lost {self.lost}' if number is None else number}"
         if not self._chosen:
-            self._read()
-        if key not in self._chosen:
+            self._chosen = self._kept()
+        if len(self._chosen.get(key, ())) != len(real):
             if model not in self._fresh:
                 self._fresh[model] = self._examples(samples, like, rows)
             found = choose_call_order(
@@ -217,7 +231,7 @@ class Planned(FixedOrder):
                 self._fresh[model],
                 *(number, make_generator(0)),
                 are_samples=True,
-                lost=self.lost,
+                lost=None if self.lost is None else self.lost * num / int(whole.sum()),
                 within=within,
                 before=whole & (blocks < block),
             )
@@ -230,8 +244,7 @@ class Planned(FixedOrder):
         """Fresh samples of the positions ``real`` Bool[M, L], under the conditions of the samples
         ``rows``."""
         algorithm, num_given = samples.algorithm, samples.algorithm.layout.num_given
-        index = rows.nonzero().squeeze(1).to(samples.x.device)
-        index = index[torch.arange(len(real), device=index.device) % len(index)]
+        index = _repeated(rows, len(real)).to(samples.x.device)
         # ids at the layout's given positions are part of the condition
         clamp = torch.full_like(samples.x[index], -1)
         clamp[:, :num_given] = samples.x[index, :num_given]
@@ -241,19 +254,26 @@ class Planned(FixedOrder):
         FirstHitting().run(fresh)
         return Batch(fresh.x, fresh.real, conditions=fresh.conditions)
 
-    def _read(self) -> None:
+    def _kept(self) -> dict[str, list[int]]:
         """Read the orders that earlier runs have kept."""
+        found: dict[str, list[int]] = {}
         for file in filter(Path.exists, self.files):
             try:
-                self._chosen |= json.loads(file.read_text())
-            except (ValueError, TypeError, OSError) as error:
+                for key, calls in json.loads(file.read_text()).items():
+                    if not all(is_a(int, call) and 0 <= call < len(calls) for call in calls):
+                        raise ValueError(f"{key} has something other than numbers of calls")
+                    found[key] = calls
+            except (ValueError, TypeError, AttributeError, OSError) as error:
                 logger.warning("%s is not read, and written anew: %s", file, error)
+        return found
 
     def _write(self) -> None:
-        """Write the orders into the last of the files."""
+        """Write the orders of these weights into the last of the files, beside those of others."""
         for file in self.files[-1:]:
+            self._chosen = self._kept() | self._chosen
+            own = {key: x for key, x in self._chosen.items() if key.startswith(self._weights)}
             try:
-                write_text(file, json.dumps(self._chosen))
+                write_text(file, json.dumps(own))
             except OSError as error:
                 logger.warning("the calls chosen are not kept in %s: %s", file, error)
 
@@ -262,6 +282,12 @@ class Planned(FixedOrder):
 
     def work(self, num: int, algorithm: TokenAlgorithm | None = None) -> int:
         return num * (self.number(None, num) or num)
+
+
+def _repeated(rows: Tensor, num: int) -> Tensor:
+    """Indices of the True of Bool[B], over and over again, Int[num]."""
+    index = rows.nonzero().squeeze(1)
+    return index[torch.arange(num) % len(index)]
 
 
 def _digest(*tensors: Tensor) -> str:

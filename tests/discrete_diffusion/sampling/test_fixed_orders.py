@@ -274,21 +274,70 @@ def test_chosen_calls_are_kept_for_the_same_weights(tmp_path, caplog):
     calls()
     assert "8 tokens" not in caplog.text
     assert not store.exists()
-    shipped.unlink()
-    store.write_text("{")
+    shipped.rename(store)
+    (key,) = json.loads(store.read_text())
+    for broken in ("{", "[]", *(json.dumps({key: x}) for x in ("a", None, [-1] * 8, [9] * 8, [0]))):
+        store.write_text(broken)
+        found = calls()
+        assert json.loads(store.read_text()) == {key: found}
+        assert f"{store}" in caplog.text or broken.endswith("[0]}")
+    # orders of the same weights that another run has written meanwhile stay
+    other = key.replace(" 3", " 4")
+    store.write_text(json.dumps({other: [0] * 8, "of other weights": [0] * 8}))
     calls()
-    assert f"{store}" in caplog.text
-    assert json.loads(store.read_text())
+    assert {*json.loads(store.read_text())} == {key, other}
+
+
+def test_the_loss_is_that_of_one_position_per_call_and_of_all_blocks(monkeypatch):
+    for name in ("MOST_SAMPLES", "FEWEST_SAMPLES"):
+        monkeypatch.setattr(call_order, name, 32)
+    probs = torch.full((2, 2), 0.02).double().fill_diagonal_(0.98)
+    world = HiddenMarkov.chain(probs, length=80)
+    process = Absorbing(world.layout(), LogLinear())
+    algorithm = MDLM(world, process, time_conditioning=False).eval()
+    x0 = world.sample(32, make_generator(0))
+    examples = Batch(x0, torch.ones_like(x0, dtype=torch.bool))
+    found = choose_call_order(
+        algorithm, examples, None, make_generator(0), lost=1.0, are_samples=True
+    )
+    assert found.slow_calls == 80
+    entropy = -float(world.log_prob(world.sample(2000, make_generator(1))).mean())
+    assert found.nats < entropy + 1.0 + 0.3
+
+
+def test_given_ids_of_an_earlier_run_do_not_change_samples(tmp_path):
+    """Each set of conditions has an order of its own; later requests of a run share the first."""
+    config = compose("train", ["algo=mdlm", "algo.backbone=dit", "model=dit_tiny"])
+    algorithm = build_algorithm(config).eval()
+    real = RPLAN_VOCAB_CONFIG.real_positions(torch.tensor([4, 4]))
+    algorithm.layout.num_given = 1  # the first id as if it were given
+    real[:, 0] = False
+
+    def keys(*firsts: int) -> list[str]:
+        sampler = Planned(calls=2)
+        sampler.files = (tmp_path / "orders.json",)
+        for first in firsts:
+            clamp = torch.full(real.shape, -1)
+            clamp[:, 0] = first
+            sampler.sample(algorithm, real, generator=make_generator(0), clamp=clamp)
+        return [*sampler._under.values()]
+
+    assert keys(1) != keys(2)
+    assert keys(1) == keys(1, 2)
 
 
 def test_another_model_has_calls_of_its_own():
     world = chain(1, 8)
     real, sampler = torch.ones(4, 8, dtype=torch.bool), Planned(calls=3)
-    for _ in range(2):
-        algorithm = MDLM(world, Absorbing(world.layout(), LogLinear()), time_conditioning=False)
-        sampler.sample(algorithm.eval(), real, generator=make_generator(0))
-        world.transition.copy_(world.transition.flip(1))
-    assert len(sampler._chosen) == 2
+    for same_object in (False, True):
+        for _ in range(2):
+            if not same_object:
+                process = Absorbing(world.layout(), LogLinear())
+                algorithm = MDLM(world, process, time_conditioning=False).eval()
+            sampler.sample(algorithm, real, generator=make_generator(0))
+            world.transition.copy_(world.transition.flip(1))
+        assert len(sampler._chosen) == 2
+        sampler = Planned(calls=3)
 
 
 def test_two_numbers_of_calls_are_refused():
