@@ -102,9 +102,9 @@ CHOICES = {
 def without_removed(config: Mapping[str, Any]) -> dict[str, Any]:
     """Copy of a config in which another sampler stands in for one that was removed."""
     sampling = config.get("sampling")
-    if not isinstance(sampling, Mapping) or sampling.get("name") not in REMOVED_SAMPLERS:
+    if not isinstance(sampling, Mapping) or str(sampling.get("name")) not in REMOVED_SAMPLERS:
         return dict(config)
-    name = sampling["name"]
+    name = str(sampling["name"])
     logger.warning("sampling=%s was removed; %s stands in for it", name, REMOVED_SAMPLERS[name])
     stand_in = shipped_config("sampling", REMOVED_SAMPLERS[name])
     kept = {key: sampling[key] for key in stand_in.keys() & sampling.keys() - {"name"}}

@@ -256,7 +256,7 @@ class HiddenMarkov(OracleWorld):
 def _normalised(values: Tensor) -> Tensor:
     """Float[S, B] with columns that sum to 1; a column of zeros becomes uniform."""
     total = values.sum(dim=0, keepdim=True)
-    return torch.where(total > 0, values / total, 1 / len(values))
+    return torch.where(total == 0, 1 / len(values), values / total)
 
 
 def _stationary(transition: Tensor) -> Tensor:
