@@ -31,12 +31,10 @@ from .model_evaluation import evaluate_token_model as evaluate_token_model
 from .model_evaluation import facts_of_files as facts_of_files
 from .model_evaluation import sample_and_measure as sample_and_measure
 from .model_scores import model_notes as model_notes
-from .oracles import EXACT_DRAWS as EXACT_DRAWS
 from .oracles import HiddenMarkov as HiddenMarkov
 from .oracles import OracleWorld as OracleWorld
 from .oracles import SamplerDistance as SamplerDistance
 from .oracles import UniformTrees as UniformTrees
-from .oracles import pair_divergence as pair_divergence
 from .oracles import sampler_distances as sampler_distances
 from .report import Evaluation as Evaluation
 from .report import Headline as Headline
